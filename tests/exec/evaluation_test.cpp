@@ -34,8 +34,8 @@ std::string scenario_of(const Case& one, const std::string& dropout, const std::
       "panpipe: 1\ncluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
       "workload: {{model: gpt, layers: 4, hidden: 16, heads: 2, sequence: 8, vocabulary: 48{}}}\n"
       "batch: {{micro: 2, microbatches: {}}}\nparallel: {{pipeline: {}, data: {}, tensor: {}, context: {}{}}}\n{}{}",
-      one.pipeline * one.data * one.tensor * one.context, dropout, 8 / one.data, one.pipeline, one.data, one.tensor, one.context, one.more, one.extra,
-      extra);
+      one.pipeline * one.data * one.tensor * one.context, dropout, 8 / one.data, one.pipeline, one.data, one.tensor, one.context,
+      one.more, one.extra, extra);
 }
 
 const std::vector<Case>& cases() {

@@ -147,28 +147,6 @@ WorkloadShape small_shape(int tensor, bool sequence_parallel) {
   return {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32};
 }
 
-std::string small_config(const std::string& type) {
-  std::string text =
-      "{model_type: " + type +
-      ", hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4, intermediate_size: 48, ffn_dim: 48, vocab_size: 96, "
-      "max_position_embeddings: 16";
-  if (type == "gemma2" || type == "gemma3_text" || type == "gpt_oss") text += ", head_dim: 8, sliding_window: 5";
-  if (type == "mistral") text += ", sliding_window: 5, num_key_value_heads: 2";
-  if (type == "gemma" || type == "qwen3") text += ", head_dim: 8";
-  if (type == "gpt_oss" || type == "gemma3_text" || type == "phi3" || type == "qwen3") text += ", num_key_value_heads: 2";
-  if (type == "falcon") text += ", new_decoder_architecture: true, num_kv_heads: 2, bias: true";
-  if (type == "opt") text += ", word_embed_proj_dim: 16";
-  if (type.rfind("deepseek", 0) == 0)
-    text +=
-        ", num_experts_per_tok: 2, n_routed_experts: 4, q_lora_rank: 16, kv_lora_rank: 8, qk_nope_head_dim: 8, "
-        "qk_rope_head_dim: 4, v_head_dim: 6, moe_intermediate_size: 16, first_k_dense_replace: 1";
-  if (type == "qwen2_moe" || type == "qwen3_moe")
-    text +=
-        ", num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 16, shared_expert_intermediate_size: 24, head_dim: 8";
-  if (type == "gpt_oss" || type == "mixtral") text += ", num_local_experts: 4, num_experts_per_tok: 2";
-  return text + "}";
-}
-
 }  // namespace
 
 Workload small_model(const std::string& model, int tensor, bool sequence_parallel) {

@@ -108,9 +108,9 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
     SCOPED_TRACE(fmt::format("{} over {} expert ranks", name, expert));
     const std::string out = folder.file(fmt::format("export-{}-{}", name, expert));
     const bool divided = expert == 1 && (name == "falcon" || name == "mixtral");  // each rank reads and writes a part
-    const int tensor = divided || expert > 1 ? 1 : 2;
-    std::string text = scenario_of(class_keys(name), 2, divided ? 2 : expert, tensor,
-                                   "optimizer: {name: sgd, learning_rate: 0}\n", expert);
+    const int degree = divided || expert > 1 ? 1 : 2;
+    std::string text =
+        scenario_of(class_keys(name), 2, divided ? 2 : expert, degree, "optimizer: {name: sgd, learning_rate: 0}\n", expert);
     if (divided) text.insert(text.find("tensor: 1"), "zero: 3, ");
     const std::string file = folder.write("s.yaml", text);
     RunRequest request = quiet(file, 1);

@@ -75,6 +75,11 @@ bool ncclComm::connect(const ncclUniqueId& id) {
   const bool introduced = send_all(root, &mine, sizeof(mine), aborted_) &&
                           receive_all(root, members.data(), members.size() * sizeof(Address), aborted_);
   close(root);
+  // A member may send to itself in a group, as all-to-alls do.
+  int own[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, own) != 0) return false;
+  to_.at(static_cast<std::size_t>(rank_)) = own[0];
+  from_.at(static_cast<std::size_t>(rank_)) = own[1];
   // The later member calls the earlier one, once for each direction.
   struct Hello {
     std::int32_t caller, to_caller;
