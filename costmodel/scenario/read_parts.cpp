@@ -248,7 +248,7 @@ std::string divisors_help(const Parallel& parallel) {
 void read_context(MapReader& reader, Parallel& parallel) {
   // Among the known keys when absent.
   if (reader.find("context") != nullptr && !read_auto(reader, "context", "1")) parallel.context = reader.integer("context", 1);
-  if (reader.find("context_exchange") != nullptr)                                          // among the known keys when absent
+  if (reader.find("context_exchange") != nullptr)  // among the known keys when absent
     parallel.exchange = reader.choice<ContextExchange>(
         "context_exchange",
         {{"ring", ContextExchange::Ring}, {"all-gather", ContextExchange::AllGather}, {"ulysses", ContextExchange::Ulysses}});

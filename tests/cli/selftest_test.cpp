@@ -272,7 +272,7 @@ TEST_F(Selftest, OnThisCpuAllIsRightAndTheReportNamesNobody) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"machine", "transports", "equality", "links", "prediction"}));
   EXPECT_THAT(run.err,
-              AllOf(HasSubstr("\n  transports local over 2 threads keeps 9 rules; gloo over 2 processes keeps 9 rules\n"),
+              AllOf(HasSubstr("\n  transports local over 2 threads keeps 10 rules; gloo over 2 processes keeps 10 rules\n"),
                     HasSubstr("\n  equality   2 of 2 ways to train on 2 processes equal one process"),
                     HasSubstr("\nverdict: all right\nwritten to ")));
   EXPECT_GT(document["steps"][3]["figures"]["pairs"][0]["bandwidth_bytes_per_s"], 0);

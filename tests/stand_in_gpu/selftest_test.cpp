@@ -62,7 +62,7 @@ TEST_P(SelftestOnGpus, FindsNothingWrongWithAMachineThatIsWell) {
   for (const json& each : tried.step("transports")["figures"]["tried"]) {
     transports.push_back(fmt::format("{} {} {}", each["transport"].get<std::string>(), each["device"].get<std::string>(),
                                      each["ranks"].get<int>()));
-    EXPECT_EQ(each["rules_kept"], 8);
+    EXPECT_EQ(each["rules_kept"], 10);
   }
   // On one GPU the ranks are streams of it.
   EXPECT_EQ(transports, gpus == 1   ? (std::vector<std::string>{"local cuda 2", "gloo cpu 2"})

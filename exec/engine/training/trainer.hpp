@@ -90,7 +90,7 @@ class Trainer {
   void update(std::int64_t step_index, StepResult& result);
   double counted_squared_norm() const;
   int own_share(std::size_t i) const;  // which of those over which ZeRO divides the parameter this rank is
-  int replica_of(int root) const;  // which of those that hold the same part of a parameter or buffer this rank is
+  int replica_of(int root) const;      // which of those that hold the same part of a parameter or buffer this rank is
   void apply(double factor);
   void share_updates();
   NamedState state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const;
