@@ -67,10 +67,9 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (plan.schedule.stage_to_rank[s] != position) continue;
-    stages_.emplace(static_cast<int>(s),
-                    std::make_unique<SegmentedStage>(graph, layout.stages[s], own_parts_ ? *own_parts_ : parameters,
-                                                     layout.needs_gradient, options_.device, groups_, copies_.get(),
-                                                     options_.gate));
+    stages_.emplace(static_cast<int>(s), std::make_unique<SegmentedStage>(
+                                             graph, layout.stages[s], own_parts_ ? *own_parts_ : parameters,
+                                             layout.needs_gradient, options_.device, groups_, copies_.get(), options_.gate));
   }
   for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
     if (action.kind == ActionKind::R)

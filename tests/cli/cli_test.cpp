@@ -49,10 +49,11 @@ TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
   const Outcome run = panpipe("estimte x.yaml");
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err,
-            "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-            "  verbs: check, schedule, arena, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, "
-            "fit, run, new, list, schema, support, doctor, selftest, version, completion, manual\n");
+  EXPECT_EQ(
+      run.err,
+      "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
+      "  verbs: check, schedule, arena, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, "
+      "fit, run, new, list, schema, support, doctor, selftest, version, completion, manual\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {
