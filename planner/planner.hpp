@@ -51,7 +51,7 @@ struct SearchOptions {
   std::function<void(const SearchState&)> progress;  // now and then, from one thread; may be empty
   const std::atomic<bool>* stop = nullptr;           // set: the best so far is returned, not proved
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
-  // Contention of the finalists; empty = not simulated. The planner knows no simulator.
+  // Contention of the finalists, from several threads; empty = not simulated. The planner knows no simulator.
   std::function<Timeline(const TaskGraph&, const Cluster&)> simulate;
 };
 

@@ -259,6 +259,14 @@ class AutoSearch {
 
   // Contention only adds to an estimate: a plan whose estimate is above a simulated step cannot be faster.
   void simulate_best(std::size_t least) {
+    std::vector<Exact*> first;  // simulated whatever comes out: at once
+    for (Exact& one : best_)
+      if (one.simulated.empty() && simulated_ + first.size() < least) first.push_back(&one);
+    in_parallel(first.size(), [&](std::size_t i, Evaluator& evaluator) {
+      if (!options_.stopped()) simulate(*first[i], evaluator, options_);
+    });
+    simulated_ += static_cast<std::size_t>(
+        std::count_if(first.begin(), first.end(), [](const Exact* one) { return !one->simulated.empty(); }));
     for (std::size_t i = 0; i < best_.size() && simulated_ < kMostSimulated && !options_.stopped(); ++i) {
       if (!best_[i].simulated.empty()) continue;
       if (simulated_ >= least && best_[i].step_time >= least_simulated()) return;

@@ -263,7 +263,7 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees) {
+const std::vector<int>& zeros_of(const Space& space, Degrees degrees) {
   return degrees.exchanges() ? space.zero : space.one_zero;
 }
 

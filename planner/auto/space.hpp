@@ -39,6 +39,6 @@ std::int64_t microbatches_of(const Space& space, int micro, int data);  // 0 = n
 std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro);
 // Whether a pipeline rank's devices make whole groups of experts.
 bool holds_experts(const Degrees& degrees);
-const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees);  // ZeRO stages that make a difference
+const std::vector<int>& zeros_of(const Space& space, Degrees degrees);  // ZeRO stages that make a difference
 
 }  // namespace panpipe::planner

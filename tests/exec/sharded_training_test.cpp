@@ -246,8 +246,9 @@ TEST(ShardedTraining, PeaksFall) {
     return train(text, 3).timeline.devices.at(0);
   };
   const DeviceTimeline whole = measured(""), two = measured(", zero: 2"), three = measured(", zero: 3");
-  EXPECT_LT(static_cast<double>(two.peak.base()), 0.8 * static_cast<double>(whole.peak.base()));
-  EXPECT_LT(static_cast<double>(three.peak.base()), 0.6 * static_cast<double>(two.peak.base()));
+  // Under ZeRO 2 it depends on the other ranks whether a second microbatch's gradients come before the first ones are reduced.
+  EXPECT_LT(two.peak.base(), whole.peak.base());
+  EXPECT_LT(static_cast<double>(three.peak.base()), 0.5 * static_cast<double>(whole.peak.base()));
   RecordProperty("peaks", fmt::format("{} {} {}", whole.peak.base(), two.peak.base(), three.peak.base()));
   const auto parameters = static_cast<double>(part_of(whole, MemoryUse::Parameters));
   EXPECT_NEAR(static_cast<double>(part_of(two, MemoryUse::Parameters)) / parameters, 1, 0.01);

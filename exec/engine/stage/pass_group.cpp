@@ -1,8 +1,9 @@
 #include "exec/engine/stage/pass_group.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,40 +49,31 @@ PassGroup::PostedPtr PassGroup::begin(CollectiveKind kind) {
 
 PassGroup::PostedPtr PassGroup::post(CollectiveKind kind, at::Tensor value, std::int64_t dimension) {
   const at::NoGradGuard no_graph;
+  if (kind == CollectiveKind::AllToAll) {
+    PANPIPE_CHECK(value.size(0) == degree(), "one row for each member");
+    const std::vector<std::int64_t> ones(static_cast<std::size_t>(degree()), 1);
+    return exchange(kind, value, ones, ones);
+  }
   PostedPtr posted = begin(kind);
   posted->dimension = dimension;
-  if (kind == CollectiveKind::AllToAll) {
-    exchange_rows(*posted, value);
-    return posted;
-  }
-  if (kind == CollectiveKind::AllGather) {
+  const bool gathers = kind == CollectiveKind::AllGather, scatters = kind == CollectiveKind::ReduceScatter;
+  if (gathers) {
     std::vector<std::int64_t> shape = value.sizes().vec();
-    const std::int64_t part = shape[static_cast<std::size_t>(dimension)];
-    shape[static_cast<std::size_t>(dimension)] *= degree();
-    posted->value = at::zeros(shape, value.options());
-    posted->value.narrow(dimension, part * member_, part).copy_(value);
+    shape.insert(shape.begin(), degree());
+    posted->value = at::empty(shape, value.options());
+    posted->value.select(0, member_).copy_(value);
+  } else if (scatters) {
+    posted->value = at::stack(value.chunk(degree(), dimension));
   } else {
     posted->value = is_exclusive(value) ? std::move(value) : value.clone(at::MemoryFormat::Contiguous);
   }
   posted->bytes = static_cast<std::int64_t>(posted->value.nbytes());
   posted->at = course_.spans.now();
-  posted->pending = {course_.transport.all_reduce(posted->value, group_)};
+  Transport& transport = course_.transport;
+  posted->pending = {gathers    ? transport.all_gather(posted->value, group_)
+                     : scatters ? transport.reduce_scatter(posted->value, group_)
+                                : transport.all_reduce(posted->value, group_)};
   return posted;
-}
-
-void PassGroup::exchange_rows(Posted& posted, const at::Tensor& value) {
-  PANPIPE_CHECK(value.size(0) == degree(), "one row for each member");
-  const std::uint32_t tag = next_tag();
-  posted.value = value;
-  posted.bytes = static_cast<std::int64_t>(value.nbytes());
-  for (int other = 0; other < degree(); ++other) {
-    if (other == member_) continue;
-    const int rank = group_.ranks[static_cast<std::size_t>(other)];
-    const at::Tensor row = value.select(0, other).contiguous();
-    posted.arriving.push_back(course_.transport.receive(spec_of(row), rank, tag));
-    posted.pending.push_back(course_.transport.send(row, rank, tag));
-  }
-  posted.pending.insert(posted.pending.end(), posted.arriving.begin(), posted.arriving.end());
 }
 
 PassGroup::PostedPtr PassGroup::exchange(CollectiveKind kind, const at::Tensor& rows, const std::vector<std::int64_t>& sent,
@@ -156,14 +148,11 @@ at::Tensor PassGroup::take(Posted& posted) {
     shape.insert(shape.begin(), degree());
     return rows.view(shape).sum(0);
   }
-  at::Tensor value = std::move(posted.value);
-  if (posted.kind == CollectiveKind::ReduceScatter) return own_part(value, posted.dimension);
-  if (posted.kind != CollectiveKind::AllToAll) return value;
   const at::NoGradGuard no_graph;
-  std::vector<at::Tensor> rows;
-  for (const PendingPtr& one : std::exchange(posted.arriving, {})) rows.push_back(std::move(one->value));
-  rows.insert(rows.begin() + member_, value.select(0, member_));
-  return at::stack(rows);
+  at::Tensor value = std::move(posted.value);
+  if (posted.kind == CollectiveKind::ReduceScatter) return value.select(0, member_).clone();
+  if (posted.kind != CollectiveKind::AllGather) return value;
+  return posted.dimension == 0 ? value.flatten(0, 1) : at::cat(value.unbind(0), posted.dimension);
 }
 
 std::vector<at::Tensor> PassGroup::take_all(Posted& posted) {

@@ -2,9 +2,8 @@
 // (context) or the experts of a model. Everything is posted and awaited apart, so that a rank computes meanwhile; every rank of a
 // group posts in the same order.
 //
-// Transports sum; gathering and scattering are made of sums (an all-gather sums zero-padded parts, a reduce-scatter sums the
-// whole and keeps a part), which moves up to twice the bytes of a ring that knows them. An all-to-all and a step of a ring are
-// messages between two ranks.
+// Parts along another dimension than the first are brought together by a copy, since transports gather and sum what lies behind
+// one another. A step of a ring is messages between two ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -74,7 +73,6 @@ class PassGroup {
 
  private:
   PostedPtr begin(CollectiveKind kind);
-  void exchange_rows(Posted& posted, const at::Tensor& value);
   void await(Posted& posted);
   std::uint32_t next_tag();
 
