@@ -63,11 +63,6 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// The planner knows no simulator. The own flow solver, because a search may simulate many plans.
-Timeline simulate_alone(const TaskGraph& graph, const Cluster& cluster) {
-  return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
-}
-
 // The best plan that engines can run, as plan.yaml.
 void write_plan(const Experiment& experiment, const planner::Answer& answer, const std::string& path) {
   for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
@@ -111,7 +106,7 @@ planner::Answer search(const PlanOptions& options, const Experiment& experiment)
   search_options.limits = limits_of(options);
   search_options.candidates = options.candidates;
   search_options.stop = &stop_requested();
-  search_options.simulate = simulate_alone;
+  search_options.simulate = sim::simulate_for_search;  // the planner knows no simulator
   // Piper counts in the unit of its input.
   const std::string of_piper = options.objective.empty() ? "time_per_sample" : options.objective;
   ProgressLine line(search_options.method == planner::Method::Piper ? of_piper : "step_time_s");

@@ -113,6 +113,10 @@ Backend backend_named(const std::string& name) {
   throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name, suggestion(name, {"simgrid", "flow"})));
 }
 
+Timeline simulate_for_search(const TaskGraph& graph, const Cluster& cluster) {
+  return simulate(graph, cluster, {.backend = Backend::FlowSolver, .merge = true, .fold = true});
+}
+
 bool has_backend(Backend backend) { return why_no_backend(backend).empty(); }
 
 std::string why_no_backend(Backend backend) { return backend == Backend::FlowSolver ? "" : why_no_simgrid(); }

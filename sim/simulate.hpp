@@ -33,6 +33,9 @@ struct Statistics {
 // Throws NoAnswer (deadlock: blocked actions and the cycle), MachineError when the back end is not in this build.
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options = {}, Statistics* statistics = nullptr);
 
+// As searches ask for it, of many plans and from several threads: by the flow solver.
+Timeline simulate_for_search(const TaskGraph& graph, const Cluster& cluster);
+
 bool has_backend(Backend backend);
 // Why the back end is not here; empty where it is.
 std::string why_no_backend(Backend backend);

@@ -35,9 +35,7 @@ std::pair<std::string, std::string> planned(nb::object scenario, const Overrides
   options.objective = objective;
   options.threads = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   options.candidates = candidates;
-  options.simulate = [](const TaskGraph& graph, const Cluster& cluster) {
-    return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
-  };
+  options.simulate = sim::simulate_for_search;
   const Experiment experiment(input.load(overrides));
   const planner::Answer answer = planner::search(experiment, options);
   std::string yaml;

@@ -49,10 +49,7 @@ CellAnswer plan_and_predict(const SweepGrid& grid, Scenario scenario) {
   options.method = method_named(grid.method);
   options.threads = 1;  // the cells run beside each other already
   options.candidates = 1;
-  if (grid.engine == "simulate")
-    options.simulate = [](const TaskGraph& graph, const Cluster& cluster) {
-      return sim::simulate(graph, cluster, {.backend = sim::Backend::FlowSolver, .merge = true, .fold = true});
-    };
+  if (grid.engine == "simulate") options.simulate = sim::simulate_for_search;
   const Experiment asked(std::move(scenario));
   const Answer found = search(asked, options);
   if (found.candidates.empty()) throw NoAnswer(found.reason.empty() ? "no feasible plan" : found.reason);

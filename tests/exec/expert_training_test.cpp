@@ -67,14 +67,7 @@ TEST_F(ExpertTraining, CheckpointsAreReadWithOtherDegrees) {
   const Mesh meshes[] = {{1, 2, 1, 2}, {}, {1, 4, 1, 4}, {1, 4, 1, 2, ", zero: 1"}, {2, 2, 1, 1}, {2, 2, 1, 2}};
   for (std::size_t i = 0; i + 1 < std::size(meshes); ++i) {
     SCOPED_TRACE(i);
-    const Folder folder;
-    const std::string first = folder.write("a.yaml", model_on(meshes[i], kSgd));
-    const std::string second = folder.write("b.yaml", model_on(meshes[i + 1], kSgd));
-    ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
-    RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
-    request.resume = "auto";
-    ASSERT_EQ(run_threads(second, request).error(), "");
-    expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+    expect_close(resumed(model_on(meshes[i], kSgd), model_on(meshes[i + 1], kSgd)), one.state, 2e-5);
   }
 }
 

@@ -23,14 +23,39 @@ std::string scenario(int pipeline, int tensor, const std::string& schedule, int 
          ", zero: " + std::to_string(zero) + "}\nschedule: " + schedule + "\n";
 }
 
+// Two steps of a scenario on one rank.
+struct Alone {
+  std::vector<double> losses;
+  std::map<std::string, at::Tensor> gradients;
+};
+
+Alone alone(const Folder& folder, const std::string& scenario_text) {
+  const std::string file = folder.write("alone.yaml", scenario_text);
+  RunRequest request = quiet(file, 2);
+  request.dump_gradients = folder.file("alone.safetensors");
+  const Outcome outcome = run_threads(file, request);
+  EXPECT_EQ(outcome.error(), "");
+  return {outcome.losses(), tensors_of(request.dump_gradients)};
+}
+
+// The same two steps by `panpipe run` over Gloo. `asked`: the scenario and its changes.
+void expect_processes_equal(const Folder& folder, const std::string& asked, const Alone& one) {
+  const std::string gradients = folder.file("gradients.safetensors");
+  const test::Ended run = test::start_panpipe("run " + asked +
+                                              " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
+                                              "--deadline 60 --json --dump-gradients " +
+                                              gradients)
+                              .end();
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
+  ASSERT_EQ(losses.size(), 2u);
+  for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses.at(s), 1e-5 * one.losses.at(s));
+  expect_close(tensors_of(gradients), one.gradients, 2e-5);
+}
+
 TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
   const Folder folder;
-  const std::string alone = folder.write("alone.yaml", scenario(1, 1, "1f1b"));
-  RunRequest request = quiet(alone, 2);
-  request.dump_gradients = folder.file("alone.safetensors");
-  const Outcome one = run_threads(alone, request);
-  ASSERT_EQ(one.error(), "");
-  const auto expected = tensors_of(request.dump_gradients);
+  const Alone one = alone(folder, scenario(1, 1, "1f1b"));
   struct Case {
     int pipeline, tensor;
     const char* schedule;
@@ -41,17 +66,7 @@ TEST(Processes, EverySortOfScheduleEqualsOneProcess) {
         Case{1, 2, "1f1b"}, Case{2, 1, "{name: seq-1f1b, sequence_splits: 4}"}, Case{4, 1, "seq-1f1b"}}) {
     SCOPED_TRACE(c.schedule);
     const std::string file = folder.write("s.yaml", scenario(c.pipeline, c.tensor, c.schedule, c.data, c.zero));
-    const std::string gradients = folder.file("gradients.safetensors");
-    const test::Ended run = test::start_panpipe("run " + file +
-                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
-                                                "--deadline 60 --json --dump-gradients " +
-                                                gradients)
-                                .end();
-    ASSERT_EQ(run.exit_code, 0) << run.err;
-    const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
-    ASSERT_EQ(losses.size(), 2u);
-    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
-    expect_close(tensors_of(gradients), expected, 2e-5);
+    expect_processes_equal(folder, file, one);
   }
 }
 
@@ -69,53 +84,24 @@ TEST(Processes, ExpertsOverRanksEqualOneProcess) {
            "}\noptimizer: {name: sgd, learning_rate: 0.1}\nparallel: {pipeline: " + std::to_string(pipeline) +
            ", data: " + std::to_string(data) + ", expert: " + std::to_string(expert) + "}\nschedule: zb-h1\n";
   };
-  const std::string alone = folder.write("alone.yaml", scenario_on(1, 1, 1));
-  RunRequest request = quiet(alone, 2);
-  request.dump_gradients = folder.file("alone.safetensors");
-  const Outcome one = run_threads(alone, request);
-  ASSERT_EQ(one.error(), "");
+  const Alone one = alone(folder, scenario_on(1, 1, 1));
   for (const auto& [pipeline, data] : {std::pair{1, 2}, {2, 2}, {1, 4}}) {
     SCOPED_TRACE(data);
     const std::string file = folder.write("s.yaml", scenario_on(pipeline, data, 2));
-    const std::string gradients = folder.file("gradients.safetensors");
-    const test::Ended run = test::start_panpipe("run " + file +
-                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
-                                                "--deadline 60 --json --dump-gradients " +
-                                                gradients)
-                                .end();
-    ASSERT_EQ(run.exit_code, 0) << run.err;
-    const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
-    ASSERT_EQ(losses.size(), 2u);
-    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
-    expect_close(tensors_of(gradients), tensors_of(request.dump_gradients), 2e-5);
+    expect_processes_equal(folder, file, one);
   }
 }
 
 TEST(Processes, SharedSequencesEqualOneProcess) {
   const Folder folder;
-  const std::string alone = folder.write("alone.yaml", scenario(1, 1, "1f1b"));
-  RunRequest request = quiet(alone, 2);
-  request.dump_gradients = folder.file("alone.safetensors");
-  const Outcome one = run_threads(alone, request);
-  ASSERT_EQ(one.error(), "");
-  const auto expected = tensors_of(request.dump_gradients);
+  const Alone one = alone(folder, scenario(1, 1, "1f1b"));
   for (const std::string exchange : {"ring", "all-gather", "ulysses"}) {
     SCOPED_TRACE(exchange);
     const std::string file = folder.write("s.yaml", scenario(4, 1, "1f1b"));  // four devices
-    const std::string gradients = folder.file("gradients.safetensors");
-    const test::Ended run = test::start_panpipe("run " + file +
-                                                " --set parallel.pipeline=2 --set parallel.context=2 --set parallel.zero=1 "
-                                                "--set parallel.context_exchange=" +
-                                                exchange +
-                                                " --steps 2 --transport gloo --device cpu --threads 1 --no-progress "
-                                                "--deadline 60 --json --dump-gradients " +
-                                                gradients)
-                                .end();
-    ASSERT_EQ(run.exit_code, 0) << run.err;
-    const auto losses = nlohmann::json::parse(run.out).at("losses").get<std::vector<double>>();
-    ASSERT_EQ(losses.size(), 2u);
-    for (std::size_t s = 0; s < 2; ++s) EXPECT_NEAR(losses[s], one.losses()[s], 1e-5 * one.losses()[s]);
-    expect_close(tensors_of(gradients), expected, 2e-5);
+    expect_processes_equal(folder,
+                           file + " --set parallel.pipeline=2 --set parallel.context=2 --set parallel.zero=1 " +
+                               "--set parallel.context_exchange=" + exchange,
+                           one);
   }
 }
 

@@ -117,24 +117,9 @@ TEST_P(Sharded, CheckpointsGoOnEverywhere) {
                     others[] = {model_on({}, "", kSgd), model_on({1, 4, 1}, parallel(", shard: 2"), kSgd),
                                 model_on({1, 2, 2}, parallel(), kSgd), model_on({1, 2, 1}, ", zero: 1", kSgd)};
   for (const std::string& other : others)
-    for (const bool from_own : {true, false}) {
-      const Folder folder;
-      const std::string first = folder.write("a.yaml", from_own ? own : other);
-      const std::string second = folder.write("b.yaml", from_own ? other : own);
-      ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
-      RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
-      request.resume = "auto";
-      ASSERT_EQ(run_threads(second, request).error(), "");
-      expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
-    }
+    for (const bool from_own : {true, false}) expect_close(from_own ? resumed(own, other) : resumed(other, own), one.state, 2e-5);
   const std::string adam = model_on({2, 2, 1}, parallel(), kAdam);
-  const Folder folder;  // and on the same mesh to the bit
-  const std::string file = folder.write("s.yaml", adam);
-  ASSERT_EQ(run_threads(file, with_checkpoints(file, 2, folder.file("ck"))).error(), "");
-  RunRequest request = with_checkpoints(file, 4, folder.file("ck"));
-  request.resume = "auto";
-  ASSERT_EQ(run_threads(file, request).error(), "");
-  expect_bit_equal(tensors_of(step_folder(folder.file("ck"), 4)), train(adam, 4).state);
+  expect_bit_equal(resumed(adam, adam), train(adam, 4).state);  // on the same mesh to the bit
 }
 
 INSTANTIATE_TEST_SUITE_P(Zero, Sharded, testing::Values(2, 3));

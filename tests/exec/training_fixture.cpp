@@ -178,4 +178,14 @@ void expect_equal(const Trained& found, const Trained& one, double relative) {
   expect_close(found.state, one.state, relative);
 }
 
+std::map<std::string, at::Tensor> resumed(const std::string& first_scenario, const std::string& second_scenario) {
+  const Folder folder;
+  const std::string first = folder.write("a.yaml", first_scenario), second = folder.write("b.yaml", second_scenario);
+  EXPECT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
+  RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
+  request.resume = "auto";
+  EXPECT_EQ(run_threads(second, request).error(), "");
+  return tensors_of(step_folder(folder.file("ck"), 4));
+}
+
 }  // namespace panpipe::exec

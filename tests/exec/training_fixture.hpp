@@ -64,6 +64,8 @@ struct Trained {
 // Of a scenario's text, in a folder of its own.
 Trained train(const std::string& scenario, int steps = 3);
 void expect_equal(const Trained& found, const Trained& one, double relative = 2e-5);
+// What is in the checkpoint behind four steps: two of the first scenario, resumed and gone on with by the second.
+std::map<std::string, at::Tensor> resumed(const std::string& first_scenario, const std::string& second_scenario);
 void expect_bit_equal(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected);
 
 }  // namespace panpipe::exec

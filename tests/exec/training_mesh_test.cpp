@@ -94,14 +94,7 @@ TEST(TrainingMesh, CheckpointsAreWholeOnEveryMesh) {
   const Trained one = train(model_on({}, kSgd), 4);
   const Mesh meshes[] = {{2, 1, 2}, {1, 2, 1}, {1, 1, 2}, {}};
   for (std::size_t i = 0; i + 1 < std::size(meshes); ++i) {
-    const Folder folder;
-    const std::string first = folder.write("a.yaml", model_on(meshes[i], kSgd));
-    const std::string second = folder.write("b.yaml", model_on(meshes[i + 1], kSgd));
-    ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
-    RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
-    request.resume = "auto";
-    ASSERT_EQ(run_threads(second, request).error(), "");
-    expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+    expect_close(resumed(model_on(meshes[i], kSgd), model_on(meshes[i + 1], kSgd)), one.state, 2e-5);
   }
 }
 
@@ -143,16 +136,8 @@ TEST(TrainingMesh, SharedSequencesTrainAsWholeOnes) {
 TEST(TrainingMesh, CheckpointsOfSharedSequencesAreThoseOfWholeOnes) {
   const Trained one = train(model_on({}, kSgd), 4);
   for (const bool shared_first : {true, false}) {
-    const Folder folder;
-    const std::string shared = folder.write("a.yaml", model_on({1, 1, 1, 2}, kSgd, "gpt", ", zero: 1"));
-    const std::string whole = folder.write("b.yaml", model_on({}, kSgd));
-    const std::string& first = shared_first ? shared : whole;
-    const std::string& second = shared_first ? whole : shared;
-    ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
-    RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
-    request.resume = "auto";
-    ASSERT_EQ(run_threads(second, request).error(), "");
-    expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+    const std::string shared = model_on({1, 1, 1, 2}, kSgd, "gpt", ", zero: 1"), whole = model_on({}, kSgd);
+    expect_close(shared_first ? resumed(shared, whole) : resumed(whole, shared), one.state, 2e-5);
   }
 }
 
@@ -216,14 +201,7 @@ TEST(TrainingMesh, SlicedSequencesTrainAsWholeOnes) {
 // The tables of positions are kept whole: a checkpoint says nothing of slices.
 TEST(TrainingMesh, CheckpointsOfSlicedSequencesAreThoseOfWholeOnes) {
   const Trained one = train(model_on({}, kSgd), 4);
-  const Folder folder;
-  const std::string first = folder.write("a.yaml", model_on({2, 1, 1}, kSgd + kSlices));
-  const std::string second = folder.write("b.yaml", model_on({1, 2, 1}, kSgd));
-  ASSERT_EQ(run_threads(first, with_checkpoints(first, 2, folder.file("ck"))).error(), "");
-  RunRequest request = with_checkpoints(second, 4, folder.file("ck"));
-  request.resume = "auto";
-  ASSERT_EQ(run_threads(second, request).error(), "");
-  expect_close(tensors_of(step_folder(folder.file("ck"), 4)), one.state, 2e-5);
+  expect_close(resumed(model_on({2, 1, 1}, kSgd + kSlices), model_on({1, 2, 1}, kSgd)), one.state, 2e-5);
 }
 
 TEST(TrainingMesh, SequencesThatCannotBeSlicedAreRefusedInWords) {
