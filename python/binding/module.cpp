@@ -100,6 +100,7 @@ NB_MODULE(_core, module) {
   keep_memory();
   nb::register_exception_translator(translate);
   module.attr("version") = panpipe::kVersion;
+  bind_arena(module);
   bind_tables(module);
   bind_predictions(module);
   bind_planning(module);

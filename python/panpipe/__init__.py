@@ -21,6 +21,7 @@ else:
     _why = None
     from panpipe._calls import check, estimate, families, fit, plan, schedule, simulate, sweep, validate
     from panpipe._core import Table
+    from panpipe._families import OwnFamily
     from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
 
 try:
@@ -39,6 +40,7 @@ __all__ = [
     "InternalError",
     "MachineError",
     "NoAnswer",
+    "OwnFamily",
     "PanpipeError",
     "Plan",
     "Prediction",
