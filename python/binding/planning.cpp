@@ -68,15 +68,15 @@ Overrides meant(Overrides overrides, const Meanings& meanings) {
   return overrides;
 }
 
-// Ranks and microbatches that an order must have to fit the scenario.
-std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrides) {
+// Ranks and microbatches that an order must have to fit the scenario. `stated`: not those that a search would change.
+std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrides, bool stated) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const Scenario read = input.load(overrides);
-  if (is_open(read, "parallel.pipeline"))
+  if (stated && is_open(read, "parallel.pipeline"))
     throw InputError(
-        "the scenario leaves parallel.pipeline open, and a schedule is made for a number of ranks\n  help: state it: "
-        "parallel: {pipeline: 4}");
+        "the search chooses parallel.pipeline, and an order is made for a number of ranks\n  help: state it: parallel: "
+        "{pipeline: 4}");
   return {read.parallel.pipeline, read.microbatches};
 }
 
@@ -143,7 +143,7 @@ void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
   module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("method"), nb::arg("objective"),
              nb::arg("threads"), nb::arg("candidates"));
-  module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"));
+  module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("stated") = false);
   module.def("size_key", &size_key, nb::arg("scenario"), nb::arg("overrides"));
   nb::class_<SweepTexts>(module, "SweepTexts")
       .def_ro("json", &SweepTexts::json)

@@ -44,10 +44,10 @@ def _overrides(settings: Settings) -> list[str]:
     return [f"{key}={_value(value)}" for key, value in settings.items()] if settings else []
 
 
-def _asked(scenario: Scenario, settings: Settings) -> tuple[str | dict, list[str]]:
+def _asked(scenario: Scenario, settings: Settings, stated: bool = False) -> tuple[str | dict, list[str]]:
     source = _source(scenario)
     if (settings and _orders.KEY in settings) or (type(source) is dict and _orders.is_order(source.get(_orders.KEY))):
-        return _orders.asked(source, settings, _overrides)
+        return _orders.asked(source, settings, _overrides, stated)
     return source, _overrides(settings)
 
 
@@ -184,7 +184,7 @@ def plan(
     InputError
         As of `check`; also a number of GPUs that the cluster's nodes do not divide.
     """
-    source, overrides = _asked(scenario, set)
+    source, overrides = _asked(scenario, set, stated=True)
     if gpus is None:
         if executor is not None:
             raise InputError("an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads=")

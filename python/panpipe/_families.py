@@ -73,8 +73,8 @@ class _Row:
         self.cells.append(text)
         if len(self.cells) > self._most:
             raise Fault(
-                f"rank {self._rank} yields more than {self._most} actions: {_MOST_EACH} for each of {len(self._stages)} stages x "
-                f"{self._shape.microbatches} microbatches, and {_MOST_BESIDES} besides, are more than any order has"
+                f"rank {self._rank} yields more than {self._most} actions: {_MOST_EACH} for each of its "
+                f"{len(self._stages)} x {self._shape.microbatches * self._shape.splits} stages and microbatches, and {_MOST_BESIDES} besides, are more than any order has"
             )
 
     def _text_of(self, given: Any) -> str:
@@ -300,8 +300,8 @@ class OwnFamily:
         """
         all_options = self._with(options)
         text_of_costs = _text_of_costs(costs)
-        sizes = (_whole_number("ranks", ranks), _whole_number("microbatches", microbatches))
-        per_rank, splits = (_whole_number(key, all_options[key]) for key in ("stages_per_rank", "sequence_splits"))
+        sizes = (_whole_number(f"{self.name}: ranks", ranks), _whole_number(f"{self.name}: microbatches", microbatches))
+        per_rank, splits = (_whole_number(f"{self.name}: {key}", all_options[key]) for key in ("stages_per_rank", "sequence_splits"))
         if sizes[0] * sizes[1] * per_rank * splits > _core.most_actions:
             raise InputError(f"{self.name}: {sizes[0]} ranks x {per_rank} stages x {sizes[1]} microbatches are more than {_core.most_actions:g} forwards")
         arguments = {key: value for key, value in all_options.items() if key in self._wanted}

@@ -24,10 +24,10 @@ def _stated(order: Schedule) -> dict[str, Any]:
     return {"name": order.name, "csv": order.to_csv().splitlines()}
 
 
-def _made(order: "Schedule | OwnFamily", source: "str | dict", overrides: list[str]) -> dict[str, Any]:
+def _made(order: "Schedule | OwnFamily", source: "str | dict", overrides: list[str], stated: bool = False) -> dict[str, Any]:
     if isinstance(order, Schedule):
         return _stated(order)
-    return _stated(order(*_core.pipeline_sizes(source, [*overrides, _OF_ANY_SIZE])))
+    return _stated(order(*_core.pipeline_sizes(source, [*overrides, _OF_ANY_SIZE], stated)))
 
 
 def without_order(source: "str | dict", settings: Mapping[str, Any] | None) -> "tuple[str | dict, dict[str, Any], Schedule | OwnFamily | None]":
@@ -42,13 +42,13 @@ def without_order(source: "str | dict", settings: Mapping[str, Any] | None) -> "
     return source, rest, order
 
 
-def asked(source: "str | dict", settings: Mapping[str, Any] | None, overrides_of: Any) -> "tuple[str | dict, list[str]]":
-    """Scenario and overrides, with the rows of the order that they name."""
+def asked(source: "str | dict", settings: Mapping[str, Any] | None, overrides_of: Any, stated: bool = False) -> "tuple[str | dict, list[str]]":
+    """Scenario and overrides, with the rows of the order that they name. `stated`: the sizes must be, since a search would choose them."""
     source, rest, order = without_order(source, settings)
     if order is None:
         return source, overrides_of(settings)
     overrides = overrides_of(rest)
-    return source, [f"{KEY}={json.dumps(_made(order, source, overrides))}", *overrides]
+    return source, [f"{KEY}={json.dumps(_made(order, source, overrides, stated))}", *overrides]
 
 
 class SweptOrders:
