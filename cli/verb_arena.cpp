@@ -1,6 +1,5 @@
 // panpipe arena: schedules beside each other.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
 #include "base/error.hpp"
@@ -9,6 +8,7 @@
 #include "cli/verbs.hpp"
 #include "sim/simulate.hpp"
 #include "study/arena/arena.hpp"
+#include "study/arena/arena_request.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -21,37 +21,12 @@ struct ArenaSettings {
   int threads = 0;
 };
 
-// Sizes of an order that is read from a file are its own.
-void set_sizes(const ArenaSettings& settings, arena::ArenaRequest& request) {
-  for (const arena::Entrant& entrant : request.entrants) {
-    if (!entrant.order) continue;
-    request.ranks = entrant.order->ranks;
-    request.microbatches = entrant.order->microbatches;
-    break;
-  }
-  request.ranks = settings.ranks.value_or(request.ranks);
-  request.microbatches = settings.microbatches.value_or(request.microbatches);
-}
-
 arena::ArenaRequest request_for(const ArenaSettings& settings) {
-  arena::ArenaRequest request;
-  for (const std::string& text : settings.entrants) request.entrants.push_back(arena::read_entrant(text));
-  set_sizes(settings, request);
-  if (!settings.alone)
-    for (arena::Entrant& family : arena::all_families()) {
-      const auto same = [&](const arena::Entrant& given) { return given.name == family.name; };
-      if (std::none_of(request.entrants.begin(), request.entrants.end(), same)) request.entrants.push_back(std::move(family));
-    }
-  if (settings.alone && request.entrants.empty()) throw InputError("--alone leaves the families out: name a schedule");
-  for (const std::string& text : settings.ratios) request.ratios.push_back(arena::read_cost_ratio(text));
-  if (request.ratios.empty()) request.ratios.push_back(arena::cost_ratios().front());
-  request.clusters = settings.clusters;
-  if (request.clusters.empty()) request.clusters = {"rtx3090x8-nobridge", "dgx-a100-80g", "h100x8"};
-  if (request.clusters == std::vector<std::string>{"none"}) request.clusters.clear();
+  arena::ArenaAsked asked{{}, settings.ranks, settings.microbatches, settings.ratios, settings.clusters, settings.alone};
+  for (const std::string& text : settings.entrants) asked.entrants.push_back(arena::read_entrant(text));
+  arena::ArenaRequest request = arena::request_of(std::move(asked));
   request.threads = settings.threads;
-  if (settings.backend != "flow" && settings.backend != "simgrid")
-    throw InputError("--backend is simgrid or flow, not '" + settings.backend + "'");
-  const sim::Options options{.backend = settings.backend == "flow" ? sim::Backend::FlowSolver : sim::Backend::SimGrid};
+  const sim::Options options{.backend = sim::backend_named(settings.backend)};
   request.simulate = [options](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, options); };
   return request;
 }

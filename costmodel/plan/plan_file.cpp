@@ -10,6 +10,7 @@
 #include "base/input/yaml_document.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
@@ -35,7 +36,7 @@ Schedule read_schedule(const Node& node, ReadLog& log) {
   if (rows != nullptr && rows->kind != NodeKind::Sequence) {
     log.error(*rows, "must be a list of lines");
   } else if (rows != nullptr) {
-    for (const auto& row : rows->items) text += read_string(*row, log).value_or("") + "\n";
+    text = read_order_rows(*rows, log);
   }
   reader.finish();
   log.throw_if_errors();

@@ -321,6 +321,17 @@ void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& paral
   }
 }
 
+std::string read_order_rows(const Node& list, ReadLog& log) {
+  std::string text;
+  for (const NodePtr& row : list.items) text += read_string(*row, log).value_or("") + "\n";
+  if (list.items.empty()) log.error(list, "an empty list is no order", "a row of actions for each rank: [\"0F0,0B0\"]");
+  return text;
+}
+
+Schedule stated_order(const ScheduleRequest& request) {
+  return request.rows.empty() ? load_schedule_csv(request.csv) : read_schedule_csv(request.rows, request.csv);
+}
+
 // `schedule: [1f1b, zb-h1]`: planners choose among these; whoever plans nothing takes the first.
 void read_schedules_to_choose(const Node& list, ReadLog& log, ScheduleRequest& schedule) {
   bool first = true;
@@ -361,9 +372,14 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
   MapReader reader(*node, log);
   if (const Node* csv = reader.find("csv")) {
     schedule.name.clear();
-    schedule.csv = read_file_reference(*csv, log, "schedule file").value_or("");
-    if (reader.find("name") != nullptr)
-      log.error_at_key(*node, "name", "a schedule has a name or comes from a csv file, not both");
+    if (csv->kind == NodeKind::Sequence) {
+      schedule.csv = reader.string("name");
+      schedule.rows = read_order_rows(*csv, log);
+    } else {
+      schedule.csv = read_file_reference(*csv, log, "schedule file").value_or("");
+      if (reader.find("name") != nullptr)
+        log.error_at_key(*node, "name", "a schedule has a name or comes from a csv file, not both");
+    }
     read_common_options(reader, schedule);
     reader.finish();
     const Node* degrees = scenario.node().find("parallel");

@@ -26,7 +26,10 @@ ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees);
 // Fills in parallel.pipeline and checks the degrees against the number of devices.
 void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel);
 
-// `schedule:`, a name or {name: ..., options} or {csv: file}; reconciles stages_per_rank with parallel.virtual_stages.
+// The rows of an order that stands in a scenario or a plan, a line each.
+std::string read_order_rows(const Node& list, ReadLog& log);
+// `schedule:`, a name or {name: ..., options} or {csv: file} or {name: ..., csv: rows}; reconciles stages_per_rank with
+// parallel.virtual_stages.
 ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
 
 // `recompute:`, a mode or {every: N, operators: [...], modules: [...]}; needs the workload.

@@ -38,7 +38,7 @@ class Printer {
     absolute("workload.layers", scenario.workload.layers_file);
     absolute("workload.pt2", scenario.workload.pt2_file);
     absolute("workload.config", scenario.workload.config_file);
-    absolute("schedule.csv", scenario.schedule.csv);
+    if (scenario.schedule.rows.empty()) absolute("schedule.csv", scenario.schedule.csv);
     absolute("data.tensors", scenario.data.file);
     absolute("data.tokens", scenario.data.file);
     absolute("data.validation", scenario.data.validation);

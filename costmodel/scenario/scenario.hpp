@@ -60,10 +60,13 @@ enum class Braid { Split, Atomic };
 
 struct ScheduleRequest {
   std::string name = "1f1b";  // family; empty when csv is set
-  std::string csv;            // path as found
+  std::string csv;            // path as found; of rows that stand in the scenario their name
+  std::string rows;           // those rows, as CSV; empty for a file
   ScheduleOptions options;
   Braid braid = Braid::Split;
 };
+// The order of a request with `csv`. InputError as read_schedule_csv throws.
+Schedule stated_order(const ScheduleRequest& request);
 
 // What a pipeline transfer holds up, and when it starts (docs/models/braids.md).
 struct TransferRules {

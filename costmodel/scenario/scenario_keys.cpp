@@ -53,6 +53,7 @@ std::vector<Keys> forms() {
       {{"cluster", "{file: dgx-a100-80g, nodes: 2, device: {file: a100-80g-sxm, memory: 80 GB}, network: {spine: 50 GB/s}}"}},
       {{"schedule", "1f1b"}},
       {{"schedule", "[1f1b, zb-h1]"}},
+      {{"schedule", "{name: mine, csv: [\"0F0,0B0\"], braid: split}"}},
       {{"schedule", "{csv: FILE, braid: split, offload: none, recompute: none, offload_waiting: true, offload_stagger: 1}"}},
       {{"partition", "[12, 24, 36]"}},
       {{"placement", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]"}},

@@ -80,7 +80,7 @@ TriedSchedules tried_schedules(const Scenario& scenario, int stages_per_rank, bo
   const ScheduleRequest& request = scenario.schedule;
   if (!is_open(scenario, "schedule")) {
     if (!request.csv.empty()) {
-      family.members.push_back({request.csv, {}, load_schedule_csv(request.csv)});
+      family.members.push_back({request.csv, {}, stated_order(request)});
     } else if (request.name == "pfeife" && request.options.count("execution") == 0) {
       builder.add_pfeife(stages_per_rank);
     } else {

@@ -7,8 +7,10 @@ namespace panpipe::python {
 
 namespace nb = nanobind;
 
+void bind_arena(nb::module_& module);
 void bind_planning(nb::module_& module);
 void bind_measured(nb::module_& module);
+void bind_runs(nb::module_& module);
 void bind_schedules(nb::module_& module);
 
 }  // namespace panpipe::python

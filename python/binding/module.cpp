@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/files/installation.hpp"
+#include "base/text/text_style.hpp"
 #include "base/version.hpp"
 #include "python/binding/arrow.hpp"
 #include "python/binding/bindings.hpp"
@@ -29,10 +30,16 @@ std::string part_behind(const std::string& text, const std::string& mark, bool t
   return text.substr(begin, to_the_end ? std::string::npos : text.find('\n', begin) - begin);
 }
 
+// Rows of an order may be thousands of letters.
+std::string shown_override(const std::string& text) {
+  constexpr std::size_t kShown = 80;
+  return "set " + shortened(text, kShown);
+}
+
 // (message, remedy, file, line, column, key, text)
 nb::tuple parts_of(const Diagnostic& given) {
   // Overrides are of the command line only there.
-  const Diagnostic fault = given.override_text.empty() ? given : shown_at(given, "set " + given.override_text);
+  const Diagnostic fault = given.override_text.empty() ? given : shown_at(given, shown_override(given.override_text));
   const std::string help = part_behind(fault.text, "\n  help: ", true);
   std::string key = part_behind(fault.text, "\n  at ", false);
   std::string message = fault.message;
@@ -100,9 +107,11 @@ NB_MODULE(_core, module) {
   keep_memory();
   nb::register_exception_translator(translate);
   module.attr("version") = panpipe::kVersion;
+  bind_arena(module);
   bind_tables(module);
   bind_predictions(module);
   bind_planning(module);
   bind_measured(module);
+  bind_runs(module);
   bind_schedules(module);
 }

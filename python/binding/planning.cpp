@@ -1,11 +1,13 @@
 // plan and sweep.
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -55,17 +57,40 @@ std::pair<std::string, int> size_key(nb::object scenario, const Overrides& overr
   return {key.key, key.devices};
 }
 
-planner::SweepOptions options_of(const ScenarioInput& input, const planner::SweepGrid& grid) {
+// What the grid calls by a name ("schedule=mine") and a scenario is told in full.
+using Meanings = std::map<std::string, std::string>;
+
+Overrides meant(Overrides overrides, const Meanings& meanings) {
+  for (std::string& assignment : overrides)
+    if (const auto found = meanings.find(assignment); found != meanings.end()) assignment = found->second;
+  return overrides;
+}
+
+// Ranks and microbatches that an order must have to fit the scenario. `stated`: not those that a search would change.
+std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrides, bool stated) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  const Scenario read = input.load(overrides);
+  if (stated && is_open(read, "parallel.pipeline"))
+    throw InputError(
+        "the search chooses parallel.pipeline, and an order is made for a number of ranks\n  help: state it: parallel: "
+        "{pipeline: 4}");
+  return {read.parallel.pipeline, read.microbatches};
+}
+
+planner::SweepOptions options_of(const ScenarioInput& input, const planner::SweepGrid& grid, const Meanings& meanings) {
   planner::SweepOptions options;
-  options.load = [&input](const auto& overrides) { planner::check_scenario_of_cell(input.load(overrides)); };
-  options.answer = [&input, &grid](const auto& overrides) { return planner::answer_of_scenario(grid, input.load(overrides)); };
+  options.load = [&](const auto& overrides) { planner::check_scenario_of_cell(input.load(meant(overrides, meanings))); };
+  options.answer = [&](const auto& overrides) {
+    return planner::answer_of_scenario(grid, input.load(meant(overrides, meanings)));
+  };
   return options;
 }
 
 // The grid as a document; InputError where it cannot be meant.
 std::pair<std::string, std::size_t> sweep_grid(nb::object scenario, const Overrides& overrides,
                                                const std::vector<std::pair<std::string, std::vector<std::string>>>& axes,
-                                               const std::string& engine, const std::string& method) {
+                                               const std::string& engine, const std::string& method, const Meanings& meanings) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   planner::SweepGrid grid;
@@ -78,17 +103,21 @@ std::pair<std::string, std::size_t> sweep_grid(nb::object scenario, const Overri
   grid.method = method;
   grid.sets = overrides;
   for (const auto& [key, values] : axes) grid.axes.push_back({key, values});
-  planner::check_sweep(grid, options_of(input, grid));
+  planner::check_sweep(grid, options_of(input, grid, meanings));
   return {planner::to_json(grid), grid.size()};
 }
 
 // A cell as a line of JSON.
-std::string sweep_cell(nb::object scenario, const std::string& grid_text, std::size_t index) {
+// `refusal`: why the cell has no order, empty where it has.
+std::string sweep_cell(nb::object scenario, const std::string& grid_text, std::size_t index, const Meanings& meanings,
+                       const std::string& refusal) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
   planner::FileHashes hashes;
-  return planner::to_line(planner::answer_cell(grid, index, options_of(input, grid), hashes));
+  planner::SweepOptions options = options_of(input, grid, meanings);
+  if (!refusal.empty()) options.answer = [&](const auto&) -> planner::CellAnswer { throw InputError(refusal); };
+  return planner::to_line(planner::answer_cell(grid, index, options, hashes));
 }
 
 struct SweepTexts {
@@ -112,14 +141,16 @@ void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
   module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("method"), nb::arg("objective"),
              nb::arg("threads"), nb::arg("candidates"));
+  module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("stated") = false);
   module.def("size_key", &size_key, nb::arg("scenario"), nb::arg("overrides"));
   nb::class_<SweepTexts>(module, "SweepTexts")
       .def_ro("json", &SweepTexts::json)
       .def_ro("page", &SweepTexts::page)
       .def_ro("table", &SweepTexts::table);
   module.def("sweep_grid", &sweep_grid, nb::arg("scenario"), nb::arg("overrides"), nb::arg("axes"), nb::arg("engine"),
-             nb::arg("method"));
-  module.def("sweep_cell", &sweep_cell, nb::arg("scenario"), nb::arg("grid"), nb::arg("index"));
+             nb::arg("method"), nb::arg("meanings") = Meanings());
+  module.def("sweep_cell", &sweep_cell, nb::arg("scenario"), nb::arg("grid"), nb::arg("index"), nb::arg("meanings") = Meanings(),
+             nb::arg("refusal") = "");
   module.def("sweep_texts", &sweep_texts, nb::arg("grid"), nb::arg("lines"), Released());
 }
 

@@ -5,16 +5,20 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
 #include "present/picture/schedule_picture.hpp"
 #include "python/binding/arrow.hpp"
 #include "python/binding/bindings.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/schedule_request.hpp"
+#include "schedule/text/csv_cell.hpp"
 #include "schedule/transfer_report.hpp"
 
 namespace panpipe::python {
@@ -79,6 +83,17 @@ std::string semantics_of(const JudgedSchedule& schedule, const std::string& sema
   return report_transfers(schedule.order, schedule.costs, parse_semantics(semantics)).json;
 }
 
+// The actions of a cell of the CSV: (stage, action, microbatch, slice), -1 where it has none.
+std::vector<std::tuple<int, std::string, int, int>> actions_of_cell(const std::string& text) {
+  std::vector<CellAction> actions;
+  CellFault fault;
+  if (!parse_cell(text, actions, fault)) throw InputError(fault.message + (fault.help.empty() ? "" : "\n  help: " + fault.help));
+  std::vector<std::tuple<int, std::string, int, int>> list;
+  for (const CellAction& one : actions)
+    list.emplace_back(one.action.stage, std::string(name_of(one.action.kind)), one.action.microbatch, one.action.split);
+  return list;
+}
+
 nb::list families() {
   nb::list list;
   for (const ScheduleFamily& family : schedule_families()) {
@@ -122,6 +137,10 @@ void bind_schedules(nb::module_& module) {
           nb::arg("width"), Released());
   module.def("schedule", &judged, nb::arg("name"), nb::arg("ranks").none(), nb::arg("microbatches").none(), nb::arg("options"),
              nb::arg("costs"), nb::arg("csv"));
+  module.def("actions_of_cell", &actions_of_cell, nb::arg("text"));
+  module.def(
+      "check_costs", [](const std::string& costs) { parse_pass_costs(costs); }, nb::arg("costs"));
+  module.attr("most_actions") = kMaxActions;
   module.def("schedule_families", &families);
 }
 

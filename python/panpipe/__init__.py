@@ -19,9 +19,12 @@ except ImportError as _error:
     _why: "ImportError | None" = _error
 else:
     _why = None
+    from panpipe._arena import Arena, arena
     from panpipe._calls import check, estimate, families, fit, plan, schedule, simulate, sweep, validate
     from panpipe._core import Table
+    from panpipe._families import OwnFamily
     from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
+    from panpipe._run import Run, run
 
 try:
     __version__ = _version("panpipe")
@@ -29,6 +32,7 @@ except _PackageNotFoundError:  # a build folder
     __version__ = _core.version if _why is None else "unknown"
 
 __all__ = [
+    "Arena",
     "Candidate",
     "Checked",
     "Diagnostic",
@@ -39,9 +43,11 @@ __all__ = [
     "InternalError",
     "MachineError",
     "NoAnswer",
+    "OwnFamily",
     "PanpipeError",
     "Plan",
     "Prediction",
+    "Run",
     "Schedule",
     "ScheduleProblem",
     "Sizes",
@@ -49,11 +55,13 @@ __all__ = [
     "Table",
     "Validation",
     "__version__",
+    "arena",
     "check",
     "estimate",
     "families",
     "fit",
     "plan",
+    "run",
     "schedule",
     "simulate",
     "sweep",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Union
+from typing import Any, Union, overload
 
-from panpipe import _core, _work
+from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
+from panpipe._families import OwnFamily
 from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, Sizes, Sweep, Validation
 
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -43,6 +44,13 @@ def _overrides(settings: Settings) -> list[str]:
     return [f"{key}={_value(value)}" for key, value in settings.items()] if settings else []
 
 
+def _asked(scenario: Scenario, settings: Settings, stated: bool = False) -> tuple[str | dict, list[str]]:
+    source = _source(scenario)
+    if (settings and _orders.KEY in settings) or (type(source) is dict and _orders.is_order(source.get(_orders.KEY))):
+        return _orders.asked(source, settings, _overrides, stated)
+    return source, _overrides(settings)
+
+
 def _files(files: Files) -> list[str]:
     return [os.fspath(files)] if isinstance(files, (str, os.PathLike)) else [os.fspath(file) for file in files]
 
@@ -71,7 +79,7 @@ def check(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLike[
     NoAnswer
         The schedule cannot finish.
     """
-    return Checked(**_core.check(_source(scenario), _overrides(set), os.fspath(plan)))
+    return Checked(**_core.check(*_asked(scenario, set), os.fspath(plan)))
 
 
 def estimate(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLike[str]" = "") -> Prediction:
@@ -98,7 +106,7 @@ def estimate(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLi
     >>> f"{step.step_time_s:.3f} s"
     '0.393 s'
     """
-    return Prediction(_core.estimate(_source(scenario), _overrides(set), os.fspath(plan)))
+    return Prediction(_core.estimate(*_asked(scenario, set), os.fspath(plan)))
 
 
 def simulate(
@@ -134,7 +142,7 @@ def simulate(
     MachineError
         There is no SimGrid here.
     """
-    return Prediction(_core.simulate(_source(scenario), _overrides(set), os.fspath(plan), backend, merge, fold))
+    return Prediction(_core.simulate(*_asked(scenario, set), os.fspath(plan), backend, merge, fold))
 
 
 def plan(
@@ -176,7 +184,7 @@ def plan(
     InputError
         As of `check`; also a number of GPUs that the cluster's nodes do not divide.
     """
-    source, overrides = _source(scenario), _overrides(set)
+    source, overrides = _asked(scenario, set, stated=True)
     if gpus is None:
         if executor is not None:
             raise InputError("an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads=")
@@ -241,10 +249,13 @@ def sweep(
     InputError
         A key that does not exist, or a scenario that cannot be read whatever the values.
     """
-    source = _source(scenario)
-    axes = [(key, [_value(value) for value in values]) for key, values in over.items()]
-    grid, cells = _core.sweep_grid(source, _overrides(set), axes, engine, plan)
-    lines = _work.spread(executor, threads, _work.cell, ((source, grid, index) for index in range(cells)), progress)
+    source, rest, order = _orders.without_order(_source(scenario), set)
+    orders = _orders.SweptOrders([value for values in over.values() for value in values if _orders.is_order(value)] + ([order] if order else []))
+    axes = [(key, [value.name if _orders.is_order(value) else _value(value) for value in values]) for key, values in over.items()]
+    sets = [f"{_orders.KEY}={order.name}", *_overrides(rest)] if order else _overrides(set)
+    grid, _ = _core.sweep_grid(source, sets, axes, engine, plan, orders.for_grid())
+    calls = ((source, grid, index, *cell) for index, cell in enumerate(orders.cells(source, sets, axes)))
+    lines = _work.spread(executor, threads, _work.cell, calls, progress)
     texts = _core.sweep_texts(grid, lines)
     document = json.loads(texts.json)
     return Sweep(document, document["cells"], texts.page, texts.table)
@@ -335,15 +346,35 @@ def _costs(costs: Mapping[str, Any] | str) -> str:
     return ",".join(parts)
 
 
+@overload
 def schedule(
     name: "str | os.PathLike[str]",
+    /,
     *,
     ranks: int | None = None,
     microbatches: int | None = None,
     costs: Mapping[str, Any] | str = "",
     **options: Any,
-) -> Schedule:
-    """Make, check and evaluate an order of the passes of a step.
+) -> Schedule: ...
+
+
+@overload
+def schedule(function: Callable[..., Iterable[Any]], /) -> OwnFamily: ...
+
+
+@overload
+def schedule(
+    *,
+    name: str = "",
+    placement: _families.Placement = "loop",
+    deadline_s: float = _families.DEADLINE_S,
+    memory_bytes: int = _families.MEMORY_BYTES,
+    **options: Any,
+) -> Callable[[Callable[..., Iterable[Any]]], OwnFamily]: ...
+
+
+def schedule(what: Any = None, /, **given: Any) -> Any:
+    """Make, check and evaluate an order of the passes of a step; as a decorator, make a family of a function.
 
     Parameters
     ----------
@@ -370,7 +401,37 @@ def schedule(
     --------
     >>> panpipe.schedule("1f1b", ranks=4, microbatches=8).makespan
     33.0
+
+    As a decorator it takes a function that yields the actions of a rank in their order. The parameters rank, ranks, microbatches, stages
+    (of the rank, as numbers of the model's) and costs (a dict) are filled in as far as the function has them; all others are options of
+    the family, with their defaults. A function without a parameter rank yields pairs of a rank and an action, in any order of the
+    ranks.
+
+    >>> from panpipe.actions import B, F
+    >>> @panpipe.schedule
+    ... def mine(rank, ranks, microbatches):
+    ...     yield from (F(m) for m in range(microbatches))
+    ...     yield from (B(m) for m in range(microbatches))
+    >>> mine(ranks=4, microbatches=8).makespan
+    33.0
+
+    With options: ``@panpipe.schedule(name="mine", stages_per_rank=2, placement="wave")``. `placement` is "loop" (stage s on rank s mod
+    ranks), "wave" (there and back: with two stages a rank a V) or a function of (stage, ranks) that gives the rank. The function runs
+    in a process of its own: `deadline_s` (10) and `memory_bytes` (1 GiB beyond what this process has) stop it.
     """
+    if what is None or callable(what):
+        return _families.decorated(what, given)
+    return _named(what, **given)
+
+
+def _named(
+    name: "str | os.PathLike[str]",
+    *,
+    ranks: int | None = None,
+    microbatches: int | None = None,
+    costs: Mapping[str, Any] | str = "",
+    **options: Any,
+) -> Schedule:
     text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     given = _costs(costs)
     return Schedule(_core.schedule(os.fspath(name), ranks, microbatches, text, given, ""), given)

@@ -15,8 +15,8 @@ def table(columns: dict[str, list]) -> _core.Table:
     return _core.table_of(columns)
 
 
-def cell(scenario: str | dict, grid: str, index: int) -> str:
-    return _core.sweep_cell(scenario, grid, index)
+def cell(scenario: str | dict, grid: str, index: int, meanings: dict[str, str], refusal: str) -> str:
+    return _core.sweep_cell(scenario, grid, index, meanings, refusal)
 
 
 def plan(scenario: str | dict, overrides: list[str], method: str, objective: str, threads: int, candidates: int) -> tuple[str, str]:

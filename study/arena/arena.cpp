@@ -93,6 +93,11 @@ Schedule search_order(const Entrant& entrant, const ArenaRequest& request, const
 // A searched family is asked for its order under the costs of its stages: made once to see how many there are.
 Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const CostRatio& ratio) {
   if (entrant.order) return *entrant.order;
+  if (!entrant.by_ratio.empty()) {
+    const auto named = [&](const CostRatio& other) { return other.name == ratio.name; };
+    const auto at = std::find_if(request.ratios.begin(), request.ratios.end(), named) - request.ratios.begin();
+    return entrant.by_ratio.at(static_cast<std::size_t>(at));
+  }
   if (is_search(entrant)) return search_order(entrant, request, ratio);
   const ScheduleFamily* family = find_family(entrant.family);
   if (!family->searched()) return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options);
@@ -135,7 +140,7 @@ Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaR
 ClusterTime time_on(const ClusterBench& bench, const Entrant& entrant, const Contestant& contestant,
                     const ArenaRequest& request) {
   const int stages = contestant.judged.stages_per_rank;
-  const bool again = !entrant.order && !is_search(entrant) && find_family(entrant.family)->searched();
+  const bool again = entrant.given() == nullptr && !is_search(entrant) && find_family(entrant.family)->searched();
   if (!again) return bench.time(*contestant.schedule, stages, request.simulate);
   const Schedule there = make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options, bench.costs(stages));
   return bench.time(there, stages, request.simulate);
@@ -143,8 +148,8 @@ ClusterTime time_on(const ClusterBench& bench, const Entrant& entrant, const Con
 
 void check_sizes(const ArenaRequest& request) {
   for (const Entrant& entrant : request.entrants) {
-    if (!entrant.order) continue;
-    const Schedule& order = *entrant.order;
+    if (entrant.given() == nullptr) continue;
+    const Schedule& order = *entrant.given();
     if (order.ranks != request.ranks || order.microbatches != request.microbatches)
       throw InputError(
           fmt::format("{} has {} ranks and {} microbatches, the arena {} and {}\n  help: an order of a file is judged "

@@ -22,6 +22,8 @@ struct Entrant {
   std::string family;  // empty: an order
   ScheduleOptions options;
   std::optional<Schedule> order;
+  std::vector<Schedule> by_ratio = {};  // orders made for the costs of each of the request's ratios, in their order
+  const Schedule* given() const { return order ? &*order : by_ratio.empty() ? nullptr : &by_ratio.front(); }
 };
 // Every family with its defaults, and those with stages_per_rank with 2 and with 4.
 std::vector<Entrant> all_families();

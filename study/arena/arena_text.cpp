@@ -127,6 +127,20 @@ void write_judged(JsonWriter& out, const Arena& arena, const Round& round, const
   out.end();
 }
 
+// Without `cluster`: on free links; without `schedule`: none holds so little.
+void write_winners(JsonWriter& out, const Arena& arena, const Round& round) {
+  out.list("winners", JsonLayout::Lines);
+  for (const double limit : memory_limits(arena.request.ranks))
+    for (int cluster = -1; cluster < static_cast<int>(arena.request.clusters.size()); ++cluster) {
+      out.object().field("memory", limit);
+      if (cluster >= 0) out.field("cluster", arena.request.clusters[static_cast<std::size_t>(cluster)]);
+      if (const int best = fastest_within(arena, round, limit, cluster); best >= 0)
+        out.field("schedule", arena.request.entrants[static_cast<std::size_t>(best)].name);
+      out.end();
+    }
+  out.end();
+}
+
 }  // namespace
 
 std::string to_table(const Arena& arena) {
@@ -164,7 +178,9 @@ std::string to_json(const Arena& arena) {
     out.field("forward_flops", round.ratio.work.base()).field("hand_over_bytes", round.ratio.bytes.base());
     out.list("schedules", JsonLayout::Lines);
     for (const std::size_t i : ranking(arena, round)) write_judged(out, arena, round, round.judged[i]);
-    out.end().end();
+    out.end();
+    write_winners(out, arena, round);
+    out.end();
   }
   return out.end().end().finish() + "\n";
 }

@@ -1,0 +1,70 @@
+// The arena of schedules.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+#include <utility>
+
+#include "python/binding/bindings.hpp"
+#include "sim/simulate.hpp"
+#include "study/arena/arena.hpp"
+#include "study/arena/arena_request.hpp"
+
+namespace panpipe::python {
+namespace {
+
+// A name as the command line takes it, or a name and orders as CSV: one, or one for each ratio.
+using GivenEntrant = std::pair<std::string, std::vector<std::string>>;
+using Sizes = std::pair<std::optional<int>, std::optional<int>>;
+
+arena::Entrant entrant_of(const GivenEntrant& given) {
+  const auto& [name, orders] = given;
+  if (orders.empty()) return arena::read_entrant(name);
+  arena::Entrant entrant{name, "", {}, std::nullopt};
+  if (orders.size() == 1) {
+    entrant.order = read_schedule_csv(orders.front(), name);
+  } else {
+    for (const std::string& order : orders) entrant.by_ratio.push_back(read_schedule_csv(order, name));
+  }
+  return entrant;
+}
+
+struct ArenaTexts {
+  std::string json, text, page;
+};
+
+ArenaTexts judge(const std::vector<GivenEntrant>& entrants, const Sizes& sizes, const std::vector<std::string>& ratios,
+                 const std::vector<std::string>& clusters, bool alone, const std::string& backend, int threads) {
+  arena::ArenaAsked asked{{}, sizes.first, sizes.second, ratios, clusters, alone};
+  for (const GivenEntrant& given : entrants) asked.entrants.push_back(entrant_of(given));
+  arena::ArenaRequest request = arena::request_of(std::move(asked));
+  request.threads = threads;
+  const sim::Options options{.backend = sim::backend_named(backend)};
+  request.simulate = [options](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, options); };
+  const arena::Arena judged = arena::judge(request);
+  return {to_json(judged), to_table(judged), to_page(judged)};
+}
+
+// Name, I and W relative to F.
+std::tuple<std::string, double, double> cost_ratio(const std::string& text) {
+  const arena::CostRatio ratio = text.empty() ? arena::cost_ratios().front() : arena::read_cost_ratio(text);
+  return {ratio.name, ratio.I, ratio.W};
+}
+
+}  // namespace
+
+void bind_arena(nb::module_& module) {
+  nb::class_<ArenaTexts>(module, "ArenaTexts")
+      .def_ro("json", &ArenaTexts::json)
+      .def_ro("text", &ArenaTexts::text)
+      .def_ro("page", &ArenaTexts::page);
+  module.def("arena", &judge, nb::arg("entrants"), nb::arg("sizes"), nb::arg("ratios"), nb::arg("clusters"), nb::arg("alone"),
+             nb::arg("backend"), nb::arg("threads"), nb::call_guard<nb::gil_scoped_release>());
+  module.def("cost_ratio", &cost_ratio, nb::arg("text"));
+}
+
+}  // namespace panpipe::python

@@ -1,0 +1,175 @@
+"""The arena: schedules beside each other."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from panpipe import _core
+from panpipe._core import Table
+from panpipe._families import OwnFamily
+from panpipe._results import Schedule
+
+Entrant = Union[str, "os.PathLike[str]", Schedule, OwnFamily]
+Ratio = Union[str, Sequence[float]]
+CLUSTERS = ("rtx3090x8-nobridge", "dgx-a100-80g", "h100x8")
+
+
+def _deadlocks(judged: dict[str, Any]) -> str:
+    kinds = ("asynchronous", "buffered", "blocking", "batched")
+    return ", ".join(f"{one['receives']} {kind}" for one in judged.get("transfers", []) for kind in kinds if not one[kind])
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Schedules beside each other, at one size, under ratios of costs, on clusters; `arena` returns it.
+
+    Times are in forwards of a rank's share of a microbatch, memory in microbatches whose activations a rank holds, times on clusters in
+    seconds.
+    """
+
+    document: dict[str, Any] = field(repr=False)
+    text: str = field(repr=False)
+    page: str = field(repr=False)
+
+    @property
+    def ranks(self) -> int:
+        """Pipeline ranks."""
+        return self.document["ranks"]
+
+    @property
+    def microbatches(self) -> int:
+        """Microbatches of a step."""
+        return self.document["microbatches"]
+
+    def _judged(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(one["costs"], judged) for one in self.document["rounds"] for judged in one["schedules"]]
+
+    @property
+    def table(self) -> Table:
+        """A row per schedule and ratio, the shortest step first: costs, schedule, legal, reason (why it is not), stages_per_rank, weights
+        (copies of the model among the ranks), makespan, bubble (a share of 1), held (of the fullest rank), held_least, bound, over_bound (a
+        share of 1), on_front, deadlocks ("late blocking, ...": receives and transfer semantics under which it does not finish), and for
+        each cluster its simulated step in s, and as `CLUSTER, idle links` its estimate."""
+        rows = self._judged()
+        columns: dict[str, list] = {"costs": [costs for costs, _ in rows]}
+        columns["schedule"] = [judged["schedule"] for _, judged in rows]
+        columns["legal"] = [judged["legal"] for _, judged in rows]
+        columns["reason"] = [judged.get("refused") or next(iter(judged.get("faults", [])), "") for _, judged in rows]
+        names = ("stages_per_rank", "weights", "makespan", "bubble", "held", "held_least", "bound", "over_bound", "on_front")
+        for name in names:
+            columns[name] = [judged.get(name) for _, judged in rows]
+        columns["deadlocks"] = [_deadlocks(judged) for _, judged in rows]
+        for index, cluster in enumerate(self.document["clusters"]):
+            on = [judged["clusters"][index] if judged["legal"] else {} for _, judged in rows]
+            columns[cluster] = [time.get("simulated_s") for time in on]
+            columns[f"{cluster}, idle links"] = [time.get("estimated_s") for time in on]
+        return _core.table_of(columns)
+
+    @property
+    def winners(self) -> Table:
+        """The fastest within a memory: costs, memory, cluster (empty: on free links), schedule (None: none holds so little)."""
+        rows = [(one["costs"], winner) for one in self.document["rounds"] for winner in one["winners"]]
+        columns: dict[str, list] = {"costs": [costs for costs, _ in rows]}
+        columns["memory"] = [winner["memory"] for _, winner in rows]
+        columns["cluster"] = [winner.get("cluster", "") for _, winner in rows]
+        columns["schedule"] = [winner.get("schedule") for _, winner in rows]
+        return _core.table_of(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document panpipe-arena/1."""
+        return self.document
+
+    def to_text(self) -> str:
+        """The tables that the command prints."""
+        return self.text
+
+    def to_page(self) -> str:
+        """A self-contained HTML page with the fronts of step and memory."""
+        return self.page
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+def _ratio_text(ratio: Ratio) -> str:
+    return ratio if isinstance(ratio, str) else ":".join(f"{number:g}" for number in ratio)
+
+
+def _given(entrant: Entrant, sizes: tuple[int, int], ratios: list[str]) -> tuple[str, list[str]]:
+    """A name, and orders as CSV: one, or one for each ratio of costs."""
+    if isinstance(entrant, Schedule):
+        return entrant.name, [entrant.to_csv()]
+    if not isinstance(entrant, OwnFamily):
+        return os.fspath(entrant), []
+    if not entrant.takes_costs():
+        return entrant.name, [entrant(*sizes).to_csv()]
+    # F = 1 is the forward of all stages of a rank.
+    share = 1 / (entrant.options["stages_per_rank"] * entrant.options["sequence_splits"])
+    orders = []
+    for ratio in ratios:
+        _, of_inputs, of_weights = _core.cost_ratio(ratio)
+        orders.append(entrant(*sizes, {"F": share, "I": of_inputs * share, "W": of_weights * share}).to_csv())
+    return entrant.name, orders
+
+
+def arena(
+    *entrants: Entrant,
+    ranks: int | None = None,
+    microbatches: int | None = None,
+    cost_ratios: Sequence[Ratio] = ("even",),
+    clusters: Sequence[str] = CLUSTERS,
+    alone: bool = False,
+    backend: str = "flow",
+    threads: int | None = None,
+) -> Arena:
+    """Judge schedules beside all families: legality, bubble, memory, distance to a proved bound, transfers, time on clusters.
+
+    Parameters
+    ----------
+    *entrants : str, path, Schedule or OwnFamily
+        Families with options ("hanayo,stages_per_rank=2"), CSV files, orders, functions that `schedule` decorated. One whose function has a
+        parameter `costs` makes an order for each ratio.
+    ranks, microbatches : int
+        Those of the first order or file unless given, else 4 and 8.
+    cost_ratios : sequence
+        "even", "8k", "32k", "8k-recompute", "8k-lora"; "10:12:8" or (10, 12, 8) for F, I and W.
+    clusters : sequence of str
+        As scenarios name them; () for none, which is much faster.
+    alone : bool
+        Without the families that are not named.
+    backend : {"flow", "simgrid"}
+        Panpipe's own max-min solver, or SimGrid.
+    threads : int, optional
+        Schedules at a time; all cores unless given.
+
+    Returns
+    -------
+    Arena
+        With what is not legal: the table says why.
+
+    Raises
+    ------
+    InputError
+        A name or file that cannot be read, an order of other sizes, a function that fails.
+
+    Examples
+    --------
+    >>> both = panpipe.arena("1f1b", "zb-h1", alone=True, clusters=())
+    >>> both.table.to_pydict()["makespan"]
+    [27.0, 33.0]
+    """
+    orders = [one for one in entrants if isinstance(one, Schedule)]
+    sizes = (
+        ranks or next((order.ranks for order in orders), 4),
+        microbatches or next((order.microbatches for order in orders), 8),
+    )
+    ratios = [_ratio_text(ratio) for ratio in cost_ratios]
+    given = [_given(entrant, sizes, ratios) for entrant in entrants]
+    stated = (ranks, microbatches) if not any(isinstance(one, OwnFamily) for one in entrants) else sizes
+    texts = _core.arena(given, stated, ratios, list(clusters) or ["none"], alone, backend, threads or 0)
+    return Arena(json.loads(texts.json), texts.text, texts.page)

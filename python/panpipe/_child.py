@@ -1,0 +1,215 @@
+"""A function of the user's in a process of its own, where it may loop for ever, raise, or take all memory.
+
+The child is a fork, so functions of a notebook work. It runs the function, writes one answer into a pipe and ends without the
+interpreter's own ending: other threads of the parent, its buffers and its `atexit` are none of the child's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import json
+import linecache
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from types import FrameType, TracebackType
+from typing import Any
+
+_GRACE_S = 1.0  # for a child that is told to stop by a signal, before it is killed
+_MOST_PRINTED = 1 << 16
+_HEADER = 8  # bytes that tell the answer's length
+_forking = threading.Lock()  # else another child of ours holds this one's pipe open
+
+
+class Fault(Exception):
+    """What is wrong with what the function did: the answer in place of its result."""
+
+
+class _Late(BaseException):
+    """The deadline, where the function is."""
+
+
+def place_of(filename: str, line: int, function: str) -> str:
+    source = linecache.getline(filename, line).strip()
+    return f'  File "{filename}", line {line}, in {function}' + (f"\n    {source}" if source else "")
+
+
+def place_in(iterator: Any) -> str:
+    """Where a generator stands, in the innermost one that it yields from; empty for what is none."""
+    frame: FrameType | None = None
+    while iterator is not None and getattr(iterator, "gi_frame", None) is not None:
+        frame = iterator.gi_frame
+        iterator = iterator.gi_yieldfrom
+    return place_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else ""
+
+
+def _frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
+    """Those of the user, without ours."""
+    found = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        found.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    ours = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    return [frame for frame in found if not os.path.abspath(frame[0]).startswith(ours)]
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**30:g} GiB" if size >= 2**30 else f"{size / 2**20:g} MiB"
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _limit_memory(more: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = _address_space() + more
+    resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _unlimit_memory() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _late(signum: int, frame: FrameType | None) -> None:
+    raise _Late
+
+
+def _answer(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> dict[str, Any]:
+    try:
+        signal.signal(signal.SIGALRM, _late)
+        signal.setitimer(signal.ITIMER_REAL, deadline_s)
+        _limit_memory(memory_bytes)
+        result = work()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return {"result": result}
+    except Fault as fault:
+        return {"fault": str(fault)}
+    except BaseException as error:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return {"fault": _told(error, deadline_s, memory_bytes)}
+    finally:
+        _unlimit_memory()
+
+
+def _told(error: BaseException, deadline_s: float, memory_bytes: int) -> str:
+    frames = _frames(error.__traceback__)
+    traceback.clear_frames(error.__traceback__)  # what they hold is needed to say so
+    _unlimit_memory()
+    places = "".join("\n" + place_of(*frame) for frame in frames[-8:])
+    if isinstance(error, _Late):
+        return f"is not done after {deadline_s:g} s{places}\n  help: give it longer with deadline_s="
+    if isinstance(error, MemoryError):
+        return f"takes more than {_mib(memory_bytes)} of memory{places}\n  help: give it more with memory_bytes="
+    what = "".join(traceback.format_exception_only(type(error), error)).strip()
+    return f"raises {what}{places}"
+
+
+def _child(work: Callable[[], Any], pipe: int, deadline_s: float, memory_bytes: int) -> None:
+    os.setpgid(0, 0)  # with children of its own it is killed as a group; Ctrl-C is the parent's
+    gc.disable()  # finalizers of the parent's objects are the parent's
+    printed = io.StringIO()
+    sys.stdout = sys.stderr = printed
+    answer = _answer(work, deadline_s, memory_bytes)
+    answer["printed"] = printed.getvalue()[-_MOST_PRINTED:]
+    data = json.dumps(answer).encode()
+    data = len(data).to_bytes(_HEADER, "big") + data
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def _start(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> tuple[int, int]:
+    with _forking, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: this child takes no lock of theirs
+        reading, writing = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
+        if pid == 0:
+            try:
+                os.close(reading)
+                _child(work, writing, deadline_s, memory_bytes)
+            finally:
+                os._exit(0)
+        os.close(writing)
+        return pid, reading
+
+
+def _pieces(pipe: int, until: float) -> Iterator[bytes]:
+    while True:
+        ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        data = os.read(pipe, 1 << 16)
+        if not data:
+            return
+        yield data
+
+
+def _whole(data: "bytes | bytearray") -> bool:
+    return len(data) >= _HEADER and len(data) >= _HEADER + int.from_bytes(data[:_HEADER], "big")
+
+
+def _received(pipe: int, until: float) -> bytes:
+    """The answer; shorter than it says where the child has died."""
+    data = bytearray()
+    for piece in _pieces(pipe, until):
+        data += piece
+        if _whole(data):
+            break
+    return bytes(data)
+
+
+def _end(pid: int, patience_s: float = 0.0) -> int:
+    """Kills what has not ended by itself until then; the wait status."""
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.01)
+    for kill in (os.killpg, os.kill):  # the group may not be there yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def run_apart(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> Any:
+    """What work() returns, as JSON has it. Fault: what it raised, or why it was stopped. What it prints is printed here."""
+    pid, pipe = _start(work, deadline_s, memory_bytes)
+    data, late, dying = b"", False, False
+    try:
+        data = _received(pipe, time.monotonic() + deadline_s + _GRACE_S)
+        dying = not _whole(data)
+    except TimeoutError:
+        late = True
+    finally:
+        os.close(pipe)
+        status = _end(pid, _GRACE_S if dying else 0.0)
+    if late:
+        raise Fault(f"is not done after {deadline_s:g} s\n  help: give it longer with deadline_s=")
+    if dying:
+        code = os.waitstatus_to_exitcode(status)
+        raise Fault(f"ends its process, with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
+    answer = json.loads(data[_HEADER:])
+    if answer["printed"]:
+        print(answer["printed"], end="")
+    if "fault" in answer:
+        raise Fault(answer["fault"])
+    return answer["result"]

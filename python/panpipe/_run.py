@@ -1,0 +1,187 @@
+"""Training a scenario for real: the program `panpipe run` of this package, and its gradients beside those of one process."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+from panpipe import _core
+from panpipe._calls import Scenario, Settings, _asked, estimate
+from panpipe._errors import InputError, InternalError, MachineError, PanpipeError
+
+_PANPIPE = pathlib.Path(str(_core.__file__)).parent / "_prefix" / "bin" / "panpipe"
+# fp32 sums of another order: of the largest gradient of a parameter. As the tests of the executor hold all families to it.
+TOLERANCE = 2e-5
+_ALONE = {"parallel": "{pipeline: 1, tensor: 1, data: 1}", "schedule": "gpipe", "partition": "auto", "placement": "auto"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A measured run; `run` returns it.
+
+    Attributes
+    ----------
+    step_time_s : float
+        Of a measured step, in seconds.
+    predicted_step_time_s : float or None
+        Of the scenario's devices on idle links; None where their rates are not known (`profile=True` measures them).
+    losses : list of float
+        Of the measured steps.
+    gradient_difference : float or None
+        The largest between the gradients of the last step and those of one process, as a share of the largest gradient of the same
+        parameter; None with `gradients=False`.
+    gradients_equal : bool or None
+        Whether that is rounding: at most 2e-5.
+    """
+
+    step_time_s: float
+    predicted_step_time_s: float | None
+    losses: list[float]
+    gradient_difference: float | None
+    gradients_equal: bool | None
+    document: dict[str, Any] = field(repr=False)
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The measured figures, as of a `Prediction`."""
+        return self.document["metrics"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result document (panpipe-result/1) of the measured run."""
+        return self.document
+
+
+def _program(words: list[str]) -> str:
+    try:
+        done = subprocess.run([str(_PANPIPE), *words], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise MachineError(f"cannot start {_PANPIPE}: {error.strerror}") from None
+    if done.returncode == 0:
+        return done.stdout
+    kind = {2: InputError, 3: MachineError, 70: InternalError}.get(done.returncode, PanpipeError)
+    raise kind(done.stderr.strip() or f"panpipe {words[0]} ended with {done.returncode}")
+
+
+def _tensors(path: pathlib.Path) -> dict[str, array.array]:
+    """Of a safetensors file that holds F32 alone."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name == "__metadata__":
+            continue
+        first, end = entry["data_offsets"]
+        tensors[name] = array.array("f", data[start + first : start + end])
+        if sys.byteorder == "big":
+            tensors[name].byteswap()
+    return tensors
+
+
+def _difference(found: dict[str, array.array], expected: dict[str, array.array]) -> float:
+    if found.keys() != expected.keys():
+        raise InternalError(f"gradients of other parameters than one process has: {sorted(found.keys() ^ expected.keys())[:3]}")
+    worst = 0.0
+    for name, values in expected.items():
+        largest = max(map(abs, values), default=0.0)
+        apart = max((abs(a - b) for a, b in zip(found[name], values)), default=0.0)
+        worst = max(worst, apart / largest if largest else float(apart > 0) and float("inf"))
+    return worst
+
+
+def _predicted(scenario: Any, overrides: dict[str, str]) -> float | None:
+    try:
+        return estimate(scenario, set=overrides).step_time_s
+    except InputError:  # no rates; whatever else is wrong, the run has refused
+        return None
+
+
+def run(
+    scenario: Scenario,
+    *,
+    set: Settings = None,
+    steps: int = 5,
+    warmup: int = 1,
+    transport: str = "",
+    device: str = "",
+    threads: int | None = None,
+    gradients: bool = True,
+    profile: bool = False,
+    allow_overcommit: bool = False,
+) -> Run:
+    """Train a scenario on this machine, and compare its gradients with those of one process that trains the same.
+
+    Parameters
+    ----------
+    scenario, set
+        As of `estimate`; a schedule of one's own is ``set={"schedule": mine}``.
+    steps, warmup : int
+        Steps that are measured, and before them.
+    transport : {"", "local", "gloo", "nccl"}
+        How ranks talk: threads of one process, or processes; as `panpipe run` chooses unless given.
+    device : {"", "cpu", "cuda"}
+    threads : int, optional
+        Of a rank within an operator; cores / ranks unless given.
+    gradients : bool
+        Train it in one process too, without a pipeline, and compare the last step's gradients.
+    profile : bool
+        Measure this machine first (`panpipe profile`, some seconds), for the prediction beside the measurement.
+    allow_overcommit : bool
+        Start also where the memory does not seem to hold the ranks.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    InputError, MachineError, PanpipeError
+        As the exit codes 2, 3 and others of `panpipe run`, with what it says. MachineError: this package has no executor (LibTorch).
+
+    Examples
+    --------
+    >>> done = panpipe.run("my.yaml", set={"schedule": mine}, transport="local")
+    >>> done.step_time_s, done.gradients_equal
+    """
+    source, overrides = _asked(scenario, set)
+    text, micro, microbatches = _core.scenario_to_run(source, overrides)
+    options = ["--no-progress", "--steps", str(steps), "--warmup", str(warmup)]
+    for option, value in (("--transport", transport), ("--device", device), ("--threads", threads)):
+        if value:
+            options += [option, str(value)]
+    if allow_overcommit:
+        options.append("--allow-overcommit")
+    with tempfile.TemporaryDirectory(prefix="panpipe-run-") as name:
+        folder = pathlib.Path(name)
+        file = folder / "scenario.yaml"
+        file.write_text(text, encoding="utf-8")
+        settings: dict[str, str] = {}
+        if profile:
+            ranks = ["--ranks", str(_core.pipeline_sizes(source, overrides)[0])]
+            _program(["profile", os.fspath(file), "-o", str(folder / "profile.yaml"), *ranks, *(["--threads", str(threads)] if threads else [])])
+            settings["profile"] = str(folder / "profile.yaml")
+        given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        dump = ["--dump-gradients", str(folder / "gradients.safetensors")] if gradients else []
+        document = json.loads(_program(["run", str(file), "--json", *options, *given, *dump]))
+        difference = None
+        if gradients:
+            alone = [word for key, value in _ALONE.items() for word in ("--set", f"{key}={value}")]
+            alone += ["--set", f"batch={{micro: {micro}, microbatches: {microbatches}}}", "--transport", "local"]
+            expected = folder / "alone.safetensors"
+            words = ["run", str(file), "--no-progress", "--steps", str(steps), "--warmup", str(warmup), "--dump-gradients", str(expected), *alone]
+            _program(words + (["--device", device] if device else []))
+            difference = _difference(_tensors(folder / "gradients.safetensors"), _tensors(expected))
+        return Run(
+            document["metrics"]["step_time_s"],
+            _predicted(str(file), settings),
+            document["losses"],
+            difference,
+            None if difference is None else difference <= TOLERANCE,
+            document,
+        )
