@@ -43,10 +43,10 @@ class NotebookPage:
         data = {kind: "".join(value) if isinstance(value, list) else value for kind, value in output["data"].items()}
         if "text/html" in data:
             # In one line, so that nothing in it can be taken for Markdown.
-            page = SVG.sub(lambda drawing: f'<img alt="{self._title(drawing.group())}" src="{self._picture(drawing.group(), "svg")}">', data["text/html"])
+            page = SVG.sub(lambda drawing: f'<img class="drawn" alt="{self._title(drawing.group())}" src="{self._picture(drawing.group(), "svg")}">', data["text/html"])
             return f'<div class="output">{page.strip()}</div>'.replace("\n", "&#10;")
         if "image/svg+xml" in data:
-            return f"![{self._title(data['image/svg+xml'])}]({self._picture(data['image/svg+xml'], 'svg')})"
+            return f"![{self._title(data['image/svg+xml'])}]({self._picture(data['image/svg+xml'], 'svg')}){{ .drawn }}"
         if "image/png" in data:
             return f"![the figure that the cell above draws]({self._picture(base64.b64decode(data['image/png']), 'png')})"
         return self._text(data.get("text/plain", ""))
