@@ -60,7 +60,12 @@ deb:    ## Debian packages in build/deb/
 wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/
 	@tools/wheel
 
-.PHONY: site
+.PHONY: notebooks site
+notebooks: ## run the notebooks and write them with their outputs into build/notebooks/
+	@tools/setup --notebooks
+	@$(MAKE) --no-print-directory build PROGRAMS=1
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" python3 tools/notebooks.py
+
 site:   ## the documents as a site in build/site/, with MkDocs Material from PyPI; a warning is an error
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@tools/site

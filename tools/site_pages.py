@@ -2,6 +2,7 @@
 
 * README.md is the first page; CONTRIBUTING.md, CHANGELOG.md and every other file that a page links to come along as pages of their own,
   so that no link leads out of the site: the project has no public address that one could point at.
+* Notebooks are pages with their outputs, pictures as files beside them, and the notebook itself to download.
 * `reference/verbs.md` and `reference/keys.md` are what the program says of itself.
 * Lists as the tree's pages write them are written as Python-Markdown reads them. Comments that only tests read are left out.
 
@@ -14,12 +15,16 @@ import pathlib
 import posixpath
 import re
 import subprocess
+import sys
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+sys.path.insert(0, str(ROOT / "tools"))
+import notebook_pages  # noqa: E402
+
+NAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "notebooks/README.md": "notebooks/index.md"}
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".py": "python", ".yaml": "yaml", ".toml": "toml", ".csv": "text"}
 LINK = re.compile(r"(!?\[(?:[^\]\[]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"^\s*(```|~~~)")
@@ -35,6 +40,8 @@ def page_of(path):
         return (name[len("docs/"):] if name.startswith("docs/") else f"source/{name}") + "/index.md"
     if name.startswith("docs/"):
         return name[len("docs/"):]
+    if path.suffix == ".ipynb":
+        return f"notebooks/{path.stem}.md"
     return NAMED.get(name) or f"source/{name}" + ("" if path.suffix == ".md" else ".md")
 
 
@@ -48,8 +55,9 @@ def outside_fences(text):
 
 
 def linked(file):
-    """Files and folders of the tree that a Markdown file links to."""
-    for line, code in outside_fences(file.read_text(encoding="utf-8")):
+    """Files and folders of the tree that a Markdown file or a notebook links to."""
+    text = notebook_pages.prose(file) if file.suffix == ".ipynb" else file.read_text(encoding="utf-8")
+    for line, code in outside_fences(text):
         for _, link, _ in [] if code else LINK.findall(line):
             name = link.partition("#")[0]
             target = (file.parent / name).resolve()
@@ -75,6 +83,14 @@ def text_of(path):
         return (head or f"{unsearched}# `{name}/`") + "\n\n" + "\n".join(rows) + "\n"
     body = path.read_text(encoding="utf-8")
     return f"{unsearched}# `{name}`\n\nAs it was when this site was built.\n\n````` {LANGUAGES.get(path.suffix, 'text')}\n{body}\n`````\n"
+
+
+def add_notebook(files, config, path):
+    """The page of a notebook, its pictures and the file itself."""
+    page = notebook_pages.NotebookPage(path, ROOT / "build/notebooks" / path.name)
+    files.append(File.generated(config, page_of(path), content=page.text))
+    for name, content in {path.name: path.read_bytes(), **page.pictures}.items():
+        files.append(File.generated(config, f"notebooks/{name}", content=content))
 
 
 # --- what the program says of itself ---
@@ -210,6 +226,8 @@ def for_site(text, origin, page):
 
 def on_config(config):
     named = set(re.findall(r"[\w/.-]+\.md", json.dumps(config.nav)))
+    notebooks = next(item["Notebooks"] for item in next(item["Tour"] for item in config.nav if "Tour" in item) if "Notebooks" in item)
+    notebooks += [page_of(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
     for section, folder in (("How-to", "."), ("Models", "models"), ("Design", "decisions")):
         pages = next(item[section] for item in config.nav if section in item)
         if folder == "decisions":
@@ -220,18 +238,20 @@ def on_config(config):
 def on_files(files, config):
     origins.clear()
     queue, seen = [ROOT / name for name in NAMED] + sorted((ROOT / "docs").rglob("*.md")), set()
-    queue += [ROOT / "docs/models", ROOT / "docs/decisions"]
+    queue += [ROOT / "docs/models", ROOT / "docs/decisions", *(ROOT / "notebooks").glob("*.ipynb")]
     while queue:
         path = queue.pop()
         if path in seen:
             continue
         seen.add(path)
         page = page_of(path)
-        if path.suffix == ".md":
+        if path.suffix in (".md", ".ipynb"):
             queue += linked(path)
         elif path.is_dir() and not path.is_relative_to(ROOT / "docs"):
             queue += [each for each in path.iterdir() if each.is_file()]
-        if files.get_file_from_path(page) is None:
+        if path.suffix == ".ipynb":
+            add_notebook(files, config, path)
+        elif files.get_file_from_path(page) is None:
             files.append(File.generated(config, page, content=text_of(path)))
         if page.endswith(".md"):
             origins[page] = path / "index.md" if path.is_dir() else path

@@ -2,9 +2,13 @@
 
 import os
 import pathlib
+import re
 import sys
 
-_PROGRAMS = pathlib.Path(__file__).resolve().parent / "_prefix" / "bin"
+_PACKAGE = pathlib.Path(__file__).absolute().parent
+_PROGRAMS = _PACKAGE / "_prefix" / "bin"
+# A document of the repository, which lies at no known place beside a copy.
+_DOCUMENT_LINK = re.compile(r"\[([^\[\]]*)\]\(\.\./([^()]*)\)")
 
 
 def _become(program, arguments):
@@ -34,3 +38,25 @@ def make_tokens():
 
 def draw_timeline():
     return _tool("panpipe-draw-timeline")
+
+
+def notebooks(arguments):
+    """Copies the notebooks into a folder (panpipe-notebooks unless named), and never over a file that is there."""
+    if len(arguments) > 1 or any(word.startswith("-") for word in arguments):
+        print("usage: python -m panpipe notebooks [FOLDER]", file=sys.stderr)
+        return 0 if arguments in (["-h"], ["--help"]) else 2
+    folder = pathlib.Path(*arguments or ["panpipe-notebooks"])
+    sources = sorted((_PACKAGE / "notebooks").glob("*.ipynb"))
+    taken = [source.name for source in sources if (folder / source.name).exists()]
+    if taken:
+        print(f"panpipe: {folder / taken[0]} is there already: name another folder", file=sys.stderr)
+        return 2
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in sources:
+            (folder / source.name).write_text(_DOCUMENT_LINK.sub(r"\1 (\2)", source.read_text(encoding="utf-8")), encoding="utf-8")
+    except OSError as error:
+        print(f"panpipe: cannot write {error.filename}: {error.strerror}", file=sys.stderr)
+        return 3
+    print(f"{len(sources)} notebooks in {folder}; jupyter lab {folder} opens them (pip install jupyterlab)")
+    return 0

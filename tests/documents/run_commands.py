@@ -12,7 +12,7 @@ import sys
 
 from pages import ROOT, environment, pages, shell, shell_lines, workplace
 
-KNOWN = ("make ", "mkdir ", "git ", "cd ", "cmake ", "ctest ", "tools/", "sudo ", "#", "export ", "torchrun ", "srun ", "mpirun ", "pip ", ".venv/")
+KNOWN = ("make ", "mkdir ", "git ", "cd ", "cmake ", "ctest ", "tools/", "sudo ", "#", "export ", "torchrun ", "srun ", "mpirun ", "pip ", ".venv/", "python -m ", "jupyter ")
 EXECUTOR = re.compile(r"panpipe (run|profile)\b")
 
 
