@@ -8,6 +8,7 @@ namespace panpipe::python {
 namespace nb = nanobind;
 
 void bind_planning(nb::module_& module);
+void bind_documents(nb::module_& module);
 void bind_measured(nb::module_& module);
 void bind_schedules(nb::module_& module);
 

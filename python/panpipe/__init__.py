@@ -19,8 +19,10 @@ except ImportError as _error:
     _why: "ImportError | None" = _error
 else:
     _why = None
-    from panpipe._calls import check, estimate, families, fit, plan, schedule, simulate, sweep, validate
+    from panpipe._calls import check, estimate, families, plan, schedule, simulate, sweep
     from panpipe._core import Table
+    from panpipe._documents import Comparison, ExportedJob, ImportedJob, compare, export, import_job, report, shipped, support
+    from panpipe._measured import fit, validate
     from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
 
 try:
@@ -31,10 +33,13 @@ except _PackageNotFoundError:  # a build folder
 __all__ = [
     "Candidate",
     "Checked",
+    "Comparison",
     "Diagnostic",
+    "ExportedJob",
     "Family",
     "Fit",
     "FittedNumber",
+    "ImportedJob",
     "InputError",
     "InternalError",
     "MachineError",
@@ -50,12 +55,18 @@ __all__ = [
     "Validation",
     "__version__",
     "check",
+    "compare",
     "estimate",
+    "export",
     "families",
     "fit",
+    "import_job",
     "plan",
+    "report",
     "schedule",
+    "shipped",
     "simulate",
+    "support",
     "sweep",
     "validate",
 ]
