@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/stop.hpp"
+
 namespace panpipe {
 
 std::size_t workers_for(std::size_t count, int threads) {
@@ -16,9 +18,12 @@ std::size_t workers_for(std::size_t count, int threads) {
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t part, std::size_t worker)>& body) {
   std::atomic<std::size_t> next{0};
   std::vector<std::exception_ptr> faults(count);
+  const std::atomic<bool>* stop = stop_flag();
   const auto work = [&](std::size_t worker) {
+    const StopScope scope(stop);
     for (std::size_t part = next++; part < count; part = next++) {
       try {
+        throw_if_stopped();
         body(part, worker);
       } catch (...) {
         faults[part] = std::current_exception();

@@ -10,7 +10,8 @@ namespace panpipe {
 std::size_t workers_for(std::size_t count, int threads);
 
 // Calls body(part, worker) for every part below `count`, each once; worker < workers_for(count, threads). Worker 0 is the
-// caller's thread. The first part's exception (by number, not by time) is thrown when all have ended.
+// caller's thread. The first part's exception (by number, not by time) is thrown when all have ended. No part begins once the
+// caller's work is taken back (base/stop.hpp): then Stopped is thrown.
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t part, std::size_t worker)>& body);
 
 }  // namespace panpipe

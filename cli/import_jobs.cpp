@@ -5,51 +5,24 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
-#include "base/input/source_text.hpp"
 #include "base/text/characters.hpp"
 #include "cli/output.hpp"
-#include "costmodel/scenario/scenario.hpp"
-#include "costmodel/workload/assumptions.hpp"
-#include "jobs/accelerate_import.hpp"
-#include "jobs/deepspeed_import.hpp"
-#include "jobs/megatron_import.hpp"
-#include "jobs/nanotron_import.hpp"
-#include "jobs/torchtitan_import.hpp"
+#include "cli/requests/import_request.hpp"
 
 namespace panpipe::cli {
 namespace {
 
-// The options that importers of jobs share, and those of some.
-struct JobFile {
-  std::string file, output;
-  jobs::JobOptions job;
-  std::optional<int> vocabulary;
-  std::vector<std::string> overrides;
-
-  std::string name() const { return file == "/dev/stdin" ? "standard input" : file; }
-  std::string text() const { return read_text_file(file); }
+struct JobFile : ImportRequest {
+  std::string output;
 };
-
-// What the model of the job does otherwise stands with the other assumptions. Why a scenario does not load is told, and it is
-// written all the same: the job may be right for another machine.
-std::string add_model(jobs::ImportedJob& job, const std::string& output) {
-  const std::string folder = output.empty() ? "." : std::filesystem::absolute(output).parent_path().string();
-  try {
-    const Scenario scenario = parse_scenario(jobs::scenario_text(job), output.empty() ? "the scenario" : output, folder);
-    for (const std::string& assumption : assumptions_of(scenario.workload)) job.assumptions.push_back(assumption + ".");
-  } catch (const InputError& error) {
-    return fmt::format("warning: the scenario does not load:\n{}\n", error.what());
-  }
-  return "";
-}
 
 // Writes the scenario, and tells on standard error what the job leaves open.
 int write_job(jobs::ImportedJob job, const std::string& output) {
-  const std::string warning = add_model(job, output);
+  const std::string fault = add_assumptions_of_model(job, output);
+  const std::string warning = fault.empty() ? "" : fmt::format("warning: the scenario does not load:\n{}\n", fault);
   const std::string text = jobs::scenario_text(job);
   if (output.empty()) {
     print(text);
@@ -70,16 +43,17 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
 
 // What every trainer's importer has.
 CLI::App* add_trainer(CLI::App& sub, std::function<int()>& run, const std::shared_ptr<JobFile>& options, const char* name,
-                      const char* description, const char* file, jobs::ImportedJob (*import)(const JobFile&)) {
+                      const char* description, const char* file) {
   CLI::App* trainer = sub.add_subcommand(name, description);
   trainer->add_option("FILE", options->file, std::string(file) + "; - for standard input")->required();
   trainer->add_option("--cluster", options->job.cluster, "cluster file (default: nodes of eight H100)")->type_name("FILE");
   trainer->add_option("-o", options->output, "scenario to write instead of standard output")->type_name("SCENARIO");
-  trainer->callback([options, import, &run] {
-    run = [options, import] {
+  options->trainer = name;
+  trainer->callback([options, &run] {
+    run = [options] {
       for (std::string* path : {&options->job.cluster, &options->job.model})
         if (!path->empty()) *path = reference_from(options->output, *path);
-      return write_job(import(*options), options->output);
+      return write_job(import_job(*options), options->output);
     };
   });
   return trainer;
@@ -102,9 +76,7 @@ void add_model(CLI::App& trainer, const std::shared_ptr<JobFile>& options, const
 void add_megatron(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<JobFile>();
   CLI::App* megatron = add_trainer(sub, run, options, "megatron", "turn the arguments of a Megatron-LM job into a scenario",
-                                   "the arguments as a shell would pass them", [](const JobFile& o) {
-                                     return jobs::import_megatron(o.text(), o.name(), {o.job.cluster, o.job.gpus, o.vocabulary});
-                                   });
+                                   "the arguments as a shell would pass them");
   add_gpus(*megatron, options, "the launcher's arguments");
   megatron->add_option("--vocabulary", options->vocabulary, "tokens of the tokenizer, where the arguments do not state them")
       ->type_name("N")
@@ -114,17 +86,16 @@ void add_megatron(CLI::App& sub, std::function<int()>& run) {
 void add_deepspeed(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<JobFile>();
   CLI::App* deepspeed =
-      add_trainer(sub, run, options, "deepspeed", "turn a configuration of DeepSpeed into a scenario", "ds_config.json",
-                  [](const JobFile& o) { return jobs::import_deepspeed(o.text(), o.name(), o.job); });
+      add_trainer(sub, run, options, "deepspeed", "turn a configuration of DeepSpeed into a scenario", "ds_config.json");
   add_gpus(*deepspeed, options, "one node");
   add_model(*deepspeed, options, "; the configuration holds none");
 }
 
 void add_accelerate(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<JobFile>();
-  CLI::App* accelerate = add_trainer(
-      sub, run, options, "accelerate", "turn a configuration of Hugging Face Accelerate into a scenario",
-      "what `accelerate config` writes", [](const JobFile& o) { return jobs::import_accelerate(o.text(), o.name(), o.job); });
+  CLI::App* accelerate =
+      add_trainer(sub, run, options, "accelerate", "turn a configuration of Hugging Face Accelerate into a scenario",
+                  "what `accelerate config` writes");
   add_gpus(*accelerate, options, "num_processes");
   add_model(*accelerate, options, "; the configuration holds none");
 }
@@ -132,8 +103,7 @@ void add_accelerate(CLI::App& sub, std::function<int()>& run) {
 void add_nanotron(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<JobFile>();
   CLI::App* nanotron = add_trainer(sub, run, options, "nanotron", "turn a configuration of nanotron into a scenario",
-                                   "the configuration that run_train.py takes",
-                                   [](const JobFile& o) { return jobs::import_nanotron(o.text(), o.name(), o.job); });
+                                   "the configuration that run_train.py takes");
   add_gpus(*nanotron, options, "the product of the degrees");
   add_model(*nanotron, options, " instead of the configuration's");
 }
@@ -141,9 +111,7 @@ void add_nanotron(CLI::App& sub, std::function<int()>& run) {
 void add_torchtitan(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<JobFile>();
   CLI::App* torchtitan = add_trainer(sub, run, options, "torchtitan", "turn a configuration of torchtitan into a scenario",
-                                     "the TOML file (releases until February 2026)", [](const JobFile& o) {
-                                       return jobs::import_torchtitan(o.text(), o.name(), o.overrides, o.job);
-                                     });
+                                     "the TOML file (releases until February 2026)");
   add_gpus(*torchtitan, options, "the product of the degrees, or one node");
   add_model(*torchtitan, options, " instead of the flavor's");
   torchtitan->allow_extras();

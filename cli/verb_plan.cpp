@@ -2,25 +2,19 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
-#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/output.hpp"
 #include "cli/plan_sizes.hpp"
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
-#include "jobs/export.hpp"
 #include "planner/answer_text.hpp"
-#include "present/result/describe_plan.hpp"
 #include "present/result/heading.hpp"
-#include "sim/simulate.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -28,14 +22,10 @@ namespace {
 struct PlanOptions {
   std::string scenario;
   std::vector<std::string> overrides;
-  std::string method = "auto";
-  std::string objective;
   std::string output;
-  std::string trainer;  // --for
   bool json = false;
-  int threads = 0;
   double time_limit = 0;
-  std::size_t candidates = 5;
+  PlanRequest plan;
   SizeOptions sizes;
 };
 
@@ -81,51 +71,25 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   throw NoAnswer("no plan was written: the engines can run none of those found; the notes below the answer say why");
 }
 
-// What the trainer of --for can run.
-planner::SearchLimits limits_of(const PlanOptions& options) {
-  planner::SearchLimits limits;
-  if (options.trainer.empty()) return limits;
-  if (options.method != "auto") throw InputError(fmt::format("--for goes with --method auto, not {}", options.method));
-  const jobs::Trainer& trainer = jobs::trainer_named(options.trainer);
-  limits.whose = trainer.title;
-  limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
-  limits.tensor = trainer.tensor;
-  limits.sequence_with_experts = trainer.sequence_with_experts;
-  limits.pipeline_next = trainer.pipeline_next;
-  limits.zero = trainer.zero;
-  limits.recompute = trainer.recompute;
-  return limits;
-}
-
-planner::Answer search(const PlanOptions& options, const Experiment& experiment) {
-  planner::SearchOptions search_options;
-  search_options.method = planner::method_named(options.method);
-  search_options.threads =
-      options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  search_options.objective = options.objective;
-  search_options.limits = limits_of(options);
-  search_options.candidates = options.candidates;
-  search_options.stop = &stop_requested();
-  search_options.simulate = sim::simulate_for_search;  // the planner knows no simulator
+planner::Answer search(const PlanRequest& request, const Experiment& experiment) {
+  planner::SearchOptions options = search_options_of(request);
+  options.stop = &stop_requested();
   // Piper counts in the unit of its input.
-  const std::string of_piper = options.objective.empty() ? "time_per_sample" : options.objective;
-  ProgressLine line(search_options.method == planner::Method::Piper ? of_piper : "step_time_s");
-  search_options.progress = [&line](const planner::SearchState& state) { line.show(state); };
-  return planner::search(experiment, search_options);
+  const std::string of_piper = request.objective.empty() ? "time_per_sample" : request.objective;
+  ProgressLine line(options.method == planner::Method::Piper ? of_piper : "step_time_s");
+  options.progress = [&line](const planner::SearchState& state) { line.show(state); };
+  return planner::search(experiment, options);
 }
 
 // The best plan on clusters of several sizes. A plan is the same whatever of a run's figures is looked at: on one cluster they
 // all grow with the step.
 int run_plan_sizes(const PlanOptions& options) {
-  if (planner::method_named(options.method) == planner::Method::Piper)
-    throw InputError("--method piper plans for the devices of its problem; sizes are compared with --method auto or pfeife");
-  PlanOptions of_step = options;
+  PlanRequest of_step = options.plan;
   of_step.objective.clear();
   of_step.candidates = 1;
   SizeCall call;
   call.scenario = options.scenario;
   call.overrides = with_run(options.sizes, options.overrides);
-  call.objective = options.objective;
   call.json = options.json;
   call.search = [&](const Experiment& experiment) { return search(of_step, experiment); };
   load_scenario(call.scenario, call.overrides);  // so that its files are known as inputs
@@ -136,30 +100,17 @@ int run_plan_sizes(const PlanOptions& options) {
       std::fputs(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size).c_str(), stderr);
     };
   const StopOnSignal stop(options.time_limit);
-  return run_sizes(options.sizes, call);
-}
-
-void check_objective(const PlanOptions& options) {
-  const std::vector<std::string> known = {"step", "cost", "energy"};
-  const std::string& objective = options.objective;
-  if (objective.empty() || planner::method_named(options.method) == planner::Method::Piper) return;
-  if (std::find(known.begin(), known.end(), objective) == known.end())
-    throw InputError(fmt::format("--objective of --method {} is step, cost or energy, not '{}'{}", options.method, objective,
-                                 suggestion(objective, known)));
+  return run_sizes(options.plan, options.sizes, call);
 }
 
 int run_plan(const PlanOptions& options) {
-  check_objective(options);
-  limits_of(options);  // an unknown trainer is told before anything is read
-  if (asks_for_sizes(options.sizes, options.objective)) return run_plan_sizes(options);
+  check_plan_request(options.plan);  // an unknown trainer is told before anything is read
+  if (asks_for_sizes(options.sizes, options.plan.objective)) return run_plan_sizes(options);
   const Experiment experiment(load_scenario(options.scenario, with_run(options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   tell_of_cores(experiment.scenario, experiment.scenario.parallel.pipeline);
-  PlanOptions asked = options;
-  // The step is what the other methods look at anyway.
-  if (asked.objective == "step" && planner::method_named(options.method) != planner::Method::Piper) asked.objective.clear();
   const StopOnSignal stop(options.time_limit);
-  const planner::Answer answer = search(asked, experiment);
+  const planner::Answer answer = search(options.plan, experiment);
   if (options.json)
     print(to_json(answer));
   else
@@ -175,21 +126,21 @@ int run_plan(const PlanOptions& options) {
 void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PlanOptions>();
   add_scenario_options(sub, options->scenario, options->overrides);
-  sub.add_option("--method", options->method,
+  sub.add_option("--method", options->plan.method,
                  "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
       ->type_name("auto|pfeife|piper");
   sub.add_option(
-         "--objective", options->objective,
+         "--objective", options->plan.objective,
          "step (default), cost or energy: the last two compare sizes of the cluster; with --method piper: time_per_sample "
          "(default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
-  sub.add_option("--for", options->trainer,
+  sub.add_option("--for", options->plan.trainer,
                  "only what a trainer can run, so that the plan can be exported: megatron, torchtitan, deepspeed or torch")
       ->type_name("TRAINER");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
-  sub.add_option("--threads", options->threads, "threads to search with (default: all cores)")
+  sub.add_option("--threads", options->plan.threads, "threads to search with (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   sub.add_option("--time-limit", options->time_limit, "stop after so many seconds with the best plan so far")
@@ -198,7 +149,7 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
         const auto seconds = parse_number(text).value;
         return seconds && *seconds > 0 ? std::string() : fmt::format("'{}' is not a number of seconds above 0", text);
       });
-  sub.add_option("--candidates", options->candidates, "how many of the best plans to show (default 5)")
+  sub.add_option("--candidates", options->plan.candidates, "how many of the best plans to show (default 5)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   run = [options] { return run_plan(*options); };

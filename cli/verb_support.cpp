@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
+#include "cli/requests/support_document.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/prediction/support.hpp"
 #include "present/result/heading.hpp"
@@ -56,36 +56,6 @@ std::string support_text(const Support& support, const Metrics& figures, const T
   return wrapped(out, style.width);
 }
 
-std::string support_json(const Support& support, const Metrics& figures) {
-  JsonWriter out;
-  out.object(JsonLayout::Lines).field("schema", "panpipe-support/1").field("step_time_s", figures.step_time_s);
-  out.field("step_time_p10_s", figures.step_time_p10_s).field("step_time_p90_s", figures.step_time_p90_s);
-  write_evidence(out, support.interval.evidence);
-  const Evidence& from = support.interval.stands_on;
-  out.object("interval_from").field("runs", from.runs).field("sources", from.sources).field("like", from.like).end();
-  out.list("parts", JsonLayout::Lines);
-  for (const SupportedPart& part : support.parts) {
-    out.object().field("what", part.what).field("value", part.value).field("runs", part.runs).field("sources", part.sources);
-    const bool compared = part.runs > 0;
-    out.field("mean_error", compared ? std::optional(part.mean_error) : std::nullopt);
-    out.field("worst_error", compared ? std::optional(part.worst_error) : std::nullopt).end();
-  }
-  out.end().list("devices", JsonLayout::Lines);
-  for (const SupportedDevice& device : support.devices) {
-    out.object(JsonLayout::Lines).field("device", device.device).field("calibration", device.calibration);
-    out.list("numbers", JsonLayout::Lines);
-    for (const SupportedNumber& number : device.numbers)
-      out.object()
-          .field("key", number.key)
-          .field("value", number.value)
-          .field("origin", name_of(number.origin))
-          .field("source", number.source)
-          .end();
-    out.end().end();
-  }
-  return out.end().field("never_compared", support.never_compared).end().finish() + "\n";
-}
-
 }  // namespace
 
 void add_support_verb(CLI::App& sub, std::function<int()>& run) {
@@ -104,7 +74,7 @@ void add_support_verb(CLI::App& sub, std::function<int()>& run) {
     const Prediction prediction = predict(experiment, plan);
     const Support support = support_of(experiment.scenario, prediction.kind, shipped_evidence());
     if (options->json) {
-      print(support_json(support, prediction.metrics));
+      print(to_json(support, prediction.metrics));
       return 0;
     }
     const TextStyle style = style_of_output();

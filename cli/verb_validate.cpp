@@ -3,17 +3,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <set>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
+#include "cli/requests/runs_request.hpp"
 #include "cli/verbs.hpp"
-#include "validation/products/product_table.hpp"
-#include "validation/runs/csv_table.hpp"
-#include "validation/runs/run_evidence.hpp"
-#include "validation/runs/run_report.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -49,23 +45,11 @@ void write_report(const RunReport& report, const std::vector<std::string>& files
   std::fputs(("written to " + folder + ": validation.html, validation.json, scenarios/\n").c_str(), stderr);
 }
 
-void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names) {
-  for (const std::string& name : names)
-    if (std::erase_if(rows, [&](const RunRow& row) { return row.source == name || row.id == name; }) == 0)
-      throw InputError("--without " + name + ": no row has this id or source");
-}
-
-void refuse_beside_products(bool anything) {
-  if (anything) throw InputError("a table of matrix products stands alone: with it go --calibration, --all and --json only");
-}
-
 }  // namespace
 
 void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
-  struct Settings {
-    std::vector<std::string> files, tolerances, left_out, without;
-    PredictionOptions prediction;
-    std::string output, evidence;
+  struct Settings : RunsRequest {
+    std::string output, evidence_file;
     bool json = false, all = false;
   };
   auto options = std::make_shared<Settings>();
@@ -89,7 +73,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--without", options->without, "leave out rows of this id or source (repeatable)")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  sub.add_option("--evidence", options->evidence,
+  sub.add_option("--evidence", options->evidence_file,
                  "write what these rows say of how sure predictions are into this file, and judge them by it; "
                  "evidence/steps.json of the data is one")
       ->type_name("FILE");
@@ -97,42 +81,26 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
     constexpr std::size_t kShown = 20;
-    std::vector<RunTolerance> tolerances;
-    for (const std::string& text : options->tolerances) tolerances.push_back(parse_run_tolerance(text));
-    std::vector<RunRow> rows;
-    std::vector<ProductRow> products;
-    for (const std::string& file : options->files) {
-      const CsvTable table = load_csv(file);
-      if (holds_products(table))
-        for (ProductRow& row : read_products(table)) products.push_back(std::move(row));
-      else
-        for (RunRow& row : read_runs(table, file)) rows.push_back(std::move(row));
-    }
-    if (!products.empty()) {
-      refuse_beside_products(!rows.empty() || !options->tolerances.empty() || !options->output.empty() ||
-                             !options->left_out.empty() || !options->without.empty() || !options->evidence.empty());
-      const auto predicted = predict_products(products, options->prediction.calibrations);
+    options->own_evidence = !options->evidence_file.empty();
+    options->alone = options->output.empty();
+    const RunsAnswer answer = answer_runs(*options, [&](const std::vector<RunRow>& rows) {
+      if (!options->output.empty()) check_report_files(rows, options->output);
+      if (!options->evidence_file.empty()) check_outputs({options->evidence_file}, kAdvice);
+    });
+    if (!answer.report) {
       if (options->json)
-        print(products_json(predicted));
+        print(products_json(answer.products));
       else
-        show(products_table(predicted, options->all ? 0 : kShown));
+        show(products_table(answer.products, options->all ? 0 : kShown));
       return static_cast<int>(ExitCode::Done);
     }
-    leave_out(rows, options->without);
-    options->prediction.left_out = read_left_out(options->left_out);
-    if (!options->output.empty()) check_report_files(rows, options->output);
-    if (!options->evidence.empty()) check_outputs({options->evidence}, kAdvice);
-    std::vector<RunPrediction> runs = predict(rows, options->prediction);
-    const std::optional<EvidenceTable> own = options->evidence.empty() ? std::nullopt : std::optional(make_evidence(runs));
-    judge(runs, own ? *own : shipped_evidence());
-    const RunReport report = make_run_report(std::move(runs), tolerances);
     if (options->json)
-      print(to_json(report));
+      print(to_json(*answer.report));
     else
-      show(to_table(report, options->all ? 0 : kShown));
-    if (!options->output.empty()) write_report(report, options->files, options->output);
-    if (own) write_file(options->evidence, to_json(*own), kAdvice);
-    return static_cast<int>(report.ok() ? ExitCode::Done : ExitCode::CheckFailed);
+      show(to_table(*answer.report, options->all ? 0 : kShown));
+    if (!options->output.empty()) write_report(*answer.report, options->files, options->output);
+    if (answer.evidence) write_file(options->evidence_file, to_json(*answer.evidence), kAdvice);
+    return static_cast<int>(answer.report->ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "base/stop.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -73,6 +74,7 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   void on_event(Token event) override {
+    throw_if_stopped();
     handle(event);
     drain();
   }

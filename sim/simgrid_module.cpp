@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 
 #include "base/error.hpp"
 #include "base/files/installation.hpp"
+#include "base/stop.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -119,6 +122,7 @@ EventRecord empty_record(const EventInput& input) {
 [[noreturn]] void child(const EventInput& input, MakeBackend make_backend, char* shared) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlive the program
   Head& head = *reinterpret_cast<Head*>(shared);
+  const StopScope to_the_end(nullptr);  // the parent ends this process
   try {
     // Not deleted: the process ends here, and SimGrid takes longer to clean up than to simulate.
     FlowBackend* backend = make_backend(&input.folding->network);
@@ -141,11 +145,26 @@ EventRecord empty_record(const EventInput& input) {
   _exit(0);
 }
 
+constexpr int kPollMilliseconds = 50;  // so soon a simulation that is taken back ends
+
+// Ends the process once this work is taken back.
+void watch(pid_t process) {
+  const int handle = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (handle < 0) return;  // a kernel before 5.3: the simulation runs to its end
+  pollfd ended{handle, POLLIN, 0};
+  bool stopped = false;
+  while (!stopped && poll(&ended, 1, kPollMilliseconds) <= 0) stopped = stop_flag()->load(std::memory_order_relaxed);
+  close(handle);
+  if (stopped) kill(process, SIGKILL);
+}
+
 void wait_for(pid_t process, const Head& head) {
+  if (stop_flag() != nullptr) watch(process);
   int status = 0;
   while (waitpid(process, &status, 0) < 0) {
     if (errno != EINTR) throw MachineError(fmt::format("lost the process that simulates: {}", std::strerror(errno)));
   }
+  throw_if_stopped();
   if (head.done) return;
   if (head.fault[0] != 0) throw MachineError(fmt::format("SimGrid failed: {}", head.fault));
   if (WIFSIGNALED(status))

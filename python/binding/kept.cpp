@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <list>
 #include <mutex>
 
 #include "base/files/files_read.hpp"
+#include "base/files/inputs_kept.hpp"
+#include "python/binding/interruptible.hpp"
 
 namespace panpipe::python {
 namespace {
@@ -30,12 +31,6 @@ Store& store() {
   return one;
 }
 
-// Empty where it cannot be read.
-std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 bool holds(const std::string& path, const std::string& bytes) {
   std::ifstream file(path, std::ios::binary);
   std::string now(bytes.size() + 1, '\0');
@@ -57,10 +52,12 @@ void keep(const std::string& key, const std::shared_ptr<const Kept>& made) {
   for (const auto& [path, text] : made->files) bytes += text.size();
   if (bytes > kMostBytes) return;
   Store& all = store();
+  std::list<Slot> out;  // of the store: freed without its lock
   const std::lock_guard hold(all.lock);
-  all.slots.remove_if([&](const Slot& slot) { return slot.key == key; });
+  const auto old = std::find_if(all.slots.begin(), all.slots.end(), [&](const Slot& slot) { return slot.key == key; });
+  if (old != all.slots.end()) out.splice(out.begin(), all.slots, old);
   all.slots.push_front({key, made});
-  if (all.slots.size() > kMostKept) all.slots.pop_back();
+  if (all.slots.size() > kMostKept) out.splice(out.begin(), all.slots, std::prev(all.slots.end()));
 }
 
 }  // namespace
@@ -73,10 +70,13 @@ std::shared_ptr<const Kept> kept_for(const ScenarioInput& input, const std::vect
     const auto same = [](const auto& file) { return holds(file.first, file.second); };
     if (std::all_of(found->files.begin(), found->files.end(), same)) return found;
   }
-  const FilesRead files;
-  const auto made = std::make_shared<Kept>(input.load(overrides, plan_file), plan_file);
-  made->name = input.name();
-  for (const std::string& path : files.paths()) made->files.emplace_back(path, bytes_of(path));
+  std::shared_ptr<Kept> made;
+  interruptibly([&](const auto&) {
+    const FilesRead files;
+    made = std::make_shared<Kept>(input.load(overrides, plan_file), plan_file);
+    made->name = input.name();
+    for (const std::string& path : files.paths()) made->files.emplace_back(path, input_bytes(path).value_or(""));
+  });
   keep(key, made);
   return made;
 }

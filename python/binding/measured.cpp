@@ -8,48 +8,46 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/file_hash.hpp"
+#include "base/stop.hpp"
+#include "cli/requests/fit_request.hpp"
+#include "cli/requests/runs_request.hpp"
 #include "python/binding/bindings.hpp"
-#include "validation/fit/fit.hpp"
-#include "validation/runs/csv_table.hpp"
-#include "validation/runs/run_cluster.hpp"
-#include "validation/runs/run_evidence.hpp"
-#include "validation/runs/run_report.hpp"
+#include "python/binding/interruptible.hpp"
 
 namespace panpipe::python {
 namespace {
 
 using Texts = std::vector<std::string>;
 
-std::vector<RunRow> rows_of(const Texts& files) {
-  std::vector<RunRow> rows;
-  for (const std::string& file : files)
-    for (RunRow& row : read_runs(file)) rows.push_back(std::move(row));
-  return rows;
-}
+struct ValidateAnswer {
+  std::string document, page, table, evidence;  // no page and no evidence of products
+  bool ok = true;
+};
 
-// Document, page, and whether every tolerance is kept.
-std::tuple<std::string, std::string, bool> validated(const Texts& files, const Texts& calibrations, const Texts& tolerances,
-                                                     int threads) {
-  std::vector<RunTolerance> limits;
-  for (const std::string& text : tolerances) limits.push_back(parse_run_tolerance(text));
-  PredictionOptions options;
-  options.calibrations = calibrations;
-  options.threads = threads;
-  std::vector<RunPrediction> runs = predict(rows_of(files), options);
-  judge(runs, shipped_evidence());
-  const RunReport report = make_run_report(std::move(runs), limits);
-  return {to_json(report), to_page(report, fmt::format("panpipe.validate({})", fmt::join(files, ", "))), report.ok()};
+ValidateAnswer validated(const cli::RunsRequest& request) {
+  cli::RunsAnswer found;
+  interruptibly([&](const auto&) { found = cli::answer_runs(request, {}); });
+  ValidateAnswer answer;
+  if (!found.report) {
+    answer.document = products_json(found.products);
+    answer.table = products_table(found.products, 0);
+    return answer;
+  }
+  answer.document = to_json(*found.report);
+  answer.table = to_table(*found.report, 0);
+  answer.page = to_page(*found.report, fmt::format("panpipe.validate({})", fmt::join(request.files, ", ")));
+  answer.ok = found.report->ok();
+  if (found.evidence) answer.evidence = to_json(*found.evidence);
+  return answer;
 }
 
 struct FitAnswer {
-  std::string yaml, table;
+  std::string yaml, table, left_out_table;
   std::map<std::string, std::tuple<double, double, bool>> parameters;  // key -> value, one standard deviation, determined
   std::map<std::string, double> errors;                                // mean, median, worst, bias, before, folds
   int rows = 0, iterations = 0;
@@ -57,28 +55,21 @@ struct FitAnswer {
   Texts left_out;
 };
 
-FitAnswer fitted(const Texts& files, const Texts& devices, const std::string& start_file, FitOptions options) {
-  for (const std::string& device : devices)
-    if (device_file_of(device).empty()) throw InputError(fmt::format("device {}: there is no data sheet of this device", device));
-  Calibration start;
-  if (!start_file.empty()) {
-    start = load_calibration(start_file, "");
-    options.spread = stated_spreads(start_file);
-  }
-  const FitRows prepared = prepare_rows(rows_of(files), devices, start);
-  if (prepared.rows.empty())
-    throw InputError(fmt::format("device {}: no row was measured on it and can be predicted", fmt::join(devices, ", ")));
-  const Fit result = fit(prepared.rows, start, options);
-  FitRecord record;
-  record.name = fmt::format("{}", fmt::join(devices, "-"));
-  record.command = fmt::format("panpipe.fit({}, device={})", fmt::join(files, ", "), fmt::join(devices, ", "));
-  record.devices = devices;
-  record.left_out = prepared.left_out;
-  for (const std::string& file : files)
-    record.files.push_back({std::filesystem::path(file).filename().string(), sha256_of_file(file)});
-  FitAnswer answer;
+std::string command_of(const cli::FitRequest& request) {
+  return fmt::format("panpipe.fit({}, device={})", fmt::join(request.files, ", "), fmt::join(request.devices, ", "));
+}
+
+std::string name_of(const cli::FitRequest& request) { return fmt::format("{}", fmt::join(request.devices, "-")); }
+
+void fit_runs(const cli::FitRequest& request, const std::atomic<bool>& halt, FitAnswer& answer) {
+  cli::PreparedFit prepared = cli::prepare_fit(request);
+  prepared.options.stopped = [&halt] { return halt.load(); };
+  const Fit result = fit(prepared.rows, prepared.start, prepared.options);
+  throw_if_stopped();
+  const FitRecord record = cli::record_of(request, prepared, name_of(request), command_of(request));
   answer.yaml = to_yaml(result, record);
   answer.table = to_table(result);
+  answer.left_out_table = left_out_csv(result);
   for (const FittedParameter& number : result.parameters)
     answer.parameters[std::string(number.parameter->key)] = {number.value, number.uncertainty, number.determined};
   answer.errors = {{"mean", result.after.mean}, {"median", result.after.median}, {"worst", result.after.worst},
@@ -86,19 +77,63 @@ FitAnswer fitted(const Texts& files, const Texts& devices, const std::string& st
   answer.rows = static_cast<int>(prepared.rows.size());
   answer.iterations = result.iterations;
   answer.converged = result.converged;
-  answer.left_out = prepared.left_out;
+  answer.left_out = record.left_out;
+}
+
+FitAnswer fitted(const cli::FitRequest& request) {
+  FitAnswer answer;
+  interruptibly([&](const std::atomic<bool>& halt) {
+    if (!cli::asks_for_profiles(request)) return fit_runs(request, halt, answer);
+    const cli::FittedProfile result = cli::fit_profiles(request);
+    answer.yaml = to_yaml(result.fit, name_of(request), result.device, command_of(request));
+    answer.table = to_table(result.fit);
+    answer.converged = true;
+  });
   return answer;
+}
+
+// As the command line checks them.
+void check_fit(const FitOptions& options) {
+  const auto within = [](const char* name, auto value, auto least, auto most) {
+    if (!(value >= least && value <= most))
+      throw InputError(fmt::format("{} is from {} to {}, not {}", name, least, most, value));
+  };
+  within("folds", options.folds, 2, 1000);
+  within("iterations", options.iterations, 1, 1000);
+  within("robust_scale", options.robust_scale, 0.001, 10.0);
+  within("balance", options.balance, 0.0, 1.0);
 }
 
 }  // namespace
 
 void bind_measured(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
-  module.def("validate", &validated, nb::arg("files"), nb::arg("calibrations"), nb::arg("tolerances"), nb::arg("threads"),
-             Released());
+  nb::class_<ValidateAnswer>(module, "ValidateAnswer")
+      .def_ro("document", &ValidateAnswer::document)
+      .def_ro("page", &ValidateAnswer::page)
+      .def_ro("table", &ValidateAnswer::table)
+      .def_ro("evidence", &ValidateAnswer::evidence)
+      .def_ro("ok", &ValidateAnswer::ok);
+  module.def(
+      "validate",
+      [](const Texts& files, const Texts& calibrations, const Texts& tolerances, const Texts& left_out, const Texts& without,
+         bool own_evidence, int threads) {
+        cli::RunsRequest request;
+        request.files = files;
+        request.tolerances = tolerances;
+        request.left_out = left_out;
+        request.without = without;
+        request.prediction.calibrations = calibrations;
+        request.prediction.threads = threads;
+        request.own_evidence = own_evidence;
+        return validated(request);
+      },
+      nb::arg("files"), nb::arg("calibrations"), nb::arg("tolerances"), nb::arg("left_out"), nb::arg("without"),
+      nb::arg("own_evidence"), nb::arg("threads"), Released());
   nb::class_<FitAnswer>(module, "FitAnswer")
       .def_ro("yaml", &FitAnswer::yaml)
       .def_ro("table", &FitAnswer::table)
+      .def_ro("left_out_table", &FitAnswer::left_out_table)
       .def_ro("parameters", &FitAnswer::parameters)
       .def_ro("errors", &FitAnswer::errors)
       .def_ro("rows", &FitAnswer::rows)
@@ -108,15 +143,26 @@ void bind_measured(nb::module_& module) {
   module.def("fit_available", &fit_available);
   module.def(
       "fit",
-      [](const Texts& files, const Texts& devices, const std::string& start, const Texts& only, int folds, int iterations) {
-        FitOptions options;
-        options.only = only;
-        options.folds = folds;
-        options.iterations = iterations;
-        return fitted(files, devices, start, options);
+      [](const Texts& files, const Texts& devices, const std::string& start, const Texts& only, const Texts& without,
+         const std::string& precision, int folds, int iterations, double robust_scale, double balance) {
+        cli::FitRequest request;
+        request.files = files;
+        request.devices = devices;
+        request.without = without;
+        request.start = start;
+        const auto stated = find_precision(precision);
+        if (!stated) throw InputError(fmt::format("precision: there is no precision '{}'", precision));
+        request.precision = *stated;
+        request.fit.only = only;
+        request.fit.folds = folds;
+        request.fit.iterations = iterations;
+        request.fit.robust_scale = robust_scale;
+        request.fit.balance = balance;
+        check_fit(request.fit);
+        return fitted(request);
       },
-      nb::arg("files"), nb::arg("devices"), nb::arg("start"), nb::arg("only"), nb::arg("folds"), nb::arg("iterations"),
-      Released());
+      nb::arg("files"), nb::arg("devices"), nb::arg("start"), nb::arg("only"), nb::arg("without"), nb::arg("precision"),
+      nb::arg("folds"), nb::arg("iterations"), nb::arg("robust_scale"), nb::arg("balance"), Released());
 }
 
 }  // namespace panpipe::python

@@ -5,18 +5,23 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <cctype>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <new>
 #include <string>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/files/installation.hpp"
+#include "base/stop.hpp"
 #include "base/text/text_style.hpp"
 #include "base/version.hpp"
 #include "python/binding/arrow.hpp"
 #include "python/binding/bindings.hpp"
+#include "python/binding/interruptible.hpp"
 #include "python/binding/predictions.hpp"
 
 namespace panpipe::python {
@@ -36,16 +41,59 @@ std::string shown_override(const std::string& text) {
   return "set " + shortened(text, kShown);
 }
 
+// Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
+std::string in_words_of_python(const std::string& text) {
+  static const std::map<std::string, std::string> names = {{"--backend", "backend"},
+                                                           {"--budget", "budget"},
+                                                           {"--deadline", "deadline"},
+                                                           {"--device", "device"},
+                                                           {"--engine", "engine"},
+                                                           {"--evidence", "evidence"},
+                                                           {"--for", "trainer"},
+                                                           {"--gpus", "gpus"},
+                                                           {"--left-out", "left_out"},
+                                                           {"--method", "method"},
+                                                           {"--model", "model"},
+                                                           {"--nodes", "nodes"},
+                                                           {"--only", "only"},
+                                                           {"--objective", "objective"},
+                                                           {"--plan", "plan"},
+                                                           {"--sequence", "sequence"},
+                                                           {"--start", "start"},
+                                                           {"--tokens", "tokens"},
+                                                           {"--tolerance", "tolerances"},
+                                                           {"--vocabulary", "vocabulary"},
+                                                           {"--without", "without"},
+                                                           {"panpipe list", "shipped"},
+                                                           {"panpipe fit", "fit"}};
+  std::string made;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto stands_here = [&](const auto& name) {
+      const std::size_t end = i + name.first.size();
+      const bool whole = end == text.size() || (std::isalnum(static_cast<unsigned char>(text[end])) == 0 && text[end] != '-');
+      return whole && text.compare(i, name.first.size(), name.first) == 0;
+    };
+    const auto found = std::find_if(names.begin(), names.end(), stands_here);
+    made += found == names.end() ? text.substr(i, 1) : found->second;
+    i += found == names.end() ? 1 : found->first.size();
+  }
+  return made;
+}
+
 // (message, remedy, file, line, column, key, text)
 nb::tuple parts_of(const Diagnostic& given) {
   // Overrides are of the command line only there.
   const Diagnostic fault = given.override_text.empty() ? given : shown_at(given, shown_override(given.override_text));
-  const std::string help = part_behind(fault.text, "\n  help: ", true);
+  // A text without a place is about the call; what a file holds is not touched.
+  const auto words = [&](const std::string& text) {
+    return fault.place.empty() && fault.file.empty() ? in_words_of_python(text) : text;
+  };
+  const std::string help = words(part_behind(fault.text, "\n  help: ", true));
   std::string key = part_behind(fault.text, "\n  at ", false);
   std::string message = fault.message;
   if (const std::size_t at = message.find("\n  help: "); at != std::string::npos) message.resize(at);
-  return nb::make_tuple(message, help, given.override_text.empty() ? fault.file : std::string("set"), fault.line, fault.column,
-                        key, fault.text);
+  return nb::make_tuple(words(message), help, given.override_text.empty() ? fault.file : std::string("set"), fault.line,
+                        fault.column, key, words(fault.text));
 }
 
 void raise(const char* kind, const nb::object& arguments) {
@@ -69,6 +117,8 @@ void translate(const std::exception_ptr& pointer, void*) {
     std::rethrow_exception(pointer);
   } catch (const InputError& error) {
     raise_input_error(error);
+  } catch (const Stopped& error) {  // in a thread whose caller was interrupted
+    raise("NoAnswer", nb::make_tuple(std::string(error.what())));
   } catch (const NoAnswer& error) {
     raise("NoAnswer", nb::make_tuple(std::string(error.what())));
   } catch (const MachineError& error) {
@@ -109,8 +159,10 @@ NB_MODULE(_core, module) {
   module.attr("version") = panpipe::kVersion;
   bind_arena(module);
   bind_tables(module);
+  bind_stop(module);
   bind_predictions(module);
   bind_planning(module);
+  bind_documents(module);
   bind_measured(module);
   bind_runs(module);
   bind_schedules(module);

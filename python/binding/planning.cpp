@@ -4,22 +4,24 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
-#include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/stop.hpp"
 #include "base/version.hpp"
+#include "cli/requests/plan_request.hpp"
 #include "costmodel/prediction/experiment.hpp"
-#include "planner/planner.hpp"
 #include "python/binding/bindings.hpp"
+#include "python/binding/interruptible.hpp"
 #include "python/binding/scenario_input.hpp"
-#include "sim/simulate.hpp"
 #include "study/cell_answer/cell_answer.hpp"
-#include "study/sizes/sizes.hpp"
 #include "study/sweep/sweep.hpp"
 
 namespace panpipe::python {
@@ -28,25 +30,76 @@ namespace {
 using Overrides = std::vector<std::string>;
 
 // Document and the best plan that the engines can run, as plan.yaml; empty where there is none.
-std::pair<std::string, std::string> planned(nb::object scenario, const Overrides& overrides, const std::string& method,
-                                            const std::string& objective, int threads, std::size_t candidates) {
+using Planned = std::pair<std::string, std::string>;
+
+Planned planned_of(const planner::Answer& answer, const Experiment& experiment) {
+  for (const planner::Candidate& candidate : answer.candidates)
+    if (candidate.plan)
+      return {planner::to_json(answer),
+              to_yaml(*candidate.plan, experiment.model.units(experiment.scenario.cluster.devices.front().type))};
+  return {planner::to_json(answer), ""};
+}
+
+cli::PlanRequest request_of(const std::string& method, const std::string& objective, const std::string& trainer, int threads,
+                            std::size_t candidates) {
+  cli::PlanRequest request{method, objective, trainer, threads, candidates};
+  cli::check_plan_request(request);
+  return request;
+}
+
+planner::Answer search_until(const std::atomic<bool>& halt, const cli::PlanRequest& request, const Experiment& experiment) {
+  planner::SearchOptions options = cli::search_options_of(request);
+  options.stop = &halt;
+  return planner::search(experiment, options);
+}
+
+Planned planned(nb::object scenario, const Overrides& overrides, const cli::PlanRequest& request, double time_limit,
+                const StopToken* stop) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  planner::SearchOptions options;
-  options.method = planner::method_named(method);
-  options.objective = objective;
-  options.threads = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  options.candidates = candidates;
-  options.simulate = sim::simulate_for_search;
-  const Experiment experiment(input.load(overrides));
-  const planner::Answer answer = planner::search(experiment, options);
-  std::string yaml;
-  for (const planner::Candidate& candidate : answer.candidates)
-    if (candidate.plan) {
-      yaml = to_yaml(*candidate.plan, experiment.model.units(experiment.scenario.cluster.devices.front().type));
-      break;
-    }
-  return {planner::to_json(answer), yaml};
+  const StopScope scope(stop != nullptr ? &stop->asked() : nullptr);
+  Planned found;
+  interruptibly(
+      [&](const std::atomic<bool>& halt) {
+        const Experiment experiment(input.load(overrides));
+        const planner::Answer answer = search_until(halt, request, experiment);
+        throw_if_stopped();
+        found = planned_of(answer, experiment);
+      },
+      time_limit);
+  return found;
+}
+
+// Key, document (panpipe-sizes/1), GPUs of the best size (0: none), and of each size its GPUs, its plan or why there is none.
+using PlannedSize = std::tuple<int, Planned, std::string>;
+std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_sizes(nb::object scenario, const Overrides& overrides,
+                                                                                  const cli::PlanRequest& request,
+                                                                                  const cli::SizeOptions& sizes,
+                                                                                  double time_limit) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  cli::SizesAnswer answer;
+  const auto load = [&](const Overrides& more) {
+    Overrides all = cli::with_run(sizes, overrides);
+    all.insert(all.end(), more.begin(), more.end());
+    return input.load(all);
+  };
+  cli::PlanRequest of_step = request;
+  of_step.objective.clear();
+  interruptibly(
+      [&](const std::atomic<bool>& halt) {
+        const auto search = [&](const Experiment& experiment) { return search_until(halt, of_step, experiment); };
+        answer = cli::answer_sizes(request, sizes, {input.name(), load, search}, {});
+      },
+      time_limit);
+  std::vector<PlannedSize> of_size;
+  for (const planner::TriedSize& size : answer.tried) {
+    const auto found = answer.found.find(size.nodes);
+    of_size.emplace_back(
+        size.gpus, found != answer.found.end() ? planned_of(found->second.second, *found->second.first) : Planned(), size.reason);
+  }
+  const int best = answer.best < 0 ? 0 : answer.tried[static_cast<std::size_t>(answer.best)].gpus;
+  return {answer.key.key, planner::to_json(answer.request, answer.tried), best, std::move(of_size)};
 }
 
 // The key that says how large the cluster is, and the devices that one more of it brings.
@@ -110,9 +163,10 @@ std::pair<std::string, std::size_t> sweep_grid(nb::object scenario, const Overri
 // A cell as a line of JSON.
 // `refusal`: why the cell has no order, empty where it has.
 std::string sweep_cell(nb::object scenario, const std::string& grid_text, std::size_t index, const Meanings& meanings,
-                       const std::string& refusal) {
+                       const std::string& refusal, const StopToken* stop) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
+  const StopScope scope(stop != nullptr ? &stop->asked() : nullptr);
   const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
   planner::FileHashes hashes;
   planner::SweepOptions options = options_of(input, grid, meanings);
@@ -139,8 +193,21 @@ SweepTexts sweep_texts(const std::string& grid_text, const std::vector<std::stri
 
 void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
-  module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("method"), nb::arg("objective"),
-             nb::arg("threads"), nb::arg("candidates"));
+  nb::class_<cli::PlanRequest>(module, "PlanRequest");
+  module.def("plan_request", &request_of, nb::arg("method"), nb::arg("objective"), nb::arg("trainer"), nb::arg("threads"),
+             nb::arg("candidates"));
+  module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("time_limit"),
+             nb::arg("stop") = nb::none());
+  module.def(
+      "plan_sizes",
+      [](nb::object scenario, const Overrides& overrides, const cli::PlanRequest& request, std::vector<int> gpus,
+         std::vector<int> nodes, std::string tokens, std::string deadline, std::string budget, double time_limit) {
+        return planned_sizes(std::move(scenario), overrides, request,
+                             {std::move(gpus), std::move(nodes), std::move(tokens), std::move(deadline), std::move(budget)},
+                             time_limit);
+      },
+      nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("gpus"), nb::arg("nodes"), nb::arg("tokens"),
+      nb::arg("deadline"), nb::arg("budget"), nb::arg("time_limit"));
   module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("stated") = false);
   module.def("size_key", &size_key, nb::arg("scenario"), nb::arg("overrides"));
   nb::class_<SweepTexts>(module, "SweepTexts")
@@ -150,7 +217,7 @@ void bind_planning(nb::module_& module) {
   module.def("sweep_grid", &sweep_grid, nb::arg("scenario"), nb::arg("overrides"), nb::arg("axes"), nb::arg("engine"),
              nb::arg("method"), nb::arg("meanings") = Meanings());
   module.def("sweep_cell", &sweep_cell, nb::arg("scenario"), nb::arg("grid"), nb::arg("index"), nb::arg("meanings") = Meanings(),
-             nb::arg("refusal") = "");
+             nb::arg("refusal") = "", nb::arg("stop") = nb::none());
   module.def("sweep_texts", &sweep_texts, nb::arg("grid"), nb::arg("lines"), Released());
 }
 

@@ -17,6 +17,7 @@
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
+#include "python/binding/interruptible.hpp"
 #include "sim/simulate.hpp"
 #include "study/report/report.hpp"
 
@@ -60,10 +61,12 @@ std::shared_ptr<PredictedStep> simulated(nb::object scenario, const Overrides& o
   const auto begin = Clock::now();
   const sim::Options options{sim::backend_named(backend), merge, fold};
   std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
-  Prediction prediction =
-      predict(kept->graph, kept->experiment.scenario, kept->plan,
-              [&](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, options); });
-  return std::make_shared<PredictedStep>(std::move(kept), std::move(prediction), seconds_since(begin));
+  std::optional<Prediction> prediction;
+  interruptibly([&](const auto&) {
+    prediction = predict(kept->graph, kept->experiment.scenario, kept->plan,
+                         [&](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, options); });
+  });
+  return std::make_shared<PredictedStep>(std::move(kept), std::move(*prediction), seconds_since(begin));
 }
 
 // path -> (value, origin) of everything that was resolved, once the scenario is planned.

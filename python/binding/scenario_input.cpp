@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/input/yaml_document.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 
 namespace panpipe::python {
@@ -70,6 +71,26 @@ NodePtr to_document(nb::handle dict, const std::string& name) {
   auto source = std::make_shared<SourceText>();
   source->name = name;
   return Builder(source).node(dict, "");
+}
+
+nb::object to_python(const Node& node) {
+  if (node.kind == NodeKind::Null) return nb::none();
+  if (node.kind == NodeKind::Map) {
+    nb::dict made;
+    for (const Node::Entry& entry : node.entries) made[nb::str(entry.key.c_str(), entry.key.size())] = to_python(*entry.value);
+    return made;
+  }
+  if (node.kind == NodeKind::Sequence) {
+    nb::list made;
+    for (const NodePtr& item : node.items) made.append(to_python(*item));
+    return made;
+  }
+  if (!node.quoted) {
+    if (node.text == "true" || node.text == "false") return nb::bool_(node.text == "true");
+    if (const auto whole = parse_integer(node.text).value) return nb::int_(*whole);
+    if (const auto number = parse_number(node.text).value) return nb::float_(*number);
+  }
+  return nb::str(node.text.c_str(), node.text.size());
 }
 
 ScenarioInput::ScenarioInput(nb::object given) : given_(std::move(given)), is_dict_(nb::isinstance<nb::dict>(given_)) {

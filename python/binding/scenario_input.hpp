@@ -32,4 +32,7 @@ class ScenarioInput {
 // A dict as the tree that a YAML file would give. TypeError, with the path, for what YAML has no word for.
 NodePtr to_document(nb::handle dict, const std::string& name);
 
+// A tree as dicts, lists, numbers, truths and texts.
+nb::object to_python(const Node& node);
+
 }  // namespace panpipe::python

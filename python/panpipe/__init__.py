@@ -20,9 +20,11 @@ except ImportError as _error:
 else:
     _why = None
     from panpipe._arena import Arena, arena
-    from panpipe._calls import check, estimate, families, fit, plan, schedule, simulate, sweep, validate
+    from panpipe._calls import check, estimate, families, plan, schedule, simulate, sweep
     from panpipe._core import Table
+    from panpipe._documents import Comparison, ExportedJob, ImportedJob, compare, export, import_job, report, shipped, support
     from panpipe._families import OwnFamily
+    from panpipe._measured import fit, validate
     from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
     from panpipe._run import Run, run
 
@@ -35,10 +37,13 @@ __all__ = [
     "Arena",
     "Candidate",
     "Checked",
+    "Comparison",
     "Diagnostic",
+    "ExportedJob",
     "Family",
     "Fit",
     "FittedNumber",
+    "ImportedJob",
     "InputError",
     "InternalError",
     "MachineError",
@@ -57,13 +62,19 @@ __all__ = [
     "__version__",
     "arena",
     "check",
+    "compare",
     "estimate",
+    "export",
     "families",
     "fit",
+    "import_job",
     "plan",
+    "report",
     "run",
     "schedule",
+    "shipped",
     "simulate",
+    "support",
     "sweep",
     "validate",
 ]

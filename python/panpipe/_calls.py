@@ -3,59 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Union, overload
+from typing import Any, overload
 
 from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, Sizes, Sweep, Validation
-
-Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
-Settings = Union[Mapping[str, Any], None]
-Files = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+from panpipe._inputs import File, Scenario, Settings, _count, _counts, _path, _seconds, _source, _overrides, _text, _value
+from panpipe._orders import asked as _asked
+from panpipe._results import Candidate, Checked, Family, Plan, Prediction, Schedule, Sizes, Sweep
 
 
-def _source(scenario: Scenario) -> str | dict:
-    if type(scenario) is str or type(scenario) is dict:
-        return scenario
-    if isinstance(scenario, Mapping):
-        return dict(scenario)
-    try:
-        return os.fspath(scenario)
-    except TypeError:
-        raise TypeError(f"a scenario is a path or a dict, not a {type(scenario).__name__}") from None
-
-
-def _value(value: Any) -> str:
-    """As the command line would have it: text stays text, everything else is YAML in one line."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()  # numbers and arrays of NumPy's
-    return json.dumps(value, default=str)
-
-
-def _overrides(settings: Settings) -> list[str]:
-    return [f"{key}={_value(value)}" for key, value in settings.items()] if settings else []
-
-
-def _asked(scenario: Scenario, settings: Settings, stated: bool = False) -> tuple[str | dict, list[str]]:
-    source = _source(scenario)
-    if (settings and _orders.KEY in settings) or (type(source) is dict and _orders.is_order(source.get(_orders.KEY))):
-        return _orders.asked(source, settings, _overrides, stated)
-    return source, _overrides(settings)
-
-
-def _files(files: Files) -> list[str]:
-    return [os.fspath(files)] if isinstance(files, (str, os.PathLike)) else [os.fspath(file) for file in files]
-
-
-def check(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLike[str]" = "") -> Checked:
+def check(scenario: Scenario, *, set: Settings = None, plan: File = "") -> Checked:
     """Read a scenario and plan it, without predicting.
 
     Parameters
@@ -79,10 +39,10 @@ def check(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLike[
     NoAnswer
         The schedule cannot finish.
     """
-    return Checked(**_core.check(*_asked(scenario, set), os.fspath(plan)))
+    return Checked(**_core.check(*_asked(scenario, set), _path("plan", plan)))
 
 
-def estimate(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLike[str]" = "") -> Prediction:
+def estimate(scenario: Scenario, *, set: Settings = None, plan: File = "") -> Prediction:
     """Predict a training step as if links were never shared; a millisecond for a scenario that was asked before.
 
     Parameters
@@ -106,14 +66,14 @@ def estimate(scenario: Scenario, *, set: Settings = None, plan: "str | os.PathLi
     >>> f"{step.step_time_s:.3f} s"
     '0.393 s'
     """
-    return Prediction(_core.estimate(*_asked(scenario, set), os.fspath(plan)))
+    return Prediction(_core.estimate(*_asked(scenario, set), _path("plan", plan)))
 
 
 def simulate(
     scenario: Scenario,
     *,
     set: Settings = None,
-    plan: "str | os.PathLike[str]" = "",
+    plan: File = "",
     backend: str = "simgrid",
     merge: bool = True,
     fold: bool = True,
@@ -142,7 +102,7 @@ def simulate(
     MachineError
         There is no SimGrid here.
     """
-    return Prediction(_core.simulate(*_asked(scenario, set), os.fspath(plan), backend, merge, fold))
+    return Prediction(_core.simulate(*_asked(scenario, set), _path("plan", plan), _text("backend", backend), bool(merge), bool(fold)))
 
 
 def plan(
@@ -151,9 +111,15 @@ def plan(
     set: Settings = None,
     method: str = "auto",
     objective: str = "",
+    trainer: str = "",
     threads: int | None = None,
+    time_limit: float | None = None,
     candidates: int = 5,
     gpus: Sequence[int] | None = None,
+    nodes: Sequence[int] | None = None,
+    tokens: str | int = "",
+    deadline: str = "",
+    budget: str = "",
     executor: Executor | None = None,
 ) -> Plan | Sizes:
     """Search the best cuts, schedule and degrees.
@@ -164,38 +130,71 @@ def plan(
         As of `check`; what the scenario states stays, what is absent or "auto" is searched.
     method : {"auto", "pfeife", "piper"}
         As of the command.
-    objective : str
-        Of the method piper: "time_per_sample" or "step".
+    objective : {"", "step", "cost", "energy", "time_per_sample"}
+        "cost" and "energy" compare sizes of the cluster; "time_per_sample" is of the method piper.
+    trainer : {"", "megatron", "torchtitan", "deepspeed", "torch"}
+        Only what it can run, so that `export` can write the plan for it; `--for` of the command.
     threads : int, optional
         Threads of one search; all cores unless given.
+    time_limit : float, optional
+        Seconds, after which the best so far is the answer; Ctrl-C ends a search without one.
     candidates : int
         How many of the best plans to return.
-    gpus : sequence of int, optional
-        Plan for clusters of so many GPUs each: the answer is a Sizes.
+    gpus, nodes : sequence of int, optional
+        Plan for clusters of so many GPUs, or nodes, each: the answer is a Sizes.
+    tokens : str or int
+        Of the whole run, as the key run.tokens: "300B".
+    deadline, budget : str
+        How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
     executor : concurrent.futures.Executor, optional
-        With `gpus`: searches the sizes beside each other, one thread each. Processes, Dask, Ray and mpi4py.futures have such executors.
+        With `gpus` or `nodes` alone: searches the sizes beside each other, one thread each. Processes, Dask, Ray and mpi4py.futures
+        have such executors.
 
     Returns
     -------
-    Plan, or Sizes with `gpus`
+    Plan, or Sizes with gpus, nodes, deadline, budget, or an objective that compares sizes
 
     Raises
     ------
     InputError
-        As of `check`; also a number of GPUs that the cluster's nodes do not divide.
+        As of `check`; also a number of GPUs that the cluster's nodes do not divide, and a deadline without the tokens of the run.
     """
     source, overrides = _asked(scenario, set, stated=True)
-    if gpus is None:
-        if executor is not None:
-            raise InputError("an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads=")
-        return _plan_of(_core.plan(source, overrides, method, objective, threads or 0, candidates))
+    if tokens != "":
+        overrides.append(f"run.tokens={_value(tokens)}")
+    of_sizes = bool(deadline or budget or objective in ("cost", "energy"))
+    listed = gpus is not None or nodes is not None
+    if executor is not None and (of_sizes or not listed):
+        raise InputError("an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads=")
+    limit = _seconds(time_limit)
+    request = (_text("method", method), _text("objective", objective), _text("trainer", trainer), _count("threads", threads, 0), _count("candidates", candidates))
+    if of_sizes:
+        words = (_counts("gpus", gpus), _counts("nodes", nodes), "", _text("deadline", deadline), _text("budget", budget), limit)
+        key, text, best, found = _core.plan_sizes(source, overrides, _core.plan_request(*request), *words)
+        plans = {count: _plan_of(answer) if answer[0] else _no_plan(reason) for count, answer, reason in found}
+        return Sizes(key, plans, best or None, json.loads(text))
+    if not listed:
+        return _plan_of(_core.plan(source, overrides, _core.plan_request(*request), limit))
     key, devices = _core.size_key(source, overrides)
+    wanted = _sizes(_counts("gpus", gpus), _counts("nodes", nodes), devices)
+    if executor is not None:
+        request = (*request[:3], 1, request[4])
+    calls = [(source, [*overrides, f"{key}={count // devices}"], request, limit) for count in wanted]
+    answers = _work.spread(executor, 1, _work.plan, calls)
+    return Sizes(key, {count: _plan_of(answer) for count, answer in zip(wanted, answers)})
+
+
+def _sizes(gpus: list[int], nodes: list[int], devices: int) -> list[int]:
+    if gpus and nodes:
+        raise InputError("give gpus or nodes, not both: they say the same")
     for count in gpus:
         if count < devices or count % devices:
             raise InputError(f"gpus: this cluster's nodes have {devices} devices each, and {count} is no multiple of it")
-    calls = [(source, [*overrides, f"{key}={count // devices}"], method, objective, 1 if executor else threads or 0, candidates) for count in gpus]
-    answers = _work.spread(executor, 1, _work.plan, calls)
-    return Sizes(key, {count: _plan_of(answer) for count, answer in zip(gpus, answers)})
+    return gpus or [count * devices for count in nodes]
+
+
+def _no_plan(reason: str) -> Plan:
+    return Plan([], "", False, reason, {"candidates": [], "reason": reason})
 
 
 def _plan_of(answer: tuple[str, str]) -> Plan:
@@ -249,92 +248,29 @@ def sweep(
     InputError
         A key that does not exist, or a scenario that cannot be read whatever the values.
     """
-    source, rest, order = _orders.without_order(_source(scenario), set)
+    bare, rest, order = _orders.without_order(scenario, set)
+    source, sets = _source(bare), _overrides(rest)
+    axes = _axes(over)
     orders = _orders.SweptOrders([value for values in over.values() for value in values if _orders.is_order(value)] + ([order] if order else []))
-    axes = [(key, [value.name if _orders.is_order(value) else _value(value) for value in values]) for key, values in over.items()]
-    sets = [f"{_orders.KEY}={order.name}", *_overrides(rest)] if order else _overrides(set)
-    grid, _ = _core.sweep_grid(source, sets, axes, engine, plan, orders.for_grid())
+    if order:
+        sets = [f"{_orders.KEY}={order.name}", *sets]
+    grid, _ = _core.sweep_grid(source, sets, axes, _text("engine", engine), _text("plan", plan), orders.for_grid())
     calls = ((source, grid, index, *cell) for index, cell in enumerate(orders.cells(source, sets, axes)))
-    lines = _work.spread(executor, threads, _work.cell, calls, progress)
+    lines = _work.spread(executor, _count("threads", threads, 0), _work.cell, calls, progress)
     texts = _core.sweep_texts(grid, lines)
     document = json.loads(texts.json)
     return Sweep(document, document["cells"], texts.page, texts.table)
 
 
-def validate(
-    runs: Files,
-    *,
-    calibrations: Files = (),
-    tolerances: Mapping[str, str] | Sequence[str] = (),
-    threads: int | None = None,
-) -> Validation:
-    """Predict measured runs, and say how far predictions can be trusted.
-
-    Parameters
-    ----------
-    runs : path or list of paths
-        Tables of measured runs (CSV).
-    calibrations : path or list of paths
-        Device calibrations to use instead of the shipped ones.
-    tolerances : dict or list of str
-        ``{"mean": "5%"}``: `.ok` is False when a figure is worse.
-    threads : int, optional
-        Rows at a time; all cores unless given.
-
-    Returns
-    -------
-    Validation
-
-    Raises
-    ------
-    InputError
-        A table that cannot be read, with line and column; a figure that does not exist.
-    """
-    limits = [f"{figure}={limit}" for figure, limit in tolerances.items()] if isinstance(tolerances, Mapping) else list(tolerances)
-    text, page, ok = _core.validate(_files(runs), _files(calibrations), limits, threads or 0)
-    document = json.loads(text)
-    return Validation(ok, document["rows"], document, page)
-
-
-def fit(
-    runs: Files,
-    device: str | Sequence[str],
-    *,
-    start: "str | os.PathLike[str]" = "",
-    only: Sequence[str] = (),
-    folds: int = 5,
-    iterations: int = 30,
-) -> Fit:
-    """Fit a device calibration to measured runs by robust least squares.
-
-    Parameters
-    ----------
-    runs : path or list of paths
-        Tables of measured runs (CSV).
-    device : str or list of str
-        Rows of this gpu are fitted: "A100-80G-SXM".
-    start : path, optional
-        A calibration to start from; a-priori values unless given.
-    only : list of str
-        Numbers to fit; all unless given.
-    folds, iterations : int
-        Parts of the cross-validation; most iterations.
-
-    Returns
-    -------
-    Fit
-        `.yaml` is the calibration file.
-
-    Raises
-    ------
-    InputError
-        A device without a data sheet, no rows of it, fewer rows than numbers.
-    MachineError
-        This build has no Ceres.
-    """
-    answer = _core.fit(_files(runs), [device] if isinstance(device, str) else list(device), os.fspath(start), list(only), folds, iterations)
-    numbers = {key: FittedNumber(*parts) for key, parts in answer.parameters.items()}
-    return Fit(answer.yaml, answer.table, numbers, answer.errors, answer.rows, answer.iterations, answer.converged, answer.left_out)
+def _axes(over: Mapping[str, Sequence[Any]]) -> list[tuple[str, list[str]]]:
+    if not isinstance(over, Mapping):
+        raise InputError(f"over: a dict of keys and their values is wanted, not a {type(over).__name__}")
+    axes = []
+    for key, values in over.items():
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise InputError(f"over: the values of {key} stand in a list: {{{key!r}: [{values!r}]}}")
+        axes.append((_text("over", key), [value.name if _orders.is_order(value) else _value(value, f"over: {key}") for value in values]))
+    return axes
 
 
 def _costs(costs: Mapping[str, Any] | str) -> str:
@@ -348,7 +284,7 @@ def _costs(costs: Mapping[str, Any] | str) -> str:
 
 @overload
 def schedule(
-    name: "str | os.PathLike[str]",
+    name: File,
     /,
     *,
     ranks: int | None = None,
@@ -425,7 +361,7 @@ def schedule(what: Any = None, /, **given: Any) -> Any:
 
 
 def _named(
-    name: "str | os.PathLike[str]",
+    name: File,
     *,
     ranks: int | None = None,
     microbatches: int | None = None,
@@ -434,7 +370,8 @@ def _named(
 ) -> Schedule:
     text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     given = _costs(costs)
-    return Schedule(_core.schedule(os.fspath(name), ranks, microbatches, text, given, ""), given)
+    sizes = [None if size is None else _count(which, size) for which, size in (("ranks", ranks), ("microbatches", microbatches))]
+    return Schedule(_core.schedule(_path("name", name), *sizes, text, given, ""), given)
 
 
 def families() -> list[Family]:

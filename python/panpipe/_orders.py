@@ -10,6 +10,7 @@ from typing import Any
 from panpipe import _core
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
+from panpipe._inputs import Scenario, Settings, _overrides, _source
 from panpipe._results import Schedule
 
 KEY = "schedule"
@@ -30,24 +31,25 @@ def _made(order: "Schedule | OwnFamily", source: "str | dict", overrides: list[s
     return _stated(order(*_core.pipeline_sizes(source, [*overrides, _OF_ANY_SIZE], stated)))
 
 
-def without_order(source: "str | dict", settings: Mapping[str, Any] | None) -> "tuple[str | dict, dict[str, Any], Schedule | OwnFamily | None]":
+def without_order(scenario: Scenario, settings: Settings) -> "tuple[Scenario, Settings, Schedule | OwnFamily | None]":
     """The scenario, what is set, and the order that either names."""
-    rest = dict(settings or {})
     order = None
-    if isinstance(source, dict) and is_order(source.get(KEY)):
-        order = source[KEY]
-        source = {key: value for key, value in source.items() if key != KEY}
-    if KEY in rest:
-        order = rest.pop(KEY) if is_order(rest[KEY]) else None
-    return source, rest, order
+    if isinstance(scenario, Mapping) and is_order(scenario.get(KEY)):
+        order = scenario[KEY]
+        scenario = {key: value for key, value in scenario.items() if key != KEY}
+    if isinstance(settings, Mapping) and KEY in settings:
+        order = settings[KEY] if is_order(settings[KEY]) else None
+        if order is not None:
+            settings = {key: value for key, value in settings.items() if key != KEY}
+    return scenario, settings, order
 
 
-def asked(source: "str | dict", settings: Mapping[str, Any] | None, overrides_of: Any, stated: bool = False) -> "tuple[str | dict, list[str]]":
+def asked(scenario: Scenario, settings: Settings, stated: bool = False) -> "tuple[str | dict, list[str]]":
     """Scenario and overrides, with the rows of the order that they name. `stated`: the sizes must be, since a search would choose them."""
-    source, rest, order = without_order(source, settings)
+    scenario, settings, order = without_order(scenario, settings)
+    source, overrides = _source(scenario), _overrides(settings)
     if order is None:
-        return source, overrides_of(settings)
-    overrides = overrides_of(rest)
+        return source, overrides
     return source, [f"{KEY}={json.dumps(_made(order, source, overrides, stated))}", *overrides]
 
 

@@ -268,10 +268,18 @@ class Sizes:
         The key of the scenario that says how large the cluster is.
     plans : dict
         Number of GPUs to the Plan for so many.
+    best : int or None
+        GPUs of the size that a deadline, a budget or an objective chooses; None where no size meets them, or nothing chooses.
     """
 
     key: str
     plans: dict[int, Plan]
+    best: int | None = None
+    document: dict[str, Any] = field(repr=False, default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document panpipe-sizes/1, with the run's time and costs of each size; empty where nothing chooses."""
+        return self.document
 
     @property
     def table(self) -> Table:
@@ -344,16 +352,22 @@ class Validation:
     rows : list of dict
         As in the document panpipe-validation/1.
     page : str
-        A self-contained HTML page.
+        A self-contained HTML page; empty of matrix products.
+    text : str
+        The table for a terminal.
+    evidence : str
+        With `evidence=True` of `validate`: the file that says how sure predictions are.
     """
 
     ok: bool
     rows: list[dict[str, Any]] = field(repr=False)
     document: dict[str, Any] = field(repr=False)
     page: str = field(repr=False)
+    text: str = field(repr=False, default="")
+    evidence: str = field(repr=False, default="")
 
     def to_dict(self) -> dict[str, Any]:
-        """The document panpipe-validation/1."""
+        """The document panpipe-validation/1; of matrix products as the command prints it."""
         return self.document
 
     @property
@@ -386,6 +400,10 @@ class Fit:
         Key of the file to its FittedNumber.
     errors : dict
         Shares of 1 over the rows: mean, median, worst, bias; `before` with the start values, `folds` cross-validated.
+    left_out : list of str
+        Rows that were left out: "id: reason".
+    left_out_table : str
+        Each row's prediction by a fit without its source (CSV): write it into a file for `left_out=` of `validate`.
     """
 
     yaml: str = field(repr=False)
@@ -396,6 +414,7 @@ class Fit:
     iterations: int
     converged: bool
     left_out: list[str] = field(repr=False)
+    left_out_table: str = field(repr=False, default="")
 
 
 @dataclass(frozen=True, slots=True)

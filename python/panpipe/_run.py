@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from panpipe import _core
-from panpipe._calls import Scenario, Settings, _asked, estimate
+from panpipe._calls import estimate
+from panpipe._inputs import Scenario, Settings
+from panpipe._orders import asked as _asked
 from panpipe._errors import InputError, InternalError, MachineError, PanpipeError
 
 _PANPIPE = pathlib.Path(str(_core.__file__)).parent / "_prefix" / "bin" / "panpipe"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Callable, Iterable
 
 from panpipe import _core
@@ -15,20 +16,26 @@ def table(columns: dict[str, list]) -> _core.Table:
     return _core.table_of(columns)
 
 
-def cell(scenario: str | dict, grid: str, index: int, meanings: dict[str, str], refusal: str) -> str:
-    return _core.sweep_cell(scenario, grid, index, meanings, refusal)
+def cell(scenario: str | dict, grid: str, index: int, meanings: dict[str, str], refusal: str, stop: _core.StopToken | None = None) -> str:
+    return _core.sweep_cell(scenario, grid, index, meanings, refusal, stop)
 
 
-def plan(scenario: str | dict, overrides: list[str], method: str, objective: str, threads: int, candidates: int) -> tuple[str, str]:
-    return _core.plan(scenario, overrides, method, objective, threads, candidates)
+def plan(scenario: str | dict, overrides: list[str], request: tuple, time_limit: float, stop: _core.StopToken | None = None) -> tuple[str, str]:
+    return _core.plan(scenario, overrides, _core.plan_request(*request), time_limit, stop)
 
 
 def spread(executor: Executor | None, threads: int | None, function: Callable, calls: Iterable[tuple], progress: Callable[[int, int], Any] | None = None) -> list:
-    """The answers in the order of the calls. Without an executor threads of this process do the work: the module releases the GIL."""
-    if executor is None:
-        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as own:
-            return _gather(own, function, list(calls), progress)
-    return _gather(executor, function, list(calls), progress)
+    """The answers in the order of the calls. Without an executor threads of this process do the work: the module releases the GIL.
+    Ctrl-C then ends the calls that run; those of other executors are theirs to end."""
+    if executor is not None:
+        return _gather(executor, function, list(calls), progress)
+    stop = _core.StopToken()
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as own:
+        try:
+            return _gather(own, partial(function, stop=stop), list(calls), progress)
+        except BaseException:
+            stop.stop()
+            raise
 
 
 def _gather(executor: Executor, function: Callable, calls: list[tuple], progress: Callable[[int, int], Any] | None) -> list:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/stop.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/timeline/memory_room.hpp"
@@ -49,9 +50,11 @@ CellAnswer plan_and_predict(const SweepGrid& grid, Scenario scenario) {
   options.method = method_named(grid.method);
   options.threads = 1;  // the cells run beside each other already
   options.candidates = 1;
+  options.stop = stop_flag();
   if (grid.engine == "simulate") options.simulate = sim::simulate_for_search;
   const Experiment asked(std::move(scenario));
   const Answer found = search(asked, options);
+  throw_if_stopped();
   if (found.candidates.empty()) throw NoAnswer(found.reason.empty() ? "no feasible plan" : found.reason);
   const Candidate& best = found.candidates.front();
   CellAnswer answer;

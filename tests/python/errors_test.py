@@ -52,10 +52,9 @@ class Faults(unittest.TestCase):
         self.assertEqual(found.remedy, "keep one of the two: microbatches = global / (micro x data)")
 
     def test_what_is_no_scenario(self):
-        with self.assertRaisesRegex(TypeError, "a scenario is a path or a dict, not a int"):
-            panpipe.estimate(3)
-        with self.assertRaisesRegex(TypeError, "seed: a set is no value of a scenario"):
-            panpipe.estimate({**DICT, "seed": {1}})
+        self.assertEqual(str(fault(panpipe.estimate, 3)), "scenario: a scenario is a path or a dict, not a int")
+        [found] = fault(panpipe.estimate, {**DICT, "seed": {1}}).diagnostics
+        self.assertEqual((found.key, found.message), ("seed", "a set is no value of a scenario; give a number, text, a list or a dict"))
         self.assertIn("no such file", str(fault(panpipe.estimate, "nowhere.yaml")).lower())
 
     def test_numbers_of_other_libraries(self):

@@ -1,0 +1,129 @@
+#include "cli/requests/fit_request.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/files/file_hash.hpp"
+#include "base/files/installation.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "validation/runs/run_cluster.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+// A path, or the name of a shipped calibration.
+std::string start_file(const FitRequest& request) {
+  namespace fs = std::filesystem;
+  const std::string shipped = data_directory() + "/calibrations/" + request.start + ".yaml";
+  return !fs::exists(request.start) && fs::exists(shipped) ? shipped : fs::absolute(request.start).string();
+}
+
+struct WantedRows {
+  std::vector<RunRow> rows;
+  std::vector<std::string> left_out;
+};
+
+WantedRows wanted_rows(const FitRequest& request) {
+  WantedRows wanted;
+  std::vector<bool> used(request.without.size());
+  for (const std::string& file : request.files)
+    for (RunRow& row : read_runs(file)) {
+      bool out = false;
+      for (std::size_t i = 0; i < request.without.size(); ++i) {
+        const std::string name = request.without[i].substr(0, request.without[i].find('='));
+        if (name != row.id && name != row.source) continue;
+        used[i] = out = true;
+        const bool reason = name.size() < request.without[i].size();
+        wanted.left_out.push_back(row.id + ": " + (reason ? request.without[i].substr(name.size() + 1) : "--without " + name));
+        break;
+      }
+      if (!out) wanted.rows.push_back(std::move(row));
+    }
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) throw InputError(fmt::format("--without {}: no row has this id or source", request.without[i]));
+  return wanted;
+}
+
+// What there is when no row was measured on the devices asked for.
+std::string devices_of(const std::vector<RunRow>& rows) {
+  std::set<std::string> names;
+  for (const RunRow& row : rows)
+    if (!row.gpu.empty()) names.insert(row.gpu);
+  return names.empty() ? "they name none" : fmt::format("they have {}", fmt::join(names, ", "));
+}
+
+bool is_yaml(const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+bool is_profile(const std::string& file) { return is_yaml(file) || is_operator_table(file); }
+
+}  // namespace
+
+bool asks_for_profiles(const FitRequest& request) {
+  const auto profiles = std::count_if(request.files.begin(), request.files.end(), is_profile);
+  if (profiles == static_cast<std::ptrdiff_t>(request.files.size())) return true;
+  if (profiles > 0) throw InputError("panpipe fit takes measured runs or profiles of operators, not both at once");
+  return false;
+}
+
+FittedProfile fit_profiles(const FitRequest& request) {
+  if (request.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
+  std::vector<TimedOperator> operators;
+  std::vector<Profile> profiles;
+  for (const std::string& file : request.files) {
+    if (is_yaml(file)) {
+      profiles.push_back(load_profile(file));
+      continue;
+    }
+    const std::vector<TimedOperator> more = read_operators(file);
+    operators.insert(operators.end(), more.begin(), more.end());
+  }
+  ReadLog log;
+  const DeviceType device = load_device(request.devices.front(), std::filesystem::current_path().string(), log);
+  log.throw_if_errors();
+  return {fit_profile(operators, profiles, device, request.precision), device.name};
+}
+
+PreparedFit prepare_fit(const FitRequest& request) {
+  if (!fit_available()) fit({}, {}, {});  // says so
+  for (const std::string& device : request.devices)
+    if (device_file_of(device).empty())
+      throw InputError(fmt::format("--device {}: there is no data sheet of this device", device));
+  PreparedFit prepared;
+  prepared.options = request.fit;
+  if (!request.start.empty()) {
+    prepared.start = load_calibration(start_file(request), "");
+    prepared.options.spread = stated_spreads(start_file(request));
+  }
+  WantedRows wanted = wanted_rows(request);
+  FitRows made = prepare_rows(wanted.rows, request.devices, prepared.start);
+  if (made.rows.empty())
+    throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",
+                                 fmt::join(request.devices, ", --device "), wanted.rows.size(), devices_of(wanted.rows)));
+  prepared.rows = std::move(made.rows);
+  prepared.asked_out = std::move(wanted.left_out);
+  prepared.not_predicted = std::move(made.left_out);
+  return prepared;
+}
+
+FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name, const std::string& command) {
+  FitRecord record;
+  record.name = name;
+  record.command = command;
+  record.devices = request.devices;
+  record.left_out = prepared.asked_out;
+  record.left_out.insert(record.left_out.end(), prepared.not_predicted.begin(), prepared.not_predicted.end());
+  for (const std::string& file : request.files)
+    record.files.push_back({std::filesystem::path(file).filename().string(), sha256_of_file(file)});
+  return record;
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,29 @@
+// What `panpipe list` and panpipe.list() say: the names that a scenario may use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace panpipe::cli {
+
+struct ListedItem {
+  std::string name, line, source;
+  nlohmann::ordered_json more = nlohmann::ordered_json::object();  // what the document says besides
+};
+
+struct ListKind {
+  const char* name;
+  const char* key;  // where a scenario names one
+  std::vector<ListedItem> (*items)();
+};
+
+const std::vector<ListKind>& list_kinds();
+std::vector<std::string> list_kind_names();
+const ListKind& list_kind_named(const std::string& name);  // InputError when there is none
+
+std::string to_json(const ListKind& kind);  // panpipe-list/1
+std::string list_kinds_json();              // the kinds themselves, with their numbers
+
+}  // namespace panpipe::cli

@@ -1,0 +1,202 @@
+#include "cli/requests/plan_request.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/stop.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
+#include "jobs/export.hpp"
+#include "sim/simulate.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+using planner::SizeKey;
+using planner::SizeObjective;
+using planner::TriedSize;
+
+// What the trainer of --for can run.
+planner::SearchLimits limits_of(const PlanRequest& options) {
+  planner::SearchLimits limits;
+  if (options.trainer.empty()) return limits;
+  if (options.method != "auto") throw InputError(fmt::format("--for goes with --method auto, not {}", options.method));
+  const jobs::Trainer& trainer = jobs::trainer_named(options.trainer);
+  limits.whose = trainer.title;
+  limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
+  limits.tensor = trainer.tensor;
+  limits.sequence_with_experts = trainer.sequence_with_experts;
+  limits.pipeline_next = trainer.pipeline_next;
+  limits.zero = trainer.zero;
+  limits.recompute = trainer.recompute;
+  return limits;
+}
+
+void check_objective(const PlanRequest& options) {
+  const std::vector<std::string> known = {"step", "cost", "energy"};
+  const std::string& objective = options.objective;
+  if (objective.empty() || planner::method_named(options.method) == planner::Method::Piper) return;
+  if (std::find(known.begin(), known.end(), objective) == known.end())
+    throw InputError(fmt::format("--objective of --method {} is step, cost or energy, not '{}'{}", options.method, objective,
+                                 suggestion(objective, known)));
+}
+
+constexpr int kMostGpus = 4096;  // that are tried without being asked for: a search over more takes minutes
+
+template <class T>
+T parsed(const char* option, const std::string& text, Parsed<T> (*parse)(std::string_view)) {
+  const Parsed<T> value = parse(text);
+  if (!value.value) throw InputError(fmt::format("{}: {}", option, value.problem));
+  return *value.value;
+}
+
+std::vector<int> sizes_of(const SizeOptions& options, const SizeKey& key) {
+  if (!options.gpus.empty() && !options.nodes.empty())
+    throw InputError("panpipe plan: give --gpus or --nodes, not both: they say the same");
+  if (!options.nodes.empty() && key.devices == 1 && std::string_view(key.key) == "cluster.devices")
+    throw InputError("--nodes: a cluster written in place has no nodes\n  help: give --gpus");
+  std::vector<int> sizes = options.nodes;
+  for (const int gpus : options.gpus) {
+    if (gpus % key.devices != 0)
+      throw InputError(fmt::format("--gpus {}: this cluster's nodes have {} devices each, and {} is no multiple of it", gpus,
+                                   key.devices, gpus));
+    sizes.push_back(gpus / key.devices);
+  }
+  return sizes;
+}
+
+std::optional<SizeObjective> objective_of(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return name == "step" ? SizeObjective::Step : name == "cost" ? SizeObjective::Cost : SizeObjective::Energy;
+}
+
+planner::SizeRequest request_of(const SizeOptions& options, const std::string& objective, const Scenario& scenario,
+                                const SizeKey& key) {
+  planner::SizeRequest request;
+  request.sizes = sizes_of(options, key);
+  request.objective = objective_of(objective);
+  if (!options.deadline.empty()) {
+    if (parse_number(options.deadline).value)  // of a whole run: other durations are offered in microseconds
+      throw InputError(fmt::format("--deadline: '{0}' has no unit; write '{0} h' or '{0} d'", options.deadline));
+    request.deadline = parsed<Duration>("--deadline", options.deadline, parse_duration);
+    if (*request.deadline <= Duration(0)) throw InputError(fmt::format("--deadline: '{}' must be positive", options.deadline));
+  }
+  if (!options.budget.empty()) {
+    request.budget = parsed<Money>("--budget", options.budget, parse_money);
+    if (request.budget->amount <= 0) throw InputError(fmt::format("--budget: '{}' must be positive", options.budget));
+  }
+  if (!request.limited() && !request.objective) request.objective = SizeObjective::Step;
+  // Within limits any size may be the answer; an objective alone is about what there is.
+  request.most = request.limited() ? std::max(1, kMostGpus / key.devices) : scenario.cluster.size() / key.devices;
+  return request;
+}
+
+// The best plan on so many nodes.
+class SizeSearch {
+ public:
+  SizeSearch(const SizeSource& source, SizesAnswer& answer) : source_(source), answer_(answer) {}
+
+  TriedSize at(int nodes) {
+    TriedSize size;
+    size.nodes = nodes;
+    size.gpus = nodes * answer_.key.devices;
+    try {
+      auto experiment = std::make_unique<Experiment>(source_.load({size_setting(answer_.key, nodes)}));
+      planner::Answer found = source_.search(*experiment);
+      throw_if_stopped();
+      describe(found, size);
+      answer_.found[nodes] = {std::move(experiment), std::move(found)};
+    } catch (const InputError& error) {
+      size.reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+    } catch (const NoAnswer& error) {
+      size.reason = error.what();
+    }
+    return size;
+  }
+
+ private:
+  static void describe(const planner::Answer& answer, TriedSize& size) {
+    if (answer.candidates.empty()) {
+      size.reason = answer.reason.empty() ? "no feasible plan" : answer.reason;
+      return;
+    }
+    const planner::Candidate& best = answer.candidates.front();
+    size.plan = best.summary;
+    size.run = best.run;
+    const auto& figures = answer.simulation_decides && !best.simulated.empty() ? best.simulated : best.metrics;
+    for (const auto& [name, value] : figures) {
+      if (name == "step_time_s") size.step_time_s = value;
+      if (name == "samples_per_s") size.samples = value;
+    }
+    size.samples = std::round(size.samples * size.step_time_s);
+    if (!size.run) size.reason = "the engines cannot run this plan";
+  }
+
+  const SizeSource& source_;
+  SizesAnswer& answer_;
+};
+
+}  // namespace
+
+void check_plan_request(const PlanRequest& request) {
+  check_objective(request);
+  limits_of(request);
+}
+
+planner::SearchOptions search_options_of(const PlanRequest& request) {
+  planner::SearchOptions options;
+  options.method = planner::method_named(request.method);
+  options.threads = request.threads > 0 ? request.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  // The step is what the other methods look at anyway.
+  const bool of_piper = options.method == planner::Method::Piper;
+  options.objective = request.objective == "step" && !of_piper ? "" : request.objective;
+  options.limits = limits_of(request);
+  options.candidates = request.candidates;
+  options.simulate = sim::simulate_for_search;  // the planner knows no simulator
+  return options;
+}
+
+bool asks_for_sizes(const SizeOptions& options, const std::string& objective) {
+  return !options.gpus.empty() || !options.nodes.empty() || !options.deadline.empty() || !options.budget.empty() ||
+         objective == "cost" || objective == "energy";
+}
+
+std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::string> overrides) {
+  if (!options.tokens.empty()) overrides.push_back("run.tokens=" + options.tokens);
+  return overrides;
+}
+
+std::string size_setting(const SizeKey& key, int nodes) { return fmt::format("{}={}", key.key, nodes); }
+
+SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeSource& source,
+                         const std::function<void(int gpus)>& trying) {
+  if (planner::method_named(plan.method) == planner::Method::Piper)
+    throw InputError("--method piper plans for the devices of its problem; sizes are compared with --method auto or pfeife");
+  const Scenario scenario = source.load({});
+  if (!scenario.run)
+    throw InputError(
+        fmt::format("{}: the scenario does not say how much is trained\n"
+                    "  help: give --tokens 300B, or state it, as in 'run: {{tokens: 300B}}'",
+                    source.name));
+  SizesAnswer answer;
+  answer.key = planner::size_key(scenario);
+  answer.request = request_of(options, plan.objective, scenario, answer.key);
+  planner::check_request(answer.request, *scenario.run);
+  SizeSearch search(source, answer);
+  answer.tried = planner::try_sizes(answer.request, [&](int nodes) {
+    if (trying) trying(nodes * answer.key.devices);
+    return search.at(nodes);
+  });
+  if (trying) trying(0);
+  planner::check_deadline(answer.request, answer.tried);
+  answer.best = planner::best_size(answer.request, answer.tried);
+  return answer;
+}
+
+}  // namespace panpipe::cli

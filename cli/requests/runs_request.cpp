@@ -1,0 +1,53 @@
+#include "cli/requests/runs_request.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "validation/runs/csv_table.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (std::erase_if(rows, [&](const RunRow& row) { return row.source == name || row.id == name; }) == 0)
+      throw InputError("--without " + name + ": no row has this id or source");
+}
+
+void refuse_beside_products(bool anything) {
+  if (anything) throw InputError("a table of matrix products stands alone: with it go --calibration, --all and --json only");
+}
+
+}  // namespace
+
+RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<RunRow>&)>& ready) {
+  std::vector<RunTolerance> tolerances;
+  for (const std::string& text : request.tolerances) tolerances.push_back(parse_run_tolerance(text));
+  std::vector<RunRow> rows;
+  std::vector<ProductRow> products;
+  for (const std::string& file : request.files) {
+    const CsvTable table = load_csv(file);
+    if (holds_products(table))
+      for (ProductRow& row : read_products(table)) products.push_back(std::move(row));
+    else
+      for (RunRow& row : read_runs(table, file)) rows.push_back(std::move(row));
+  }
+  RunsAnswer answer;
+  if (!products.empty()) {
+    refuse_beside_products(!rows.empty() || !request.tolerances.empty() || !request.alone || !request.left_out.empty() ||
+                           !request.without.empty() || request.own_evidence);
+    answer.products = predict_products(products, request.prediction.calibrations);
+    return answer;
+  }
+  leave_out(rows, request.without);
+  PredictionOptions options = request.prediction;
+  options.left_out = read_left_out(request.left_out);
+  if (ready) ready(rows);
+  std::vector<RunPrediction> runs = predict(rows, options);
+  if (request.own_evidence) answer.evidence = make_evidence(runs);
+  judge(runs, answer.evidence ? *answer.evidence : shipped_evidence());
+  answer.report = make_run_report(std::move(runs), tolerances);
+  return answer;
+}
+
+}  // namespace panpipe::cli

@@ -1,0 +1,13 @@
+// The document panpipe-support/1: what of a scenario was ever compared with measured runs.
+#pragma once
+
+#include <string>
+
+#include "costmodel/prediction/support.hpp"
+#include "costmodel/timeline/timeline.hpp"
+
+namespace panpipe::cli {
+
+std::string to_json(const Support& support, const Metrics& figures);
+
+}  // namespace panpipe::cli

@@ -1,0 +1,134 @@
+// What else the verbs say: compare, report, support, list; jobs of other trainers in and out.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <filesystem>
+#include <tuple>
+#include <utility>
+
+#include "base/input/yaml_document.hpp"
+#include "cli/requests/import_request.hpp"
+#include "cli/requests/lists.hpp"
+#include "cli/requests/support_document.hpp"
+#include "costmodel/prediction/support.hpp"
+#include "jobs/export.hpp"
+#include "python/binding/bindings.hpp"
+#include "python/binding/kept.hpp"
+#include "study/compare/compare.hpp"
+#include "study/report/report.hpp"
+
+namespace panpipe::python {
+namespace {
+
+using Overrides = std::vector<std::string>;
+// Of a result: path; or text of the document, with the texts of scenario.yaml and plan.yaml.
+using GivenResult = std::tuple<std::string, std::string, std::string, std::string>;
+
+ReportInput report_input(const GivenResult& given) {
+  const auto& [path, document, scenario, plan] = given;
+  if (document.empty()) return read_report_input(path);
+  return {parse_result(document, path), scenario, plan};
+}
+
+std::tuple<std::string, std::string, bool> compared(const GivenResult& a, const GivenResult& b, const Overrides& tolerances,
+                                                    bool metrics_only) {
+  std::vector<Tolerance> limits;
+  for (const std::string& text : tolerances) limits.push_back(parse_tolerance(text));
+  const ResultDocument first = report_input(a).result, second = report_input(b).result;
+  const Comparison comparison = compare(first, second, limits, metrics_only);
+  return {to_json(comparison), to_table(comparison), comparison.ok()};
+}
+
+std::string reported(const std::vector<GivenResult>& results) {
+  std::vector<ReportInput> inputs;
+  for (const GivenResult& given : results) inputs.push_back(report_input(given));
+  return to_report_page(inputs);
+}
+
+std::string supported(nb::object scenario, const Overrides& overrides, const std::string& plan) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  const std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  const Prediction prediction = predict(kept->graph, kept->experiment.scenario, kept->plan, idle_links());
+  return cli::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
+}
+
+struct ImportedScenario {
+  nb::object scenario;  // dict
+  std::string yaml, fault;
+  Overrides assumptions, not_modelled, not_understood;
+};
+
+ImportedScenario imported(const cli::ImportRequest& request) {
+  ImportedScenario made;
+  NodePtr root;
+  {
+    const nb::gil_scoped_release no_gil;
+    jobs::ImportedJob job = cli::import_job(request);
+    made.fault = cli::add_assumptions_of_model(job, "");
+    made.yaml = jobs::scenario_text(job);
+    made.assumptions = job.assumptions;
+    made.not_modelled = job.not_modelled;
+    made.not_understood = job.not_understood;
+    root = parse_document(made.yaml, "scenario", "");
+  }
+  made.scenario = to_python(*root);
+  return made;
+}
+
+struct Exported {
+  std::string text, schedule_csv;
+  Overrides cannot, besides;
+};
+
+Exported exported(const std::string& trainer, nb::object scenario, const Overrides& overrides, const std::string& plan,
+                  const std::string& file) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  const jobs::Trainer& known = jobs::trainer_named(trainer);
+  const std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  jobs::ExportedJob job = jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
+  return {std::move(job.text), std::move(job.schedule_csv), std::move(job.cannot), std::move(job.besides)};
+}
+
+}  // namespace
+
+void bind_documents(nb::module_& module) {
+  using Released = nb::call_guard<nb::gil_scoped_release>;
+  module.def("compare", &compared, nb::arg("a"), nb::arg("b"), nb::arg("tolerances"), nb::arg("metrics_only"), Released());
+  module.def("report", &reported, nb::arg("results"), Released());
+  module.def("support", &supported, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
+  module.def(
+      "shipped",
+      [](const std::string& kind) { return kind.empty() ? cli::list_kinds_json() : cli::to_json(cli::list_kind_named(kind)); },
+      nb::arg("kind"), Released());
+  nb::class_<ImportedScenario>(module, "ImportedScenario")
+      .def_ro("scenario", &ImportedScenario::scenario)
+      .def_ro("yaml", &ImportedScenario::yaml)
+      .def_ro("fault", &ImportedScenario::fault)
+      .def_ro("assumptions", &ImportedScenario::assumptions)
+      .def_ro("not_modelled", &ImportedScenario::not_modelled)
+      .def_ro("not_understood", &ImportedScenario::not_understood);
+  module.def(
+      "import_job",
+      [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,
+         const std::string& model, std::optional<int> sequence, std::optional<int> micro, std::optional<int> vocabulary,
+         const Overrides& overrides) {
+        return imported({trainer, file, {cluster, gpus, model, sequence, micro}, vocabulary, overrides});
+      },
+      nb::arg("trainer"), nb::arg("file"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"),
+      nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"));
+  nb::class_<Exported>(module, "ExportedJob")
+      .def_ro("text", &Exported::text)
+      .def_ro("schedule_csv", &Exported::schedule_csv)
+      .def_ro("cannot", &Exported::cannot)
+      .def_ro("besides", &Exported::besides);
+  module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"),
+             nb::arg("file"));
+}
+
+}  // namespace panpipe::python

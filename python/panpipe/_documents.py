@@ -1,0 +1,245 @@
+"""What else the verbs say: compare, report, support, list; jobs of other trainers in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from panpipe import _core
+from panpipe._inputs import File, Scenario, Settings, _count, _fault, _path, _text, _texts
+from panpipe._orders import asked as _asked
+from panpipe._results import Prediction
+
+Result = Union[Prediction, File]
+
+
+def _result(name: str, result: Any) -> tuple[str, str, str, str]:
+    if isinstance(result, Prediction):
+        return name, json.dumps(result.to_dict(timeline=True)), result.scenario, result.plan
+    return _path(name, result), "", "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two results beside each other.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether every tolerance that was given is kept.
+    document : dict
+        As `panpipe compare --json` prints it.
+    text : str
+        The tables for a terminal.
+    """
+
+    ok: bool
+    document: dict[str, Any] = field(repr=False)
+    text: str = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `panpipe compare --json` prints."""
+        return self.document
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedJob:
+    """A job of another trainer as a scenario.
+
+    Attributes
+    ----------
+    scenario : dict
+        For the other functions.
+    yaml : str
+        The same as a file, with the argument or key that each value comes from.
+    assumptions, not_modelled, not_understood : list of str
+        What the job leaves open and the scenario states; arguments that predictions do not know; arguments that nobody here knows.
+    fault : str
+        Why the scenario cannot be predicted as it is; empty where it can.
+    """
+
+    scenario: dict[str, Any]
+    yaml: str = field(repr=False)
+    assumptions: list[str] = field(repr=False)
+    not_modelled: list[str] = field(repr=False)
+    not_understood: list[str] = field(repr=False)
+    fault: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedJob:
+    """A plan in the words of another trainer.
+
+    Attributes
+    ----------
+    text : str
+        Its arguments, configuration or program.
+    schedule_csv : str
+        The order of the passes for a file beside it; empty where the trainer needs none.
+    cannot : list of str
+        What the trainer cannot express.
+    besides : list of str
+        What else to know or do.
+    """
+
+    text: str
+    schedule_csv: str = field(repr=False)
+    cannot: list[str]
+    besides: list[str] = field(repr=False)
+
+
+def compare(a: Result, b: Result, *, tolerances: Mapping[str, str] | Sequence[str] = (), metrics_only: bool = False) -> Comparison:
+    """Compare two results: metrics, actions, and the reasons why devices waited.
+
+    Parameters
+    ----------
+    a, b : Prediction or path
+        A prediction, a result.json, or a folder that `-o` of a command wrote.
+    tolerances : dict or list of str
+        ``{"step_time_s": "3%"}``: `.ok` is False when a metric differs by more.
+    metrics_only : bool
+        Metrics alone: for results of different plans.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        A metric that does not exist, timelines of different plans, a file that is no result.
+    """
+    limits = [f"{metric}={limit}" for metric, limit in tolerances.items()] if isinstance(tolerances, Mapping) else _texts("tolerances", tolerances)
+    text, table, ok = _core.compare(_result("a", a), _result("b", b), limits, bool(metrics_only))
+    return Comparison(ok, json.loads(text), table)
+
+
+def report(result: Result, other: Result | None = None) -> str:
+    """A page about a result, or about two over each other: drawing, breakdown, hints.
+
+    Parameters
+    ----------
+    result, other : Prediction or path
+        As of `compare`.
+
+    Returns
+    -------
+    str
+        Self-contained HTML.
+    """
+    return _core.report([_result("result", result)] + ([] if other is None else [_result("other", other)]))
+
+
+def support(scenario: Scenario, *, set: Settings = None, plan: File = "") -> dict[str, Any]:
+    """Say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is.
+
+    Parameters
+    ----------
+    scenario, set, plan
+        As of `check`.
+
+    Returns
+    -------
+    dict
+        The document panpipe-support/1: the interval of the step in seconds, parts with their errors as shares of 1, devices,
+        and what was never compared.
+    """
+    return json.loads(_core.support(*_asked(scenario, set), _path("plan", plan)))
+
+
+def shipped(kind: str = "") -> list[dict[str, Any]]:
+    """The names that a scenario may use, each with a line and its source: `panpipe list`.
+
+    Parameters
+    ----------
+    kind : {"models", "clusters", "devices", "schedules", "frameworks", "calibrations", "prices"}
+        Without it, how many there are of each.
+
+    Returns
+    -------
+    list of dict
+
+    Examples
+    --------
+    >>> "gpt3-175b" in [model["name"] for model in panpipe.shipped("models")]
+    True
+    """
+    return json.loads(_core.shipped(_text("kind", kind)))["items"]
+
+
+def import_job(
+    trainer: str,
+    file: File,
+    *,
+    cluster: File = "",
+    gpus: int | None = None,
+    model: File = "",
+    sequence: int | None = None,
+    micro: int | None = None,
+    vocabulary: int | None = None,
+    overrides: Sequence[str] = (),
+) -> ImportedJob:
+    """Turn a job of another trainer into a scenario. Its text is parsed; nothing is run.
+
+    Parameters
+    ----------
+    trainer : {"megatron", "deepspeed", "accelerate", "nanotron", "torchtitan"}
+        Whose job it is.
+    file : path
+        Arguments as a shell would pass them (megatron), or the trainer's configuration.
+    cluster : path
+        A cluster file or shipped name; nodes of eight H100 unless given.
+    gpus : int, optional
+        GPUs of the job, where it leaves them open.
+    model : path
+        The model's config.json, for trainers whose configuration holds none.
+    sequence, micro : int, optional
+        Tokens of a sample; samples of a microbatch.
+    vocabulary : int, optional
+        Of megatron: tokens of the tokenizer.
+    overrides : list of str
+        Of torchtitan: words behind the file, ``["--parallelism.tensor_parallel_degree", "2"]``.
+
+    Returns
+    -------
+    ImportedJob
+        `.scenario` is a dict for the other functions.
+
+    Raises
+    ------
+    InputError
+        A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line and column.
+    """
+    given = [None if count is None else _count(name, count) for name, count in (("gpus", gpus), ("sequence", sequence), ("micro", micro), ("vocabulary", vocabulary))]
+    words = (_text("trainer", trainer), _path("file", file), _path("cluster", cluster), given[0], _path("model", model), *given[1:])
+    answer = _core.import_job(*words, _texts("overrides", overrides))
+    return ImportedJob(answer.scenario, answer.yaml, answer.assumptions, answer.not_modelled, answer.not_understood, answer.fault)
+
+
+def export(trainer: str, scenario: Scenario, *, set: Settings = None, plan: File = "", file: File = "") -> ExportedJob:
+    """Write a plan for another trainer.
+
+    Parameters
+    ----------
+    trainer : {"megatron", "torchtitan", "deepspeed", "torch"}
+        For whom.
+    scenario, set, plan
+        As of `check`; `plan` is a file with the plan of `panpipe.plan`.
+    file : path
+        The file that the text is meant for: an order beside it takes its name. Nothing is written.
+
+    Returns
+    -------
+    ExportedJob
+
+    Raises
+    ------
+    InputError
+        As of `check`; also a trainer that can run nothing like the plan.
+    """
+    answer = _core.export(_text("trainer", trainer), *_asked(scenario, set), _path("plan", plan), _path("file", file))
+    if answer.schedule_csv and not file:
+        raise _fault("file", f"{trainer} has no name for this order: it goes into a file beside; say which file the text is for")
+    return ExportedJob(answer.text, answer.schedule_csv, answer.cannot, answer.besides)

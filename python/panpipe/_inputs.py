@@ -1,0 +1,163 @@
+"""What callers give, as the module takes it. What cannot be meant is an InputError that names the argument."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Union
+
+from panpipe._errors import Diagnostic, InputError
+
+File = Union[str, "os.PathLike[str]"]
+Scenario = Union[File, Mapping[str, Any]]
+Settings = Union[Mapping[str, Any], None]
+Files = Union[File, Sequence[File]]
+
+_DEEPEST = 64  # as of files: base/input/yaml_document.cpp
+
+
+def _fault(key: str, message: str) -> InputError:
+    text = f"{key}: {message}" if key else message
+    return InputError(text, [Diagnostic(message, key=key, text=text)])
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _path(name: str, file: Any) -> str:
+    if type(file) is str:
+        return file
+    try:
+        found = os.fspath(file)
+    except TypeError:
+        raise _fault(name, f"a path is wanted, not a {_kind(file)}") from None
+    return found if isinstance(found, str) else os.fsdecode(found)
+
+
+def _files(name: str, files: Any) -> list[str]:
+    if isinstance(files, (str, bytes, os.PathLike)):
+        return [_path(name, files)]
+    if not isinstance(files, Iterable):
+        raise _fault(name, f"a path or a list of paths is wanted, not a {_kind(files)}")
+    return [_path(name, file) for file in files]
+
+
+def _text(name: str, text: Any) -> str:
+    if isinstance(text, str):
+        return str(text)
+    raise _fault(name, f"text is wanted, not a {_kind(text)}")
+
+
+def _texts(name: str, texts: Any) -> list[str]:
+    if isinstance(texts, str):
+        return [texts]
+    if not isinstance(texts, Iterable):
+        raise _fault(name, f"text or a list of texts is wanted, not a {_kind(texts)}")
+    return [_text(name, text) for text in texts]
+
+
+def _count(name: str, count: Any, otherwise: int | None = None) -> int:
+    """A whole number from 1 on, as the module holds it; `otherwise` stands for None."""
+    if count is None and otherwise is not None:
+        return otherwise
+    try:
+        found = operator.index(count)
+    except TypeError:
+        raise _fault(name, f"a whole number is wanted, not a {_kind(count)}") from None
+    if isinstance(count, bool) or not 1 <= found < 2**31:
+        raise _fault(name, f"a whole number from 1 to {2**31 - 1} is wanted, not {count!r}")
+    return found
+
+
+def _counts(name: str, counts: Any) -> list[int]:
+    if counts is None:
+        return []
+    if isinstance(counts, (str, bytes)) or not isinstance(counts, Iterable):
+        raise _fault(name, f"a list of whole numbers is wanted, not a {_kind(counts)}")
+    return [_count(name, count) for count in counts]
+
+
+def _number(name: str, number: Any) -> float:
+    try:
+        found = float(number)
+    except (TypeError, ValueError, OverflowError):
+        raise _fault(name, f"a number is wanted, not {number!r}" if isinstance(number, str) else f"a number is wanted, not a {_kind(number)}") from None
+    if not math.isfinite(found):
+        raise _fault(name, f"a finite number is wanted, not {found}")
+    return found
+
+
+def _seconds(limit: Any) -> float:
+    if limit is None:
+        return 0.0
+    found = _number("time_limit", limit)
+    if found <= 0:
+        raise _fault("time_limit", f"seconds above 0 are wanted, not {found:g}")
+    return found
+
+
+def _plain(value: Any, key: str, depth: int = 0) -> Any:
+    """A value of a scenario made of dicts, lists, texts, numbers, truths and None alone."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        if math.isfinite(value):
+            return value
+        raise _fault(key, f"{value} is no number of a scenario")
+    if depth > _DEEPEST:
+        raise _fault(key, f"dicts and lists are nested more than {_DEEPEST} deep")
+    if isinstance(value, Mapping):
+        return {name: _plain(item, f"{key}.{name}" if key else name, depth + 1) for name, item in _named(value, key)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, f"{key}[{index}]", depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, str):  # an enum that is one, NumPy's
+        return str.__str__(value)
+    if isinstance(value, os.PathLike):
+        return _path(key, value)
+    if hasattr(value, "__index__") and not hasattr(value, "shape") or hasattr(value, "shape") and value.shape == () and hasattr(value, "item"):
+        found = value.item() if hasattr(value, "item") else operator.index(value)
+        if type(found) is not kind:
+            return _plain(found, key, depth + 1)
+    if hasattr(value, "tolist"):  # NumPy's arrays, Series
+        return _plain(value.tolist(), key, depth + 1)
+    if hasattr(value, "__float__"):
+        return _plain(float(value), key, depth + 1)
+    raise _fault(key, f"a {_kind(value)} is no value of a scenario; give a number, text, a list or a dict")
+
+
+def _named(entries: Mapping, key: str):
+    for name, item in entries.items():
+        if not isinstance(name, str):
+            raise _fault(key, f"a key is text, not {name!r}")
+        yield str(name), item
+
+
+def _source(scenario: Any) -> str | dict:
+    if type(scenario) is str:
+        return scenario
+    if isinstance(scenario, Mapping):
+        return _plain(scenario, "")
+    if isinstance(scenario, os.PathLike):
+        return _path("scenario", scenario)
+    raise _fault("scenario", f"a scenario is a path or a dict, not a {_kind(scenario)}")
+
+
+def _value(value: Any, key: str = "") -> str:
+    """As the command line would have it: text stays text, everything else is YAML in one line."""
+    if type(value) is str:
+        return value
+    plain = _plain(value, key)
+    return plain if type(plain) is str else json.dumps(plain)
+
+
+def _overrides(settings: Any) -> list[str]:
+    if not settings and (settings is None or isinstance(settings, Mapping)):
+        return []
+    if not isinstance(settings, Mapping):
+        raise _fault("set", f"a dict of keys and their values is wanted, not a {_kind(settings)}")
+    return [f"{key}={_value(value, key)}" for key, value in _named(settings, "set")]

@@ -1,0 +1,130 @@
+"""Measured runs: how far predictions can be trusted, and calibrations fitted to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from panpipe import _core
+from panpipe._inputs import File, Files, _count, _files, _number, _path, _text, _texts
+from panpipe._results import Fit, FittedNumber, Validation
+
+
+def validate(
+    runs: Files,
+    *,
+    calibrations: Files = (),
+    tolerances: Mapping[str, str] | Sequence[str] = (),
+    left_out: Files = (),
+    without: str | Sequence[str] = (),
+    evidence: bool = False,
+    threads: int | None = None,
+) -> Validation:
+    """Predict measured runs, and say how far predictions can be trusted.
+
+    Parameters
+    ----------
+    runs : path or list of paths
+        Tables of measured runs, or of matrix products by shape (CSV).
+    calibrations : path or list of paths
+        Device calibrations to use instead of the shipped ones.
+    tolerances : dict or list of str
+        ``{"mean": "5%"}``: `.ok` is False when a figure is worse.
+    left_out : path or list of paths
+        Tables that `Fit.left_out_table` holds: their rows are judged by predictions of fits without their source.
+    without : str or list of str
+        Rows of this id or source are left out.
+    evidence : bool
+        Judge these rows by what they say themselves of how sure predictions are; `.evidence` is then the file that
+        `panpipe validate --evidence` writes.
+    threads : int, optional
+        Rows at a time; all cores unless given.
+
+    Returns
+    -------
+    Validation
+
+    Raises
+    ------
+    InputError
+        A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.
+    """
+    limits = [f"{figure}={limit}" for figure, limit in tolerances.items()] if isinstance(tolerances, Mapping) else _texts("tolerances", tolerances)
+    answer = _core.validate(
+        _files("runs", runs),
+        _files("calibrations", calibrations),
+        limits,
+        _files("left_out", left_out),
+        _texts("without", without),
+        bool(evidence),
+        _count("threads", threads, 0),
+    )
+    document = json.loads(answer.document)
+    return Validation(answer.ok, document.get("rows") or document.get("products") or [], document, answer.page, answer.table, answer.evidence)
+
+
+def fit(
+    runs: Files,
+    device: str | Sequence[str],
+    *,
+    start: File = "",
+    only: str | Sequence[str] = (),
+    without: Mapping[str, str] | str | Sequence[str] = (),
+    precision: str = "fp32",
+    folds: int = 5,
+    iterations: int = 30,
+    robust_scale: float = 0.05,
+    balance: float = 0.5,
+) -> Fit:
+    """Fit a device calibration to measured runs by robust least squares.
+
+    Parameters
+    ----------
+    runs : path or list of paths
+        Tables of measured runs (CSV); or profiles (YAML) and tables of operators (CSV) of `panpipe profile`.
+    device : str or list of str
+        Rows of this gpu are fitted: "A100-80G-SXM". With profiles the device's name or file.
+    start : path, optional
+        A calibration to start from, or the name of a shipped one; a-priori values unless given.
+    only : list of str
+        Numbers to fit; all unless given.
+    without : dict, str or list of str
+        Ids or sources whose rows are left out; a dict says why.
+    precision : {"fp32", "tf32", "bf16", "fp16"}
+        Of a profile's operators.
+    folds, iterations : int
+        Parts of the cross-validation; most iterations.
+    robust_scale : float
+        Logarithm of an error beyond which a row counts by its size, not its square.
+    balance : float
+        A row weighs (rows of its source)^-balance: 0 all rows alike, 1 all sources alike.
+
+    Returns
+    -------
+    Fit
+        `.yaml` is the calibration file. Of profiles it has no errors and no single numbers.
+
+    Raises
+    ------
+    InputError
+        A device without a data sheet, no rows of it, fewer rows than numbers, a row to leave out that does not exist.
+    MachineError
+        This build has no Ceres.
+    """
+    out = [f"{name}={why}" for name, why in without.items()] if isinstance(without, Mapping) else _texts("without", without)
+    answer = _core.fit(
+        _files("runs", runs),
+        _texts("device", device),
+        _path("start", start),
+        _texts("only", only),
+        out,
+        _text("precision", precision),
+        _count("folds", folds),
+        _count("iterations", iterations),
+        _number("robust_scale", robust_scale),
+        _number("balance", balance),
+    )
+    numbers = {key: FittedNumber(*parts) for key, parts in answer.parameters.items()}
+    return Fit(
+        answer.yaml, answer.table, numbers, answer.errors, answer.rows, answer.iterations, answer.converged, answer.left_out, answer.left_out_table
+    )
