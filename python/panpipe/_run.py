@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -92,8 +93,12 @@ def _difference(found: dict[str, array.array], expected: dict[str, array.array])
     worst = 0.0
     for name, values in expected.items():
         largest = max(map(abs, values), default=0.0)
-        apart = max((abs(a - b) for a, b in zip(found[name], values)), default=0.0)
-        worst = max(worst, apart / largest if largest else float(apart > 0) and float("inf"))
+        apart = [abs(a - b) for a, b in zip(found[name], values, strict=True)]
+        if not all(map(math.isfinite, apart)):
+            return math.inf
+        most = max(apart, default=0.0)
+        if most > 0:
+            worst = max(worst, most / largest if largest else math.inf)
     return worst
 
 

@@ -30,7 +30,7 @@ VALUES = {
     "calibration.fp8_gemm_efficiency": 0.5,
 }
 # Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
-NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid",
+NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid", "schedule.csv",
                "run", "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
                "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",

@@ -8,11 +8,24 @@ import unittest
 
 PACKAGE = pathlib.Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "panpipe"
 GOOD = """
+from collections.abc import Iterator
 import panpipe
+from panpipe.actions import Action, F
 step: panpipe.Prediction = panpipe.estimate("a.yaml", set={"batch.micro": 2})
 time: float = step.step_time_s
 rows: int = len(step.timeline)
 order: panpipe.Schedule = panpipe.schedule("1f1b", ranks=4, microbatches=8, stages_per_rank=2)
+@panpipe.schedule
+def mine(rank: int, microbatches: int) -> Iterator[Action]:
+    yield F(0)
+@panpipe.schedule(stages_per_rank=2, placement="wave", name="v")
+def other(rank: int) -> Iterator[Action]:
+    yield F(0, stage=1)
+families: list[panpipe.OwnFamily] = [mine, other]
+made: panpipe.Schedule = mine(ranks=4, microbatches=8, group=2)
+step = panpipe.estimate("a.yaml", set={"schedule": mine})
+judged: panpipe.Arena = panpipe.arena(mine, made, "1f1b", cost_ratios=["even", (1, 2, 1)])
+same: bool | None = panpipe.run("a.yaml", set={"schedule": made}).gradients_equal
 faults: list[panpipe.Diagnostic] = panpipe.InputError("x").diagnostics
 """
 BAD = """
@@ -20,6 +33,7 @@ import panpipe
 panpipe.estimate(3)
 panpipe.schedule("1f1b", ranks="4")
 panpipe.estimate("a.yaml").step_time
+panpipe.arena(3)
 """
 
 
@@ -41,11 +55,11 @@ class Types(unittest.TestCase):
             good = self.mypy(f"{folder}/good.py")
             self.assertEqual(good.returncode, 0, good.stdout + good.stderr)
             bad = self.mypy(f"{folder}/bad.py").stdout
-            self.assertIn("Found 3 errors", bad)
+            self.assertIn("Found 4 errors", bad)
 
     def test_every_part_has_a_stub(self):
         stub = (PACKAGE / "_core.pyi").read_text()
-        for name in ("class Table", "class PredictedStep", "class JudgedSchedule", "def estimate", "def sweep_cell", "def fit"):
+        for name in ("class Table", "class PredictedStep", "class JudgedSchedule", "def estimate", "def arena", "def sweep_cell", "def fit"):
             self.assertIn(name, stub)
         self.assertTrue((PACKAGE / "py.typed").exists())
 
