@@ -34,6 +34,32 @@ std::string part_behind(const std::string& text, const std::string& mark, bool t
   return text.substr(begin, to_the_end ? std::string::npos : text.find('\n', begin) - begin);
 }
 
+// Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
+std::string in_words_of_python(const std::string& text) {
+  static const std::map<std::string, std::string> names = {
+      {"--backend", "backend"},       {"--budget", "budget"},   {"--deadline", "deadline"},
+      {"--device", "device"},         {"--engine", "engine"},   {"--evidence", "evidence"},
+      {"--for", "trainer"},           {"--gpus", "gpus"},       {"--left-out", "left_out"},
+      {"--costs", "costs"},           {"--method", "method"},   {"--model", "model"},
+      {"--nodes", "nodes"},           {"--only", "only"},       {"--over", "over"},
+      {"--objective", "objective"},   {"--plan", "plan"},       {"--sequence", "sequence"},
+      {"--start", "start"},           {"--tokens", "tokens"},   {"--tolerance", "tolerances"},
+      {"--vocabulary", "vocabulary"}, {"--without", "without"}, {"panpipe list", "shipped"},
+      {"panpipe fit", "fit"}};
+  std::string made;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto stands_here = [&](const auto& name) {
+      const std::size_t end = i + name.first.size();
+      const bool whole = end == text.size() || (std::isalnum(static_cast<unsigned char>(text[end])) == 0 && text[end] != '-');
+      return whole && text.compare(i, name.first.size(), name.first) == 0;
+    };
+    const auto found = std::find_if(names.begin(), names.end(), stands_here);
+    made += found == names.end() ? text.substr(i, 1) : found->second;
+    i += found == names.end() ? 1 : found->first.size();
+  }
+  return made;
+}
+
 // (message, remedy, file, line, column, key, text)
 nb::tuple parts_of(const Diagnostic& given) {
   // Overrides are of the command line only there.
@@ -48,45 +74,6 @@ nb::tuple parts_of(const Diagnostic& given) {
   if (const std::size_t at = message.find("\n  help: "); at != std::string::npos) message.resize(at);
   return nb::make_tuple(words(message), help, given.override_text.empty() ? fault.file : std::string("set"), fault.line,
                         fault.column, key, words(fault.text));
-}
-
-// Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
-std::string in_words_of_python(const std::string& text) {
-  static const std::map<std::string, std::string> names = {{"--backend", "backend"},
-                                                           {"--budget", "budget"},
-                                                           {"--deadline", "deadline"},
-                                                           {"--device", "device"},
-                                                           {"--engine", "engine"},
-                                                           {"--evidence", "evidence"},
-                                                           {"--for", "trainer"},
-                                                           {"--gpus", "gpus"},
-                                                           {"--left-out", "left_out"},
-                                                           {"--method", "method"},
-                                                           {"--model", "model"},
-                                                           {"--nodes", "nodes"},
-                                                           {"--only", "only"},
-                                                           {"--objective", "objective"},
-                                                           {"--plan", "plan"},
-                                                           {"--sequence", "sequence"},
-                                                           {"--start", "start"},
-                                                           {"--tokens", "tokens"},
-                                                           {"--tolerance", "tolerances"},
-                                                           {"--vocabulary", "vocabulary"},
-                                                           {"--without", "without"},
-                                                           {"panpipe list", "shipped"},
-                                                           {"panpipe fit", "fit"}};
-  std::string made;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto stands_here = [&](const auto& name) {
-      const std::size_t end = i + name.first.size();
-      const bool whole = end == text.size() || (std::isalnum(static_cast<unsigned char>(text[end])) == 0 && text[end] != '-');
-      return whole && text.compare(i, name.first.size(), name.first) == 0;
-    };
-    const auto found = std::find_if(names.begin(), names.end(), stands_here);
-    made += found == names.end() ? text.substr(i, 1) : found->second;
-    i += found == names.end() ? 1 : found->first.size();
-  }
-  return made;
 }
 
 void raise(const char* kind, const nb::object& arguments) {
