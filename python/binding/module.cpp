@@ -43,29 +43,16 @@ std::string shown_override(const std::string& text) {
 
 // Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
 std::string in_words_of_python(const std::string& text) {
-  static const std::map<std::string, std::string> names = {{"--backend", "backend"},
-                                                           {"--budget", "budget"},
-                                                           {"--deadline", "deadline"},
-                                                           {"--device", "device"},
-                                                           {"--engine", "engine"},
-                                                           {"--evidence", "evidence"},
-                                                           {"--for", "trainer"},
-                                                           {"--gpus", "gpus"},
-                                                           {"--left-out", "left_out"},
-                                                           {"--method", "method"},
-                                                           {"--model", "model"},
-                                                           {"--nodes", "nodes"},
-                                                           {"--only", "only"},
-                                                           {"--objective", "objective"},
-                                                           {"--plan", "plan"},
-                                                           {"--sequence", "sequence"},
-                                                           {"--start", "start"},
-                                                           {"--tokens", "tokens"},
-                                                           {"--tolerance", "tolerances"},
-                                                           {"--vocabulary", "vocabulary"},
-                                                           {"--without", "without"},
-                                                           {"panpipe list", "shipped"},
-                                                           {"panpipe fit", "fit"}};
+  static const std::map<std::string, std::string> names = {
+      {"--backend", "backend"},       {"--budget", "budget"},   {"--deadline", "deadline"},
+      {"--device", "device"},         {"--engine", "engine"},   {"--evidence", "evidence"},
+      {"--for", "trainer"},           {"--gpus", "gpus"},       {"--left-out", "left_out"},
+      {"--costs", "costs"},           {"--method", "method"},   {"--model", "model"},
+      {"--nodes", "nodes"},           {"--only", "only"},       {"--over", "over"},
+      {"--objective", "objective"},   {"--plan", "plan"},       {"--sequence", "sequence"},
+      {"--start", "start"},           {"--tokens", "tokens"},   {"--tolerance", "tolerances"},
+      {"--vocabulary", "vocabulary"}, {"--without", "without"}, {"panpipe list", "shipped"},
+      {"panpipe fit", "fit"}};
   std::string made;
   for (std::size_t i = 0; i < text.size();) {
     const auto stands_here = [&](const auto& name) {

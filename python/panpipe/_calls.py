@@ -10,12 +10,12 @@ from typing import Any, overload
 from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._inputs import File, Scenario, Settings, _count, _counts, _path, _seconds, _source, _overrides, _text, _value
+from panpipe._inputs import File, Scenario, Settings, _count, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
 from panpipe._orders import asked as _asked
 from panpipe._results import Candidate, Checked, Family, Plan, Prediction, Schedule, Sizes, Sweep
 
 
-def check(scenario: Scenario, *, set: Settings = None, plan: File = "") -> Checked:
+def check(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> Checked:
     """Read a scenario and plan it, without predicting.
 
     Parameters
@@ -42,7 +42,7 @@ def check(scenario: Scenario, *, set: Settings = None, plan: File = "") -> Check
     return Checked(**_core.check(*_asked(scenario, set), _path("plan", plan)))
 
 
-def estimate(scenario: Scenario, *, set: Settings = None, plan: File = "") -> Prediction:
+def estimate(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> Prediction:
     """Predict a training step as if links were never shared; a millisecond for a scenario that was asked before.
 
     Parameters
@@ -73,7 +73,7 @@ def simulate(
     scenario: Scenario,
     *,
     set: Settings = None,
-    plan: File = "",
+    plan: File | None = None,
     backend: str = "simgrid",
     merge: bool = True,
     fold: bool = True,
@@ -264,18 +264,24 @@ def sweep(
 
 def _axes(over: Mapping[str, Sequence[Any]]) -> list[tuple[str, list[str]]]:
     if not isinstance(over, Mapping):
-        raise InputError(f"over: a dict of keys and their values is wanted, not a {type(over).__name__}")
+        raise _fault("over", f"a dict of keys and their values is wanted, not a {type(over).__name__}")
     axes = []
-    for key, values in over.items():
+    for key, values in _named(over, "over"):
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-            raise InputError(f"over: the values of {key} stand in a list: {{{key!r}: [{values!r}]}}")
-        axes.append((_text("over", key), [value.name if _orders.is_order(value) else _value(value, f"over: {key}") for value in values]))
+            raise _fault(key, f"over: values stand in a list: {{{key!r}: [{values!r}]}}")
+        axes.append((key, [value.name if _orders.is_order(value) else _value(value, key) for value in values]))
+        if not axes[-1][1]:
+            raise _fault(key, "over: this key has no values to vary over")
+    if not axes:
+        raise _fault("over", 'there is nothing to vary; give a key and its values: {"batch.micro": [1, 2]}')
     return axes
 
 
 def _costs(costs: Mapping[str, Any] | str) -> str:
     if isinstance(costs, str):
         return costs
+    if not isinstance(costs, Mapping):
+        raise _fault("costs", f"a dict of passes and their times is wanted, not a {type(costs).__name__}")
     parts = []
     for name, cost in costs.items():
         parts.append(f"{name}=" + ("/".join(map(str, cost)) if isinstance(cost, (list, tuple)) else str(cost)))

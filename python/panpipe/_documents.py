@@ -18,6 +18,8 @@ Result = Union[Prediction, File]
 def _result(name: str, result: Any) -> tuple[str, str, str, str]:
     if isinstance(result, Prediction):
         return name, json.dumps(result.to_dict(timeline=True)), result.scenario, result.plan
+    if result is None:
+        raise _fault(name, "a prediction or a path is wanted, not None")
     return _path(name, result), "", "", ""
 
 
@@ -132,7 +134,7 @@ def report(result: Result, other: Result | None = None) -> str:
     return _core.report([_result("result", result)] + ([] if other is None else [_result("other", other)]))
 
 
-def support(scenario: Scenario, *, set: Settings = None, plan: File = "") -> dict[str, Any]:
+def support(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> dict[str, Any]:
     """Say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is.
 
     Parameters
@@ -173,9 +175,9 @@ def import_job(
     trainer: str,
     file: File,
     *,
-    cluster: File = "",
+    cluster: File | None = None,
     gpus: int | None = None,
-    model: File = "",
+    model: File | None = None,
     sequence: int | None = None,
     micro: int | None = None,
     vocabulary: int | None = None,
@@ -218,7 +220,7 @@ def import_job(
     return ImportedJob(answer.scenario, answer.yaml, answer.assumptions, answer.not_modelled, answer.not_understood, answer.fault)
 
 
-def export(trainer: str, scenario: Scenario, *, set: Settings = None, plan: File = "", file: File = "") -> ExportedJob:
+def export(trainer: str, scenario: Scenario, *, set: Settings = None, plan: File | None = None, file: File | None = None) -> ExportedJob:
     """Write a plan for another trainer.
 
     Parameters

@@ -28,14 +28,24 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
+def _clean(text: str, key: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _fault(key, "this text holds halves of characters (surrogates), which no file of text can") from None
+    return text
+
+
 def _path(name: str, file: Any) -> str:
-    if type(file) is str:
-        return file
+    """None stands for no file."""
+    if file is None:
+        return ""
     try:
         found = os.fspath(file)
     except TypeError:
         raise _fault(name, f"a path is wanted, not a {_kind(file)}") from None
-    return found if isinstance(found, str) else os.fsdecode(found)
+    return _clean(found if isinstance(found, str) else os.fsdecode(found), name)
 
 
 def _files(name: str, files: Any) -> list[str]:
@@ -46,9 +56,16 @@ def _files(name: str, files: Any) -> list[str]:
     return [_path(name, file) for file in files]
 
 
+def _some_files(name: str, files: Any) -> list[str]:
+    found = _files(name, files)
+    if not found:
+        raise _fault(name, "this is an empty list; name one file at least")
+    return found
+
+
 def _text(name: str, text: Any) -> str:
     if isinstance(text, str):
-        return str(text)
+        return _clean(str.__str__(text), name)
     raise _fault(name, f"text is wanted, not a {_kind(text)}")
 
 
@@ -103,20 +120,22 @@ def _seconds(limit: Any) -> float:
 def _plain(value: Any, key: str, depth: int = 0) -> Any:
     """A value of a scenario made of dicts, lists, texts, numbers, truths and None alone."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind is str:
+        return _clean(value, key)
+    if kind is int or kind is bool or value is None:
         return value
     if kind is float:
         if math.isfinite(value):
             return value
         raise _fault(key, f"{value} is no number of a scenario")
     if depth > _DEEPEST:
-        raise _fault(key, f"dicts and lists are nested more than {_DEEPEST} deep")
+        raise _fault(key.split(".")[0].split("[")[0], f"dicts and lists are nested more than {_DEEPEST} deep")
     if isinstance(value, Mapping):
         return {name: _plain(item, f"{key}.{name}" if key else name, depth + 1) for name, item in _named(value, key)}
     if isinstance(value, (list, tuple)):
         return [_plain(item, f"{key}[{index}]", depth + 1) for index, item in enumerate(value)]
     if isinstance(value, str):  # an enum that is one, NumPy's
-        return str.__str__(value)
+        return _clean(str.__str__(value), key)
     if isinstance(value, os.PathLike):
         return _path(key, value)
     if hasattr(value, "__index__") and not hasattr(value, "shape") or hasattr(value, "shape") and value.shape == () and hasattr(value, "item"):
@@ -134,12 +153,12 @@ def _named(entries: Mapping, key: str):
     for name, item in entries.items():
         if not isinstance(name, str):
             raise _fault(key, f"a key is text, not {name!r}")
-        yield str(name), item
+        yield _clean(str.__str__(name), key), item
 
 
 def _source(scenario: Any) -> str | dict:
     if type(scenario) is str:
-        return scenario
+        return _clean(scenario, "scenario")
     if isinstance(scenario, Mapping):
         return _plain(scenario, "")
     if isinstance(scenario, os.PathLike):
@@ -150,7 +169,7 @@ def _source(scenario: Any) -> str | dict:
 def _value(value: Any, key: str = "") -> str:
     """As the command line would have it: text stays text, everything else is YAML in one line."""
     if type(value) is str:
-        return value
+        return _clean(value, key)
     plain = _plain(value, key)
     return plain if type(plain) is str else json.dumps(plain)
 

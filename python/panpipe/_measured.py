@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from panpipe import _core
-from panpipe._inputs import File, Files, _count, _files, _number, _path, _text, _texts
+from panpipe._inputs import File, Files, _count, _files, _number, _path, _some_files, _text, _texts
 from panpipe._results import Fit, FittedNumber, Validation
 
 
@@ -51,7 +51,7 @@ def validate(
     """
     limits = [f"{figure}={limit}" for figure, limit in tolerances.items()] if isinstance(tolerances, Mapping) else _texts("tolerances", tolerances)
     answer = _core.validate(
-        _files("runs", runs),
+        _some_files("runs", runs),
         _files("calibrations", calibrations),
         limits,
         _files("left_out", left_out),
@@ -67,7 +67,7 @@ def fit(
     runs: Files,
     device: str | Sequence[str],
     *,
-    start: File = "",
+    start: File | None = None,
     only: str | Sequence[str] = (),
     without: Mapping[str, str] | str | Sequence[str] = (),
     precision: str = "fp32",
@@ -113,7 +113,7 @@ def fit(
     """
     out = [f"{name}={why}" for name, why in without.items()] if isinstance(without, Mapping) else _texts("without", without)
     answer = _core.fit(
-        _files("runs", runs),
+        _some_files("runs", runs),
         _texts("device", device),
         _path("start", start),
         _texts("only", only),
