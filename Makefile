@@ -57,8 +57,8 @@ deb:    ## Debian packages in build/deb/
 	@rm -rf build/deb/_CPack_Packages
 
 .PHONY: wheel
-wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/
-	@tools/wheel
+wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/; PYTHON=python3.13: for 3.12 and newer
+	@$(or $(PYTHON),python3) tools/wheel
 
 .PHONY: notebooks site
 notebooks: ## run the notebooks and write them with their outputs into build/notebooks/

@@ -17,6 +17,9 @@ endif()
 find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
 if(NOT Python_Development.Module_FOUND)
   set(PANPIPE_WHY_NO_PYTHON "no headers of Python >= 3.10 (Debian: python3-dev)")
+elseif(SKBUILD_SABI_VERSION AND NOT TARGET Python::SABIModule)
+  # Without its headers nanobind would bind to this release alone, and the wheel's tag would promise more.
+  set(PANPIPE_WHY_NO_PYTHON "a wheel for the stable ABI needs CMake 3.26 or newer, this is ${CMAKE_VERSION}")
 else()
   execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   find_package(nanobind QUIET CONFIG HINTS ${folder})  # its version file takes one major release only

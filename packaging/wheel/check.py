@@ -30,6 +30,22 @@ def is_a(file_name, library):
     return re.match(re.escape(library) + r"(-[\w.-]+)?\.so(\.|$)", file_name) is not None
 
 
+def module_faults(folder, metadata):
+    """The Python module is there with its types, and for the interpreters that the tag promises to."""
+    faults = [f"panpipe/{name} is not in the wheel" for name in ("__init__.py", "_core.pyi", "py.typed") if not (folder / "panpipe" / name).is_file()]
+    modules = [path.name for path in sorted(folder.glob("panpipe/_core.*so"))]
+    if len(modules) != 1:
+        return [*faults, f"one Python module panpipe/_core.*so is expected, the wheel has {modules}"]
+    # _core.abi3.so; _core.cpython-311-x86_64-linux-gnu.so
+    release = re.fullmatch(r"_core\.cpython-(\d+)-.*\.so", modules[0])
+    built = f"cp{release[1]}" if release else "abi3"
+    wheel = metadata / "WHEEL"
+    promised = re.findall(r"^Tag: \w+-(\w+)-", wheel.read_text() if wheel.is_file() else "", re.M)
+    if set(promised) != {built}:
+        faults.append(f"panpipe/{modules[0]} is built for {built}, but the wheel's tag promises {', '.join(promised) or 'nothing'}")
+    return faults
+
+
 def faults_of(folder, build_paths=()):
     """Faults of an unpacked wheel. build_paths: text that must not stand in a program, as the folders it was built in."""
     declared = parts_file.read()
@@ -64,8 +80,9 @@ def faults_of(folder, build_paths=()):
         for text in build_paths:
             if str(text).encode() in content:
                 faults.append(f"{name} holds the text {text}, a place of the machine that built it")
-    metadata = sorted(folder.glob("panpipe-*.dist-info"))
-    licences = metadata[0] / "licenses" if metadata else folder / "no dist-info"
+    metadata = next(iter(folder.glob("panpipe-*.dist-info")), folder / "no dist-info")
+    faults += module_faults(folder, metadata)
+    licences = metadata / "licenses"
     notice = (licences / "NOTICE").read_text() if (licences / "NOTICE").is_file() else ""
     have_executor = any(path.name == "panpipe-exec" for path in own)
     if not (licences / "LICENSE").is_file():

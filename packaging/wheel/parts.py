@@ -1,5 +1,6 @@
 """The parts of others inside the wheel: what parts.toml says of them, their licence texts, and the notice that goes with them."""
 import pathlib
+import sys
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -34,7 +35,7 @@ def debian_version(package):
 
 def tool_packages(sources):
     """The site-packages of packaging/wheel/tools.txt; sources: folder of the unpacked archives, beside which they are installed."""
-    return next(iter(sources.parent.glob("venv/lib/python3*/site-packages")), sources)
+    return next(iter(sources.parent.glob(f"venv/*/lib/python3.{sys.version_info.minor}/site-packages")), sources)
 
 
 def pip_version(name):
@@ -45,12 +46,23 @@ def pip_version(name):
     raise Missing(f"packaging/wheel/tools.txt does not name {name}")
 
 
+def opening_comment(file):
+    """The text of the comment that a header begins with: headers without a licence file beside them have their licence there."""
+    source = file.read_text(encoding="utf-8")
+    if not source.startswith("/*"):
+        raise Missing(f"{file} does not begin with its licence")
+    lines = source[: source.index("*/")].splitlines()[1:]
+    return "\n".join(line.removeprefix(" *").removeprefix(" ") for line in lines) + "\n"
+
+
 def texts(part, sources, torch):
     """(file name, text) of each licence text of a part. sources: folder of the unpacked archives; torch: folder of the torch package."""
     if "archive" in part:
         files = [sources / slug(part) / name for name in part["texts"]]
     elif "package" in part:
         files = [pathlib.Path("/usr/share/doc") / part["package"] / "copyright"]
+    elif "header" in part:
+        files = [tool_packages(sources) / part["header"]]
     elif "pip" in part:  # of the tools that build the wheel
         files = sorted(tool_packages(sources).glob(f"{part['pip']}-*.dist-info/licenses/LICENSE"))
     else:
@@ -60,6 +72,8 @@ def texts(part, sources, torch):
             raise Missing(f"the licence text of {part['name']} is not at {file}")
     if not files:
         raise Missing(f"no licence text of {part['name']} " + (f"in {tool_packages(sources)}" if "pip" in part else f"beside {torch}"))
+    if "header" in part:
+        return [(f"{slug(part)}-LICENSE", opening_comment(files[0]))]
     return [(f"{slug(part)}-{file.name}", file.read_text(encoding="utf-8", errors="replace")) for file in files]
 
 
@@ -74,6 +88,8 @@ def expression(parts):
 def version(part, torch_version):
     if "version" in part:
         return part["version"]
+    if "header" in part:  # the copy that this package has
+        return f"of {part['pip']} {pip_version(part['pip'])}"
     if "pip" in part:
         return pip_version(part["pip"])
     return debian_version(part["package"]) if "package" in part else torch_version

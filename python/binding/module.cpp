@@ -142,6 +142,8 @@ NB_MODULE(_core, module) {
   using namespace panpipe::python;
   find_prefix();
   keep_memory();
+  // An interpreter that ends does not clear what other packages still refer to (torch does): that is no leak of a user's.
+  nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
   module.attr("version") = panpipe::kVersion;
   bind_arena(module);

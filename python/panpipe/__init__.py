@@ -8,9 +8,6 @@ A scenario is the path of a file, the name of a shipped one, or a dict with the 
 (`timeline`, `table`) are read by pandas, polars and pyarrow without a copy, through the Arrow PyCapsule interface.
 """
 
-from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
-from importlib.metadata import version as _version
-
 from panpipe._errors import Diagnostic, InputError, InternalError, MachineError, NoAnswer, PanpipeError
 
 try:
@@ -28,10 +25,8 @@ else:
     from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
     from panpipe._run import Run, run
 
-try:
-    __version__ = _version("panpipe")
-except _PackageNotFoundError:  # a build folder
-    __version__ = _core.version if _why is None else "unknown"
+# Not of importlib.metadata, which takes as long to import as the module.
+__version__ = _core.version if _why is None else "unknown"
 
 __all__ = [
     "Arena",

@@ -29,7 +29,13 @@ def library(path, needs=(), search=None, text=""):
                         *(folder / need for need in needs), *([f"-Wl,-rpath,{search}"] if search else [])], check=True)
 
 
+MODULE = "panpipe/_core.cpython-311-x86_64-linux-gnu.so"
+
+
 def wheel_in_order(folder):
+    library(folder / MODULE, ["libfmt-1a2b3c4d.so.9.1.0"], "$ORIGIN/../panpipe.libs")
+    for name in ("__init__.py", "_core.pyi", "py.typed"):
+        (folder / "panpipe" / name).touch()
     library(folder / "panpipe/_prefix/bin/panpipe", ["libfmt-1a2b3c4d.so.9.1.0", "libc.so.6"], "$ORIGIN/../../../panpipe.libs")
     library(folder / "panpipe/_prefix/lib/panpipe/panpipe-exec", ["libtorch_cpu.so", "libc10.so", "libstdc++.so.6"])
     library(folder / "panpipe/_prefix/lib/panpipe/panpipe_simgrid.so", ["libsimgrid-0a1b2c3d.so.3.32"], "$ORIGIN/../../../../panpipe.libs")
@@ -38,6 +44,7 @@ def wheel_in_order(folder):
     licences = folder / "panpipe-0.1.0.dist-info" / "licenses"
     licences.mkdir(parents=True)
     (licences / "LICENSE").write_text("Apache\n")
+    (licences.parent / "WHEEL").write_text("Wheel-Version: 1.0\nTag: cp311-cp311-manylinux_2_36_x86_64\n\n")
     for part in DECLARED:
         (licences / f"{parts_file.slug(part)}-copyright").write_text("Permission is granted. " * 40)
     named = [dict(part, version=part.get("version", "1.0")) for part in DECLARED]
@@ -95,8 +102,25 @@ def without_executor(folder):
     (folder / LICENCES / "PyTorch-copyright").unlink()
 
 
+def stable_module(folder):
+    (folder / MODULE).rename(folder / "panpipe/_core.abi3.so")
+
+
+def stable_wheel(folder):
+    stable_module(folder)
+    (folder / "panpipe-0.1.0.dist-info/WHEEL").write_text("Tag: cp312-abi3-manylinux_2_36_x86_64\n")
+
+
+expect("a wheel for the stable ABI", stable_wheel)
+expect("a module for other interpreters than the tag's", stable_module, "panpipe/_core.abi3.so is built for abi3, but the wheel's tag promises cp311")
+expect("no module", lambda folder: (folder / MODULE).unlink(), "one Python module panpipe/_core.*so is expected, the wheel has []")
+expect("two modules", lambda folder: shutil.copy(folder / MODULE, folder / "panpipe/_core.abi3.so"), "one Python module panpipe/_core.*so is expected")
+for name in ("__init__.py", "_core.pyi", "py.typed"):
+    expect(f"no {name}", lambda folder: (folder / "panpipe" / name).unlink(), f"panpipe/{name} is not in the wheel")
+expect("a module that wants torch", lambda folder: library(folder / MODULE, ["libc10.so"]), f"{MODULE} wants torch's libraries")
 expect("a wheel without the executor", without_executor)
-expect("no metadata", lambda folder: shutil.rmtree(folder / "panpipe-0.1.0.dist-info"), "Panpipe's own LICENSE is not in the wheel",
+expect("no metadata", lambda folder: shutil.rmtree(folder / "panpipe-0.1.0.dist-info"),
+       f"{MODULE} is built for cp311, but the wheel's tag promises nothing", "Panpipe's own LICENSE is not in the wheel",
        *(text for part in DECLARED for text in (f"the licence text of {part['name']}", f"the NOTICE does not name {part['name']}")),
        "the NOTICE does not say which archive")
 print("\n".join(problems) or "every fault is named")
