@@ -10,6 +10,7 @@ The functions here that read notebooks need no package: the site shows them by n
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import time
@@ -37,6 +38,11 @@ def why_not():
     except ImportError as error:
         return f"{error.name} is not installed for {sys.executable}: tools/setup --notebooks installs it into .venv"
     return ""
+
+
+def plain(error):
+    """The text of an error without the colours of a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", str(error))
 
 
 def stale(notebook):
@@ -92,7 +98,7 @@ def main(arguments):
             print(f"{notebook.name}: {seconds:.0f} s, {(RUN / notebook.name).relative_to(ROOT)}", flush=True)
         except CellExecutionError as error:
             failed += 1
-            print(f"{notebook.name}: a cell failed\n{error}", flush=True)
+            print(f"{notebook.name}: a cell failed\n{plain(error)}", flush=True)
     return 1 if failed else 0
 
 

@@ -363,10 +363,10 @@ def schedule(what: Any = None, /, **given: Any) -> Any:
     """
     if what is None or callable(what):
         return _families.decorated(what, given)
-    return _named(what, **given)
+    return _order_named(what, **given)
 
 
-def _named(
+def _order_named(
     name: File,
     *,
     ranks: int | None = None,

@@ -60,7 +60,7 @@ def main(arguments):
         try:
             seconds = notebooks.run(path)
         except CellExecutionError as error:
-            print(f"{path.name}: a cell failed\n{error}")
+            print(f"{path.name}: a cell failed\n{notebooks.plain(error)}")
             failed += 1
             continue
         print(f"{path.name}: {seconds:.0f} s")
