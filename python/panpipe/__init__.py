@@ -20,6 +20,7 @@ except ImportError as _error:
 else:
     _why = None
     from panpipe._calls import check, estimate, families, fit, plan, schedule, simulate, sweep, validate
+    from panpipe._certificate import Certificate, certify
     from panpipe._core import Table
     from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
 
@@ -30,6 +31,7 @@ except _PackageNotFoundError:  # a build folder
 
 __all__ = [
     "Candidate",
+    "Certificate",
     "Checked",
     "Diagnostic",
     "Family",
@@ -49,6 +51,7 @@ __all__ = [
     "Table",
     "Validation",
     "__version__",
+    "certify",
     "check",
     "estimate",
     "families",
