@@ -19,6 +19,7 @@
 #include "costmodel/workload/models.hpp"
 #include "present/result/heading.hpp"
 #include "schedule/find_family.hpp"
+#include "study/arena/arena.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -150,17 +151,23 @@ std::vector<Item> schedules() {
   return items;
 }
 
+std::string schedules_of_the_arena() {
+  return fmt::format("only panpipe arena takes {}, searched orders of waves and loops",
+                     fmt::join(arena::search_families(), " and "));
+}
+
 struct Kind {
   const char* name;
   const char* key;  // where a scenario names one
   std::vector<Item> (*items)();
+  std::string (*besides)() = nullptr;  // a last line
 };
 
 constexpr Kind kKinds[] = {
     {"models", "workload: {model: NAME}", models},
     {"clusters", "cluster: NAME", clusters},
     {"devices", "device: NAME in a cluster file", devices},
-    {"schedules", "schedule: NAME", schedules},
+    {"schedules", "schedule: NAME", schedules, schedules_of_the_arena},
     {"frameworks", "framework: NAME", frameworks},
     {"calibrations", "calibration: NAME in a device file", calibrations},
     {"prices", "run: {price: NAME}", prices},
@@ -190,7 +197,8 @@ std::string list_text(const Kind& kind, const TextStyle& style) {
     if (!item.source.empty()) table.row({"", "source: " + first_part(item.source)});
   }
   return table.text(style) +
-         wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width);
+         wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width) +
+         (kind.besides == nullptr ? "" : wrapped(kind.besides() + "\n", style.width));
 }
 
 std::string list_json(const Kind& kind) {
