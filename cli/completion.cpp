@@ -12,6 +12,7 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "schedule/schedule.hpp"
+#include "study/arena/arena.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -129,6 +130,18 @@ void offer_setting(Candidates& out) {
       for (const std::string& name : shipped_names(known.folder)) out.offer(before + name);
 }
 
+// The last of several names between commas.
+void offer_listed(Candidates& out, const std::vector<std::string>& names) {
+  const std::string before = out.typed.substr(0, out.typed.rfind(',') + 1);  // npos + 1 = 0
+  for (const std::string& name : names) out.offer(before + name);
+}
+
+std::vector<std::string> names_of_cost_ratios() {
+  std::vector<std::string> names;
+  for (const arena::CostRatio& ratio : arena::cost_ratios()) names.push_back(ratio.name);
+  return names;
+}
+
 // Choices that an option's type states: "local|gloo|nccl", or "TEXT:{fp32,bf16}" of CLI11's own check.
 std::vector<std::string> stated_choices(const std::string& type) {
   std::string list = type;
@@ -162,7 +175,11 @@ void offer_value(const CLI::Option& option, Candidates& out) {
     for (const std::string& device : shipped_names("devices")) out.offer(device);
     return;
   }
-  if (is("NAME_OR_FILE")) offer_schedules(out);
+  if (is("NAME_OR_FILE") || is("SCHEDULE")) offer_schedules(out);
+  if (is("SCHEDULE"))
+    for (const std::string& search : arena::search_families()) out.offer(search, "searched orders of waves and loops");
+  if (is("--cost-ratios")) return offer_listed(out, names_of_cost_ratios());
+  if (is("--clusters")) return offer_listed(out, shipped_names("clusters"));
   if (is("SCENARIO") || stated("SCENARIO"))
     for (const char* folder : {"examples", "runs"})
       for (const std::string& each : shipped_names(folder))

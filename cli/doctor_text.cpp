@@ -176,6 +176,10 @@ std::vector<VerbAbility> abilities_of(const Machine& machine) {
   list.push_back(
       {{"check", "estimate", "plan", "validate"}, data ? Ability::Yes : Ability::Partly, data ? "" : own_files, data_rest});
   list.push_back({{"schedule", "compare", "report", "import"}, Ability::Yes, "", ""});
+  list.push_back({{"arena"},
+                  data ? Ability::Yes : Ability::Partly,
+                  data ? "" : "with --clusters none, or clusters whose files you have",
+                  data_rest});
   if (machine.simgrid_problem.empty())
     list.push_back({{"simulate", "sweep"}, data ? Ability::Yes : Ability::Partly, data ? "" : own_files, data_rest});
   else

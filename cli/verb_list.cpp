@@ -24,7 +24,8 @@ std::string list_text(const ListKind& kind, const TextStyle& style) {
     if (!item.source.empty()) table.row({"", "source: " + first_part(item.source)});
   }
   return table.text(style) +
-         wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width);
+         wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width) +
+         (kind.besides == nullptr ? "" : wrapped(kind.besides() + "\n", style.width));
 }
 
 std::string kinds_text() {

@@ -14,6 +14,7 @@
 #include "costmodel/workload/models.hpp"
 #include "present/result/heading.hpp"
 #include "schedule/find_family.hpp"
+#include "study/arena/arena.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -140,6 +141,11 @@ std::vector<ListedItem> schedules() {
   return items;
 }
 
+std::string schedules_of_the_arena() {
+  return fmt::format("only panpipe arena takes {}, searched orders of waves and loops",
+                     fmt::join(arena::search_families(), " and "));
+}
+
 }  // namespace
 
 const std::vector<ListKind>& list_kinds() {
@@ -147,7 +153,7 @@ const std::vector<ListKind>& list_kinds() {
       {"models", "workload: {model: NAME}", models},
       {"clusters", "cluster: NAME", clusters},
       {"devices", "device: NAME in a cluster file", devices},
-      {"schedules", "schedule: NAME", schedules},
+      {"schedules", "schedule: NAME", schedules, schedules_of_the_arena},
       {"frameworks", "framework: NAME", frameworks},
       {"calibrations", "calibration: NAME in a device file", calibrations},
       {"prices", "run: {price: NAME}", prices},

@@ -13,6 +13,7 @@ namespace {
 
 // Pixels: right of and under the plot area; of the area that outlines are drawn in, and that ticks are counted for.
 constexpr double kRight = 26, kBottom = 42, kArea = 720;
+constexpr std::size_t kLongestLabel = 44;  // bytes
 
 double widest(const std::vector<Tick>& ticks) {
   double width = 0;
@@ -50,6 +51,14 @@ void Chart::drawn(std::size_t series) {
   drawn_[series] = true;
 }
 
+// Over its mark, where no front runs: to the right, or to the left where the plot ends.
+std::string Chart::label_at(const Point& point) const {
+  const bool left = x_.at(point.x) > 0.6 * kArea;
+  return fmt::format(
+      "<svg class=\"at\" x=\"{}\" y=\"{}\" width=\"1\" height=\"1\"><text class=\"label{}\" x=\"{}\" y=\"-6\">{}</text></svg>\n",
+      across(point.x), px(y_->at(point.y)), left ? " end" : "", left ? -7 : 7, escaped(shortened(point.label, kLongestLabel)));
+}
+
 void Chart::mark(const Point& point) {
   if (!can_show(point)) {
     ++left_out;
@@ -61,6 +70,7 @@ void Chart::mark(const Point& point) {
       "<svg class=\"at\" x=\"{}\" y=\"{}\" width=\"1\" height=\"1\"><path class=\"m {}{}\" d=\"{}\">{}</path></svg>\n",
       across(point.x), px(y_->at(point.y)), point.hollow ? "h" : "f", series % kSeriesColours, marker(series, 0, 0),
       hint_element(point.hint)));
+  if (!point.label.empty()) add(label_at(point));
 }
 
 void Chart::outline(const std::string& classes, const std::string& path, const std::string& hint) {

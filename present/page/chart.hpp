@@ -46,6 +46,7 @@ class Chart {
   static constexpr double kTop = 10;  // pixels above the plot area
 
   std::string axes() const;
+  std::string label_at(const Point& point) const;
 
   Axis x_axis_, y_axis_;
   double left_, right_, height_;  // margins; height of the plot area

@@ -53,6 +53,12 @@ Page& Page::add(const Scatter& plot) { return add_markup(page::to_html(plot)); }
 Page& Page::add(const Lines& plot) { return add_markup(page::to_html(plot)); }
 Page& Page::add(const Bars& plot) { return add_markup(page::to_html(plot)); }
 
+Page& Page::picture(const std::string& name, const std::string& svg) {
+  return add_markup(fmt::format(
+      "<figure><figcaption>{0}</figcaption><div class=\"wide\"><img class=\"picture\" alt=\"{0}\" src=\"{1}\"/></div></figure>\n",
+      escaped(name), image_address(svg)));
+}
+
 Page& Page::side_by_side(const std::vector<std::string>& figures) {
   std::string html;
   for (const std::string& figure : figures) html += figure;

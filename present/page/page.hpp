@@ -48,6 +48,7 @@ class Page {
   Page& add(const Scatter& plot);
   Page& add(const Lines& plot);
   Page& add(const Bars& plot);
+  Page& picture(const std::string& name, const std::string& svg);  // scrolls sideways where the window is narrower
   // Figures (to_html of a plot) beside each other where the window has room, else one under the other.
   Page& side_by_side(const std::vector<std::string>& figures);
 

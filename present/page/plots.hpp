@@ -22,7 +22,8 @@ struct Point {
   double x = 0, y = 0;
   int series = 0;  // index into the plot's series; decides colour and shape
   std::string hint;
-  bool hollow = false;  // set apart: does not fit, say
+  bool hollow = false;     // set apart: does not fit, say
+  std::string label = "";  // beside the mark, where the plot is wide enough
 };
 
 struct Scatter {

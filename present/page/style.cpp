@@ -40,8 +40,12 @@ svg.parts { display: block; margin-top: 4px; }
 .plot .band { fill: var(--idle); } .plot .diagonal { stroke: var(--soft); fill: none; }
 .plot .front { stroke: var(--ink); fill: none; stroke-width: 1.4; stroke-dasharray: 5 3; }
 .plot .line { fill: none; stroke-width: 1.8; } .d1 { stroke-dasharray: 7 3; } .d2 { stroke-dasharray: 2 2; } .d3 { stroke-dasharray: 8 2 2 2; }
+.plot text.label { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; } @container (max-width: 620px) { .plot .label { display: none; } }
+.picture { display: block; }
 .plot .m { stroke: var(--paper); stroke-width: 0.7; } .plot .m:hover, .plot .b:hover { stroke: var(--ink); stroke-width: 1.5; }
-@media (max-width: 640px) { body { padding: 14px 14px 40px; } .figures div { min-width: 0; } }
+@media screen and (max-width: 640px) { body { padding: 14px 14px 40px; } .figures div { min-width: 0; }
+  .wide th:first-child, .wide tbody td:first-child { position: sticky; left: 0; background: var(--paper); border-right: 1px solid var(--idle);
+    white-space: normal; overflow-wrap: break-word; max-width: 45vw; } }
 pre { background: var(--idle); padding: 10px 14px; border-radius: 6px; overflow-x: auto; font-size: 12.5px; line-height: 1.4; }
 summary { cursor: pointer; }
 #hint { position: fixed; z-index: 9; pointer-events: none; background: var(--ink); color: var(--paper); padding: 4px 9px; border-radius: 4px;
@@ -51,7 +55,7 @@ summary { cursor: pointer; }
   .figures dt, .figures dd + dd { font-size: 10px; } .figures dd { font-size: 15px; } .legend, caption { font-size: 10px; }
   h2, h3, caption, thead, .legend { break-after: avoid; } thead { display: table-header-group; } .wide { overflow: visible; }
   th, td { padding: 2px 6px 2px 4px; white-space: normal; overflow-wrap: break-word; } td.long { min-width: 18ch; }
-  svg.parts { width: 80px; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8.5px; } nav { display: none; }
+  svg.parts { width: 80px; } .picture { max-width: 100%; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8.5px; } nav { display: none; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 )";
 

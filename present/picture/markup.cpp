@@ -27,4 +27,16 @@ std::string escaped(const std::string& text) {
 
 std::string px(double value) { return fmt::format("{:g}", std::round(value * 10) / 10); }
 
+std::string image_address(const std::string& svg) {
+  std::string address = "data:image/svg+xml,";
+  for (const char c : svg) {
+    if (c == '%' || c == '#' || c == '"' || c == '<' || c == '>' || c == '&') {
+      address += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      address += c == '\n' ? ' ' : c;
+    }
+  }
+  return address;
+}
+
 }  // namespace panpipe

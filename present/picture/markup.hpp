@@ -11,4 +11,7 @@ std::string escaped(const std::string& text);
 // Pixels, to the tenth, without trailing zeros.
 std::string px(double value);
 
+// An SVG as an address, for the src attribute of an image: its own style stays inside it.
+std::string image_address(const std::string& svg);
+
 }  // namespace panpipe

@@ -18,6 +18,7 @@ else:
     _why = None
     from panpipe._arena import Arena, arena
     from panpipe._calls import check, estimate, families, plan, schedule, simulate, sweep
+    from panpipe._certificate import Certificate, certify
     from panpipe._core import Table
     from panpipe._documents import Comparison, ExportedJob, ImportedJob, compare, export, import_job, report, shipped, support
     from panpipe._families import OwnFamily
@@ -31,6 +32,7 @@ __version__ = _core.version if _why is None else "unknown"
 __all__ = [
     "Arena",
     "Candidate",
+    "Certificate",
     "Checked",
     "Comparison",
     "Diagnostic",
@@ -56,6 +58,7 @@ __all__ = [
     "Validation",
     "__version__",
     "arena",
+    "certify",
     "check",
     "compare",
     "estimate",

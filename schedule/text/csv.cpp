@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
+#include "base/text/characters.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/text/csv_cell.hpp"
@@ -32,15 +33,26 @@ constexpr std::size_t kMaxFaults = 20;                        // as compilers do
 constexpr std::size_t kLargestFile = std::size_t{256} << 20;  // kMaxActions of the longest names, and as many empty cells
 constexpr std::size_t kShownWidth = 100;
 
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }  // inside a character of UTF-8
+
+// At most so many bytes, cut between characters.
+std::string_view whole_characters(std::string_view text, std::size_t most) {
+  std::size_t end = std::min(text.size(), most);
+  while (end > 0 && end < text.size() && continues(text[end])) --end;
+  return text.substr(0, end);
+}
+
 // The source line with a caret; a long row is shown around the caret only.
 std::string shown_line(std::string_view line, int number, std::size_t column) {
   std::size_t first = 0;
   if (line.size() > kShownWidth && column > kShownWidth / 2) first = column - kShownWidth / 2;
-  std::string part(line.substr(first, kShownWidth));
-  for (char& c : part)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  const std::string before = first > 0 ? "..." : "", after = first + kShownWidth < line.size() ? "..." : "";
-  return fmt::format("{:>5} | {}{}{}\n      | {:>{}}", number, before, part, after, "^", column - first + before.size() + 1);
+  while (first > 0 && continues(line[first])) --first;
+  const std::string_view part = whole_characters(line.substr(first), kShownWidth);
+  const std::string before = first > 0 ? "..." : "", after = first + part.size() < line.size() ? "..." : "";
+  const auto ahead = std::count_if(line.begin() + static_cast<std::ptrdiff_t>(first),
+                                   line.begin() + static_cast<std::ptrdiff_t>(column), [](char c) { return !continues(c); });
+  return fmt::format("{:>5} | {}{}{}\n      | {:>{}}", number, before, without_controls(std::string(part)), after, "^",
+                     static_cast<std::size_t>(ahead) + before.size() + 1);
 }
 
 using Line = CsvLine;
@@ -57,8 +69,7 @@ class CsvReader {
 
   Schedule run() {
     if (text_.empty()) fail("the file is empty", "a schedule has a row of actions for each rank: 0F0,0F1,0B0,0B1");
-    if (const void* zero = std::memchr(text_.data(), 0, text_.size()); zero != nullptr)
-      fail("this is not a text file", "a schedule is text: a row of actions for each rank");
+    check_text();
     read_lines();
     throw_if_faults();
     if (schedule_.order.empty()) fail("there are no rows", "a schedule has a row of actions for each rank: 0F0,0F1,0B0,0B1");
@@ -75,6 +86,22 @@ class CsvReader {
 
  private:
   using Row = std::vector<Action>;
+
+  // What is not plain text is refused in the words of other readers (base/input/source_text.cpp).
+  void check_text() {
+    if (text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF")) fail("this is UTF-16 text", "save the file as UTF-8");
+    if (const void* zero = std::memchr(text_.data(), 0, text_.size()); zero != nullptr)
+      fail("this is not a text file", "a schedule is text: a row of actions for each rank");
+    int line = 1;
+    for (std::size_t at = 0; at < text_.size();) {
+      const auto byte = static_cast<unsigned char>(text_[at]);
+      if (byte == '\n') ++line;
+      const std::size_t length = byte < 0x80 ? 1 : utf8_length(text_, at);
+      if (length == 0)
+        fail(fmt::format("this is not UTF-8 text (byte 0x{:02x} on line {})", byte, line), "save the file as UTF-8");
+      at += length;
+    }
+  }
 
   // --- faults ---
   void add_fault(const Line& line, std::size_t column, const std::string& message, const std::string& help) {
@@ -168,7 +195,9 @@ class CsvReader {
     cell_.clear();
     CellFault fault;
     if (!parse_cell(text, cell_, fault)) {
-      add_fault(line, column + fault.offset, fmt::format("cell {}, '{}': {}", cell, text.substr(0, kShownWidth), fault.message),
+      add_fault(line, column + fault.offset,
+                fmt::format("cell {}, '{}': {}", cell, without_controls(std::string(whole_characters(text, kShownWidth))),
+                            fault.message),
                 fault.help);
       return;
     }
@@ -370,9 +399,13 @@ Schedule load_schedule_csv(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
   if (S_ISDIR(status.st_mode)) fail("this is a directory, not a schedule");
+  const auto check_size = [&](std::size_t bytes) {
+    if (bytes > kLargestFile) fail(fmt::format("longer than {} MiB: no schedule is", kLargestFile >> 20));
+  };
+  if (S_ISREG(status.st_mode)) check_size(static_cast<std::size_t>(status.st_size));
   const std::optional<std::string> text = input_bytes(path, kLargestFile);
   if (!text) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
-  if (text->size() > kLargestFile) fail(fmt::format("longer than {} MiB: no schedule is", kLargestFile >> 20));
+  check_size(text->size());  // of what has no size beforehand: a pipe, a device
   report_file_read(path);
   return read_schedule_csv(*text, path);
 }

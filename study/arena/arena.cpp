@@ -14,6 +14,7 @@
 #include "schedule/search/placed_search.hpp"
 #include "schedule/step_bound.hpp"
 #include "schedule/walk.hpp"
+#include "study/arena/arena_tables.hpp"
 #include "study/arena/cluster_bench.hpp"
 
 namespace panpipe::arena {
@@ -121,7 +122,7 @@ Contestant judge_plainly(const Entrant& entrant, std::size_t index, const ArenaR
   for (const ScheduleProblem& problem : check_schedule(schedule)) judged.faults.push_back(fault_text(problem));
   if (!judged.faults.empty()) return result;
   const int stages = stages_per_share(schedule);
-  const PassCosts costs = plain_costs(ratio, stages, schedule.splits);
+  const PassCosts costs = plain_costs(schedule, ratio);
   const ScheduleEvaluation evaluation = evaluate(schedule, costs);
   const auto [least, most] = std::minmax_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end());
   const StepBound bound = step_bound(schedule, costs, *most);
@@ -159,6 +160,10 @@ void check_sizes(const ArenaRequest& request) {
 }
 
 }  // namespace
+
+PassCosts plain_costs(const Schedule& schedule, const CostRatio& ratio) {
+  return plain_costs(ratio, stages_per_share(schedule), schedule.splits);
+}
 
 Arena judge(const ArenaRequest& request) {
   check_sizes(request);

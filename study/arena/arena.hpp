@@ -32,6 +32,7 @@ std::vector<Entrant> all_families();
 // ("wave-search") or a loop ("loop-search"). Options: stages_per_rank, held (microbatches that a rank may hold), comm (delay
 // between ranks, in forwards), effort (per cent), seed.
 bool is_search(const Entrant& entrant);
+const std::vector<std::string>& search_families();
 // "FAMILY" or "FAMILY,KEY=VALUE,..."; a name with '/' or '.', or of a file that is there, is a CSV file. InputError as
 // make_schedule and load_schedule_csv throw.
 Entrant read_entrant(const std::string& text);

@@ -33,12 +33,12 @@ std::string heading_of(const Arena& arena, const Round& round) {
                      round.ratio.I, round.ratio.W, round.ratio.name, round.ratio.origin);
 }
 
-namespace {
-
-std::string time_cell(const ClusterTime& time) {
+std::string time_text(const ClusterTime& time) {
   if (!time.refused.empty()) return "-";
   return time.simulated_s < 1 ? fmt::format("{:#.4g} ms", 1e3 * time.simulated_s) : fmt::format("{:#.4g} s", time.simulated_s);
 }
+
+namespace {
 
 std::string winners_text(const Arena& arena, const Round& round) {
   std::vector<TextColumn> columns = {"<fastest within", "<on idle, free links"};
@@ -77,7 +77,7 @@ std::string table_of(const Arena& arena, const Round& round) {
                                     fmt::format("{:.2f} %", 100 * judged.bubble),
                                     fmt::format("{:.2f} %{}", 100 * judged.over_bound(), judged.bound_in_memory ? "" : "~"),
                                     semantics_text(judged)};
-    for (const ClusterTime& time : judged.on) row.push_back(time_cell(time));
+    for (const ClusterTime& time : judged.on) row.push_back(time_text(time));
     table.row(std::move(row));
   }
   const bool none = besides.size() > 0 &&

@@ -89,6 +89,11 @@ Entrant read_entrant(const std::string& text) {
   return of_family(parts[0], std::move(options));
 }
 
+const std::vector<std::string>& search_families() {
+  static const std::vector<std::string> names = {kWaveSearch, kLoopSearch};
+  return names;
+}
+
 bool is_search(const Entrant& entrant) { return entrant.family == kWaveSearch || entrant.family == kLoopSearch; }
 
 // A rank's share is 8 blocks, of Llama 3 8B (32 blocks on 4 ranks; hidden 4096, ffn 14336, 8 of 32 heads of keys and values) or 9

@@ -176,15 +176,7 @@ std::string still(const ResultDocument& result, const std::string& name) {
   const bool kind_alone = name == name_of(result.kind) && !result.scenario.empty();
   const std::string svg =
       to_svg(picture_of(result.timeline, kind_alone ? std::filesystem::path(result.scenario).stem().string() : name));
-  std::string encoded;
-  for (const char c : svg) {
-    if (c == '%' || c == '#' || c == '"' || c == '<' || c == '>' || c == '&') {
-      encoded += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      encoded += c == '\n' ? ' ' : c;
-    }
-  }
-  return fmt::format("<img class=\"still\" alt=\"{}\" src=\"data:image/svg+xml,{}\">\n", escaped(name), encoded);
+  return fmt::format("<img class=\"still\" alt=\"{}\" src=\"{}\">\n", escaped(name), image_address(svg));
 }
 
 }  // namespace

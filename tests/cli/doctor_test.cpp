@@ -64,6 +64,7 @@ TEST(Doctor, OnAMachineWithEverythingEveryVerbWorks) {
             "verbs that work here\n"
             "  check, estimate, plan, validate    yes\n"
             "  schedule, compare, report, import  yes\n"
+            "  arena                              yes\n"
             "  simulate, sweep                    yes\n"
             "  fit                                yes\n"
             "  run, profile                       yes: transports local, gloo, nccl on 2 GPUs and the CPU\n");

@@ -26,6 +26,25 @@ json list_of_kind(const std::string& kind) {
   return json::parse(run.out);
 }
 
+TEST(List, SchedulesOfTheArenaAloneAreNamed) {
+  EXPECT_THAT(panpipe("list schedules").out,
+              HasSubstr("schedules; a scenario names one as schedule: NAME\n"
+                        "only panpipe arena takes wave-search and loop-search, searched orders of waves and loops\n"));
+  for (const json& item : list_of_kind("schedules")["items"])
+    EXPECT_EQ(item["name"].get<std::string>().find("-search"), std::string::npos);
+}
+
+TEST(Completion, KnowsWhatTheArenaTakes) {
+  const auto words = [](const std::string& typed) { return panpipe("completion words -- arena " + typed).out; };
+  EXPECT_EQ(words("wave"), "wave-search\tsearched orders of waves and loops\n:files\n");
+  EXPECT_THAT(words("zb-h"), HasSubstr("zb-h1\t"));
+  EXPECT_THAT(words("zb-h1 zb-v"), HasSubstr("zb-v-auto\t"));  // any number of schedules
+  EXPECT_EQ(words("--cost-ratios 8k-"), "8k-recompute\t\n8k-lora\t\n");
+  EXPECT_EQ(words("--cost-ratios even,32"), "even,32k\t\n");
+  EXPECT_THAT(words("--clusters h100x8,dgx-a"), HasSubstr("h100x8,dgx-a100-80g\t\n"));
+  EXPECT_EQ(words("--backend f"), "flow\t\n");
+}
+
 TEST(List, EveryNameHasALineAndASource) {
   for (const std::string& kind : kKinds) {
     const json list = list_of_kind(kind);

@@ -1,7 +1,12 @@
 // Files that are no schedule: each mistake with its whole message.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
@@ -145,6 +150,71 @@ TEST(CsvErrors, NoSchedulesAtAll) {
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "/: error: this is a directory, not a schedule");
   }
+}
+
+std::string error_of_file(const std::string& path) {
+  try {
+    load_schedule_csv(path);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(CsvErrors, OtherEncodings) {
+  EXPECT_EQ(error_of("0F0,0B0\n1F0,1B\xff"
+                     "0\n"),
+            "order.csv: error: this is not UTF-8 text (byte 0xff on line 2)\n  help: save the file as UTF-8");
+  EXPECT_EQ(error_of(std::string("\xff\xfe"
+                                 "0\0F\0000\0",
+                                 8)),
+            "order.csv: error: this is UTF-16 text\n  help: save the file as UTF-8");
+  // What spreadsheets put in front is none of the text.
+  EXPECT_EQ(error_of("\xef\xbb\xbf"
+                     "0F0,0X0\r\n1F0,1B0\r\n")
+                .substr(0, 52),
+            "order.csv:1:6: error: cell 2, '0X0': unknown action ");
+}
+
+// Letters of two bytes: the caret stands under the fault, and no message ends inside one.
+TEST(CsvErrors, LettersBeyondAscii) {
+  EXPECT_EQ(error_of("0F0,\"äöü\",0B0\n"),
+            "order.csv:1:6: error: cell 2, 'äöü': 'äöü' is no action\n    1 | 0F0,\"äöü\",0B0\n"
+            "      |      ^\n  help: an action is a stage, a pass and a microbatch, such as 2F0");
+  std::string wide;
+  for (int i = 0; i < 90; ++i) wide += "ä";
+  for (const char* indent : {"", " ", "  "}) {
+    const std::string shift = indent;
+    const std::string text = error_of(shift + wide + ",0F0," + shift + wide + "\n");
+    for (std::size_t at = 0; at < text.size(); at += utf8_length(text, at)) ASSERT_NE(utf8_length(text, at), 0u) << text;
+  }
+  EXPECT_EQ(error_of("0F\x1b[31m0\n").find('\x1b'), std::string::npos);  // a terminal would obey it
+}
+
+// A file that holds nothing but says that it is long, and one without an end: what is read stops at the limit.
+TEST(CsvErrors, LongerThanAnySchedule) {
+  const std::string path = testing::TempDir() + "sparse-order.csv";
+  std::ofstream(path).put('0');
+  std::filesystem::resize_file(path, (std::uintmax_t{256} << 20) + 1);
+  EXPECT_EQ(error_of_file(path), path + ": error: longer than 256 MiB: no schedule is");
+  EXPECT_EQ(error_of_file("/dev/zero"), "/dev/zero: error: longer than 256 MiB: no schedule is");
+  std::filesystem::resize_file(path, 1000);
+  EXPECT_EQ(error_of_file(path),
+            path + ": error: this is not a text file\n  help: a schedule is text: a row of actions for each rank");
+  std::filesystem::remove(path);
+}
+
+// 4000 rows of 1500 actions are the 6 million that are taken; one more is too many, and the row is told.
+TEST(CsvErrors, MoreActionsThanMemoryHolds) {
+  std::string row;
+  for (int i = 0; i < 1500; ++i) row += "0F0,";
+  row.back() = '\n';
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += row;
+  EXPECT_EQ(error_of(text).substr(0, 45), "order.csv:2:1: error: cell 1, 0F0: stage 0 is");
+  EXPECT_EQ(error_of(text + "0F0\n"),
+            "order.csv: error: line 4001: more than 6 million actions, what 8 GB of memory hold\n"
+            "  help: fewer microbatches, or fewer stages a rank");
 }
 
 TEST(CsvErrors, TwentyAtMost) {

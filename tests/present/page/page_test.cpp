@@ -60,6 +60,17 @@ TEST(Page, ThreeHeadingsMakeContents) {
   EXPECT_NE(page.to_html().find("<h2 id=\"s3\">three</h2>"), std::string::npos);
 }
 
+// As an address: no character of the picture ends the attribute, and nothing is loaded.
+TEST(Page, PictureIsInsideThePage) {
+  Page page("t", "");
+  page.picture("a \"new\" order", "<svg id=\"x\">50% #1 & more</svg>\n");
+  const std::string html = page.to_html();
+  EXPECT_NE(html.find("alt=\"a &quot;new&quot; order\" "
+                      "src=\"data:image/svg+xml,%3Csvg id=%22x%22%3E50%25 %231 %26 more%3C/svg%3E \"/>"),
+            std::string::npos);
+  EXPECT_EQ(html.find("<svg id"), std::string::npos);
+}
+
 TEST(PageTable, SortsByValuesThatStandInTheCells) {
   Table table;
   table.columns = {{"id", "", false, ""}, {"step", "ms", true, "of the slowest"}};

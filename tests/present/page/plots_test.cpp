@@ -34,6 +34,17 @@ TEST(PagePlots, ScatterWithBandHasBothAxesAlike) {
   EXPECT_EQ(html.find("left out"), std::string::npos);
 }
 
+// To the right of the mark; to its left where the plot would end before the label.
+TEST(PagePlots, LabelsStandBesideTheirMarks) {
+  Scatter plot;
+  plot.points = {{1, 1, 0, "", false, "early & long"}, {10, 1, 0, "", false, "late"}, {5, 2, 0, "", false}};
+  const std::string html = to_html(plot);
+  EXPECT_EQ(broken_markup(html), "");
+  EXPECT_EQ(count(html, "<text class=\"label\" x=\"7\" y=\"-6\">early &amp; long</text>"), 1U);
+  EXPECT_EQ(count(html, "<text class=\"label end\" x=\"-7\" y=\"-6\">late</text>"), 1U);
+  EXPECT_EQ(count(html, "class=\"label"), 2U);
+}
+
 TEST(PagePlots, OneSeriesNeedsNoLegend) {
   Scatter plot;
   plot.series = {"only"};

@@ -235,6 +235,36 @@ TEST(Arena, DocumentSaysWhatTheTableSays) {
   EXPECT_THAT(to_page(arena), HasSubstr("stp needs at least 3P-1"));
 }
 
+// The order that was given: its place under every ratio, its picture, its cycles; families at the same place share a mark.
+TEST(ArenaPage, ShowsWhatIsNewAndWhoWins) {
+  ArenaRequest request =
+      request_of({read_entrant(kWave32k), read_entrant("zb-h1"), read_entrant("zb-auto"), read_entrant("v-min")}, 4, 8, "32k");
+  request.ratios.push_back(read_cost_ratio("even"));
+  request.clusters = {"h100x8"};
+  const std::string page = to_page(judge(request));
+  const auto times = [&](const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = page.find(part); at != std::string::npos; at = page.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(times("<h3>wave-p4-m8-32k.csv</h3>"), 1U);
+  EXPECT_EQ(times("<td class=\"good num\">1 of 4</td>"), 2U);  // under both ratios
+  EXPECT_EQ(times("src=\"data:image/svg+xml,"), 1U);
+  EXPECT_EQ(times("Where it deadlocks"), 1U);
+  EXPECT_EQ(times("\nzb-auto\nzb-h1</title>") + times("\nzb-h1\nzb-auto</title>"), 2U);  // one mark for both, under each ratio
+  EXPECT_EQ(times("<td class=\"good\">★</td>"), 4U);                                     // the order and v-min, twice
+  EXPECT_EQ(times(">wave-p4-m8-32k.csv: 26.698</td>"), 2U);                              // within 4 and within 8
+  EXPECT_EQ(times("http://") - times("http://www.w3.org"), 0U);                          // nothing is loaded
+}
+
+TEST(ArenaPage, SaysWhyAnOrderTakesNoPart) {
+  const std::string file = testing::TempDir() + "dead-on-a-page.csv";
+  std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n";
+  const std::string page = to_page(judge(request_of({read_entrant(file)}, 2, 2)));
+  EXPECT_THAT(page, HasSubstr("<h3>dead-on-a-page.csv: not legal</h3>"));
+  EXPECT_THAT(page, HasSubstr("rank 1 waits at 1F1 for 0F1, cell 2 of rank 0: a cycle"));
+}
+
 // A file's order that is legal as text and no schedule: said with the cycle, and nothing else of it is known.
 TEST(BadInput, OrderThatCannotFinish) {
   const std::string file = testing::TempDir() + "dead.csv";
