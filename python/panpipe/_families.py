@@ -223,7 +223,7 @@ class OwnFamily:
     def __init__(self, function: Callable[..., Any], *, name: str = "", placement: Placement = "loop", deadline_s: float = DEADLINE_S, memory_bytes: int = MEMORY_BYTES, options: Mapping[str, Any] | None = None):
         self._function = function
         self._placement = placement
-        self._limits = {"deadline_s": deadline_s, "memory_bytes": memory_bytes}
+        self._deadline_s, self._memory_bytes = deadline_s, memory_bytes
         self.name = name or getattr(function, "__name__", "schedule")
         parameters = inspect.signature(function).parameters
         for parameter in parameters.values():
@@ -254,7 +254,7 @@ class OwnFamily:
     def with_options(self, **options: Any) -> OwnFamily:
         """The same family with other defaults, for tables that compare settings."""
         given = self._with(options)
-        return OwnFamily(self._function, name=self.title(given), placement=self._placement, options=given, **self._limits)
+        return OwnFamily(self._function, name=self.title(given), placement=self._placement, options=given, deadline_s=self._deadline_s, memory_bytes=self._memory_bytes)
 
     def title(self, options: Mapping[str, Any]) -> str:
         """The name with the options that are not its defaults."""
@@ -314,9 +314,9 @@ class OwnFamily:
             return place, _rows(self._function, arguments, self._wanted, shape)
 
         title = self.title(all_options)
-        limits = (self._limits["deadline_s"] if deadline_s is None else deadline_s, self._limits["memory_bytes"] if memory_bytes is None else memory_bytes)
+        deadline_s = self._deadline_s if deadline_s is None else deadline_s
         try:
-            place, rows = run_apart(work, *limits)
+            place, rows = run_apart(work, deadline_s, self._memory_bytes if memory_bytes is None else memory_bytes)
         except Fault as fault:
             raise InputError(f"{title} of {sizes[0]} ranks and {sizes[1]} microbatches: {fault}") from None
         csv = _Shape(*sizes, per_rank, splits, place).header() + "".join(",".join(row) + "\n" for row in rows)
