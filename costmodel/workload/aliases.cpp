@@ -1,8 +1,8 @@
 #include "costmodel/workload/aliases.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <variant>
 
 namespace panpipe {
@@ -44,8 +44,8 @@ bool unchanged(const OperatorGraph& graph, const Operator& op, std::string_view 
 }  // namespace
 
 Aliasing aliasing_of(std::string_view target) {
-  static const std::map<std::string_view, Aliasing> kAliasing = [] {
-    std::map<std::string_view, Aliasing> table;
+  static const std::unordered_map<std::string_view, Aliasing> kAliasing = [] {
+    std::unordered_map<std::string_view, Aliasing> table;
     for (const std::string_view name : {"_reshape_alias",
                                         "_unsafe_view",
                                         "adjoint",

@@ -50,8 +50,10 @@ std::shared_ptr<PredictedStep> estimated(nb::object scenario, const Overrides& o
   const nb::gil_scoped_release no_gil;
   const auto begin = Clock::now();
   std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  const auto engine = Clock::now();
   EstimatedStep step = estimated_step(kept->graph, kept->experiment.scenario, kept->plan);
-  return std::make_shared<PredictedStep>(std::move(kept), std::move(step), seconds_since(begin));
+  const double engine_s = seconds_since(engine);
+  return std::make_shared<PredictedStep>(std::move(kept), std::move(step), seconds_since(begin), engine_s);
 }
 
 std::shared_ptr<PredictedStep> simulated(nb::object scenario, const Overrides& overrides, const std::string& plan,
@@ -94,12 +96,13 @@ nb::dict checked(nb::object scenario, const Overrides& overrides, const std::str
 
 }  // namespace
 
-PredictedStep::PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s)
+PredictedStep::PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s, double engine_s)
     : kept_(std::move(kept)),
       kind_(TimelineKind::Estimated),
       metrics_(std::move(step.metrics)),
       times_(std::move(step.times)),
-      wall_s_(wall_s) {}
+      wall_s_(wall_s),
+      engine_s_(engine_s) {}
 
 PredictedStep::PredictedStep(std::shared_ptr<const Kept> kept, Prediction prediction, double wall_s)
     : kept_(std::move(kept)),
@@ -191,6 +194,7 @@ void bind_predictions(nb::module_& module) {
                    [](const PredictedStep& step) { return static_cast<std::int64_t>(step.metrics().peak_memory_bytes); })
       .def_prop_ro("fits", [](const PredictedStep& step) { return step.metrics().fits; })
       .def_prop_ro("mfu", [](const PredictedStep& step) { return step.metrics().mfu; })
+      .def_prop_ro("engine_s", &PredictedStep::engine_s, "Seconds that the estimate itself took; 0 of other predictions.")
       .def("metrics", &PredictedStep::metrics_dict)
       .def("document", &PredictedStep::document, nb::arg("timeline"), Released())
       .def("timeline", &PredictedStep::timeline_table, Released())

@@ -19,11 +19,12 @@ namespace panpipe::python {
 // A predicted step with what it was predicted from.
 class PredictedStep {
  public:
-  PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s);
+  PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s, double engine_s);
   PredictedStep(std::shared_ptr<const Kept> kept, Prediction prediction, double wall_s);
 
   const Metrics& metrics() const { return metrics_; }
   TimelineKind kind() const { return kind_; }
+  double engine_s() const { return engine_s_; }
   nb::dict metrics_dict() const;  // as `metrics` of the result document
   std::string document(bool with_timeline) const;
   Table timeline_table() const;
@@ -42,7 +43,7 @@ class PredictedStep {
   TimelineKind kind_;
   Metrics metrics_;
   TaskTimes times_;
-  double wall_s_ = 0;
+  double wall_s_ = 0, engine_s_ = 0;
   mutable std::once_flag once_;
   mutable std::optional<Timeline> timeline_;
 };

@@ -81,6 +81,26 @@ class Predictions(unittest.TestCase):
         self.assertEqual(after, panpipe.estimate(SMALL, set={"batch.micro": 1}).step_time_s)
         self.assertLess(after, before)
 
+    def test_a_change_of_the_same_size_is_seen_from_every_thread(self):
+        text = pathlib.Path(os.environ["PANPIPE_BIN"], "..", "share", "panpipe", SMALL).read_text()
+        texts = [text.replace("micro: 2", f"micro: {micro}") for micro in (1, 2)]
+        wanted = [panpipe.estimate(SMALL, set={"batch.micro": micro}).step_time_s for micro in (1, 2)]
+        found = []
+
+        def ask(file):
+            for turn in range(8):
+                file.write_text(texts[turn % 2])
+                found.append((turn % 2, panpipe.estimate(file).step_time_s, panpipe.estimate(SMALL, set={"seed": turn}).fits))
+
+        with tempfile.TemporaryDirectory() as folder:
+            threads = [threading.Thread(target=ask, args=(pathlib.Path(folder) / f"{name}.yaml",)) for name in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(len(found), 32)
+        self.assertEqual([step for _, step, _ in found], [wanted[turn] for turn, _, _ in found])
+
     def test_a_plan_goes_from_one_call_to_the_next(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "plan.yaml"
