@@ -21,7 +21,8 @@ def blocks(text):
     kept, first, inside = [], 0, False
     for number, line in enumerate(text.splitlines(), 1):
         fence = FENCE.match(line) is not None
-        if inside or fence or not line.strip() or re.match(r"\s*(\||#+ |<!--)", line):
+        code = not kept and line.startswith("    ") and not ITEM.match(line)
+        if inside or fence or code or not line.strip() or re.match(r"\s*(\||#+ |<!--)", line):
             if kept:
                 yield first, kept, True
                 kept = []
