@@ -25,7 +25,7 @@ HABITS = [
     (r"\bbeside\b", "write 'next to', 'in addition to', 'with' or 'compared with'"),
     (r"\b(?:is|are|was|were) there\.", "write 'exists', 'is available' or 'has arrived'"),
     (r"\w  +\w", "write one space between words"),
-    (r"\b(\w+) \1\b(?<!that that)(?<!had had)", "a word stands twice"),
+    (r"\b([a-z]+) \1\b(?<!that that)(?<!had had)", "a word stands twice"),
 ]
 
 
