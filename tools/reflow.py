@@ -18,10 +18,10 @@ MARK = re.compile(r"([*+>|-]|#+|\d+\.)$")
 
 def blocks(text):
     """(number of the first line, lines, whether they are prose): a paragraph or a list item each, or lines that stay as they are."""
-    kept, first, inside = [], 0, False
+    kept, first, inside, code = [], 0, False, False
     for number, line in enumerate(text.splitlines(), 1):
         fence = FENCE.match(line) is not None
-        code = not kept and line.startswith("    ") and not ITEM.match(line)
+        code = not kept and line.startswith("    ") and (code or not ITEM.match(line))
         if inside or fence or code or not line.strip() or re.match(r"\s*(\||#+ |<!--)", line):
             if kept:
                 yield first, kept, True

@@ -40,7 +40,7 @@ def bare(text):
     text = re.sub(r"`+([^`]*)`+", lambda span: re.sub(r"\W", "_", span.group(1)), text)
     text = re.sub(r"\[\w", lambda start: start.group().lower(), text)  # a link may begin with the title of its page
     text = re.sub(r"\]\([^)]*\)", "]", text)
-    return re.sub(r"[\[\]*]", "", text)
+    return re.sub(r"[\[\]]|\*(?=\S)|(?<=\S)\*", "", text)
 
 
 def habits_of(text):
