@@ -14,18 +14,22 @@ sys.dont_write_bytecode = True
 from reflow import WIDTH, blocks, wrapped
 
 SUBJECT = "name the subject first: subject, verb, object"
-# (pattern, remedy). Each is looked for in sentences without their code spans and link targets.
+# (pattern, remedy, a sentence that breaks the rule, one that does not). Each is looked for in sentences without their code spans and
+# link targets.
 HABITS = [
-    (r"(?:^|(?<=[.!?:;] )|(?<=[.!?]\) ))(?:What|Whatever|Who|Whoever|Of)\b[^.?!]*(?:[.!]|$)", SUBJECT),
-    (r"\bthat what\b", SUBJECT),
-    (r"\b[Ww]hoever\b", "name the person: 'a user who', 'if you'"),
-    (r"\bas \w+(?: \w+)? ha(?:s|ve) (?:it|them)\b", "write 'as in X' or 'as X defines it'"),
-    (r"\b(?:says?|tells?|said|told) of\b", "write 'reports', 'states' or 'shows'"),
-    (r"\btells? (?!the user|you|them apart|apart)\w+", "write 'reports', 'states' or 'distinguishes'"),
-    (r"\bbeside\b", "write 'next to', 'in addition to', 'with' or 'compared with'"),
-    (r"\b(?:is|are|was|were) there\.", "write 'exists', 'is available' or 'has arrived'"),
-    (r"\w  +\w", "write one space between words"),
-    (r"\b([a-z]+) \1\b(?<!that that)(?<!had had)", "a word stands twice"),
+    (r"(?:^|(?<=[.!?:;] )|(?<=[.!?]\) ))(?:What|Whatever|Who|Whoever|Of)\b[^.?!]*(?:[.!]|$)", SUBJECT,
+     "What memory says of cuts is known.", "What limits a step?"),
+    (r"\bthat what\b", SUBJECT, "It means that what is kept is kept twice.", "It means that kept tensors are kept twice."),
+    (r"\b[Ww]hoever\b", "name the person: 'a user who', 'if you'", "It helps whoever has a GPU.", "It helps a user who has a GPU."),
+    (r"\bas \w+(?: \w+)? ha(?:s|ve) (?:it|them)\b", "write 'as in X' or 'as X defines it'", "Peaks are as the executor has them.",
+     "Peaks are as in the executor."),
+    (r"\b(?:says?|tells?|said|told) of\b", "write 'reports', 'states' or 'shows'", "The table says of each row.", "The table says so."),
+    (r"\btells? (?!the user|you|them apart|apart)\w+", "write 'reports', 'states' or 'distinguishes'", "A line tells where it is.",
+     "A line tells you where it is."),
+    (r"\bbeside\b", "write 'next to', 'in addition to', 'with' or 'compared with'", "A transfer beside a pass.", "Besides, a pass."),
+    (r"\b(?:is|are|was|were) there\.", "write 'exists', 'is available' or 'has arrived'", "LibTorch is there.", "There is LibTorch."),
+    (r"\w  +\w", "write one space between words", "two  spaces", "one space"),
+    (r"\b([a-z]+) \1\b(?<!that that)(?<!had had)", "a word stands twice", "of the the page", "the page that that page names"),
 ]
 
 
@@ -44,7 +48,7 @@ def bare(text):
 
 
 def habits_of(text):
-    for pattern, remedy in HABITS:
+    for pattern, remedy, _, _ in HABITS:
         for match in re.finditer(pattern, text):
             yield " ".join(match.group().split()[:8]), remedy
 
@@ -66,6 +70,9 @@ def faults_of(name, text):
 
 def main():
     faults, files = [], pages()
+    for pattern, _, broken, kept in HABITS:
+        if not re.search(pattern, broken) or re.search(pattern, kept):
+            faults.append(f"check_prose.py: the rule '{pattern}' does not tell '{broken}' from '{kept}'")
     for file in files:
         faults += faults_of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
     print("\n".join(faults) or f"{len(files)} documents in plain prose, no line over {WIDTH} characters")
