@@ -16,6 +16,8 @@ import sys
 import time
 import warnings
 
+from reflow import reflowed
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "tests" / "exec"))
@@ -295,15 +297,15 @@ def write_table(results, path):
     versions = ", ".join(f"{name} {__import__(name).__version__}" for name in ("torchvision", "timm", "transformers"))
     text = f"""# Which architectures run
 
-`tools/coverage.py` takes architectures of torchvision, timm and transformers with small random weights and a loss, exports each with
-`torch.export`, cuts it in two and in four stages, trains one step of {MICROBATCHES} microbatches over ranks that are threads (1F1B and ZB-H1 on two
-ranks, 1F1B on four), and compares the loss and every gradient with PyTorch in one process (fp32).
+`tools/coverage.py` takes architectures of torchvision, timm and transformers with small random weights and a loss and exports each with
+`torch.export`. It cuts each model in two and in four stages and trains one step of {MICROBATCHES} microbatches over ranks that are threads
+(1F1B and ZB-H1 on two ranks, 1F1B on four). It compares the loss and every gradient with PyTorch in one process (fp32).
 
-PyTorch {torch.__version__}, {versions}: of {len(results)} architectures `torch.export` captured {captured}; of these **{equal} give equal losses
-and gradients** on every cut. Equal means: no gradient differs by more than 1e-5 of the largest of its parameter; a parameter whose gradients are
-all smaller than a hundredth of the largest gradient is held against that hundredth (fp32 resolves no more). Dropout is set to 0 here,
-because PyTorch draws its random numbers in an order that a pipeline cannot follow; that dropout is the same on every cut is tested by
-`tests/exec/exported_test.cpp`.
+PyTorch {torch.__version__}, {versions}: `torch.export` captured {captured} of {len(results)} architectures; **{equal} of these give equal
+losses and gradients** on every cut. Equal means that no gradient differs by more than 1e-5 of the largest gradient of its parameter. If all
+gradients of a parameter are smaller than a hundredth of the largest gradient, they are compared with that hundredth (fp32 resolves no more).
+Dropout is set to 0 here, because PyTorch draws its random numbers in an order that a pipeline cannot follow;
+`tests/exec/exported_test.cpp` tests that dropout is the same on every cut.
 
 The last column is the largest difference over all cuts. Units are the places where the model may be cut.
 
@@ -313,7 +315,7 @@ The last column is the largest difference over all cuts. Units are the places wh
     missing = [name for name in all_names() if name not in {result["name"] for result in results}]
     if missing:
         text += "\nIn the script's list and not run yet: " + ", ".join(missing) + ".\n"
-    pathlib.Path(path).write_text(text)
+    pathlib.Path(path).write_text(reflowed(text))
     print(f"{path}: {len(results)} architectures, {captured} captured, {equal} equal")
 
 

@@ -78,11 +78,11 @@ def text_of(path):
     if path.is_dir():
         entries = sorted(path.glob("*.md")) if name.startswith("docs/") else sorted(each for each in path.iterdir() if each.is_file())
         head = {"docs/models": "# Models\n\nEach page states equations, sources, limits, and how they were validated.",
-                "docs/decisions": "# Decisions\n\nWhy things are as they are, each at the time when it was decided."}.get(name)
+                "docs/decisions": "# Decisions\n\nEach page records a decision and its reasons at the time."}.get(name)
         rows = [f"* [{title_of(each) if each.suffix == '.md' else f'`{each.name}`'}]({each.name})" for each in entries]
         return (head or f"{unsearched}# `{name}/`") + "\n\n" + "\n".join(rows) + "\n"
     body = path.read_text(encoding="utf-8")
-    return f"{unsearched}# `{name}`\n\nAs it was when this site was built.\n\n````` {LANGUAGES.get(path.suffix, 'text')}\n{body}\n`````\n"
+    return f"{unsearched}# `{name}`\n\nThe file at the time when this site was built.\n\n````` {LANGUAGES.get(path.suffix, 'text')}\n{body}\n`````\n"
 
 
 def add_notebook(files, config, path):
@@ -140,7 +140,7 @@ def verb_text(words, depth):
 
 def verbs_page():
     verbs = [word for word, _ in rows_of(re.search(r"Subcommands:\n(.*)", answer("--help"), re.S).group(1))]
-    out = ["# Every verb", "", f"The `--help` of all {len(verbs)} verbs. [Command line](../command-line.md) explains what they share, and their answers.", ""]
+    out = ["# Every verb", "", f"The `--help` of all {len(verbs)} verbs. [Command line](../command-line.md) explains their common options and their answers.", ""]
     for verb in verbs:
         out += verb_text([verb], 2)
     return "\n".join(out)
@@ -178,8 +178,8 @@ def key_rows(schema, path):
 
 def keys_page():
     schema = json.loads(answer("schema"))
-    out = ["# Keys of a scenario", "", "The table is what `panpipe schema` prints, which asks the readers of scenarios themselves for keys, values and defaults. "
-           "No default means that other keys or files decide. [File formats](../file-formats.md) explains the keys.", ""]
+    out = ["# Keys of a scenario", "", "The table shows the output of `panpipe schema`, which takes keys, values and defaults from the readers of scenarios. "
+           "If a key has no default, other keys or files decide. [File formats](../file-formats.md) explains the keys.", ""]
     for name in schema["properties"]:
         part = {"properties": {name: schema["properties"][name]}, "required": schema["required"]}
         out += [f"## {name}", "", "| key | value | default | meaning |", "|---|---|---|---|", *key_rows(part, ""), ""]
