@@ -17,7 +17,7 @@ struct Turn {
 // The last group is short when `group` does not divide the microbatches.
 std::vector<Turn> turns(int microbatches, int group, int chunks);
 
-// PyTorch's rule for the length of a turn: the ranks determine how many equal turns the microbatches are divided into.
+// PyTorch's rule for the length of a turn: max(1, microbatches / ranks) turns of equal length.
 int default_turn(int ranks, int microbatches);
 // The reason why the microbatches cannot be divided so; empty if they can. `option` names the family's option that sets the
 // length, or is empty.
