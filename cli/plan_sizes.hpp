@@ -1,4 +1,5 @@
-// panpipe plan over sizes of a cluster: the best plan on each, and how many GPUs a deadline, a budget or an objective asks for.
+// panpipe plan over sizes of a cluster: finds the best plan on each, and the number of GPUs that a deadline, a budget or an
+// objective needs.
 #pragma once
 
 #include <functional>
@@ -20,19 +21,19 @@ struct SizeOptions {
 
 void add_size_options(CLI::App& sub, SizeOptions& options);
 
-// Whether the call asks for more than a plan on the scenario's own cluster.
+// True if the call requests more than a plan on the scenario's own cluster.
 bool asks_for_sizes(const SizeOptions& options, const std::string& objective);
 
-// The scenario's overrides with what the options say of its run.
+// The scenario's overrides together with the run given by the options.
 std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::string> overrides);
 
 struct SizeCall {
   std::string scenario;
   std::vector<std::string> overrides;
-  std::string objective;  // "step", "cost", "energy"; empty: the fewest GPUs, or where nothing limits them the fastest
+  std::string objective;  // "step", "cost", "energy"; empty: the fewest GPUs, or the fastest if nothing limits them
   bool json = false;
   std::function<planner::Answer(const Experiment&)> search;
-  // Is handed the best size's plan, where there is one, and what is to be said of its size.
+  // Receives the best size's plan, if there is one, and a text about its size.
   std::function<void(const Experiment&, const planner::Answer&, const std::string& size)> keep;
 };
 

@@ -1,4 +1,4 @@
-// What the arena's table and its page say alike.
+// Shared by the arena's table and its page.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace panpipe::arena {
 std::string semantics_letters(const Transfers& transfers);  // "auBg"; '-' where it deadlocks
 std::string semantics_text(const Judged& judged);           // early/late
 std::string heading_of(const Arena& arena, const Round& round);
-// In microbatches that a rank holds: half, three quarters, once and twice what 1F1B's first rank does.
+// Microbatches that a rank holds: half, three quarters, once and twice as many as 1F1B's first rank.
 std::vector<double> memory_limits(int ranks);
 
 }  // namespace panpipe::arena
