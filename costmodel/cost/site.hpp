@@ -33,7 +33,8 @@ class Sites {
   // References stay valid. Hold the mutex while using any site other than those of types.
   Site& at(int site);
   int of_form(const std::vector<int>& form) const;  // -1: unknown
-  // Stores the site for groups of this form: a known site of the same type whose collectives have the times in `probe`, else `site`.
+  // Stores the site for groups of this form: a known site of the same type whose collectives have the times in `probe`, else
+  // `site`.
   int add(const std::vector<int>& form, const std::vector<double>& probe, Site site);
   int remember(const std::vector<int>& form, int site) { return forms_[form] = site; }
   std::recursive_mutex& mutex() { return mutex_; }
