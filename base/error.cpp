@@ -22,7 +22,7 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
   return without_controls(std::move(text), kLines);
 }
 
-// Faults quote what a file or a command line says.
+// Faults quote text from files and the command line.
 std::vector<Diagnostic> printable(std::vector<Diagnostic> diagnostics) {
   for (Diagnostic& diagnostic : diagnostics)
     for (std::string* text : {&diagnostic.message, &diagnostic.text}) *text = without_controls(std::move(*text), kLines);

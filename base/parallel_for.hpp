@@ -1,4 +1,4 @@
-// A loop over several threads, for work whose parts do not know each other; each thread may keep what it needs again.
+// Runs a loop on several threads. Its parts must be independent; each worker may reuse its own scratch data.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace panpipe {
 
-// How many threads parallel_for uses: `threads` (0: as many as the machine has), at least one, at most one a part.
+// The number of threads that parallel_for uses: `threads` (0 = all of the machine), but at least one and at most one per part.
 std::size_t workers_for(std::size_t count, int threads);
 
-// Calls body(part, worker) for every part below `count`, each once; worker < workers_for(count, threads). Worker 0 is the
-// caller's thread. The first part's exception (by number, not by time) is thrown when all have ended. No part begins once the
-// caller's work is taken back (base/stop.hpp): then Stopped is thrown.
+// Calls body(part, worker) once for every part below `count`; worker < workers_for(count, threads). Worker 0 is the caller's
+// thread. If parts throw, the exception of the lowest-numbered part is thrown after all have ended. No part begins once the
+// caller's work is stopped (base/stop.hpp): then Stopped is thrown.
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t part, std::size_t worker)>& body);
 
 }  // namespace panpipe

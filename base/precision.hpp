@@ -33,17 +33,17 @@ constexpr Bytes size_of(DType type) {
   return Bytes(0);
 }
 
-// How a run computes. bf16 and fp16 are mixed precision: 2-byte compute with fp32 master weights; the -pure kinds keep
-// everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores. fp8 and mxfp8: the products of transformer blocks in
-// 8 bits, with a scale a tensor or a block of 32 elements; everything else as bf16.
+// The arithmetic of a training run. bf16 and fp16 are mixed precision: 2-byte compute with fp32 master weights; the -pure kinds
+// keep everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores. fp8 and mxfp8 run the products of transformer
+// blocks in 8 bits, with one scale per tensor or per block of 32 elements; everything else runs as bf16.
 enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure, Fp8, Mxfp8 };
 
 constexpr bool has_8bit_products(Precision precision) { return precision == Precision::Fp8 || precision == Precision::Mxfp8; }
 
-// What everything but the products of blocks computes in.
+// The precision of everything except the products of blocks.
 constexpr Precision outside_products(Precision precision) { return has_8bit_products(precision) ? Precision::Bf16 : precision; }
 
-// Computes in 2 bytes beside weights kept in fp32.
+// True for 2-byte compute with fp32 master weights.
 constexpr bool is_mixed(Precision precision) {
   return outside_products(precision) == Precision::Bf16 || precision == Precision::Fp16;
 }

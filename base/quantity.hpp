@@ -1,5 +1,5 @@
-// Units as types. A quantity holds one number in one fixed base unit; only meaningful operators exist
-// (Bytes / Bandwidth -> Duration, Flops / ComputeRate -> Duration). Unwrap with base() at a library's border only.
+// Units as types. A quantity holds one number in one fixed base unit, and only meaningful operators exist (Bytes / Bandwidth ->
+// Duration, Flops / ComputeRate -> Duration). Use base() only at the border of a library.
 //
 // "GB" is 10^9 and "GiB" is 2^30, everywhere.
 #pragma once
@@ -49,7 +49,7 @@ using Bandwidth = Quantity<struct BandwidthTag, double>;      // bytes per secon
 using ComputeRate = Quantity<struct ComputeRateTag, double>;  // floating-point operations per second
 
 constexpr Duration seconds(double v) { return Duration(v); }
-// Divided, because 1e6 is exact and 1e-6 is not: micros(5) is the double nearest to 5e-6, as "5 us" in a file is.
+// Divides because 1e6 is exact and 1e-6 is not: micros(5) is the double nearest to 5e-6, like "5 us" in a file.
 constexpr Duration millis(double v) { return Duration(v / 1e3); }
 constexpr Duration micros(double v) { return Duration(v / 1e6); }
 constexpr Duration nanos(double v) { return Duration(v / 1e9); }
@@ -66,7 +66,7 @@ constexpr Duration operator/(Flops work, ComputeRate rate) { return Duration(wor
 constexpr Bandwidth operator/(Bytes size, Duration time) { return Bandwidth(static_cast<double>(size.base()) / time.base()); }
 constexpr ComputeRate operator/(Flops work, Duration time) { return ComputeRate(work.base() / time.base()); }
 
-// The nearest whole picosecond. Round once, where a time enters a table; everything after that is exact.
+// The nearest whole picosecond. Round once, when a time enters a table; sums after that are exact.
 inline Ticks to_ticks(Duration time) { return Ticks(std::nearbyint(time.base() * 1e12)); }
 constexpr Duration to_duration(Ticks ticks) { return Duration(ticks.base() * 1e-12); }
 

@@ -1,4 +1,4 @@
-// Units of what a whole training run takes, beside those of a step (base/quantity.hpp): electrical power, and money.
+// Units of a whole training run, in addition to those of a step (base/quantity.hpp): electrical power and money.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ using Power = Quantity<struct PowerTag, double>;  // watts
 
 constexpr Power watts(double v) { return Power(v); }
 
-// Amounts of different currencies do not compare and do not add: nothing here knows exchange rates.
+// Amounts in different currencies neither compare nor add; Panpipe knows no exchange rates.
 struct Money {
   double amount = 0;
-  std::string currency;  // three letters, as ISO 4217 writes them: "USD"
+  std::string currency;  // ISO 4217 code of three letters: "USD"
 };
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// The version of Panpipe, from the file VERSION.
+// Panpipe's version, from the file VERSION.
 #pragma once
 
 namespace panpipe {

@@ -1,4 +1,4 @@
-// What this program was built with.
+// The configuration and libraries of this build.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@ namespace panpipe::cli {
 
 using NamesAndValues = std::vector<std::pair<std::string, std::string>>;
 
-// Libraries that take part in a prediction and whose versions are known here: results name them.
+// Libraries that affect predictions and whose versions are known; results name them.
 NamesAndValues libraries();
 
-// Build type and compiler, the parts that a build may lack, the libraries.
+// Build type and compiler, the optional parts, the libraries.
 NamesAndValues build_info();
 
-// "panpipe 0.1.0", then a line for each of these: what `panpipe --version` prints.
+// The output of `panpipe --version`: "panpipe 0.1.0", then a line for each entry of build_info().
 std::string version_text();
 
 }  // namespace panpipe::cli

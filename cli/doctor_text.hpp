@@ -1,4 +1,4 @@
-// What `panpipe doctor` says of a machine: what was found, what each verb can therefore do, and how to get the rest.
+// The report of `panpipe doctor` about a machine: the parts found, the verbs they enable, and how to get missing ones.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace panpipe::cli {
 
-// Something that this machine lacks, and how to get it.
+// A part that this machine lacks, and how to get it.
 struct Lack {
   std::string what;  // "LibTorch", "NCCL"
   std::string found, rest;

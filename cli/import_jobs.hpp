@@ -1,4 +1,4 @@
-// panpipe import megatron, deepspeed, accelerate, nanotron, torchtitan: jobs of other trainers as scenarios.
+// panpipe import megatron, deepspeed, accelerate, nanotron, torchtitan: turns jobs of other trainers into scenarios.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,8 +9,8 @@ namespace panpipe::cli {
 
 void add_job_imports(CLI::App& sub, std::function<int()>& run);
 
-// A file that the command line names, as the file `output` must spell it: names of shipped files stay, paths are seen from the
-// output's folder.
+// The spelling of a file from the command line inside the file `output`: names of shipped files stay, paths become relative to
+// the output's folder.
 std::string reference_from(const std::string& output, const std::string& file);
 
 }  // namespace panpipe::cli

@@ -1,4 +1,5 @@
-// panpipe import kineto: a trace of PyTorch's profiler, by groups of kernels, beside a prediction, and as measured collectives.
+// panpipe import kineto: reads a trace of PyTorch's profiler by groups of kernels, compares it with a prediction, and extracts
+// measured collectives.
 #pragma once
 
 #include <CLI/CLI.hpp>

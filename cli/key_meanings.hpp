@@ -1,11 +1,11 @@
-// What the keys of a scenario mean, from the tables of docs/file-formats.md, which the build puts into the program.
+// The meanings of a scenario's keys, from the tables of docs/file-formats.md that the build embeds in the program.
 #pragma once
 
 #include <string>
 
 namespace panpipe::cli {
 
-// Without the marks of Markdown; empty where no row of a table names the key.
+// Plain text without Markdown; empty if no table row names the key.
 std::string meaning_of(const std::string& path);
 
 }  // namespace panpipe::cli

@@ -1,4 +1,4 @@
-// Checks of options that several verbs share; as CLI11 takes them: the sentence that says what is wrong, or nothing.
+// Checks of options that several verbs share, in CLI11's form: they return a sentence about the fault, or nothing.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace panpipe::cli {
 
-// Where leaving the option out means "as many as there are", 0 must not mean it too.
+// For options whose absence means "all available": 0 must not mean that too.
 inline std::string at_least_one(const std::string& text) {
   const auto number = parse_integer(text);
   if (!number.value) return number.problem;
@@ -19,7 +19,7 @@ inline std::string at_least_one(const std::string& text) {
                             : fmt::format("{} is not a number from 1 on; without the option the ranks share the cores", text);
 }
 
-// For verbs whose ranks are processes, which read the scenario too. InputError for a FIFO, which gives its text once.
+// For verbs whose rank processes also read the scenario. Throws InputError for a FIFO, which can be read only once.
 inline void require_readable_again(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode))

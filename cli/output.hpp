@@ -1,4 +1,4 @@
-// Where a verb's words go: data to standard output, and colour only for people.
+// The output of a verb: data to standard output, with colour only for people.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace panpipe::cli {
 
 using panpipe::print;
 
-// What to do where the file of -o cannot be written.
+// The remedy if the file of -o cannot be written.
 inline constexpr const char* kAdvice = "choose another file with -o";
 
-// Text for people: lines within the terminal's width.
+// Prints text for people, with lines within the terminal's width.
 void show(const std::string& text);
 
 }  // namespace panpipe::cli

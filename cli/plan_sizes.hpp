@@ -1,4 +1,5 @@
-// panpipe plan over sizes of a cluster: the best plan on each, and how many GPUs a deadline, a budget or an objective asks for.
+// panpipe plan over sizes of a cluster: finds the best plan on each, and the number of GPUs that a deadline, a budget or an
+// objective needs.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ struct SizeCall {
   std::vector<std::string> overrides;
   bool json = false;
   std::function<planner::Answer(const Experiment&)> search;
-  // Is handed the best size's plan, where there is one, and what is to be said of its size.
+  // Receives the best size's plan, if there is one, and a text about its size.
   std::function<void(const Experiment&, const planner::Answer&, const std::string& size)> keep;
 };
 

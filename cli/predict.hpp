@@ -1,4 +1,4 @@
-// What the predicting verbs share: their options, and writing what they found.
+// Shared by the predicting verbs: their options, and the output of results.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct PredictOptions {
 void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides);
 void add_predict_options(CLI::App& sub, PredictOptions& options);
 
-// On standard error, where the ranks outnumber the cores of the host that the profile was measured on.
+// Reports on standard error if the ranks outnumber the cores of the host on which the profile was measured.
 void tell_of_cores(const Scenario& scenario, int pipeline);
 
-// Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into
-// the folder of -o. MachineError when that cannot be written; nothing is left half-written.
+// Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into the
+// folder of -o. Throws MachineError if a file cannot be written; nothing is left half-written.
 void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s);
 

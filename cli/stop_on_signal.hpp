@@ -1,4 +1,4 @@
-// Ctrl-C as a wish: long work stops, and keeps what it has.
+// Ctrl-C as a request: long work stops and keeps its results.
 #pragma once
 
 #include <atomic>
@@ -6,11 +6,11 @@
 
 namespace panpipe::cli {
 
-// Set by a signal, or at the end of the time that was given.
+// Set by a signal, or when the given time is over.
 const std::atomic<bool>& stop_requested();
 
-// While it lives Ctrl-C, SIGTERM (a job's time limit) and the end of `time_limit` seconds (0: none) ask the work to stop. A
-// second Ctrl-C ends the program.
+// During its lifetime Ctrl-C, SIGTERM (a job's time limit) and the end of `time_limit` seconds (0: none) request a stop. A second
+// Ctrl-C ends the program.
 class StopOnSignal {
  public:
   explicit StopOnSignal(double time_limit = 0);

@@ -9,7 +9,7 @@ class App;
 
 namespace panpipe::cli {
 
-// Declares a verb's options on its subcommand and sets `run` to what executes it and returns the exit code.
+// Each declares a verb's options on its subcommand and sets `run` to a function that executes it and returns the exit code.
 void add_check_verb(CLI::App& sub, std::function<int()>& run);
 void add_schedule_verb(CLI::App& sub, std::function<int()>& run);
 void add_arena_verb(CLI::App& sub, std::function<int()>& run);

@@ -1,12 +1,12 @@
-// The configuration of Hugging Face Accelerate (`accelerate config`, YAML) as a scenario. It holds neither model nor batch: the
-// caller states them.
+// Imports the configuration of Hugging Face Accelerate (`accelerate config`, YAML) as a scenario. The file contains neither model
+// nor batch; the caller supplies them.
 #pragma once
 
 #include "jobs/job_options.hpp"
 
 namespace panpipe::jobs {
 
-// Throws InputError with places: values that are none, degrees that do not divide the processes.
+// Throws InputError with places for invalid values, and for degrees that do not divide the processes.
 ImportedJob import_accelerate(const std::string& text, const std::string& name, const JobOptions& options);
 
 }  // namespace panpipe::jobs

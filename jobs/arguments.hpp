@@ -1,4 +1,4 @@
-// Arguments of a trainer's command line: flags and options with their values, each asked for by name; the rest is told.
+// Arguments of a trainer's command line: flags and options with values, read by name. Unread ones are reported.
 #pragma once
 
 #include <map>
@@ -13,24 +13,24 @@ namespace panpipe::jobs {
 
 class Arguments {
  public:
-  // Words before the script (torchrun and its options) count too. `name` is the source in messages.
+  // Words before the script (torchrun and its options) count too. `name` identifies the source in messages.
   Arguments(const std::vector<ShellWord>& words, std::string name);
 
-  // Each marks the argument as understood. Spellings with `_` and `-` are one. The last of several wins, as argparse does.
+  // Each marks the argument as understood. Spellings with `_` and `-` are equal. The last occurrence applies, as in argparse.
   bool flag(const std::string& option);
   std::optional<std::string> text(const std::string& option);
-  // InputError with a place for a value outside of these limits.
+  // Throws InputError with a place for a value outside the limits.
   std::optional<int> integer(const std::string& option, int at_least = 1, int at_most = 1 << 24);
   std::optional<double> number(const std::string& option);
   std::vector<std::string> list(const std::string& option);
   bool has(const std::string& option) const;  // does not mark
 
-  // InputError at the argument.
+  // Throws InputError at the argument.
   [[noreturn]] void refuse(const std::string& option, const std::string& message, const std::string& help = "") const;
 
-  // Marks those of `names` that are there, and gives them as written; a trailing `*` stands for any rest.
+  // Marks the arguments among `names` that are present, and returns them as written; a trailing `*` matches any rest.
   std::vector<std::string> take(const std::vector<std::string>& names);
-  // What nobody asked for, with its values: "--foo 3".
+  // The unread arguments with their values: "--foo 3".
   std::vector<std::string> rest() const;
   const std::string& name() const { return name_; }
 

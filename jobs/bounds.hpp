@@ -1,4 +1,4 @@
-// How large a job may be: far beyond any that ran, and small enough that products of the counts are no fault of ours.
+// The largest sizes of a job: far beyond any that ran, and small enough that products of the counts do not overflow.
 #pragma once
 
 #include "costmodel/workload/bounds.hpp"

@@ -1,4 +1,4 @@
-// What the exporters ask of a plan alike. Internal to this folder.
+// Shared by the exporters. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -10,48 +10,48 @@
 
 namespace panpipe::jobs {
 
-// The family whose order this is, whatever the plan calls it, and the microbatches of a turn where they are not the family's own
-// choice; nullopt where the order is none of `names`.
+// The family with this order, regardless of the plan's name for it, and the length of a turn in microbatches if it differs from
+// the family's default. nullopt if the order belongs to none of `names`.
 struct KnownOrder {
   std::string family;
-  int turn = 0;  // interleaved-1f1b: 0 = as the family chooses
+  int turn = 0;  // interleaved-1f1b: 0 = the family's default
 };
 std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string_view>& names);
 
-// Layers of each stage, in the order of the forward path; the embedding is with the first, the loss with the last. InputError
-// where a stage begins or ends inside a layer, or the units are no layers.
+// Number of layers of each stage, in the order of the forward path. The embedding belongs to the first, the loss to the last.
+// Throws InputError if a stage begins or ends inside a layer, or if the units are not layers.
 std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view trainer);
 
-// "estimated by panpipe ...": lines of a head, each with `mark` ("# ") in front. Control characters of names become blanks: what
-// a scenario holds must not become a line of the file.
+// The heading of a file, "estimated by panpipe ...", with `mark` ("# ") before each line. Control characters in names become
+// blanks, so that no text of a scenario can become a line of the file.
 std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark);
 
-// One mode for all stages; where they differ, the fullest, and `cannot` says so.
+// The mode of all stages. If they differ, the fullest one, and `cannot` says so.
 Recompute recompute_of(const Plan& plan, ExportedJob& job);
 
-// What every export has to say: keys of the scenario that no exporter reads, and the devices; each phrase becomes one line. To be
-// called before the head.
+// Reports facts common to all exports: scenario keys that no exporter reads, and the devices. Each phrase becomes one line. Call
+// it before the heading is made.
 void tell_of_the_rest(const ExportRequest& request, ExportedJob& job);
 
-// The plan's devices in the order in which the trainer numbers its ranks; else `cannot` says so.
+// Checks that the plan's devices are in the order of the trainer's ranks; otherwise `cannot` says so.
 void tell_of_devices(const Plan& plan, ExportedJob& job);
 
-// Rules of the optimizer and of training that trainers take as numbers: `cannot` says which groups and patterns are left out.
+// Rules of the optimizer and of training that trainers take as numbers; `cannot` lists the groups and patterns left out.
 void tell_of_optimizer(const Scenario& scenario, ExportedJob& job);
 
-// Whether rank r of replica d is the (d x pipeline + r)-th: the ranks of a replica side by side.
+// True if rank r of replica d has number d x pipeline + r: the ranks of a replica are consecutive.
 bool replicas_in_a_row(const Plan& plan);
 
-// Ranks that share a sample's sequence: what the plan's devices are more than its other degrees.
+// Ranks that share a sample's sequence: the plan's devices divided by its other degrees.
 int context_ranks(const Plan& plan);
 
-// Steps that the scenario's `run` asks for, rounded up; nullopt where it has none.
+// The steps of the scenario's `run`, rounded up; nullopt if it states none.
 std::optional<std::int64_t> steps_of_run(const ExportRequest& request);
 
-// "torchrun --nnodes 4 --nproc-per-node 8", the nodes as the cluster has them.
+// "torchrun --nnodes 4 --nproc-per-node 8", with the cluster's nodes.
 std::string launch_text(const ExportRequest& request);
 
-// A number with the fewest digits that read back the same: 1e-05, 0.001.
+// A number with the fewest digits that read back as the same value: 1e-05, 0.001.
 std::string number_text(double value);
 
 }  // namespace panpipe::jobs

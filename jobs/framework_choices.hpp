@@ -1,4 +1,4 @@
-// The training framework of a job: a preset, and the choices that the job shows besides.
+// The training framework of a job: a preset, and further choices visible in the job.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,11 +13,11 @@ namespace panpipe::jobs {
 
 class FrameworkChoices {
  public:
-  // `origin` says why this preset.
+  // `origin` gives the reason for the preset.
   FrameworkChoices(const std::string& preset, std::string origin)
       : choices_{fmt::format("name: {}", preset)}, origins_{std::move(origin)} {}
 
-  // "attention: flash-2", and the argument or key that shows it.
+  // `choice` is "attention: flash-2"; `origin` is the argument or key that shows it.
   void choose(std::string choice, std::string origin) {
     choices_.push_back(std::move(choice));
     origins_.push_back(std::move(origin));

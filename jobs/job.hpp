@@ -1,5 +1,5 @@
-// A training job of another trainer as a scenario of ours: every value with the argument or key that it came from, what was
-// assumed, and what was not understood. Text is parsed; nothing is run, expanded or sourced.
+// Another trainer's job as a scenario: every value with the argument or key that it came from, the assumptions, and the arguments
+// not understood. Text is only parsed; nothing is run, expanded or sourced.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ namespace panpipe::jobs {
 
 struct ImportedValue {
   std::string key;     // dotted path in the scenario: "parallel.tensor"
-  std::string value;   // YAML flow text; words of the job stand in it as scalar_text has them
+  std::string value;   // YAML flow text; words from the job are quoted as by scalar_text
   std::string origin;  // "--tensor-model-parallel-size", "zero_optimization.stage"
 };
 
 struct ImportedJob {
   std::string trainer;  // "Megatron-LM"
-  std::string source;   // file, as messages name it
+  std::string source;   // file, as named in messages
   std::vector<ImportedValue> values;
-  std::vector<std::string> assumptions;     // a sentence each: what the job leaves open and the scenario states
-  std::vector<std::string> not_modelled;    // arguments that are understood and that predictions do not know
-  std::vector<std::string> not_understood;  // arguments that nobody here knows
-  std::vector<std::string> without_effect;  // arguments that do not move a step: paths, logging, learning rates
+  std::vector<std::string> assumptions;     // a sentence for each value that the job leaves open and the scenario states
+  std::vector<std::string> not_modelled;    // understood arguments that predictions ignore
+  std::vector<std::string> not_understood;  // unknown arguments
+  std::vector<std::string> without_effect;  // arguments that do not affect a step: paths, logging, learning rates
 
   void set(std::string key, std::string value, std::string origin) {
     values.push_back({std::move(key), std::move(value), std::move(origin)});
@@ -31,13 +31,13 @@ struct ImportedJob {
   void set(std::string key, int value, std::string origin) { set(std::move(key), std::to_string(value), std::move(origin)); }
 };
 
-// A word of a job as messages show it: one line of at most 60 characters.
+// A word of a job for messages: one line of at most 60 characters.
 std::string one_line(std::string text);
 
-// Whether a name is one of `names`; a trailing `*` there stands for any rest.
+// True if the name is among `names`; a trailing `*` there matches any rest.
 bool names_one_of(const std::string& name, const std::vector<std::string>& names);
 
-// The scenario file, with origins as comments and the lists at its head.
+// The scenario file, with origins as comments and the lists in its heading.
 std::string scenario_text(const ImportedJob& job);
 
 }  // namespace panpipe::jobs

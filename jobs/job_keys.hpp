@@ -1,4 +1,4 @@
-// A trainer's configuration of keys within keys (YAML, JSON, TOML): each value is asked for by its path, the rest is told.
+// A trainer's configuration with nested keys (YAML, JSON, TOML). Values are read by path; unread ones are reported.
 #pragma once
 
 #include <map>
@@ -13,30 +13,30 @@ namespace panpipe::jobs {
 
 class JobKeys {
  public:
-  // `root` must be a map (InputError). Keys of maps are joined by points: "zero_optimization.stage"; a list is one value.
+  // `root` must be a map (InputError). Keys of nested maps are joined by dots: "zero_optimization.stage"; a list is one value.
   explicit JobKeys(NodePtr root);
 
-  // Each marks the key as understood; a key that is absent or null gives nothing. InputError with the place for another type or a
-  // value outside of the limits.
+  // Each marks the key as understood. An absent or null key gives nullopt. Throws InputError with the place for another type or a
+  // value outside the limits.
   std::optional<int> integer(const std::string& path, int at_least = 1, int at_most = 1 << 24);
   std::optional<double> number(const std::string& path);
   std::optional<bool> flag(const std::string& path);
   std::optional<std::string> text(const std::string& path);
   std::vector<std::string> list(const std::string& path);
-  bool automatic(const std::string& path);  // "auto": left to the program
+  bool automatic(const std::string& path);  // true for "auto": left to the program
   bool has(const std::string& path) const;  // does not mark; null counts as absent
-  // The value as it stands, for messages.
+  // The value as written, for messages.
   std::string shown(const std::string& path) const;
 
-  // InputError at the key.
+  // Throws InputError at the key.
   [[noreturn]] void refuse(const std::string& path, const std::string& message, const std::string& help = "") const;
 
-  // A value of the command line that takes the place of the file's.
+  // Replaces the file's value by one from the command line.
   void replace(const std::string& path, const std::string& value);
 
-  // Marks those of `names` that are there, and gives them as "path: value"; a trailing `*` stands for any rest.
+  // Marks the keys among `names` that are present, and returns them as "path: value"; a trailing `*` matches any rest.
   std::vector<std::string> take(const std::vector<std::string>& names);
-  // What nobody asked for, each with the nearest path that was asked for or is one of `known`.
+  // The unread keys, each with the nearest path that was read or is in `known`.
   std::vector<std::string> rest(const std::vector<std::string>& known = {}) const;
   const std::string& name() const;
 

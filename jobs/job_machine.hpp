@@ -1,4 +1,4 @@
-// The machine of an imported job: a cluster that the caller names, or nodes of a shipped kind that hold the job's GPUs.
+// The machine of an imported job: a cluster that the caller names, or nodes of a shipped kind for the job's GPUs.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace panpipe::jobs {
 
-constexpr int kGpusOfANode = 8;  // where a job does not say it
+constexpr int kGpusOfANode = 8;  // if a job does not state it
 
 struct JobMachine {
   int gpus = 0;
   int per_node = kGpusOfANode;
   std::string origin;        // of the number of GPUs: "--nnodes x --nproc_per_node"
-  std::string cluster = {};  // file or shipped name that --cluster states; empty: nodes of H100
+  std::string cluster = {};  // file or shipped name from --cluster; empty: nodes of H100
 };
 
-// Fewest whole nodes that hold one replica of `ranks` GPUs; states the assumption.
+// The fewest whole nodes for one replica of `ranks` GPUs; records the assumption.
 JobMachine assumed_machine(ImportedJob& job, int ranks);
 
-// The scenario's cluster. Throws InputError where the GPUs do not fill nodes.
+// Sets the scenario's cluster. Throws InputError if the GPUs do not fill nodes.
 void put_cluster(ImportedJob& job, const JobMachine& machine);
 
-// The data-parallel degree: GPUs over the ranks of one replica. `degrees` names these in messages: "tensor 2 x pipeline 4".
-// Throws InputError where they do not divide the GPUs.
+// The data-parallel degree: GPUs divided by the ranks of one replica. `degrees` names these in messages: "tensor 2 x pipeline 4".
+// Throws InputError if they do not divide the GPUs.
 int replicas_of(const ImportedJob& job, const JobMachine& machine, long long ranks, const std::string& degrees);
 
 }  // namespace panpipe::jobs

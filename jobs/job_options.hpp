@@ -1,4 +1,4 @@
-// What a job's configuration may leave open and a caller states, the same for every trainer.
+// Values that a job's configuration may lack and the caller supplies, the same for every trainer.
 #pragma once
 
 #include <optional>
@@ -13,23 +13,23 @@ namespace panpipe::jobs {
 struct JobOptions {
   std::string cluster = {};          // file or shipped name; empty: nodes of eight H100
   std::optional<int> gpus = {};      // of the job
-  std::string model = {};            // config.json, as the scenario names it
-  std::optional<int> sequence = {};  // tokens of a sample
-  std::optional<int> micro = {};     // samples of a microbatch
+  std::string model = {};            // config.json, as named in the scenario
+  std::optional<int> sequence = {};  // tokens per sample
+  std::optional<int> micro = {};     // samples per microbatch
 };
 
-// The configuration parsed from YAML or JSON. Throws InputError with places; more than 1 MiB is no configuration.
+// Parses the configuration from YAML or JSON. Throws InputError with places, and for more than 1 MiB of text.
 JobKeys job_keys(const std::string& text, const std::string& name);
 
-// The model of --model and --sequence; `sequence` is the job's own length, with its key. Throws InputError where the first is
-// missing: `trainer`'s configuration holds no model.
+// Sets the model from --model and --sequence; `sequence` is the job's own length, and `origin` its key. Throws InputError without
+// --model, because `trainer`'s configuration contains no model.
 void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional<int> sequence = {},
                       const std::string& origin = "");
 
-// Samples of a microbatch: `stated` where there is one, else --micro, else 1, which is assumed.
+// Samples per microbatch: `stated` if present, else --micro, else 1 with a recorded assumption.
 int micro_batch(ImportedJob& job, const JobOptions& options, std::optional<int> stated, const std::string& origin);
 
-// What every import of a configuration file has: the file's keys, what the command line says besides, and the job it makes.
+// Base of the imports of configuration files: the file's keys, the options from the command line, and the resulting job.
 class ConfigurationImport {
  protected:
   // `options` must outlive it.
@@ -43,11 +43,11 @@ class ConfigurationImport {
   ImportedJob job_;
 };
 
-// Moves what is left in the keys to the job's lists.
+// Moves unread keys to the job's lists.
 void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
                const std::vector<std::string>& without_effect);
 
-// The optimizer of torch.optim's or DeepSpeed's names; any other is told, and AdamW is predicted.
+// Sets the optimizer from torch.optim's or DeepSpeed's name. Any other name is reported, and AdamW is predicted.
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin);
 
 }  // namespace panpipe::jobs

@@ -1,4 +1,4 @@
-// What a kernel of a GPU does, by its name: groups that a cost model predicts, too.
+// Groups GPU kernels by name into groups that a cost model also predicts.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class KernelGroup : std::uint8_t {
   Products,
   Attention,
   Normalization,
-  Elementwise,  // and the loss
+  Elementwise,  // including the loss
   Optimizer,
   AllReduce,
   AllGather,
@@ -27,7 +27,7 @@ constexpr std::size_t kKernelGroups = static_cast<std::size_t>(KernelGroup::Othe
 std::string_view name_of(KernelGroup group);  // "products", "all_reduce"
 inline bool is_communication(KernelGroup group) { return group >= KernelGroup::AllReduce && group <= KernelGroup::SendReceive; }
 
-// `category` as Kineto writes it ("kernel", "gpu_memcpy"); `collective`: the argument "Collective name", may be empty.
+// `category` as in Kineto ("kernel", "gpu_memcpy"); `collective`: the argument "Collective name", may be empty.
 KernelGroup group_of_kernel(std::string_view category, std::string_view name, std::string_view collective);
 
 }  // namespace panpipe::jobs

@@ -1,4 +1,4 @@
-// The arguments of Megatron-LM that no scenario has a key for. A trailing `*` stands for any rest.
+// Megatron-LM's arguments without a scenario key. A trailing `*` matches any rest.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace panpipe::jobs {
 
-// They do not move a step: data, paths, logging, numbers of the optimizer, seeds.
+// Arguments that do not affect a step: data, paths, logging, numbers of the optimizer, seeds.
 const std::vector<std::string>& megatron_arguments_without_effect();
 
-// They move a step, and predictions do not know them.
+// Arguments that affect a step but are not modelled.
 const std::vector<std::string>& megatron_arguments_not_modelled();
 
 }  // namespace panpipe::jobs

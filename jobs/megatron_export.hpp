@@ -9,16 +9,16 @@
 
 namespace panpipe::jobs {
 
-// Arguments in groups, a line each: "--num-layers 24 --hidden-size 1024".
+// Arguments in groups, one line each: "--num-layers 24 --hidden-size 1024".
 using ArgumentLines = std::vector<std::string>;
 
-// The model's own arguments; what GPTModel does not have goes to `cannot`.
+// Adds the model's arguments; properties that GPTModel lacks are added to `cannot`.
 void add_megatron_model(const LanguageModel& model, const Scenario& scenario, int tensor, ArgumentLines& lines, ExportedJob& job);
 
-// "Et*2|t*3|t*3L": layers of each stage, along the model.
+// "Et*2|t*3|t*3L": the layers of each stage, in the order of the model.
 std::string layout_text(const std::vector<int>& layers);
 
-// One word of a shell: in single quotes where it holds anything that a shell may read otherwise.
+// One word of a shell, in single quotes if it contains anything that a shell may interpret.
 std::string shell_word(const std::string& text);
 
 }  // namespace panpipe::jobs

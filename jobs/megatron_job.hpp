@@ -1,4 +1,4 @@
-// What the parts of the reading of a Megatron-LM job share. Internal to this folder.
+// Shared state while a Megatron-LM job is read. Internal to this folder.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct MegatronJob {
   int tensor = 1, pipeline = 1, context = 1, expert = 1;
   int layers = 0;
 
-  // InputError where the argument is missing.
+  // Throws InputError if the argument is missing.
   int needed(const char* option, int at_most);
 };
 
-// The model as keys of config.json: a class of transformers that has the same layers.
+// The model as keys of config.json: a class of transformers with the same layers.
 void read_megatron_model(MegatronJob& megatron);
-// Schedule, virtual stages, and the layers of each stage. Behind the model.
+// Schedule, virtual stages, and the layers of each stage. Call it after reading the model.
 void read_megatron_stages(MegatronJob& megatron);
 void read_megatron_recompute(MegatronJob& megatron);
 

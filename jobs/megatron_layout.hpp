@@ -1,5 +1,5 @@
 // Megatron-LM's --pipeline-model-parallel-layout: `E` embedding, `t` a layer, `m` a layer that predicts further tokens, `L` loss,
-// `|` between stages in the order of the model, `x*n` and `(x)*n` repeated; commas and spaces mean nothing.
+// `|` between stages in the order of the model, `x*n` and `(x)*n` repetition; commas and spaces are ignored.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct LayoutStage {
 
 struct MegatronLayout {
   std::vector<LayoutStage> stages;
-  std::string problem, help;  // set where the text is no layout: "holds 'x', which is not known"
+  std::string problem, help;  // set if the text is not a layout: "holds 'x', which is not known"
   int layers() const;         // of all stages
 };
 

@@ -1,11 +1,11 @@
-// nanotron's configuration (YAML) as a scenario.
+// Imports nanotron's configuration (YAML) as a scenario.
 #pragma once
 
 #include "jobs/job_options.hpp"
 
 namespace panpipe::jobs {
 
-// Throws InputError with places: values that are none, missing sections, degrees that do not divide the GPUs.
+// Throws InputError with places for invalid values, missing sections, and degrees that do not divide the GPUs.
 ImportedJob import_nanotron(const std::string& text, const std::string& name, const JobOptions& options);
 
 }  // namespace panpipe::jobs

@@ -1,4 +1,4 @@
-// TOML text -> the tree that YAML and JSON are read into. The only place that knows toml++.
+// Parses TOML text into the tree used for YAML and JSON. Only this file uses toml++.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace panpipe::jobs {
 
-// Throws InputError with the place: not TOML, not UTF-8, empty, more than 1 MiB, a key of more than 256 bytes
-// with its tables. `name` appears in messages.
+// Throws InputError with the place: not TOML, not UTF-8, empty, more than 1 MiB, or a key of more than 256 bytes including its
+// tables. `name` appears in messages.
 NodePtr parse_toml(const std::string& text, const std::string& name);
 
 }  // namespace panpipe::jobs

@@ -1,4 +1,4 @@
-// An operator graph as Python: a function for each kind of unit in torch's own words, and the list of the units.
+// An operator graph as Python: one function per kind of unit in torch's own calls, and the list of units.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace panpipe::jobs {
 
-// `text` defines CONSTANTS, a function for each kind of unit with its `parameters`, loss_of, INPUTS, TARGET, TIED and UNITS;
-// what they stand for is said beside them in the text. Units that differ in their modules' path alone share a function.
+// `text` defines CONSTANTS, one function per kind of unit with its `parameters`, loss_of, INPUTS, TARGET, TIED and UNITS;
+// comments in the text explain them. Units that differ only in module paths share a function.
 struct TorchProgram {
   std::string text;
-  bool own_operators = false;  // calls the operators that ATen does not have: the script must define them
+  bool own_operators = false;  // calls operators that ATen lacks; the script must define them
   bool dropout = false;
 };
 
-// The graph must be whole (tensor_degree 1). Throws InputError where a script cannot hold it: values from an archive, several
-// tensors of labels, labels that are read before the last unit.
+// The graph must be whole (tensor_degree 1). Throws InputError if a script cannot express it: values from an archive, several
+// label tensors, labels that are read before the last unit.
 TorchProgram torch_program(const OperatorGraph& graph);
 
 }  // namespace panpipe::jobs

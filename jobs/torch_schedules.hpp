@@ -1,4 +1,4 @@
-// Orders as torch.distributed.pipelining has them: by name, or as a file. Internal to this folder.
+// Orders of torch.distributed.pipelining, by name or as a file. Internal to this folder.
 #pragma once
 
 #include <span>
@@ -11,19 +11,19 @@ namespace panpipe::jobs {
 
 // A schedule of torch.distributed.pipelining.
 struct TorchSchedule {
-  std::string_view family;  // ours
-  std::string_view name;    // the class without the word Schedule, as get_schedule_class takes it
-  int stages;               // of a rank, where nothing else says it
+  std::string_view family;  // Panpipe's name
+  std::string_view name;    // the class without the prefix Schedule, as accepted by get_schedule_class
+  int stages;               // per rank, unless stated elsewhere
 };
 
 std::span<const TorchSchedule> torch_schedules();
 
 struct TorchOrder {
-  std::string name;  // "Interleaved1F1B", as get_schedule_class takes it; empty: none has this order
-  std::string csv;   // PyTorch's form, lines end with \n; also where there is a name
+  std::string name;  // "Interleaved1F1B", as accepted by get_schedule_class; empty: no class has this order
+  std::string csv;   // PyTorch's format with lines ending in \n; set even if there is a name
 };
 
-// InputError where PyTorch's file cannot hold the order either.
+// Throws InputError if PyTorch's file format cannot express the order either.
 TorchOrder torch_order(const Schedule& schedule);
 
 }  // namespace panpipe::jobs

@@ -1,4 +1,5 @@
-// The parts of the script for torch.distributed.pipelining that are the same for every model and plan. Internal to this folder.
+// The fixed parts of the script for torch.distributed.pipelining, which are the same for every model and plan. Internal to this
+// folder.
 #pragma once
 
 #include <string_view>
@@ -6,8 +7,8 @@
 namespace panpipe::jobs {
 
 extern const std::string_view kScriptImports;
-extern const std::string_view kScriptOwnOperators;  // of models with experts, windows, caps, linear biases
-extern const std::string_view kScriptModel;         // a stage from its units, with the values that `panpipe run` draws
+extern const std::string_view kScriptOwnOperators;  // for models with experts, windows, caps, linear biases
+extern const std::string_view kScriptModel;  // builds a stage from its units, with the same initial values as `panpipe run`
 extern const std::string_view kScriptData;
 extern const std::string_view kScriptTraining;
 

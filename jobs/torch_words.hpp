@@ -1,4 +1,4 @@
-// Values and operators of a graph in Python's and torch's words. Internal to this folder.
+// Values and operators of a graph as Python and torch expressions. Internal to this folder.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace panpipe::jobs {
 
-using Names = std::map<int, std::string>;  // local name of a graph tensor
+using Names = std::map<int, std::string>;  // graph tensor -> local name
 
 std::string tuple_of(const Shape& shape);  // (2, 16), (32,), ()
 std::string torch_type(DType type);        // torch.float32
-// A parameter below module `m`: "m.attn.c_attn.weight". Kept in fp32, it is cast where the graph computes in 16 bits.
+// A parameter of module `m`: "m.attn.c_attn.weight". Kept in fp32 and cast if the graph computes in 16 bits.
 std::string parameter_text(const std::string& name, DType type);
 
 // "F.linear(x3, m.attn.c_attn.weight, m.attn.c_attn.bias)".

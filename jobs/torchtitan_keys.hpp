@@ -1,4 +1,4 @@
-// torchtitan's file with what its command line overrides, and the keys that no scenario has. Internal to this folder.
+// Command-line overrides of torchtitan's file, and its keys without a scenario key. Internal to this folder.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace panpipe::jobs {
 
-// "--a.b 2", "--a.b=2", "--a.enable" and "--a.no_enable" behind the file. Throws InputError for words that are none of these.
+// Accepts "--a.b 2", "--a.b=2", "--a.enable" and "--a.no_enable" after the file. Throws InputError for other words.
 void override_torchtitan_keys(JobKeys& keys, const std::vector<std::string>& words);
 
 const std::vector<std::string>& torchtitan_keys_not_modelled();

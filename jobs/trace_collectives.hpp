@@ -1,4 +1,4 @@
-// The collectives of a trace as a table that a cluster file can name.
+// Extracts the collectives of a trace as a table that a cluster file can name.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace panpipe::jobs {
 
-// Of each kind, form of group and size the least time: the others hold the wait for the slowest rank. Those whose group, nodes or
-// bytes the trace does not tell are left out. Throws InputError where none is left.
+// Takes the least time of each kind, form of group and size, because the others include the wait for the slowest rank. Leaves out
+// collectives without group, nodes or bytes in the trace. Throws InputError if none is left.
 CollectiveTables collectives_of(const KinetoTrace& trace, const std::string& file);
 
 }  // namespace panpipe::jobs

@@ -1,4 +1,4 @@
-// An answer in the style of where it is shown.
+// The text of an answer in the style of the output.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace panpipe::planner {
 
-// As to_table() of planner.hpp. A sample of a model that reads text has so many tokens; 0 = it reads none.
+// Like to_table() of planner.hpp. `tokens_per_sample` is 0 if the model reads no tokens.
 std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample);
 
 }  // namespace panpipe::planner

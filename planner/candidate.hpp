@@ -1,4 +1,4 @@
-// What every method says of a plan that the engines can run.
+// Common to all methods: the description of a plan that the engines can run.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace panpipe::planner {
 
-// What a prediction says of a candidate: its metrics and its evidence.
+// Sets a candidate's metrics and evidence from a prediction.
 void state_metrics(Candidate& candidate, const Prediction& prediction);
 
-// A candidate's metrics, from an estimate or a simulation of it.
+// A candidate's metrics from an estimate or a simulation.
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction);
 
-// Its stages, with the names of their units.
+// The stages of a plan, with the names of their units.
 std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload);
 
 }  // namespace panpipe::planner

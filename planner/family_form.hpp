@@ -1,5 +1,5 @@
-// What planners know of a schedule family before they make its orders: where its stages lie and which passes it has. It is read
-// off one order of the family, so that a new family is planned without being described a second time.
+// The properties of a schedule family that planners know without making all its orders: placement of stages and kinds of passes.
+// They are derived from one order of the family, so a new family needs no second description.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,30 @@
 namespace panpipe::planner {
 
 enum class StagePlacement : std::uint8_t {
-  Line,   // a stage on each rank
+  Line,   // one stage per rank
   Loop,   // stage s on rank s mod p
   Vee,    // to the last rank and back: rank r holds stages r and 2p-1-r, and so on
-  Opaque  // anything else, and orders that depend on costs: only what holds for every order is known
+  Opaque  // anything else, and orders that depend on costs: only properties of every order are known
 };
 
 struct FamilyForm {
-  const ScheduleFamily* family = nullptr;  // none: the schedule as the scenario states it
-  std::string_view name;                   // the family's
+  const ScheduleFamily* family = nullptr;  // nullptr: the schedule that the scenario states
+  std::string_view name;                   // the family's name
   StagePlacement placement = StagePlacement::Opaque;
-  int chunks = 1;     // stages a rank holds along one way through the model; 0 = as many as option stages_per_rank says
-  bool split = true;  // has input gradients apart from weight gradients
+  int chunks = 1;     // stages per rank in one pass through the model; 0 = set by the option stages_per_rank
+  bool split = true;  // has separate input and weight gradients
   bool whole = true;  // has full backwards
   bool woven = true;  // has groups, which hide collectives
 
   bool open_chunks() const { return chunks == 0; }
-  bool last() const { return family != nullptr && placement == StagePlacement::Opaque; }  // tried on the best plans' degrees
+  bool last() const {
+    return family != nullptr && placement == StagePlacement::Opaque;
+  }  // tried on the degrees of the best plans
   ScheduleOptions options(int stages_per_rank) const;
   bool exists(int ranks, int stages_per_rank, int microbatches) const;
 };
 
-// Of every family that planners try, in the order of schedule_families(), and last the one for what the scenario states.
+// The forms of all families that planners try, in the order of schedule_families(), then the form of the scenario's own schedule.
 const std::vector<FamilyForm>& forms();
 int form_named(std::string_view name);  // -1 = none
 

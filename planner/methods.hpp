@@ -1,4 +1,4 @@
-// The methods of search, one folder each. All answer the same question; search() picks the one that was asked for.
+// The search methods, one folder each. All return the same kind of answer; search() selects the requested one.
 #pragma once
 
 #include "planner/planner.hpp"

@@ -1,6 +1,6 @@
-// The search for a plan: what is asked, what is answered. What the scenario states stays fixed; what is absent or `auto` is
-// searched. One folder per method: pfeife/ (cuts and schedule together), piper/ (degrees and recompute per stage, exact), auto/
-// (everything, on a cluster). No threads of the caller's: a search uses as many as it is given.
+// The search for a plan: options and answer. Values that the scenario states stay fixed; absent or `auto` values are searched.
+// Methods have one folder each: pfeife/ (cuts and schedule together), piper/ (degrees and recompute per stage, exact), auto/
+// (everything, on a cluster). A search uses only as many threads as it is given.
 #pragma once
 
 #include <atomic>
@@ -20,86 +20,87 @@ namespace panpipe::planner {
 
 enum class Method : std::uint8_t { Auto, Pfeife, Piper };
 std::string_view name_of(Method method);       // "auto", ...
-Method method_named(const std::string& name);  // InputError when there is none
+Method method_named(const std::string& name);  // throws InputError for an unknown name
 
-// What a search says of itself while it works, and at its end.
+// Progress of a search, and its result at the end.
 struct SearchState {
   std::int64_t evaluated = 0;   // candidates whose objective was computed
-  std::int64_t pruned = 0;      // candidates excluded by a bound, a memory limit or illegality, without being evaluated
-  double best = 0;              // of the objective, the least found; 0 = none yet
-  double lower_bound = 0;       // of the objective: nothing that was searched can be better
-  bool proved_optimal = false;  // of the objective in the first candidate's metrics
+  std::int64_t pruned = 0;      // excluded without evaluation by a bound, a memory limit or illegality
+  double best = 0;              // least objective found; 0 = none yet
+  double lower_bound = 0;       // bound on the objective in the searched space
+  bool proved_optimal = false;  // for the objective in the first candidate's metrics
 };
 
-// What a trainer can run, for plans that are made for it. Cuts need no word: this search cuts between whole blocks.
+// Capabilities of the trainer for which plans are made. Cuts need no entry, because this search cuts between whole blocks.
 struct SearchLimits {
-  std::string whose;                   // "megatron": named in messages; empty: no limits
+  std::string whose;                   // "megatron": its name in messages; empty: no limits
   std::vector<std::string> schedules;  // families
-  bool tensor = true;                  // it has tensor parallelism, context parallelism and experts over ranks
-  bool sequence_with_experts = false;  // it trains experts beside tensor parallelism with sequence parallelism only
-  bool pipeline_next = true;           // it can number the ranks of a replica side by side
-  std::vector<int> zero = {};          // stages that it has
+  bool tensor = true;                  // supports tensor parallelism, context parallelism and experts over ranks
+  bool sequence_with_experts = false;  // trains experts with tensor parallelism only under sequence parallelism
+  bool pipeline_next = true;           // can number the ranks of a replica consecutively
+  std::vector<int> zero = {};          // supported ZeRO stages
   std::vector<Recompute> recompute = {};
 };
 
 struct SearchOptions {
   Method method = Method::Auto;
-  SearchLimits limits = {};  // of the method auto
+  SearchLimits limits = {};  // for the method auto
   int threads = 1;
-  std::string objective;                             // of piper: "time_per_sample" (also when empty) or "step"
-  std::size_t candidates = 5;                        // how many of the best are returned; the best do not depend on it
-  std::function<void(const SearchState&)> progress;  // now and then, from one thread; may be empty
-  const std::atomic<bool>* stop = nullptr;           // set: the best so far is returned, not proved
+  std::string objective;                             // for piper: "time_per_sample" (also when empty) or "step"
+  std::size_t candidates = 5;                        // number of plans returned; it does not change the best ones
+  std::function<void(const SearchState&)> progress;  // called now and then from one thread; may be empty
+  const std::atomic<bool>* stop = nullptr;           // when set, the best plan so far is returned, not proved
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
-  // Contention of the finalists, from several threads; empty = not simulated. The planner knows no simulator.
+  // Simulates the finalists with contention, from several threads; empty = not simulated. The planner does not depend on a
+  // simulator.
   std::function<Timeline(const TaskGraph&, const Cluster&)> simulate;
 };
 
 struct PlannedStage {
   std::vector<std::string> operators;  // names of its units
   int data = 1, tensor = 1;
-  std::vector<std::string> recompute;  // of `operators`, those that are recomputed
+  std::vector<std::string> recompute;  // the recomputed ones of `operators`
   std::vector<int> devices;
 };
 
-// One plan that was found, and what it is said to take.
+// A plan that was found, with its predicted figures.
 struct Candidate {
   std::string summary;                                  // one line: "zb-h1, 4 stages, tensor 2 ..."
   std::vector<std::pair<std::string, double>> metrics;  // "step_time_s", "peak_memory_bytes", "time_per_sample" ...
   std::vector<std::pair<std::string, double>> simulated;
-  std::optional<Evidence> evidence;  // of its step, where engines can run it
-  std::optional<RunCost> run;        // of the run that the scenario states, by the estimated step
+  std::optional<Evidence> evidence;  // of its step, if engines can run it
+  std::optional<RunCost> run;        // of the run that the scenario states, from the estimated step
   std::vector<PlannedStage> stages;
   std::string schedule;                                               // family
   std::vector<std::pair<std::string, std::string>> schedule_options;  // its keys
-  // The scenario's keys that this plan decides ("parallel.tensor", "2"): applied before the plan's own parts are read.
+  // The scenario's keys that this plan decides ("parallel.tensor", "2"). They are applied before the plan's other parts are read.
   std::vector<std::pair<std::string, std::string>> settings;
-  std::shared_ptr<const Plan> plan;  // null where engines cannot run it (degrees that differ from stage to stage)
+  std::shared_ptr<const Plan> plan;  // null if engines cannot run it (degrees that differ between stages)
 };
 
 struct Answer {
   Method method = Method::Auto;
   std::string objective;              // "step_time_s", or "time_per_sample" in the unit of the input
   std::vector<Candidate> candidates;  // best first; empty = infeasible
-  bool simulation_decides = false;    // candidates are in the order of their simulated step, else of the objective
+  bool simulation_decides = false;    // candidates are sorted by their simulated step, else by the objective
   int devices = 0;                    // of the cluster
-  double tie_within = 0;              // plans whose figures are no farther apart (a share) are a tie; 0: not known
+  double tie_within = 0;              // plans whose figures differ by at most this share are a tie; 0: unknown
   SearchState search;
   bool interrupted = false;
-  std::vector<std::string> notes;  // what was searched, what was excluded and why, and how many
-  std::string reason;              // infeasible: which limit is in the way, and by how much
+  std::vector<std::string> notes;  // searched space, and exclusions with reasons and counts
+  std::string reason;              // if infeasible: the limiting constraint, and by how much
 };
 
-// Throws InputError when the scenario leaves the method nothing to stand on.
+// Throws InputError if the scenario lacks what the method needs.
 Answer search(const Experiment& experiment, const SearchOptions& options);
 
-// A value of the objective: times have a unit; what a method counts in the unit of its input has none.
+// A value of the objective as text. Times have a unit; values in the unit of the input have none.
 std::string objective_text(const std::string& objective, double value);
 
-// Whether a runner-up is a tie with the first candidate, by the figure that decided (docs/models/uncertainty.md).
+// True if the candidate ties with the first one in the deciding figure (docs/models/uncertainty.md).
 bool is_tie(const Answer& answer, const Candidate& candidate);
 
-// The devices of the cluster that a candidate leaves idle.
+// The devices of the cluster that a candidate does not use.
 std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate);
 
 std::string to_json(const Answer& answer);               // panpipe-plan/1

@@ -1,4 +1,4 @@
-// Which families a search may take: those of the scenario's list, and of the trainer that plans are made for.
+// The families that a search may use: those in the scenario's list, and those that the target trainer supports.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace panpipe::planner {
 
-// Where the scenario leaves the schedule open.
+// For scenarios that leave the schedule open.
 bool may_choose(const Scenario& scenario, const SearchLimits& limits, std::string_view family);
 
-// InputError at the key of what is stated and the trainer does not have.
+// Throws InputError at the key of a stated value that the trainer does not support.
 void check_limits(const Scenario& scenario, const SearchLimits& limits);
 
 }  // namespace panpipe::planner

@@ -26,11 +26,11 @@ enum class ActionKind : std::uint8_t {
   Sync,  // no stage
 };
 
-// How a run of actions in brackets overlaps: "(0F1;3B0)OVERLAP_F_B". The names after FB are ours; PyTorch knows the first.
+// How a bracketed run of actions overlaps: "(0F1;3B0)OVERLAP_F_B". PyTorch defines OverlapFB; the others are ours.
 enum class GroupKind : std::uint8_t { None, OverlapFB, OverlapFW, OverlapFF, Overlap };
 
-// Plain data, 12 bytes. Members of a group are consecutive: the first has group_size > 1 and its kind, the others
-// group_size 0 and the same kind; a lone action has group_size 1 and GroupKind::None.
+// Plain data, 12 bytes. Members of a group are consecutive. The first has group_size > 1 and the group's kind; the others have
+// group_size 0 and the same kind. A lone action has group_size 1 and GroupKind::None.
 struct Action {
   ActionKind kind{};
   GroupKind group = GroupKind::None;
@@ -45,7 +45,7 @@ struct Action {
 
 std::string_view name_of(ActionKind kind);   // "F", "SEND_F", "REDUCE_GRAD", ...
 std::string_view name_of(GroupKind kind);    // "OVERLAP_F_B", ...
-std::string to_text(const Action& action);   // one member, without its group's brackets: "2F0", "2SEND_F0", "0F0.1"
-std::string cell_text(const Action* first);  // a whole cell from its first member: "2F0", "(0F1;3B0)OVERLAP_F_B"
+std::string to_text(const Action& action);   // one member, without the group's brackets: "2F0", "2SEND_F0", "0F0.1"
+std::string cell_text(const Action* first);  // the whole cell that starts with `first`: "2F0", "(0F1;3B0)OVERLAP_F_B"
 
 }  // namespace panpipe

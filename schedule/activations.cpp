@@ -15,7 +15,7 @@ struct Change {
 
 using Times = std::vector<std::pair<double, double>>;
 
-// Changes made by passes, in the order of the row (which is that of time), and by copies, the same.
+// Changes made by passes, in row order (which is time order), and by copies, likewise.
 class Changes {
  public:
   Changes(const std::vector<Action>& row, const Times& times) : row_(row), times_(times) {
@@ -73,7 +73,7 @@ class Changes {
     return !recomputed_.empty() && recomputed_.count({a.stage, a.microbatch, a.split}) != 0;
   }
 
-  // Of what is recomputed the inputs are parked before R, which are not counted; after I what waits for W.
+  // Stage inputs parked before R do not count, but the part that waits for W after I does.
   bool counts(const Action& copy) const {
     return !is_recomputed(copy) || waiting_.count({copy.stage, copy.microbatch, copy.split}) != 0;
   }

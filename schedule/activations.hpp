@@ -1,5 +1,5 @@
-// Activations that a rank holds over an evaluated step: one for each stage and microbatch (or slice of a microbatch, with
-// sequence splits).
+// Counts the activations that a rank holds during an evaluated step: one per stage and microbatch, or per slice of a microbatch
+// with sequence splits.
 #pragma once
 
 #include <utility>
@@ -11,12 +11,12 @@ namespace panpipe {
 
 struct ActivationCurve {
   std::vector<std::pair<double, int>> levels;  // time, live activations from then on; starts at {0, 0}, times ascend
-  int peak = 0;                                // may lie inside an instant, when passes take no time
+  int peak = 0;                                // may occur within an instant, when passes take no time
 };
 
-// One curve per rank. A forward takes an activation when it starts, B or W gives it back when it ends. With recompute the forward
-// gives it back when it ends, and R takes it anew. An offloaded activation, or the part of it that waits for W, does not count
-// from the end of its offload to the start of its reload. The inputs of stages, from which a recompute starts, are not counted.
+// Returns one curve per rank. A forward takes an activation when it starts; B or W frees it when it ends. With recompute the
+// forward frees it when it ends, and R takes it again. An offloaded activation, or the part of it that waits for W, does not
+// count from the end of its offload to the start of its reload. The stage inputs from which a recompute starts are not counted.
 std::vector<ActivationCurve> activation_curves(const Schedule& schedule, const ScheduleEvaluation& evaluation);
 
 }  // namespace panpipe

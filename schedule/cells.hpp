@@ -1,4 +1,4 @@
-// Cells of a row (lone actions and groups) with their times, for what inserts actions into finished orders.
+// Cells of a row (lone actions and groups) with their times, for code that inserts actions into finished orders.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace panpipe {
 using CellTimes = std::vector<std::pair<double, double>>;  // per action: start, end
 
 struct Cell {
-  std::size_t first = 0, end = 0;  // actions
-  double start = 0, over = 0;      // time
+  std::size_t first = 0, end = 0;  // indices of the row's actions
+  double start = 0, over = 0;      // start and end time
 };
 
 inline std::vector<Cell> cells_of(const std::vector<Action>& row, const CellTimes& times) {
@@ -29,7 +29,7 @@ inline std::vector<Cell> cells_of(const std::vector<Action>& row, const CellTime
 
 inline bool starts_backward(ActionKind kind) { return kind == ActionKind::B || kind == ActionKind::I; }
 
-// The lone action of another kind on the same microbatch of a stage.
+// A lone action of another kind, with the stage, microbatch and slice of `like`.
 inline Action with_kind(const Action& like, ActionKind kind) {
   Action action;
   action.kind = kind;

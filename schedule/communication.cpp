@@ -124,7 +124,7 @@ class LateReceives {
 
   void receive_for(const Action& a) {
     if (is_send(a.kind)) {
-      // Two ranks that send to each other first would wait for each other: of two, the lower one receives first.
+      // Two ranks that both send first would wait for each other, so the lower one receives first.
       const int peer = rank_of(a.kind == ActionKind::SendF ? products_.next(a.stage) : products_.previous(a.stage));
       if (rank_ < peer) flush(peer, waiting_.size());
       return;
@@ -139,7 +139,7 @@ class LateReceives {
     }
   }
 
-  // Emits the first `count` waiting receives as far as they come from `peer`: those of one peer keep their order.
+  // Emits those of the first `count` waiting receives that come from `peer`; receives from one peer keep their order.
   void flush(int peer, std::size_t count) {
     std::vector<Action> kept;
     for (std::size_t i = 0; i < waiting_.size(); ++i)
@@ -182,7 +182,7 @@ class NextStages {
   }
 
  private:
-  // Stages whose next pass is in one group stand in the group's order, not by number.
+  // Stages whose next passes are in one group are in the group's order, not sorted by number.
   static void order_within_group(std::vector<std::pair<int, int>>& next, const Row& row, std::size_t at, int cell) {
     for (std::size_t i = 0; i + 1 < next.size(); ++i) {
       if (next[i].first != next[i + 1].first) continue;

@@ -1,5 +1,5 @@
-// Communication written into an order of passes, where PyTorch's pipeline runtime puts it: sends and receives, and what fully
-// sharded parameters (ZeRO 3, FSDP) exchange. PyTorch applies the three in the order unshard, reduce, send and receive.
+// Writes communication into an order of passes where PyTorch's pipeline runtime puts it: sends and receives, and the exchanges of
+// fully sharded parameters (ZeRO 3, FSDP). PyTorch applies the three functions in the order unshard, reduce, send and receive.
 #pragma once
 
 #include "schedule/schedule.hpp"
@@ -9,24 +9,24 @@ namespace panpipe {
 constexpr bool is_send(ActionKind kind) { return kind == ActionKind::SendF || kind == ActionKind::SendB; }
 
 enum class Receives : std::uint8_t {
-  Early,  // where the sender's rank emits the send: receives may stand long before the pass that needs them
-  Late,   // right before the pass that needs them, but before a send to the same peer when that peer has the higher number
+  Early,  // when the sender's rank emits the send: receives may stand long before the pass that needs them
+  Late,   // just before the pass that needs them, but before a send to the same peer if that peer has the higher number
 };
 
-// A send after the cell whose result another rank needs (after a group, one for each member), the receive in the peer's row as
-// above. Stages of one rank hand over without either. Empty cells are dropped. InputError when the order cannot finish or has
-// sends or receives already.
+// Adds a send after each cell whose result another rank needs (after a group, one for each member), and the receive in the peer's
+// row at the place that `receives` states. Stages of one rank need neither. Empty cells are dropped. Throws InputError if the
+// order cannot finish or already has sends or receives.
 Schedule add_sends_and_receives(const Schedule& schedule, Receives receives);
 
-// UNSHARD before a stage's pass, for the next `stages_ahead` different stages that the rank runs; RESHARD for those not among
-// them, ascending, and at the end. PyTorch's look-ahead is 3.
+// Adds UNSHARD before a stage's pass, for the rank's next `stages_ahead` different stages, and RESHARD, ascending, for stages no
+// longer among them and at the end. PyTorch's look-ahead is 3.
 Schedule add_unshard(const Schedule& schedule, int stages_ahead = 3);
 
-// REDUCE_GRAD after the last B or W of each stage.
+// Adds REDUCE_GRAD after the last B or W of each stage.
 Schedule add_reductions(const Schedule& schedule);
 
-// Messages between two ranks that are received in another order than they are sent: harmless where messages carry tags, wrong
-// data or a stop where they do not (NCCL). One problem for each pair of ranks, at the first receive that differs.
+// Finds messages between two ranks that are received in another order than they are sent. Tagged messages tolerate this; untagged
+// ones (NCCL) deliver wrong data or hang. Returns one problem for each pair of ranks, at the first receive that differs.
 std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule);
 
 }  // namespace panpipe

@@ -57,7 +57,7 @@ class WaitTexts {
   std::string action(std::int32_t rank) const { return cell_text(&row(rank)[wait(rank).at]); }
   int wanted_cell(const RankWait& wait) const { return cell_of_action(row(wait.wanted_rank), *wait.wanted_at); }
 
-  // Ranks, each waiting for the next and the last for the first. Empty only when something is waited for that nobody makes.
+  // Ranks, each waiting for the next and the last for the first. Empty only if a rank waits for a product that no rank makes.
   std::vector<std::int32_t> find_cycle() const {
     for (std::int32_t start = 0; start < schedule_.ranks; ++start) {
       std::vector<std::int32_t> cycle = waiting_cycle(waits_[at(start)] ? start : -1, [&](std::int32_t rank) {
@@ -91,7 +91,7 @@ class WaitTexts {
   const std::vector<std::optional<RankWait>>& waits_;
 };
 
-// The product that nobody has made, and who makes it.
+// The missing product, and the rank that should make it.
 RankWait wait_for(const Schedule& schedule, const Products& products, const Products::Product& p, std::size_t at) {
   static constexpr std::array<ActionKind, Products::kKinds> kMakers = {ActionKind::F, ActionKind::B, ActionKind::SendF,
                                                                        ActionKind::SendB};

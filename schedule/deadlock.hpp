@@ -1,4 +1,4 @@
-// Why an order cannot finish.
+// Explains why an order cannot finish.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace panpipe {
 
-// Follows waits from `start` on: cause(x) is the one that x waits for, or -1. Returns the cycle that this leads into, each
-// waiting for the next and the last for the first; empty when it ends at something that waits for nothing.
+// Follows waits from `start`: cause(x) is the element that x waits for, or -1. Returns the cycle that this reaches, in which each
+// element waits for the next and the last for the first. Returns an empty list if the chain ends.
 template <class Cause>
 std::vector<std::int32_t> waiting_cycle(std::int32_t start, Cause&& cause) {
   std::vector<std::int32_t> path;
@@ -27,23 +27,24 @@ std::vector<std::int32_t> waiting_cycle(std::int32_t start, Cause&& cause) {
   return {};
 }
 
-// A rank that cannot go on.
+// A blocked rank.
 struct RankWait {
-  std::size_t at = 0;                    // action of its row
-  std::string wanted;                    // what it waits for
-  std::int32_t wanted_rank = -1;         // whose row that belongs into
-  std::optional<std::size_t> wanted_at;  // action of that row; none = it never runs it
+  std::size_t at = 0;                    // index of the blocked action in its row
+  std::string wanted;                    // the missing action or message, as text
+  std::int32_t wanted_rank = -1;         // the rank whose row should contain it
+  std::optional<std::size_t> wanted_at;  // its index in that row; nullopt if that row lacks it
 };
 
-// `waits` holds what each rank waits for, nothing for one that has finished. The first problem names a cycle of ranks, the others
-// say what each further blocked rank waits for.
+// `waits` holds the wait of each rank, nullopt for finished ranks. The first problem names a cycle of ranks; the others state the
+// wait of each further blocked rank.
 std::vector<ScheduleProblem> explain_waits(const Schedule& schedule, const std::vector<std::optional<RankWait>>& waits);
 
-// The same of an order that walk() could not finish; `reached` is what it returned: actions that each rank got through.
+// The same for an order that walk() could not finish. `reached` is the result of walk(): the number of actions that each rank
+// completed.
 std::vector<ScheduleProblem> explain_deadlock(const Schedule& schedule, const Products& products,
                                               const std::vector<std::size_t>& reached);
 
-// An action as text from its parts: "3SEND_F0", "0B2.1".
+// Builds the text of an action from its parts: "3SEND_F0", "0B2.1".
 std::string text_of(ActionKind kind, int stage, int microbatch, int split);
 
 }  // namespace panpipe

@@ -1,6 +1,6 @@
-// Timing an order with one cost per pass. Each rank runs its row in order; a unit starts when the rank is free and every input
-// is there, `comm` later if another rank made it. Offloads and reloads run on the rank's copy lane, one after the other, each
-// when the passes before it in the row are done; what needs it waits for its reload. Sends, receives and the actions on
+// Times an order with one cost per pass. Each rank runs its row in order. A unit starts when the rank is free and every input has
+// arrived, `comm` later if another rank made it. Offloads and reloads run on the rank's copy lane, one after the other, each when
+// the passes before it in the row are done; passes that need the tensors wait for the reload. Sends, receives and the actions on
 // parameters take no time here.
 #include <algorithm>
 #include <cmath>

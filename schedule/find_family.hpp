@@ -1,4 +1,4 @@
-// The row of a family by its name, and what its options are without being given.
+// Looks up a family by name, and the defaults of its options.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace panpipe {
 
-// nullptr where there is none of that name.
+// nullptr if no family has this name.
 const ScheduleFamily* find_family(std::string_view name);
-// None where the family has no such option.
+// nullopt if the family lacks this option.
 std::optional<std::string> default_option(const ScheduleFamily& family, std::string_view key);
-// Whether there is a family of that name, and it has the option.
+// True if the family exists and has the option.
 bool has_option(std::string_view family, std::string_view key);
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// Is an order executable? Each row is read once (ranges, exactly once, what must come before what on a rank); when that holds,
-// all rows are run against each other to find out whether they can finish.
+// Checks whether an order is executable. Each row is scanned once (ranges, exactly once, dependencies within a rank). If that
+// succeeds, all rows are run together to check that they finish.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ class RowChecker {
     return true;
   }
 
-  // What was parked before I may be parked again after it, until W.
+  // Tensors that were parked before I may be parked again after it, until W.
   bool parks_again(int cell) const {
     if (action_->kind == ActionKind::Offload) return cell_of(ActionKind::I) > cell;
     return action_->kind == ActionKind::Reload && cell_of(ActionKind::Offload) > cell;
@@ -201,8 +201,8 @@ class RowChecker {
                          text_of(ActionKind::Reload, a.stage, a.microbatch, a.split)));
   }
 
-  // Members of a group run at the same time: none may need what another makes. F, B and I of one stage and slice were looked at
-  // in check_order. PyTorch spells every group OVERLAP_F_B, so that name says nothing of the members.
+  // Members of a group run at the same time, so none may need another's product. check_order has checked F, B and I of one stage
+  // and slice. PyTorch spells every group OVERLAP_F_B, so that name does not restrict the members.
   void check_group_member(const std::vector<Action>& row) {
     const Action& a = *action_;
     const bool belongs = a.group == GroupKind::OverlapFW   ? a.kind == ActionKind::F || a.kind == ActionKind::W
@@ -222,7 +222,7 @@ class RowChecker {
       });
   }
 
-  // Is its product one that can be numbered? A member further on in the row was not looked at yet.
+  // True if its product can be numbered. Later members of the row are not checked yet.
   bool can_make(const Action& a) const {
     return a.is_compute() && a.stage >= 0 && a.stage < schedule_.stages && a.microbatch >= 0 &&
            a.microbatch < products_.microbatches() && a.split < schedule_.splits;
@@ -294,7 +294,7 @@ void explain_pytorch_1f1b(const Schedule& schedule, std::vector<ScheduleProblem>
       schedule.microbatches, schedule.ranks);
 }
 
-// What the other checks index by. A schedule that fails here was put together wrongly by hand.
+// Checks the numbers that other checks use as indices. A schedule that fails here was built wrongly by hand.
 std::string shape_fault(const Schedule& s) {
   const auto stages = static_cast<std::size_t>(std::max(s.stages, 0));
   if (s.ranks < 1 || s.microbatches < 1 || s.stages < 1 || s.splits < 1)

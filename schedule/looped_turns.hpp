@@ -1,4 +1,4 @@
-// Turns of the looped families: a rank takes its stages in turns of so many microbatches.
+// Turns of the looped families: a rank runs one stage for a turn of several microbatches, then its next stage.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@
 namespace panpipe {
 
 struct Turn {
-  int chunk, microbatch;  // chunk: which of the rank's stages, in forward order
+  int chunk, microbatch;  // chunk: index among the rank's stages, in forward order
 };
 
-// The forwards of a rank: group after group of microbatches, chunk after chunk, microbatch after microbatch. The last group is
-// short when `group` does not divide the microbatches.
+// The forwards of a rank: group by group of microbatches, within a group chunk by chunk, within a chunk microbatch by microbatch.
+// The last group is short when `group` does not divide the microbatches.
 std::vector<Turn> turns(int microbatches, int group, int chunks);
 
-// PyTorch's rule for the length of a turn: as many turns as the ranks fit into the microbatches, all of one length.
+// PyTorch's rule for the length of a turn: max(1, microbatches / ranks) turns of equal length.
 int default_turn(int ranks, int microbatches);
-// Why there are no such turns, empty where there are: the microbatches do not divide so. `option` is the family's option that
-// states the length, or empty.
+// The reason why the microbatches cannot be divided so; empty if they can. `option` names the family's option that sets the
+// length, or is empty.
 std::string no_default_turn(std::string_view family, int ranks, int microbatches, std::string_view option);
 
-// The k-th passes of one rank of a looped schedule: forwards in the order of the turns, backwards with the stages reversed.
+// The k-th passes of one rank of a looped schedule. Forwards follow the turns; backwards follow them with the stages reversed.
 struct TurnsOfRank {
   const std::vector<Turn>& forward;
   int ranks, chunks, rank;

@@ -1,4 +1,4 @@
-// What the files of the families share: empty schedules of each placement, passes, groups, typed options.
+// Shared by the family files: empty schedules of each placement, passes, groups, typed options.
 #pragma once
 
 #include <deque>
@@ -18,11 +18,11 @@ using Row = std::vector<Action>;
 Schedule linear_schedule(std::string name, int ranks, int microbatches);
 // `stages_per_rank` stages on each rank, stage s on rank s mod ranks.
 Schedule looped_schedule(std::string name, int ranks, int microbatches, int stages_per_rank);
-// A V: rank r holds stages r and 2p-1-r, so rank 0 the first and the last. With more than two stages a rank a wave: each further
-// turn through the ranks runs the other way.
+// A V: rank r holds stages r and 2p-1-r, so rank 0 holds the first and the last. More than two stages per rank make a wave: each
+// further pass through the ranks runs in the opposite direction.
 Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank = 2);
-// Two chains that run against each other: stage s of chain 0 on rank s, stage p+s of chain 1 on rank p-1-s. `microbatches`
-// counts both chains and must be even.
+// Two chains in opposite directions: stage s of chain 0 on rank s, stage p+s of chain 1 on rank p-1-s. `microbatches` counts both
+// chains and must be even.
 Schedule bidirectional_schedule(std::string name, int ranks, int microbatches);
 
 inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
@@ -30,8 +30,8 @@ inline Action pass(ActionKind kind, int stage, int microbatch, int split = -1) {
 }
 void add_group(Row& row, GroupKind kind, std::initializer_list<Action> members);
 
-// Writes the row of one rank pass by pass: every call takes the next microbatch of its pass, so that a family says only which
-// pass of which of the rank's stages ("chunks", in forward order) comes next. I and B count together.
+// Writes one rank's row pass by pass. Each call takes the next microbatch of its pass, so a family only states the pass and the
+// chunk (the rank's stages in forward order). I and B count together.
 class RowBuilder {
  public:
   RowBuilder(Row& row, std::vector<int> stages)
@@ -40,8 +40,8 @@ class RowBuilder {
   Action F(int chunk) { return next(ActionKind::F, chunk, forwards_); }
   Action B(int chunk) { return next(ActionKind::B, chunk, backwards_); }
   Action I(int chunk);
-  Action W();           // of the input gradient that has waited longest
-  Action W(int chunk);  // the same among those of one chunk
+  Action W();           // for the input gradient that has waited longest
+  Action W(int chunk);  // the same within one chunk
   bool has_weights() const { return !waiting_.empty(); }
   int forwards(int chunk) const { return forwards_[static_cast<std::size_t>(chunk)]; }
 
@@ -55,17 +55,17 @@ class RowBuilder {
 
   Row& row_;
   std::vector<int> stages_, forwards_, backwards_;
-  std::deque<Action> waiting_;  // W of the input gradients so far, in their order
+  std::deque<Action> waiting_;  // W of the input gradients so far, oldest first
 };
 
-// Options were checked against the family's table before; these read the value or fall back. Throw InputError when the text is
-// no number (boolean, word) or below `at_least`.
+// The option's value, or the fallback. The names were checked against the family's table before. Throw InputError if the text is
+// not a number (boolean, word) or is below `at_least`.
 int integer_option(const ScheduleOptions& options, const std::string& key, int fallback, int at_least);
 bool boolean_option(const ScheduleOptions& options, const std::string& key, bool fallback);
-// One of `words`, the first when the option is not given.
+// One of `words`; the first if the option is not given.
 std::string word_option(const ScheduleOptions& options, const std::string& key, std::initializer_list<std::string_view> words);
 
-// Papers with several families.
+// Sources that several families cite.
 namespace published {
 constexpr std::string_view kControllableMemory = "Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024";
 constexpr std::string_view kZeroBubble = "Qi et al., Zero bubble pipeline parallelism, ICLR 2024";

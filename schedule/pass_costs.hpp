@@ -1,4 +1,4 @@
-// The time of an action under plain costs.
+// The duration of an action under plain costs.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// Passes and copies take time; actions that exchange parameters or messages take none of their own.
+// Passes and copies take time; exchanges of parameters and messages take none of their own.
 inline double cost_of(ActionKind kind, const PassCosts& costs) {
   switch (kind) {
     case ActionKind::F:
@@ -29,7 +29,7 @@ inline double cost_of(ActionKind kind, const PassCosts& costs) {
   }
 }
 
-// The same with the costs of the action's stage.
+// The same with the costs of the action's own stage.
 inline double cost_of(const Action& action, const PassCosts& costs) {
   if (costs.stages.empty() || !action.is_compute()) return cost_of(action.kind, costs);
   const PassCosts::Stage& stage = costs.stages[static_cast<std::size_t>(action.stage)];

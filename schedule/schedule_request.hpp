@@ -1,4 +1,4 @@
-// A schedule as users ask for it: a family by name, or a file; its options and the costs of its passes as text.
+// A schedule as the user requests it: a family's name or a file, with options and pass costs as text.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 namespace panpipe {
 
 struct ScheduleRequested {
-  std::string name_or_file;  // a family, or a CSV file with an order
+  std::string name_or_file;  // a family's name, or a CSV file with an order
   std::optional<int> ranks, microbatches;
 };
 
-// InputError: neither a family nor a file, a family without both sizes, a file of other sizes, an option that it does not have.
+// Throws InputError for an unknown name, a family without both sizes, a file of other sizes, or an unknown option.
 Schedule obtain_schedule(const ScheduleRequested& asked, const ScheduleOptions& options, const PassCosts& costs);
 
-// Takes `braid` out of the options: it says how groups are evaluated, not how the order is made. Whether groups are split.
+// Removes `braid` from the options and returns whether groups are split. The option affects the evaluation, not the order.
 bool take_braid(ScheduleOptions& options);
 
-// "F=10,I=12,W=8,comm=1"; "F=1/1/2/1": of each stage. InputError for anything else.
+// Parses "F=10,I=12,W=8,comm=1"; "F=1/1/2/1" gives one value per stage. Throws InputError for anything else.
 PassCosts parse_pass_costs(const std::string& text);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Orders drawn on squared paper: every pass has a slot (a whole number), a rank runs its passes in the order of their slots.
+// Orders on a time grid: every pass has a slot (a whole number), and a rank runs its passes in the order of their slots.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,9 @@ inline Row in_order_of_slots(const std::vector<SlottedPass>& passes) {
   return row;
 }
 
-// Forwards and backwards of a wave of `chain_length` stages, all passes one slot long: microbatch j enters two slots after
-// microbatch j-1, runs forward one stage a slot, turns at the last stage and runs back. A unit of `unit` microbatches fills
-// the chain; the next unit enters as soon as it collides with nothing, 2 chain_length slots later.
+// Forwards and backwards of a wave of `chain_length` stages, with every pass one slot long. Microbatch j enters two slots after
+// microbatch j-1, runs forward one stage per slot, turns at the last stage and runs back. A unit of `unit` microbatches fills the
+// chain; the next unit enters as soon as nothing collides, 2 chain_length slots later.
 struct WaveSlots {
   int chain_length, unit;
 

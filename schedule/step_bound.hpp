@@ -1,4 +1,4 @@
-// How short a step an order of the same placement could have: a bound that is proved, for any order.
+// A proved lower bound on the step of any order with the same placement.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 namespace panpipe {
 
 struct StepBound {
-  double makespan = 0;     // no order with this placement is shorter, backwards split or not
-  bool by_memory = false;  // within the activations that a rank may hold; else in any memory
+  double makespan = 0;     // no order with this placement is shorter, with or without split backwards
+  bool by_memory = false;  // the bound holds within the activations that a rank may hold; otherwise for any memory
 };
 
-// Of orders that hold at most `held` activations (of one stage, one microbatch) on a rank. On the line, the V, waves and loops it
-// is the bound of the search (docs/models/searched-schedules.md); elsewhere (two chains, sliced sequences) a rank's work behind
-// the forwards that it waits for.
+// Covers orders that hold at most `held` activations (of one stage, one microbatch) on a rank. On the line, the V, waves and
+// loops this is the search's bound (docs/models/searched-schedules.md). For two chains and sliced sequences it is a rank's work
+// after the forwards that the rank waits for.
 StepBound step_bound(const Schedule& schedule, const PassCosts& costs, int held);
 
 }  // namespace panpipe

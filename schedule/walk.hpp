@@ -1,5 +1,5 @@
-// A walk through an order without clocks: the needs of each action, and one pass over all ranks that is linear in actions. The
-// legality check and the evaluation share it.
+// Walks through an order without a clock: the inputs of each action, and one pass over all ranks, linear in the number of
+// actions. The legality check and the evaluation share it.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace panpipe {
 
-// The products that actions hand to each other, numbered densely: the activation and the gradient that a stage makes of a
+// The products that actions pass to each other, numbered densely: the activation and the gradient that a stage makes of a
 // microbatch (or slice), and the message of a send.
 class Products {
  public:
@@ -36,7 +36,7 @@ class Products {
   int previous(int stage) const { return previous_[static_cast<std::size_t>(stage)]; }
   int next(int stage) const { return next_[static_cast<std::size_t>(stage)]; }
 
-  // Number of (stage, microbatch, split) in 0 .. places().
+  // Numbers (stage, microbatch, split) from 0 to places() - 1.
   std::size_t place(int stage, int microbatch, int split) const {
     return (static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches_) + static_cast<std::size_t>(microbatch)) *
                static_cast<std::size_t>(splits_) +
@@ -52,13 +52,13 @@ class Products {
     std::int32_t stage, microbatch, split;
   };
 
-  // The number of the message that carries it to another rank.
+  // The number of the message that carries the product to another rank.
   std::size_t message(const Product& p) const {
     return number(p.kind == Activation ? SentActivation : SentGradient, p.stage, p.microbatch, p.split);
   }
 
-  // Calls use(product) for what the action waits for. With `receives`, the schedule has receive actions of its own: passes then
-  // find their inputs through them, and a receive waits for its send.
+  // Calls use(product) for each input of the action. With `receives`, the schedule contains receive actions: passes then take
+  // inputs of other ranks from them, and a receive waits for its send.
   template <class Use>
   void for_inputs(const Action& a, bool receives, const std::vector<int>& rank_of, Use&& use) const {
     const auto away = [&](int other) {
@@ -96,7 +96,7 @@ class Products {
     }
   }
 
-  // The number of what the action makes, or count() when others wait for nothing of it.
+  // The number of the action's product, or count() if no action waits for it.
   std::size_t output(const Action& a) const {
     switch (a.kind) {
       case ActionKind::F:
@@ -119,8 +119,8 @@ class Products {
   std::size_t per_kind_ = 0;
 };
 
-// Lets every rank go on until it has finished or waits: advance(rank, ready) runs a rank as far as it comes and adds those to
-// `ready` that what it did lets go on.
+// Lets every rank run until it finishes or waits. advance(rank, ready) runs one rank as far as possible and adds the ranks that
+// it unblocks to `ready`.
 template <class Advance>
 void run_ranks(std::size_t ranks, Advance&& advance) {
   std::vector<std::int32_t> ready;
@@ -132,10 +132,9 @@ void run_ranks(std::size_t ranks, Advance&& advance) {
   }
 }
 
-// Runs units (lone actions and, unless split, whole groups) of all ranks as soon as their inputs exist, each rank in its order;
-// visit(rank, first, count) is called once per unit, never before the units it depends on. Returns how many actions each rank
-// got through: all of them unless the order cannot finish. A rank that waits is looked at again only when what it waits for
-// appears.
+// Runs units (lone actions and, unless split, whole groups) of all ranks as soon as their inputs exist, each rank in its order.
+// Calls visit(rank, first, count) once per unit, never before the units it depends on. Returns how many actions each rank
+// completed: all of them unless the order cannot finish. A waiting rank is checked again only when its missing product appears.
 template <class Visit>
 std::vector<std::size_t> walk(const Schedule& schedule, const Products& products, bool receives, bool split_groups,
                               Visit&& visit) {
@@ -173,7 +172,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
   return position;
 }
 
-// Do the rows have receive actions of their own (PyTorch's compute_comms files)?
+// True if the rows contain receive actions of their own (PyTorch's compute_comms files).
 bool has_receives(const Schedule& schedule);
 
 }  // namespace panpipe

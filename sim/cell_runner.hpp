@@ -1,6 +1,6 @@
-// Passes and groups on the compute lanes of all pipeline groups while links are shared: the event-driven form of the rules in
-// costmodel/lowering/pass_lanes.hpp, step by step, or as one timer where nobody could tell. The event loop owns time and flows;
-// this says what starts when.
+// Runs passes and groups on the compute lanes of all pipeline groups while links are shared. It is the event-driven form of the
+// rules in costmodel/lowering/pass_lanes.hpp, step by step, or as one timer where that makes no difference. The event loop owns
+// time and flows; the runner decides what starts when.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace panpipe::sim {
 
-// Per task: is its cell one timer? It is where its duration is fixed, nobody else uses the links of its collectives (`merged`,
-// per rank), and all members of its groups that are simulated apart end it together.
+// Per task: true if its cell is one timer. That requires a fixed duration, links of its collectives that no other flow uses
+// (`merged`, per rank), and that all separately simulated members of its groups end it together.
 std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding, const std::vector<bool>& merged);
 
-// What the runner asks of the event loop. A timer or flow that ends comes back as the call of the same name in CellRunner; what
-// takes no time may come back at once.
+// The event loop, as the runner uses it. The end of a timer or flow calls the function of the same name in CellRunner; events
+// without duration may call it immediately.
 class CellHost {
  public:
   virtual ~CellHost() = default;
@@ -29,14 +29,14 @@ class CellHost {
   virtual void group_timer(Ticks delay, std::int64_t ring) = 0;
   virtual void latency_timer(Ticks delay, std::int64_t ring) = 0;
   virtual void collective_flow(const FlowSpec& spec, std::int64_t ring) = 0;
-  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;            // those that the lane waits for
+  virtual bool sends_are_through(std::int32_t cell, std::int32_t cls) const = 0;            // the sends that the lane waits for
   virtual void output_made(std::int32_t task, std::int32_t cls) = 0;                        // its transfers may start
   virtual void cell_ended(std::int32_t task, std::int32_t cls) = 0;                         // once per task
-  virtual void cell_begun(std::int32_t task, std::int32_t cls) = 0;                         // as one timer, which starts now
-  virtual void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of a lone pass, from the first
+  virtual void cell_begun(std::int32_t task, std::int32_t cls) = 0;                         // as one timer, starting now
+  virtual void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) = 0;  // of a lone pass, from its first step
 };
 
-// Kinds of groups that passes bring together: of each kind of collective, and of all of them.
+// Number of kinds of groups that passes synchronise: one for each kind of collective, and one for all of them.
 constexpr std::size_t kCompanies = kAmongPasses + 1;
 
 struct CollectiveRecord {
@@ -49,15 +49,15 @@ class CellRunner {
   CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding& folding, const FlowTable& flows,
              const std::vector<bool>& merged, const std::vector<bool>& timers, CellHost& host);
 
-  // Starts what stands first on every compute lane.
+  // Starts the first cell of every compute lane.
   void begin();
   void inputs_there(std::int32_t task, std::int32_t cls);
-  void sends_arrived(std::int32_t task, std::int32_t cls);  // those that the lane waits for behind `task`
+  void sends_arrived(std::int32_t task, std::int32_t cls);  // the sends that the lane waits for after `task`
   void step_ended(std::int64_t step);
   void group_ended(std::int64_t ring);
   void ring_ready(std::int64_t ring);
   void ring_member_ended(std::int64_t ring);
-  // Works until nothing more can start at this instant. True when something did.
+  // Starts everything that can start at this instant. Returns true if anything did.
   bool drain();
 
   // [task * classes + class], ticks
@@ -68,12 +68,12 @@ class CellRunner {
   struct Issued {
     std::int32_t task = 0, step = 0;
   };
-  // The compute lane of a rank, of one class.
+  // The compute lane of a rank, for one class.
   struct Lane {
-    std::int32_t cell = -1;     // first task of what it runs; -1 = all done
-    std::deque<Issued> issued;  // collectives that have not ended, in order: one at a time
+    std::int32_t cell = -1;     // first task of the running cell; -1 = all done
+    std::deque<Issued> issued;  // unfinished collectives in order; they run one at a time
     std::int32_t next = 0;      // step of the cell
-    std::int32_t in_cell = 0;   // of these, of the current cell
+    std::int32_t in_cell = 0;   // number of these in the current cell
     std::uint32_t version = 0;  // of the running step's timer
     bool computing = false, slowed = false, listed = false;
     double step_start = 0, work = 0;
@@ -98,7 +98,7 @@ class CellRunner {
     return static_cast<std::int64_t>(lanes_[static_cast<std::size_t>(lane)].version) * static_cast<std::int64_t>(lanes_.size()) +
            lane;
   }
-  // A rank's group of a kind, and back.
+  // Number of a rank's group of a kind, and the reverse.
   std::int64_t ring_of(std::int32_t rank, int kind, std::int32_t cls) const {
     return (static_cast<std::int64_t>(rank) * kCompanies + kind) * classes_ + group_of(kind, cls);
   }
@@ -137,12 +137,12 @@ class CellRunner {
   std::vector<Lane> lanes_;           // [rank][class]
   std::vector<Ring> rings_;           // by ring_of
   std::vector<Member> members_;       // [task][class]
-  std::vector<std::int32_t> leader_;  // per task, the first of its cell
-  std::vector<bool> watched_;         // per task: something waits for a point inside its cell
-  std::vector<int> company_;          // per program: which kind of groups it brings together; -1 = none
-  std::vector<MemberRun> runs_;       // of the cell that ends
+  std::vector<std::int32_t> leader_;  // per task, the first task of its cell
+  std::vector<bool> watched_;         // per task: another task waits for a point inside its cell
+  std::vector<int> company_;          // per program: the kind of groups that it synchronises; -1 = none
+  std::vector<MemberRun> runs_;       // of the cell that is ending
   std::array<std::vector<std::vector<std::int32_t>>, kCompanies> group_;  // classes of each group of a kind
-  std::vector<std::int32_t> list_;                                        // lanes to look at
+  std::vector<std::int32_t> list_;                                        // lanes to check
 };
 
 }  // namespace panpipe::sim

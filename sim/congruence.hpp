@@ -1,10 +1,10 @@
-// Which pipeline groups of a plan behave alike, so that one may stand for all of them, and where a pass may be one timer.
+// Finds pipeline groups of a plan that behave alike, so that one can represent all of them, and passes that can be one timer.
 //
-// Pipeline groups (platform.hpp) and resources are coloured until the colouring is stable: resources of one colour have
-// the same capacity and the same numbers of users of every colour, groups of one colour cross resources of the same colours
-// and belong to groups of the same colours. Then equal colours see equal rates at all times, because the max-min fair
-// allocation is unique, and simulating one of each colour is exact. Whatever differs, a degraded link or a group that
-// straddles two nodes, gets a colour of its own.
+// Pipeline groups (platform.hpp) and resources are coloured until the colouring is stable: resources of one colour have the same
+// capacity and the same numbers of users of every colour, groups of one colour cross resources of the same colours and belong to
+// groups of the same colours. Equal colours then see equal rates at all times, because the max-min fair allocation is unique, so
+// simulating one of each colour is exact. Anything different, such as a degraded link or a group that spans two nodes, gets its
+// own colour.
 #pragma once
 
 #include <array>
@@ -20,23 +20,23 @@ struct Folding {
   int classes = 1;                                      // simulated pipeline groups
   std::vector<std::int32_t> class_of;                   // per pipeline group
   std::vector<std::int32_t> group_of;                   // per class: its first pipeline group
-  std::vector<std::int32_t> size;                       // per class: its pipeline groups
+  std::vector<std::int32_t> size;                       // per class: number of its pipeline groups
   std::array<std::vector<std::int32_t>, kAmong> group;  // per class: number of its group of a kind
   std::array<int, kAmong> groups{};
-  std::vector<std::int32_t> pass_group;  // the same of those that passes of any kind of collectives bring together
+  std::vector<std::int32_t> pass_group;  // the same for the groups that passes with any kind of collectives synchronise
   int pass_groups = 1;
   Network network;                  // of the simulated pipeline groups
-  std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 where nothing is shared
+  std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 if nothing is shared
 
   std::int32_t route_of(int path, int cls) const { return route[static_cast<std::size_t>(path * classes + cls)]; }
 };
 
-// Without `fold` every pipeline group is a class of its own.
+// Without `fold` every pipeline group is its own class.
 Folding fold_groups(const Platform& platform, bool fold);
 
-// Per rank: may its passes be one timer each? They may when no other flow than those of a group's own passes uses a resource that
-// their collectives use, and a collective's members together stay below every resource's capacity at their own full rate
-// (`rate` per path, of one member in bytes per second).
+// Per rank: true if each of its passes may be one timer. Then no other flow uses a resource of the group's collectives, and the
+// members of a collective together stay below every resource's capacity at their full rate (`rate` per path, of one member in
+// bytes per second).
 std::vector<bool> mergeable_ranks(const Platform& platform, int ranks, const std::vector<double>& rate);
 
 }  // namespace panpipe::sim

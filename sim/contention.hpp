@@ -1,4 +1,4 @@
-// Who shared what, when, and what it cost: filled while a plan is simulated, whichever back end moves the bytes.
+// Records shared use of resources and its cost while a plan is simulated, for every back end.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace panpipe::sim {
 
 struct ResourceUse {
   double busy = 0, shared = 0;  // ticks with at least one, at least two flows
-  double lost = 0;              // ticks: sum over flows whose bottleneck this was of taken - alone
+  double lost = 0;              // ticks: sum over flows with this bottleneck of actual time - time alone
   double bytes = 0;             // carried by one real resource
-  double flows = 0;             // most at once
+  double flows = 0;             // most at the same time
 };
 
 class ContentionLog {
  public:
   explicit ContentionLog(const Network& network);  // must outlive the log
 
-  // The slot names the flow until it ends. `alone`: what it would take on idle links.
+  // Returns a slot that identifies the flow until it ends. `alone`: its time on idle links.
   std::int32_t begin(std::int32_t route, double bytes, Ticks alone, Token token, Ticks now);
   Token end(std::int32_t slot, Ticks now);
 
@@ -31,7 +31,7 @@ class ContentionLog {
     double since = 0;  // ticks of the last change
     std::int64_t uses = 0;
     std::int32_t flows = 0;
-    double crowding = 0;  // integral over time of uses / capacity: its growth is the inverse of a fair share
+    double crowding = 0;  // integral over time of uses / capacity; it grows at the inverse of a fair share
   };
   struct Flow {
     Token token = 0;

@@ -1,5 +1,5 @@
-// What the event loop asks of a network: let time pass, and let flows share links max-min fairly. Two implementations: SimGrid
-// (sim/simgrid/) and our own (sim/flow_solver.hpp).
+// The event loop's interface to a network: it lets time pass, and lets flows share links max-min fairly. SimGrid (sim/simgrid/)
+// and FlowSolver (sim/flow_solver.hpp) implement it.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace panpipe::sim {
 
-// A capacity that flows share. When congruent devices are folded it stands for `alike` resources with the same users.
+// A capacity that flows share. With folding it represents `alike` resources with the same users.
 struct SharedResource {
   std::string name;
   double capacity = 0;  // bytes per second
   int alike = 1;
 };
 
-// A flow's share of a resource: `uses` times its rate counts there. Larger than 1 where the route crosses the resource more
-// than once (a copy staged in host memory) or where the flow stands for several real flows through one real resource.
+// A flow's use of a resource: `uses` times its rate counts there. Greater than 1 if the route crosses the resource several times
+// (a copy staged in host memory), or if the flow represents several real flows through one real resource.
 struct SharedHop {
   std::int32_t resource = 0;
   std::int32_t uses = 1;
-  std::int32_t flows = 1;  // real flows of one real resource that this flow stands for
+  std::int32_t flows = 1;  // real flows per real resource that this flow represents
 };
 
 constexpr double kNoRateCap = 0;
 
-// A route as a kind of flow uses it: none goes faster than `rate_cap` bytes per second, whatever else is under way.
+// A route with a rate limit for a kind of flow: no such flow exceeds `rate_cap` bytes per second, whatever the load.
 struct Way {
   std::int32_t route = 0;
-  double rate_cap = kNoRateCap;  // kNoRateCap: only the route counts
+  double rate_cap = kNoRateCap;  // kNoRateCap: limited only by the route
 };
 
 struct Network {
@@ -44,18 +44,18 @@ using Token = std::uint64_t;
 class EventHandler {
  public:
   virtual ~EventHandler() = default;
-  virtual void on_event(Token token) = 0;  // a timer ran out or a flow's last byte arrived; may start more of them
+  virtual void on_event(Token token) = 0;  // a timer ended or a flow's last byte arrived; may start more of them
 };
 
-// Time starts at 0 and is counted in whole picoseconds: the end of a flow is rounded to the nearest one, so that sums are
-// exact and two back ends give the same bytes.
+// Time starts at 0 and is counted in whole picoseconds. The end of a flow is rounded to the nearest one, so sums are exact and
+// both back ends give identical results.
 class FlowBackend {
  public:
   virtual ~FlowBackend() = default;
   virtual Ticks now() const = 0;
   virtual void set_timer(Ticks delay, Token token) = 0;                      // delay > 0
   virtual void start_flow(std::int32_t way, double bytes, Token token) = 0;  // bytes > 0
-  virtual void run(EventHandler& handler) = 0;  // until nothing is under way; something must have been started
+  virtual void run(EventHandler& handler) = 0;  // until no event remains; at least one must have been started
 };
 
 }  // namespace panpipe::sim

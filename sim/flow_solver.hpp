@@ -1,5 +1,5 @@
-// A discrete-event network with max-min fair sharing: an event heap, and a new solution of the touched component whenever
-// flows start or end. Small and quick; no library.
+// A discrete-event network with max-min fair sharing: an event heap, and a new solution of the affected component whenever flows
+// start or end. Small and fast, without a library.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class FlowSolver final : public FlowBackend {
     double rate = 0;            // bytes per tick; 0 = not yet solved
     double cap = 0;             // bytes per tick
     double updated = 0;         // ticks
-    std::uint32_t version = 0;  // of the rate: a finish event of an older version is stale
+    std::uint32_t version = 0;  // of the rate: a finish event with an older version is stale
     std::int32_t route = -1;    // -1 = free slot
     std::uint32_t visited = 0;
     bool fixed = false;
@@ -33,7 +33,7 @@ class FlowSolver final : public FlowBackend {
   struct Link {
     double capacity = 0;  // bytes per tick
     std::vector<std::int32_t> flows;
-    double free = 0;           // while solving: capacity not yet given away
+    double free = 0;           // while solving: capacity not yet assigned
     std::int64_t wanting = 0;  // while solving: uses by flows without a rate
     std::uint32_t visited = 0;
     bool dirty = false, full = false;

@@ -1,4 +1,4 @@
-// What each flow of a plan carries and how fast it goes alone, so that on idle links it takes exactly its lowered time.
+// The bytes and unshared rate of each flow of a plan, chosen so that on idle links it takes exactly its lowered time.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace panpipe::sim {
 
 struct FlowSpec {
-  std::int32_t route = -1;  // into Network::routes; -1 = nothing is shared: after the latency a delay of `transfer`
-  double bytes = 0;         // that make it take `transfer` alone
-  std::int32_t way = -1;    // into Network::ways, with the route
+  std::int32_t route = -1;  // into Network::routes; -1 = nothing is shared: a delay of `transfer` follows the latency
+  double bytes = 0;         // chosen so that the flow takes `transfer` alone
+  std::int32_t way = -1;    // into Network::ways, which include the route
   Ticks latency{0};         // before bytes flow
-  Ticks transfer{0};        // alone
+  Ticks transfer{0};        // on idle links
 };
 
 // Adds the ways of the flows to the folding's network.
@@ -24,16 +24,16 @@ class FlowTable {
   FlowTable(const TaskGraph& graph, const Platform& platform, Folding& folding);
 
   const FlowSpec& transfer(std::int32_t link, std::int32_t cls) const { return specs_[index(link, cls)]; }
-  // A member of a collective inside a pass of `rank`, and of a collective that is a task of its own.
+  // A member of a collective inside a pass of `rank`, and of a collective that is a task.
   const FlowSpec& pass_member(int rank, std::int32_t flow, std::int32_t cls) const {
     return specs_[index(in_passes_[entry(rank, flow)], cls)];
   }
   const FlowSpec& lane_member(int rank, std::int32_t flow, std::int32_t cls) const {
     return specs_[index(lane_[entry(rank, flow)], cls)];
   }
-  // An offload or reload; null when its way shares nothing.
+  // An offload or reload; nullptr if its path shares nothing.
   const FlowSpec* host_copy(const Task& task, std::int32_t cls) const;
-  // Per path, the fastest a member of a collective inside passes sends over it; 0 without one.
+  // Per path, the highest rate of a member of a collective inside passes; 0 if there is none.
   const std::vector<double>& pass_rates() const { return pass_rates_; }
 
  private:

@@ -1,4 +1,4 @@
-// Which shared resources each kind of flow of a plan uses: the routes of every pipeline group.
+// The shared resources of each kind of flow of a plan: the routes of every pipeline group.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace panpipe::sim {
 
 enum class PathKind : std::uint8_t {
   Between,   // the devices of rank `from` to those of rank `to` in the same pipeline group
-  Ring,      // each member of rank `from`'s groups of a kind to the next
-  Peers,     // each member of those to all others, as one route: a resource is used once for each that it leads to
+  Ring,      // each member of a group of a kind in rank `from` to the next
+  Peers,     // each member to all others, as one route: a resource counts one use for each destination
   ToHost,    // each device of rank `from` to its host's memory
-  FromHost,  // and back
+  FromHost,  // the reverse
 };
 
-// A pipeline group is the devices of one replica and one tensor index, one of each rank: routes[group], group = replica x tensor
+// A pipeline group has one device of each rank, all of one replica and one tensor index: routes[group], group = replica x tensor
 // degree + tensor index.
 struct Path {
   PathKind kind{};
-  Among among{};         // Ring, Peers: whose groups
+  Among among{};         // Ring, Peers: the kind of group
   int from = 0, to = 0;  // ranks
   std::vector<Route> routes;
 
@@ -36,15 +36,15 @@ class Platform {
   Platform(const TaskGraph& graph, const Cluster& cluster);
 
   int pipeline_groups() const { return graph_->data * graph_->tensor; }
-  // Of the groups of that kind the one that a pipeline group belongs to.
+  // Number of the group of that kind to which a pipeline group belongs.
   int group(Among among, int pipeline_group) const { return graph_->group(among).group_of(pipeline_group); }
-  // Of those that communicate with one another in passes, over whatever groups.
+  // Number of the set of pipeline groups that communicate with each other in passes, through any groups.
   int pass_group(int pipeline_group) const {
     return pipeline_group / std::lcm(graph_->tensor * graph_->context, graph_->expert * graph_->expert_tensor);
   }
   const std::vector<Path>& paths() const { return paths_; }
   const Cluster& cluster() const { return *cluster_; }
-  // Index into paths(), -1 when there is nobody to send to (a group of one).
+  // Index into paths(), -1 if there is no other member to send to.
   int between(int from, int to) const { return find({PathKind::Between, Among{}, from, to}); }
   int within(int rank, Among among, CollectiveKind kind) const { return find(key_within(rank, among, kind)); }
   int host(PathKind kind, int rank) const { return find({kind, Among{}, rank, rank}); }
@@ -67,7 +67,7 @@ class Platform {
   std::map<Key, int> index_;
 };
 
-// The ranks that a flow between ranks connects in a ring, empty for a flow inside one rank's data group.
+// The ranks that a flow between ranks connects in a ring; empty for a flow inside one rank's data group.
 const std::vector<std::int32_t>& cross_ranks(const TaskGraph& graph, std::int32_t flow);
 
 }  // namespace panpipe::sim

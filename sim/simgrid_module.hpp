@@ -1,6 +1,6 @@
-// SimGrid as a back end. It lives in a shared library beside the program that is loaded on first use, so that only what
-// simulates pays for loading it; every simulation runs in a child process, because SimGrid's clock and platform are per
-// process and cannot be taken back to the start.
+// SimGrid as a back end. It is in a shared library next to the program and is loaded on first use, so only simulations pay for
+// loading it. Every simulation runs in a child process, because SimGrid's clock and platform are global to a process and cannot
+// be reset.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace panpipe::sim {
 
-// Why the module cannot be loaded; empty where it can.
+// The reason why the module cannot be loaded; empty if it can.
 const std::string& why_no_simgrid();
 
-// Throws MachineError when the module cannot be loaded or the child process fails.
+// Throws MachineError if the module cannot be loaded or the child process fails.
 EventRecord run_events_in_simgrid(const EventInput& input);
 
 }  // namespace panpipe::sim

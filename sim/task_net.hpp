@@ -1,4 +1,4 @@
-// The dependencies of a plan's tasks in the form the event loop counts down: the same for every pipeline group.
+// The dependencies of a plan's tasks in the form that the event loop counts down. They are the same for every pipeline group.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace panpipe::sim {
 
-// Numbers of things per key, stored in one array.
+// A list of numbers per key, all in one array.
 class Lists {
  public:
-  // pairs (key, value); values keep their order
+  // Pairs (key, value); values keep their order.
   void assign(std::size_t keys, const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs);
   std::span<const std::int32_t> operator[](std::int32_t key) const {
     const auto k = static_cast<std::size_t>(key);
@@ -24,28 +24,27 @@ class Lists {
   std::vector<std::int32_t> values_;
 };
 
-// The members of a group wait and deliver each for itself; no count includes the order of the compute lanes (CellRunner keeps
-// it).
+// The members of a group wait and deliver separately. No count includes the order of the compute lanes, which CellRunner keeps.
 struct TaskNet {
   explicit TaskNet(const TaskGraph& graph);
 
-  std::vector<std::int32_t> prerequisites;  // per task; off the compute lanes with the task before
+  std::vector<std::int32_t> prerequisites;  // number per task; outside compute lanes it includes the task before
   std::vector<std::int32_t> next_on_lane;   // per task, -1 = last; on the compute lanes per first task of a cell
-  Lists successors;                         // per task whose end makes them ready
-  // Tasks that wait for a point inside another.
+  Lists successors;                         // per task: tasks that its end may make ready
+  // Tasks that wait for a point inside another task.
   struct PointWait {
     std::int32_t point = 0, waiter = 0;
   };
   std::vector<PointWait> point_waits;
-  Lists points;                     // per task: those of point_waits that wait for a point of it
-  Lists transfers;                  // per task whose end starts them
+  Lists points;                     // per task: indices of the point_waits for its points
+  Lists transfers;                  // per task: transfers that its end starts
   Lists consumers;                  // per transfer: the tasks that wait for its arrival
   std::vector<std::int32_t> gate;   // per transfer: the cell after which its lane waits for the arrival, or -1
   std::vector<std::int32_t> gated;  // per task: transfers its lane waits for
-  // With a rendezvous: what a transfer waits for besides its producer, and per task the transfers that may start behind it.
+  // With rendezvous: the receiver's task that a transfer waits for, and per task the transfers that it may start.
   std::vector<std::int32_t> receiver_before;  // per transfer, -1 = nothing
   Lists taken_after;                          // per task
-  // Collectives that several ranks' tasks make together: the round of each task, -1 = its rank's data group alone.
+  // Collectives formed by tasks of several ranks: the round of each task, -1 = only its rank's data group.
   std::vector<std::int32_t> round;
   std::vector<std::vector<std::int32_t>> rounds;
 };

@@ -6,7 +6,7 @@
 namespace panpipe {
 
 std::string sha256_of(const std::string& text);
-// The hash of the file's content; the hash of nothing if the file cannot be read.
+// Hashes the file's content. An unreadable file gets the hash of the empty text.
 std::string sha256_of_file(const std::string& path);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// The files that an answer was made from: readers report every input file that they open, and a caller can listen.
+// Records the files that a result was made from. Every reader reports each input file it opens; a caller can collect them.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace panpipe {
 
-// While one lives, files reported by this thread are gathered in it (in the innermost, when they nest).
+// Collects the files that this thread reports during its lifetime. When objects nest, the innermost collects.
 class FilesRead {
  public:
   FilesRead();
@@ -22,7 +22,7 @@ class FilesRead {
   FilesRead* outer_;
 };
 
-// Every reader of an input file calls it; does nothing when nobody listens.
+// Every reader of an input file calls this. Does nothing when no FilesRead collects.
 void report_file_read(const std::string& path);
 
 }  // namespace panpipe

@@ -37,7 +37,7 @@ std::string with(const std::string& advice, const char* between) { return advice
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-// Links of /proc name an open file, whatever their text says.
+// Links of /proc name an open file, whatever their text.
 bool is_on_proc(const fs::path& folder) {
   struct statfs system {};
   return statfs(folder.c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
@@ -48,7 +48,7 @@ struct Target {
   bool into = false;
 };
 
-// "new/../file" is the file, although there is no folder yet to go through; it may be any of what must not be replaced.
+// "new/../file" means the file even if folder "new" does not exist yet; the file may be one that must not be replaced.
 fs::path without_missing_folders(const fs::path& path) {
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0 || path.empty()) return path;

@@ -1,7 +1,7 @@
-// Outputs. One rule for every file that a verb, a rank or a study writes:
-//   a file           is written whole or not at all: beside, then renamed; folders above it that are missing are made
-//   a symbolic link  stays; the file that it points at is written
-//   a device, a FIFO or an open file (/dev/stdout, /proc/self/fd/3) is written into
+// Output files. One rule for every file that a verb, a rank or a study writes:
+//   a file           is written completely or not at all: to a neighbouring name, then renamed; missing folders above it are made
+//   a symbolic link  stays; the file that it points to is written
+//   a device, a FIFO or an open file (/dev/stdout, /proc/self/fd/3) is written to directly
 //   a socket or a folder, and a file that this call has read (inputs_kept.hpp), are refused
 #pragma once
 
@@ -11,22 +11,23 @@
 
 namespace panpipe {
 
-// To be called before a long computation, with what will be written. InputError for what is refused above, and where two of the
-// files are one; MachineError where the folder does not let a file be made. `advice` ("choose another file with -o") ends the
+// Call this before a long computation, with the files it will write. Throws InputError for the refusals above and when two of the
+// files are the same; MachineError when the folder does not allow a new file. `advice` ("choose another file with -o") ends the
 // message.
 void check_outputs(const std::vector<std::string>& files, const std::string& advice = "");
-// The same for files in a folder, which may not exist yet.
+// Checks files in a folder, which need not exist yet.
 void check_outputs(const std::string& folder, const std::vector<std::string>& names, const std::string& advice = "");
 
-// True if writing to it replaces no file: a device, a FIFO or an open file.
+// True if writing to `path` replaces no file: a device, a FIFO or an open file.
 bool is_written_into(const std::string& path);
 
-// The folder and those above it. MachineError.
+// Makes the folder and its missing parents. Throws MachineError.
 void make_folder(const std::string& folder, const std::string& advice = "");
-// The folders above a file.
+// Makes the missing folders above a file. Throws MachineError.
 void make_folder_of(const std::string& file, const std::string& advice = "");
 
-// A file in the making: there after finish(), not before. Errors as of check_outputs, and MachineError with the reason.
+// A file being written. It appears under its name with finish(), not before. Throws like check_outputs, and MachineError with the
+// reason.
 class OutputFile {
  public:
   explicit OutputFile(std::string path, std::string advice = "");
@@ -35,17 +36,17 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
-  void finish(bool durable = false);  // durable: on the disk before its name is
+  void finish(bool durable = false);  // durable: the data reaches the disk before the name does
 
  private:
   [[noreturn]] void fail();
 
   std::string path_, advice_;
-  std::string target_, part_;  // part_ empty: written into
+  std::string target_, part_;  // part_ is empty when the file is written to directly
   int file_ = -1;
 };
 
-// The whole text.
+// Writes the whole text to a file. Throws like OutputFile.
 void write_file(const std::string& path, const std::string& text, const std::string& advice = "");
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Which files a call has read: no output of the same call may take the place of one of them.
+// Remembers the files that a call has read, so that no output of the same call overwrites one of them.
 #pragma once
 
 #include <limits>
@@ -7,8 +7,8 @@
 
 namespace panpipe {
 
-// While one lives, files that any thread reads are remembered by what they are (device and inode), not by their names: main()
-// has one, so that a library that reads and writes the same file is free to. They do not nest.
+// Remembers files that any thread reads while the object lives, by device and inode, not by name. Only main() holds one, so a
+// program that uses Panpipe as a library may read and write the same file. Objects do not nest.
 class InputsKept {
  public:
   InputsKept();
@@ -17,14 +17,15 @@ class InputsKept {
   InputsKept& operator=(const InputsKept&) = delete;
 };
 
-// Remembers a regular file. report_file_read() does it; to be called for inputs that no result names by their hash.
+// Remembers a regular file. report_file_read() calls this; call it directly for inputs that no result lists with their hash.
 void keep_input(const std::string& path);
 
-// The name under which the file at `path` was read; empty if it was not, or if no object of this class lives.
+// The name under which the file at `path` was read; empty if it was not read, or if no InputsKept lives.
 std::string name_as_input(const std::string& path);
 
-// The bytes of an input file, `most` + 1 at most; none if it cannot be read (errno says why). A file that is not regular, such as
-// a FIFO, gives its bytes once: they are kept for a second reader of the same name, such as the hash in a result.
+// The first `most` + 1 bytes of an input file at most; nullopt if it cannot be read (errno has the reason). A file that is not
+// regular, such as a FIFO, can be read only once. Its bytes are kept for a second reader of the same name, such as the hash in a
+// result.
 std::optional<std::string> input_bytes(const std::string& path, std::size_t most = std::numeric_limits<std::size_t>::max() - 1);
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// The files that belong to the running program, found from where it lies: no place of the machine that built it is known. A
-// prefix may be moved, and a build folder has the same layout:
+// Finds the files that belong to the running program, relative to the program. No path of the build machine is compiled in, so a
+// prefix may be moved. A build folder has the same layout:
 //   PREFIX/bin/panpipe   PREFIX/lib/panpipe/ (modules, executor)   PREFIX/share/panpipe/ (scenarios, clusters, devices, ...)
 #pragma once
 
@@ -10,11 +10,12 @@ namespace panpipe {
 
 // The folder of the running program.
 std::filesystem::path program_folder();
-// Of a library in a program of another's: what stands for it from now on. Before anything is looked for.
+// For Panpipe inside another program, such as Python: sets the folder to use instead. Call it before any look-up.
 void set_program_folder(const std::filesystem::path& folder);
-// The prefix that it is installed under: of bin/, or of lib/panpipe/ for the executor.
+// The installation prefix: the parent of bin/, or of lib/panpipe/ for the executor.
 std::filesystem::path installation_prefix();
-// A module or a program: beside this one (build folder), else in lib/panpipe/ of the prefix; empty where it is in neither.
+// The path of a module or a program. Looks next to this program (build folder), then in lib/panpipe/ of the prefix; empty when
+// neither has it.
 std::filesystem::path find_part(const std::string& name);
 
 }  // namespace panpipe

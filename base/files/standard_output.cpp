@@ -24,7 +24,8 @@ void note_fault() {
 void guard_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // The lowest free number is taken, which is this one. What cannot be written refuses writing, as a closed stream does.
+    // open() takes the lowest free number, which is this stream's. If it cannot be opened for writing, writes fail, as on a
+    // closed stream.
     (void)!open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
   }
   // A handler, because programs that this one starts get the usual behaviour back; an ignored signal they would inherit.

@@ -1,5 +1,5 @@
-// If standard output does not take everything, the call reports one error, at its end. The files that the call writes do not
-// depend on it.
+// Errors of standard output. When it does not accept all text, the call reports one error, at its end. The files that the call
+// writes do not depend on it.
 #pragma once
 
 #include <functional>
@@ -7,18 +7,18 @@
 
 namespace panpipe {
 
-// As of a program that the signal ended: what a shell says of every tool whose reader left ("| head").
+// The exit code of a program that SIGPIPE ended. Shells report it for every tool whose reader left ("| head").
 inline constexpr int kReaderLeft = 128 + 13;
 
-// First in main(). A stream that the caller closed gets a place of its own, so that no file opened later stands in for it; a
-// reader that leaves is an error of writing, not a signal.
+// Call this first in main(). It opens a placeholder for a standard stream that the caller closed, so that no file opened later
+// takes its place. It also turns a reader that leaves into a write error instead of a signal.
 void guard_standard_streams();
 
-// To standard output.
+// Writes to standard output.
 void print(const std::string& text);
 
-// Last in main(): the exit code of a call whose work ended with `code`. kReaderLeft without a word where the reader left; 3 where
-// standard output did not take everything, after `tell` got the sentence.
+// Call this last in main(); returns the exit code of a call whose work ended with `code`. That is kReaderLeft, without a message,
+// when the reader left. It is 3 when standard output did not accept everything; `tell` then receives the error sentence.
 int with_standard_output(int code, const std::function<void(const std::string&)>& tell);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Where files that other files name are looked for.
+// Finds files that other files refer to.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,5 +1,4 @@
-// JSON text -> nlohmann's document: the one place that parses JSON which a user gives. Every fault is an InputError with its
-// place.
+// Parses JSON text into nlohmann's document. All JSON from users is parsed here. Every fault is an InputError with its place.
 #pragma once
 
 #include <string>
@@ -8,12 +7,12 @@
 
 namespace panpipe {
 
-// Brackets within brackets. Copies and prints of a document call themselves once a level; no document of ours has ten.
+// The deepest nesting of brackets. Copying and printing a document recurse once per level; no document of ours has ten levels.
 constexpr int kDeepestJson = 128;
 
-// `name` is how messages call the text: a path, or an archive and its entry. `keep` may drop parts or throw, as nlohmann's
-// callback. Throws InputError: not JSON, nested deeper than kDeepestJson, a number beyond the range of a double, bytes that are
-// no text. For nlohmann::json and nlohmann::ordered_json.
+// `name` identifies the text in messages: a path, or an archive and its entry. `keep` may drop parts or throw, like nlohmann's
+// callback. Throws InputError for text that is not JSON, nesting deeper than kDeepestJson, a number beyond the range of a double,
+// and bytes that are not text. Defined for nlohmann::json and nlohmann::ordered_json.
 template <class Json>
 Json parse_json(const std::string& text, const std::string& name, const typename Json::parser_callback_t& keep = nullptr);
 

@@ -1,4 +1,4 @@
-// Files that many inputs name (devices, frameworks, clusters) are parsed once.
+// Parses files that many inputs name (devices, frameworks, clusters) only once.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// As load_document; calls for a file that still holds the same text share one tree. From any thread.
+// Like load_document, but calls share one tree as long as the file's text is unchanged. Thread-safe.
 std::shared_ptr<const Node> kept_document(const std::string& path);
 
 }  // namespace panpipe

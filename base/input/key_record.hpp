@@ -1,5 +1,5 @@
-// Notes what readers ask of a document: which keys, in which forms, within which limits. Readers note nothing unless a record is
-// kept.
+// Records which keys readers look up in a document, in which forms and within which limits. Readers record nothing unless a
+// KeyRecord exists.
 #pragma once
 
 #include <map>
@@ -12,20 +12,20 @@
 
 namespace panpipe {
 
-// The forms in which a value was asked for; a key that is read in several ways has several.
+// The forms in which a value is read. A key that is read in several ways has several.
 enum class ValueForm { Text, Whole, Number, Truth, Time, Size, BytesPerSecond, FlopPerSecond, Share };
 
 struct KeyFact {
   std::set<ValueForm> forms;
-  std::vector<std::string> words;   // where one of some words is expected
-  std::set<std::string> fallbacks;  // what the reader takes where the key is absent; several where that depends on other keys
+  std::vector<std::string> words;   // the accepted words, where one of several words is expected
+  std::set<std::string> fallbacks;  // the reader's value when the key is absent; several when it depends on other keys
   std::optional<int> at_least;      // of whole numbers
-  int required = 0;                 // maps in which its absence would have been an error
-  bool may_be_absent = false;       // somewhere the reader looked whether it is there
-  int maps = 0;                     // times that the value was read as a map whose unknown keys are errors
+  int required = 0;                 // maps in which the key's absence would have been an error
+  bool may_be_absent = false;       // some reader checked whether the key exists
+  int maps = 0;                     // how often the value was read as a map whose unknown keys are errors
 };
 
-// While it lives, what the readers of this thread ask is noted here. At most one lives at a time.
+// Records the look-ups of this thread's readers during its lifetime. At most one exists at a time.
 class KeyRecord {
  public:
   KeyRecord();
@@ -33,12 +33,13 @@ class KeyRecord {
   KeyRecord(const KeyRecord&) = delete;
   KeyRecord& operator=(const KeyRecord&) = delete;
 
-  // nullptr where nothing is recorded.
+  // nullptr when nothing is recorded.
   static KeyRecord* current();
 
-  // Of `document` (SourceText::name), and of other documents what stands under the key `merged`, into which their keys come.
+  // Records look-ups in `document` (SourceText::name). Other documents are recorded below their key `merged`, where their keys
+  // are merged in.
   void watch(std::string document, std::string merged);
-  // The fact of a path, "optimizer.groups[].match"; nullptr where the node's document is not watched.
+  // The fact for a path such as "optimizer.groups[].match"; nullptr when the node's document is not watched.
   KeyFact* at(const Node& node, const std::string& path);
 
   const std::map<std::string, KeyFact>& facts() const { return facts_; }
@@ -48,7 +49,7 @@ class KeyRecord {
   std::map<std::string, KeyFact> facts_;
 };
 
-// Note on the record that is kept, if one is.
+// Add to the current record, if one exists.
 void note_form(const Node& node, const std::string& path, ValueForm form, std::optional<int> at_least = {});
 void note_words(const Node& node, const std::string& path, const std::vector<std::string>& words);
 

@@ -1,4 +1,4 @@
-// --set KEY=VALUE on a document that was read.
+// Applies --set KEY=VALUE to a parsed document.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ const char* kind_words(NodeKind kind) {
   return "";
 }
 
-// Parses the value where it stands in the assignment, so that its columns are those of the assignment.
+// Parses the value at its place in the assignment, so that its columns are those of the assignment.
 NodePtr parse_override_value(const std::shared_ptr<SourceText>& source, std::size_t equals) {
   const std::string& assignment = source->lines.front();
   const std::string value = assignment.substr(equals + 1);

@@ -1,4 +1,4 @@
-// Checked text -> tree, for the files of this folder.
+// Parses checked text into a tree, for the other files of this folder.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace panpipe {
 
-// `text` as checked_text() returns it, `source` as it fills it. Null where the text holds no document. Throws InputError.
+// `text` is the result of checked_text(), which also fills `source`. Returns null when the text holds no document. Throws
+// InputError.
 NodePtr parse_source(const std::string& text, const std::shared_ptr<const SourceText>& source);
 
 }  // namespace panpipe

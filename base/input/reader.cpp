@@ -132,7 +132,7 @@ void ReadLog::add(const InputError& error) {
 
 void ReadLog::throw_if_errors() const {
   if (diagnostics_.empty()) return;
-  // File by file, each from top to bottom, as a compiler would say it.
+  // Sorted by file, and within a file from top to bottom, as a compiler reports faults.
   std::vector<Diagnostic> sorted = diagnostics_;
   const auto file_index = [&](const Diagnostic& d) { return std::find(files_.begin(), files_.end(), d.file) - files_.begin(); };
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Diagnostic& a, const Diagnostic& b) {
@@ -262,8 +262,7 @@ const Node* MapReader::require(const std::string& key) {
   return nullptr;
 }
 
-// One complaint for all missing keys, listing those that are there. A key whose misspelling is there is left to the complaint
-// about the misspelling.
+// One fault for all missing keys, which lists the existing ones. A misspelt key is reported only as a misspelling.
 void MapReader::complain_missing(const std::vector<std::string>& unread) {
   constexpr std::size_t kMostListed = 12;
   std::vector<std::string> absent, present;

@@ -1,5 +1,5 @@
-// Typed reading of a map: every key read is marked, finish() reports the others with a suggestion; faults are gathered
-// and thrown together. Every value is remembered with its origin, for `panpipe check`.
+// Typed reading of a map. The reader marks each key it reads, and finish() reports the others with a suggestion. Faults are
+// collected and thrown together. Every value is recorded with its origin, for `panpipe check`.
 #pragma once
 
 #include <functional>
@@ -14,37 +14,37 @@
 
 namespace panpipe {
 
-// One resolved value: where it came from is "file:line", "--set", "default" or "derived: ...".
+// One resolved value. Its origin is "file:line", "--set", "default" or "derived: ...".
 struct ResolvedValue {
   std::string path;
   std::string value;
   std::string origin;
 };
 
-// Beyond so many, faults mostly repeat those before.
+// The most faults shown. Further ones are mostly repetitions.
 constexpr std::size_t kMostDiagnostics = 20;
 
-// Gathers faults (at most kMostDiagnostics are kept) and resolved values of one load.
+// Collects the faults (at most kMostDiagnostics) and the resolved values of one load.
 class ReadLog {
  public:
   void error(const Node& at, const std::string& message, const std::string& help = "");
   void error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "",
                     FaultCode code = FaultCode::Other);
   void add(Diagnostic diagnostic);
-  void add(const InputError& error);  // everything another file's reading gathered
+  void add(const InputError& error);  // adds every fault found in another file
   bool has_errors() const { return !diagnostics_.empty(); }
-  void throw_if_errors() const;  // InputError with everything gathered
+  void throw_if_errors() const;  // throws InputError with all collected faults
 
   void resolved(std::string path, std::string value, std::string origin);
   const std::vector<ResolvedValue>& resolved_values() const { return resolved_; }
 
  private:
   std::vector<Diagnostic> diagnostics_;
-  std::vector<std::string> files_;  // in the order they were first complained about
+  std::vector<std::string> files_;  // in the order of their first fault
   std::vector<ResolvedValue> resolved_;
 };
 
-// The limits of a number. The message names the limit: "must be positive", "must not be negative", "must be at least 1".
+// The allowed sign of a number. Messages state it: "must be positive", "must not be negative", "must be at least 1".
 enum class Sign { Any, NonNegative, Positive };
 
 template <class T>
@@ -52,7 +52,7 @@ using Choices = std::vector<std::pair<std::string_view, T>>;
 
 class MapReader {
  public:
-  // `node` must outlive the reader. When it is not a map an error is logged and every read returns its default.
+  // `node` must outlive the reader. If it is not a map, an error is logged and every read returns its default.
   MapReader(const Node& node, ReadLog& log);
 
   const Node& node() const { return *node_; }
@@ -61,8 +61,8 @@ class MapReader {
   const Node* find(const std::string& key);     // marks; nullptr when absent
   const Node* require(const std::string& key);  // marks; nullptr when absent, and finish() logs "missing key 'x'"
 
-  // Each marks the key. With a fallback the key is optional (the fallback is recorded as "default"); without one a
-  // missing key is an error. After an error the fallback (or a zero) is returned and reading goes on.
+  // Each call marks its key. With a fallback the key is optional, and the fallback is recorded as "default". Without one a
+  // missing key is an error. After an error the call returns the fallback, or zero, and reading continues.
   Duration duration(const std::string& key, Sign sign = Sign::NonNegative, std::optional<Duration> fallback = {});
   Bytes bytes(const std::string& key, Sign sign = Sign::NonNegative, std::optional<Bytes> fallback = {});
   Bandwidth bandwidth(const std::string& key, Sign sign = Sign::Positive, std::optional<Bandwidth> fallback = {});
@@ -86,13 +86,13 @@ class MapReader {
     return fallback.value_or(choices.front().second);
   }
 
-  // Reports every key that was not read, with "did you mean". Every reader must be finished.
+  // Reports every key that was not read, with "did you mean". Call it on every reader.
   void finish();
 
  private:
   std::string choice_name(const std::string& key, const std::vector<std::string>& names,
                           const std::optional<std::string>& fallback);
-  // The scalar of a key, or nullptr after recording the fallback or complaining that the key is missing.
+  // The scalar of a key. When it is missing, records the fallback or the error and returns nullptr.
   const Node* value_of(const std::string& key, const std::optional<std::string>& fallback);
   std::string path_of(const std::string& key) const;
   void complain_missing(const std::vector<std::string>& unread);
@@ -101,10 +101,10 @@ class MapReader {
   ReadLog* log_;
   bool is_map_ = true;
   std::vector<std::string> read_;
-  std::vector<std::string> missing_;  // required and absent: one complaint, in finish()
+  std::vector<std::string> missing_;  // required but absent; finish() reports them in one fault
 };
 
-// Typed reading of one scalar node (items of lists, cells of tables). Log an error and return nullopt when wrong.
+// Typed reading of one scalar node: an item of a list, a cell of a table. A wrong value logs an error and returns nullopt.
 std::optional<Duration> read_duration(const Node& node, ReadLog& log, Sign sign = Sign::NonNegative);
 std::optional<Bytes> read_bytes(const Node& node, ReadLog& log, Sign sign = Sign::NonNegative);
 std::optional<Bandwidth> read_bandwidth(const Node& node, ReadLog& log, Sign sign = Sign::Positive);
@@ -125,11 +125,11 @@ std::string list_of(const std::vector<std::string>& items);
 // nullopt when neither exists.
 std::optional<std::string> find_file(const std::string& reference, const std::string& directory);
 
-// The path of the file that a scalar names, found as find_file does; logs an error with the folders looked in (and a
-// similar name that is there) when it does not exist. `what` is the word for it: "cluster", "table of layers".
+// The path of the file that a scalar names, found as find_file does. When it does not exist, logs an error with the searched
+// folders and a similar existing name. `what` names the file's role: "cluster", "table of layers".
 std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, const std::string& what);
 
-// Folder of the shipped scenarios: $PANPIPE_DATA, else share/panpipe of the prefix (base/files/installation.hpp).
+// The folder of the shipped scenarios: $PANPIPE_DATA, else share/panpipe of the prefix (base/files/installation.hpp).
 std::string data_directory();
 
 }  // namespace panpipe

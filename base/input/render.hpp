@@ -1,4 +1,4 @@
-// How a fault looks: place, message, path, source line, caret, help.
+// Renders a fault as text: place, message, path, source line, caret, help.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace panpipe {
 
-// `line` 0 shows the file only. An override is shown as "--set key=value: error: ..." with a caret in the assignment.
+// Line 0 shows only the file. An override is shown as "--set key=value: error: ..." with a caret in the assignment.
 Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line, int column, const std::string& path,
                              const std::string& message, const std::string& help);
 
-// A fault of a file as a whole: "file: error: message".
+// A fault of a whole file: "file: error: message".
 Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help = "");
 
 }  // namespace panpipe

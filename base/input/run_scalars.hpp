@@ -1,4 +1,4 @@
-// Typed reading of the quantities of a whole run (base/run_quantities.hpp), as reader.hpp reads those of a step.
+// Typed reading of the quantities of a whole run (base/run_quantities.hpp), like reader.hpp for those of a step.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// Each logs an error and returns nullopt when the scalar is wrong; 0 is wrong for all but read_power.
+// Each logs an error and returns nullopt when the scalar is wrong. Only read_power accepts 0.
 std::optional<Power> read_power(const Node& node, ReadLog& log);  // not negative
 std::optional<Money> read_money(const Node& node, ReadLog& log);
 std::optional<double> read_count(const Node& node, ReadLog& log);

@@ -1,14 +1,14 @@
-// Text as a YAML scalar, for the files that are written.
+// Writes text as a YAML scalar.
 #pragma once
 
 #include <string>
 
 namespace panpipe {
 
-// In double quotes, as JSON has it: read back, it is the same text.
+// In double quotes, with JSON's escapes. Reading it back gives the same text.
 std::string quoted_scalar(const std::string& text);
 
-// As it stands where YAML reads it back as the same text, else in quotes.
+// Without quotes when YAML reads that back as the same text, else quoted.
 std::string scalar_text(const std::string& text);
 
 }  // namespace panpipe

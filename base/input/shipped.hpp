@@ -1,4 +1,4 @@
-// The data that comes with the program (data_directory()), by folder: "devices", "frameworks".
+// The data files installed with the program (data_directory()), by folder: "devices", "frameworks".
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace panpipe {
 
-// Names of the files in the folder, without ".yaml", sorted; none where there is no such folder.
+// Names of the files in the folder, without ".yaml", sorted; empty when the folder does not exist.
 std::vector<std::string> shipped_names(const std::string& folder);
-// Where the file of such a name lies.
+// The path of the file with this name.
 std::string shipped_file(const std::string& folder, const std::string& name);
-// "a, b, c" of them for a message; where there are none, which folder holds none and what to do.
+// Their names for a message: "a, b, c". If there are none, names the empty folder and the remedy.
 std::string shipped_list(const std::string& folder);
 
 }  // namespace panpipe

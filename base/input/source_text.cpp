@@ -50,7 +50,7 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-// Refuses bytes that are no text, naming the first and its line.
+// Refuses bytes that are not text, with the first such byte and its line.
 void check_bytes(const std::string& text, const SourceText& source) {
   int line = 1;
   for (std::size_t i = 0; i < text.size();) {

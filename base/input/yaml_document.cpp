@@ -205,7 +205,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!frame.drop_value) frame.node->entries.push_back({frame.key, frame.key_place.line, frame.key_place.column, value});
   }
 
-  // yaml-cpp lets a text in quotes run to the end of the file when the last character is a line end.
+  // yaml-cpp accepts an unclosed quoted text up to the end of the file if the last character is a line end.
   bool is_closed(int position) const {
     if (position < 0 || static_cast<std::size_t>(position) >= text_.size()) return true;
     const char quote = text_[static_cast<std::size_t>(position)];
@@ -234,7 +234,7 @@ struct Translation {
   bool at_opening = false;  // the place to show is where the open map or list starts
 };
 
-// yaml-cpp's sentences and what they mean to somebody who wrote the file.
+// yaml-cpp's messages, translated for the author of the file.
 constexpr std::array<Translation, 13> kTranslations = {{
     {"end of sequence flow not found", "the list that starts with '[' here is not closed", true},
     {"end of map flow not found", "the map that starts with '{' here is not closed", true},

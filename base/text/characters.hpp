@@ -1,4 +1,4 @@
-// Characters of texts.
+// UTF-8, control characters and letter case.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,14 @@
 
 namespace panpipe {
 
-// Bytes of the character of UTF-8 at `at`; 0 where there is none (overlong forms, surrogates and values above U+10FFFF included).
+// Length in bytes of the UTF-8 character at `at`; 0 for an invalid one (overlong forms, surrogates and values above U+10FFFF
+// included).
 std::size_t utf8_length(std::string_view text, std::size_t at);
 
-// With blanks where control characters are, those of U+0080 to U+009F too: a terminal would obey them. `kept` stay.
+// Replaces control characters by blanks, including U+0080 to U+009F, since a terminal would obey them. Those in `kept` stay.
 std::string without_controls(std::string text, std::string_view kept = "");
 
-// ASCII letters in lower case; others stay.
+// ASCII letters in lower case; other characters stay.
 std::string lower_case(std::string_view text);
 
 }  // namespace panpipe

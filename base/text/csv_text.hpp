@@ -1,4 +1,4 @@
-// A cell of a comma-separated file, as spreadsheets read it: in quotes where it holds a comma, a quote or the end of a line.
+// A cell of a comma-separated file. It is quoted when it holds a comma, a quote or a line end, as spreadsheets expect.
 #pragma once
 
 #include <string>

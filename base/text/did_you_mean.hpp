@@ -1,4 +1,4 @@
-// What an unknown name was probably meant to be: the search, and the words.
+// Suggestions for unknown names: the search and the wording.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
 // "did you mean 'memory'?"
 std::string did_you_mean(std::string_view near);
 
-// What follows "there is no X 'NAME'": ", did you mean 'memory'?" where a candidate is near, else `otherwise`.
+// The end of a message "there is no X 'NAME'": ", did you mean 'memory'?" when a candidate is near, else `otherwise`.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates, const std::string& otherwise = "");
 
-// The same; where none is near, "; there are a, b, c".
+// The same, but lists all candidates when none is near: "; there are a, b, c".
 std::string suggestion_or_list(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace panpipe

@@ -1,9 +1,9 @@
-// JSON, written from front to back: equal results are equal bytes, since keys keep their order and numbers have the fewest digits
-// that read back the same.
+// Writes JSON from front to back. Equal results give equal bytes: keys keep their order, and each number has the fewest digits
+// that read back as the same value.
 //
-// Use it for every document that has rows, or a layout for people to read. A small object that code gathers in pieces, changes or
-// reads again is a nlohmann::ordered_json; its numbers look the same (but for those from 1e15 to 1e16, which have an exponent
-// there).
+// Use it for every document that has rows, or a layout for people to read. For a small object that code builds in pieces, changes
+// or reads again, use nlohmann::ordered_json. Its numbers look the same, except that it writes those from 1e15 to 1e16 with an
+// exponent.
 #pragma once
 
 #include <concepts>
@@ -16,22 +16,22 @@
 
 namespace panpipe {
 
-// Text in quotes, as documents have it; YAML reads it back as the same text, too.
+// Quoted text as in documents. YAML reads it back as the same text, too.
 std::string json_text(std::string_view text);
 
-// A number as documents have it: "0.1", "3.0", "1e-05"; "null" for what is not finite.
+// A number as in documents: "0.1", "3.0", "1e-05"; "null" for infinities and NaN.
 std::string json_number(double number);
 
-// Where the entries of an object or a list stand.
+// The placement of an object's or a list's entries.
 enum class JsonLayout : std::uint8_t {
   OneLine,  // {"a": 1, "b": 2}
-  Dense,    // the same without blanks, also in what it holds: long lists that no person reads
-  Lines,    // a line for each entry, two columns further in
-  Flush     // a line for each entry, from the left margin
+  Dense,    // the same without blanks, also for nested entries: long lists that nobody reads
+  Lines,    // one line per entry, indented by two more columns
+  Flush     // one line per entry, from the left margin
 };
 
-// Every fault of use (a key outside an object, a value without its key, an end too many) is a bug of ours and throws at once:
-// what finish() returns is well-formed. Text that is not UTF-8 gets the replacement character.
+// Every misuse (a key outside an object, a value without its key, one end() too many) is a bug of ours and throws InternalError
+// at once, so finish() always returns well-formed JSON. Bytes that are not UTF-8 become the replacement character.
 class JsonWriter {
  public:
   // Begins an object or a list; end() closes the innermost that is open.
@@ -40,8 +40,8 @@ class JsonWriter {
   JsonWriter& end();
   JsonWriter& key(std::string_view name);
 
-  // Text, true and false, whole numbers, numbers (null where they are not finite), null, an optional of one of them (null when
-  // empty), or a range of them: a list on one line.
+  // Accepts text, booleans, whole numbers, floating-point numbers (null unless finite), null, an optional of one of them (null
+  // when empty), or a range of them, which becomes a list on one line.
   template <class T>
   JsonWriter& value(const T& v) {
     if constexpr (std::same_as<T, std::nullptr_t>)
@@ -70,7 +70,7 @@ class JsonWriter {
   JsonWriter& object(std::string_view name, JsonLayout layout = JsonLayout::OneLine) { return key(name).object(layout); }
   JsonWriter& list(std::string_view name, JsonLayout layout = JsonLayout::OneLine) { return key(name).list(layout); }
 
-  // The document, which ends with its last bracket: everything must be closed.
+  // The document, up to its last bracket. Everything must be closed.
   std::string finish();
 
  private:

@@ -1,22 +1,22 @@
-// Sizes of memory as people read them.
+// Memory sizes for people.
 #pragma once
 
 #include <string>
 
 namespace panpipe {
 
-// Two digits after the point, in the unit that fits: "22.75 GiB".
+// Two decimals in the unit that fits: "22.75 GiB".
 std::string memory_text(double bytes);
 
-// The unit in which sizes that stand beside each other are shown.
+// A common unit for sizes shown next to each other.
 struct MemoryScale {
-  double factor = 1;  // bytes to the unit
+  double factor = 1;  // bytes per unit
   std::string unit;   // "GiB", "MiB", "KiB" or "B"
 
-  std::string text(double bytes) const;  // one digit after the point: "22.8 GiB"
+  std::string text(double bytes) const;  // one decimal: "22.8 GiB"
 };
 
-// The largest unit in which `largest_bytes` is 0.1 or more: one digit after the point says something.
+// The largest unit in which `largest_bytes` is at least 0.1, so that one decimal is meaningful.
 MemoryScale memory_scale(double largest_bytes);
 
 }  // namespace panpipe

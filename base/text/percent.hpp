@@ -1,4 +1,4 @@
-// Shares as people read them.
+// Shares as percentages.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 
 namespace panpipe {
 
-// "85.0 %"; with a sign, "+1.5 %".
+// "85.0 %"; signed: "+1.5 %".
 inline std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 inline std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 

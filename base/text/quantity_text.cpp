@@ -51,7 +51,7 @@ std::string outside(long double value, const Limits& limits, std::string_view te
   return fmt::format("'{}' is out of range; {}", text, limits.words);
 }
 
-// What a kind of quantity is called, what its units are, and how a bare number should have been written.
+// A kind of quantity: its name, its units, and the right spelling of a bare number.
 struct Kind {
   std::string_view article_and_name;
   std::vector<Unit> units;
@@ -153,7 +153,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Length of the decimal number at the start: sign, digits, point and digits, exponent. 0 when there is none.
+// Length of the decimal number at the start: sign, digits, point and digits, exponent. 0 if there is none.
 std::size_t number_length(std::string_view text) {
   std::size_t i = 0;
   if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
@@ -188,7 +188,7 @@ std::string without_leading_zeros(std::string_view number) {
   return sign + std::string(number);
 }
 
-// The sentence for text that does not start with a decimal number, or goes on in a way people often write by mistake.
+// The message for text that does not start with a decimal number, or continues with a common mistake.
 std::string strange_number(std::string_view text, std::string_view expected) {
   const std::string small = lower_case(text);
   for (const std::string_view word : {"inf", ".inf", "-.inf", "+.inf", "-inf", "+inf", "nan", ".nan", "infinity"})
@@ -443,7 +443,7 @@ std::string exact_text(Power value) { return exact(value.base(), power_kind(), p
 
 std::string long_time_text(double seconds) {
   if (seconds < 1) return to_text(Duration(seconds));
-  // Up to two days are told in hours.
+  // Up to two days are shown in hours.
   if (seconds >= 2 * 86400.0) return scaled(seconds, {{86400, "d"}});
   return scaled(seconds, {{3600, "h"}, {60, "min"}, {1, "s"}});
 }

@@ -10,17 +10,17 @@
 
 namespace panpipe {
 
-// Result of parsing: either a value or the sentence that says what is wrong (naming the right spelling).
+// The result of parsing: a value, or a sentence that explains the fault and shows the right spelling.
 template <class T>
 struct Parsed {
   std::optional<T> value;
   std::string problem;  // empty when value is set; no place, no final period
 };
 
-// Every quantity needs its unit; a bare number is a problem whose text shows the right spelling. "0" needs none.
-// `unlimited` is accepted for bandwidths only (infinite). Non-finite numbers are problems. Negative ones are accepted here
-// (measured layers may save a negative number of bytes); the reader rejects them where they make no sense.
-// Numbers are decimal: digits, one point, an exponent; no octal, no hex, no "_", no "inf", no "nan".
+// Every quantity needs its unit, except "0"; for a bare number the problem shows the right spelling. Only bandwidths accept
+// `unlimited` (infinite). Non-finite numbers are problems. Negative ones are accepted here, because measured layers may save a
+// negative number of bytes; the reader rejects them elsewhere. Numbers are decimal: digits, one point, an exponent; no octal, no
+// hex, no "_", no "inf", no "nan".
 Parsed<Duration> parse_duration(std::string_view text);    // s ms us ns ps min h d
 Parsed<Bytes> parse_bytes(std::string_view text);          // B kB MB GB TB KiB MiB GiB TiB ; whole bytes (rounded)
 Parsed<Bandwidth> parse_bandwidth(std::string_view text);  // B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s Gb/s (bits) ; unlimited

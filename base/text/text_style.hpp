@@ -1,4 +1,4 @@
-// How text for people is set: colour, characters, width. The command line knows the terminal; libraries are given the style.
+// The style of text for people: colour, characters, width. The command line queries the terminal; libraries receive the style.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,24 @@ constexpr std::string_view kGreen = "32", kYellow = "33", kRed = "31", kBold = "
 
 struct TextStyle {
   bool color = false;
-  bool ascii = false;  // bars and dots in ASCII
-  int width = 0;       // columns that lines may have; 0: as many as they need
+  bool ascii = false;  // draw bars and dots in ASCII
+  int width = 0;       // the widest line, in columns; 0: unlimited
 
   bool fits(std::size_t columns) const { return width <= 0 || columns <= static_cast<std::size_t>(width); }
-  // The text in a colour of this file, where colours are shown.
+  // The text in a colour of this file, if colours are on.
   std::string paint(std::string_view code, const std::string& text) const {
     return color ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
   }
 };
 
-// Columns that the text takes on a terminal: a character each, none for colours.
+// Columns that the text occupies on a terminal: one per character, none for colour codes.
 std::size_t columns_of(std::string_view text);
 
-// Breaks lines that are wider than `width` (0: never) between words. What goes on below starts under the text of its line, or
-// `hanging` columns from the left where that is given. A word that is too wide stays whole.
+// Breaks lines wider than `width` (0: never) between words. Continuation lines align with the text of their line, or start at
+// column `hanging` if given. A word that is too wide stays whole.
 std::string wrapped(const std::string& text, int width, int hanging = -1);
 
-// At most `columns` wide: "..." stands for what is left out in the middle.
+// Shortens text to `columns`, with "..." for the removed middle.
 std::string shortened(const std::string& text, std::size_t columns);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// A table for people: columns as wide as what stands in them, in the style of where it is shown.
+// A table for people. Its columns are as wide as their cells, in the style of the output.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace panpipe {
 
-// "time": figures, which stand on the right; "<name": words, which stand on the left.
+// "time" makes a column of figures, aligned right; "<name" a column of words, aligned left.
 struct TextColumn {
   TextColumn(const std::string& spec) : head(spec.starts_with('<') ? spec.substr(1) : spec), words(spec.starts_with('<')) {}
   TextColumn(const char* spec) : TextColumn(std::string(spec)) {}
 
-  // Columns of the terminal, also where its cells need fewer.
+  // The least width in columns of the terminal, even if the cells need fewer.
   TextColumn least(std::size_t columns) && { return least_ = columns, *this; }
-  // Where lines are too wide for the terminal, columns with a number are left out, that of the lowest number first ...
+  // If lines are too wide for the terminal, numbered columns are dropped, the lowest number first ...
   TextColumn telling(int number) && { return telling_ = number, *this; }
-  // ... then the cells of one that shrinks are shortened, to so many columns at least.
+  // ... then the cells of a shrinking column are shortened, to at least `columns`.
   TextColumn shrinks_to(std::size_t columns) && { return shrinks_to_ = columns, *this; }
 
   std::string head;
@@ -31,20 +31,20 @@ struct TextColumn {
 
 class TextTable {
  public:
-  // Begins with the columns' heads, where they have any: bold where colours are shown.
+  // Starts with the heads of the columns, if any, in bold when colours are on.
   explicit TextTable(std::vector<TextColumn> columns, std::size_t indent = 2);
 
-  void row(std::vector<std::string> cells);  // colours take no columns; cells that are not given are empty
-  void line(std::string text);               // between rows, as it is
+  void row(std::vector<std::string> cells);  // colour codes take no columns; cells that are not given are empty
+  void line(std::string text);               // a line between rows, unchanged
 
-  // Every line with its "\n", without blanks at its end. Where the last column holds words and the terminal is too narrow for
-  // it, it goes on below itself.
+  // Every line ends with "\n" and has no trailing blanks. If the last column holds words and the terminal is too narrow for it,
+  // its cells continue on the next line.
   std::string text(const TextStyle& style = {}) const;
 
  private:
   struct Line {
     bool is_row = false, is_head = false;
-    std::vector<std::string> cells;  // a line: one
+    std::vector<std::string> cells;  // a line has one
   };
   struct Shown {
     std::size_t column = 0, width = 0;

@@ -1,4 +1,4 @@
-// A verb or a part of the executor, run by `panpipe selftest` as a process of its own: a crash there is a finding here.
+// Runs a verb or a part of the executor for `panpipe selftest` in its own process, so that a crash becomes a finding.
 #pragma once
 
 #include <functional>
@@ -9,27 +9,27 @@
 namespace panpipe::cli {
 
 struct ChildEnd {
-  int exit_code = 0;      // 128 + the signal where one ended it
-  bool too_long = false;  // it was ended after its time
+  int exit_code = 0;      // 128 + the signal if a signal ended it
+  bool too_long = false;  // it was ended after its time limit
   std::string out, err;
   bool done() const { return exit_code == 0; }
 };
 
-// Ctrl-C: what was started has been ended.
+// Ctrl-C was pressed, and all started processes have been ended.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("stopped as asked") {}
 };
 
-// Runs `body` in a forked process, its exit code being what `body` returns, and waits for it. After `seconds` it is ended.
-// `pulse` is called every tenth of a second meanwhile. Throws Interrupted when a stop is requested (stop_on_signal.hpp). Neither
-// it nor what it starts outlives this process.
+// Runs `body` in a forked process, whose exit code is the result of `body`, and waits for it. Ends it after `seconds`. Calls
+// `pulse` every tenth of a second meanwhile. Throws Interrupted when a stop is requested (stop_on_signal.hpp). The child and its
+// children do not outlive this process.
 ChildEnd run_child(const std::function<int()>& body, double seconds, const std::function<void()>& pulse);
 
-// For run_child: this program with other arguments.
+// A body for run_child: this program with other arguments.
 std::function<int()> this_program(std::vector<std::string> arguments);
 
-// The last lines that a child said, in one line for a finding: the sentence of a verb's error is its last.
+// The last output lines of a child, joined into one line for a finding. A verb's error sentence is its last line.
 std::string last_words(const ChildEnd& end);
 
 }  // namespace panpipe::cli

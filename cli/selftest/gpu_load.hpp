@@ -1,4 +1,4 @@
-// What the driver says of the GPUs while they are at work: clocks, power, heat.
+// The driver's data about GPUs under load: clocks, power, heat.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace panpipe::cli {
 
-// The highest of each number over the time, every reason for slower clocks that there was, and power limits as they are now.
+// Keeps the highest value of each number, all reasons for reduced clocks, and the current power limits.
 class GpuLoad {
  public:
   void look();  // twice a second at most

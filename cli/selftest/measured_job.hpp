@@ -1,4 +1,4 @@
-// The job that `panpipe selftest` profiles, predicts and runs: a GPT as large as the device asks for.
+// The job that `panpipe selftest` profiles, predicts and runs: a GPT sized for the device.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct MeasuredJob {
   std::string precision = "fp32";
 };
 
-// bf16 on cards whose data sheet here has a rate for it, else fp32. `gpu`: as rows call it.
+// bf16 for cards whose shipped data sheet has a bf16 rate, else fp32. `gpu` is the name used in rows.
 std::string precision_for(const std::string& gpu);
 MeasuredJob job_for(const Trial& trial);
 std::string scenario_of(const MeasuredJob& job);
@@ -22,7 +22,7 @@ std::string scenario_of(const MeasuredJob& job);
 // The run as a row of a table of runs (docs/validate.md).
 RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes, const std::string& note);
 
-// What the device is called in such a table; "CPU" without GPUs.
+// The device's name in such a table; "CPU" without GPUs.
 std::string gpu_cell(const Trial& trial);
 
 }  // namespace panpipe::cli

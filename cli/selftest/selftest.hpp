@@ -1,12 +1,12 @@
-// `panpipe selftest`: tries this machine, says what is wrong with a remedy, and writes a report.
+// `panpipe selftest`: tests this machine, reports faults with a remedy, and writes a report.
 #pragma once
 
 #include "cli/selftest/trial.hpp"
 
 namespace panpipe::cli {
 
-// Returns the exit code: 0 where all is right, 1 where something is wrong, 130 after Ctrl-C. InputError, and MachineError where
-// there is no such device or no executor.
+// Returns the exit code: 0 if all is right, 1 if something is wrong, 130 after Ctrl-C. Throws InputError, and MachineError if the
+// device or the executor is missing.
 int selftest(const SelftestRequest& request);
 
 }  // namespace panpipe::cli

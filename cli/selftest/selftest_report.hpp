@@ -1,4 +1,4 @@
-// What `panpipe selftest` leaves for a user to send in: a document, a page and a row of a table of runs.
+// The files that `panpipe selftest` leaves for a user to send in: a document, a page and a row of a table of runs.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace panpipe::cli {
 
-// Takes out of a text what tells whose machine it is: this host's name, the user's, the home folder, addresses of networks and
-// cards, serial numbers in the form of a UUID.
+// Removes identifying parts from a text: names of this host and user, the home folder, network and hardware addresses, serial
+// numbers in the form of a UUID.
 class PrivateWords {
  public:
   PrivateWords();  // of this machine and user
   PrivateWords(std::vector<std::string> hosts, std::vector<std::string> users, std::vector<std::string> folders);
   std::string removed_from(const std::string& text) const;
-  // From every text of the document; keys stay.
+  // Applies to every text of the document; keys stay.
   void remove_from(nlohmann::ordered_json& document) const;
 
  private:
-  std::vector<std::pair<std::string, std::string>> words_;    // whole words -> what stands for them
-  std::vector<std::pair<std::string, std::string>> folders_;  // the longest first
+  std::vector<std::pair<std::string, std::string>> words_;    // whole words -> replacement
+  std::vector<std::pair<std::string, std::string>> folders_;  // longest first
 };
 
-// Schema panpipe-selftest/1.
+// Document with schema panpipe-selftest/1.
 nlohmann::ordered_json report_document(const std::vector<StepReport>& steps, const std::string& device);
 // The same for people (Markdown).
 std::string report_page(const nlohmann::ordered_json& document);

@@ -1,4 +1,4 @@
-// What a step of `panpipe selftest` brings: a line for the terminal, what is wrong with a remedy, and figures for the document.
+// The result of a step of `panpipe selftest`: a line for the terminal, faults with a remedy, and figures for the document.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,8 +7,8 @@
 
 namespace panpipe::cli {
 
-// Something that a user should know. `wrong`: the machine or Panpipe does not do what it should, and the exit code is 1; else it
-// is only said.
+// A finding for the user. If `wrong` is set, the machine or Panpipe misbehaves and the exit code is 1; otherwise it is only
+// reported.
 struct Trouble {
   bool wrong = true;
   std::string what, remedy;
@@ -16,8 +16,8 @@ struct Trouble {
 
 struct StepReport {
   std::string name;  // "transports"
-  std::string text;  // what came of it, one line
-  bool done = true;  // false: left out, or it could not be done; `text` says why
+  std::string text;  // the outcome, one line
+  bool done = true;  // false: skipped or not possible; `text` gives the reason
   std::vector<Trouble> troubles;
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
 

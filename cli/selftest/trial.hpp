@@ -1,4 +1,4 @@
-// The machine that `panpipe selftest` tries, and what its steps share.
+// The machine under test in `panpipe selftest`, and data shared by its steps.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@
 namespace panpipe::cli {
 
 struct SelftestRequest {
-  std::string device;                       // cpu | cuda; empty = cuda where there are GPUs
-  std::string cluster;                      // file that states this machine's links; empty = the shipped one of its GPUs
+  std::string device;                       // cpu | cuda; empty = cuda if there are GPUs
+  std::string cluster;                      // file that states this machine's links; empty = the shipped one for its GPUs
   std::string folder = "panpipe-selftest";  // for the report
   bool quick = false, json = false;
 };
 
-// A folder that is gone with it.
+// A folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -36,31 +36,31 @@ class TemporaryFolder {
 };
 
 struct Trial {
-  explicit Trial(SelftestRequest asked);  // MachineError: no executor, no such device
+  explicit Trial(SelftestRequest asked);  // throws MachineError if the executor or the device is missing
 
   SelftestRequest request;
   Machine machine;
   std::string device;  // cpu | cuda
   TemporaryFolder folder;
   GpuLoad load;
-  std::optional<Cluster> cluster;  // of the request
-  // Left by steps for later ones.
+  std::optional<Cluster> cluster;  // as requested
+  // Set by earlier steps for later ones.
   std::optional<std::string> profile;  // file
   std::optional<RunRow> row;
 
   bool on_gpus() const { return device == "cuda"; }
   int gpus() const { return machine.gpus.visible; }
-  // Ranks to try: 2, 4, 8 ... and all GPUs; on a single GPU and on the CPU 2, and 4 where that has memory for them.
+  // Numbers of ranks to test: 2, 4, 8 ... and all GPUs. On a single GPU and on the CPU: 2, and 4 if memory suffices.
   std::vector<int> worlds() const;
-  // That a run of so many ranks takes here: nccl where each has a GPU, local where they share one, gloo on the CPU.
+  // The transport for this many ranks: nccl if each has a GPU, local if they share one, gloo on the CPU.
   std::string transport(int ranks) const;
   // "4 GPUs", "2 ranks on one GPU", "2 processes"
   std::string ranks_text(int ranks) const;
-  // run_child, with the GPUs watched meanwhile.
+  // Like run_child, but monitors the GPUs meanwhile.
   ChildEnd run(const std::function<int()>& body, double seconds);
 };
 
-// What to try where a transport breaks a rule, and where a process that uses it failed.
+// The remedy if a transport breaks a rule, and if a process that uses it failed.
 std::string remedy_for_transport(const std::string& transport);
 std::string remedy_after(const ChildEnd& end, const std::string& transport);
 

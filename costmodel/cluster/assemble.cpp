@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What the routes of all nodes of one group have in common.
+// The common part of the routes of all nodes in a group.
 struct Group {
   NodeTemplate node;
   std::optional<NetworkParameters> network;

@@ -1,4 +1,4 @@
-// Nodes and a network -> a Cluster. Routes are computed when asked for; only resources are stored, so thousands of
+// Builds a Cluster from nodes and a network. Only resources are stored and routes are computed on request, so thousands of
 // devices load in milliseconds.
 #pragma once
 
@@ -11,17 +11,17 @@
 
 namespace panpipe {
 
-// How nodes are joined: each node is a leaf of a fat tree.
+// The network between nodes: each node is a leaf of a fat tree.
 struct NetworkParameters {
   int nics_per_node = 1;
-  Bandwidth nic{0};                // of each, one direction
+  Bandwidth nic{0};                // of each NIC, one direction
   Duration latency{0};             // device to device
-  Duration post{0};                // the host's time for one message
-  double oversubscription = 1;     // k > 1: a node's uplink carries its NICs' total / k; otherwise the tree never blocks
-  std::optional<Bandwidth> spine;  // when set, everything between nodes shares this much
+  Duration post{0};                // host time per message
+  double oversubscription = 1;     // k > 1: a node's uplink carries its NICs' total / k; 1: the tree never blocks
+  std::optional<Bandwidth> spine;  // if set, all traffic between nodes shares this bandwidth
 };
 
-// Equal nodes.
+// A group of identical nodes.
 struct NodeGroup {
   DeviceType type;
   int nodes = 1;
@@ -29,10 +29,10 @@ struct NodeGroup {
   std::optional<NetworkParameters> network;
 };
 
-// More than one node needs a network in every group. Does not throw.
+// Every group needs a network if there is more than one node. Does not throw.
 Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& groups);
 
-// The in-place form: one link for each ordered pair of devices. Unlimited bandwidth and a table share nothing.
+// The in-place form: one link for each ordered pair of devices. Unlimited bandwidth and a table share no resource.
 struct GivenLink {
   Duration latency{0};
   Bandwidth bandwidth{0};

@@ -67,7 +67,7 @@ std::string_view name_of(ResourceClass resource) {
 Duration TransferTable::at(Bytes size) const {
   PANPIPE_CHECK(!points.empty(), "a transfer table has at least one point");
   if (points.size() == 1 || size <= points.front().first) return points.front().second;
-  // The segment that ends at the first point not below `size`; beyond the last point the last segment goes on.
+  // The segment that ends at the first point not below `size`; beyond the last point the last segment continues.
   const auto above = std::lower_bound(points.begin() + 1, points.end() - 1, size,
                                       [](const auto& point, Bytes value) { return point.first < value; });
   const auto& [left_size, left_time] = *(above - 1);

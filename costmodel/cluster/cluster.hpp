@@ -1,4 +1,4 @@
-// Devices, links and wiring: what is there, and which shared resources a transfer between two devices uses.
+// Devices, links and wiring: the hardware, and the shared resources that a transfer between two devices uses.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace panpipe {
 
-// A type of device, one file each under scenarios/devices/. Every number there names its source.
+// A type of device, each in its own file under scenarios/devices/. Every number in these files names its source.
 struct DeviceType {
   std::string name;  // "A100-80G-SXM"
   std::string kind;  // "gpu" | "cpu" | "given" (an in-place cluster's device, without rates)
   Bytes memory{0};
-  double usable = 1.0;  // share of memory that programs get: the driver keeps the rest
+  double usable = 1.0;  // share of memory that programs can use; the driver keeps the rest
   Bandwidth memory_bandwidth{0};
-  std::map<Precision, ComputeRate> peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16;
-                                          // Fp8/Mxfp8: of products in 8 bits
+  std::map<Precision, ComputeRate>
+      peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16; Fp8/Mxfp8: of products in 8 bits
   int multiprocessors = 0;
   Power tdp{0};                                // thermal design power, or board power; 0: not stated
   Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload
@@ -32,20 +32,20 @@ struct DeviceType {
   int nvlink_links = 0;                        // links of one device; 0: none
   Bandwidth nvlink_bandwidth{0};               // of one link, one direction
   std::string calibration;                     // name of the shipped calibration, empty = data sheet only
-  std::map<std::string, std::string> sources;  // key -> where the number comes from
+  std::map<std::string, std::string> sources;  // key -> the number's source
 
   bool has_rates() const { return memory_bandwidth > Bandwidth(0) && !peak.empty(); }
-  ComputeRate peak_for(Precision precision) const;  // 0 when the device has no such rate
+  ComputeRate peak_for(Precision precision) const;  // 0 if the device has no such rate
 };
 
-// Classes of path, from near to far. Costs that differ by path (latency, efficiency) are kept per class.
+// Classes of path, from near to far. Costs that depend on the path (latency, efficiency) are kept per class.
 enum class PathClass : std::uint8_t {
   Local,        // the same device: free
   Bridge,       // NVLink bridge between a pair
   Switch,       // NVSwitch inside a node
   PeerPcie,     // PCIe peer access inside a node
-  Host,         // copied through the host's memory, one socket
-  HostSockets,  // copied through the host's memory, over the link between sockets
+  Host,         // copied through the memory of the host, on one socket
+  HostSockets,  // copied through the memory of the host, across the link between sockets
   Network,      // between nodes
   Given,        // an in-place cluster's link
 };
@@ -65,7 +65,7 @@ enum class ResourceClass : std::uint8_t {
 };
 std::string_view name_of(ResourceClass resource);
 
-// A capacity that concurrent transfers share, max-min fairly. Directions are separate resources.
+// A capacity that concurrent transfers share max-min fairly. Directions are separate resources.
 struct Resource {
   std::string name;  // "node0.nic3.out"
   ResourceClass kind{};
@@ -74,7 +74,7 @@ struct Resource {
 
 struct Hop {
   std::int32_t resource = 0;
-  std::int32_t uses = 1;  // a path that crosses a resource twice (a copy staged in host memory) counts twice
+  std::int32_t uses = 1;  // a path that crosses a resource twice (a copy staged in host memory) counts two uses
 };
 
 // Measured transfer times of a link: linear between points and beyond the last; constant below the first.
@@ -87,8 +87,8 @@ struct Route {
   PathClass path = PathClass::Local;
   Duration latency{0};
   std::vector<Hop> hops;                       // empty: nothing is shared (local, a table, unlimited bandwidth)
-  std::shared_ptr<const TransferTable> table;  // when set the transfer is a pure delay table->at(size)
-  Bandwidth bandwidth{0};                      // of the route alone: min over hops of capacity / uses; infinite when no hops
+  std::shared_ptr<const TransferTable> table;  // if set, a transfer takes table->at(size) and shares nothing
+  Bandwidth bandwidth{0};                      // of the route alone: min over hops of capacity / uses; infinite without hops
 
   Duration time_alone(Bytes size) const;  // latency + size / bandwidth, or the table; 0 for Local
 };
@@ -100,15 +100,15 @@ struct Device {
 };
 
 struct ClusterNode {
-  std::int32_t group = 0;  // nodes of one group are wired alike
+  std::int32_t group = 0;  // nodes of one group have equal wiring
   std::int32_t devices = 0;
-  Bandwidth network{0};  // out of the node, one direction: its NICs together, or its uplink where that is narrower
-  Duration post{0};      // the host's time for one message that it hands to a NIC
+  Bandwidth network{0};  // out of the node, one direction: all its NICs together, or its uplink if that is narrower
+  Duration post{0};      // host time per message handed to a NIC
 };
 
 struct CollectiveTables;  // costmodel/cluster/collective_tables.hpp
 
-// How a node's devices and hosts are wired. Built by readers in this folder; everyone else asks Cluster.
+// The wiring of a node's devices and hosts. Readers in this folder build it; all other code uses Cluster.
 class Wiring {
  public:
   virtual ~Wiring() = default;
@@ -120,8 +120,8 @@ struct Cluster {
   std::vector<DeviceType> types;
   std::vector<Device> devices;
   int nodes = 1;
-  std::vector<ClusterNode> node;  // one entry each
-  std::optional<double> usable;   // share of every device's memory that a plan may fill, where the cluster states it
+  std::vector<ClusterNode> node;  // one entry per node
+  std::optional<double> usable;   // share of every device's memory that a plan may fill, if the cluster states it
   std::vector<Resource> resources;
   std::shared_ptr<const Wiring> wiring;  // owns the routing rules; never null
   bool given = false;                    // written in place with one link per ordered pair: no rates, no framework context
@@ -130,18 +130,18 @@ struct Cluster {
     return types[static_cast<std::size_t>(devices[static_cast<std::size_t>(device)].type)];
   }
   int size() const { return static_cast<int>(devices.size()); }
-  // The route of a transfer. Throws InputError when the two cannot reach each other.
+  // The route of a transfer. Throws InputError if no path joins the devices.
   Route route(int from, int to) const { return wiring->route(from, to); }
   const ClusterNode& node_of(int device) const {
     return node[static_cast<std::size_t>(devices[static_cast<std::size_t>(device)].node)];
   }
-  Bandwidth spine{0};  // that everything between nodes shares; 0: it never is what limits
-  // Per-device bandwidth of the in-node fabric, one direction: what each hop of a ring over the first node's devices, in
-  // order, gets while all hops are busy (NVSwitch port, or the narrowest of bridges, PCIe and host). Infinite for one device.
+  Bandwidth spine{0};  // shared by all traffic between nodes; 0: never a limit
+  // Per-device bandwidth of the in-node fabric, one direction: the rate of each hop of a ring over the first node's devices, in
+  // order, while all hops are busy (NVSwitch port, or the narrowest of bridges, PCIe and host). Infinite for one device.
   Bandwidth fabric_bandwidth{0};
-  // Does every pair of a node's devices talk through an NVSwitch?
+  // True if every pair of a node's devices communicates through an NVSwitch.
   bool switched = false;
-  // Measured collectives, which come before formulas; null: none.
+  // Measured collectives, which take precedence over formulas; may be null.
   std::shared_ptr<const CollectiveTables> collectives;
 };
 

@@ -72,7 +72,7 @@ GivenLink read_given_link(const Node& node, ReadLog& log) {
   return link;
 }
 
-// Where a cluster says nothing, its devices do.
+// Without a value for the cluster, its devices' values apply.
 std::optional<double> read_usable(MapReader& reader) {
   if (reader.find("usable") == nullptr) return std::nullopt;  // among the known keys when absent
   return reader.fraction("usable");
@@ -93,7 +93,7 @@ Cluster read_given(const Node& node, ReadLog& log) {
   return given_cluster(log.has_errors() ? 0 : devices, memory, usable, link);
 }
 
-// The keys of one kind of node: of the cluster itself, or of one entry of `groups:`.
+// The keys of one kind of node, from the cluster itself or from an entry of `groups:`.
 NodeGroup read_group(MapReader& reader, const Node* common_device, const std::optional<NetworkParameters>& common_network) {
   ReadLog& log = reader.log();
   NodeGroup group;

@@ -1,4 +1,4 @@
-// Cluster and device files -> Cluster, DeviceType. Keys and examples: docs/models/topology.md.
+// Reads cluster and device files. Keys and examples: docs/models/topology.md.
 #pragma once
 
 #include <string>
@@ -11,26 +11,25 @@ namespace panpipe {
 
 // Reads the value of a scenario's `cluster:` key, which is one of
 //   clusters/x.yaml                            a file (or its bare name: dgx-a100-80g)
-//   {file: clusters/x.yaml, nodes: 8, ...}     a file with some of its keys replaced; maps merge, all else is replaced
+//   {file: clusters/x.yaml, nodes: 8, ...}     a file with some keys replaced; maps merge, other values are replaced
 //   {devices: 4, memory: 24 GiB, link: {...}}  in place: one link per ordered pair of devices, no rates
-//   {device: ..., nodes: ..., wiring: ...}     a whole cluster file's keys, written out
-// Faults go to the log; a cluster that has any comes back without devices (size() == 0). Throws InputError when a file that
-// is named does not exist or is no YAML. Values are recorded under the node's path ("cluster.nodes"), also those that stand in
-// referenced files.
+//   {device: ..., nodes: ..., wiring: ...}     all keys of a cluster file, written out
+// Logs faults; a cluster with faults is returned without devices (size() == 0). Throws InputError if a named file does not
+// exist or is not YAML. Values are recorded under the node's path ("cluster.nodes"), even those from referenced files.
 Cluster read_cluster(const Node& node, ReadLog& log);
 
-// A cluster file. Throws InputError when it cannot be read as YAML; other faults go to the log.
+// Reads a cluster file. Throws InputError if it is not readable YAML; other faults are logged.
 Cluster load_cluster(const std::string& path, ReadLog& log);
 
-// `reference`: a device file, or a device's name in any spelling ("rtx-3090", "RTX3090"). `directory` is where a relative
-// reference starts. Throws InputError when there is no such device.
+// `reference` is a device file, or a device's name in any spelling ("rtx-3090", "RTX3090"). Relative references start from
+// `directory`. Throws InputError if no such device exists.
 DeviceType load_device(const std::string& reference, const std::string& directory, ReadLog& log);
 
-// A list of [size, time] pairs. Faults go to the log; without a sound row the table is empty.
+// Reads a list of [size, time] pairs. Faults are logged; without a valid row the table is empty.
 TransferTable read_transfer_table(const Node& node, ReadLog& log);
 
-// `cluster: x.yaml` as `cluster: {file: x.yaml}`, so that an override of a key inside the file (--set cluster.nodes=16)
-// has a map to go to; maps are returned as they are. Call it on the scenario's tree before applying overrides.
+// Turns `cluster: x.yaml` into `cluster: {file: x.yaml}`, so that an override of a key inside the file (--set cluster.nodes=16)
+// has a map to change; returns maps unchanged. Call it on the scenario's tree before applying overrides.
 NodePtr overridable_reference(const NodePtr& reference);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// A device's keys -> DeviceType.
+// Reads a device's keys.
 #pragma once
 
 #include "base/input/reader.hpp"
@@ -7,7 +7,7 @@
 
 namespace panpipe {
 
-// The value of a `device:` key: a file, a shipped name, {file: ..., key: replacement}, or the keys themselves.
+// Reads the value of a `device:` key: a file, a shipped name, {file: ..., key: replacement}, or the keys themselves.
 DeviceType read_device(const Node& node, ReadLog& log);
 
 }  // namespace panpipe

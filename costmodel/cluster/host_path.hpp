@@ -1,4 +1,4 @@
-// The way between a device and its host's memory: what offloads and reloads take, and which devices share it.
+// The path between a device and its host's memory, which offloads and reloads take, and its sharing with other devices.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,21 @@
 
 namespace panpipe {
 
-// Wirings that know their hosts.
+// Interface of wirings that know the paths to their hosts.
 class HostPaths {
  public:
   virtual ~HostPaths() = default;
   virtual std::optional<Route> host_path(int device, bool away) const = 0;
 };
 
-// From the device to its socket's memory (`away`) or back: its PCIe link, the upstream link of its switch, that memory. Without
-// latency: copies are large. Empty where the cluster does not say how the device reaches its host: nothing is shared then.
+// From the device to its socket's memory (`away`) or back: its PCIe link, the upstream link of its switch, and that memory.
+// Latency is left out, since copies are large. nullopt if the cluster does not state how the device reaches its host; nothing is
+// shared then.
 std::optional<Route> host_path(const Cluster& cluster, int device, bool away);
 
-// What such a copy gets alone: the device's copy_bandwidth, or less where its way is narrower. 0 when the device states none.
+// Bandwidth of a lone copy: the device's copy_bandwidth, or less where its path is narrower. 0 if the device states none.
 Bandwidth host_copy_bandwidth(const Cluster& cluster, int device, bool away);
-// What it gets while all of `devices` copy in that direction: a fair share of every link of its way.
+// Bandwidth while all of `devices` copy in that direction: a fair share of every link on the path.
 Bandwidth shared_host_copy_bandwidth(const Cluster& cluster, const std::vector<int>& devices, int device, bool away);
 
 }  // namespace panpipe

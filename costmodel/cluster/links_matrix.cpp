@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostShown = 16;
 
-// What is shown of a cluster: blocks of devices whose pairs make one matrix each, and perhaps a pair between nodes.
+// The shown part of a cluster: blocks of devices with one matrix each, and possibly a pair between nodes.
 struct View {
   std::vector<std::vector<int>> blocks;
   std::optional<std::pair<int, int>> between;

@@ -1,4 +1,4 @@
-// What `panpipe check --links` shows: bandwidth and latency of every pair of devices, and what they share.
+// The output of `panpipe check --links`: bandwidth and latency of every pair of devices, and their shared resources.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace panpipe {
 
-// Text. Of a cluster of more than 16 devices one node of each kind is shown, and one pair between nodes; the text says so.
+// As text. For a cluster of more than 16 devices it shows one node of each kind and one pair between nodes, and states so.
 std::string links_matrix(const Cluster& cluster);
 
-// The same pairs as a JSON document, schema panpipe-links/1; bandwidth null = unlimited, a pair that is not joined has
-// "class": null. Keys: docs/models/topology.md.
+// The same pairs as a JSON document, schema panpipe-links/1. Bandwidth null means unlimited; a pair without a path has "class":
+// null. Keys: docs/models/topology.md.
 std::string links_json(const Cluster& cluster);
 
 }  // namespace panpipe

@@ -183,7 +183,7 @@ class NodeBuilder {
     return route;
   }
 
-  // Between a device and the memory of its own socket, which such a copy crosses once.
+  // The route between a device and the memory of its own socket, which such a copy crosses once.
   std::optional<Route> memory_route(int device, bool away) const {
     if (pcie_out_.empty()) return std::nullopt;
     Route route;

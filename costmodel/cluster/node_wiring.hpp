@@ -1,5 +1,5 @@
-// How the devices of one node are wired: parameters as a cluster file states them -> shared resources and the route of
-// every pair inside the node. Rules and their limits: docs/models/topology.md.
+// Turns the wiring parameters of a cluster file into a node's shared resources and the route of every pair of its devices. Rules
+// and their limits: docs/models/topology.md.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace panpipe {
 
-// All bandwidths are of one direction unless said otherwise.
+// All bandwidths are for one direction unless stated otherwise.
 struct SwitchParameters {
   Bandwidth port{0};  // of each device
   Duration latency{0};
@@ -31,7 +31,7 @@ struct RootParameters {  // devices behind one PCIe switch or root port share it
 struct SocketParameters {
   std::vector<std::vector<int>> groups;  // every device in exactly one
   Bandwidth link{0};                     // between each ordered pair of sockets
-  Duration latency{0};                   // what crossing adds
+  Duration latency{0};                   // added by crossing between sockets
 };
 
 struct PeerParameters {  // PCIe peer access
@@ -40,8 +40,8 @@ struct PeerParameters {  // PCIe peer access
 
 // A copy from one device to another through host memory.
 struct HostParameters {
-  Bandwidth copy{0};                   // what one such copy gets alone; a device's outgoing copies share it
-  std::optional<Bandwidth> both_ways;  // copies out of and into one device together
+  Bandwidth copy{0};                   // of one such copy alone; a device's outgoing copies share it
+  std::optional<Bandwidth> both_ways;  // total of the copies out of and into one device
   std::optional<Bandwidth> memory;     // of one socket's host memory; each copy writes and reads it
   Duration latency{0};
 };
@@ -49,7 +49,7 @@ struct HostParameters {
 struct NodeWiring {
   int devices = 1;
   std::string device_word = "gpu";  // in names of resources
-  bool peer_access = true;          // the device type's
+  bool peer_access = true;          // of the device type
   std::optional<SwitchParameters> fabric;
   std::vector<PairLink> links;
   std::optional<Bandwidth> pcie;  // of each device
@@ -63,8 +63,8 @@ struct NodeWiring {
 struct NodeTemplate {
   int devices = 1;
   std::vector<Resource> resources;
-  std::vector<std::optional<Route>> routes;  // [from * devices + to]; empty where there is no way
-  // Of each device, to and from the memory of its socket (host_path.hpp); empty where no PCIe link is known.
+  std::vector<std::optional<Route>> routes;  // [from * devices + to]; empty if no path exists
+  // Routes of each device to and from the memory of its socket (host_path.hpp); empty if no PCIe link is known.
   std::vector<std::optional<Route>> to_host{}, from_host{};
 
   const std::optional<Route>& route(int from, int to) const {
@@ -74,8 +74,8 @@ struct NodeTemplate {
 
 NodeTemplate make_node(const NodeWiring& wiring);
 
-// What each hop of the ring 0 -> 1 -> ... -> 0 gets while all hops are busy, max-min fairly: the narrowest resource's
-// capacity over the uses of it. Infinite for a single device; 0 when a hop has no way.
+// The rate of each hop of the ring 0 -> 1 -> ... -> 0 while all hops are busy, shared max-min fairly: the capacity of the
+// narrowest resource divided by its uses. Infinite for a single device; 0 if a hop has no path.
 Bandwidth ring_bandwidth(const NodeTemplate& node);
 
 // Sets route.bandwidth from its hops.

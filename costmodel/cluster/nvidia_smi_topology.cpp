@@ -83,7 +83,7 @@ bool is_relation(const std::string& word) {
   return kPcie.count(word) > 0 || (numbered(word, "NV") && word.size() <= 4);  // NV1 ... NV99
 }
 
-// The line that names the columns: the first that begins with GPU0 and goes on with names of columns, not with relations.
+// The line of column names: the first that begins with GPU0 and continues with names instead of relations.
 const Line* find_header(const Text& text) {
   for (const Line& line : text.lines) {
     if (line.words.empty() || line.words[0] != "GPU0") continue;

@@ -1,4 +1,4 @@
-// What `nvidia-smi topo -m` shows, as a cluster file in which every number stands, to be read and corrected.
+// Writes the output of `nvidia-smi topo -m` as a cluster file with all numbers spelt out, for the user to read and correct.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 namespace panpipe {
 
 struct TopologyImport {
-  std::string source;     // where the matrix was read
-  std::string reference;  // how the file shall name the device
+  std::string source;     // the file with the matrix
+  std::string reference;  // the device's name in the written file
   TopologyMatrix matrix;
-  NodeGroup nodes;  // device type, number, network; its wiring is made from the matrix
+  NodeGroup nodes;  // device type, number, network; the wiring comes from the matrix
 };
 
-// The text of a cluster file. Read back it is the cluster that `wiring: {topology: FILE}` gives, with the same network. Throws
+// The text of a cluster file. It reads back as the cluster that `wiring: {topology: FILE}` gives with the same network. Throws
 // InputError.
 std::string cluster_file_of(const TopologyImport& import);
 
-// ", 10 network adapters, of which 8 lie beside a device (PIX, PXB) and --nics 8 would count"; nothing without adapters.
+// ", 10 network adapters, of which 8 lie beside a device (PIX, PXB) and --nics 8 would count"; empty without adapters.
 std::string adapters_text(const TopologyMatrix& matrix);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// A value that may stand in another file: `x.yaml`, or `{file: x.yaml, key: replacement, ...}`.
+// A value that may be stored in another file: `x.yaml`, or `{file: x.yaml, key: replacement, ...}`.
 #pragma once
 
 #include <map>
@@ -9,24 +9,24 @@
 
 namespace panpipe {
 
-// Which kind of document a reference leads to.
+// The kind of document that a reference points to.
 struct ReferenceKind {
-  std::string kind;    // "cluster": the folder clusters/ is searched, and the file's `kind:` must say so
-  std::string folder;  // "clusters"
+  std::string kind;    // "cluster": the file's `kind:` must have this value
+  std::string folder;  // searched for shipped files: "clusters"
 };
 
-// Finds the file of a bare name or a path, starting from the folder of the file that names it; names are compared without
-// regard to case, "-" and "_". Throws InputError at `at`, naming the shipped files.
+// Finds the file of a bare name or a path, starting from the folder of the referring file. Names are compared without case, "-"
+// and "_". Throws InputError at `at`, listing the shipped files.
 std::string resolve_reference(const std::string& reference, const ReferenceKind& kind, const Node& at);
 
-// The tree with every reference to a file replaced by the file's content, the keys beside `file:` laid over it (maps merge,
-// all else is replaced), and paths as seen from the node ("cluster.nodes"). Files may refer to files. Throws InputError.
+// Returns the tree with every file reference replaced by the file's content. Keys next to `file:` override it (maps merge, other
+// values are replaced), and paths are relative to the node ("cluster.nodes"). Files may refer to files. Throws InputError.
 NodePtr expand_reference(const Node& node, const ReferenceKind& kind);
 
-// Reads and checks `panpipe` and `kind`, which a tree written in place may leave out, and skips `description` and `source`.
+// Reads and checks `panpipe` and `kind`, which in-place trees may omit, and skips `description` and `source`.
 void read_heading(MapReader& reader, const ReferenceKind& kind);
 
-// `sources:` of the reader's map: dotted key -> text. A key that names nothing in the tree is an error.
+// Reads `sources:` of the reader's map: dotted key -> text. A key that does not exist in the tree is an error.
 std::map<std::string, std::string> read_sources(MapReader& reader);
 
 }  // namespace panpipe

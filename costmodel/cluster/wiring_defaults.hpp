@@ -1,4 +1,4 @@
-// What a cluster file may leave out. Each value names its origin; docs/models/topology.md repeats them.
+// Defaults for keys that a cluster file omits. Each value names its origin; docs/models/topology.md repeats them.
 #pragma once
 
 #include "base/quantity.hpp"
@@ -7,21 +7,21 @@ namespace panpipe::wiring_defaults {
 
 // NVIDIA/cuda-samples issue 230: p2pBandwidthLatencyTest, four GPUs, peer access on: 1.8 to 2.3 us over NVLink.
 inline constexpr Duration kNvlinkLatency = micros(2);
-// The same test's order of magnitude over PCIe (1 to 2.5 us); no A100-PCIe listing was at hand.
+// The same test's order of magnitude over PCIe (1 to 2.5 us); no A100-PCIe listing was available.
 inline constexpr Duration kPeerLatency = micros(2.5);
 // club-3090, docs/PCIE_P2P.md: 15.23 us and 11.28 GB/s through the host, RTX 3090 with the stock driver.
 inline constexpr Duration kHostLatency = micros(15.2);
 inline constexpr Bandwidth kHostCopy = gb_per_s(11.2);
-// 2x RTX 3090 on a Threadripper Pro: both ways at once 16.6 GB/s in total.
+// 2x RTX 3090 on a Threadripper Pro: 16.6 GB/s in total with both directions active.
 inline constexpr Bandwidth kHostBothWays = gb_per_s(16.6);
-// NCCL, src/graph/topo.h: what its path search takes for the link between AMD sockets.
+// NCCL, src/graph/topo.h: the value that its path search assumes for the link between AMD sockets.
 inline constexpr Bandwidth kSocketLink = gb_per_s(16);
-// NVIDIA/nccl issue 1127, 8x RTX 3090 on two sockets: latencies through the host are 11.6 to 20.7 us whether or not the
-// copy crosses, so crossing adds nothing that shows.
+// NVIDIA/nccl issue 1127, 8x RTX 3090 on two sockets: latencies through the host are 11.6 to 20.7 us whether or not the copy
+// crosses sockets, so crossing adds no visible latency.
 inline constexpr Duration kSocketLatency = micros(0);
 // NCCL, src/graph/tuning.cc: a tree's hop over the network by the LL protocol.
 inline constexpr Duration kNetworkLatency = micros(5);
-// The same file: a message costs the host 1 us, on AMD processors 2 us.
+// The same file: a message costs 1 us of host time, on AMD processors 2 us.
 inline constexpr Duration kNetworkPost = micros(1);
 
 }  // namespace panpipe::wiring_defaults

@@ -170,7 +170,7 @@ std::optional<TopologyMatrix> load_matrix(const Node& node, ReadLog& log) {
   return parse_topology_matrix(text, *path);
 }
 
-// Where the wiring starts from: what a matrix shows, or bare devices.
+// The initial wiring: from a matrix, or bare devices.
 NodeWiring start_wiring(MapReader* reader, int devices, const DeviceType& type, ReadLog& log) {
   NodeWiring wiring;
   wiring.devices = devices;
@@ -217,7 +217,7 @@ NodeWiring read_wiring(const Node* node, int devices, const DeviceType& type, Re
     keys.finish();
     if (!wiring.pcie) log.error(*peer, "PCIe peer access needs 'pcie: {bandwidth: ...}'");
   }
-  // Devices that may reach one another over PCIe do so where there is PCIe.
+  // Devices with peer access use it over PCIe if there is PCIe.
   if (!wiring.peer && wiring.pcie && wiring.peer_access) wiring.peer = PeerParameters{defaults::kPeerLatency};
   if (const Node* host = reader.find("host")) read_host(*host, wiring, log);
   reader.finish();

@@ -1,4 +1,4 @@
-// The keys under `wiring:` and `network:` of a cluster file.
+// Reads the keys under `wiring:` and `network:` of a cluster file.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace panpipe {
 
-// `devices`: how many a node has; 0 when a topology matrix is to say (wiring.devices then holds it).
+// `devices` is the number per node; 0 if a topology matrix decides (wiring.devices then holds the number).
 NodeWiring read_wiring(const Node* node, int devices, const DeviceType& type, ReadLog& log);
 
-// Faults go to the log.
+// Faults are logged.
 NetworkParameters read_network(const Node& node, ReadLog& log);
 
 }  // namespace panpipe

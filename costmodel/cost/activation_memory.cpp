@@ -1,4 +1,4 @@
-// Activations a unit keeps for its backward, and what it needs besides while it runs (docs/models/memory-terms.md).
+// The activations that a unit keeps for its backward, and its temporary memory while it runs (docs/models/memory-terms.md).
 #include <algorithm>
 #include <cmath>
 
@@ -75,8 +75,8 @@ double needed_for_weights(const UnitView& unit, const DeviceRates& rates) {
   return bytes;
 }
 
-// Of an attention over the context: the query's gradient; keys and values of the whole sequence with their gradients, or in a
-// ring those of the block at work and of the one on its way.
+// For attention over the context: the query's gradient, plus keys and values of the whole sequence with their gradients, or in a
+// ring those of the current block and of the one in transit.
 double exchanged_in_attention(const UnitView& unit, int i) {
   const auto whole = static_cast<double>(unit.of(i).collective_bytes.base());
   const bool ring = unit.op(i).forward_collective == CollectiveKind::SendReceive;
@@ -86,7 +86,7 @@ double exchanged_in_attention(const UnitView& unit, int i) {
   return query + 2 * at_once;
 }
 
-// The largest operator's gradients: of its results and of its inputs, beside the saved activations.
+// The largest operator's gradients, of its results and of its inputs, in addition to the saved activations.
 double working_set(const UnitView& unit, const DeviceRates& rates) {
   double largest = 0;
   for (int i = 0; i < unit.size(); ++i) {
@@ -108,7 +108,7 @@ double working_set(const UnitView& unit, const DeviceRates& rates) {
   return largest;
 }
 
-// What products keep besides where they keep a gathered input in the place of the shard that it was gathered from.
+// Additional bytes when products keep a gathered input instead of the shard that it was gathered from.
 double gathered_over_shards(const UnitView& unit, const DeviceRates& rates) {
   double bytes = 0;
   std::vector<int> counted;

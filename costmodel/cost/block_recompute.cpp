@@ -115,8 +115,8 @@ class BlockRecompute {
     return listed_[static_cast<std::size_t>(unit - first_)][static_cast<std::size_t>(i)];
   }
 
-  // The backward reads tensor t, of which `reader` is the first unit to ask. `runs`: what reads it runs again.
-  // `eight`: its copy in 8 bits.
+  // The backward reads tensor t; `reader` is the first unit that needs it. `runs`: its reader runs again. `eight`: its copy in 8
+  // bits.
   void need(int t, int reader, bool runs, bool eight = false) {
     while (t >= 0) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
@@ -169,7 +169,7 @@ class BlockRecompute {
   std::vector<double> bytes_;                // per unit
   std::vector<bool> kept_, kept_in_8_bits_;  // per tensor: paid for
   std::vector<bool> found_;                  // per listed module
-  // Of the block at hand: its units, their views, which operators are listed.
+  // State of the current block: its units, their views, the listed operators.
   int first_ = 0, end_ = 0;
   std::vector<UnitView> views_;
   std::vector<std::vector<bool>> listed_;
@@ -182,7 +182,7 @@ std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const
   return BlockRecompute(graph, use, scope, rates).run();
 }
 
-// What is made again depends on what backwards read; rates, which say in how many bytes, play no part.
+// The recomputed set depends on the tensors that backwards read, not on rates, which only affect bytes.
 std::vector<MadeAgain> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope) {
   const TensorUse use = tensor_use(graph);
   const std::vector<UnitRecompute> units = recompute_in_blocks(graph, use, scope, DeviceRates{});

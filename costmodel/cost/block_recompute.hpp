@@ -1,5 +1,4 @@
-// Recompute that a scenario describes more closely than by a mode: kinds of operators, one block in so many. Internal to this
-// folder.
+// Recompute given in more detail than a mode: kinds of operators, one block in so many. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -10,20 +9,20 @@
 
 namespace panpipe {
 
-// Of a unit, where the backward of its block makes the results of the listed kinds of operators again.
+// A unit's recompute when the backward of its block recomputes the results of the listed kinds of operators.
 struct UnitRecompute {
-  Bytes kept{0};  // what the forward leaves: what the backward reads and nothing makes again, and what that is made from
+  Bytes kept{0};            // kept by the forward: inputs of the backward that are not recomputed, and inputs of the recompute
   std::vector<bool> again;  // the unit's operators that run again
-  std::vector<bool> whole;  // of these, those of a module that runs again as a whole, with all that it communicates
+  std::vector<bool> whole;  // of these, the operators of modules that run again completely, including their communication
 };
 
-// Per unit of the graph; units of no block have neither. A result is made again only if the backward reads it, or something that
-// is made again does, or where its module runs again as a whole. Results of reductions over the tensor-parallel ranks are kept;
-// gathers run again. Throws InputError where a listed module is not in the graph.
+// Returns one entry per unit of the graph; units outside blocks have none set. A result is recomputed only if the backward or
+// another recomputed operator reads it, or if its module runs again completely. Results of reductions over the tensor-parallel
+// ranks are kept; gathers run again. Throws InputError if a listed module is not in the graph.
 std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const TensorUse& use, const RecomputeScope& scope,
                                                const DeviceRates& rates);
 
-// Leaves of the recompute modes nothing in blocks whose number, from 1, `every` does not divide.
+// Disables the recompute modes in every block whose number (from 1) is not a multiple of `every`.
 void recompute_one_block_in(int every, WorkloadCost& cost);
 
 }  // namespace panpipe

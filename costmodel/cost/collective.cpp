@@ -1,4 +1,4 @@
-// Collectives by algorithm; the fastest is taken (docs/models/collectives.md).
+// The cost of collectives by algorithm; the fastest is used (docs/models/collectives.md).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -54,7 +54,7 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
   return g;
 }
 
-// Profiles measure all-reduces alone: other kinds are computed, and say so.
+// Profiles measure only all-reduces. Other kinds are computed and marked so.
 std::optional<CollectiveCost> as_measured(const Profile* profile, CollectiveCost base) {
   if (profile == nullptr || base.kind != CollectiveKind::AllReduce) return std::nullopt;
   const TransferTable* table = profile->collective("all_reduce", base.members);

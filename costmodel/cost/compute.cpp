@@ -58,8 +58,8 @@ void count_scores(const Framework& framework, bool autocast, DeviceRates& r) {
   r.score_backward = 2 * e + (autocast ? 2 * kFp32 + e : 3 * e) + cast + dropout;
 }
 
-// Where the products add their weight gradients themselves, the head's is added in fp32 over the whole vocabulary all the same:
-// the sum is read and written, and the 2-byte product read and written besides.
+// Even if the products accumulate their weight gradients, the head's is added in fp32 over the whole vocabulary: the sum is read
+// and written, and so is the 2-byte product.
 constexpr double kHeadAccumulation = 12;
 
 // Bytes a weight that a microbatch's gradient moves behind the product that made it.
@@ -146,8 +146,8 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   const bool autocast = framework.autocast && is_mixed(scenario.precision);
   r.residual = autocast ? kFp32 : r.element;
   r.weight_cast = autocast ? kFp32 + r.element : 0;
-  // The softmax's result stays in fp32, beside the copy that the product reads; dropout keeps its own result in place of that
-  // copy.
+  // The softmax's result stays in fp32, in addition to the copy that the product reads; dropout keeps its own result instead of
+  // that copy.
   if (autocast && framework.attention == AttentionKernel::Unfused) r.score_kept = framework.dropout ? kFp32 - r.element : kFp32;
   r.accumulation = accumulation_traffic(scenario, r.element);
   r.head_accumulation = framework.gradient_accumulation == GradientAccumulation::Fused ? kHeadAccumulation : r.accumulation;
@@ -209,9 +209,9 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   const double bytes = batch * (rates.operand * (m * k + k * n) + rates.element * m * n);
   cost.traffic = whole_bytes(bytes);
   const Duration loop = std::max(felt_work(batch, m, n, k, rates) / rates.gemm, Duration(bytes / rates.memory.base()));
-  // A block of threads fills its stages of copies before the first product and drains them behind the last, with one or two
-  // blocks on a multiprocessor in nobody's shadow: as long as so many elements of k more take to compute. The traffic of the
-  // loop does not repeat for it.
+  // A thread block fills its stages of copies before the first product and drains them after the last. With one or two blocks per
+  // multiprocessor nothing hides this time; it equals that of this many additional elements of k. The traffic of the loop does
+  // not repeat for it.
   cost.compute = rates.gemm_fill > 0 ? loop + felt_work(batch, m, n, rates.gemm_fill, rates) / rates.gemm : loop;
   cost.total = cost.compute;
   return cost;

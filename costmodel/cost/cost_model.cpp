@@ -16,7 +16,7 @@
 namespace panpipe {
 namespace {
 
-// Host and device run side by side. Where a pass is one task, this norm stands for two queues operator by operator.
+// Host and device run in parallel. For a pass that is one task, this norm models two queues operator by operator.
 constexpr double kHostNorm = 4;
 
 // Standard deviation of the speed of whole nodes. From 16 to 128 GPUs the same 125M to 1.3B models lose 1 to 6 % a GPU
@@ -48,10 +48,10 @@ Duration launch_time(const Framework& framework, const Calibration& c, const Deg
   return alone * (1 + c.launch_contention * (at_work - 1));
 }
 
-// The expected maximum of n normal deviates is about so many standard deviations.
+// The expected maximum of n normal deviates, in standard deviations.
 double slowest_of(int n) { return std::sqrt(2 * std::log(std::max(n, 1))); }
 
-// Of the trained elements of a model, those that products in 8 bits read.
+// The share of a model's trained elements that products in 8 bits read.
 double share_in_8_bits(const Scenario& scenario, const Workload& workload) {
   if (!has_8bit_products(scenario.precision) || !workload.graph) return 0;
   const OperatorGraph& graph = *workload.graph;

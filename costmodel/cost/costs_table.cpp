@@ -1,4 +1,4 @@
-// What the model believes, as text and as JSON: `panpipe check --costs`.
+// The output of `panpipe check --costs`, as text and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::string or_dash(Duration time) { return time == Duration(0) ? "-" : to_text(
 
 using Json = nlohmann::json;
 
-// Units that cost the same stand in one row.
+// Units with the same costs share a row.
 struct UnitClass {
   std::string name;
   int count = 0;

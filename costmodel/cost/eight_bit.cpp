@@ -9,8 +9,8 @@ namespace {
 // and blocks of 32 are scaled along the sum.
 double both_ways(const DeviceRates& rates) { return 2 * rates.operand_8bit; }
 
-// What making a tensor's copies in 8 bits moves. `part` elements are cast here, `whole` are read by the products: more where
-// ranks gather their parts, which are then turned apart.
+// Bytes moved to make a tensor's 8-bit copies. `part` elements are cast here, `whole` are read by the products: more if ranks
+// gather their parts, which are then transposed separately.
 struct Quantised {
   double now = 0, later = 0;  // bytes, in the pass that makes the tensor and in the backward that turns it
   int launches = 0, turned = 0;
@@ -20,7 +20,7 @@ Quantised quantised(double part, double whole, bool from_norm, const DeviceRates
   const bool fused = from_norm && !rates.measured_8bit && rates.elementwise != Elementwise::Eager;
   const bool at_once = rates.scale_8bit > 0 || (part >= whole && !fused);
   Quantised result;
-  // The normalization writes 8 bits instead of its own format, else a kernel reads that.
+  // The normalization writes 8 bits instead of its own format, otherwise a kernel reads that.
   result.now = part * ((fused ? -rates.element : rates.element) + (at_once ? both_ways(rates) : rates.operand_8bit));
   if (rates.measured_8bit) result.now += part * rates.element;
   result.launches = (fused ? 0 : 1) + (rates.measured_8bit ? 1 : 0);
@@ -40,7 +40,7 @@ bool read_before(const UnitView& unit, int before, int source, const DeviceRates
   return read;
 }
 
-// Does somebody send the gradient of operator i's result back by gathering parts of it?
+// True if the gradient of operator i's result is sent back by gathering parts of it.
 bool gradient_is_gathered(const UnitView& unit, int i) {
   bool gathered = false;
   for (int j = i + 1; j < unit.size(); ++j)

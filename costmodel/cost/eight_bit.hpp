@@ -1,4 +1,5 @@
-// Products in 8 bits: which they are, what their casts move and launch (docs/models/compute.md). Internal to this folder.
+// Products in 8 bits: their selection, and the bytes and launches of their casts (docs/models/compute.md). Internal to this
+// folder.
 #pragma once
 
 #include <vector>
@@ -8,16 +9,16 @@
 
 namespace panpipe {
 
-// Does operator i of the unit multiply in 8 bits, on this device and in this precision?
+// True if operator i of the unit multiplies in 8 bits on this device and in this precision.
 bool in_8_bits(const UnitView& unit, int i, const DeviceRates& rates);
 
-// The rates of its products.
+// The rates of such products.
 DeviceRates rates_in_8_bits(const DeviceRates& rates);
 
-// Bytes in 8 bits over those in the format of everything else, scales included.
+// Bytes in 8 bits, scales included, relative to the common format.
 double width_in_8_bits(const DeviceRates& rates);
 
-// The casts of its activations: of what it reads, unless a product before it in the unit reads the same, and of its result's
+// Casts of a product's activations: of its inputs, unless an earlier product in the unit reads the same, and of its result's
 // gradient.
 struct Casts {
   double forward = 0, backward = 0;  // bytes
@@ -25,12 +26,12 @@ struct Casts {
 };
 Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates);
 
-// Under sequence parallelism only products in 8 bits read what operator i gathers, or made what it sends the gradient back to: so
-// the bytes travel in 8 bits.
+// Under sequence parallelism: true if only products in 8 bits read the result that operator i gathers, or made the gradient that
+// it sends back. The bytes then travel in 8 bits.
 bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates);
 bool gathers_gradient_in_8_bits(const UnitView& unit, int i, const DeviceRates& rates);
 
-// Bytes an element that casting a weight moves, in both directions in which products read it.
+// Bytes per element moved by casting a weight, for both directions in which products read it.
 double weight_cast_in_8_bits(const DeviceRates& rates);
 
 }  // namespace panpipe

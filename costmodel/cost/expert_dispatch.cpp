@@ -7,7 +7,7 @@
 namespace panpipe {
 namespace {
 
-// So many different ones of `all` are drawn, which lie in equal parts on `places`: how many places have one, on average.
+// Expected number of `places` that hold one of `drawn` different elements, when `all` elements lie in equal parts on the places.
 double places_of(double all, double drawn, double places) {
   if (places <= 1) return 1;
   const double each = all / places;

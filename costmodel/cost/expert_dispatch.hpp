@@ -1,4 +1,4 @@
-// What a token's copies cross where it goes once to each node that has one of its experts. Internal to this folder.
+// Network traffic of a token's copies when the token goes once to each node with one of its experts. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,12 @@
 
 namespace panpipe {
 
-// Nodes that a token's experts lie on, of so many that share them out alike; groups and experts are chosen at random.
+// Expected number of nodes that hold a token's experts, if `nodes` nodes divide them evenly and groups and experts are chosen at
+// random.
 double nodes_of_token(const Routing& routing, int nodes);
 
-// Of the copies of tokens for other nodes, the share that crosses the network when each node gets one: nodes over experts of a
-// token. `group`: devices that share out the experts. 1 inside a node.
+// The share of token copies for other nodes that crosses the network when each node gets one copy: nodes divided by experts per
+// token. `group` holds the devices that divide the experts. 1 inside a node.
 double copies_over_network(const Routing& routing, const Cluster& cluster, const std::vector<int>& group);
 
 }  // namespace panpipe

@@ -46,7 +46,7 @@ bool add_once(std::vector<int>& seen, int t) {
   return true;
 }
 
-// Tensors of the unit that somebody outside the chain `chain` reads.
+// Tensors of the unit that are read outside the chain `chain`.
 bool used_outside(const UnitView& unit, const Chains& chains, int chain, int t) {
   if (unit.use->crosses[static_cast<std::size_t>(t)] || t == unit.graph->loss) return true;
   for (int i = 0; i < unit.size(); ++i) {
@@ -176,9 +176,9 @@ double elements_out(const UnitView& unit, int i) {
   return static_cast<double>(unit.tensor(unit.op(i).outputs.front()).elements());
 }
 
-// Query, key and value are read where they stand, or (batched products of an attention that is not fused) brought into the order
-// of heads; the result is brought into the order of the next product, read and written once more. Backward so are its gradient
-// and those of query, key and value, which become one tensor.
+// Query, key and value are read in place, or (batched products of unfused attention) rearranged by heads. The result is
+// rearranged for the next product, read and written once more. In the backward the same happens to its gradient and to those of
+// query, key and value, which become one tensor.
 void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic& traffic) {
   std::vector<int> seen;
   for_each_operand(unit.op(i), [&](int t) {
@@ -193,7 +193,7 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic&
     }
 }
 
-// Does the model's Python make a normalization of operators?
+// True if the model's Python code makes a normalization of operators.
 bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
   return rates.elementwise == Elementwise::Eager &&
          (rates.normalization == NormalizationKernel::Operators ||
@@ -304,8 +304,8 @@ class ChosenKernels {
   }
 
  private:
-  // The residual and a branch's result are read, the sum is written. Backward the residual's gradient passes on, the branch's is
-  // another format of it under autocast. Dropout is a kernel of its own, or a mask in the compiled one.
+  // The residual and a branch's result are read, and the sum is written. In the backward the residual's gradient passes through;
+  // the branch's has another format under autocast. Dropout is a separate kernel, or a mask in the compiled one.
   void add_residual(int i, OperatorTraffic& traffic) {
     const double n = elements_out(unit_, i);
     traffic.forward += (r_ + e_ + r_) * n;
@@ -404,7 +404,7 @@ class ChosenKernels {
 
 namespace {
 
-// Launches of operators: what ChosenKernels and fused_traffic count in bytes, in kernels.
+// Counts launches of operators, as ChosenKernels and fused_traffic count bytes.
 class CountedLaunches {
  public:
   CountedLaunches(const UnitView& unit, const DeviceRates& rates)
@@ -482,8 +482,9 @@ class CountedLaunches {
     }
   }
 
-  // Two products, and four backward, in place of a fused kernel and its three backward. Orders of heads: query, key, value and
-  // the result; backward all four gradients, or where query, key and value stand in one tensor, the result's and that tensor's.
+  // Two products, and four in the backward, instead of a fused kernel and its three backward kernels. Rearranging by heads:
+  // query, key, value and the result; in the backward all four gradients, or if query, key and value are one tensor, the result's
+  // and that tensor's.
   void add_attention(int i, OperatorLaunches& launches) {
     if (rates_.flash) {
       launches = {1, 4};  // backward: row sums, the gradients, that of queries to its format; and the tensor of all three

@@ -1,11 +1,11 @@
-// Bytes of gradients that are not a matter of memory (docs/models/memory-terms.md).
+// Gradient bytes that are sent, not kept (for kept bytes: docs/models/memory-terms.md).
 #pragma once
 
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {
 
-// Per parameter, what data-parallel ranks send to each other, whatever is kept of it.
+// Bytes per parameter that data-parallel ranks exchange, independent of the bytes kept.
 double travelling_gradient_bytes(const Scenario& scenario);
 
 }  // namespace panpipe

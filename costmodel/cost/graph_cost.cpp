@@ -1,4 +1,4 @@
-// An operator graph's units: each distinct structure is costed once, then shared by all units that have it.
+// The costs of an operator graph's units: each distinct structure is priced once and shared by all units with it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 // Host launches around the layers (first and last stage): forward, backward. Fitted with the layers' counts.
 constexpr int kEndForward = 8, kEndBackward = 12;
-// Operators of a backward pass over those of the forward where no count per layer applies.
+// Operators of a backward pass relative to those of the forward, if no count per layer applies.
 constexpr double kBackwardOperators = 1.5;
 
 constexpr int kFittedMembers = 8;  // of tensor-parallel groups, in the runs that showed how hosts wait for one another
@@ -82,9 +82,9 @@ class GraphCost {
     }
   }
 
-  // A transformer layer launches what its units' kernels count. Where the framework states a number, that is shared by its units
-  // in proportion to their operators, and so are those of the few operators in front of the first layer with an embedding, and
-  // behind the last with the loss; other units launch what they have.
+  // A transformer layer launches the kernels counted for its units. If the framework states a number, its units share that in
+  // proportion to their operators. The few operators before the first layer share it with an embedding, those after the last with
+  // the loss; other units launch their own.
   void share_launches() {
     const Framework& framework = model_.scenario().framework;
     const std::size_t count = graph_.units.size();
@@ -259,7 +259,7 @@ class GraphCost {
     }
   }
 
-  // Bytes of a frozen weight's element: QLoRA packs those of a block's products.
+  // Bytes of a frozen weight's element; QLoRA packs those of a block's products.
   double frozen_width(std::size_t u, int t) const {
     const double format = static_cast<double>(size_of(graph_.tensors[static_cast<std::size_t>(t)].dtype).base());
     return rates_.unpacking > 0 && weighs_product(u, t) ? kNf4Bytes : format;
@@ -312,7 +312,7 @@ class GraphCost {
   WorkloadCost result_;
 };
 
-// `product`: may be cut, so that it is a piece of its own until cut_products() has seen it.
+// `product`: may be cut, so it stays a separate piece until cut_products() has processed it.
 void GraphCost::add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight, bool product) {
   Breakdown with_gap = cost;
   with_gap.launch = gap;
@@ -349,7 +349,7 @@ void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, Collectiv
   if (kind == CollectiveKind::None) return;
   const int id = collective_of(kind, backward ? op.backward_bytes : op.collective_bytes, op.among);
   const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
-  // What an all-gather brings is what comes next needs.
+  // The next operator needs the result of an all-gather.
   const bool hidden = backward && op.among == Among::Tensor && model_.scenario().framework.overlap_tensor_collectives &&
                       kind != CollectiveKind::AllGather;
   pass.pieces.push_back({true, hidden, collective.time, id});
@@ -380,9 +380,9 @@ void GraphCost::add_over_context(PassCost& pass, const OperatorTime& op, const B
   if (backward) exposed(op.backward_collective);
 }
 
-// n blocks of keys and values go round; each is on its way while the attention of the one before runs: a + (n - 1) max(a, h) for
-// a block's attention a and a hop h. Backward the gradients of keys and values follow one block behind, and are at home after as
-// many hops, the last of them beside the last block.
+// n blocks of keys and values travel around the ring, each during the attention of the previous one: a + (n - 1) max(a, h) for a
+// block's attention a and a hop h. In the backward the gradients of keys and values follow one block behind, and arrive after the
+// same number of hops, the last of them next to the last block.
 void GraphCost::add_ring(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward) {
   const auto n = static_cast<int>(site_.groups.of(Among::Context).size());
   const Bytes block(op.collective_bytes.base() / n);
@@ -405,15 +405,15 @@ void GraphCost::add_ring(PassCost& pass, const OperatorTime& op, const Breakdown
   pass.breakdown = pass.breakdown + with_gap;
 }
 
-// Is it attention of a ring beside a hop?
+// True if it is attention of a ring next to a hop.
 bool GraphCost::in_ring(const PassCost& pass, std::size_t piece) const {
   if (piece == 0 || !pass.pieces[piece].chunk || !pass.pieces[piece - 1].collective) return false;
   const int before = pass.pieces[piece - 1].collective_id;
   return result_.collectives[static_cast<std::size_t>(before)].kind == CollectiveKind::SendReceive;
 }
 
-// The host launches it as any operator, and waits for the other ranks' hosts; counted as so many more launches. A framework that
-// runs products beside tensor-parallel collectives takes operators of its own, which are counted instead.
+// The host launches it like any operator and waits for the other ranks' hosts, which counts as this many more launches. A
+// framework that runs products next to tensor-parallel collectives uses operators of its own, which are counted instead.
 void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective) const {
   if (const int counted = model_.scenario().framework.collective_launches; counted > 0 && collective.among == Among::Tensor) {
     pass.launches += counted;
@@ -428,8 +428,8 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
   if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
 }
 
-// Into how many pieces collectives of sequence parallelism and the products next to them are cut. A profile stands for our
-// executor, which cuts none.
+// Number of pieces into which collectives of sequence parallelism and adjacent products are cut. A profile implies Panpipe's
+// executor, which does not cut them.
 int GraphCost::tensor_chunks() const {
   if (model_.scenario().profile || tensor_degree() < 2) return 1;
   const int stated = model_.scenario().framework.tensor_chunks;
@@ -451,9 +451,9 @@ int GraphCost::part_of_collective(int whole, int parts) {
   return static_cast<int>(found - result_.collectives.begin());
 }
 
-// Products that read what is gathered: the first of n chunks is this rank's own part, each other one waits for one of n - 1 parts
-// of the gather. Products whose sums are scattered: each of n parts of the scatter follows a chunk. So n chunks of p / n run
-// beside collectives of g: p / n + (n - 1) max(p / n, g / (n - 1)), and p / n + (n - 1) max(p / n, g / n) + g / n.
+// Products that read a gathered tensor: the first of n chunks is this rank's own part, and each other one waits for one of n - 1
+// parts of the gather. Products whose sums are scattered: each of n parts of the scatter follows a chunk. Hence n chunks of p / n
+// run next to collectives of g: p / n + (n - 1) max(p / n, g / (n - 1)), and p / n + (n - 1) max(p / n, g / n) + g / n.
 void GraphCost::cut_products(PassCost& pass) {
   const int n = tensor_chunks();
   if (n == 1) return;
@@ -491,7 +491,7 @@ void GraphCost::cut_products(PassCost& pass) {
   pass.breakdown.total -= hidden;
 }
 
-// Of a measured pass the compute, between its collectives as the formulas divide it: those are measured apart.
+// Takes the compute of a measured pass, divided between its collectives as in the formulas; collectives are measured separately.
 void GraphCost::take_measured(Duration time, CostSource source, PassCost& pass) {
   PassCost taken;
   taken.breakdown.work = pass.breakdown.work;
@@ -568,8 +568,8 @@ void GraphCost::add_input_gradient(PassCost& pass, const OperatorTime& op, Durat
   add_operator(pass, op.input_gradient, own, false, tensor_chunks() > 1 && op.weight_products > 0);
 }
 
-// Operator by operator from the last, each weight gradient behind its input gradient: that of a row-parallel product stands
-// before the collective of the unit's input gradient, that of a column-parallel one runs beside it.
+// Operator by operator from the last, each weight gradient after its input gradient. The one of a row-parallel product precedes
+// the collective of the unit's input gradient; the one of a column-parallel product runs next to it.
 PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& unit, const Launches& launches, Duration input_gap) {
   const PassCost &input = unit.input_gradient, &weight = unit.weight_gradient;
   PassCost pass;
@@ -594,7 +594,7 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& uni
   return pass;
 }
 
-// Of a weight's gradient: its product, and where operators count their own, its cast and its sum.
+// Kernel gaps of a weight's gradient: its product, and if operators count their own, its cast and its sum.
 Duration GraphCost::weight_gap(const OperatorTime& op, const Launches& launches) const {
   return rates_.kernel_gap * static_cast<double>(launches.counted ? op.weight_launches : op.weight_products);
 }
@@ -630,7 +630,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
     unit.backward = make_backward(shape, unit, launches, input_gap);
-  // Full recompute runs the forward again; selective the attention core: of a stated number a quarter.
+  // Full recompute runs the forward again, selective recompute the attention core: a quarter of a stated number.
   unit.recompute_full = unit.forward;
   if (shape.attention) {
     int core = model_.scenario().framework.forward_operators / 4;

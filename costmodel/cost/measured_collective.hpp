@@ -1,4 +1,4 @@
-// Measured collectives of a cluster in place of NCCL's model, carried to sizes and groups that were not measured. Internal to
+// Uses a cluster's measured collectives instead of NCCL's model, scaled to sizes and groups that were not measured. Internal to
 // this folder.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace panpipe {
 
-// What the tables' own groups found: they ran alone.
+// The conditions of the measured groups, which ran alone.
 struct MeasuredWhere {
-  double start = 0;    // the launch, seconds
-  double way_out = 0;  // of a whole node, reached, bytes per second
+  double start = 0;    // launch time, seconds
+  double way_out = 0;  // bandwidth out of a whole node as reached, bytes per second
   int in_node = 1;     // devices of a node
 };
 
@@ -21,8 +21,8 @@ struct MeasuredCollective {
   CostSource source = CostSource::Interpolated;  // Extrapolated: beyond the measured sizes or groups, or from another kind
 };
 
-// Nothing where no table speaks of such groups: of one node, or of several; of this kind, or for gathers and scatters of one that
-// goes round the same ring.
+// nullopt if no table matches such groups: within one node, or across several; of this kind, or, for gathers and scatters, of a
+// kind that uses the same ring.
 std::optional<MeasuredCollective> measured_collective(const CollectiveTables& tables, CollectiveKind kind, double bytes,
                                                       const NcclGroup& group, const MeasuredWhere& where);
 

@@ -29,7 +29,7 @@ WorkloadCost cost_of_layers(const LayerTable& table) {
     unit.recompute_full = unit.forward;  // what part is the attention core is not known: selective recomputes nothing
     unit.recompute_selective.breakdown.source = CostSource::Given;
     unit.saved = unit.saved_selective = layer.saved;
-    // Nothing says which part the weight gradient still needs: all of it.
+    // The part that the weight gradient needs is unknown, so all of it counts.
     unit.kept_for_weight = layer.split_backward ? std::max(layer.saved, Bytes(0)) : Bytes(0);
     unit.temporary = layer.temporary;
     unit.parameters.push_back({-1, 0, layer.parameters});

@@ -16,7 +16,7 @@ constexpr PerProtocol kRingNvlink = {3.4, 0.6, 1.9}, kRingPcie = {5.7, 1.0, 2.5}
 constexpr PerProtocol kTreeNvlink = {4.0, 0.6, 1.25}, kTreePcie = {4.0, 1.0, 1.9}, kTreeNetwork = {14.0, 5.0, 8.5};
 constexpr double kNvls = 25, kNvlsTreeNetwork = 20.9;
 
-// The network in those figures: kTreeNetwork's for LL. What a cluster's has beyond it is added to each hop.
+// The network latency contained in those figures: kTreeNetwork's for LL. A cluster's excess over it is added to each hop.
 constexpr double kNetworkInside = 5e-6;
 
 // Simple posts three messages to the host for each step of a ring between nodes; the others one.
@@ -77,8 +77,8 @@ NcclCollective by_ring(CollectiveKind kind, double bytes, const NcclGroup& g, Pr
   return result;
 }
 
-// Bytes out of a node for each byte of the tensor: two trees of half the tensor each, up and down. Of two nodes each is the
-// other's only neighbour; of more, one that has two children below it sends twice as much.
+// Bytes out of a node per byte of the tensor: two trees of half the tensor each, up and down. With two nodes each is the other's
+// only neighbour; with more, a node with two children sends twice as much.
 double tree_out(const NcclGroup& g) { return g.nodes == 2 ? 1 : 2; }
 
 // A chain in each node, two binary trees over the nodes. Chain and tree are one kernel's work, one after the other: all-reduce of
@@ -99,8 +99,8 @@ NcclCollective by_trees(double bytes, const NcclGroup& g, Protocol protocol) {
   return result;
 }
 
-// Grouped sends and receives, all peers at once: in a node over the fabric, to other nodes over the group's way out of the node,
-// side by side. Peers wait for one another in rounds of as many as one piece of a kernel's work holds.
+// Grouped sends and receives with all peers at once: over the fabric within a node, and over the group's link out of the node to
+// others, in parallel. Peers wait for each other in rounds; a round has as many peers as fit one piece of a kernel's work.
 NcclCollective by_peers(CollectiveKind kind, double bytes, const NcclGroup& g, Protocol protocol) {
   const double inside = (g.nvlink ? kRingNvlink : kRingPcie)[protocol_index(protocol)] * 1e-6;
   const double network = between_latency(g, kRingNetwork[protocol_index(protocol)], protocol);
@@ -109,7 +109,7 @@ NcclCollective by_peers(CollectiveKind kind, double bytes, const NcclGroup& g, P
   const double each = bytes / g.members, others = g.in_node - 1, away = g.members - g.in_node;
   result.latency += std::ceil(others / kPeersAtOnce) * inside + std::ceil(away / kPeersAtOnce) * network;
   const double share = protocol == Protocol::LL ? kLlOfRing : 1;
-  // What comes to a node once goes on inside it to whomever it is for.
+  // A copy that reaches a node once is distributed inside it.
   const double copies = g.crossing < 1 ? bytes / g.in_node : each;
   double seconds = others * copies / (g.fabric * share);
   if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each * g.crossing / (g.network * share));

@@ -129,7 +129,7 @@ GroupNetwork Occupancy::ring_network(const std::vector<int>& group) const {
   for (std::size_t i = 0; i < group.size(); ++i) {
     const int device = group[i];
     if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
-    // A group of several ranks (holders of one parameter) goes beside its like in the other replicas.
+    // A group of several ranks (holders of one parameter) runs at the same time as its counterparts in the other replicas.
     const int rings = among ? std::max(1, crossings(*among).rings[at(node(device))]) : mates(device);
     least = std::min({least, cluster_->node_of(device).network.base() / rings, nic * members.at(node(device))});
   }

@@ -1,5 +1,5 @@
-// Which devices of a cluster a plan uses, and which of its groups send out of a node at the same moment: they share the node's
-// way out, and everything between nodes shares the spine.
+// The devices of a cluster that a plan uses, and the groups that send out of a node at the same time. Groups share their node's
+// network link, and all traffic between nodes shares the spine.
 #pragma once
 
 #include <array>
@@ -12,49 +12,49 @@
 
 namespace panpipe {
 
-// What a group of devices gets of the network, bytes per second of the wire.
+// A group's share of the network, in bytes per second of the wire.
 struct GroupNetwork {
-  double ring;  // a hop of its ring, while all rings of its kind are busy: of the nodes' ways out and of the spine
-  double member = std::numeric_limits<double>::infinity();  // the same where one member alone sends over the hop
-  double crossing = 1;  // of an all-to-all's bytes for other nodes, the share that crosses: the nodes make the copies
+  double ring;  // of a hop of its ring while all rings of its kind are busy, limited by the nodes' links and the spine
+  double member = std::numeric_limits<double>::infinity();  // the same if only one member sends over the hop
+  double crossing = 1;  // of an all-to-all's bytes for other nodes, the share that crosses; the nodes make the copies
 };
 
-// A hand-over from one device to another, while the other devices of the sender's rank send too.
+// A hand-over from one device to another, while the other devices of the sender's rank also send.
 struct HandOver {
   int from = 0, to = 0;
-  double network = 0;          // what the sender gets of the network, bytes per second of the wire; infinite: all of it
-  std::vector<int> receivers;  // the receiver's tensor-parallel group; empty: the first node's fabric stands for it
+  double network = 0;          // the sender's share of the network, bytes per second of the wire; infinite: unlimited
+  std::vector<int> receivers;  // the receiver's tensor-parallel group; if empty, the first node's fabric is assumed
 };
 
-// Whether two groups of a plan's devices that go along the same ranks cost the same: position by position they are of the same
-// type on the same nodes, and where several lie in a node, they are behind its switch.
+// True if two groups of a plan's devices along the same ranks cost the same: at each position the types and nodes are equal, and
+// several devices within a node are connected by its switch.
 bool same_ways(const Cluster& cluster, const std::vector<int>& one, const std::vector<int>& other);
 
 class Occupancy {
  public:
-  // `devices`: of position (rank, replica, tensor), tensor fastest. The cluster must outlive it.
-  // `rings`: false where nobody will ask about groups inside a rank, which saves most of the time.
+  // `devices` is indexed by position (rank, replica, tensor), tensor fastest. The cluster must outlive the object. Set `rings` to
+  // false if no group inside a rank will be queried; this saves most of the time.
   Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector<int> devices, bool rings = true);
-  // The scenario's placement, else devices in order. Positions that the cluster has no device for are left out.
+  // The scenario's placement, else devices in order. Positions without a device in the cluster are left out.
   static Occupancy of(const Scenario& scenario, const Degrees& degrees);
 
   const Degrees& degrees() const { return degrees_; }
   const std::vector<int>& devices() const { return devices_; }
-  // Nodes with a device in use.
+  // Number of nodes with a device in use.
   int nodes() const { return nodes_; }
   const std::vector<int>& types() const { return types_; }  // of the devices in use, ascending
 
-  // As if the nodes of a group were full of groups of its shape.
+  // Assumes that the nodes of a group are full of groups of its shape.
   static Occupancy around(const Cluster& cluster, const std::vector<int>& group);
 
-  // Of a group inside a rank, or over ranks. Infinite inside one node.
+  // The network share of a group inside a rank, or across ranks. Infinite inside one node.
   GroupNetwork network_of(const std::vector<int>& group) const;
   HandOver hand_over(int from, int to) const;
-  // The most that a sender of any hand-over between nodes gets of the network.
+  // The largest network share of any sender of a hand-over between nodes.
   double widest_hand_over() const { return widest_; }
 
-  // Equal for groups that are alike wherever they lie, in everything that a pass and its collectives cost: types, nodes, who
-  // shares them, and where in a node they lie if others of the group are there too. Not for devices that the plan does not use.
+  // A key that is equal for groups with equal costs of passes and collectives, wherever they lie. It covers types, nodes,
+  // sharing, and the position in a node if other members of the group are in the same node. Only for devices that the plan uses.
   std::vector<int> form_of(const std::vector<int>& group) const;
 
  private:
@@ -64,7 +64,7 @@ class Occupancy {
   };
   void count_mates();
   void find_widest();
-  std::optional<Among> among_of(const std::vector<int>& group) const;  // none: over ranks
+  std::optional<Among> among_of(const std::vector<int>& group) const;  // nullopt: across ranks
   Crossings crossings_of(Among among) const;
   const Crossings& crossings(Among among) const { return crossings_[index_of(among)]; }
   int mates(int device) const;
@@ -81,8 +81,8 @@ class Occupancy {
   std::vector<int> devices_;
   std::vector<int> positions_;               // per device of the cluster; -1: not in use
   std::vector<int> in_use_;                  // per node
-  std::vector<int> mates_;                   // per position: devices of its rank that lie in its node, itself included
-  std::array<Crossings, kAmong> crossings_;  // empty for kinds of groups that a plan does not have
+  std::vector<int> mates_;                   // per position: devices of its rank in the same node, itself included
+  std::array<Crossings, kAmong> crossings_;  // empty for kinds of groups that the plan lacks
   double widest_ = std::numeric_limits<double>::infinity();
   int nodes_ = 0;
   std::vector<int> types_;

@@ -1,4 +1,4 @@
-// Bytes per parameter, framework's own memory, optimizer step (docs/models/memory-terms.md).
+// Bytes per parameter, the framework's own memory, and the optimizer step (docs/models/memory-terms.md).
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -34,7 +34,7 @@ double master_element(const Scenario& scenario) {
   return 0;
 }
 
-// A moment's element: as stated, else in the format of what the step updates, as PyTorch's optimizers make them.
+// A moment's element: as stated, else in the format of the updated weights, as in PyTorch's optimizers.
 double state_element(const Scenario& scenario) {
   if (scenario.optimizer.states) switch (*scenario.optimizer.states) {
       case StateFormat::Fp32:
@@ -50,7 +50,7 @@ double state_element(const Scenario& scenario) {
 
 bool keeps_8bit_states(const Scenario& scenario) { return scenario.optimizer.states == StateFormat::Int8; }
 
-// Bytes of a step over those of the same step with what an optimizer keeps by default: the gradient is read, the weight written;
+// Bytes of a step relative to the same step with the optimizer's default formats: the gradient is read, the weight written;
 // master and moments are read and written.
 double share_of_formats(const Scenario& scenario) {
   if (!scenario.optimizer.states && !scenario.optimizer.master) return 1;
@@ -68,10 +68,10 @@ double traffic_share(const std::string& optimizer) {
   return (3.0 + 2.0 * moments(optimizer)) / 7.0;
 }
 
-// PyTorch's multi-tensor optimizers run a kernel an operation, each over 4-byte elements. Adam: the two means (12 and 8 + 12),
-// root, bias correction and epsilon (8 each), the step (16); AdamW decays the weight besides (8). Momentum: decay 12, buffer 8 +
-// 12, step 12. A fused kernel reads and writes everything once.
-// States of 8 bits have a fused kernel of their own, a launch a parameter.
+// PyTorch's multi-tensor optimizers run one kernel per operation, over 4-byte elements. Adam: the two means (12 and 8 + 12),
+// root, bias correction and epsilon (8 each), the step (16); AdamW additionally decays the weight (8). Momentum: decay 12, buffer
+// 8 + 12, step 12. A fused kernel reads and writes everything once. States of 8 bits have a separate fused kernel, one launch per
+// parameter.
 double optimizer_traffic(const Scenario& scenario, const Calibration& c) {
   const Framework& framework = scenario.framework;
   const std::string& optimizer = scenario.optimizer.name;
@@ -84,7 +84,7 @@ double optimizer_traffic(const Scenario& scenario, const Calibration& c) {
   return optimizer == "none" ? 0 : 24;
 }
 
-// Kernels of the step for each parameter, or for many, where an operation is a kernel: as optimizer_traffic counts them.
+// Kernels of the step per parameter, or per group of parameters, if an operation is a kernel; counted as in optimizer_traffic.
 int optimizer_kernels(const std::string& optimizer) {
   if (optimizer == "adam") return 7;
   if (optimizer == "adamw") return 8;
@@ -92,14 +92,14 @@ int optimizer_kernels(const std::string& optimizer) {
   return optimizer == "none" ? 0 : 2;
 }
 
-// Clipping to a norm reads each gradient, then scales it in place: of the share that a rank updates.
+// Clipping to a norm reads each gradient, then scales it in place, for the share that a rank updates.
 double clipping_traffic(const Scenario& scenario) {
   const bool clips = scenario.framework.gradient_clipping != GradientClipping::None && scenario.optimizer.name != "none";
   return clips ? 3 * travelling_gradient_bytes(scenario) : 0;
 }
 
-// Of every gradient that a rank keeps: setting to zeros writes it; autograd reads a microbatch's and reads and writes the sum, of
-// every microbatch after the first (of every one where sums start as zeros).
+// Traffic of every gradient that a rank keeps. Setting it to zero writes it; autograd reads a microbatch's gradient and reads and
+// writes the sum, for every microbatch after the first (for every one if sums start as zeros).
 double kept_gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
   const Framework& framework = scenario.framework;
   if (scenario.optimizer.name == "none") return 0;
@@ -188,8 +188,9 @@ double CostModel::parameter_bytes(const Degrees& degrees) const {
 double CostModel::gradient_bytes(const Degrees& degrees) const {
   const double copy = scenario_->framework.bf16_extra_gradient_bytes;
   double bytes = travelling_gradient_bytes(*scenario_);
-  // An optimizer with gradients of its own: training's are in the weights' format, its own are a copy in fp32. That of bf16 holds
-  // the sums over the microbatches, so all of them; that of fp16 is made at the step, of the share that the rank updates.
+  // An optimizer with separate gradients: training's have the weights' format, and its own are an fp32 copy. With bf16 the copy
+  // holds the sums over microbatches, so it covers all gradients. With fp16 it is made at the step, for the share that the rank
+  // updates.
   if (copy > 0 && is_mixed(scenario_->precision))
     bytes = element_bytes(scenario_->precision) +
             copy / (outside_products(scenario_->precision) == Precision::Bf16 ? 1 : divided_over(*scenario_, degrees, 1));
@@ -206,8 +207,8 @@ Bytes CostModel::framework_context() const { return scenario_->cluster.given ? B
 
 double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
 
-// Weights of products in 8 bits are cast in the first microbatch of a step, and kept; under ZeRO 3 in every one, whose backward
-// has what its forward cast. So many bytes for each element of the model.
+// Weights of products in 8 bits are cast in a step's first microbatch and kept; under ZeRO 3 they are cast in every microbatch,
+// whose backward keeps the forward's copy. Bytes per element of the model.
 double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   if (weights_in_8_bits_ <= 0) return 0;
   const DeviceRates rates = device_rates(scenario_->cluster.types[at(device_type)], calibration(device_type), *scenario_);
@@ -242,7 +243,7 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
   const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, updated, kept);
   cost.launch = c.step;  // data, logging: once per step
   if (launches > 0) {
-    // Linear in the elements, as searches take it to be: of so many steps like this one.
+    // Linear in the elements, as searches assume: the time per step over this many steps.
     constexpr int kLaunches = 1'000'000;
     const double steps = kLaunches / launches;
     cost.launch += host_bound(cost.memory * steps, kLaunches, site, degrees) / steps - cost.memory;

@@ -70,7 +70,7 @@ std::vector<bool> shared_experts(const UnitView& unit) {
   return members;
 }
 
-// Of a block that is one unit, its MLP beside attention.
+// The MLP next to attention, in a block that is one unit.
 std::vector<bool> parallel_mlp(const UnitView& unit) {
   std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
   for (int i = 0; i < unit.size(); ++i)

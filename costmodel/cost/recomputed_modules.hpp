@@ -1,4 +1,4 @@
-// Which operators of a unit belong to a module that selective recompute names. Internal to this folder.
+// Assigns a unit's operators to the modules that selective recompute names. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace panpipe {
 
-// Per operator of the unit.
+// One flag per operator of the unit.
 std::vector<bool> module_members(const UnitView& unit, RecomputedModule module);
 
-// Does its backward call the module again, to the end, or make again only the results that were dropped (Megatron-Core's
-// output-discarding checkpoints)?
+// True if the backward runs the whole module again; false if it recomputes only the dropped results (Megatron-Core's
+// output-discarding checkpoints).
 bool runs_as_a_whole(RecomputedModule module);
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// Which operators of a graph the backward makes again under `recompute: selective`, lists of operators and of modules: the rule
-// that prices them, for whoever runs them.
+// The operators of a graph that the backward recomputes under `recompute: selective`, lists of operators and of modules. Pricing
+// and execution share this rule.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace panpipe {
 
 enum class MadeAgain : std::uint8_t {
   Nothing,
-  Result,  // the result is not kept, nor what the operator itself keeps for its backward
-  Inside,  // the result is kept, what the operator itself keeps for its backward is not (attention)
+  Result,  // neither the result nor the operator's own data for its backward is kept
+  Inside,  // the result is kept, but not the operator's own data for its backward (attention)
 };
 
-// Per operator, as if all blocks were under selective recompute (`every` and `first` choose among blocks, not among operators).
-// Throws InputError where a listed module is not in the graph.
+// One entry per operator, as if all blocks used selective recompute (`every` and `first` choose blocks, not operators). Throws
+// InputError if a listed module is not in the graph.
 std::vector<MadeAgain> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope);
 
 }  // namespace panpipe

@@ -36,7 +36,7 @@ void find_networks(const Occupancy& occupancy, Site& site) {
   for (const Among among : kAmongInPasses) site.networks[index_of(among)] = occupancy.network_of(site.groups.of(among));
 }
 
-// What tells the groups of one device from those of another.
+// The features that distinguish the groups of one device from those of another.
 std::vector<int> form_of(const PassGroups& groups, const Occupancy& occupancy) {
   std::vector<int> form = occupancy.form_of(groups.tensor());
   for (const Among among : {Among::Context, Among::Expert}) {
@@ -63,7 +63,7 @@ PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, 
 Sites::Sites(const Scenario& scenario, const WorkloadShape& shape) {
   const Cluster& cluster = scenario.cluster;
   const int tensor = std::max(1, shape.tensor_degree), width = shape.expert_tensor > 0 ? shape.expert_tensor : tensor;
-  // As many replicas as have whole groups.
+  // The smallest number of replicas that contains whole groups.
   const int together = std::lcm(tensor * shape.context_degree, shape.expert_degree * width) / tensor;
   const int groups = std::max(1, cluster.size() / tensor / together) * together;
   const Degrees degrees{.tensor = tensor,

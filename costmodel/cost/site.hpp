@@ -1,4 +1,4 @@
-// The sites that a cost model knows (cost_model.hpp). Internal to this folder.
+// The sites of a cost model (cost_model.hpp). Internal to this folder.
 #pragma once
 
 #include <array>
@@ -16,24 +16,25 @@ namespace panpipe {
 
 struct Site {
   int type = 0;
-  PassGroups groups{};                                // of one of the devices that are alike
-  std::array<GroupNetwork, kAmongPasses> networks{};  // of each
+  PassGroups groups{};                                // of one of the devices with equal costs
+  std::array<GroupNetwork, kAmongPasses> networks{};  // one per group
 
   const GroupNetwork& network(Among among) const { return networks[index_of(among)]; }
-  std::optional<WorkloadCost> cost{};  // made on demand
+  std::optional<WorkloadCost> cost{};  // computed on demand
 };
 
 class Sites {
  public:
-  // One for each of the cluster's types: with the best wired groups of such devices, so that a search that knows no more than
-  // types has a lower bound.
+  // Creates one site per type of the cluster, with the best-connected groups of such devices. A search that knows only types
+  // thereby gets a lower bound.
   Sites(const Scenario& scenario, const WorkloadShape& shape);
 
   bool is_type(int site) const { return site < static_cast<int>(types_.size()); }
-  // A reference stays good. All but those of types only while the mutex is held.
+  // References stay valid. Hold the mutex while using any site other than those of types.
   Site& at(int site);
-  int of_form(const std::vector<int>& form) const;  // -1: not known
-  // Remembers where groups of a form are: where groups of this type are whose collectives take what `probe` says, else `site`.
+  int of_form(const std::vector<int>& form) const;  // -1: unknown
+  // Stores the site for groups of this form: a known site of the same type whose collectives have the times in `probe`, else
+  // `site`.
   int add(const std::vector<int>& form, const std::vector<double>& probe, Site site);
   int remember(const std::vector<int>& form, int site) { return forms_[form] = site; }
   std::recursive_mutex& mutex() { return mutex_; }

@@ -1,4 +1,4 @@
-// Hand-over of a tensor between two stages (docs/models/collectives.md, "Stage hand-over").
+// The hand-over of a tensor between two stages (docs/models/collectives.md, "Stage hand-over").
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +56,7 @@ TransferCost CostModel::transfer(const HandOver& hand_over, Bytes tensor_bytes, 
     const TransferTable& table = *profile->transfer(from, to);
     cost.source = source_of(table, tensor_bytes);
     cost.time = table.at(tensor_bytes);  // a delay: the table is not a shared resource
-    // What both ends compute for a message is in their passes.
+    // The compute of both ends for a message is part of their passes.
     cost.time = std::max(Duration(0), cost.time - 2 * measured_message_work(*profile, tensor_bytes));
     cost.latency = cost.time;
     return cost;

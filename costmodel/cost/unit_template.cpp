@@ -54,8 +54,8 @@ void count_collectives(const UnitView& unit, int i, const DeviceRates& rates, Op
   time.backward_bytes = narrow(gathers_gradient_in_8_bits(unit, i, rates));
 }
 
-// What a microbatch moves besides for the weights of a product: autocast's copy of the weight, and that of its gradient; the sum
-// of gradients.
+// Bytes per microbatch for the weights of a product, in addition to the product: autocast's copies of the weight and of its
+// gradient, and the sum of gradients.
 void add_weight_traffic(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
   const double weights = parameter_elements(unit, i, false), trained = parameter_elements(unit, i, true);
   const double accumulation = makes_logits(unit, i) ? rates.head_accumulation : rates.accumulation;
@@ -64,8 +64,9 @@ void add_weight_traffic(const UnitView& unit, int i, const DeviceRates& rates, O
   if (backward > 0) time.weight_gradient = time.weight_gradient + traffic_cost(backward * trained, rates);
 }
 
-// What a ring adds to the attention: the results of a block are merged with those before, forward the output, backward the
-// gradients of the query and of the block's keys and values; each is read with the sum, which is written.
+// Additional traffic of a ring's attention. The results of a block are merged with earlier ones: in the forward the output, in
+// the backward the gradients of the query and of the block's keys and values. Each is read together with the sum, which is
+// written.
 void add_merges(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
   const AttentionShape& a = unit.of(i).attention;
   if (a.blocks == 1) return;
@@ -137,7 +138,7 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
   time.input_gradient = time.input_gradient + traffic_cost(factor * traffic.backward, rates);
 }
 
-// Does operator i read the result of one with a backward collective (Megatron's f)?
+// True if operator i reads the result of one with a backward collective (Megatron's f).
 bool reads_gathered(const UnitView& unit, int i) {
   bool reads = false;
   for_each_operand(unit.op(i), [&](int t) {

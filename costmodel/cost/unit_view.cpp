@@ -10,7 +10,7 @@
 namespace panpipe {
 namespace {
 
-// One multiplication and a shift per value: spreads well enough to tell a model's few dozen kinds of unit apart in 64 bits.
+// One multiplication and a shift per value: enough to distinguish a model's few dozen kinds of units in 64 bits.
 std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
   const std::uint64_t z = (state ^ value) * 0x9E3779B97F4A7C15ULL;  // 2^64 / golden ratio
   return z ^ (z >> 29);
@@ -37,7 +37,7 @@ std::vector<bool> transformer_units(const OperatorGraph& graph) {
   return transformer;
 }
 
-// A normalization may stand in another unit than the products that read it. Collectives and identities pass it on.
+// A normalization may be in another unit than the products that read it. Collectives and identities pass it through.
 std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
   std::vector<bool> normalized(graph.tensors.size(), false);
   for (const Operator& op : graph.operators) {
@@ -153,7 +153,7 @@ int UnitView::root(int t) const {
       if (source < 0) source = argument;
     });
     if (source < 0) return t;
-    // A part of its input, or parts of other ranks: memory of its own.
+    // A part of its input, or parts of other ranks: separate memory.
     if (kind == OperatorClass::Collective && bytes(t) < bytes(source)) return t;
     if (op(i).forward_collective == CollectiveKind::AllToAll) return t;
     t = source;

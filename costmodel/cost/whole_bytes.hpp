@@ -1,4 +1,4 @@
-// Bytes that were computed in floating point.
+// Rounds bytes that were computed in floating point.
 #pragma once
 
 #include <cmath>

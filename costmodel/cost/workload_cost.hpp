@@ -1,4 +1,4 @@
-// From a workload to the costs of its units. Internal to this folder.
+// Computes the costs of a workload's units. Internal to this folder.
 #pragma once
 
 #include "costmodel/cost/compute.hpp"
@@ -8,11 +8,11 @@ namespace panpipe {
 
 struct Site;
 
-// Units of an operator graph; its collectives run over the site's groups.
+// Units of an operator graph; their collectives run over the site's groups.
 WorkloadCost cost_of_graph(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates,
                            const Calibration& calibration, const Site& site);
 
-// Measured layers as units: their times and bytes as given.
+// Measured layers as units, with their times and bytes as given.
 WorkloadCost cost_of_layers(const LayerTable& table);
 
 }  // namespace panpipe

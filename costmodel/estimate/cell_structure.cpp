@@ -1,5 +1,5 @@
-// Structures of orders with groups, for lower bounds. A cell (a lone pass or a group) is emitted when everything that its members
-// read is from an earlier level; a group as one task for what it takes together, and three for each member.
+// Structures of orders with groups, for lower bounds. A cell (a lone pass or a group) is emitted when all inputs of its members
+// come from an earlier level. A group becomes one task for its total, and three tasks for each member.
 #include <algorithm>
 
 #include "base/error.hpp"

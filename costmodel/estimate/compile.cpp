@@ -87,7 +87,7 @@ class Compiler {
       const std::int32_t before = net_.lane_before(t);
       if (before >= 0 && net_.set_of(before) != net_.set_of(t)) {
         if (k > 0) depend(result_.task_node[at(before)], 0);
-        // After a group: what any of its members sent.
+        // After a group: the sends of any of its members.
         for (std::int32_t b = before; !sends_.empty() && b >= 0 && net_.set_of(b) == net_.set_of(before);
              b = net_.lane_before(b)) {
           if (!graph_.tasks[at(b)].waits_for_sends) continue;
@@ -101,7 +101,7 @@ class Compiler {
         const Input& input = graph_.inputs[at(task.first_input + i)];
         const std::int32_t from = net_.producer(input);
         if (from < 0 || net_.set_of(from) == net_.set_of(t)) continue;
-        // What ran before on the same lane has ended.
+        // The previous task on the same lane has ended.
         if (input.transfer < 0 && net_.lane_index(graph_.tasks[at(from)]) == net_.lane_index(task)) continue;
         const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[at(input.transfer)].link
                            : input.point >= 0  ? 1 + static_cast<std::int32_t>(graph_.links.size()) + input.point
@@ -143,7 +143,7 @@ class Compiler {
   const TaskGraph& graph_;
   const OrderNet net_;
   CompiledGraph result_;
-  // What a task sends: the entry of the link, and with a rendezvous the task before the receiving one.
+  // A send of a task: the entry of the link, and with a rendezvous the task before the receiving one.
   struct Send {
     std::uint16_t link = 0;
     std::int32_t receiver_before = -1;

@@ -91,7 +91,7 @@ class TaskReplay {
     return there;
   }
 
-  // The lane of a task goes on when what its set sent has arrived.
+  // The lane of a task continues when the transfers of its set have arrived.
   void hold_for_sends(std::int32_t task) {
     if (sends_.empty()) return;
     for (std::int32_t t = task; t >= 0 && net_.set_of(t) == net_.set_of(task); t = net_.lane_before(t))

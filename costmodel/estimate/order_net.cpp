@@ -88,7 +88,7 @@ void OrderNet::each_predecessor(std::size_t b, Visit visit) const {
       if (from >= 0) visit(at(set_of(from)));
     }
     if (!graph_.rendezvous || before < 0 || set_of(before) == set_of(t)) continue;
-    // The sends of the set before end when their receivers are there.
+    // The sends of the previous set end when their receivers have started.
     const TaskSet& sender = task_sets_[at(set_of(before))];
     for (std::int32_t s = 0; s < sender.members; ++s)
       for (const std::int32_t send : sends_of_[at(members_[at(sender.first_member + s)])])
@@ -133,9 +133,8 @@ std::int32_t OrderNet::lane_head(std::int32_t task, const Done& done) const {
   return task;
 }
 
-// What a task that could not run waits for: the head of its lane if that is another set, else an input of its set that
-// has not been made, else a receiver that is not there, else (side by side with others) a partner that is stuck behind its lane's
-// head.
+// The event that a blocked task waits for: the head of its lane if that is in another set, else a missing input of its set, else
+// a receiver that has not started, else (for tasks that run in parallel) a partner that is blocked behind its lane's head.
 std::int32_t OrderNet::cause(std::int32_t task, const Done& done) const {
   const std::int32_t head = lane_head(task, done);
   if (set_of_[at(head)] != set_of_[at(task)]) return head;

@@ -1,5 +1,5 @@
-// What waits for what among a plan's tasks: lanes, cells and rounds, for the estimate and the simulation; and an order in which
-// everything can be computed.
+// The dependencies between a plan's tasks (lanes, cells and rounds), and an order in which all of them can be computed. The
+// estimate and the simulation share it.
 #pragma once
 
 #include <cstddef>
@@ -10,29 +10,29 @@
 
 namespace panpipe {
 
-// Tasks that start together: one task, the members of a group, or the collectives of several ranks that take part in one flow
-// (which run side by side).
+// Tasks that start together: one task, the members of a group, or the collective tasks of several ranks in one flow, which run in
+// parallel.
 struct TaskSet {
   std::int32_t first_member = 0, members = 0;  // into OrderNet::members
-  bool together = false;                       // side by side
+  bool together = false;                       // the members run in parallel
 };
 
 class OrderNet {
  public:
   explicit OrderNet(const TaskGraph& graph);
 
-  // Task sets, none of which depends on a later one. Throws NoAnswer when the order cannot finish, with to_text of the deadlock.
+  // Numbers of the task sets in an order in which none depends on a later one. Throws NoAnswer with to_text of the deadlock if
+  // the order cannot finish.
   std::vector<std::int32_t> levels() const;
   const std::vector<TaskSet>& task_sets() const { return task_sets_; }
   const std::vector<std::int32_t>& members() const { return members_; }  // tasks, set by set
   std::int32_t set_of(std::int32_t task) const { return set_of_[static_cast<std::size_t>(task)]; }
   std::int32_t lane_before(std::int32_t task) const { return lane_before_[static_cast<std::size_t>(task)]; }  // -1 = the first
   const std::vector<std::int32_t>& lane_tails() const { return lane_tail_; }  // last task of every lane, -1 = none
-  // The task whose end lets a rendezvous transfer start: what its receiver runs before it takes it; -1 = nothing, or no
-  // rendezvous.
+  // The receiver's task that must end before a rendezvous transfer can start; -1 if there is none, or without rendezvous.
   std::int32_t receiver_before(const Transfer& transfer) const;
   std::size_t lane_index(const Task& task) const;
-  // The task that an input waits for.
+  // The task that produces an input.
   std::int32_t producer(const Input& input) const;
 
  private:

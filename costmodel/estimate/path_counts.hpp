@@ -1,4 +1,4 @@
-// What makes a step as long as it is, as counts of table entries: searches compare cuts along it.
+// The critical path of a step, as counts of table entries. Searches compare cuts along it.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace panpipe {
 
-// How often each entry of the tables lies on one path through a structure. The step time is the largest sum over all paths, so
-// for any costs of the same structure: step time >= counts times costs, with equality where the path is critical.
+// How often each table entry occurs on one path through a structure. The step time is the largest sum over all paths. For any
+// costs of the same structure, the step time is therefore at least counts times costs, with equality on a critical path.
 struct CriticalPath {
   std::vector<double> counts;  // [cost_entries], then [delay_entries]
 };
 
-// The path that made the last end as late as it is, walked back from there. `ends` is what replay left.
+// The path to the latest end, traced backwards. `ends` is the output of replay.
 CriticalPath critical_path(const Structure& structure, const double* delays, const double* ends);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// What a step's order means, apart from what anything costs: built once, replayed for as many cost tables as a search asks for.
+// A step's order without its costs: built once, then replayed with many cost tables by searches.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace panpipe {
 
-// A straight-line program over values (times of ends, in ticks). Value 0 is the constant zero; task t writes value t:
+// A straight-line program over values (end times, in ticks). Value 0 is the constant zero; task t writes value t:
 //   end[t] = max(end[lane_pred[t]], end[src[t]] + delays[delay[t]]) + costs[cost[t]],   t = 1 .. tasks
-// Tasks stand in level order (whatever is ready after the same number of rounds stands together), so that neighbours do not
-// depend on each other and a processor can overlap them. Entry 0 of both tables must be 0. A task that waits for several others
-// is preceded by tasks of no cost. All vectors have tasks + 1 entries; entry 0 means nothing.
+// Tasks are sorted by level (tasks that become ready after the same number of rounds are adjacent), so neighbours do not depend
+// on each other and a processor can overlap them. Entry 0 of both tables must be 0. A task with more inputs is preceded by tasks
+// of no cost. All vectors have tasks + 1 entries; entry 0 is unused.
 struct Structure {
   std::uint32_t tasks = 0;
   std::vector<std::uint32_t> lane_pred, src;
@@ -19,8 +19,8 @@ struct Structure {
   std::vector<std::uint32_t> lane_last;               // last task of every lane, 0 for a lane without tasks
 };
 
-// The same program with values in as few slots as are alive at once: what a batch of plans uses when a value per task would not
-// stay in the cache. Slot 0 is the constant zero.
+// The same program with values in as few slots as are alive at once. Batches of plans use it if one value per task would not fit
+// in the cache. Slot 0 is the constant zero.
 struct SlotProgram {
   std::uint32_t tasks = 0;
   std::uint32_t slots = 0;
@@ -28,10 +28,10 @@ struct SlotProgram {
   std::vector<std::uint16_t> lane_last;
 };
 
-// Empty (tasks = 0) when more than 65,536 values are alive at once.
+// Empty (tasks = 0) if more than 65,536 values are alive at once.
 SlotProgram recycle_slots(const Structure& structure);
 
-// Makes room for `tasks` tasks; existing room is kept, so that a Structure can be used again without allocation.
+// Makes room for `tasks` tasks. Memory is kept, so a Structure can be reused without allocation.
 void resize(Structure& structure, std::uint32_t tasks);
 
 }  // namespace panpipe

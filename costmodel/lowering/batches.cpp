@@ -1,5 +1,5 @@
-// Transfers in batches, as trainers post them with one batch_isend_irecv: between two turns of a rank everything that the turn
-// before sends and what the turn behind needs, waited for as a whole. docs/models/transfers.md has the rules.
+// Transfers in batches, as trainers post them with one batch_isend_irecv: between two turns of a rank, all sends of the earlier
+// turn and all receives for the later one, awaited together. docs/models/transfers.md has the rules.
 #include <algorithm>
 
 #include "base/index.hpp"
@@ -9,7 +9,7 @@ namespace panpipe {
 
 namespace {
 
-// What a rank runs between two batches: a cell, or a forward and the backward behind it. Tasks of the compute lane.
+// The work of a rank between two batches: a cell, or a forward and the following backward. Tasks of the compute lane.
 struct Turn {
   std::vector<std::int32_t> tasks;
 };
@@ -39,7 +39,7 @@ std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {
   return turns;
 }
 
-// Batch k of a rank stands before its turn k; the last one behind all turns.
+// Batch k of a rank precedes its turn k; the last one follows all turns.
 class Batches {
  public:
   Batches(TaskGraph& graph, const TransferRules& rules)
@@ -64,7 +64,7 @@ class Batches {
     }
   }
 
-  // Lets all ranks go as far as they can; where they then wait in a circle, posts the receives of the circle's sends at once.
+  // Advances all ranks as far as possible. If they then wait in a cycle, posts the receives of the cycle's sends immediately.
   void post_receives_as_needed() {
     for (int rank = 0; rank < graph_.ranks; ++rank) ready_.push_back(rank);
     do {
@@ -95,7 +95,7 @@ class Batches {
   bool is_sent(std::int32_t i) const { return at_[at(sender(at(i)))] >= sent_in_[at(i)]; }
   bool is_taken(std::int32_t i) const { return at_[at(receiver(at(i)))] >= taken_in_[at(i)]; }
 
-  // Whose other end is not there, of the batch that the rank stands at; a send if there is one; -1 = the batch is over.
+  // A transfer of the rank's current batch whose other end is missing, preferably a send; -1 = the batch is over.
   std::int32_t missing(int rank) const {
     for (const std::int32_t i : sends_[at(rank)][at(at_[at(rank)])])
       if (!is_taken(i)) return i;

@@ -1,4 +1,4 @@
-// The program of a group of passes: woven, so that a collective of one runs under compute of another, or one after another.
+// The program of a group of passes: woven, so that a collective of one runs under compute of another, or in sequence.
 // docs/models/braids.md.
 #include <algorithm>
 
@@ -10,9 +10,9 @@ namespace {
 
 using Pieces = std::vector<UnitPiece>;
 
-// A run of pieces of one member that stays together: what the unit before still had to compute behind its collective, compute
-// that something may wait for, its collective, and the weight gradients among and behind it. Weight gradients with nothing before
-// them are groups of their own.
+// A run of one member's pieces that stays together: the compute of the previous unit after its collective, compute that another
+// piece may wait for, its collective, and the weight gradients among and after it. Weight gradients with nothing before them form
+// separate groups.
 struct Portion {
   std::size_t first = 0, end = 0;
 };
@@ -48,7 +48,7 @@ bool all_tail(const Pieces& pieces, const Portion& portion) {
                      pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.tail; });
 }
 
-// One member's portions: what stands before its first layer, its layers, what stands behind them.
+// One member's portions: those before its first layer, its layers, and those after them.
 struct Strand {
   const Pieces* pieces = nullptr;
   std::vector<Portion> portions;
@@ -68,7 +68,7 @@ Strand strand_of(const Pieces& pieces) {
     return strand;
   }
   while (!in_block(pieces, strand.portions[strand.end - 1])) --strand.end;
-  // What the last unit computes behind its collective is no portion to weave: its collective would not be hidden yet.
+  // The last unit's compute after its collective is not a portion to weave, because its collective would not be hidden yet.
   const Portion& last = strand.portions[strand.end - 1];
   if (strand.end - strand.first > 1 && all_tail(pieces, last)) --strand.end;
   return strand;
@@ -96,8 +96,8 @@ class Weaver {
     return static_cast<double>(strand.next - strand.first) / static_cast<double>(strand.end - strand.first);
   }
 
-  // A member that has just sent an all-to-all lets the others go first, at last with what trails behind their layers: rows of
-  // experts are under way longer than sums of a tensor group, and a member's lists are not alike.
+  // A member that has just sent an all-to-all yields to the others, and finally to the portions after their layers, because rows
+  // of experts take longer than sums of a tensor group, and a member's lists are not uniform.
   std::size_t choose(const std::vector<Strand>& strands) const {
     const std::size_t none = strands.size();
     std::size_t best = none, behind = none;
@@ -117,7 +117,7 @@ class Weaver {
            lowering_.graph.flows[static_cast<std::size_t>(piece.flow)].cost.kind == CollectiveKind::AllToAll;
   }
 
-  // A member's portions up to that one, each piece a step: a weight gradient goes on beside all its collectives.
+  // A member's portions up to that one, with each piece as a step: a weight gradient runs next to all its collectives.
   void take(Strand& strand, std::size_t member, std::size_t up_to) {
     for (; strand.next < up_to; ++strand.next) {
       const Portion& portion = strand.portions[strand.next];
@@ -144,7 +144,7 @@ class Weaver {
   std::size_t sending_ = kNobody;  // member whose last portion sent an all-to-all
 };
 
-// One after another, each as it runs alone.
+// In sequence, each as it runs alone.
 std::int32_t add_atomic_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
   TaskGraph& graph = lowering.graph;
   Program program = graph.programs[static_cast<std::size_t>(members.front())];

@@ -1,4 +1,4 @@
-// How spans name collectives inside passes, predicted and measured alike: "all_reduce" of a tensor group, "context send_receive".
+// Names of collectives inside passes, for predicted and measured spans: "all_reduce" of a tensor group, "context send_receive".
 #pragma once
 
 #include <string>

@@ -1,12 +1,12 @@
-// A smaller graph of a plan whose replicas are not all alike, for searches that estimate many plans.
+// A reduced task graph of a plan with different replicas, for searches that estimate many plans.
 #pragma once
 
 #include "costmodel/lowering/task_graph.hpp"
 
 namespace panpipe {
 
-// As `lower`, for the step time and the peaks of memory on idle links alone: the first of the replicas that do everything at the
-// same times stands for them, so that the graph grows with the replicas that differ. It has not all devices; do not simulate it.
+// Like `lower`, but only for the step time and the peaks of memory on idle links. One replica represents all replicas with the
+// same times, so the graph grows only with different ones. The graph lacks devices; do not simulate it.
 TaskGraph lower_for_idle_links(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
 }  // namespace panpipe

@@ -43,7 +43,7 @@ bool copies_to_host(const Schedule& schedule) {
   });
 }
 
-// What a replica's times and limits turn on.
+// The factors that determine a replica's times and limits.
 struct Traits {
   std::vector<int> types, sites;
   std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
@@ -67,8 +67,8 @@ Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts
   return traits;
 }
 
-// The groups of replicas that share a flow. Groups that the same replicas stand for are one: a flow takes as long in each of
-// them, the time of the slowest.
+// The groups of replicas that share a flow. Groups represented by the same replicas are merged: a flow takes equally long in each
+// of them, the time of the slowest.
 struct ReplicaGroups {
   std::vector<int> of;                    // per replica: its group
   std::vector<std::vector<int>> members;  // per group: the replicas that stand for its own, ascending
@@ -93,7 +93,7 @@ ReplicaGroups groups_among(const Plan& plan, Among among, const std::vector<int>
   return groups;
 }
 
-// What replicas share flows among, as tasks of their own.
+// The kinds of groups in which replicas share flows, as separate tasks.
 std::set<Among> shared_among(const TaskGraph& graph) {
   std::set<Among> found;
   for (const Task& task : graph.tasks)
@@ -101,8 +101,8 @@ std::set<Among> shared_among(const TaskGraph& graph) {
   return found;
 }
 
-// For each replica the first one that does everything when it does: it is like it, and they wait for the like in each of their
-// groups. Colours are refined by those of the groups until they stay.
+// For each replica the first one with the same times: it is like it, and they wait for like replicas in each of their groups.
+// Colours are refined by those of the groups until they are stable.
 std::vector<int> equal_replicas(const Plan& plan, const std::vector<int>& like, const std::set<Among>& shared) {
   std::vector<int> equal = like;
   for (std::size_t classes = 0;;) {
@@ -147,7 +147,7 @@ class Joiner {
   }
 
  private:
-  // Where the steps, programs and flows of a graph begin, once they are there: replicas that are alike share them.
+  // The first steps, programs and flows of a graph once they are added; alike replicas share them.
   struct Part {
     bool added = false;
     std::int32_t steps = 0, programs = 0, flows = 0, points = 0;
@@ -244,7 +244,7 @@ class Joiner {
     }
   }
 
-  // The same flow for the same task of every replica that takes part: tasks of one rank that share a flow in the first replica's
+  // The same flow for the same task of every participating replica. Tasks of one rank that share a flow in the first replica's
   // graph share it here.
   std::int32_t among_replicas(int rank, int replica, std::size_t task, const CollectiveFlow& flow) {
     const std::int32_t first = graph(like_.front()).tasks[task].flow;

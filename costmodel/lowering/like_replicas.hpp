@@ -1,4 +1,4 @@
-// Replicas of a plan that are not alike: on other types of device, over other routes. Private to this folder.
+// Compares the replicas of a plan, which may use other types of device or other routes. Private to this folder.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,18 @@
 
 namespace panpipe {
 
-// For each replica the first one that is like it: the same devices in the same places, whose passes and hand-overs
-// take the same times. All 0 where one replica stands for all.
+// For each replica the first one like it: the same devices in the same places, with equal times of passes and hand-overs. All
+// entries are 0 if one replica represents all.
 std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
-// Whether two replicas do the same in the same order, if not for as long.
+// True if two replicas run the same tasks in the same order, even with different times.
 bool same_tasks(const TaskGraph& one, const TaskGraph& other);
 
-// Which replicas a joined graph has: every one, or the first of those that do everything at the same times on idle links.
+// The replicas in a joined graph: all, or only the first of those with equal times on idle links.
 enum class Joined { All, OneOfEqual };
 
-// One graph of several replicas, each with ranks of its own: `of_replica` has the graph of each replica that `like` names, made
-// for it alone. Collectives among replicas become collectives among ranks.
+// Joins several replicas into one graph, each with its own ranks. `of_replica` holds the graph of each replica that `like` names,
+// lowered for it alone. Collectives among replicas become collectives among ranks.
 TaskGraph join_replicas(const Plan& plan, const std::vector<int>& like, const std::vector<TaskGraph>& of_replica, Joined joined);
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// A plan to tasks, in the order in which a reader would do it by hand: what each stage is, what its passes cost, what flows
-// between stages, what memory they need, then the tasks of each rank and what each waits for.
+// Lowers a plan to tasks in the natural order: the stages, the costs of their passes, the flows between stages, their memory, and
+// then the tasks of each rank with their dependencies.
 #include <fmt/format.h>
 
 #include <algorithm>

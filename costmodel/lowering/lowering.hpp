@@ -1,4 +1,4 @@
-// State that the files of the lowering share while one task graph is made. Private to this folder.
+// State shared by the files of the lowering while they build one task graph. Private to this folder.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace panpipe {
 
-// Passes that a task can be found by: B counts as the pass that makes the input gradient, next to I.
+// Pass kinds for looking up tasks. B is stored as the pass that makes the input gradient, like I.
 enum class PassSlot : std::uint8_t { Forward, Gradient, Weight, Recompute, Reload, ReloadWaiting };
 constexpr std::size_t kPassSlots = 6;
 
@@ -25,53 +25,54 @@ struct PassMemory {
   Bytes take{0}, give{0}, temporary{0};
 };
 
-// ZeRO 3: whole parameters of a stage while a pass runs.
+// ZeRO 3: whole parameters of a stage held while a pass runs.
 struct GatheredBlocks {
-  Bytes at_once{0};         // of neighbouring blocks that are whole together, as one runs and the next come: the most
+  Bytes at_once{0};         // the most of neighbouring blocks that are whole together, while one runs and the next ones arrive
   Bytes first{0}, last{0};  // of the blocks at the stage's ends
   bool one_block = false;
 };
 
-// A pass in parts, in the order in which it runs them.
+// A pass divided into parts, in running order.
 struct PassParts {
-  std::vector<std::int32_t> ends;      // how many steps of the whole pass's program come before the end of each; empty: no parts
-  std::vector<std::int32_t> programs;  // of each
+  std::vector<std::int32_t> ends;      // steps of the whole pass's program before the end of each part; empty: not divided
+  std::vector<std::int32_t> programs;  // of each part
 };
 
-// What is exchanged at a part of a pass: the group that it is the first to read, and the one whose gradients are whole behind it.
+// The exchanges at a part of a pass: the group that the part reads first, and the group whose gradients it completes.
 struct PartTraffic {
   int gather = -1, reduce = -1;
 };
 
-// Buckets of a stage's gradients that are full as soon as the backward has done `unit`: so many of the whole size, and of the
-// last train what is left over.
+// Buckets of a stage's gradients that become full when the backward has finished `unit`: `whole` full ones, and the remainder in
+// the last train.
 struct BucketTrain {
   int unit = 0;
   int whole = 0;
   Bytes rest{0};
-  int expert_whole = 0;  // the same of experts that replicas share out
+  int expert_whole = 0;  // the same for experts that replicas divide
   Bytes expert_rest{0};
   bool empty() const { return whole == 0 && rest == Bytes(0) && expert_whole == 0 && expert_rest == Bytes(0); }
 };
 
-// A stage on its device: its units, its costs, and what its passes do.
+// A stage on its device: its units, costs and passes.
 struct StageInfo {
   int rank = 0;
   int site = 0;
   const WorkloadCost* cost = nullptr;  // of the site
   int first_unit = 0, end_unit = 0;
   Recompute recompute = Recompute::None;
-  bool recompute_apart = false;  // the schedule has R actions for it
+  bool recompute_apart = false;  // the schedule has R actions for this stage
   bool weight_apart = false;     // the schedule splits its backward into I and W
-  // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 where the schedule has none.
+  // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
   GatheredBlocks gathered{};
-  // Gradients that are reduced beside their backward, in the order in which it makes them; empty: as a whole, behind it. And per
-  // slice and pass where in it each train is ready: into TaskGraph::points, -1 = at its end.
+  // Gradients that are reduced while their backward runs, in the order in which it makes them; empty: reduced as a whole
+  // afterwards. train_points holds, per slice and pass, the point at which each train is ready: an index into TaskGraph::points,
+  // -1 = at the end.
   std::vector<BucketTrain> trains{};
   std::vector<std::array<std::vector<std::int32_t>, 5>> train_points{};
-  // Ascending; none where no pass waits for parameters block by block. And per slice and pass.
+  // Ascending; empty if no pass waits for parameters block by block. pass_parts: per slice and pass.
   std::vector<GatheredPart> parts{};
   std::vector<std::array<PassParts, 5>> pass_parts{};
 
@@ -82,39 +83,39 @@ struct StageInfo {
   }
 };
 
-// Data that flows from one stage to another, and what it goes over.
+// The data flow from one stage to another, with its links.
 struct StageEdge : StageLink {
-  std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 on one rank
+  std::int32_t forward_link = -1, backward_link = -1;  // into TaskGraph::links; -1 within one rank
 };
 
-// A piece of one unit of a pass, neither merged with its neighbours nor slowed by collectives beside it: what programs are made
-// of.
+// A piece of one unit of a pass, before merging with its neighbours and without slow-down by collectives. Programs are made of
+// pieces.
 struct UnitPiece {
   double time = 0;  // compute, seconds
   std::int32_t flow = -1;
   bool collective = false;
-  bool hidden = false;    // collective: in a lone pass what is computed behind it, up to a `closed` piece, runs meanwhile
-  bool closed = false;    // compute: what follows waits for the collective that this one runs beside
+  bool hidden = false;    // collective: in a lone pass the following compute, up to a `closed` piece, runs meanwhile
+  bool closed = false;    // compute: the next piece waits for the collective that runs next to this one
   bool weight = false;    // compute of a weight gradient: needs no collective of its pass
-  bool in_block = false;  // of a transformer layer, not of the embedding or the head
-  bool tail = false;      // what a unit computes behind its collective: goes on with the next unit
+  bool in_block = false;  // in a transformer layer, not in the embedding or the head
+  bool tail = false;      // compute of a unit after its collective: continues with the next unit
   const UnitCost* unit = nullptr;
-  bool synchronous = false;  // behind a meeting of host and device
-  bool given = false;        // compute that neither the host nor jitter makes longer
-  bool chunk = false;        // compute: waits for all collectives of its pass but the last
-  int train = -1;            // behind it gradients of this train are whole
+  bool synchronous = false;  // after a synchronisation of host and device
+  bool given = false;        // compute that neither the host nor jitter prolongs
+  bool chunk = false;        // compute: waits for all collectives of its pass except the last
+  int train = -1;            // this piece completes the gradients of this train
 };
 
-// A pass of a stage as the device would run it if the host were never late: what lone passes are timed from and groups woven of.
+// A pass of a stage on a device whose host is never late. Lone passes are timed from it and groups woven of it.
 struct PassDraft {
   std::vector<UnitPiece> pieces;
   Breakdown breakdown;
   int launches = 0;
   int site = 0;
-  std::vector<std::size_t> part_ends{};  // how many pieces come before the end of each part
+  std::vector<std::size_t> part_ends{};  // pieces before the end of each part
 };
 
-// How many steps of a program there are up to the last of a member, and up to the last that its gradient needs.
+// Steps of a program up to the last step of a member, and up to the last one that its gradient needs.
 struct MemberEnds {
   std::int32_t all = 0, gradient = 0;
 };
@@ -123,8 +124,8 @@ struct Lowering {
   const Scenario& scenario;
   const Plan& plan;
   const LoweringCosts& costs;
-  int replica = 0;                // the one that is lowered
-  bool whole_reductions = false;  // replicas exchange a stage at a time, neither in buckets nor by block
+  int replica = 0;                // the replica being lowered
+  bool whole_reductions = false;  // replicas exchange whole stages, neither buckets nor blocks
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
@@ -133,8 +134,9 @@ struct Lowering {
   std::vector<std::vector<int>> edges_in{}, edges_out{};  // per stage, into `edges`
   std::map<int, std::int32_t> flow_of_collective{};       // first flow of the collectives of a site's passes
   std::vector<std::int32_t> pass_task{};                  // by slot, stage, microbatch and split; -1 = none
-  std::vector<Input> after{};                             // per task: one more task it waits for, -1 = none
-  // Per program: what it was made of, and where its members end; and the programs of groups, by those of their members alone.
+  std::vector<Input> after{};                             // per task: one additional input; -1 = none
+  // Per program: the draft it was made from, and where its members end. group_programs finds a group's program by those of its
+  // members.
   std::vector<PassDraft> drafts{};
   std::vector<std::vector<MemberEnds>> member_ends{};
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
@@ -144,7 +146,7 @@ struct Lowering {
     const auto carries = [&](int e) { return edges[static_cast<std::size_t>(e)].gradient; };
     return panpipe::backward_all_in_weight(scenario, std::any_of(in.begin(), in.end(), carries));
   }
-  // Whether a stage's gradients are made by its first backward, and not kept from step to step: so does that executor.
+  // True if a stage's gradients are allocated by its first backward instead of kept from step to step, as in that executor.
   bool gradients_come_late() const {
     return scenario.profile && plan.replicas() == 1 && scenario.precision == Precision::Fp32 &&
            scenario.memory_model == MemoryModelKind::Full;
@@ -159,7 +161,7 @@ struct Lowering {
                      static_cast<std::size_t>(microbatch * plan.schedule.splits + (split < 0 ? 0 : split))];
   }
   std::size_t slice_of(const Action& action) const { return action.split < 0 ? 0 : static_cast<std::size_t>(action.split); }
-  // Of the passes of the cell that starts there: one, or those of a group.
+  // The programs of the passes in the cell that starts at `first`: one, or those of a group.
   std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {
     std::vector<std::int32_t> programs;
     for (std::size_t i = first; i < first + std::max<std::size_t>(1, row[first].group_size); ++i)
@@ -181,22 +183,22 @@ void make_stages(Lowering& lowering);
 
 // programs.cpp: fills TaskGraph::flows, steps and programs, and StageInfo::program, for the passes and groups of the schedule.
 void make_programs(Lowering& lowering);
-// Collectives of passes become flows, one range per site in use. Under sequence splits each carries its share.
+// Turns collectives of passes into flows, one range per site in use. Under sequence splits each carries its share.
 void add_collective_flows(Lowering& lowering, const std::vector<CollectiveCost>& collectives);
-// Of the attention core's work, or of its scores, the share of a slice of the sequence.
+// A slice's share of the attention core's work, or of its scores.
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice);
 double score_share(const Lowering& lowering, const UnitCost& unit, int slice);
 // Adds a program of one compute step.
 std::int32_t add_plain_program(TaskGraph& graph, Duration time, const Breakdown& breakdown);
 
-// Share of its time that compute loses while a collective runs beside it.
+// Share of its time that compute loses while a collective runs.
 inline double overlap_loss(const LoweringCosts& costs, int site) { return costs.overlap_slowdown(Duration(1), site).base(); }
 
-// transfers.cpp: edges between stages, links, and after the tasks exist their inputs and transfers.
+// transfers.cpp: edges between stages and links; once the tasks exist, their inputs and transfers.
 void make_stage_edges(Lowering& lowering);
 void connect_tasks(Lowering& lowering);
 
-// batches.cpp: where transfers are batched, what each batch holds; docs/models/transfers.md.
+// batches.cpp: the contents of each batch, if transfers are batched; docs/models/transfers.md.
 void batch_transfers(Lowering& lowering);
 
 // tasks.cpp: the tasks of every rank, in lane order.
@@ -208,21 +210,21 @@ void make_bucket_trains(Lowering& lowering);
 
 // pass_parts.cpp: StageInfo::parts of every stage.
 void make_stage_parts(Lowering& lowering);
-// Whether a pass of this kind has parts, where its stage has.
+// True if passes of this kind are divided when their stage is.
 bool has_parts(const Lowering& lowering, ActionKind kind);
-// Per part of such a pass, in the order in which it runs them.
+// One entry per part of such a pass, in running order.
 std::vector<PartTraffic> traffic_of(const Lowering& lowering, int stage, ActionKind kind);
 GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info);
-// Whether gradients of its stage are whole behind an action.
+// True if the action completes gradients of its stage.
 bool ends_gradient(const Lowering& lowering, const Action& action);
 
-// zero_and_reductions.cpp: what replicas exchange.
+// zero_and_reductions.cpp: exchanges between replicas.
 struct RankReductions {
-  std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are whole after it
-  std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: parameters before a pass; -1 = none
-  std::vector<std::int32_t> reduce_flow;           // per stage: gradients; -1 = nothing to reduce
-  std::vector<std::vector<std::int32_t>> group_gathers, group_reductions;  // per stage and group of its parts; -1 = nothing
-  std::vector<std::vector<std::int32_t>> train_flows;                      // per stage: the same in trains of buckets
+  std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are complete after it
+  std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: gathers parameters before a pass; -1 = none
+  std::vector<std::int32_t> reduce_flow;           // per stage: reduces gradients; -1 = nothing to reduce
+  std::vector<std::vector<std::int32_t>> group_gathers, group_reductions;  // per stage and group of its parts; -1 = none
+  std::vector<std::vector<std::int32_t>> train_flows;                      // per stage: reductions in trains of buckets
   std::vector<std::int32_t> update_flow;  // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
   bool each_microbatch = false;           // ZeRO 2 and 3 reduce after every backward
 };
@@ -233,22 +235,22 @@ void make_shared_flows(Lowering& lowering);
 // memory.cpp: StageInfo::memory of every stage, and TaskGraph::memory.
 void make_memory(Lowering& lowering);
 
-// Parameters of a rank, each counted once (a tied parameter of two of its stages is one).
+// Parameters of a rank, each counted once, even if it is tied between two of its stages.
 struct HeldParameters {
   std::int64_t elements = 0;  // trained, of this tensor-parallel rank's shards
-  std::int64_t experts = 0;   // of these, parts of experts that other ranks of the stage have other parts of
+  std::int64_t experts = 0;   // part of these in experts of which other ranks of the stage hold other parts
   Bytes given{0};             // measured layers
   Bytes frozen{0}, copies{0}, narrower{0};
-  Bytes expert_frozen{0}, expert_copies{0}, expert_narrower{0};  // of these, the experts'
+  Bytes expert_frozen{0}, expert_copies{0}, expert_narrower{0};  // the experts' part of these
 
-  // Of them, what a step updates.
+  // The part that a step updates.
   HeldParameters trained() const {
     HeldParameters those = *this;
     those.frozen = those.expert_frozen = Bytes(0);
     those.narrower = trained_narrower, those.expert_narrower = expert_trained_narrower;
     return those;
   }
-  Bytes trained_narrower{0}, expert_trained_narrower{0};  // of `narrower`, that of what is trained
+  Bytes trained_narrower{0}, expert_trained_narrower{0};  // trained part of `narrower`
 
   void add(const ParameterUse& use) {
     elements += use.elements;
@@ -277,7 +279,7 @@ struct HeldParameters {
     trained_narrower += more.trained_narrower;
     expert_trained_narrower += more.expert_trained_narrower;
   }
-  // What all replicas hold alike, and what they do not.
+  // Parameters that all replicas hold (others), and those divided among them (only_experts).
   HeldParameters others() const {
     return {.elements = elements - experts,
             .given = given,
@@ -297,18 +299,18 @@ struct HeldParameters {
   }
 };
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
-// Of these, those whose gradients are summed over other ranks too: those of the other replicas, other holders of the same
+// Of these, the parameters whose gradients are also summed over other ranks: other replicas, or other holders of the same
 // parameter.
 HeldParameters summed_parameters(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
-// Of a group of a stage's parts.
+// Parameters of one group of a stage's parts.
 HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group);
-// Weights as the passes read them.
+// Bytes of weights in the format that passes read.
 Bytes weight_size(const Lowering& lowering, const HeldParameters& held);
 
-// pass_parts.cpp: StageInfo::pass_parts of a stage, once it is known what is exchanged beside them.
+// pass_parts.cpp: fills StageInfo::pass_parts of a stage, once its exchanges are known.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);
-// pass_steps.cpp: adds the program of steps [begin, end) of another, beside so long a time of collectives over replicas.
+// pass_steps.cpp: adds a program of steps [begin, end) of another, while collectives over replicas run for `beside` ticks.
 std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside);
 
 }  // namespace panpipe

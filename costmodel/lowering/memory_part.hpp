@@ -1,4 +1,4 @@
-// What a device's memory is for. One table holds the names that documents write.
+// The uses of a device's memory. One table holds the names that documents write.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,42 @@
 namespace panpipe {
 
 enum class MemoryUse : std::uint8_t {
-  // Static: for the whole step.
+  // Static: held for the whole step.
   Parameters,
   Gradients,
   GradientBuckets,
   Optimizer,
   BoundaryBuffers,
   Context,
-  // Of what tasks take and give back, at the peak.
+  // Dynamic: taken and given back by tasks, at the peak.
   Activations,
   Temporary,
   Fragmentation
 };
 std::string_view name_of(MemoryUse use);                           // "parameters", "gradient buckets", ...
-std::optional<MemoryUse> memory_use_named(std::string_view name);  // none: no use of ours
+std::optional<MemoryUse> memory_use_named(std::string_view name);  // nullopt: not a name from the table
 
 struct MemoryPart {
   MemoryUse use{};
   Bytes bytes{0};
 };
 
-// What an allocator holds: everything but the context takes `factor` times its bytes.
+// The memory that an allocator holds: the context, plus `factor` times all other bytes.
 struct Allocation {
   Bytes context{0}, fixed{0};
   double factor = 1.0;
 
-  Bytes with(Bytes dynamic) const;  // beside what tasks hold
+  Bytes with(Bytes dynamic) const;  // together with the bytes that tasks hold
 };
 
-// Memory of one device of a rank.
+// Memory of one device of a rank. If devices differ, `limit` is that of the smallest.
 struct RankMemory {
   std::vector<MemoryPart> parts;  // static ones
   double allocator_factor = 1.0;  // on everything but the context
-  Bytes limit{0};                 // memory x usable, of the device that has least
+  Bytes limit{0};                 // memory x usable
 
-  Allocation allocation() const;  // of the parts
-  // What the allocator holds when tasks hold `dynamic` beside the parts.
+  Allocation allocation() const;  // of the static parts
+  // Bytes that the allocator holds when tasks hold `dynamic` in addition to the static parts.
   Bytes allocated(Bytes dynamic) const { return allocation().with(dynamic); }
 };
 

@@ -1,4 +1,4 @@
-// What each pass of a stage does: the costs of its units put one behind another. docs/models/lowering.md has the equations.
+// The passes of each stage: the costs of its units in sequence. docs/models/lowering.md has the equations.
 #include <algorithm>
 
 #include "costmodel/lowering/pass_draft.hpp"
@@ -66,13 +66,13 @@ class PassBuilder {
     draft_.breakdown = draft_.breakdown + pass.breakdown;
     draft_.launches += pass.launches;
   }
-  // The gradients of a unit are whole. A train of them that is ready ends the compute step, unless the step hides a collective
-  // that what follows would then have to wait for: such a train is ready with the next one.
+  // The gradients of a unit are complete. A train of them that is ready ends the compute step, unless the step hides a collective
+  // that the next work would then wait for; such a train is ready with the next one.
   void gradients_made(int unit) {
     for (; next_train_ < trains_.size() && trains_[next_train_].unit >= unit; ++next_train_)
       if (!draft_.pieces.empty() && !beside_) draft_.pieces.back().train = static_cast<int>(next_train_);
   }
-  // A unit is done. Behind a part's last one another part begins, which waits for what this one leaves.
+  // A unit is done. After a part's last unit another part begins, which waits for this one's remaining work.
   void unit_done(int unit, bool forwards) {
     const std::size_t done = draft_.part_ends.size();
     if (parts_ == nullptr || done == parts_->size()) return;
@@ -81,7 +81,7 @@ class PassBuilder {
     close();
     draft_.part_ends.push_back(draft_.pieces.size());
   }
-  // What follows may not hide the collective that the compute before hides.
+  // The next work may not hide the collective that the previous compute hides.
   void close() {
     if (draft_.pieces.empty() || draft_.pieces.back().collective) return;
     draft_.pieces.back().closed = true;
@@ -123,7 +123,7 @@ void groups_backwards(const Lowering& lowering, const StageInfo& info, Recompute
   }
 }
 
-// What the stage makes of unit `u` again.
+// The recompute of unit `u` by the stage.
 class Again {
  public:
   Again(const Lowering& lowering, const StageInfo& info, Recompute mode)
@@ -155,7 +155,7 @@ double score_share(const Lowering& lowering, const UnitCost& unit, int slice) {
 
 double attention_share(const Lowering& lowering, const UnitCost& unit, int slice) {
   const double splits = lowering.plan.schedule.splits;
-  // Fused attention skips what the mask hides, so that the whole costs half of the square and a slice's own part half of its own.
+  // Fused attention skips masked scores, so the whole costs half of the square, and a slice's own part half of its own square.
   if (unit.causal_attention && is_fused(lowering.scenario.framework.attention)) return (2 * slice + 1) / (splits * splits);
   return score_share(lowering, unit, slice);
 }

@@ -1,9 +1,9 @@
-// How passes run on the two lanes of a rank, compute and tensor-parallel collectives. The rules, for a cell (a lone pass, or a
-// group whose members have one program):
+// The execution of passes on the two lanes of a rank, compute and tensor-parallel collectives. The rules, for a cell (a lone
+// pass, or a group whose members share one program):
 //  * both lanes serve in program order; a collective is issued when the compute step before it in its pass has ended;
 //  * a compute step waits for its pass's inputs (of all passes of a cell with `all_inputs`) and for the last collective of its
-//  pass, unless it is `free`; a `chunk` waits for the one before the last;
-//  * compute goes slower while a collective runs beside it; collectives do not;
+//    pass, unless it is `free`; a `chunk` waits for the one before the last;
+//  * compute slows down while a collective runs; collectives do not;
 //  * the next cell gets the compute lane when the last step and the cell's collectives have ended, or with `collectives_run_on`
 //    when the last compute step has.
 // docs/models/braids.md. Times are ticks in doubles.
@@ -18,8 +18,8 @@
 
 namespace panpipe {
 
-// The one place of the overlap slow-down: what `work` takes when collectives run beside its first `beside`. A share `loss` of the
-// time side by side is lost, so the rate there is 1 - loss.
+// The overlap slow-down, defined only here: the duration of `work` while collectives run during its first `beside`. Compute loses
+// a share `loss` of the overlapped time, so its rate there is 1 - loss.
 inline double time_beside(double work, double beside, double loss) {
   if (beside <= 0 || loss <= 0) return work;
   const double all_beside = loss < 1 ? work / (1 - loss) : beside;
@@ -27,25 +27,25 @@ inline double time_beside(double work, double beside, double loss) {
 }
 
 struct PassLanes {
-  double compute = 0, tensor = 0;  // free from
-  bool whole_ticks = true;         // what compute takes beside collectives is rounded
+  double compute = 0, tensor = 0;  // time from which each lane is free
+  bool whole_ticks = true;         // compute times next to collectives are rounded
 };
 
-// A member of a cell. `input` and `output_steps` are given, the rest is found.
+// A member of a cell. The caller sets `input` and `output_steps`; the run sets the rest.
 struct MemberRun {
-  double input = 0;                // when everything it waits for is there
+  double input = 0;                // arrival of its last input
   std::int32_t output_steps = -1;  // as in Task
   double start = 0, compute_end = 0, collective_end = 0;
-  double collective_before = 0;  // the end of the one before the last
-  double busy = 0;               // computing, slow-down included
+  double collective_before = 0;  // end of the collective before the last
+  double busy = 0;               // time computing, slow-down included
   double output = 0;
   bool started = false;
 
   double end() const { return std::max(compute_end, collective_end); }
 };
 
-// Runs a cell on idle links. `on_collective(step, start, end)` is called for each, `on_steps(steps, time)` after each step: how
-// many of the program's have ended, and when all of its member had. Returns the end of the cell.
+// Runs a cell on idle links. Calls `on_collective(step, start, end)` for each collective, and `on_steps(steps, time)` after each
+// step with the number of finished steps and the end of the step's member. Returns the end of the cell.
 template <class OnCollective, class OnSteps>
 double run_steps(const ProgramStep* steps, const Program& program, bool collectives_run_on, PassLanes& lanes, MemberRun* members,
                  OnCollective on_collective, OnSteps on_steps) {
@@ -106,14 +106,14 @@ inline double run_cell(const TaskGraph& graph, const Program& program, PassLanes
       graph, program, lanes, members, [](std::int32_t, double, double) {}, [](std::int32_t, double) {});
 }
 
-// Per task, whether its cell takes its program's duration on idle links from the moment when its inputs are there, and gives all
-// outputs at its end: then one number is all of it. Not so
-//  * a group whose members wait each for its own inputs;
+// Per task: true if its cell takes exactly its program's duration on idle links from the arrival of its inputs, and gives all
+// outputs at its end. One number then describes it. False for
+//  * a group whose members wait for separate inputs;
 //  * a cell that gives an output before its end;
-//  * any cell of a graph in which collectives outlive their cell: they run beside the next one.
-// True of tasks that are no passes.
+//  * any cell of a graph in which collectives outlive their cell: they run next to the following one.
+// True for tasks that are not passes.
 std::vector<bool> fixed_cells(const TaskGraph& graph);
-// Whether that holds of all: an order of numbers (estimate/compile.hpp) is then as exact as the steps.
+// True if this holds for all tasks: a compiled order (estimate/compile.hpp) is then as exact as the steps.
 bool durations_are_fixed(const TaskGraph& graph);
 
 }  // namespace panpipe

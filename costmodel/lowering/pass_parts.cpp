@@ -1,5 +1,5 @@
-// Passes that find their parameters gathered block by block: the parts they are laid in, what is exchanged at each, and what a
-// part takes beside it. docs/models/lowering.md has the rules.
+// Passes whose parameters are gathered block by block: their parts, the exchanges at each, and the time of a part next to them.
+// docs/models/lowering.md has the rules.
 #include <algorithm>
 
 #include "costmodel/lowering/lowering.hpp"
@@ -49,7 +49,7 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) 
       for (const ParameterUse& use : lowering.unit(info, u).parameters) held.add(use);
       ++u;
     } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
-    // What one rank holds for itself is gathered by nobody.
+    // Parameters of a rank without peers need no gather.
     const Plan& plan = lowering.plan;
     if (plan.experts_apart() && plan.expert_holders() == 1) held = held.others();
     if (plan.experts_apart() && plan.replicas() == 1) held = held.only_experts();
@@ -90,7 +90,8 @@ std::vector<PartTraffic> traffic_of(const Lowering& lowering, int stage, ActionK
   return traffic;
 }
 
-// A part runs beside the gather for the next one, unless nothing is gathered ahead, and beside the reduction of the one before.
+// A part runs next to the gather for the next one, unless nothing is gathered ahead, and next to the reduction of the previous
+// one.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions) {
   StageInfo& info = lowering.stage(stage);
   const auto s = static_cast<std::size_t>(stage);

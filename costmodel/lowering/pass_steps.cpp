@@ -1,4 +1,4 @@
-// The steps of a pass or a group, and what they take: the host and jitter worked in, rounded to whole picoseconds.
+// The steps of a pass or a group and their times, with the host and jitter added and rounded to whole picoseconds.
 // docs/models/lowering.md has the equations.
 #include <algorithm>
 #include <cmath>
@@ -26,7 +26,7 @@ bool has_collectives(const DraftProgram& draft) {
   return std::any_of(draft.steps.begin(), draft.steps.end(), [](const DraftStep& step) { return step.step.collective; });
 }
 
-// The steps with their compute so many times as long.
+// The steps with their compute scaled by a factor.
 enum class Rounding { None, WholeTicks };
 void set_times(const DraftProgram& draft, double launched, double synchronous, Rounding rounding,
                std::vector<ProgramStep>& steps) {
@@ -120,7 +120,7 @@ Breakdown shared_out(Breakdown breakdown, double share) {
   return breakdown;
 }
 
-// Stands in front of a pass of collectives alone, whose launches the host is late with.
+// Precedes a pass of only collectives, whose launches the host delays.
 void wait_for_host(DraftProgram& draft, double seconds) {
   DraftStep host;
   host.launched = seconds;
@@ -209,7 +209,7 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   bare.lane = bare.busy = computed * kTicksPerSecond;
   if (waits) bare = Trial(lowering, draft, whole.site).run(1, 1);
   const double device = bare.lane / kTicksPerSecond - given - synchronous;
-  // What runs beside collectives computes for longer. Less than a tick is none: sums in another order.
+  // Compute next to collectives takes longer. A difference of less than a tick is a rounding effect of sums in another order.
   const double slowed = std::floor(bare.busy - computed * kTicksPerSecond + 0.5) / kTicksPerSecond;
   const double longer = device * (host_factor(lowering.costs, device, whole.launches, whole.site) - 1);
   if (longer > 0 && untouched == 0) {

@@ -1,4 +1,4 @@
-// The lowering's own stages and memory, swept in the order of each rank's row: one compute lane, so that times do not matter.
+// Sweeps the lowering's stages and memory in the order of each rank's row. With one compute lane, times do not matter.
 #include "costmodel/lowering/peak_memory.hpp"
 
 #include <algorithm>

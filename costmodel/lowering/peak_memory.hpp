@@ -1,4 +1,4 @@
-// Peak memory of a plan's ranks without its tasks: what a search checks thousands of cuts with.
+// Peak memory of a plan's ranks, computed without its tasks, for searches that check thousands of cuts.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ struct PeakMemory {
   Bytes peak{0}, limit{0};
 };
 
-// Per rank, the peak that a timeline of this plan has. Only for orders of F, I, W, B and R whose ranks hold nothing back on other
-// lanes: no offloads, no gathered parameters (ZeRO 3), no groups.
+// Per rank, the peak in a timeline of this plan. Supports only orders of F, I, W, B and R in which no other lane holds memory: no
+// offloads, no gathered parameters (ZeRO 3), no groups.
 std::vector<PeakMemory> peak_memory(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
 }  // namespace panpipe

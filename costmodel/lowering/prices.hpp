@@ -1,4 +1,4 @@
-// What a plan's tasks cost, without the tasks: for whoever keeps an order and changes costs, as a fit does.
+// The costs of a plan's tasks without the tasks, for callers that keep an order and change costs, such as a fit.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace panpipe {
 
-// Ticks, at the places that a task graph has programs, flows, links and points at; of a point, from the end of its pass.
+// In ticks, indexed like the programs, flows, links and points of a task graph. A point is measured from the end of its pass.
 struct Prices {
   std::vector<double> programs, flows, links, points;
 };
 Prices prices_of(const TaskGraph& graph);
 
-// Those of lower(scenario, plan, model), as far as they can be without its tasks. Where programs or flows come to be with the
+// The prices of lower(scenario, plan, model), where possible without building its tasks. If programs or flows arise with the
 // tasks (copies to the host), everything is lowered.
 Prices prices_of(const Scenario& scenario, const Plan& plan, const CostModel& model);
 

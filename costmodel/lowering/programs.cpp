@@ -50,7 +50,7 @@ void make_flows(Lowering& lowering) {
   }
 }
 
-// What a stage's end of its messages takes from a pass: seconds.
+// Seconds that a stage's end of its messages takes from a pass.
 double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind) {
   double sum = 0;
   for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
@@ -92,7 +92,7 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
         add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), count));
   };
   const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
-  // Where nobody waits for the input gradient, W is the whole backward.
+  // If no stage waits for the input gradient, W is the whole backward.
   const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
   if (is_used(ActionKind::F)) finish(ActionKind::F, draft_forward(lowering, info, slice));
   if (is_used(ActionKind::B)) finish(ActionKind::B, draft_backward(lowering, info, true, slice));

@@ -1,4 +1,4 @@
-// Memory of one device of a rank: what is always there, and what each pass takes, gives back and needs while it runs.
+// Memory of one device of a rank: the static parts, and the bytes that each pass takes, gives back and needs temporarily.
 // docs/models/memory.md has the equations.
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace panpipe {
 
 namespace {
 
-// What one slice of the sequence saves: an even share, but of attention scores those that it makes.
+// Bytes that one slice of the sequence saves: an even share, except for attention scores, which are its own.
 class SliceBytes {
  public:
   SliceBytes(const Lowering& lowering, int slice) : lowering_(lowering), slice_(slice) {}
@@ -33,9 +33,9 @@ class SliceBytes {
   int slice_;
 };
 
-// The activations of a microbatch live from the start of its F to the end of its backward. `kept` is what F leaves; `live` is
-// what the backward finds, which is more where the schedule makes activations again in a pass of its own. An I apart leaves what
-// the weight gradients read: it takes that only as far as it exceeds what was there.
+// The activations of a microbatch live from the start of its F to the end of its backward. `kept` is left by F. `live` is found
+// by the backward; it is larger if the schedule recomputes activations in a separate pass. A separate I leaves the inputs of the
+// weight gradients, and takes only their excess over the live bytes.
 void fill_passes(const StageInfo& info, const StageActivations& kept, const StageActivations& live, bool all_in_weight,
                  std::array<PassMemory, 5>& memory) {
   const auto bytes = [](std::int64_t value) { return Bytes(std::max<std::int64_t>(value, 0)); };
@@ -56,7 +56,8 @@ void fill_passes(const StageInfo& info, const StageActivations& kept, const Stag
   }
 }
 
-// A profile stands for our executor, whose W is known more closely: it makes a parameter's gradient before it adds it to the sum.
+// A profile implies Panpipe's executor, whose W is modelled in more detail: it makes a parameter's gradient before it adds it to
+// the sum.
 std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
   std::int64_t freed = 0, rise = 0;
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
@@ -70,8 +71,8 @@ std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
   return rise;
 }
 
-// As Pfeife's planner counts (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
-// with an operator, plus that operator's own temporary), for F and B alike, and I frees nothing.
+// As in Pfeife's planner (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
+// including an operator, plus that operator's own temporary), for F and B alike, and I frees nothing.
 void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
   std::int64_t kept = 0, peak = 0;
   for (int u = info.first_unit; u < info.end_unit; ++u) {
@@ -89,8 +90,8 @@ void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
 
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
 
-// One message waits for the pass that reads it: a receive that is posted takes no room before its message comes, in none of the
-// executor's transports. What a pass sends is its own result, and is soon taken.
+// One message waits for the pass that reads it: in all of the executor's transports a posted receive takes no memory before its
+// message arrives. A pass sends its own result, which is soon received.
 Bytes waiting_message(const Lowering& lowering, int rank) {
   Bytes most(0);
   for (const int s : lowering.stages_of_rank(rank)) {
@@ -118,8 +119,8 @@ Bytes boundary_buffers(const Lowering& lowering, int rank) {
   return sum;
 }
 
-// Gradients that several ranks sum: the executor, for which profiles stand, fills buckets with them at the end of the step,
-// beside autograd's own. In mixed precision it adds up in the buckets themselves.
+// Gradients that several ranks sum. The executor, which profiles imply, copies them to buckets at the end of the step, in
+// addition to autograd's own. In mixed precision it accumulates in the buckets themselves.
 Bytes bucket_bytes(const Lowering& lowering, int rank) {
   const Precision precision = lowering.scenario.precision;
   if (!lowering.scenario.profile || is_mixed(precision)) return Bytes(0);
@@ -194,7 +195,7 @@ RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
 
 namespace {
 
-// Of the devices of a rank; none where one states none.
+// Over the devices of a rank; 0 if none states a limit.
 Bytes least_limit(const Lowering& lowering, int rank) {
   Bytes least(0);
   for (int t = 0; t < lowering.plan.tensor; ++t) {

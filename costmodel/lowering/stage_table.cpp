@@ -44,7 +44,7 @@ double compute_of_draft(const PassDraft& draft) {
   return sum;
 }
 
-// Of units that cost alike only the first one's entries are filled: puts them at the others, and adds up.
+// Among units with equal costs only the first one's entries are filled: copies them to the others, and sums up.
 void add_up(std::vector<double>& part, const std::vector<int>& like) {
   for (std::size_t u = like.size(); u > 0; --u) part[u] = part[static_cast<std::size_t>(like[u - 1]) + 1];
   for (std::size_t u = 1; u < part.size(); ++u) part[u] += part[u - 1];
@@ -76,7 +76,7 @@ void StageTable::each_sums(const std::set<Recompute>& modes, Visit visit) {
     for (auto* of_modes : {&input_, &whole_}) visit((*of_modes)[static_cast<std::size_t>(mode)]);
 }
 
-// Each unit a stage by itself, on one rank.
+// Each unit as a stage by itself, on one rank.
 void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workload, const std::set<Recompute>& modes) {
   const Plan plan;
   Lowering lowering{scenario, plan, costs_};

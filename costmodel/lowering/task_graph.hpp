@@ -1,6 +1,5 @@
-// A plan lowered to tasks: what both predicting engines execute. One entry per pipeline rank: the devices
-// of a rank do the same at the same time unless links are shared, and the simulation expands them
-// where that matters.
+// A plan lowered to tasks, which both prediction engines execute. There is one entry per pipeline rank: the devices of a rank do
+// the same at the same time unless links are shared, and the simulation expands them where that matters.
 #pragma once
 
 #include <array>
@@ -21,89 +20,90 @@ enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Hos
 constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
 std::string_view name_of(Lane lane);  // "compute", "tensor", ...
 
-// A collective as a flow: each member sends `wire_bytes` to the next in its ring, or in an all-to-all equal parts of them to
-// every other; alone it takes latency + transfer.
+// A collective as a flow. Each member sends `wire_bytes` to the next in its ring, or in an all-to-all equal parts of them to
+// every other member. On idle links it takes latency + transfer.
 struct CollectiveFlow {
   CollectiveCost cost;
   Ticks latency{0};
-  Ticks transfer{0};          // wire time alone; latency + transfer = the collective's duration
-  Among among = Among::Data;  // as a task of its own; inside passes cost.among says it
-  std::int32_t next = -1;     // flow that follows at once, as a task of its own: the sum of what was reduced in a shard group
+  Ticks transfer{0};          // wire time on idle links; latency + transfer = the collective's duration
+  Among among = Among::Data;  // the group, if the flow is a task of its own; inside passes cost.among states it
+  std::int32_t next =
+      -1;  // flow that follows immediately, if it is a task of its own: it sums the results of a shard group's reduction
 };
 
 // A step of a program: compute of a given length, or a collective of one of the rank's groups.
 struct ProgramStep {
   bool collective = false;
-  bool free = false;        // compute that goes on without the last collective of its pass (a weight gradient)
-  bool chunk = false;       // compute that waits for all collectives of its pass before it but the last
-  std::uint8_t member = 0;  // of a group: whose step
+  bool free = false;        // compute that does not wait for the last collective of its pass (a weight gradient)
+  bool chunk = false;       // compute that waits for all earlier collectives of its pass except the last
+  std::uint8_t member = 0;  // of a group: the member that the step belongs to
   std::int32_t flow = -1;   // index into TaskGraph::flows
-  Ticks time{0};            // alone; host effects are inside the compute steps, the slow-down beside collectives is not
+  Ticks time{0};            // alone; includes host effects in compute steps, excludes the slow-down by collectives
 };
 
-// What a pass of a stage does, or a group of passes: steps on two lanes of a rank, compute and tensor-parallel collectives, by
-// the rules of pass_lanes.hpp. Shared by all microbatches. `duration` is exact on idle links where it is fixed (fixed_cells).
+// The work of a stage's pass, or of a group of passes: steps on two lanes of a rank, compute and tensor-parallel collectives, by
+// the rules of pass_lanes.hpp. All microbatches share it. `duration` is exact on idle links where it is fixed (fixed_cells).
 struct Program {
   std::int32_t first_step = 0, steps = 0;  // into TaskGraph::steps
   std::uint8_t members = 1;
-  bool all_inputs = false;  // a group that starts when the inputs of all its members are there
-  bool atomic = false;      // a group whose members follow one another: starts with all inputs, gives all outputs at its end
-  double overlap_loss = 0;  // share of its time that a compute step loses while a collective runs beside it
+  bool all_inputs = false;  // a group that starts when all inputs of all its members have arrived
+  bool atomic = false;      // a group whose members run one after another: starts with all inputs, gives all outputs at its end
+  double overlap_loss = 0;  // share of its time that a compute step loses while a collective runs
   Ticks duration{0};
-  Ticks exposed_communication{0};  // of duration, waiting for collectives
+  Ticks exposed_communication{0};  // part of duration spent waiting for collectives
   Breakdown breakdown;             // of the pass, on one device
 };
 
 enum class TaskKind : std::uint8_t { Pass, Collective, Optimizer, Offload, Reload };
 
-// One entry of a lane. Tasks of one rank's lane run in the order they stand in `tasks`.
+// One entry of a lane. Tasks of one rank's lane run in their order in `tasks`.
 struct Task {
   TaskKind kind{};
   Lane lane{};
-  std::uint8_t group_size = 1;   // passes of a group are one task each; the first carries the size, the others 0
-  std::uint16_t part = 0;        // of a pass that waits for its parameters block by block: which of its tasks, one behind another
+  std::uint8_t group_size = 1;   // each pass of a group is a task; the first carries the group's size, the others 0
+  std::uint16_t part = 0;        // index among the consecutive tasks of a pass that waits for its parameters block by block
   bool waits_for_sends = false;  // the next task of this lane starts only when this task's transfers have arrived
   std::int32_t rank = 0;
   Action action;                             // passes; collectives carry ReduceGrad/Unshard with their stage, optimizer Opt
   std::int32_t program = -1;                 // passes, optimizer, copies; the members of a group share one
-  std::int32_t output_steps = -1;            // the output leaves after so many steps of the program, -1 = after all
-  std::int32_t flow = -1;                    // collectives over data ranks (or over the two holders of a tied embedding)
-  std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: tasks (same or other rank) or transfers it waits for
-  // Memory of one device of this rank: taken when it starts, given back when it ends, and the peak over live while it runs.
+  std::int32_t output_steps = -1;            // the output leaves after this many steps of the program, -1 = after all
+  std::int32_t flow = -1;                    // collectives over data ranks, or over the two holders of a tied embedding
+  std::int32_t first_input = 0, inputs = 0;  // into TaskGraph::inputs: the tasks (same or other rank) or transfers it waits for
+  // Memory of one device of this rank: taken at the start, given back at the end, and the peak above live while the task runs.
   Bytes take{0}, give{0}, temporary{0};
-  Bytes gradients{0};  // of the static gradients, what exists only once this task has ended
+  Bytes gradients{0};  // part of the static gradients that exists only after this task
 };
 
-// What a task waits for.
+// A dependency of a task.
 struct Input {
   std::int32_t task = -1;      // producer
   std::int32_t transfer = -1;  // index into TaskGraph::transfers, or -1: a plain dependency
   std::int32_t point = -1;     // plain: index into TaskGraph::points, a point inside the producer; -1 = its end
 };
 
-// A point inside a pass that runs alone: so many steps of its program have ended, on idle links so long after its start.
+// A point inside a lone pass: reached after `steps` steps of its program, on idle links `at` after its start.
 struct PassPoint {
   std::int32_t program = 0, steps = 0;
   Ticks at{0};
 };
 
-// A stage hand-over of one microbatch between ranks; each pipeline group sends its own over its own route.
+// A hand-over of one microbatch between ranks. Each pipeline group sends its own over its own route.
 struct Transfer {
-  std::int32_t producer = 0;  // task behind whose output it starts: the one that makes it, or the last of its batch
+  std::int32_t producer = 0;  // the transfer starts after this task's output: the task that makes it, or the last of its batch
   std::int32_t consumer = 0;  // task
-  std::int32_t link = 0;      // into TaskGraph::links: what it costs
+  std::int32_t link = 0;      // into TaskGraph::links: its cost
   std::int32_t microbatch = 0;
   std::int32_t stage = 0;  // producing stage
   bool backward = false;
-  std::int32_t taken_after = -1;  // batched: the receiver's task that must have ended before it starts; -1 = none
+  std::int32_t taken_after = -1;  // batched: the receiver's task that must end before the transfer starts; -1 = none
 };
 
-// Hand-overs of one (producing stage, consuming stage, direction): size and cost are the same for every microbatch.
+// Hand-overs of one (producing stage, consuming stage, direction). Size and cost are the same for every microbatch.
 struct TransferLink {
   std::int32_t from_rank = 0, to_rank = 0;
   TransferCost cost;  // of the first pipeline group (data 0, tensor 0)
-  Ticks latency{0};   // before bytes flow (and the gather after)
-  Ticks transfer{0};  // bytes alone; latency + transfer = time alone
+  Ticks latency{0};   // before the bytes flow, plus the gather after them
+  Ticks transfer{0};  // of the bytes alone; latency + transfer = time on idle links
 };
 
 struct TaskGraph {
@@ -111,10 +111,9 @@ struct TaskGraph {
   int data = 1;   // replicas of a rank: data-parallel x context-parallel
   int shard = 1;  // of a shard group
   int context = 1, expert = 1, expert_tensor = 1;
-  // If a plan's replicas are not alike, each has ranks of its own, and `data` is 1: replica c's rank r is c * pipeline
-  // + r.
+  // If a plan's replicas differ, each has its own ranks and `data` is 1: rank r of replica c is c * pipeline + r.
   int replicas = 1;
-  std::vector<int> devices;  // of position (rank, replica, tensor), as in Plan
+  std::vector<int> devices;  // indexed by position (rank, replica, tensor), as in Plan
   std::vector<ProgramStep> steps;
   std::vector<Program> programs;
   std::vector<CollectiveFlow> flows;
@@ -125,24 +124,24 @@ struct TaskGraph {
   std::vector<Transfer> transfers;
   std::vector<TransferLink> links;
   std::vector<RankMemory> memory;  // per rank
-  std::vector<Bytes> limits;       // of each device's memory, as `devices`; empty: the rank's
-  // Participants of data-lane flows: for flow f of rank r its CollectiveFlow::among of that rank, unless listed here.
+  std::vector<Bytes> limits;       // of each device's memory, indexed like `devices`; empty: the rank's limit applies
+  // Participants of data-lane flows. Flow f of rank r runs over its CollectiveFlow::among of that rank, unless it is listed here.
   struct CrossRankFlow {
     std::int32_t flow;
     std::vector<std::int32_t> ranks;
   };
-  bool collectives_run_on = false;  // the next pass may start before the last collectives of the one before have ended
+  bool collectives_run_on = false;  // the next pass may start before the last collectives of the previous one have ended
   bool rendezvous = false;          // transfers start when their receivers have ended Transfer::taken_after
 
-  std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; a
-                                                // task per rank, which start together
+  std::vector<CrossRankFlow> cross_rank_flows;  // tied embeddings: ranks whose devices (same data, tensor index) take part; one
+                                                // task per rank, all starting together
 
-  // Figures that metrics need besides times.
+  // Figures that metrics need in addition to times.
   std::int64_t trained_parameters = 0;  // of the whole model; 0 when unknown
   Flops model_flops_per_step{0};        // all replicas, without recompute
   double samples_per_step = 0;
-  int tokens_per_sample = 0;       // 0: the model reads none
-  ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 when unknown
+  int tokens_per_sample = 0;       // 0: the model reads no tokens
+  ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 if unknown
 
   int device(int rank, int replica, int tensor_index) const {
     return devices[static_cast<std::size_t>((rank * data + replica) * tensor + tensor_index)];
@@ -154,16 +153,16 @@ struct TaskGraph {
 
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const CostModel& model);
 TaskGraph lower(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
-// As if all replicas were like this one. `whole_reductions`: what replicas exchange goes a stage at
-// a time, neither in buckets nor by block.
+// Lowers the plan as if all replicas were like this one. With `whole_reductions` replicas exchange whole stages, neither buckets
+// nor blocks.
 TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica,
                         bool whole_reductions = false);
 
-// When no order of the tasks can finish: what each rank is blocked on, and the cycle. Shared by both engines.
+// The reason why no order of the tasks can finish: each rank's blocked task, and the cycle. Both engines use it.
 struct Deadlock {
-  std::vector<std::int32_t> blocked;  // per rank: the task its compute lane cannot start, -1 when it finished
+  std::vector<std::int32_t> blocked;  // per rank: the task that its compute lane cannot start, -1 if it finished
   std::vector<std::int32_t> cycle;    // tasks, each waiting for the next
 };
-std::string to_text(const Deadlock& deadlock, const TaskGraph& graph);  // several lines, ranks and actions named
+std::string to_text(const Deadlock& deadlock, const TaskGraph& graph);  // several lines that name ranks and actions
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// The tasks of every rank: its row of the schedule on the compute lane, what replicas exchange on the data
-// lane, offloads on the copy lane, and the optimizer at the end.
+// The tasks of every rank: its row of the schedule on the compute lane, exchanges between replicas on the data lane, offloads on
+// the copy lane, and the optimizer at the end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class RankTasks {
     return lowering_.zero() >= 3 || !contains(gathered_first_, action.stage);
   }
 
-  // What such passes of the row wait for, in their order.
+  // The gathers that such passes of the row wait for, in order.
   void find_gathers(const std::vector<Action>& row) {
     int run = 0;  // of such passes, between groups
     for (const Action& action : row) {
@@ -96,8 +96,8 @@ class RankTasks {
     }
   }
 
-  // Asks for what the part that comes now waits for, and for so many more. One comes when no more blocks than may be whole at
-  // once are; behind a group, whose members hold their own, when the pass before the last has ended.
+  // Requests the gathers of the current part and of `ahead` more. A gather starts when at most the allowed number of blocks is
+  // whole; after a group, whose members hold their own, when the pass before the last has ended.
   void ask_for_gathers(std::size_t ahead) {
     const std::size_t now = gathered_parts_.size(), most = gathers_in_flight();
     const bool updated = lowering_.zero() < 3;
@@ -113,7 +113,7 @@ class RankTasks {
     }
   }
 
-  // Updated parameters are all asked for at the start of the step: they have their room.
+  // All updated parameters are requested at the start of the step, because they have memory of their own.
   std::size_t gathers_in_flight() const {
     return lowering_.zero() < 3 ? coming_.size()
                                 : static_cast<std::size_t>(std::max(1, lowering_.scenario.framework.gathers_in_flight));
@@ -124,7 +124,7 @@ class RankTasks {
     return std::min(most - 1, static_cast<std::size_t>(std::max(0, lowering_.scenario.framework.gather_prefetch)));
   }
 
-  // Part by part: what comes for the next ones, the part behind what came for it, and what is reduced behind it.
+  // Part by part: the gathers for the next ones, the part after its own gather, and its reduction.
   void add_parts(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
     const PassParts& pass = info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)];
@@ -167,7 +167,7 @@ class RankTasks {
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
-  // Of the last part: where its pass hands its output on before its end.
+  // For the last part: the step at which its pass sends its output before its end.
   std::int32_t output_steps_of_part(const Action& action, const std::vector<std::int32_t>& ends, std::size_t part) const {
     const StageInfo& info = lowering_.stage(action.stage);
     const std::int32_t whole = output_steps(action, info.programs[lowering_.slice_of(action)][index_of(action.kind)], 0);
@@ -276,8 +276,8 @@ class RankTasks {
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
   }
 
-  // Blocks are gathered and let go one by one, so that a pass and the one before it that reads parameters hold as many of them
-  // between them, and not as many each. Members of a woven group run side by side: they do hold their own.
+  // Blocks are gathered and freed one by one, so a pass and the previous one that reads parameters share the same number of
+  // blocks. Members of a woven group run in parallel and hold their own.
   void share_gathered(const Action& action, std::int32_t gather) {
     if (gathered_pass_ < 0 || (woven_ && !cell_tasks_.empty())) return;
     Task& before = lowering_.graph.tasks[static_cast<std::size_t>(gathered_pass_)];
@@ -292,8 +292,8 @@ class RankTasks {
     lowering_.graph.tasks[static_cast<std::size_t>(gather)].take -= shared;
   }
 
-  // The executor makes a stage's gradients in the first backward of its step, and lets them go at the end of it; with
-  // replicas they lie in buckets that stay.
+  // The executor allocates a stage's gradients in the first backward of its step and frees them at the end. With replicas they
+  // are in buckets that stay.
   Bytes gradients_made(const Action& action, const StageInfo& info) {
     const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
     if (!lowering_.gradients_come_late() || !backward) return Bytes(0);
@@ -304,7 +304,7 @@ class RankTasks {
     return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
   }
 
-  // Behind the last pass; or in buckets beside it, where it runs alone.
+  // After the last pass; or in buckets during it, if it runs alone.
   void add_reduction(int stage) {
     const std::int32_t whole = reductions_.reduce_flow[static_cast<std::size_t>(stage)];
     const std::vector<std::int32_t>& flows = reductions_.train_flows[static_cast<std::size_t>(stage)];
@@ -387,8 +387,8 @@ class RankTasks {
 
 namespace {
 
-// An optimizer in the host's memory: gradients go there beside the backwards that make them, what these do not hide before the
-// step; the updated weights come back behind it. All devices of the plan copy at once.
+// An optimizer in the host's memory: gradients are copied to it during the backwards that make them, the rest before the step,
+// and the updated weights are copied back after it. All devices of the plan copy at once.
 Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
   if (!lowering.scenario.offload.optimizer || held.elements == 0) return Duration(0);
   const Cluster& cluster = lowering.scenario.cluster;

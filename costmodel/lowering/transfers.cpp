@@ -1,4 +1,4 @@
-// What flows between stages: edges of the workload gathered per pair of stages, and the inputs and transfers of tasks.
+// The traffic between stages: edges of the workload gathered per pair of stages, and the inputs and transfers of tasks.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -27,7 +27,7 @@ std::int32_t add_link(Lowering& lowering, int from_rank, int to_rank, Bytes byte
   TransferLink link;
   link.from_rank = from_rank;
   link.to_rank = to_rank;
-  // The members of a tensor-parallel group go on together: when the slowest hand-over has arrived.
+  // The members of a tensor-parallel group continue together, when the slowest hand-over has arrived.
   for (int t = 0; t < lowering.plan.tensor; ++t) {
     const int from = lowering.plan.device(from_rank, lowering.replica, t),
               to = lowering.plan.device(to_rank, lowering.replica, t);
@@ -162,7 +162,7 @@ void connect_tasks(Lowering& lowering) {
     const auto task = static_cast<std::int32_t>(t);
     const auto first = static_cast<std::int32_t>(graph.inputs.size());
     if (graph.tasks[t].kind == TaskKind::Pass) {
-      // A pass goes on when the collectives of its part before have ended; other passes may run beside their last ones.
+      // A pass continues when the collectives of its previous part have ended; other passes may run next to their last ones.
       if (graph.tasks[t].part == 0)
         connect_pass(lowering, task, graph.tasks[t].action);
       else if (graph.collectives_run_on)

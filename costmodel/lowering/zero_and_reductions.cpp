@@ -1,5 +1,5 @@
-// Gradients and parameters on their way between replicas, and between ranks that hold the same
-// parameter (a tied embedding; the two directions of a bidirectional schedule).
+// Exchanges of gradients and parameters between replicas, and between ranks with the same parameter (a tied embedding; the two
+// directions of a bidirectional schedule).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace panpipe {
 
 namespace {
 
-// Measured layers name no parameters: a layer's is told apart by its unit.
+// Measured layers name no parameters, so a layer's are identified by its unit.
 using ParameterKey = std::pair<bool, int>;
 // Points inside passes that a plan has at most: far below what the estimate's tables hold.
 constexpr std::size_t kMostPoints = 16384;
@@ -30,7 +30,7 @@ Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<st
 // Groups of devices that do the same at the same time.
 using Groups = std::vector<std::vector<int>>;
 
-// The first group of each tensor index comes first: it stands for those that are alike.
+// The first group of each tensor index comes first and represents those that are alike.
 Groups groups_of(const Lowering& lowering, int rank, Among among) {
   const Plan& plan = lowering.plan;
   const GroupShape shape = plan.groups().shape(among);
@@ -52,7 +52,7 @@ std::int32_t add_flow(Lowering& lowering, const CollectiveCost& cost, Among amon
   return static_cast<std::int32_t>(lowering.graph.flows.size()) - 1;
 }
 
-// All go on when the slowest has ended: their passes meet at every tensor-parallel collective.
+// All continue when the slowest has ended, because their passes synchronise at every tensor-parallel collective.
 CollectiveCost slowest_of(const Lowering& lowering, CollectiveKind kind, Bytes bytes, const Groups& groups) {
   CollectiveCost cost = lowering.costs.collective(kind, bytes, groups.front());
   for (std::size_t g = 1; g < groups.size(); ++g) {
@@ -67,7 +67,7 @@ std::int32_t add_flow(Lowering& lowering, CollectiveKind kind, Bytes bytes, cons
   return add_flow(lowering, slowest_of(lowering, kind, bytes, groups));
 }
 
-// Collectives one behind another as one.
+// Consecutive collectives merged into one.
 CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const CollectiveCost& second) {
   const auto all = static_cast<double>(times);
   first.bytes = first.bytes * times + second.bytes;
@@ -77,7 +77,7 @@ CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const Collecti
   return first;
 }
 
-// What goes one behind another: so many pieces of one size, and a rest.
+// Consecutive exchanges: `times` pieces of one size, and a remainder.
 struct Pieces {
   std::int64_t whole = 0;
   Bytes rest{0};
@@ -85,8 +85,8 @@ struct Pieces {
 
 Pieces cut(Bytes all, Bytes size) { return {all.base() / size.base(), Bytes(all.base() % size.base())}; }
 
-// What the replicas of one rank exchange. Experts that they share out have fewer holders: their gradients and weights go among
-// these, behind the others'.
+// The exchanges between the replicas of one rank. Experts that they divide have fewer holders, so their gradients and weights are
+// exchanged among these, after the others'.
 class Exchange {
  public:
   Exchange(Lowering& lowering, int rank) : lowering_(lowering) {
@@ -155,7 +155,7 @@ class Exchange {
   enum class Traffic { Gather, Reduce };
   using Key = std::tuple<Traffic, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
-  // Blocks and layers are alike, and so is what they exchange.
+  // Blocks and layers are equal, and so are their exchanges.
   template <class Make>
   std::int32_t known(const Key& key, Make make) {
     const auto found = known_.find(key);
@@ -304,7 +304,7 @@ void make_bucket_trains(Lowering& lowering) {
     for (const Action& action : row)
       if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
   const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes()).base();
-  // Of what all replicas hold, and of experts.
+  // For the parameters that all replicas hold, and for experts.
   const auto sizes_of = [&](const HeldParameters& held) {
     return std::array{gradient_size(lowering, held.others()).base(), gradient_size(lowering, held.only_experts()).base()};
   };

@@ -1,4 +1,4 @@
-// Legality of a plan's schedule, as an answer. Private to this folder.
+// Checks the legality of a plan's schedule. Private to this folder.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace panpipe {
 
-// Throws NoAnswer that explains the first fault.
+// Throws NoAnswer with an explanation of the first fault.
 void check_plan_schedule(const Schedule& schedule);
 
-// "pipeline 2 x data 1 x tensor 4", for messages; the context degree where there is one.
+// "pipeline 2 x data 1 x tensor 4", for messages; includes the context degree if it is used.
 std::string product_of_degrees(const Degrees& degrees);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// What travels between stages, by cut: stage_links() for whoever asks for many cuts of one workload.
+// The traffic between stages by cut: stage_links() for callers that query many cuts of one workload.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ class CutLinks {
  public:
   explicit CutLinks(const WorkloadCost& workload);
 
-  // stage_links() of the stages' positions along the chain, without looking at every edge: a search asks for each cut.
+  // Returns stage_links() for the stages' positions along the chain, without scanning every edge, because a search queries each
+  // cut.
   void links(const Cuts& cuts, std::vector<StageLink>& links) const;
-  // Every tensor made before unit `cut` and read at or after it, once.
+  // Bytes of all tensors made before unit `cut` and read at or after it, each once.
   std::int64_t bytes_across(int cut) const;
-  // Every tensor goes from a unit to the next one.
+  // True if every tensor goes from a unit to the next one.
   bool is_chain() const { return chain_; }
-  // Every unit reads something of the unit before it: a stage then depends on the stage before it, wherever the cuts are.
+  // True if every unit reads an output of the unit before it: a stage then depends on the one before it, wherever the cuts are.
   bool is_connected() const { return connected_; }
-  // What a unit hands to the next one, whatever the cuts: crosses a cut in front of unit `cut`.
+  // The tensors that a unit passes to the next one, regardless of cuts; they cross a cut before unit `cut`.
   const StageLink& next_unit(int cut) const { return next_unit_[static_cast<std::size_t>(cut)]; }
 
  private:

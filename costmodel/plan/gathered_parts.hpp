@@ -1,4 +1,4 @@
-// In which parts ZeRO 3 gathers the parameters of a stage: one rule for predictions and for the executor.
+// The parts in which ZeRO 3 gathers the parameters of a stage. Predictions and the executor share this rule.
 #pragma once
 
 #include <string>
@@ -6,14 +6,16 @@
 
 namespace panpipe {
 
-// A part of a stage's passes where parameters come block by block: a block, or what stands before, between or behind blocks. In a
-// workload without blocks each unit is one.
+// A part of a stage's passes whose parameters arrive block by block: a block, or the units before, between or after blocks. In a
+// workload without blocks each unit is a part.
 struct GatheredPart {
   int first_unit = 0, end_unit = 0;
-  int group = 0;  // whose parameters come, and whose gradients go, together: a block's own; one of all that is outside blocks
+  int group = 0;  // parts whose parameters arrive, and whose gradients leave, together: one group per block, and one for all
+                  // units outside blocks
 };
 
-// Of the stage of units [first, end). `block_of(unit)`: the name of its block, "" outside; `blocks`: has the workload any?
+// Parts of the stage of units [first, end). `block_of(unit)` is the name of its block, "" outside; `blocks`: the workload has
+// blocks.
 template <class BlockOf>
 std::vector<GatheredPart> gathered_parts(int first, int end, bool blocks, BlockOf block_of) {
   std::vector<GatheredPart> parts;

@@ -1,5 +1,5 @@
-// What the lowering and the partition ask of the cost model: a narrow face, so that tests and searches can bring tables of
-// their own. The functions mean what CostModel's mean.
+// The interface through which the lowering and the partition query costs. It is narrow so that tests and searches can supply
+// their own tables. The functions mean the same as CostModel's.
 #pragma once
 
 #include <vector>
@@ -14,24 +14,24 @@ struct ElementBytes {
   double parameter = 0, gradient = 0, optimizer = 0;
 };
 
-// The defaults are those of measured layers on an in-place cluster: nothing is added to the given times and bytes.
+// The defaults are those of measured layers on an in-place cluster, where nothing is added to the given times and bytes.
 class LoweringCosts {
  public:
   virtual ~LoweringCosts() = default;
 
-  // Where the groups of a device run (cost_model.hpp): by default its own type.
+  // The site of a device's groups (cost_model.hpp); by default its own type.
   virtual int site_of(const Cluster& cluster, const PassGroups& groups) const {
     return cluster.devices[static_cast<std::size_t>(groups.tensor().front())].type;
   }
   virtual const WorkloadCost& workload(int site) const = 0;
-  // The same for who cuts the model: devices without rates are no fault, their times are 0.
+  // The same for partitioning: devices without rates are not a fault, their times are 0.
   virtual const WorkloadCost& units(int site) const { return workload(site); }
   virtual TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const = 0;
   virtual Duration message_work(Bytes) const { return Duration(0); }  // of a message, at each of its ends
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
-  // Of a rank's parameters, whole; ZeRO's division and what happens once per step are inside.
+  // For a rank's whole parameters; the result includes ZeRO's division and the work done once per step.
   virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
-  // What parameters of experts add to it, where replicas share them out: without what happens once per step.
+  // Additional time for parameters of experts that replicas divide, without the work done once per step.
   virtual Breakdown expert_optimizer(std::int64_t, int) const { return {}; }
   virtual Duration host_bound(Duration device, int, int) const { return device; }
   virtual Duration overlap_slowdown(Duration, int) const { return Duration(0); }
@@ -39,28 +39,29 @@ class LoweringCosts {
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }
   virtual double optimizer_bytes() const { return 0; }
-  // The same of experts that replicas share out, which fewer ranks hold and ZeRO divides over fewer.
+  // The same for experts that replicas divide. Fewer ranks hold them, and ZeRO divides them over fewer.
   virtual ElementBytes expert_bytes() const { return {parameter_bytes(), gradient_bytes(), optimizer_bytes()}; }
-  virtual double reduced_bytes() const { return 4; }  // of one gradient element, when replicas add theirs up
+  virtual double reduced_bytes() const { return 4; }  // of one gradient element when replicas sum gradients
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
   virtual std::int64_t trained_parameters() const { return 0; }  // of the whole model, a tied one once
-  virtual int tokens_per_sample() const { return 0; }            // 0: the model reads none
+  virtual int tokens_per_sample() const { return 0; }            // 0: the model reads no tokens
   virtual Flops model_flops() const { return Flops(0); }         // of one sample, forward and backward, without recompute
-  // Times come from a measured table or an in-place cluster: transfers are free for both ends.
+  // True if times come from a measured table or an in-place cluster: transfers then take no time at either end.
   virtual bool measured() const { return true; }
-  // A unit's temporary counts from before it ran (measured layers), not from beside what it saves (operator graphs).
+  // True if a unit's temporary counts from before the unit ran (measured layers), false if it comes on top of the bytes that it
+  // saves (operator graphs).
   virtual bool temporary_over_before() const { return measured(); }
 };
 
-// What the host adds to device time that it launches, as a factor.
+// Factor that the host adds to the device time it launches.
 inline double host_factor(const LoweringCosts& costs, double device, int launches, int site) {
   if (device <= 0) return 1;
   return costs.host_bound(Duration(device), launches, site).base() / device;
 }
 
-// A unit's pass run by itself, host and device together: what cuts are balanced by, and searched orders are made for. Sums of it
-// over a stage are near the stage's time (docs/decisions/0010-stage-table.md).
+// Time of a unit's pass run alone, host and device together. Cuts are balanced by it, and searched orders use it. Sums over a
+// stage are close to the stage's time (docs/decisions/0010-stage-table.md).
 inline Duration time_alone(const LoweringCosts& costs, const PassCost& pass, int site) {
   return costs.host_bound(pass.breakdown.total, pass.launches, site);
 }

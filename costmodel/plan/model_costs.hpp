@@ -1,4 +1,4 @@
-// The cost model behind the lowering's face, asked with the degrees and the devices of one plan.
+// The cost model behind LoweringCosts, queried with the degrees and devices of one plan.
 #pragma once
 
 #include "costmodel/cost/occupancy.hpp"
@@ -9,7 +9,7 @@ namespace panpipe {
 class ModelCosts : public LoweringCosts {
  public:
   ModelCosts(const CostModel& model, const Plan& plan);  // the model must outlive it
-  // On the devices of the scenario's placement, or of the default one.
+  // Uses the devices of the scenario's placement, or of the default one.
   ModelCosts(const CostModel& model, const Degrees& degrees);
 
   int site_of(const Cluster&, const PassGroups& groups) const override { return model_->site_of(groups, occupancy_); }

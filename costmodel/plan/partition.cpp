@@ -1,4 +1,4 @@
-// Where the model is cut: names or indices from the scenario, or the balanced partition.
+// The cuts of a model: names or indices from the scenario, or the balanced partition.
 #include "costmodel/plan/partition.hpp"
 #include "base/text/did_you_mean.hpp"
 
@@ -70,7 +70,7 @@ std::vector<int> balanced_partition(const std::vector<Duration>& unit_times, int
 }
 
 std::vector<int> automatic_cuts(const std::vector<PartitionUnit>& units, int stages) {
-  // Units that may be parted: whole blocks where there are enough of them, as training frameworks cut whole layers.
+  // Units that may be separated: whole blocks if there are enough of them, since training frameworks cut between layers.
   std::vector<int> first_of_group;
   int blocks = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {

@@ -40,7 +40,7 @@ struct UnitTimes {
   Duration F{0}, I{0}, W{0};
 };
 
-// Of units [first, end), which are so many stages, with what recompute adds to I.
+// For units [first, end), divided into this many stages, with recompute added to I.
 UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, int first, int end, int stages = 1) {
   UnitTimes sum;
   const auto add = [&](Duration& to, const PassCost& pass) { to += time_alone(costs, pass, site); };

@@ -1,4 +1,4 @@
-// Rules of passes that the lowering and the searches share, each once.
+// Rules about passes that the lowering and the searches share.
 #pragma once
 
 #include <algorithm>
@@ -10,46 +10,46 @@
 
 namespace panpipe {
 
-// A stage into which no gradient-carrying tensor comes (the first one) has no input gradient to compute. The executor's I then
-// does nothing and its W is the whole backward; a profile implies this executor. Other frameworks still
-// split the first stage's backward.
+// A stage that receives no gradient-carrying tensor (the first one) has no input gradient to compute. The executor's I then does
+// nothing and its W is the whole backward; a profile implies this executor. Other frameworks still split the first stage's
+// backward.
 inline bool backward_all_in_weight(const Scenario& scenario, bool gradient_comes_in) {
   return scenario.profile != nullptr && !gradient_comes_in;
 }
 
-// The pass whose work a pass of such a stage does; nothing for I.
+// The pass whose work a pass of such a stage runs; nullopt for I.
 inline std::optional<ActionKind> work_of_pass(ActionKind kind, bool all_in_weight) {
   if (!all_in_weight || (kind != ActionKind::I && kind != ActionKind::W)) return kind;
   return kind == ActionKind::W ? std::optional(ActionKind::B) : std::nullopt;
 }
 
-// Whether messages of this direction are those of a pass of this kind: activations of F, gradients of B or I.
+// True if passes of this kind send messages in this direction: activations after F, gradients after B or I.
 inline bool has_messages(ActionKind kind, bool backward) {
   return backward ? kind == ActionKind::B || kind == ActionKind::I : kind == ActionKind::F;
 }
 
-// Whether replicas reduce gradients beside the backward that makes them, under this ZeRO stage in effect: as the scenario says,
-// else the framework. Stages 2 and 3 keep no whole gradients, so that every backward is followed by its reduction. A profile
-// stands for our executor, for which no framework speaks.
+// True if replicas reduce gradients while the backward runs, under this effective ZeRO stage. The scenario decides, else the
+// framework. Stages 2 and 3 keep no whole gradients, so a reduction follows every backward. A profile implies Panpipe's executor,
+// to which no framework preset applies.
 inline bool reduces_beside(const Scenario& scenario, int zero) {
   if (zero >= 2 || scenario.overlap_gradients) return zero >= 2 || *scenario.overlap_gradients;
   const Framework& framework = scenario.framework;
   return scenario.profile == nullptr && (zero == 1 ? framework.overlap_reduce_scatter : framework.overlap_all_reduce);
 }
 
-// Whether gradients that are reduced behind the backward go in buckets too. A profile stands for our executor, which reduces
-// beside.
+// True if gradients that are reduced after the backward also travel in buckets. A profile implies Panpipe's executor, which
+// reduces during the backward.
 inline bool buckets_when_awaited(const Scenario& scenario) {
   return scenario.profile == nullptr && scenario.framework.awaited_buckets;
 }
 
-// Whether parameters that ZeRO 1 or 2 has updated are gathered beside the forwards that read them first.
+// True if parameters updated under ZeRO 1 or 2 are gathered while the forwards that read them first run.
 inline bool gathers_beside(const Scenario& scenario, int zero) {
   return (zero == 1 || zero == 2) && scenario.profile == nullptr && scenario.framework.overlap_parameter_gather;
 }
 
-// Bytes of a bucket in which gradients are reduced. A profile stands for our executor, whose buckets are PyTorch's default
-// (exec/engine/training/gradients.hpp).
+// Size of a bucket in which gradients are reduced. A profile implies Panpipe's executor, whose buckets have PyTorch's default
+// size (exec/engine/training/gradients.hpp).
 inline Bytes gradient_bucket(const Scenario& scenario, int data, double bytes_of_element) {
   if (scenario.gradient_bucket) return *scenario.gradient_bucket;
   const Framework& framework = scenario.framework;

@@ -1,4 +1,4 @@
-// What the scenario asks for, as a plan: its schedule, its cuts, its devices.
+// Makes the plan that the scenario requests: its schedule, its cuts, its devices.
 #include "costmodel/plan/plan.hpp"
 
 #include <fmt/format.h>
@@ -21,10 +21,10 @@ namespace panpipe {
 
 namespace {
 
-// Costs of a pass when the model is cut into so many stages: means, or of every stage where the cuts can be made.
+// Costs of a pass when the model is cut into `stages`: means, or with `each` the costs of every stage if the cuts can be made.
 using MeanCosts = std::function<PassCosts(int stages, bool each)>;
 
-// Faults of the parts are shown at the key of the scenario that asks for them.
+// Shows faults of the parts at the scenario's key that requests them.
 template <class Make>
 auto at_key(const Scenario& scenario, const std::string& key, Make make) {
   try {
@@ -169,7 +169,7 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
   return plan;
 }
 
-// What a unit weighs when the model is cut: its time on the device and the host, or without rates its work.
+// The weight of a unit in partitioning: its time on device and host, or without rates its work.
 Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, bool timed) {
   Duration time(0);
   Flops work(0);

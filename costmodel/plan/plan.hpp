@@ -1,4 +1,4 @@
-// A plan: partition + placement + parallel degrees + schedule + recompute. Every engine takes it as it is.
+// A plan: partition, placement, parallel degrees, schedule and recompute. Every engine accepts it unchanged.
 #pragma once
 
 #include <optional>
@@ -28,31 +28,32 @@ struct Plan : Degrees {
   }
 };
 
-// What a plan is asked for: the part of a scenario that a search over plans varies.
+// The request for a plan: the part of a scenario that a search over plans varies.
 struct PlanRequest {
   Degrees degrees;
   ScheduleRequest schedule;
   std::vector<std::string> partition;  // as in the scenario
-  std::vector<int> cuts;               // of a search: the first unit of each stage after the first; goes before `partition`
+  std::vector<int> cuts;  // set by a search: the first unit of each stage after the first; takes precedence over `partition`
   std::optional<std::vector<int>> placement;
   Recompute recompute = Recompute::None;
 };
 PlanRequest request_of(const Scenario& scenario);
 
-// Its schedule, its cuts (or a balanced partition), the default placement. Throws InputError when
-// the parts do not fit (ranks against devices, stages against units, microbatches against the schedule), NoAnswer when the
-// schedule is illegal; faults stand at the scenario's keys. On devices without rates `auto` balances floating-point operations.
+// Makes the requested schedule, the requested cuts or a balanced partition, and the requested or default placement. Throws
+// InputError if the parts do not fit (ranks and devices, stages and units, microbatches and schedule) and NoAnswer if the
+// schedule is illegal; faults point to the scenario's keys. On devices without rates `auto` balances floating-point operations.
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const CostModel& model);
 inline Plan make_plan(const Scenario& scenario, const CostModel& model) {
   return make_plan(scenario, request_of(scenario), model);
 }
 
-// Cuts that balance time (forward + backward of every unit) over `stages` contiguous stages: the largest stage is least, and
-// among those the most even; dynamic programme over units, exact. Returns the first unit of each stage after the first.
+// Cuts that balance time (forward + backward of every unit) over `stages` contiguous stages. The largest stage is minimal, and
+// among such cuts the most even is chosen; an exact dynamic programme over units. Returns the first unit of each stage after the
+// first.
 std::vector<int> balanced_partition(const std::vector<Duration>& unit_times, int stages);
 
-// Reads / writes plan.yaml (docs/file-formats.md): lossless. The scenario is one that was loaded with this plan file, or agrees
-// with it; InputError at the key of the plan that it contradicts.
+// Read and write plan.yaml (docs/file-formats.md) without loss. The scenario was loaded with this plan file, or agrees with it;
+// otherwise load_plan throws InputError at the contradicting key of the plan.
 std::string to_yaml(const Plan& plan, const WorkloadCost& names);
 Plan load_plan(const std::string& path, const Scenario& scenario, const CostModel& model);
 

@@ -1,4 +1,4 @@
-// plan.yaml: a plan written down whole, schedule included, and read back (docs/file-formats.md).
+// plan.yaml: writes a complete plan, schedule included, and reads it back (docs/file-formats.md).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

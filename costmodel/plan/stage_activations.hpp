@@ -1,4 +1,4 @@
-// What one microbatch keeps on the device of a stage, and how far memory rises while its passes run.
+// The bytes that one microbatch keeps on a stage's device, and the rise of memory while its passes run.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,20 @@ namespace panpipe {
 struct StageActivations {
   std::int64_t saved = 0;            // kept without recompute
   std::int64_t kept = 0;             // kept under the stage's recompute mode
-  std::int64_t kept_for_weight = 0;  // of it (recomputed or not), until the weight gradient
+  std::int64_t kept_for_weight = 0;  // needed until the weight gradient, recomputed or not
   std::int64_t forward_peak = 0;     // largest rise over the live bytes at the start of F
   std::int64_t backward_peak = 0;    // largest rise over the live bytes at the start of the backward
-  std::int64_t input_peak = 0;       // the same of an input gradient apart, which leaves behind what the weight gradients read
+  std::int64_t input_peak = 0;       // the same for a separate input gradient, which leaves the inputs of the weight gradients
 
-  // What an input gradient apart adds to the live bytes when it has ended; below 0 it frees.
+  // Change of the live bytes over a separate input gradient; negative if it frees memory.
   std::int64_t left_by_input() const { return kept_for_weight - kept; }
-  // How far memory rises over the live bytes, from the start of an input gradient apart to its end.
+  // Largest rise over the live bytes, from the start of a separate input gradient to its end.
   std::int64_t input_rise() const { return std::max(input_peak, left_by_input()); }
 };
 
-// The unit before which the blocks of a stage of units [first, end) end that recompute does anything in. The part of a block
-// with which a stage begins counts as one. Of so many `stages` behind one another: as many blocks more, wherever they stand.
+// The unit before which recompute ends in a stage of units [first, end), when it applies only to the first blocks. A partial
+// block at the start of the stage counts as one. For several consecutive `stages` the limit is that many times larger, wherever
+// the blocks are.
 inline int recompute_end(const WorkloadCost& workload, int first, int end, int stages = 1) {
   if (workload.recompute_first == 0) return end;
   int blocks = 0;
@@ -38,18 +39,18 @@ inline int recompute_end(const WorkloadCost& workload, int first, int end, int s
   return end;
 }
 
-// How a stage of units [first, end) makes unit `u` again, whose own mode is `mode`.
+// The recompute mode of unit `u` in a stage of units [first, end) with mode `mode`.
 inline Recompute recompute_of_unit(int u, int recompute_end, Recompute mode) {
   return u < recompute_end ? mode : Recompute::None;
 }
 
-// Where the groups of a stage's units [first, end) begin that a backward goes through one by one: blocks, or under full recompute
-// the neighbouring blocks that are made again together; a unit without block is one by itself. Ascending.
+// First units of the groups that a backward processes one by one in a stage of units [first, end). A group is a block, or under
+// full recompute neighbouring blocks that are recomputed together; a unit outside blocks is its own group. Ascending.
 inline std::vector<int> recompute_groups(const WorkloadCost& workload, int first, int end, Recompute mode) {
   const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
   const int together = mode == Recompute::Full ? workload.recompute_chunk : 1;
   std::vector<int> starts;
-  int blocks = 0;  // of the group at hand; 0: a unit without block
+  int blocks = 0;  // in the current group; 0: a unit outside blocks
   for (int u = first; u < end; ++u) {
     const bool inside = u > first && !block(u).empty() && block(u - 1) == block(u);
     if (inside) continue;
@@ -60,8 +61,8 @@ inline std::vector<int> recompute_groups(const WorkloadCost& workload, int first
   return starts;
 }
 
-// A stage that begins inside a block makes its part of it again from what it receives: bytes of the tensors that units [first,
-// end) of that block read and units before `first` made.
+// A stage that begins inside a block recomputes its part of it from received tensors. Returns the bytes of the tensors that units
+// [first, end) of that block read and units before `first` made.
 inline Bytes received_inside_block(const WorkloadCost& workload, int first, int end) {
   const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
   if (first == 0 || first >= end || block(first).empty() || block(first - 1) != block(first)) return Bytes(0);
@@ -78,7 +79,7 @@ inline Bytes received_inside_block(const WorkloadCost& workload, int first, int 
   return sum;
 }
 
-// What a whole microbatch saves; a slice of the sequence brings functions of its own.
+// Bytes for a whole microbatch; slices of the sequence supply functions of their own.
 struct WholeBytes {
   static std::int64_t even(Bytes whole) { return whole.base(); }
   static std::int64_t saved(const UnitCost& unit) { return unit.saved.base(); }
@@ -88,7 +89,7 @@ struct WholeBytes {
   }
 };
 
-// Of the inputs that full recompute keeps of unit `u`, those that its group did not make itself.
+// Bytes of the inputs that full recompute keeps for unit `u` and that its own group did not make.
 inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_first) {
   Bytes sum(0);
   for (const UnitEdge& edge : workload.edges)
@@ -96,8 +97,8 @@ inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_fi
   return std::min(sum, workload.units[static_cast<std::size_t>(u)].saved_full);
 }
 
-// Of units [first, end). `over_before`: temporaries count from before a unit ran (measured layers), not from beside what it
-// saves.
+// Sums over units [first, end). With `over_before` temporaries count from before a unit ran (measured layers), otherwise they
+// come on top of the bytes that it saves.
 template <class BytesOf>
 StageActivations sum_activations(const WorkloadCost& workload, int first, int end, Recompute mode, bool over_before,
                                  const BytesOf& bytes) {
@@ -119,7 +120,8 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   }
   const auto kept_under = [&](int u) { return kept_of[static_cast<std::size_t>(u - first)]; };
   sums.kept = received;
-  // Peaks over the bytes that are live when the stage's last unit has run: what a unit adds, less what later units will keep.
+  // Peaks over the bytes that are live after the stage's last unit: the bytes that a unit adds, less those that later units will
+  // keep.
   for (int u = first; u < end; ++u) {
     const std::int64_t own = over_before ? 0 : kept_under(u);
     sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + bytes.even(units[u].temporary));
@@ -127,7 +129,7 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
     sums.kept += kept_under(u);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }
-  std::int64_t later = 0, left = 0;  // already freed on the way back; left there for weight gradients
+  std::int64_t later = 0, left = 0;  // already freed on the way back; left for weight gradients
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
     const int begin = *group;
     std::int64_t temporary = 0, again = 0, kept = 0, weight = 0;

@@ -1,5 +1,5 @@
-// A step by the fast replay for callers that ask for figures again and again: without the spans of its timeline, which are most
-// of what a prediction costs.
+// Predicts a step by the fast replay, for callers that need figures repeatedly. It skips the spans of the timeline, which take
+// most of a prediction's time.
 #pragma once
 
 #include "costmodel/prediction/prediction.hpp"
@@ -7,11 +7,11 @@
 namespace panpipe {
 
 struct EstimatedStep {
-  TaskTimes times;  // make_timeline(graph, times, TimelineKind::Estimated) is its timeline
-  Metrics metrics;  // those of predict(), with the interval of the step and its evidence
+  TaskTimes times;  // for make_timeline(graph, times, TimelineKind::Estimated)
+  Metrics metrics;  // as from predict(), with the interval of the step and its evidence
 };
 
-// Of a plan lowered before.
+// For a plan that is already lowered.
 EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, const Plan& plan);
 
 }  // namespace panpipe

@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::string_view kEvidenceSchema = "panpipe-evidence/1";
 constexpr double kInside = 0.8;  // share of runs that an interval shall hold
-// Of the runs that an interval is from; fewer say nothing of a source never seen.
+// Minimum for an interval; fewer runs tell nothing about a source never seen.
 constexpr int kLeastSources = 2, kLeastRuns = 8;
 constexpr std::size_t kMostOff = 10;
 
-// From the narrowest to everything. What a rung asks for must be equal; costs are always asked for.
+// From the narrowest to everything. The listed properties must be equal; costs are always compared.
 struct Rung {
   bool device, choices, split;  // split: precision, kinds of parallelism, host-bound or not
   std::string words(const Likeness& kind) const {
@@ -77,8 +77,8 @@ Evidence evidence_of(const Found& found, const std::string& like) {
   return evidence;
 }
 
-// The size of errors that `kInside` of the runs keep, wider for few sources: the next source's own bias is a draw besides theirs,
-// so that its variance is 1 + 1/M times that of the sources seen.
+// The size of errors within which `kInside` of the runs lie, wider for few sources: the next source's own bias is one more draw,
+// so its variance is 1 + 1/M times that of the known sources.
 double width_of(const Found& found) {
   const auto counts = runs_by_source(found);
   std::vector<std::pair<double, double>> sizes;

@@ -7,7 +7,7 @@
 
 namespace panpipe {
 namespace {
-// A cut that is stated inside a unit: why not there. What names nothing at all is found when the plan is made.
+// Explains a stated cut inside a unit. Names that match nothing are found when the plan is made.
 void check_stated_cuts(const Scenario& scenario, const OperatorGraph& graph) {
   for (const std::string& place : scenario.partition) {
     const auto is_unit = [&](const UnitInfo& unit) { return unit.name == place || unit.name.starts_with(place + "."); };

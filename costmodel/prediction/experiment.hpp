@@ -1,4 +1,4 @@
-// The scenario with everything that is made from it. Every verb that predicts or runs stands on it.
+// The scenario with the workload and cost model made from it. Every verb that predicts or runs uses it.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace panpipe {
 
-// Not copyable: the cost model refers to its neighbours.
+// Not copyable, because the cost model refers to the other members.
 struct Experiment {
   Scenario scenario;
   Workload workload;
   CostModel model;
 
   explicit Experiment(Scenario loaded);
-  Experiment(Scenario loaded, std::vector<Calibration> calibrations);  // read before, one for each of the cluster's types
+  Experiment(Scenario loaded,
+             std::vector<Calibration> calibrations);  // calibrations read before, one for each of the cluster's types
   Experiment(const Experiment&) = delete;
-  Plan plan(const std::string& file) const;  // from a plan file, or what the scenario asks for when empty
+  Plan plan(const std::string& file) const;  // from a plan file; if empty, as the scenario requests
 };
 
 }  // namespace panpipe

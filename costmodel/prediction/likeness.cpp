@@ -48,7 +48,7 @@ std::string choices_alike(const Framework& framework) {
   return kernels + (is_fused(framework.attention) ? " kernels, fused attention" : " kernels, attention with scores");
 }
 
-// What no kernel's choice says: where state lies, in what, and of which parameters there is any.
+// Choices that are not about kernels: the place and format of state, and the parameters with state.
 std::string state_alike(const Scenario& scenario) {
   std::string text;
   if (scenario.workload.tuning.rank > 0) text += ", LoRA";

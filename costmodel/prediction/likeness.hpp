@@ -1,4 +1,4 @@
-// What the error of a prediction depends on: predictions that agree in it are alike (docs/models/uncertainty.md).
+// The properties that determine a prediction's error. Predictions that agree in them are alike (docs/models/uncertainty.md).
 #pragma once
 
 #include <compare>
@@ -11,11 +11,11 @@
 namespace panpipe {
 
 struct Likeness {
-  std::string device;     // "A100-SXM": the chip and its board, without the size of its memory; several: "A100-SXM + H20"
-  std::string choices;    // of the framework, those that move a step most: "fused kernels, fused attention"
-  std::string precision;  // "16 bit" for bf16 and fp16, else as scenarios say it
+  std::string device;     // "A100-SXM": the chip and its board, without the memory size; several: "A100-SXM + H20"
+  std::string choices;    // the framework's choices that affect a step most: "fused kernels, fused attention"
+  std::string precision;  // "16 bit" for bf16 and fp16, else as in the scenario
   std::string parallel;   // "tensor + pipeline + data", "sharded data" under ZeRO 3, "one device"
-  std::string framework;  // the preset's name; as the schedule's family no part of what is alike, for lists
+  std::string framework;  // the preset's name; shown in lists, but like `schedule` not compared
   std::string schedule;
   std::string costs;  // "formulas", "profile" (measured units), "given" (measured layers, devices without rates)
   bool host_bound = false;
@@ -26,7 +26,7 @@ struct Likeness {
 // `step`: seconds.
 Likeness likeness_of(const Scenario& scenario, const Plan& plan, const StepTerms& terms, double step);
 
-// Likeness::costs, which no plan changes.
+// Likeness::costs, which is the same for all plans of a scenario.
 std::string costs_alike(const Scenario& scenario);
 
 // "A100-80G-SXM" -> "A100-SXM".

@@ -1,5 +1,4 @@
-// A plan to its prediction: tasks, then an engine's timeline, then the figures and how sure they are. Every verb that predicts
-// goes through here.
+// Predicts a plan: tasks, then an engine's timeline, then metrics with their uncertainty. Every verb that predicts uses this.
 #pragma once
 
 #include <functional>
@@ -11,7 +10,7 @@
 
 namespace panpipe {
 
-// What plays the tasks. The simulation is outside this layer and is handed in.
+// Executes the tasks. The simulation lies outside this layer and is passed in.
 using Engine = std::function<Timeline(const TaskGraph&, const Cluster&)>;
 
 Engine idle_links();  // the fast replay: estimate()
@@ -24,18 +23,17 @@ struct Prediction {
 };
 
 Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine = idle_links());
-// Of a plan with other degrees than the scenario's: the workload is made in its shapes.
+// For a plan with other degrees than the scenario's: the workload is made in its shapes.
 Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& engine = idle_links());
-// Of a plan lowered before.
+// For a plan that is already lowered.
 Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan& plan, const Engine& engine = idle_links());
 
-// What of a plan lowered before a table of many predictions needs, by the fast replay: no timeline is made, and no evidence
-// asked.
+// The figures that a table of many predictions needs, for a lowered plan, by the fast replay. Makes no timeline and no evidence.
 struct StepFigures {
   double step_time_s = 0;
-  double step_period_s = 0;  // of rolling steps (step_time.hpp)
+  double step_period_s = 0;  // with rolling steps (step_time.hpp)
   double peak_memory_bytes = 0;
-  double exposed_communication_s = 0;  // of the device of the busiest rank
+  double exposed_communication_s = 0;  // of the busiest rank's device
   Likeness kind;
 };
 StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan);

@@ -1,4 +1,4 @@
-// What the whole run takes that a scenario states, from a predicted step of it.
+// The cost of the whole run that a scenario states, from a predicted step.
 #pragma once
 
 #include "costmodel/lowering/task_graph.hpp"
@@ -7,8 +7,8 @@
 
 namespace panpipe {
 
-// Sets `figures.run` where the scenario states a run. InputError at the run's key where the step does not allow it (tokens of a
-// model that reads none).
+// Sets `figures.run` if the scenario states a run. Throws InputError at the run's key if the step does not support it (tokens for
+// a model that reads none).
 void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenario);
 
 }  // namespace panpipe

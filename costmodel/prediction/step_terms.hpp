@@ -1,4 +1,4 @@
-// Where a predicted step goes, as terms that add up to it.
+// Divides a predicted step into terms.
 #pragma once
 
 #include "costmodel/lowering/task_graph.hpp"
@@ -6,22 +6,22 @@
 
 namespace panpipe {
 
-// Where the predicted step goes on the device that computes longest. Seconds; they add up to the step.
+// Time per cause on the device that computes longest. Seconds; the terms add up to the step.
 struct StepTerms {
   double products = 0;  // matrix products and attention
   double traffic = 0;   // element-wise operators, normalizations, loss
   double tensor = 0;    // tensor-parallel collectives
-  double host = 0;      // launches that the device does not hide, kernel gaps
+  double host = 0;      // launches that the device does not hide, and kernel gaps
   double optimizer = 0;
   double communication = 0;  // exposed: stage hand-overs, data-parallel collectives
-  double idle = 0;           // bubble, nothing of this device in flight
+  double idle = 0;           // bubble: nothing of this device in flight
 };
 
-// The rank of the graph whose passes take longest: of whose device the terms are.
+// The rank whose passes take longest. The terms are for its device.
 int busiest_rank(const TaskGraph& graph);
 
-// `step`: seconds that the terms shall add up to; what is left of it is idle. `exposed_communication`: seconds of the device of
-// the busiest rank (DeviceMetrics).
+// `step`: seconds to which the terms add up; the remainder is idle. `exposed_communication`: seconds of the busiest rank's device
+// (DeviceMetrics).
 StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double step);
 StepTerms terms_of(const TaskGraph& graph, const Metrics& figures, double step);
 

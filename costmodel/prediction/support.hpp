@@ -1,4 +1,4 @@
-// What of a prediction was ever compared with measured runs, and what was not: behind `panpipe support`.
+// The parts of a prediction that were compared with measured runs, and those that were not: `panpipe support`.
 #pragma once
 
 #include <string>
@@ -8,14 +8,15 @@
 
 namespace panpipe {
 
-// One thing that a prediction is about, and the compared runs that have it too, whatever else they are.
+// One property of a prediction, and the compared runs that share it, whatever their other properties.
 struct SupportedPart {
   std::string what, value;  // "device", "A100-SXM"
   int runs = 0, sources = 0;
-  double mean_error = 0, worst_error = 0;  // predicted / measured - 1: mean of the sizes, and the largest with its sign
+  double mean_error = 0,
+         worst_error = 0;  // predicted / measured - 1: mean of the absolute values, and the largest one with its sign
 };
 
-// Where a number of a device's calibration comes from.
+// The origin of a number in a device's calibration.
 enum class NumberOrigin { Fitted, Measured, Inferred };
 const char* name_of(NumberOrigin origin);  // "fitted", "measured", "inferred"
 
@@ -38,7 +39,8 @@ struct Support {
 
 Support support_of(const Scenario& scenario, const Likeness& kind, const EvidenceTable& table);
 
-// By what the source says of itself: least squares over runs; taken from another device or assumed; else published or measured.
+// Classifies a source by its text: fitted if it mentions least squares over runs, inferred if taken from another device or
+// assumed, else measured (or published).
 NumberOrigin origin_of_number(const std::string& source);
 
 }  // namespace panpipe

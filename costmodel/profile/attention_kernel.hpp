@@ -1,4 +1,4 @@
-// The kernels of an attention core that a training script chooses among.
+// The attention kernels among which a training script chooses.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace panpipe {
 enum class AttentionKernel : std::uint8_t {
   Unfused,       // two batched products and a kernel per operator on the scores
   FusedSoftmax,  // two batched products, and one kernel for scale, mask and softmax
-  Flash,         // one fused kernel that nobody names: at the rate that the device's calibration gives
+  Flash,         // one fused kernel, not named; runs at the rate of the device's calibration
   Flash1,
   Flash2,
   Flash3,
@@ -31,7 +31,7 @@ inline const Choices<AttentionKernel>& attention_kernels() {
   return all;
 }
 
-// Scores never leave the multiprocessor.
+// True if scores never leave the multiprocessor.
 constexpr bool is_fused(AttentionKernel kernel) {
   return kernel != AttentionKernel::Unfused && kernel != AttentionKernel::FusedSoftmax;
 }

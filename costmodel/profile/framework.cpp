@@ -57,7 +57,7 @@ class ChoicesReader {
   MapReader& reader_;
 };
 
-// `older` says in numbers or in two values what `key` says in words.
+// `older` states in numbers or in two values the meaning of `key`.
 template <class Reader>
 void refuse_both(Reader& reader, const std::string& key, const std::string& older) {
   if (reader.has(key) && reader.has(older))

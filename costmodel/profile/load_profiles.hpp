@@ -1,4 +1,4 @@
-// Several profiles as one: units measured on a single device, links on another machine.
+// Combines several profiles: for example units measured on a single device, and links on another machine.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace panpipe {
 
-// Each part (units, transfers, sums over ranks, optimizer, rates) is taken from the first file that has it; units from all, where
-// the first that knows a unit counts. `file` names the first; provenance is the first's. Throws InputError, of every file.
+// Takes each section (transfers, sums over ranks, optimizer, rates) from the first file that has it, and each unit from the first
+// file that knows it. `file` and provenance come from the first file. Throws InputError with the faults of every file.
 Profile load_profiles(const std::vector<std::string>& paths);
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// A profile: what the executor measured on a machine, unit by unit and link by link. The cost model uses it in place of its
-// formulas. A readable file with provenance (docs/models/profile.md has the format); written by `panpipe profile`.
+// A profile: the executor's measurements on a machine, by unit and by link. The cost model uses them instead of its formulas. A
+// readable file with provenance, written by `panpipe profile`; docs/models/profile.md has the format.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace panpipe {
 
-// A movable unit, per microbatch. Times are medians on the ranks that computed side by side.
+// A movable unit, per microbatch. Times are medians over the ranks that computed side by side.
 struct ProfiledUnit {
   std::string name;
-  std::string structure;  // of its operators and shapes: equal structures cost the same
+  std::string structure;  // from its operators and shapes: equal structures cost the same
   Duration forward{0};
-  Duration backward{0};  // both gradients at once
+  Duration backward{0};  // both gradients together
   Duration input_gradient{0}, weight_gradient{0};
   Bytes saved{0};            // made by the unit and kept for its backward
-  std::vector<int> keeps;    // tensors from outside that it keeps too: which of those it uses, by first use
-  Bytes kept_for_weight{0};  // still kept between the input gradient and the weight gradient, tensors from outside included
-  Bytes temporary{0};        // peak over what was kept while a pass runs
-  double spread = 0;         // of forward + backward, over the repetitions: (upper - lower quartile) / median
+  std::vector<int> keeps;    // outside tensors that it also keeps, as indices by first use
+  Bytes kept_for_weight{0};  // bytes kept between the input gradient and the weight gradient, including outside tensors
+  Bytes temporary{0};        // peak above the kept bytes while a pass runs
+  double spread = 0;         // of forward + backward over the repetitions: (upper - lower quartile) / median
   int operators = 0;
 };
 
 struct ProfiledTransfers {
   std::string transport;
   int from = 0, to = 0;  // ranks
-  TransferTable table;   // one way
+  TransferTable table;   // one-way times
 };
 
 struct ProfiledCollective {
@@ -46,27 +46,27 @@ struct ProfiledOptimizer {
 };
 
 struct Profile {
-  std::string file;                             // as read; empty for one that was just measured
+  std::string file;                             // as named; empty if not read from a file
   std::map<std::string, std::string> measured;  // provenance: host, processor, ranks, threads, versions, date, scenario ...
-  Bandwidth memory_bandwidth{0};                // copying, bytes read and written
+  Bandwidth memory_bandwidth{0};                // of a copy, counting bytes read and written
   Duration launch{0};                           // host time per operator
   ProfiledOptimizer optimizer;
   std::vector<ProfiledUnit> units;
   std::vector<ProfiledTransfers> transfers;
   std::vector<ProfiledCollective> collectives;
 
-  // The unit of this name and structure, else another one of this structure, else nullptr.
+  // The unit with this name and structure, else another unit with this structure, else nullptr.
   const ProfiledUnit* unit(const std::string& name, const std::string& structure) const;
-  // Between these ranks, else the first table there is; nullptr when there is none.
+  // The table for these ranks, else the first table; nullptr if there is none.
   const TransferTable* transfer(int from, int to) const;
-  // Of this kind over so many members; nullptr when there is none.
+  // The table for this kind and number of members; nullptr if there is none.
   const TransferTable* collective(const std::string& kind, int members) const;
 };
 
-// Throws InputError with everything that is wrong.
+// Throws InputError with all faults.
 Profile load_profile(const std::string& path);
 Profile parse_profile(const std::string& text, const std::string& name);
-// The file's text: reads back to the same numbers.
+// The text of a file that reads back as the same numbers.
 std::string to_yaml(const Profile& profile);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Files of named numbers with a source each: `key: {value: 0.794, source: where it comes from}`.
+// Files of named numbers, each with its source: `key: {value: 0.794, source: where it comes from}`.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace panpipe {
 
-// Reads the keys of one such file. Keys are optional (what is absent keeps the struct's default); unknown ones are errors.
+// Reads the keys of one such file. Keys are optional, and absent ones keep the struct's default; unknown keys are errors.
 class SourcedFile {
  public:
-  // `kind`: "framework" or "calibration", as in the file's `kind:` key and its folder scenarios/<kind>s/.
+  // `kind` is "framework" or "calibration", as in the file's `kind:` key and its folder scenarios/<kind>s/.
   SourcedFile(const std::string& kind, const std::string& name_or_path, const std::string& directory);
 
   std::string name();
@@ -32,13 +32,13 @@ class SourcedFile {
   void error(const std::string& key, const std::string& message, const std::string& help) {
     log_.error_at_key(*root_, key, message, help);
   }
-  // A list of names; empty when the key is absent.
+  // A list of names; empty if the key is absent.
   std::vector<std::string> names(const std::string& key);
-  // What people read and programs do not: how the numbers were found.
+  // Accepts a key written only for people, such as how the numbers were found.
   void pass_over(const std::string& key) { reader_.find(key); }
-  // What was read, as the file has it.
+  // The values read, as written in the file.
   const std::map<std::string, std::string>& values() const { return values_; }
-  // The sources. Throws InputError with everything that is wrong.
+  // Returns the sources. Throws InputError with all faults.
   std::map<std::string, std::string> finish();
 
  private:

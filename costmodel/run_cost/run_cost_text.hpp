@@ -1,4 +1,4 @@
-// What a run takes, as the lines that tables show below a step.
+// The cost of a run, as the lines that tables show below a step.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace panpipe {
 
-// "run       1 T tokens in 238,419 steps: 12.3 d on 64 GPUs, 18,900 GPU hours", then goodput, money and energy as far as known.
+// "run       1 T tokens in 238,419 steps: 12.3 d on 64 GPUs, 18,900 GPU hours", then the known ones of goodput, money and energy.
 std::string run_lines(const RunCost& cost);
 
 }  // namespace panpipe

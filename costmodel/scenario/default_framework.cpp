@@ -15,9 +15,9 @@ struct Choice {
 constexpr std::string_view kExported = "exported models";
 constexpr std::string_view kConfigured = "models by config";
 
-// The published GPT runs that the calibrations rest on are Megatron-LM's of 2021 and 2022, before fused attention was common;
-// BERT, ViT and the U-Net have no better preset. Llama and what is made like it came after fused attention. An exported model is
-// a program of PyTorch's operators, a kernel each, and its graph says itself where attention is fused.
+// The published GPT runs behind the calibrations are Megatron-LM's of 2021 and 2022, before fused attention was common; BERT, ViT
+// and the U-Net have no better preset. Llama and its relatives came after fused attention. An exported model is a program of
+// PyTorch's operators, one kernel each, and its graph shows where attention is fused.
 constexpr std::string_view kOtherwise = "megatron";
 constexpr Choice kChoices[] = {
     {"llama", "flash-attn"}, {"mllm", "flash-attn"}, {kConfigured, "flash-attn"}, {kExported, "eager-sdpa"}};

@@ -1,4 +1,4 @@
-// Which preset of what a training framework does stands for a scenario that names none.
+// The framework preset for a scenario that names none.
 #pragma once
 
 #include <string>

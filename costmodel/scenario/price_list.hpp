@@ -1,4 +1,4 @@
-// Price lists: what providers ask for an hour of a GPU, with date and source of every price (`kind: prices`).
+// Price lists: providers' prices per GPU hour, each with date and source (`kind: prices`).
 #pragma once
 
 #include <optional>
@@ -15,21 +15,21 @@ namespace panpipe {
 struct PriceList {
   struct Entry {
     std::string device;  // DeviceType::name
-    Money price;         // of one device for an hour
-    std::string date;    // "2026-05-18", when it was asked
+    Money price;         // of one device for one hour
+    std::string date;    // date of the quote: "2026-05-18"
     std::string source;
   };
-  std::string name;  // as it is referred to
+  std::string name;  // as referred to
   std::vector<Entry> entries;
 };
 
-// The name of a device for a message; those of a cluster written in place have none.
+// The name of a device in messages. Devices of an in-place cluster have no name of their own.
 std::string spoken_name(const DeviceType& type);
 
-// The list that a node names: a file, or a shipped one of scenarios/prices/. Faults go to the log.
+// Reads the list that a node names: a file, or a shipped one of scenarios/prices/. Faults are logged.
 std::optional<PriceList> read_price_list(const Node& reference, ReadLog& log);
 
-// Fills in the prices of the cluster's devices. A device without a price, and two currencies, are errors at `reference`.
+// Fills in the prices of the cluster's devices. A device without a price, or two currencies, are errors at `reference`.
 void price_devices(const PriceList& list, const Node& reference, const Cluster& cluster, ReadLog& log, RunRequest& run);
 
 }  // namespace panpipe

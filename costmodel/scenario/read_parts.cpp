@@ -120,7 +120,7 @@ void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, Schedul
   }
 }
 
-// A map of the scenario that may be left out: then an empty one stands for it, so that its defaults are read and told alike.
+// An optional map of the scenario. If absent, an empty map is read, so that its defaults are read and recorded in the same way.
 class Section {
  public:
   Section(MapReader& scenario, const std::string& key) : written_(scenario.find(key)) {
@@ -503,7 +503,7 @@ std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluste
 
 namespace {
 
-// Keys of `data` beside its source, which files alone have.
+// Keys of `data` in addition to its source, which only files have.
 void read_about_files(MapReader& reader, DataRequest& data) {
   ReadLog& log = reader.log();
   const bool synthetic = data.kind == DataRequest::Kind::Synthetic;

@@ -1,4 +1,4 @@
-// The parts of a scenario, one function per key that is more than a single value. Faults go to the reader's log.
+// Reads the parts of a scenario, one function per key that is more than a single value. Faults are logged to the reader's log.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 
 namespace panpipe {
 
-// True when the key says `auto`: a planner chooses it, and other verbs take the default, which is told as `fallback`.
+// True if the value is `auto`: a planner chooses it, and other verbs use the default, which is recorded as `fallback`.
 bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback);
 
-// `parallel:`. What is absent keeps its default; pipeline stays 0 until the cluster is known.
+// `parallel:`. Absent keys keep their defaults; pipeline stays 0 until the cluster is known.
 Parallel read_parallel(MapReader& scenario);
 
 // `parallel.expert` and `parallel.expert_tensor`; needs the other degrees.
 void read_expert_degrees(MapReader& parallel, Parallel& degrees);
 
-// `experts:`, how tokens fall on experts.
+// `experts:`, the distribution of tokens over experts.
 ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees);
 
 // Fills in parallel.pipeline and checks the degrees against the number of devices.
@@ -41,13 +41,13 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
 // `offload:`, {optimizer: cpu, parameters: cpu}; needs the optimizer and the degrees.
 HostedState read_offload(MapReader& reader, const Scenario& scenario);
 
-// `training:`, what an executor does around the optimizer's step.
+// `training:`, the executor's settings around the optimizer step.
 TrainingRequest read_training(MapReader& scenario);
 
-// `transfers:`; needs the cluster's and the framework's answer for what is not stated.
+// `transfers:`; keys that are not stated follow the framework.
 TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const std::string& framework);
 
-// `partition:`, auto or the list of units that start a stage.
+// `partition:`, auto or the list of units with which stages start.
 std::vector<std::string> read_partition(MapReader& scenario);
 
 // `placement:`, the device of each position.
@@ -59,7 +59,7 @@ DataRequest read_data(MapReader& scenario);
 // `run:`; needs the cluster, for prices and power of its devices.
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);
 
-// The value of a key that is a name or a map with `name`; where the name stands.
+// The node that holds the name, for a value that is a name or a map with `name`.
 const Node* name_node(const Node& value);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// `run:`, how much is trained and under which conditions (docs/run-costs.md).
+// Reads `run:`, the amount of training and its conditions (docs/run-costs.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ void read_prices(MapReader& reader, const std::optional<Cluster>& cluster, RunRe
   }
 }
 
-// A duration that may be left out; then the text stands for it, and is told with where it comes from.
+// An optional duration. Without it the fallback text is used, and recorded with its origin.
 Duration duration_or(MapReader& reader, const std::string& key, Sign sign, const char* fallback, const char* origin) {
   if (reader.has(key)) return reader.duration(key, sign);
   reader.find(key);
@@ -107,7 +107,7 @@ RunRequest::Failures read_failures(const Node& node, ReadLog& log) {
   return failures;
 }
 
-// Of a GPU of each type; nothing where one has no published power.
+// Power of a GPU of each type; nullopt if one has no published power.
 std::optional<std::vector<Power>> published_power(const Cluster& cluster, const DeviceType** without) {
   std::vector<Power> power;
   for (const DeviceType& type : cluster.types) {

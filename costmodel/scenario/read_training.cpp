@@ -1,4 +1,4 @@
-// `optimizer:` and `training:`.
+// Reads `optimizer:` and `training:`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -171,7 +171,7 @@ void read_loss_scale(MapReader& reader, TrainingRequest& training) {
   }
 }
 
-// `states` and `master`: what the optimizer keeps, and what it updates.
+// `states` and `master`: the formats of the optimizer's state and of the updated weights.
 void read_formats(MapReader& reader, Precision precision, OptimizerRequest& optimizer) {
   ReadLog& log = reader.log();
   const bool keeps = adaptive(optimizer) || optimizer.name == "momentum";

@@ -1,4 +1,4 @@
-// How scenarios, plans and answers name what a stage recomputes.
+// The names of recompute modes in scenarios, plans and answers.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ const Choices<RecomputedKind>& recomputed_kinds();
 const Choices<RecomputedModule>& recomputed_modules();
 std::string_view name_of(RecomputedModule module);
 
-// The mode with what the scenario says of it: "full, one block in 2", "selective (norms, elementwise)".
+// The mode with its scope: "full, one block in 2", "selective (norms, elementwise)".
 std::string recompute_words(Recompute mode, const RecomputeScope& scope);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// A scenario from a tree that need not come from a file: a program's own maps and lists, say.
+// Resolves a scenario from a tree that need not come from a file, such as a program's own maps and lists.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace panpipe {
 
-// As load_scenario. The tree is changed by what the overrides and the plan file say. Nodes of line 0 have no lines to show;
-// their source's name stands for the file.
+// Like load_scenario. The overrides and the plan file change the tree. Nodes of line 0 have no source line; messages show their
+// source's name instead of a file.
 Scenario resolve_document(const NodePtr& root, const std::string& name, const std::vector<std::string>& overrides = {},
                           const std::string& plan_file = "");
 

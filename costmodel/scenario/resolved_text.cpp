@@ -1,7 +1,7 @@
-// A scenario as YAML that loads again, with the origin of each value.
+// Writes a scenario as YAML that loads again, with the origin of each value.
 //
-// The written document is printed whole, file references as found; to its own maps the defaults are added. Values that stand
-// in files it refers to, and sizes that follow from a model's name, are shown as comments: they come back with the reference.
+// The written document is printed whole, with file references as found; defaults are added to its own maps. Values from
+// referenced files, and sizes that follow from a model's name, are shown as comments, because the reference restores them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -119,7 +119,7 @@ class Printer {
   void print_entry(const Node::Entry& entry, std::size_t indent) {
     const Node& node = *entry.value;
     const std::string key = scalar_text(entry.key);
-    // Of a map that is written empty, `{}` would close what its defaults are added to.
+    // An empty map is not written as `{}`, since defaults are added to it.
     if (node.kind == NodeKind::Map && (!node.entries.empty() || (!commented(node) && !additions(node).empty()))) {
       out_ += line(indent, key + ":", "");
       for (const Node::Entry& inner : node.entries) print_entry(inner, indent + 2);
@@ -140,7 +140,7 @@ class Printer {
            node.kind != NodeKind::Map;
   }
 
-  // What was resolved below a written key without being written there.
+  // Values resolved below a written key that are not written there.
   std::vector<const ResolvedValue*> additions(const Node& node) const {
     std::vector<const ResolvedValue*> found;
     if (node.kind == NodeKind::Sequence) return found;

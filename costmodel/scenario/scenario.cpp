@@ -27,7 +27,7 @@ Choices<Precision> precisions() {
           {"fp8", Precision::Fp8},   {"mxfp8", Precision::Mxfp8}};
 }
 
-// A scalar that stands for {key: scalar} becomes that map, so that an override of another of its keys has a map to go to.
+// Turns a scalar that abbreviates {key: scalar} into that map, so that an override of another of its keys has a map to change.
 void widen(Node& root, const std::string& name, const std::string& key) {
   for (Node::Entry& entry : root.entries) {
     if (entry.key != name || entry.value->kind != NodeKind::Scalar) continue;
@@ -40,15 +40,14 @@ void widen(Node& root, const std::string& name, const std::string& key) {
   }
 }
 
-// The family that the scenario's `schedule: {name: ...}` names; nullptr where it is not such a map.
+// The family named by the scenario's `schedule: {name: ...}`; nullptr if it is not such a map.
 const ScheduleFamily* family_named_in(const Node& root) {
   const Node* schedule = root.kind == NodeKind::Map ? root.find("schedule") : nullptr;
   const Node* name = schedule != nullptr && schedule->kind == NodeKind::Map ? schedule->find("name") : nullptr;
   return name != nullptr && name->kind == NodeKind::Scalar ? find_family(name->text) : nullptr;
 }
 
-// Where an override names another family, the file's options of the former one go with it; those of overrides stay, and are
-// refused.
+// If an override names another family, drops the file's options of the former one; those of overrides stay, and are refused.
 void drop_options_of(const ScheduleFamily* before, Node& root) {
   const ScheduleFamily* now = family_named_in(root);
   if (before == nullptr || now == nullptr || before == now) return;
@@ -68,8 +67,8 @@ void drop_options_of(const ScheduleFamily* before, Node& root) {
 // The two ways to count a batch; each follows from the other.
 constexpr std::pair<const char*, const char*> kBatchCounts[] = {{"microbatches", "global"}, {"global", "microbatches"}};
 
-// Where an override or a plan counts the batch in one way, the file's count in the other way goes. That of another override
-// stays, and is refused.
+// If an override or a plan counts the batch in one way, drops the file's count in the other way. That of another override stays,
+// and is refused.
 void drop_other_count(Node& root, const std::string& counted) {
   for (Node::Entry& entry : root.entries)
     if (entry.key == "batch" && entry.value->kind == NodeKind::Map)
@@ -225,7 +224,7 @@ void divide_batch(MapReader& reader, int global, Scenario& scenario) {
                         fmt::format("derived: global {} / (micro {} x data {})", global, scenario.micro, data));
 }
 
-// What no schedule is made for is said where the number stands: the schedule may not be written at all.
+// Reports sizes beyond every schedule at the number's place, since the schedule may not be written at all.
 void check_sizes(MapReader& reader, const Scenario& scenario) {
   const auto written = [&](const char* map, std::initializer_list<const char*> keys) {
     const Node* node = reader.node().find(map);
@@ -264,7 +263,7 @@ void read_usable(MapReader& reader, const std::optional<Cluster>& cluster, Scena
 }
 
 void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenario) {
-  // Given times and links say all there is to say: the lowering lets nobody wait for a send there.
+  // Given times and links are complete: the lowering then makes no rank wait for a send.
   const bool given = given_cluster || !scenario.workload.layers_file.empty();
   const std::string origin = given ? "default" : fmt::format("framework {}", scenario.framework.name);
   scenario.transfers = read_transfers(reader, scenario.framework.blocking_transfers && !given, origin);
@@ -343,7 +342,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   return scenario;
 }
 
-// Entries of `map` take the place of those of the scenario's map of that name.
+// Entries of `map` replace those of the scenario's map of that name.
 void put_entries(Node& root, const std::string& name, const Node& map) {
   const auto slot = std::find_if(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == name; });
   if (slot == root.entries.end() || slot->value->kind != NodeKind::Map) {
@@ -359,7 +358,7 @@ void put_entries(Node& root, const std::string& name, const Node& map) {
   }
 }
 
-// What a plan file decides of a scenario. Nothing is complained about here: the readers of both files do.
+// The scenario keys that a plan file decides. Faults are not reported here: the readers of both files do that.
 void apply_plan_keys(Node& root, const Node& plan) {
   if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
   for (const char* name : {"batch", "parallel"})

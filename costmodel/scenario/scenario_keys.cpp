@@ -24,7 +24,8 @@ const Keys& base() {
   return keys;
 }
 
-// One scenario for each form that a key can have. Files that are named here need not exist: a reader asks before it looks.
+// One scenario for each form of a key. Files named here need not exist, because a reader records a key before it looks for the
+// file.
 std::vector<Keys> forms() {
   std::vector<Keys> all = {
       {},
@@ -116,7 +117,7 @@ std::string text_of(const Keys& form) {
   return text;
 }
 
-// A value that no reader asked for by its form, as a file's name: a legal scenario shows the form.
+// A value that is read without a form, such as a file's name: a legal scenario shows the form.
 void note_legal(const Node& node, KeyRecord& record) {
   KeyFact& fact = *record.at(node, node.path);
   if (node.kind == NodeKind::Scalar && fact.forms.empty() && fact.words.empty()) fact.forms.insert(ValueForm::Text);
@@ -133,7 +134,7 @@ std::map<std::string, KeyFact> scenario_keys() {
   for (const Keys& form : forms()) try {
       note_legal(*parse_scenario(text_of(form), kName, "").document, record);
     } catch (const InputError&) {
-      // A file of that name is not there; its keys were asked for all the same.
+      // The file does not exist, but its keys were recorded.
     }
   return record.facts();
 }

@@ -1,5 +1,4 @@
-// Every key that the readers of a scenario know, from the readers themselves: they read scenarios of all forms while a record is
-// kept.
+// All keys of a scenario, collected from the readers themselves: they read scenarios of all forms while a KeyRecord records.
 #pragma once
 
 #include <map>
@@ -9,8 +8,8 @@
 
 namespace panpipe {
 
-// By path, "optimizer.groups[].match". The root is "". Files that a scenario names have keys of their own, except the cluster's,
-// whose keys a scenario may override: they stand under "cluster". Needs the shipped data.
+// Facts by path, such as "optimizer.groups[].match"; the root is "". Referenced files have their own keys, except the cluster's:
+// a scenario may override these, so they appear under "cluster". Needs the shipped data.
 std::map<std::string, KeyFact> scenario_keys();
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// How long a device computes, waits and communicates in a step. Definitions: docs/models/metrics.md.
+// Time that a device computes, waits and communicates in a step. Definitions: docs/models/metrics.md.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace panpipe {
 
-// What runs on a device. Seconds.
+// The activity of a device. Seconds.
 struct DeviceIntervals {
   std::vector<Interval> compute, communication;
   double waiting = 0;  // inside passes, for tensor-parallel collectives
@@ -20,7 +20,7 @@ struct DeviceIntervals {
 
 struct DeviceSums {
   DeviceMetrics metrics;  // without device, rank and memory
-  double busy = 0;        // compute lane, waiting inside passes included
+  double busy = 0;        // compute lane, including waits inside passes
   double span = 0;        // first start to last end of the compute lane
 };
 

@@ -7,7 +7,7 @@ namespace panpipe {
 
 std::vector<Interval> united(std::vector<Interval> intervals) {
   const auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
-  // Callers put first what is long and sorted already: the collectives inside passes, say.
+  // Callers put long sorted runs first, such as the collectives inside passes.
   const auto sorted_end = std::is_sorted_until(intervals.begin(), intervals.end(), earlier);
   std::sort(sorted_end, intervals.end(), earlier);
   std::inplace_merge(intervals.begin(), sorted_end, intervals.end(), earlier);

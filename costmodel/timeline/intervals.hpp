@@ -11,6 +11,7 @@ struct Interval {
 
 std::vector<Interval> united(std::vector<Interval> intervals);  // sorted and disjoint
 double length(const std::vector<Interval>& disjoint);
-double common_length(const std::vector<Interval>& a, const std::vector<Interval>& b);  // of what both cover; both disjoint
+double common_length(const std::vector<Interval>& a,
+                     const std::vector<Interval>& b);  // length of the intersection; both must be disjoint
 
 }  // namespace panpipe

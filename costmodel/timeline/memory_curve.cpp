@@ -25,7 +25,7 @@ std::array<std::vector<Change>, kLanes> changes_of_rank(const TaskGraph& graph, 
   }
   const auto earlier = [](const Change& a, const Change& b) { return a.at < b.at; };
   for (auto& lane : lanes) {
-    // A measured or shared-link timeline may let the members of a group run side by side.
+    // In a measured or shared-link timeline the members of a group may run in parallel.
     if (!std::is_sorted(lane.begin(), lane.end(), earlier)) std::stable_sort(lane.begin(), lane.end(), earlier);
   }
   return lanes;
@@ -51,7 +51,7 @@ class Merge {
   std::array<std::size_t, kLanes> next_{};
 };
 
-// What of a rank's memory comes and goes.
+// The dynamic part of a rank's memory.
 struct Dynamic {
   std::int64_t live = 0, temporary = 0;
   std::int64_t not_made = 0;  // gradients that are still to come
@@ -107,7 +107,7 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, 
       device.peak = now;
       at_peak = now_there;
     }
-    // A sample is the state after all changes of one instant; a higher state in between is kept as a sample of its own.
+    // A sample is the state after all changes of one instant; a higher state in between becomes a separate sample.
     MemorySample& last = device.memory.back();
     if (last.at == at && now >= last.allocated) {
       last.allocated = now;

@@ -1,4 +1,4 @@
-// A device's memory over a step: what its tasks take, hold for a while and give back, on top of its static parts.
+// A device's memory over a step: the bytes that its tasks take and give back, in addition to its static parts.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace panpipe {
 
-// Fills `memory`, `static_parts`, `peak_parts`, `peak` and `limit` of `device` from the tasks of a rank of the graph. A task's
-// `take` and `temporary` are allocated when it starts; at its end `give` and `temporary` are returned. Static and dynamic memory,
-// all but the context, is multiplied with the rank's allocator factor. O(tasks).
+// Fills `memory`, `static_parts`, `peak_parts`, `peak` and `limit` of `device` from the tasks of a rank of the graph. A task
+// allocates `take` and `temporary` when it starts, and returns `give` and `temporary` when it ends. Static and dynamic memory,
+// except the context, is multiplied by the rank's allocator factor. O(tasks).
 void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank, DeviceTimeline& device);
 
 }  // namespace panpipe

@@ -54,7 +54,7 @@ constexpr Metric run_metric(std::string_view name, MetricUnit unit) {
   return {name, unit, of_run<kMember>, nullptr, nullptr, MetricIn::Runs, known_of_run<kMember>};
 }
 
-// Of the measured steps, relative to their median.
+// Spread of the measured steps, relative to their median.
 double spread(const Metrics& metrics) {
   return metrics.step_time_s > 0 ? (metrics.step_time_max_s - metrics.step_time_min_s) / metrics.step_time_s : 0;
 }

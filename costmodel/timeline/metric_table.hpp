@@ -1,5 +1,5 @@
-// Every figure of a step, declared once: its name, its unit, where it is kept and which documents hold it. What writes, reads,
-// sweeps, lists or compares figures goes by this table. Definitions: docs/models/metrics.md.
+// Every figure of a step, declared once: its name, unit, place in the structs and documents that contain it. Code that writes,
+// reads, sweeps, lists or compares figures uses this table. Definitions: docs/models/metrics.md.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class JsonWriter;
 
 enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSecond, Count, Hour, Money, Energy, Mass };
 
-// Which results hold a metric. `Runs`: predictions of a scenario that states a run, those figures that are known of it. A result
-// holds the terms of the share of memory; the share itself is only in a plan's answer.
+// The results that contain a metric. `Runs`: predictions of a scenario that states a run, if the figure is known. A result
+// contains the terms of the share of memory; the share itself appears only in a plan's answer.
 enum class MetricIn : std::uint8_t { EveryResult, Predictions, Simulations, Measurements, Runs, NoResult };
 
 struct Metric {
@@ -26,10 +26,10 @@ struct Metric {
   MetricUnit unit{};
   double (*of_step)(const Metrics&) = nullptr;  // true and false are 1 and 0
   double (*of_device)(const DeviceMetrics&) = nullptr;
-  void (*set_of_device)(DeviceMetrics&, double) = nullptr;  // both null: of the whole step alone
+  void (*set_of_device)(DeviceMetrics&, double) = nullptr;  // both null: only for the whole step
   MetricIn in = MetricIn::EveryResult;
 
-  bool (*is_known)(const Metrics&) = nullptr;  // null: always
+  bool (*is_known)(const Metrics&) = nullptr;  // null: always known
 
   bool per_device() const { return of_device != nullptr; }
   bool is_in_result_of(TimelineKind kind) const;
@@ -39,16 +39,16 @@ struct Metric {
 };
 
 const std::vector<Metric>& metric_table();         // in the order of a result document
-const Metric* find_metric(std::string_view name);  // nullptr: none of ours
+const Metric* find_metric(std::string_view name);  // nullptr if unknown
 
-// Some of them by name, in the order asked for: each kind of document keeps its own.
+// Some metrics by name, in the given order. Each kind of document lists its own.
 std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, std::initializer_list<std::string_view> names);
 
-// Of the whole run, those that are known, in the table's order; none where the scenario states no run.
+// The known figures of the whole run, in the table's order; empty if the scenario states no run.
 std::vector<std::pair<std::string, double>> run_figures_of(const Metrics& metrics);
 
-// A field of a document: bytes ("..._bytes") whole, true or false, everything else with the digits that read back as the same
-// number.
+// Writes a field of a document: bytes ("..._bytes") as whole numbers, truth values as true or false, other values with the digits
+// that read back as the same number.
 void write_metric(JsonWriter& out, std::string_view name, double value);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Every number a person sees of a timeline, predicted or measured, is computed here. Definitions: docs/models/metrics.md.
+// Computes every figure of a timeline, predicted or measured. Definitions: docs/models/metrics.md.
 #include <fmt/format.h>
 
 #include <algorithm>

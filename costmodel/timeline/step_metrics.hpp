@@ -1,5 +1,5 @@
-// The figures of a lowered step from when its tasks run. They are those of its timeline, without the timeline: its spans are most
-// of what a prediction costs, and few callers look at them.
+// The metrics of a lowered step from the times of its tasks. They equal those of its timeline, but no timeline is made: its spans
+// take most of a prediction's time, and few callers need them.
 #pragma once
 
 #include "costmodel/timeline/device_sums.hpp"
@@ -7,7 +7,7 @@
 
 namespace panpipe {
 
-// What runs on each of these devices. Collectives inside passes are counted where `times` notes them (estimate_times).
+// The activity of each of these devices. Collectives inside passes count if `times` contains them (estimate_times).
 std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTimes& times,
                                           const std::vector<std::int32_t>& devices);
 
@@ -16,7 +16,7 @@ Timeline spanless_timeline(const TaskGraph& graph, const TaskTimes& times, Timel
 
 bool all_finite(const TaskTimes& times);
 
-// As metrics(make_timeline(graph, times, kind)), to the last digit.
+// Equal to metrics(make_timeline(graph, times, kind)), to the last digit.
 Metrics step_metrics(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind);
 
 }  // namespace panpipe

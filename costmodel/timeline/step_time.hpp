@@ -1,4 +1,4 @@
-// How long a step takes, from when its tasks run; and how soon steps follow each other where no rank waits for the others
+// The duration of a step from the times of its tasks, and the period of steps that overlap because no rank waits for the others
 // between them. Definitions: docs/models/metrics.md.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace panpipe {
 
-// The end of the last task. No transfer ends later: a task waits for it.
+// The end of the last task. No transfer ends later, because a task waits for it.
 Ticks step_end(const TaskTimes& times);
 
-// The period of rolling steps: the longest of the ranks' own spans, each from the start of its first entry on the compute lane to
-// the end of its last. In the unit of the spans.
+// The period of rolling steps: the longest span of a rank, from the start of its first to the end of its last entry on the
+// compute lane. In the unit of the spans.
 double step_period(const std::vector<Interval>& compute_spans);
 double step_period(const Timeline& timeline);                        // seconds
 double step_period(const TaskGraph& graph, const TaskTimes& times);  // ticks

@@ -1,4 +1,4 @@
-// What happened when, on which lane of which device: the one result of every engine, predicted or measured.
+// A timeline: the spans of every lane of every device. Every engine produces one, predicted or measured.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ std::string_view name_of(TimelineKind kind);  // "estimated", ...
 struct Span {
   std::int32_t device = 0;
   Lane lane{};
-  Action action;           // F/I/W/B/R, SendF..., ReduceGrad, Opt; a send's microbatch and stage in it
+  Action action;           // F/I/W/B/R, SendF..., ReduceGrad, Opt; sends include microbatch and stage
   std::string label;       // collectives: "all_reduce"; empty = the action's text
-  std::int32_t peer = -1;  // other device of a transfer
+  std::int32_t peer = -1;  // the other device of a transfer
   Duration start{0}, end{0};
   Bytes bytes{0};             // transfers, collectives
-  Duration waiting{0};        // of a pass: inside it, waiting for tensor-parallel collectives
-  Duration alone{0};          // transfers and collectives: what they would take on idle links; 0 = not known
-  std::int32_t flow_id = -1;  // a send and its receive share it
+  Duration waiting{0};        // of a pass: time inside it waiting for tensor-parallel collectives
+  Duration alone{0};          // transfers and collectives: their duration on idle links; 0 = unknown
+  std::int32_t flow_id = -1;  // shared by a send and its receive
 };
 
 struct MemorySample {
@@ -37,26 +37,26 @@ struct MemorySample {
 struct DeviceTimeline {
   std::int32_t device = 0;
   std::int32_t rank = 0;      // pipeline rank
-  std::int32_t same_as = -1;  // >= 0: a copy of that device's spans and memory, which are not repeated
+  std::int32_t same_as = -1;  // >= 0: spans and memory equal that device's and are not repeated
   std::vector<MemorySample> memory;
   std::vector<MemoryPart> static_parts;
-  // What the peak consists of: the static parts, then activations, temporary, fragmentation. Adds up to `peak`.
+  // The composition of the peak: the static parts, then activations, temporary, fragmentation. Adds up to `peak`.
   std::vector<MemoryPart> peak_parts;
   Bytes peak{0};
   Bytes limit{0};
 };
 
-// What sharing cost, by link and by class of transfer. Simulation only.
+// The cost of sharing, by link and by class of transfer. Simulation only.
 struct LinkContention {
   std::string resource;
   Duration busy{0};        // time with at least one flow
   Duration shared{0};      // time with at least two
-  Duration lost{0};        // sum over flows whose bottleneck this was: taken - alone
-  int flows = 0;           // largest number at once
+  Duration lost{0};        // sum over flows with this bottleneck: actual time - time alone
+  int flows = 0;           // largest number of simultaneous flows
   double utilisation = 0;  // bytes carried / (capacity x step time)
 };
 
-// A step that was run. Warm-up steps are not among them.
+// A measured step. Warm-up steps are not included.
 struct MeasuredStep {
   double loss = 0;  // mean over microbatches and replicas
   Duration step_time{0};
@@ -68,9 +68,9 @@ struct Timeline {
   std::vector<Span> spans;  // of devices with same_as < 0; sorted by (device, lane, start)
   Duration step_time{0};
   std::vector<LinkContention> contention;
-  std::vector<MeasuredStep> steps;  // measured only; the spans are those of the step whose time is the median
-  Duration clock_error{0};          // measured only: how far the time axes of two devices may be apart
-  Duration contention_lost{0};      // step time minus the step time with idle links
+  std::vector<MeasuredStep> steps;  // measured only; the spans are those of the step with the median time
+  Duration clock_error{0};          // measured only: largest offset between the time axes of two devices
+  Duration contention_lost{0};      // step time minus its value on idle links
   // Copied from the task graph, for metrics.
   std::int64_t trained_parameters = 0;
   Flops model_flops_per_step{0};
@@ -78,21 +78,21 @@ struct Timeline {
   ComputeRate peak_per_device{0};
 };
 
-// --- timelines from task times: used by both predicting engines ---
-// start and end of every task of the graph (rank view), start and end of every transfer's bytes-in-flight.
+// --- timelines from task times, for both prediction engines ---
+// Start and end of every task of the graph (rank view), and of every transfer's bytes in flight.
 struct TaskTimes {
   std::vector<Ticks> task_start, task_end;
   std::vector<Ticks> transfer_start, transfer_end;
   std::vector<Ticks> transfer_alone;  // empty = as in the graph's links
-  std::vector<Ticks> task_waiting;    // how long a cell's lane did not compute, at its first task
-  // Every collective inside a pass.
+  std::vector<Ticks> task_waiting;    // time for which a cell's lane did not compute, stored at its first task
+  // A collective inside a pass.
   struct PassCollective {
     std::int32_t task = 0, step = 0;  // step: into TaskGraph::steps
     Ticks start{0}, end{0};
   };
   std::vector<PassCollective> collectives;
 };
-// Adds memory curves and peaks from the tasks' effects; gives the other devices of a rank the same (same_as).
+// Adds memory curves and peaks from the tasks' effects; the other devices of a rank refer to its first one (same_as).
 Timeline make_timeline(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind);
 
 // --- metrics ---
@@ -102,13 +102,13 @@ struct DeviceMetrics {
   double compute_s = 0;                // passes and optimizer, without waiting for tensor-parallel collectives
   double exposed_communication_s = 0;  // compute lane idle or waiting while a transfer or collective of this device runs
   double bubble_step = 0;              // idle share of the compute lane over the whole step
-  double bubble_span = 0;              // the same inside its own first-to-last span
+  double bubble_span = 0;              // idle share between the first start and the last end of its compute lane
   double peak_memory_bytes = 0;
-  double memory_limit_bytes = 0;  // what a plan may fill; 0 = not known
+  double memory_limit_bytes = 0;  // memory that a plan may fill; 0 = unknown
   bool fits = true;
 };
 
-// The measured runs that a prediction was compared with: those of its kind.
+// The measured runs that support a prediction: those of its kind.
 struct Evidence {
   int runs = 0, sources = 0;  // 0 runs: nothing alike was ever compared
   std::string like;           // "A100-SXM, megatron, tensor + pipeline"; "nothing"
@@ -119,20 +119,20 @@ struct Metrics {
   double compute_s = 0;                // mean over devices
   double exposed_communication_s = 0;  // mean over devices
   double bubble_step = 0, bubble_span = 0;
-  double peak_memory_bytes = 0;   // largest device's
-  double memory_limit_bytes = 0;  // of the fullest device; 0 = not known
-  double memory_share = 0;        // of its limit that the fullest device needs
+  double peak_memory_bytes = 0;   // of the largest device
+  double memory_limit_bytes = 0;  // of the fullest device; 0 = unknown
+  double memory_share = 0;        // the fullest device's peak over its limit
   bool fits = true;
-  double parameters = 0;   // trained ones of the whole model, a tied one once; 0 when unknown
+  double parameters = 0;   // trained parameters of the whole model, a tied one counted once; 0 if unknown
   double model_flops = 0;  // per step
-  double mfu = 0;          // 0 when the peak is unknown
+  double mfu = 0;          // 0 if the peak is unknown
   double samples_per_s = 0;
-  // Predicted, once the evidence is stated (docs/models/uncertainty.md): one run in ten is below, one above; 0 = not stated.
+  // Predicted steps with evidence (docs/models/uncertainty.md): one run in ten is shorter, one is longer; 0 = not stated.
   double step_time_p10_s = 0, step_time_p90_s = 0;
   Evidence evidence;
   double contention_s = 0;                          // simulated only
   double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps
-  std::optional<RunCost> run;                       // predicted only: what the whole run takes that the scenario states
+  std::optional<RunCost> run;                       // predicted only: the cost of the whole run that the scenario states
   std::vector<DeviceMetrics> per_device;
 };
 Metrics metrics(const Timeline& timeline);

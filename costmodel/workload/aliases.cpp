@@ -27,7 +27,7 @@ std::optional<T> argument(const Operator& op, std::string_view name, std::size_t
   return value ? std::optional<T>(*value) : std::nullopt;
 }
 
-// Is there nothing to do for an operator that is IfUnchanged? Devices do not count: a rank computes on one.
+// True if an IfUnchanged operator has nothing to do. Devices are ignored, because a rank computes on one.
 bool unchanged(const OperatorGraph& graph, const Operator& op, std::string_view name, const Tensor& in) {
   const Tensor& out = graph.tensors[static_cast<std::size_t>(op.outputs.front())];
   if (name == "cpu" || name == "cuda" || name == "type_as") return in.dtype == out.dtype;

@@ -1,5 +1,5 @@
-// Operators whose result looks at their first argument's memory. One list, for cuts (what may share memory) and costs (what moves
-// nothing).
+// Operators whose result shares its first argument's memory. Cuts (which tensors share memory) and costs (which operators move no
+// bytes) use the same list.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace panpipe {
 
-// Keys or values of the whole sequence, made of a context-parallel rank's own: the attention that reads them exchanges them, and
-// its backward does again, so that a rank keeps its own.
+// Keys or values of the whole sequence, gathered from the context-parallel ranks. The attention that reads them exchanges them,
+// and its backward does so again, so a rank keeps only its own.
 inline constexpr std::string_view kContextKeys = "panpipe::context_keys";
 
 enum class Aliasing : std::uint8_t {
   Never,
   View,            // always
-  IfStridesAllow,  // reshape, contiguous: a view, or a copy where memory does not lie as wanted. Graphs know no strides.
-  IfUnchanged,     // to, dropout: the argument itself where there is nothing to do, a new tensor otherwise
+  IfStridesAllow,  // reshape, contiguous: a view, or a copy if the memory layout differs. Graphs do not contain strides.
+  IfUnchanged,     // to, dropout: the argument itself if there is nothing to do, else a new tensor
 };
 
-// By the operator's name; overload and in-place form ("aten::squeeze_.dim") do not matter.
+// Uses the operator's name; overload and in-place form ("aten::squeeze_.dim") do not matter.
 Aliasing aliasing_of(std::string_view target);
 
-// Where the result looks at the first argument's memory as far as the graph tells, so that nothing is moved: that argument's
-// tensor; else -1. IfStridesAllow counts as a view: in exported programs most are, and a copy costs one pass that is not seen.
+// The first argument's tensor if, as far as the graph shows, the result shares its memory and nothing is moved; else -1.
+// IfStridesAllow counts as a view: most are in exported programs, and a copy costs one unseen pass over memory.
 int viewed_tensor(const OperatorGraph& graph, const Operator& op);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Among which ranks a collective goes.
+// The groups of ranks over which a collective runs.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace panpipe {
 
-// Inside passes: a tensor-parallel group, a context-parallel group, the ranks that share out the experts. As tasks of their own:
-// all ranks that hold the same weights, those of a shard group, those that hold the same shard, those that hold the same experts.
+// Inside passes: a tensor-parallel group, a context-parallel group, the ranks that divide the experts. As separate tasks: all
+// ranks with the same weights, a shard group, the ranks with the same shard, the ranks with the same experts.
 enum class Among : std::uint8_t { Tensor, Context, Expert, Data, ShardGroup, Holders, ExpertData };
 constexpr std::size_t kAmong = 7;
 constexpr Among kAmongInPasses[] = {Among::Tensor, Among::Context, Among::Expert};

@@ -27,7 +27,7 @@ constexpr std::int64_t kSchema = 8;
 constexpr std::int64_t kNewestTried = 20;  // PyTorch 2.15; 2.11 writes 8.17
 constexpr const char* kTried = "PyTorch 2.11 to 2.15";
 
-// Refuses what is written in another schema. Returns what a later fault should say of one that is newer than those tried, or "".
+// Refuses archives of another schema. For a schema newer than those tested, returns a note for later faults, else "".
 std::string check_schema(const ArchiveDocument& program) {
   const Json& version = program.object(program.root(), "schema_version", "the program");
   const auto number = [&](const char* key) {

@@ -1,4 +1,4 @@
-// Exported models: the archive that torch.export.save writes, as an operator graph. What is accepted: docs/models/exported.md.
+// Exported models: reads the archive of torch.export.save as an operator graph. Accepted programs: docs/models/exported.md.
 #pragma once
 
 #include <string>
@@ -7,14 +7,13 @@
 
 namespace panpipe {
 
-// Reads shapes and operators, and where the values of parameters and buffers lie in the file; the values themselves are not
-// read. The program is for one microbatch: its first output is the scalar loss, and the first dimension of every input is
-// `microbatch` samples. Throws InputError: what is wrong with the file, or up to twenty operators that cannot be used, each with
-// its module path and what to do.
+// Reads shapes, operators, and the file positions of parameters and buffers, but not their values. The program is for one
+// microbatch: its first output is the scalar loss, and the first dimension of every input is `microbatch` samples. Throws
+// InputError for faults of the file, or with up to twenty unsupported operators, each with its module path and remedy.
 OperatorGraph load_exported(const std::string& path, int microbatch);
 
-// Operators that write into one of their tensors: the position of that argument, -1 for none. Running statistics of
-// normalizations are not counted here.
+// For an operator that writes into one of its tensors: the position of that argument, else -1. Running statistics of
+// normalizations do not count.
 int written_argument(const std::string& target);
 
 }  // namespace panpipe

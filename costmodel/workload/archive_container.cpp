@@ -26,7 +26,7 @@ std::uint64_t number(std::string_view bytes, std::size_t at, int width) {
   return value;
 }
 
-// Sizes and offsets that do not fit 32 bits stand in an extra field with id 1, in this order, only those that are needed.
+// Sizes and offsets that do not fit in 32 bits are in an extra field with id 1, in this order, only those that are needed.
 bool widen(std::string_view extra, std::uint64_t& bytes, std::uint64_t& stored, std::uint64_t& header) {
   for (std::size_t at = 0; at + 4 <= extra.size();) {
     const auto id = number(extra, at, 2);
@@ -143,7 +143,7 @@ void ArchiveContainer::read_directory(const Directory& directory) {
     entry.bytes = static_cast<std::int64_t>(length);
     entry.checksum = static_cast<std::uint32_t>(number(bytes, at + 16, 4));
     place_entry(entry, name, static_cast<std::int64_t>(header), directory.offset);
-    // All entries stand in one folder, named after the file that was first written.
+    // All entries are in one folder, named after the file as first written.
     const std::size_t slash = name.find('/');
     const std::string folder = slash == std::string::npos ? "" : name.substr(0, slash);
     if (i == 0) top = folder;

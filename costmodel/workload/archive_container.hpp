@@ -1,5 +1,5 @@
-// The ZIP container of a .pt2 archive, read strictly: entries must be stored as they are (PyTorch never compresses them), lie
-// inside the file and not overlap the directory. Nothing is allocated on the word of the archive beyond the file's own size.
+// The ZIP container of a .pt2 archive, read strictly. Entries must be stored uncompressed (PyTorch never compresses them), lie
+// inside the file and not overlap the directory. Allocations never exceed the file's own size, whatever the archive claims.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@ struct ArchiveEntry {
 
 class ArchiveContainer {
  public:
-  // Throws InputError: unreadable, no ZIP archive, damaged, compressed or encrypted entries, entries outside the file.
+  // Throws InputError if the file is unreadable, not a ZIP archive, or damaged, or has compressed or encrypted entries or entries
+  // outside the file.
   explicit ArchiveContainer(const std::string& path);
 
   const std::string& path() const { return path_; }
-  // Entry by its name without the archive's top folder; null when there is none.
+  // Finds an entry by its name without the archive's top folder; null if absent.
   const ArchiveEntry* find(const std::string& name) const;
-  // The whole entry, checked against its checksum. Throws InputError when absent, larger than `most` bytes or damaged.
+  // Reads the whole entry and checks its checksum. Throws InputError if it is absent, larger than `most` bytes or damaged.
   std::string read(const std::string& name, std::int64_t most);
 
  private:

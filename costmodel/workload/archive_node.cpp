@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kAten = "torch.ops.aten.";
 constexpr std::string_view kHigherOrder = "torch.ops.higher_order.";
 
-// Graph-carrying nodes that only say how what is inside them runs.
+// Nodes with a graph that only state how its contents run.
 bool is_region(std::string_view target) {
   constexpr std::array<std::string_view, 4> kRegions = {"wrap_with_set_grad_enabled", "wrap_with_autocast",
                                                         "wrap_activation_checkpoint", "tag_activation_checkpoint"};
@@ -63,7 +63,7 @@ void ArchiveProgram::translate_node(Scope& scope, const Region& region, const Js
   translate_operator(scope, region, node);
 }
 
-// A node whose only results are numbers is computed now: sizes are those of the exported microbatch.
+// A node with only numbers as results is computed now; sizes are those of the exported microbatch.
 bool ArchiveProgram::translate_number(Scope& scope, const Json& node) {
   const std::string target = document_.text(node, "target", "a node"), where = fmt::format("'{}'", target);
   const Json& outputs = document_.list(node, "outputs", where);

@@ -1,4 +1,4 @@
-// Where the values of an archive's parameters, buffers and constants lie. Internal to this folder.
+// The file positions of an archive's parameters, buffers and constants. Internal to this folder.
 #pragma once
 
 #include <map>
@@ -21,21 +21,21 @@ struct ArchiveTensor {
   bool requires_gradient = false;
 };
 
-// The archive's number of an element type; nullopt for one that is not supported.
+// Maps the archive's number of an element type; nullopt if unsupported.
 std::optional<DType> archive_dtype(std::int64_t number);
 std::string archive_dtype_name(std::int64_t number);  // "float8_e5m2", "type 77"
 
-// Throws InputError for nonsense; `why` is set instead when the tensor is valid but of a kind that is not supported.
+// Throws InputError for invalid descriptions. Sets `why` instead if the tensor is valid but unsupported.
 ArchiveTensor read_tensor_meta(const ArchiveDocument& document, const Json& meta, const std::string& where, std::string& why);
 
 struct Payload {
   ArchiveTensor tensor;
   StoredValues values;
   std::string entry;        // tied tensors share it
-  std::string unsupported;  // why its values cannot be used; empty when they can
+  std::string unsupported;  // reason why its values cannot be used; empty if they can
 };
 
-// By parameter, buffer or constant name.
+// By name of the parameter, buffer or constant.
 std::map<std::string, Payload> read_payloads(ArchiveContainer& archive, const std::string& folder, const std::string& config);
 
 }  // namespace panpipe

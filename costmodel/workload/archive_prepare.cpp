@@ -205,7 +205,7 @@ std::string joined(const std::vector<std::string_view>& parts, std::size_t count
   return path;
 }
 
-// Modules that wrap nearly all of the model say nothing about where to cut: the length of their common path.
+// Modules that wrap nearly all of the model give no hint for cuts: the length of their common path.
 std::size_t wrapping_depth(const std::vector<std::vector<std::string_view>>& paths) {
   constexpr double kNearlyAll = 0.8;
   std::size_t depth = 0, inside = 0;
@@ -253,7 +253,7 @@ void make_units(OperatorGraph& graph) {
   graph.units.clear();
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     const Place place = place_of(paths[i], wrapping, composite);
-    // What stands between the modules of a block (a residual sum) stays with the module before it.
+    // Operators between the modules of a block (a residual sum) stay with the module before them.
     const bool between = place.unit == place.block && !place.block.empty() && place.block == current.block;
     const bool same = place.unit == current.unit && place.block == current.block;
     if (graph.units.empty() || (!same && !between && allowed[i])) {

@@ -1,4 +1,4 @@
-// Inputs, outputs and regions of an archive's program; its nodes are translated in archive_node.cpp.
+// Inputs, outputs and regions of an archive's program; archive_node.cpp translates its nodes.
 #include "costmodel/workload/archive_program.hpp"
 
 #include <fmt/format.h>
@@ -185,7 +185,7 @@ void ArchiveProgram::read_outputs(const Scope& scope) {
   if (!found) throw InputError(fmt::format("{}: the program returns nothing; {}", archive_, advice));
 }
 
-// Functional form: the buffer's new value is copied into it once nobody reads the old one any more.
+// Functional form: the buffer's new value is copied into it after the last read of the old one.
 void ArchiveProgram::write_back(int buffer, int value) {
   int after = graph_.tensors[static_cast<std::size_t>(value)].producer;
   for (std::size_t i = 0; i < graph_.operators.size(); ++i)

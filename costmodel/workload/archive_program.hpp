@@ -13,11 +13,11 @@
 
 namespace panpipe {
 
-// Something valid that cannot be used: an operator or a tensor.
+// A valid but unsupported operator or tensor.
 struct Unusable {
   std::string what;    // "torch.ops.mine.scan.default"
   std::string module;  // of its first use
-  std::string why;     // and what to do instead
+  std::string why;     // the reason, and the remedy
   int more = 0;        // further uses
 };
 
@@ -26,18 +26,18 @@ class ArchiveProgram {
   ArchiveProgram(std::string archive, const ArchiveDocument& document, std::map<std::string, Payload> weights,
                  std::map<std::string, Payload> constants);
 
-  // Operators have unit 0 and `module` filled in; nothing is pruned, gradients are not followed. Throws InputError.
+  // Operators have unit 0 and `module` filled in; nothing is pruned and gradients are not traced yet. Throws InputError.
   OperatorGraph translate();
 
  private:
   using Number = std::variant<std::int64_t, double, bool>;
-  // Names of a graph or of a region inside it.
+  // Names in a graph, or in a region inside it.
   struct Scope {
     const Json* graph = nullptr;
     std::map<std::string, int> tensors;
     std::map<std::string, Number> numbers;
   };
-  // What surrounds an operator.
+  // The context of an operator.
   struct Region {
     bool recorded = true;
     std::optional<Autocast> autocast;
@@ -77,7 +77,7 @@ class ArchiveProgram {
   OperatorGraph graph_;
 };
 
-// Module path of a node, "" when it stands in none: "transformer.h.0.attn".
+// Module path of a node, such as "transformer.h.0.attn"; "" if it has none.
 std::string module_path(const Json& node);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// What a model's configuration asks for and the model does otherwise.
+// The differences between a model's configuration and the model as built here.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// A sentence each, without a period; empty but for `workload: {config: ...}`.
+// One sentence each, without a period; empty unless the workload is `{config: ...}`.
 std::vector<std::string> assumptions_of(const WorkloadRequest& request);
 
 }  // namespace panpipe

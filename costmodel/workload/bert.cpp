@@ -1,5 +1,5 @@
-// BERT as Hugging Face's BertForPreTraining names it: post-normalization, exact GELU, token types, and both losses of the
-// paper (masked tokens and next sentence). All positions take part in attention (no padding mask).
+// BERT with the names of Hugging Face's BertForPreTraining: post-normalization, exact GELU, token types, and both losses of the
+// paper (masked tokens and next sentence). Attention covers all positions (no padding mask).
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/transformer.hpp"

@@ -25,7 +25,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
   return result;
 }
 
-// "linear" of "aten::linear", "add" of "aten::add.Tensor": what the exporter calls a node.
+// "linear" of "aten::linear", "add" of "aten::add.Tensor": the exporter's name of a node.
 std::string_view short_name(std::string_view target) {
   if (const auto colon = target.find("::"); colon != target.npos) target.remove_prefix(colon + 2);
   return target.substr(0, target.find('.'));
@@ -161,9 +161,9 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
   return options.bias ? add(sum, parameter(name + ".bias", {out_features}, "zeros")) : sum;
 }
 
-// LoRA (Hu et al., arXiv 2106.09685): two narrow products beside the frozen one, which read the same and are added to its result.
-// Cut as PEFT's peers with tensor parallelism do: of a column-parallel product the second by its rows, of a row-parallel one the
-// first by its columns, so that the sum over the ranks that follows has both.
+// LoRA (Hu et al., arXiv 2106.09685): two narrow products next to the frozen one, which read the same input and are added to its
+// result. They are divided as in other tensor-parallel LoRA implementations: for a column-parallel product the second one by its
+// rows, for a row-parallel one the first by its columns, so that the following sum over the ranks covers both.
 int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options) {
   if (request_.tuning == nullptr || !has_adapter(*request_.tuning, name, !graph_.units.back().block.empty())) return y;
   const Tuning& tuning = *request_.tuning;

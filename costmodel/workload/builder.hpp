@@ -1,5 +1,5 @@
-// Writes an operator graph: one method per ATen operator, which fills in all arguments of the dispatcher's schema, infers
-// the shape of the result and remembers unit and module. Internal to this folder; the model families are written with it.
+// Writes an operator graph: one method per ATen operator, which fills in all arguments of the dispatcher's schema, infers the
+// shape of the result and records unit and module. Internal to this folder; the model families use it.
 #pragma once
 
 #include <string>
@@ -17,36 +17,36 @@ struct Experts;
 // Initial weights of the transformers built here (Radford et al. 2019).
 inline constexpr std::string_view kNormalInit = "normal(0.02)";
 
-// How a weight is cut over the tensor-parallel ranks: not at all, by output features, or by input features.
+// How a weight is divided over the tensor-parallel ranks: not at all, by output features, or by input features.
 enum class Split : std::uint8_t { None, Column, Row };
 
 struct LinearOptions {
   bool bias = true;
   Split split = Split::None;
   std::string_view init = kNormalInit;
-  int fused_matrices = 1;  // matrices fused in one weight, each cut for itself
+  int fused_matrices = 1;  // matrices fused in one weight, each divided by itself
   int replicas = 1;        // neighbouring ranks that hold the same shard (more ranks than key-value heads)
-  Shape fused_rows = {};   // of fused matrices that differ in size, the rows of each
-  bool partial = false;    // Split::Row: the sum over the ranks and the bias are the caller's (add_partial)
+  Shape fused_rows = {};   // rows of each fused matrix, if they differ in size
+  bool partial = false;    // Split::Row: the caller adds the sum over the ranks and the bias (add_partial)
 };
 
 struct AttentionOptions {
   bool causal = true;
   double scale = 0;      // 0: one over the square root of the head size
   double score_cap = 0;  // 0: none
-  int window = 0;        // tokens that a query looks back, itself included; 0: all
-  int sinks = -1;        // a number a head that takes part in the softmax
-  int slopes = -1;       // a slope a head for linear biases (ALiBi)
+  int window = 0;        // tokens that a query sees, itself included; 0: all
+  int sinks = -1;        // one number per head that takes part in the softmax
+  int slopes = -1;       // one slope per head for linear biases (ALiBi)
 };
 
-// Which experts a token goes to, (rows, experts a token), and with what weights.
+// A token's experts and their weights, each of shape (rows, experts per token).
 struct Routed {
   int weights = -1, experts = -1;
 };
 
-// Rows at the ranks of their experts. How many they are is only known when they come: `counts` holds it, (ranks that sent,
-// experts of this rank), and with ranks that divide an expert `own_counts` those of the rows that this one received itself. -1
-// where rows stay where they are.
+// Rows at the ranks of their experts. Their number is known only on arrival: `counts` holds it, with shape (sending ranks,
+// experts of this rank). If ranks divide an expert, `own_counts` holds the counts of the rows that this rank received itself. -1
+// if rows do not move.
 struct Arrived {
   int rows = -1, counts = -1, own_counts = -1;
 };
@@ -55,22 +55,22 @@ class GraphBuilder {
  public:
   GraphBuilder(std::string name, const WorkloadShape& shape, std::size_t expected_operators);
 
-  // Where the following operators belong.
+  // Unit and module of the operators that follow.
   void unit(std::string name, std::string block = "", int layer = -1);
   void module(std::string name) { module_ = std::move(name); }
 
   int input(std::string name, DType dtype, Shape shape);
   int buffer(std::string name, DType dtype, Shape shape, std::string init);
-  // `shard` is the dimension cut over the tensor-parallel ranks (-1: none).
+  // `shard` is the dimension divided over the tensor-parallel ranks (-1: none).
   int parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1,
                 int replicas = 1, const Shape& fused_rows = {});
-  // Cut along its first dimension, the vocabulary, which is padded where the degree does not divide it.
+  // Divided along its first dimension, the vocabulary, which is padded if the degree does not divide it.
   int vocabulary_parameter(std::string name, Shape full_shape, std::string_view init);
-  // The same values as an earlier parameter under a second name.
+  // A second name for the values of an earlier parameter.
   int tied_parameter(std::string name, int original);
 
-  // Modules with parameters "<name>.weight", "<name>.bias". `linear` with Split::Row also leaves the parallel region: the
-  // partial products are summed over the ranks before the bias is added.
+  // Modules with parameters "<name>.weight", "<name>.bias". `linear` with Split::Row also leaves the parallel region: the partial
+  // products are summed over the ranks before the bias is added.
   int linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options = {});
   int layer_norm(int x, const std::string& name, double epsilon);
   int rms_norm(int x, const std::string& name, double epsilon);
@@ -84,8 +84,8 @@ class GraphBuilder {
   int unary(std::string_view op, int x);  // silu, neg, tanh, cos, sin
   int add(int a, int b);
   int mul(int a, int b);
-  int dropout(int x);  // x itself when the probability is 0
-  // (batch, heads, tokens, features) each; values may have other features.
+  int dropout(int x);  // returns x itself if the probability is 0
+  // Shape (batch, heads, tokens, features) each; values may have another number of features.
   int attention(int query, int key, int value, const AttentionOptions& options);
   int view(int x, Shape shape);
   int reshape(int x, Shape shape);
@@ -102,47 +102,47 @@ class GraphBuilder {
   int cross_entropy(int logits, int labels);  // mean over the rows whose label is not -100
   int mse_loss(int x, int target);
 
-  // Tensor parallelism (tensor_parallel.cpp). All are the identity without it.
+  // Tensor parallelism (tensor_parallel.cpp). Without it all are the identity.
   int enter_parallel(int x);                // before column-parallel products
   int leave_parallel(int x);                // after row-parallel products
-  int sum_parallel(int x);                  // all-reduce whatever the sequence does
+  int sum_parallel(int x);                  // all-reduce, with or without sequence parallelism
   int scatter_sequence(int x);              // start of the sequence-parallel region
-  int gather_sequence(int x);               // end of it, where every rank then computes the same
-  int enter_vocabulary(int x);              // before a head cut over the vocabulary, where the ranks hold the same x
+  int gather_sequence(int x);               // end of it: every rank then computes the same
+  int enter_vocabulary(int x);              // before a head divided over the vocabulary, if the ranks hold the same x
   int vocabulary_start(std::int64_t rows);  // buffer: the first vocabulary row of this rank
   int vocabulary_embedding(int ids, int weight, std::int64_t vocabulary);  // partial sums; leave_parallel or sum_parallel follows
   int vocabulary_cross_entropy(int logits, int labels, std::int64_t vocabulary);
 
-  // Context parallelism (context_parallel.cpp). All are the identity without it, and where the exchange is not theirs.
-  int whole_context(int x);     // keys or values of the whole sequence, in the place of the rank's own
+  // Context parallelism (context_parallel.cpp). All are the identity without it, and under another exchange than theirs.
+  int whole_context(int x);     // keys or values of the whole sequence, instead of the rank's own
   int heads_for_tokens(int x);  // from all heads and own tokens to own heads and all tokens
   int tokens_for_heads(int x);  // and back
-  void attend_over_context();   // the attention just written brings the whole sequence's keys and values together
+  void attend_over_context();   // the last attention gathers the whole sequence's keys and values
 
-  // Experts (experts.cpp). Rows are tokens; a row that goes to several experts is sent several times, sorted by expert.
+  // Experts (experts.cpp). Rows are tokens. A row for several experts is sent several times, sorted by expert.
   Routed route(int logits, int correction, const Experts& of);
   int dispatch(int rows, int chosen, int per_token);
-  // Whether experts are cut otherwise than the tensor-parallel ranks cut every product: tokens then go to the ranks of their
-  // experts, each rank those of its part of the sequence.
+  // True if experts are divided differently from the other products. Tokens are then sent to the ranks of their experts; each
+  // rank sends those of its part of the sequence.
   bool experts_apart() const { return graph_.expert_degree > 1 || graph_.expert_tensor != graph_.tensor_degree; }
   int expert_degree() const { return graph_.expert_degree; }
   int expert_tensor() const { return graph_.expert_tensor; }
-  // A weight or bias of all experts, (experts, ...), cut over the ranks that hold experts and along `shard` over those that
-  // divide one.
+  // A weight or bias of all experts, (experts, ...), divided over the ranks that hold experts, and along `shard` over the ranks
+  // that divide an expert.
   int expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1);
-  // To the ranks of the rows' experts and back; the identity unless experts stand apart.
+  // Sends rows to the ranks of their experts and back; the identity unless experts are apart.
   Arrived send_to_experts(int rows, int chosen);
   int send_back(int rows, const Arrived& arrived, std::int64_t sent);
-  // Rows that came from several ranks, in the order of the experts of this one; or back in that of the ranks.
+  // Sorts rows from several ranks by this rank's experts; with `back`, restores the order of the ranks.
   int regroup(int rows, const Arrived& arrived, int experts, bool back);
   int grouped_linear(int rows, int chosen, const Arrived& arrived, int weight, int bias, std::int64_t out_features,
                      bool transposed);
   int combine(int rows, const Routed& routed);
 
-  // The parameters of a module are whole on every rank, which uses them for its own part: gradients are summed.
+  // Every rank holds the module's parameters whole and uses them for its own part, so gradients are summed.
   void sum_gradients_over_ranks(const std::string& name);
 
-  // Any other operator: arguments in schema order.
+  // Any other operator, with its arguments in schema order.
   template <class... Arguments>
   int op(std::string_view target, Shape shape, DType dtype, Arguments&&... arguments) {
     std::vector<Argument> list;
@@ -150,7 +150,7 @@ class GraphBuilder {
     (list.emplace_back(std::forward<Arguments>(arguments)), ...);
     return emit(target, std::move(list), std::move(shape), dtype);
   }
-  // Of the operator just written.
+  // Sets the collectives of the last operator.
   void collectives(CollectiveKind forward, CollectiveKind backward, Among among = Among::Tensor);
 
   const Shape& shape(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].shape; }
@@ -178,11 +178,11 @@ class GraphBuilder {
   std::string module_;
   int unit_ = -1;
   int vocabulary_start_ = -1;
-  bool in_sequence_region_ = false;  // activations hold this rank's part of the sequence
+  bool in_sequence_region_ = false;  // activations hold only this rank's part of the sequence
 };
 
-// Rows of the vocabulary that the ranks hold together: the vocabulary where the degree divides it, else the next multiple
-// of 128 x degree, as Megatron pads.
+// Rows of the vocabulary over all ranks: the vocabulary if the degree divides it, else the next multiple of 128 x degree, as in
+// Megatron.
 std::int64_t padded_vocabulary(std::int64_t vocabulary, int degree);
 
 }  // namespace panpipe

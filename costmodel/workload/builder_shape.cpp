@@ -120,7 +120,7 @@ int GraphBuilder::upsample_nearest(int x, std::int64_t height, std::int64_t widt
 }
 
 int GraphBuilder::cross_entropy(int logits, int labels) {
-  // In 32 bits whatever the precision, as training frameworks do: 8 bits of mantissa are no loss.
+  // In 32 bits for every precision, as in training frameworks, because 8 bits of mantissa are too few for a loss.
   const int wide = cast(logits, DType::Float32);
   return op("aten::cross_entropy_loss", {}, DType::Float32, TensorRef{wide}, TensorRef{labels}, NoArgument{}, kMeanReduction,
             std::int64_t{-100}, 0.0);

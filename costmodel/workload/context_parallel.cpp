@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kHeads = 1, kTokens = 2;  // of (batch, heads, tokens, features)
 
-// Of a causal mask the first queries see little and the last see much: a rank has the first and the last of 2 x degree parts in
-// order that all do the same (zig-zag; Megatron-LM and torchtitan alike).
+// Under a causal mask the first queries see little and the last see much. Each rank gets the first and the last of the remaining
+// 2 x degree parts, so that all do the same work (zig-zag; as in Megatron-LM and torchtitan).
 constexpr int kPartsOfRank = 2;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Operators of a mixture of experts. None is ATen's: the executor registers them, and count_work knows them.
+// Operators of a mixture of experts. ATen has none of them: the executor registers them, and count_work knows them.
 #include <algorithm>
 #include <cmath>
 
@@ -115,7 +115,7 @@ int GraphBuilder::grouped_linear(int rows, int chosen, const Arrived& arrived, i
                                  bool transposed) {
   PANPIPE_CHECK(shape(weight)[transposed ? 2 : 1] == out_features, "grouped_linear: features do not fit at " + module_);
   PANPIPE_CHECK(shape(weight)[transposed ? 1 : 2] == shape(rows)[1], "grouped_linear: inputs do not fit at " + module_);
-  // A bias that all ranks hold whole is added by each of them: the sum over the ranks has it once.
+  // A bias that all ranks hold whole is added only once in the sum over the ranks.
   const bool whole_bias = bias >= 0 && shape(bias)[1] == graph_.tensors[static_cast<std::size_t>(bias)].full_shape[1] &&
                           graph_.tensors[static_cast<std::size_t>(bias)].shard_dimension < 0;
   const int ranks = graph_.expert_tensor;

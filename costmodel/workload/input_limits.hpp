@@ -1,4 +1,4 @@
-// Which integers a model's inputs may hold.
+// The valid integers in a model's inputs.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace panpipe {
 
-// For each graph tensor of integers: the values [0, limit) that its consumers accept (rows of an embedding, classes of a loss);
-// 0 = nothing limits it.
+// For each integer tensor of the graph: its consumers accept the values [0, limit) (rows of an embedding, classes of a loss); 0 =
+// no limit.
 std::vector<std::int64_t> integer_limits(const OperatorGraph& graph);
 
 }  // namespace panpipe

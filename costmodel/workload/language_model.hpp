@@ -1,4 +1,4 @@
-// A language model of a scenario as its dimensions and traits: for what says it in the words of other programs.
+// The dimensions and traits of a scenario's language model, for code that expresses them in the terms of other programs.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 namespace panpipe {
 
 struct LanguageModel {
-  std::string type;  // as config.json's "model_type" says; of a built-in model "gpt2" or "llama"
+  std::string type;  // as in config.json's "model_type"; for a built-in model "gpt2" or "llama"
   ModelDimensions dimensions;
 };
 
-// nullopt for every other workload: encoders, images, measured layers, archives.
+// nullopt for all other workloads: encoders, images, measured layers, archives.
 std::optional<LanguageModel> language_model_of(const WorkloadRequest& request);
 
 }  // namespace panpipe

@@ -24,7 +24,7 @@ struct ListedLayer {
 // A backward takes twice its forward: the usual count of operations, for profiles that give the two together.
 constexpr double kForwardShare = 1.0 / 3;
 
-// The layer as the engines take it: its profile for the degree, without recompute where there is one.
+// The layer as the engines use it: its profile for the degree, without recompute if there is one.
 void take_profile(ListedLayer& listed, int degree, ReadLog& log) {
   const LayerProfile* taken = nullptr;
   const auto better = [&](const LayerProfile& a, const LayerProfile& b) {
@@ -118,7 +118,7 @@ struct ListedEdge {
   const Node* node = nullptr;
 };
 
-// A path of edges from one layer to another, both ends included; empty when there is none.
+// A path of edges from one layer to another, including both ends; empty if there is none.
 std::vector<int> path_between(const std::vector<ListedEdge>& edges, int from, int to, std::size_t layers) {
   std::vector<int> came_from(layers, -1), queue = {from};
   std::vector<bool> seen(layers, false);
@@ -138,7 +138,7 @@ std::vector<int> path_between(const std::vector<ListedEdge>& edges, int from, in
   return path;
 }
 
-// Layers stand in topological order, so an edge that points back closes a cycle or belies the order.
+// Layers are in topological order, so an edge that points back closes a cycle or contradicts the order.
 void check_order(const std::vector<ListedEdge>& edges, const std::vector<ListedLayer>& layers, ReadLog& log) {
   const auto name = [&](int index) -> const std::string& { return layers[static_cast<std::size_t>(index)].layer.name; };
   for (const ListedEdge& e : edges) {
@@ -220,7 +220,7 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
   return result;
 }
 
-// All layers have profiles or none has, and what a profile says of a border is said of an edge.
+// Either all layers have profiles or none, and a profile's border must belong to an edge.
 void check_profiles(const std::vector<ListedLayer>& layers, LayerTable& table, ReadLog& log) {
   std::set<std::pair<std::string, std::string>> edges;
   for (const LayerEdge& e : table.edges)

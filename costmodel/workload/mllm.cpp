@@ -1,6 +1,6 @@
 // A multimodal language model: a Vision Transformer over an image, a projector that joins 2 x 2 patches to one token of the
-// language model's width (as Qwen2-VL does, Wang et al., arXiv 2409.12191), and a Llama over image and text. Encoder and language
-// model have lengths and widths of their own.
+// language model's width (as in Qwen2-VL, Wang et al., arXiv 2409.12191), and a Llama over image and text. Encoder and language
+// model have separate lengths and widths.
 #include <fmt/format.h>
 
 #include "costmodel/workload/builder.hpp"

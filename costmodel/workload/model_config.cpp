@@ -31,7 +31,7 @@ class ConfigReader {
   }
   bool has(const char* key) const { return root_->find(key) != nullptr; }
 
-  // `name` is the dimension's word here; empty: it is not told.
+  // `name` is Panpipe's word for the dimension; empty: it is not recorded.
   int integer(const char* name, Keys keys, int at_least, int fallback) {
     const Node* value = find(keys);
     const int read = value ? read_integer(*value, *log_, at_least).value_or(fallback) : fallback;
@@ -42,7 +42,7 @@ class ConfigReader {
     const Node* value = find(keys);
     return value ? read_number(*value, *log_, Sign::Positive).value_or(fallback) : fallback;
   }
-  // As `number`, but null switches it off.
+  // Like `number`, but null switches it off.
   double number_or_none(const char* key, double fallback) {
     const Node* value = root_->find(key);
     if (value != nullptr && is_null(*value)) return 0;
@@ -56,7 +56,7 @@ class ConfigReader {
     const Node* value = find(keys);
     return value ? read_string(*value, *log_).value_or(fallback) : fallback;
   }
-  // Tokens a query looks back; null and absent are told apart, since a class may have a window by default.
+  // Tokens that a query sees. Null and absent differ, since a class may have a window by default.
   int window(const char* key, int fallback) {
     const Node* value = root_->find(key);
     if (value == nullptr) return fallback;
@@ -110,9 +110,9 @@ class ConfigReader {
     log_->error(at ? *at : *root_, message, help);
   }
   void turn_pairs(bool pairs) { made_->rotary_pairs = pairs; }
-  // What a model computes besides, and this one does not.
+  // A computation of the published model that this one lacks.
   void leave_out(std::string what) { made_->not_computed.push_back(std::move(what)); }
-  // Scaling of the rotary positions, as traits have it.
+  // Scaling of the rotary positions, in the form of the traits.
   std::string rotary_scaling() {
     const auto is = [&](const char* name) {
       for (const char* folder : {"rope_parameters", "rope_scaling"})
@@ -277,7 +277,7 @@ void bloom(ConfigReader& r, ModelDimensions& d) {
     r.error(r.find({"apply_residual_connection_post_layernorm"}), "a residual connection behind the normalization is not known");
 }
 
-// One product for queries, keys and values: of one head each, of one group of all heads (multi-query), or of groups.
+// One product for queries, keys and values: per head, one group for all heads (multi-query), or several groups.
 void falcon(ConfigReader& r, ModelDimensions& d) {
   const bool grouped = r.flag({"new_decoder_architecture"}, false);
   const int heads = r.integer("", {"num_kv_heads", "n_head_kv"}, 1, d.heads);
@@ -474,7 +474,7 @@ const ConfigClass* class_of(const Node& root, ReadLog& log) {
   return nullptr;
 }
 
-// The layers are those of the model's type; a head of another class is told.
+// Layers follow the model's type; a head of another class is reported.
 void tell_architecture(const Node& root, ModelConfig& made) {
   const Node* list = root.find("architectures");
   if (list == nullptr || list->kind != NodeKind::Sequence || list->items.empty()) return;

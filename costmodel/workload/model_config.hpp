@@ -1,5 +1,5 @@
-// A model from its `config.json` as Hugging Face's transformers writes it: dimensions and traits, without torch. Keys that are
-// absent take the class's defaults of transformers 5.23 (docs/models/workloads.md lists the classes).
+// A model from a `config.json` of Hugging Face's transformers: dimensions and traits, without torch. Absent keys take the class's
+// defaults of transformers 5.23 (docs/models/workloads.md lists the classes).
 #pragma once
 
 #include <string>
@@ -16,19 +16,19 @@ struct ModelConfig {
   ModelDimensions dimensions;
   OperatorGraph (*build)(const std::string& model, const ModelDimensions&, const WorkloadShape&) = nullptr;
   std::vector<ResolvedValue> values;     // "hidden", "4096", origin: the file's line, or "default of LlamaConfig"
-  std::vector<std::string> assumptions;  // what the file asks for and the model does otherwise, a sentence each
-  // Of these, what makes published weights compute something else here: "yarn scaling of rotary positions".
+  std::vector<std::string> assumptions;  // differences between the file and the model as built here, one sentence each
+  // The differences that change the results of published weights: "yarn scaling of rotary positions".
   std::vector<std::string> not_computed;
-  bool rotary_pairs = false;  // published weights turn neighbouring features; the model turns halves (DeepSeek)
+  bool rotary_pairs = false;  // published weights rotate neighbouring features; this model rotates halves (DeepSeek)
 };
 
-// Reads the file; `sequence` 0 takes the most positions that the model has, `layers` 0 as many as the file says, else its first
-// ones. Throws InputError with places: unknown class, a key with a wrong value, dimensions that do not fit together.
+// Reads the file. `sequence` 0 means all positions of the model; `layers` 0 means all layers of the file, otherwise its first
+// ones. Throws InputError with places for an unknown class, a wrong value, or dimensions that do not fit together.
 ModelConfig read_model_config(const std::string& path, int sequence, int layers = 0);
-// The same of a configuration written in place.
+// The same for a configuration written in place.
 ModelConfig read_model_config(const Node& root, int sequence, int layers = 0);
 
-// The values of "model_type" that are known.
+// The known values of "model_type".
 std::vector<std::string> model_config_types();
 
 }  // namespace panpipe

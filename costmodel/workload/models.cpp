@@ -121,7 +121,7 @@ void require(bool condition, const std::string& message) {
   if (!condition) throw InputError(message);
 }
 
-// What a family leaves open: the usual proportions.
+// Fills in missing dimensions of a family with the usual proportions.
 void fill_proportions(const ModelFamily& family, ModelDimensions& d) {
   if (&family == &kUnet) {
     d.heads = or_default(d.heads, std::max(1, d.hidden / 64));  // 64 channels a head, as the published one has

@@ -1,4 +1,4 @@
-// Which operators move together when a model is cut, and why no cut may stand between two of them.
+// The operators that stay together when a model is cut, and the reasons.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace panpipe {
 
-// Per operator, why no cut may stand in front of it; empty where a unit begins.
+// Per operator, the reason why no cut may precede it; empty where a unit begins.
 std::vector<std::string> why_together(const OperatorGraph& graph);
 
-// What is wrong with a cut in front of `place`, a module's path or an operator's number with '#', when that is no unit's name:
-// which unit it lies in, and why that stays together. Empty when the graph has no such place.
+// Explains why a cut before `place` is impossible: the unit that contains it, and why that stays together. `place` is a module's
+// path or an operator's number with '#'. Empty if the graph has no such place.
 std::string why_no_cut(const OperatorGraph& graph, const std::string& place);
 
-// The units with their operators and the reasons: for people, and as the document panpipe-units/1.
+// The units with their operators and the reasons: as a table, and as the document panpipe-units/1.
 std::string units_table(const OperatorGraph& graph);
 std::string units_json(const OperatorGraph& graph);
 

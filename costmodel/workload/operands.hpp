@@ -1,4 +1,4 @@
-// The tensors that an operator reads.
+// The input tensors of an operator.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace panpipe {
 
-// Calls visit(tensor index) for every one, in the order of the arguments.
+// Calls visit(tensor index) for each, in the order of the arguments.
 template <class Visit>
 void for_each_operand(const std::vector<Argument>& arguments, Visit visit) {
   for (const Argument& argument : arguments) {
@@ -24,7 +24,7 @@ void for_each_operand(const Operator& op, Visit visit) {
   for_each_operand(op.arguments, visit);
 }
 
-// The tensor at a position; -1 where there is none.
+// The tensor at a position; -1 if there is none.
 inline int tensor_argument(const Operator& op, std::size_t position) {
   const auto* reference = position < op.arguments.size() ? std::get_if<TensorRef>(&op.arguments[position]) : nullptr;
   return reference ? reference->tensor : -1;

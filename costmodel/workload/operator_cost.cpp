@@ -26,7 +26,7 @@ struct View {
   const Operator& op;
 
   const Tensor& tensor(int index) const { return graph.tensors[static_cast<std::size_t>(index)]; }
-  // The tensor that is argument `position`, -1 when there is none.
+  // The tensor of argument `position`, -1 if there is none.
   int operand(std::size_t position) const {
     if (position >= op.arguments.size()) return -1;
     const auto* ref = std::get_if<TensorRef>(&op.arguments[position]);
@@ -54,7 +54,7 @@ PassWork product(const GemmShape& shape, Bytes read, Bytes written) { return {pr
 
 PassWork traffic(Bytes read, Bytes written, double operations) { return {Flops(operations), read, written, {}}; }
 
-// What the backward of `index` holds: views share the storage of what they look at, so that is named. The input of a
+// The tensor that the backward of `index` holds. Views share the storage of their source, so the source is named. The input of a
 // column-parallel product under sequence parallelism is kept as this rank's part and gathered again (Korthikanti et al.).
 int storage_of(const OperatorGraph& graph, int index) {
   for (;;) {
@@ -103,7 +103,8 @@ OperatorWork linear(const View& v) {
   return work;
 }
 
-// (input, weight, bias, ...): as the product of unfolded patches, one row per output pixel; a transposed one the other way round.
+// (input, weight, bias, ...): as the product of unfolded patches, one row per output pixel; a transposed one in the reverse
+// direction.
 OperatorWork convolution(const View& v, bool transposed) {
   const Tensor &x = v.in(0), &w = v.in(1), &y = v.out();
   const std::int64_t columns = w.shape[0], patch = w.elements() / std::max<std::int64_t>(columns, 1);
@@ -149,8 +150,8 @@ OperatorWork matrix_product(const View& v, std::size_t first) {
   return work;
 }
 
-// (query, key, value, mask, dropout, causal, scale, grouped): all scores are counted, also those that a causal mask hides.
-// `causal` is the position of its flag; panpipe_nn::attention has a window besides.
+// (query, key, value, mask, dropout, causal, scale, grouped): counts all scores, including those that a causal mask hides.
+// `causal` is the position of its flag; panpipe_nn::attention also has a window.
 OperatorWork attention(const View& v, std::size_t causal, std::int64_t window) {
   const Tensor &q = v.in(0), &k = v.in(1), &value = v.in(2), &y = v.out();
   OperatorWork work;
@@ -187,7 +188,7 @@ OperatorWork normalization(const View& v, std::int64_t statistics) {
   return work;
 }
 
-// Element by element from one tensor to another; `backward_reads` besides the incoming gradient.
+// Element by element from one tensor to another; `backward_reads` in addition to the incoming gradient.
 OperatorWork elementwise(const View& v, Bytes read, Bytes backward_reads, double per_element = 1.0) {
   const Tensor& y = v.out();
   const double operations = per_element * static_cast<double>(y.elements());
@@ -269,8 +270,8 @@ bool is_cross_entropy(std::string_view target) {
   return target == "aten::cross_entropy_loss" || target == "panpipe::vocabulary_parallel_cross_entropy";
 }
 
-// The tensor of which an operator makes logits of a loss: the only activation that it reads, without parameters, element by
-// element or as a view. -1: there is none, what it makes are the first logits.
+// The tensor from which an operator makes logits of a loss: the only activation that it reads, without parameters, element by
+// element or as a view. -1: none, its results are the first logits.
 int logits_before(const OperatorGraph& graph, const Operator& op) {
   if (const int viewed = viewed_tensor(graph, op); viewed >= 0)
     return graph.tensors[static_cast<std::size_t>(viewed)].role == TensorRole::Activation ? viewed : -1;
@@ -300,7 +301,7 @@ void for_each_logits(const OperatorGraph& graph, const Operator& loss, Visit vis
   }
 }
 
-// The cast among the operators between the first logits and the loss, the last one; -1 when there is none.
+// The last cast among the operators between the first logits and the loss; -1 if there is none.
 int cast_before(const OperatorGraph& graph, const Operator& loss) {
   int cast = -1;
   for_each_logits(graph, loss, [&](int index) {
@@ -465,7 +466,7 @@ OperatorWork own_operator(const View& v, std::string_view target) {
   return combine(v);
 }
 
-// Does the operator have tensors as its first arguments, with as many dimensions as its rule reads (0: any number)?
+// True if the operator's first arguments are tensors with as many dimensions as its rule reads (0: any number).
 bool has_operands(const View& v, std::initializer_list<std::size_t> dimensions) {
   std::size_t position = 0;
   for (const std::size_t wanted : dimensions) {
@@ -600,7 +601,7 @@ Flops model_flops(const OperatorGraph& graph) {
       forward += Flops(2.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) *
                        static_cast<double>(keys * (q[3] + value[3])));
     } else if (op.target == "panpipe_nn::grouped_linear") {
-      // Of one expert, and of as many rows as the model has, whatever one rank gets of them.
+      // For one expert, and for all rows of the model, independent of the rows of one rank.
       const double experts =
           static_cast<double>(v.in(2).role == TensorRole::Parameter ? v.in(2).full_shape[0] : v.in(2).shape[0]);
       add(v.in(0), v.in(2),

@@ -1,4 +1,4 @@
-// What an operator costs, counted from its shapes: work, memory traffic, what it keeps for backward. No device in here.
+// The cost of an operator, counted from its shapes and independent of devices: work, memory traffic, bytes kept for the backward.
 #pragma once
 
 #include <vector>
@@ -28,11 +28,11 @@ struct GemmShape {
 struct AttentionShape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, query_length = 0, key_length = 0, head_size = 0;
   bool causal = false;
-  std::int64_t value_size = 0;  // features of a value, where they are not as many as a query's and a key's (`head_size`)
-  std::int64_t window = 0;      // tokens that a query looks back, itself included; 0: all
-  std::int64_t blocks = 1;      // in which keys and values come, one behind another
+  std::int64_t value_size = 0;  // features of a value, if they differ from a query's and a key's (`head_size`)
+  std::int64_t window = 0;      // tokens that a query sees, itself included; 0: all
+  std::int64_t blocks = 1;      // number of blocks in which keys and values arrive, one after another
 
-  // Of all pairs of query and key, those that a causal mask and a window leave (a mask alone: half of them).
+  // The share of query-key pairs that a causal mask and a window leave (a mask alone: half).
   double attended_share() const;
   std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
@@ -41,7 +41,7 @@ struct PassWork {
   Flops flops{0};
   Bytes read{0};
   Bytes written{0};
-  std::vector<GemmShape> gemms;  // matrix products of this pass (class Gemm), empty otherwise
+  std::vector<GemmShape> gemms;  // matrix products of this pass (class Gemm), else empty
 };
 
 struct OperatorWork {
@@ -50,21 +50,22 @@ struct OperatorWork {
   PassWork input_gradient;
   PassWork weight_gradient;
   AttentionShape attention;  // class Attention
-  std::vector<int> saved;    // tensors (inputs or outputs) kept for backward; shared ones are counted once by the caller
-  Bytes saved_extra{0};      // kept besides (dropout masks, softmax statistics); attention scores are the cost model's choice
-  int gemm_saved_parameters = 0;  // of `saved`, how many are parameters (they cost nothing extra)
-  Bytes collective_bytes{0};      // classes Collective and Attention: bytes of the full tensor, of keys and values
+  std::vector<int> saved;    // tensors (inputs or outputs) kept for the backward; the caller counts shared ones once
+  Bytes saved_extra{
+      0};  // kept in addition (dropout masks, softmax statistics), without attention scores, which the cost model decides
+  int gemm_saved_parameters = 0;  // number of parameters among `saved` (they cost nothing extra)
+  Bytes collective_bytes{0};      // classes Collective and Attention: bytes of the full tensor, or of keys and values
 };
 
 // Forward and backward of the whole graph over all tensor-parallel and context-parallel ranks: three times the forward's matrix
-// products, all attention scores counted (PaLM's and Megatron's convention). Divide by the microbatch for one sample.
+// products, counting all attention scores (PaLM's and Megatron's convention). Divide by the microbatch for one sample.
 Flops model_flops(const OperatorGraph& graph);
 
-// Per tensor: is it the logits of a loss? The loss's first input, and back from there what views, casts and other operators make
-// of one tensor element by element, up to what a product or any other operator made.
+// Per tensor: true for the logits of a loss. These are the loss's first input and the tensors it was made from by views, casts
+// and other element-wise operators on one tensor, back to a product or any other operator.
 std::vector<bool> logits_of(const OperatorGraph& graph);
 
-// One entry per operator. Throws InputError for an operator it does not know, naming it and its module.
+// One entry per operator. Throws InputError for an unknown operator, with its name and module.
 std::vector<OperatorWork> count_work(const OperatorGraph& graph);
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// Tensor parallelism as Megatron does it (Shoeybi et al., arXiv 1909.08053; with sequence parallelism Korthikanti et al.,
-// arXiv 2205.05198): the communicating operators, and the embedding and loss that are cut over the vocabulary.
+// Tensor parallelism as in Megatron (Shoeybi et al., arXiv 1909.08053; with sequence parallelism Korthikanti et al., arXiv
+// 2205.05198): the communicating operators, and the embedding and loss divided over the vocabulary.
 #include <fmt/format.h>
 
 #include "costmodel/workload/builder.hpp"

@@ -1,4 +1,4 @@
-// A language model from its traits: embedding, layers, head and loss. Encoders (bert.cpp, vit.cpp) take the layers from here.
+// Builds a language model from its traits: embedding, layers, head and loss. Encoders (bert.cpp, vit.cpp) use these layers, too.
 #include "costmodel/workload/transformer.hpp"
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ constexpr const char* kProjectOut = "model.decoder.project_out";
 
 std::int64_t width_of_embedding(const Transformer& m) { return m.t.embedding_width > 0 ? m.t.embedding_width : m.d.hidden; }
 
-// What the products of a layer's half read: whole on every rank. The narrow products of latents come first, and so do routers
-// that each send their own part of the tokens.
+// The input of the products in a layer's half: whole on every rank. The narrow products of latents come first, and so do routers
+// that send only their own part of the tokens.
 int entered(const Transformer& m, int x, int layer, bool attention) {
   const bool later = attention ? m.t.latent.kv_rank > 0 : m.t.has_experts(layer) && m.g.experts_apart();
   return later ? x : m.g.enter_parallel(x);
@@ -56,7 +56,7 @@ int residual_half(const Transformer& m, int x, int layer, const std::string& pat
 int parallel_layer(const Transformer& m, int x, int layer, const std::string& path) {
   GraphBuilder& g = m.g;
   const ModuleNames& names = *m.t.names;
-  // Both norms stand in front of the region where every rank holds all tokens.
+  // Both norms precede the region in which every rank holds all tokens.
   const int first = transformer_norm(m, x, module_at(path, names.attention_norm));
   const bool two = m.t.form == BlockForm::ParallelTwoNorms;
   const int second = two ? transformer_norm(m, x, module_at(path, names.mlp_norm)) : first;

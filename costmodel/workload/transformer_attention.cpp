@@ -30,7 +30,7 @@ int norm_of_heads(const Transformer& m, int x, const std::string& name) {
   return normal;
 }
 
-// A product of its own for each of them.
+// A separate product for each of them.
 Heads separate(const Transformer& m, int normal, const std::string& path) {
   const ModelDimensions& d = m.d;
   const ModuleNames& names = *m.t.names;

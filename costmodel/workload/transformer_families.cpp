@@ -1,4 +1,4 @@
-// Families of transformers that scenarios name: what distinguishes them, and the names of their published weights.
+// Families of transformers that scenarios name: their traits, and the names of their published weights.
 #include "costmodel/workload/transformer.hpp"
 
 namespace panpipe {
@@ -193,7 +193,7 @@ constexpr ModuleNames gpt_oss_names() {
 }
 constexpr ModuleNames kGptOssNames = gpt_oss_names();
 
-// What `change` makes of other traits.
+// The result of applying `change` to other traits.
 template <class Change>
 TransformerTraits changed(TransformerTraits traits, Change change) {
   change(traits);

@@ -1,4 +1,4 @@
-// Which parameters of a model are trained: frozen ones, LoRA.
+// The trained parameters of a model: frozen parameters and LoRA.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace panpipe {
 
-// `lora: {rank, alpha, targets, quantized}` and `frozen: [...]` of a workload.
+// Reads `lora: {rank, alpha, targets, quantized}` and `frozen: [...]` of a workload.
 Tuning read_tuning(MapReader& workload);
 
 bool is_trained(const Tuning& tuning, const std::string& parameter);
-// Has the product of this module factors beside its weight? `in_block`: it is one of a transformer block.
+// True if the product of this module has LoRA factors next to its weight. `in_block`: it belongs to a transformer block.
 bool has_adapter(const Tuning& tuning, const std::string& module, bool in_block);
 
-// Throws InputError where a target or a pattern names nothing of the model, or nothing is left to train.
+// Throws InputError if a target or a pattern matches nothing in the model, or if nothing is left to train.
 void check_tuning(const Tuning& tuning, const OperatorGraph& graph);
 
 }  // namespace panpipe

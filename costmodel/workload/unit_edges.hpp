@@ -1,4 +1,4 @@
-// What a model's units read of each other.
+// The tensors that a model's units pass to each other.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace panpipe {
 
-// A tensor that one unit makes and another reads. Several edges with one `tensor` are one tensor.
+// A tensor that one unit makes and another reads. Several edges may have the same `tensor`.
 struct UnitEdge {
   int from = 0, to = 0;  // units
-  int tensor = -1;       // of the graph; measured layers number theirs
+  int tensor = -1;       // index in the graph; measured layers number theirs
   Bytes bytes{0};        // on one tensor-parallel rank, unsplit
   bool gradient = true;  // a gradient of the same size flows back
 };
 
-// Each tensor once for every unit that reads it, in the order in which the operators do.
+// Each tensor once for every unit that reads it, in the order of the reading operators.
 std::vector<UnitEdge> unit_edges(const OperatorGraph& graph);
 
 }  // namespace panpipe

@@ -112,7 +112,7 @@ void check_size(const ModelDimensions& d, const WorkloadShape& shape) {
     throw InputError(fmt::format("a microbatch of {} samples makes more than 2^52 numbers; it is too large", shape.microbatch));
 }
 
-// What cannot be told of a file of layers, or is decided in an exported program.
+// Keys that do not apply to a file of layers, or that an exported program decides.
 void refuse_tuning(MapReader& map, const char* what) {
   for (const char* key : {"lora", "frozen"})
     if (map.find(key) != nullptr)
@@ -124,7 +124,7 @@ void read_file(MapReader& map, const char* key, const std::string& what, std::st
   if (const auto found = read_file_reference(*map.find(key), map.log(), what)) path = *found;
 }
 
-// `workload: {config: FILE, sequence: N}`: the file has the dimensions; what a run chooses stands in the scenario.
+// `workload: {config: FILE, sequence: N}`: the file has the dimensions; the scenario states the choices of a run.
 void read_config(MapReader& map, WorkloadRequest& request) {
   ReadLog& log = map.log();
   const Node& config = *map.find("config");
@@ -160,7 +160,7 @@ void require_experts(const Workload& workload, const WorkloadShape& shape) {
                                  shape.expert_degree, workload.name));
 }
 
-// Who cuts sequences is the builder of transformers.
+// Only the builder of transformers divides sequences.
 void refuse_context(const WorkloadShape& shape, const std::string& what) {
   if (shape.context_degree > 1)
     throw InputError(

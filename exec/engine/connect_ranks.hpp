@@ -1,4 +1,4 @@
-// Connections between the GPUs of a run, made before its first step and its clock.
+// Connects the GPUs of a run before its first step and its time limit.
 #pragma once
 
 #include <utility>
@@ -10,12 +10,12 @@
 
 namespace panpipe::exec {
 
-// (from, to) of all messages that `rank` sends or takes in a step: activations, and the gradients that flow back; keys and
-// values among context-parallel ranks.
+// (from, to) of all messages that `rank` sends or receives in a step: activations, gradients, and keys and values among
+// context-parallel ranks.
 std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& layout, int rank);
 
-// All ranks together, once the groups of the run are made. Over NCCL rank 0 tells on standard error what the connections take of
-// a GPU's memory, the most of any rank.
+// All ranks call this together once the groups of the run exist. Over NCCL, rank 0 reports on standard error the GPU memory that
+// the connections take, the maximum over ranks.
 void connect_ranks(const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
                    Clock::duration deadline);
 

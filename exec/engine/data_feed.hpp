@@ -1,5 +1,5 @@
-// Data of microbatches on the device that a rank computes on. To a GPU they go through pinned memory on a stream of their own:
-// the host does not wait for the copy, and the copy does not wait for the computation that was given to the GPU before.
+// Copies microbatches of data to the rank's device. A GPU receives them through pinned memory on a separate stream, so that
+// neither the host waits for the copy nor the copy for queued computation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ class DataFeed {
  public:
   explicit DataFeed(at::Device device);
 
-  // `value` lies on the host. The rank's stream waits for what comes back.
+  // `value` is on the host. The rank's stream waits for the returned tensor.
   at::Tensor on_device(const at::Tensor& value) const;
 
  private:

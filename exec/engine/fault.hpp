@@ -1,8 +1,9 @@
-// Faults on purpose, for tests and for trying out what happens: PANPIPE_FAULT="rank=1,step=2,action=0B3,kind=kill".
-// The one place that reads the variable. `step` counts from 0, warm-up included; without it every step.
-//   kill   the process is killed, as by the system when memory runs out        stop   it is stopped (SIGSTOP)
-//   stuck  the rank does nothing any more, but its process lives               fail   an operator throws
-//   nan    the loss becomes not a number                                       spin   it computes for ever, which looks like work
+// Deliberate faults for tests and experiments: PANPIPE_FAULT="rank=1,step=2,action=0B3,kind=kill". Only this class reads the
+// variable. `step` counts from 0, including warm-up; without it the fault applies to every step.
+//   kill   kills the process, like the system when memory runs out           stop   stops it (SIGSTOP)
+//   stuck  the rank does nothing more, but its process lives                 fail   an operator throws
+//   nan    the loss becomes NaN                                              spin   the rank computes forever, which looks like
+//   work
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@ namespace panpipe::exec {
 
 class Fault {
  public:
-  // What the environment asks of this rank; InputError when it cannot be read.
+  // Reads the faults for this rank from the environment. Throws InputError for malformed text.
   explicit Fault(int rank);
   Fault(int rank, const std::string& text);
 
-  // Called before each action. Does not return for kill, stuck and spin, throws for fail.
+  // Called before each action. Does not return for kill, stuck and spin; throws for fail.
   void before(const std::string& action, std::int64_t step) const;
-  // Called with the loss after a forward action: the loss, or not a number.
+  // Called with the loss after a forward action; returns the loss or NaN.
   double loss(const std::string& action, std::int64_t step, double value) const;
 
  private:

@@ -1,5 +1,5 @@
-// Where a rank of the world stands: ranks are numbered tensor fastest, then context, data, pipeline; and with whom it forms the
-// groups of collectives, which GroupSizes (costmodel/scenario/degrees.hpp) defines.
+// A rank's place in the world, with ranks numbered tensor fastest, then context, data, pipeline; and its groups for collectives,
+// as defined by GroupSizes (costmodel/scenario/degrees.hpp).
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace panpipe::exec {
 
 struct MeshPlace {
   int position = 0;  // in the pipeline
-  int replica = 0;   // of the ranks that hold the same weights: data index x context degree + context index
-  int shard = 0;     // of the tensor-parallel ranks
+  int replica = 0;   // among the ranks with the same weights: data index x context degree + context index
+  int shard = 0;     // among the tensor-parallel ranks
 };
 
 inline MeshPlace place_of(const Plan& plan, int rank) {
@@ -24,16 +24,16 @@ inline int world_rank(const Plan& plan, const MeshPlace& place) {
 
 inline int world_size(const Plan& plan) { return plan.pipeline * plan.devices_of_rank(); }
 
-// Which samples a replica trains on: the same for those that share a sequence.
+// The part of the samples that a replica trains on; equal for replicas that share a sequence.
 inline int data_index(const Plan& plan, int replica) { return replica / plan.context; }
 
-// Among the devices of its position: replica x tensor degree + tensor index.
+// Index among the devices of its position: replica x tensor degree + tensor index.
 inline int device_of_position(const Plan& plan, int rank) { return rank % plan.devices_of_rank(); }
 
-// Whether stages are cut at collectives.
+// True if stages are cut at collectives.
 inline bool communicates_in_passes(const Plan& plan) { return plan.tensor > 1 || plan.context > 1 || plan.expert > 1; }
 
-// The ranks of the group that `rank` is in, ascending, all at one position of the pipeline; and its place among them.
+// The ranks of `rank`'s group, ascending, all at one position of the pipeline. member_of() is its index among them.
 inline std::vector<int> group_of(const Plan& plan, Among among, int rank) {
   const GroupShape shape = plan.groups().shape(among);
   const int first_of_position = rank - rank % plan.devices_of_rank();

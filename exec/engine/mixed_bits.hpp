@@ -1,4 +1,4 @@
-// Numbers without likeness from numbers that lie beside each other.
+// Maps neighbouring numbers to unrelated ones.
 #pragma once
 
 #include <cstdint>

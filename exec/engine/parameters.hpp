@@ -1,4 +1,4 @@
-// Parameters and buffers of one rank: seeded, so that a weight has the same values wherever it is placed.
+// Parameters and buffers of one rank. Their values are seeded, so a weight is the same wherever it is placed.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace panpipe::exec {
 
 class PublishedWeights;
 
-// Takes parameters into memory of its own as they are made.
+// Places parameters in the implementation's own memory as they are created.
 class ParameterPlacement {
  public:
   virtual ~ParameterPlacement() = default;
-  // Replaces both by tensors that share memory with others: `value` by one of its shape, `master` by a part of it, flat. False:
-  // it does not take this one.
+  // Replaces both by tensors in shared memory: `value` by one of the same shape, `master` by a flat part of it. Returns false if
+  // it does not take this parameter.
   virtual bool place(int root, at::Tensor& value, at::Tensor& master) = 0;
-  // What it keeps of them between passes, and of their gradients.
+  // Bytes kept between passes for parameters, and for their gradients.
   virtual std::int64_t parameter_bytes() const = 0;
   virtual std::int64_t gradient_bytes() const = 0;
 };
 
 class SeededParameters : public ParameterStore {
  public:
-  // Makes what the given stages use. A tied parameter is one tensor per rank; its name is its root's.
-  // `masters`: 2-byte parameters are copies of fp32 values that the optimizer updates (mixed precision). `device_of_position`:
-  // which of the devices of its pipeline rank this is; its part is cut out of the values that the whole parameter has without
-  // them. `weights`: read instead of drawn. `placement`: null where every parameter has memory of its own.
+  // Creates the parameters of the given stages. A tied parameter is one tensor per rank, with its root's name. `masters`: 2-byte
+  // parameters are copies of fp32 values that the optimizer updates (mixed precision). `device_of_position`: this device's index
+  // in its pipeline rank; its part is cut from the values that the undivided parameter would have. `weights`: values to read
+  // instead of drawing them. `placement`: null if every parameter has its own memory.
   SeededParameters(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& stages, std::uint64_t seed,
                    bool masters = false, at::Device device = at::kCPU, int device_of_position = 0,
                    const PublishedWeights* weights = nullptr, ParameterPlacement* placement = nullptr);
@@ -39,27 +39,27 @@ class SeededParameters : public ParameterStore {
   at::Tensor tensor(int graph_tensor) const override;
   // Trainable leaves by the root's graph tensor.
   const std::map<int, at::Tensor>& trained() const { return trained_; }
-  // What the optimizer updates, by root: fp32 values where those were asked for, else the same memory as trained().
+  // The tensors that the optimizer updates, by root: fp32 values if `masters` was set, else the memory of trained().
   const std::map<int, at::Tensor>& masters() const { return masters_; }
-  // Of parameters and of their gradients, as they lie in memory now.
+  // Bytes of parameters and of their gradients, as now in memory.
   std::pair<std::int64_t, std::int64_t> bytes() const;
   const std::map<int, at::Tensor>& buffers() const { return buffers_; }
 
  private:
   const OperatorGraph* graph_;
   const ParameterPlacement* placement_;
-  std::int64_t own_bytes_ = 0;  // of parameters with memory of their own
+  std::int64_t own_bytes_ = 0;  // of parameters with their own memory
   std::map<int, at::Tensor> trained_, masters_, buffers_;
 };
 
-// The parameter that holds the values: itself, or what it is tied to.
+// The parameter with the values: `tensor` itself, or the one that it is tied to.
 int root_of(const OperatorGraph& graph, int tensor);
 
-// Fills by the graph's init text: "zeros", "ones", "normal(S)", "uniform(A,B)", "xavier", "arange", "causal"...; throws
-// InputError for another.
+// Creates values from the graph's init text: "zeros", "ones", "normal(S)", "uniform(A,B)", "xavier", "arange", "causal"... Throws
+// InputError for any other.
 at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed);
 
-// A buffer whose values depend on the tensor-parallel rank alone: no part of the model.
+// True for a buffer whose values depend only on the tensor-parallel rank; it is not part of the model.
 bool is_of_the_rank(const Tensor& tensor);
 
 // Reads a parameter or buffer of an exported model from its archive.

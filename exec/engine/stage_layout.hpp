@@ -1,5 +1,5 @@
-// What every rank must know before the first step: which operators each stage runs and which tensors cross between stages.
-// Computed alike on every rank from the graph and the plan.
+// The operators of each stage, and the tensors that cross between stages. Every rank computes the same layout from the graph and
+// the plan before the first step.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace panpipe::exec {
 
-// Tensors that stage `from` makes and stage `to` reads, sent together once per microbatch; their gradients travel back.
+// Tensors that stage `from` makes and stage `to` reads, sent together once per microbatch; their gradients are sent back.
 struct Message {
   int from = 0, to = 0;        // stages
   std::vector<int> tensors;    // graph tensors, ascending
-  std::vector<bool> gradient;  // per tensor: does one flow back?
+  std::vector<bool> gradient;  // per tensor: a gradient is sent back
 };
 
-// ZeRO 3: operators of a stage whose parameters are gathered, and whose gradients are reduced, together.
+// ZeRO 3: operators of a stage whose parameters are gathered together and whose gradients are reduced together.
 struct GatheredRange {
   int first_operator = 0, end_operator = 0;
-  int group = 0;  // of the model's stages together; what stands outside a stage's blocks is one group
+  int group = 0;  // numbered over all stages of the model; operators outside a stage's blocks are one group
   bool block = false;
 };
 
@@ -35,18 +35,18 @@ struct RecomputedOperator {
 
 struct StageRange {
   int first_operator = 0, end_operator = 0;
-  std::vector<int> data;                // graph inputs it reads
+  std::vector<int> data;                // graph inputs that it reads
   std::vector<int> outputs;             // graph tensors that other stages read, ascending; the loss last in its stage
-  std::vector<int> parameters;          // graph tensors (parameters and buffers) it uses; tied ones by their own index
+  std::vector<int> parameters;          // graph tensors (parameters and buffers) that it uses; tied ones by their own index
   std::vector<int> incoming, outgoing;  // into StageLayout::messages
-  int chain = 0;                        // forward path that it is on: each path is a copy of the model
+  int chain = 0;                        // its forward path: each path is a copy of the model
   bool has_loss = false;
-  // Full recompute of some of its blocks, or of blocks in chunks: operators that are made again together, ascending. Without
-  // `by_blocks` the stage recomputes as a whole, or not.
+  // Full recompute of some of its blocks, or of blocks in chunks: operators that are recomputed together, ascending. Without
+  // `by_blocks` the stage recomputes as a whole or not at all.
   bool by_blocks = false;
   std::vector<std::pair<int, int>> again;  // first operator, one past the last
-  std::vector<GatheredRange> gathered;     // ZeRO 3: all of its operators; else none
-  std::vector<RecomputedOperator> listed;  // selective recompute: operators whose results are not kept, ascending
+  std::vector<GatheredRange> gathered;     // ZeRO 3: covers all of its operators; else empty
+  std::vector<RecomputedOperator> listed;  // selective recompute: operators whose results are dropped, ascending
 };
 
 struct StageLayout {
@@ -54,34 +54,33 @@ struct StageLayout {
   std::vector<Message> messages;
   std::vector<bool> needs_gradient;  // per graph tensor: a float tensor that depends on a parameter
   int loss_stage = -1;               // of the first forward path
-  int microbatches = 1;              // of all forward paths together
-  int splits = 1;                    // slices of a sequence, which pass through the stages one after the other
-  std::vector<int> cut;  // where sequences are cut, by the schedule or over ranks: per graph tensor, as SliceGraph says
+  int microbatches = 1;              // over all forward paths
+  int splits = 1;                    // slices per sequence, which pass through the stages one after the other
+  std::vector<int> cut;              // if sequences are cut, by the schedule or over ranks: per graph tensor, as in SliceGraph
   int chains = 1;
 
-  // Each path numbers its share of the microbatches from 0; the step's samples are dealt to the paths one after the other.
+  // Each path numbers its microbatches from 0; the step's samples are assigned to the paths in order.
   int microbatch_of_step(int stage, int microbatch) const {
     return stages[static_cast<std::size_t>(stage)].chain * (microbatches / chains) + microbatch;
   }
 
-  // What passes through the stages at a time: a slice, which is a whole microbatch where sequences are not cut.
+  // The number of a slice. Without cut sequences a slice is a whole microbatch.
   int slice_index(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }
 
-  // One number per (message, tensor of it, slice, direction), the same on both sides.
+  // A unique number per (message, tensor in it, slice, direction), the same on both sides.
   std::uint32_t tag(int message, int tensor, int slice, bool backward) const;
   int most_tensors = 1;
 };
 
-// `cut`: of the graph of a part of the sequence, where the schedule or the ranks cut sequences. Throws InputError when a stage
-// holds no operator or the graph has no loss.
+// `cut`: see StageLayout::cut. Throws InputError if a stage holds no operator or the graph has no loss.
 StageLayout make_stage_layout(const OperatorGraph& graph, const Plan& plan, std::vector<int> cut = {});
 
-// Fills in what the stages make again: under full recompute which blocks, where the scenario says more than the mode; under
-// selective recompute which operators. Throws InputError where the model lacks a listed module.
+// Sets the recomputed parts of stages: under full recompute the blocks, if the scenario limits them; under selective recompute
+// the operators. Throws InputError if the model lacks a listed module.
 void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout);
 
-// ZeRO 3: fills in which operators find their parameters together. Stages that recompute as a whole do so block by block then,
-// unless the order says itself when.
+// ZeRO 3: sets the groups of operators whose parameters are gathered together. Stages that recompute as a whole then do so block
+// by block, unless the order has its own R actions.
 void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& layout);
 
 }  // namespace panpipe::exec

@@ -1,5 +1,5 @@
-// What a rank's stages hand to other stages and take from them: activations forwards, their gradients backwards, over the
-// transport or, between stages of the same rank, through memory.
+// The messages between a rank's stages and other stages: activations forward, gradients backward, over the transport or, between
+// stages of the same rank, through memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,25 +16,25 @@
 
 namespace panpipe::exec {
 
-// Where `tensor` stands in a list of a stage's tensors; it must.
+// Index of `tensor` in a list of a stage's tensors; it must be present.
 std::size_t position_in(const std::vector<int>& names, int tensor);
 
 class StageMessages {
  public:
-  // Between ranks of the same replica and shard. `doing` is told what is awaited, and set back. Transfers are noted in `spans`.
-  // References must outlive this.
+  // Messages between ranks of the same replica and shard. `doing` is set to the awaited message during a wait, then restored.
+  // Transfers are recorded in `spans`. References must outlive the object.
   StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
                 Clock::duration deadline, std::string& doing, SpanLog& spans);
 
-  // Receives that the action needs, so that data travel while others compute.
+  // Posts the receives that the action needs, so that data travel while others compute.
   void post(const Action& action);
-  // Of stage `action.stage`: activations that F reads, by graph tensor in the order of `tensors` (undefined where it is data);
-  // gradients of its outputs, summed over consumers (undefined where none flows).
+  // For stage `action.stage`: the activations that F reads, in the order of `tensors` (undefined for data); the gradients of its
+  // outputs, summed over consumers (undefined if none flows).
   std::vector<at::Tensor> take_inputs(const Action& action, const std::vector<int>& tensors);
   std::vector<at::Tensor> take_gradients(const Action& action, const std::vector<int>& tensors);
   void give_outputs(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
   void give_gradients(const Action& action, const std::vector<int>& tensors, const std::vector<at::Tensor>& values);
-  // Waits until all that was sent may be reused.
+  // Waits until all sent memory may be reused.
   void finish();
 
  private:

@@ -1,6 +1,7 @@
-// How a parameter is cut over the devices of a pipeline rank, tensor-parallel ranks and those that share out experts: whole to
-// shards and back, and who has the same shard. Devices are numbered as GroupShape's positions: replica x tensor degree + tensor
-// index; neighbours hold a parameter together, and the next as many hold it once more.
+// The division of a parameter over the devices of a pipeline rank (tensor-parallel ranks, and ranks that divide experts):
+// conversion between whole tensors and shards, and the holders of each shard. Devices are numbered like GroupShape's positions,
+// replica x tensor degree + tensor index. Neighbouring devices hold a parameter together; the next group of the same size holds
+// it again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,27 +13,27 @@
 
 namespace panpipe::exec {
 
-// Does every rank hold a part of it only?
+// True if every rank holds only a part of it.
 bool is_sharded(const Tensor& parameter);
-// The whole tensor's shape: what checkpoints and gradient files hold.
+// The shape of the whole tensor, as in checkpoints and gradient files.
 const Shape& whole_shape(const Tensor& parameter);
 
-// The groups that a graph was made for; without replicas.
+// The groups that a graph was built for, without replicas.
 GroupSizes groups_of(const OperatorGraph& graph);
-// Neighbours that hold the parameter together: a tensor group; of experts that stand apart, the holders of all of them.
+// Number of neighbours that hold the parameter together: a tensor group, or for separate experts all their holders.
 int devices_that_share(const Tensor& parameter, const GroupSizes& groups);
-// Of which kind are the groups of those that hold the same part of it.
+// The kind of group whose members hold the same part of it.
 Among among_replicas(const Tensor& parameter);
 
-// What a device holds of `whole`: its experts, and its rows (or columns) of each block, zeros where a vocabulary was padded.
+// A device's part of `whole`: its experts, and its rows (or columns) of each block, with zeros for a padded vocabulary.
 at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const GroupSizes& groups);
-// `shards`: of first_holders(), in that order. Padding is left away.
+// `shards`: from first_holders(), in that order. Padding is removed.
 at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards);
 
-// The devices that stand for all: one per distinct shard, ascending; {0} for what every device holds whole.
+// One device per distinct shard, ascending; {0} for a parameter that every device holds whole.
 std::vector<int> first_holders(const Tensor& parameter, const GroupSizes& groups);
-// Of the neighbours of `device`, those whose gradients of it add up, the device among them: they hold the same and use it on
-// different data.
+// Those among the neighbours of `device`, itself included, whose gradients of the parameter are summed: they hold the same part
+// and use it on different data.
 std::vector<int> gradient_peers(const Tensor& parameter, int device, const GroupSizes& groups);
 
 }  // namespace panpipe::exec

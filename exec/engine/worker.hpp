@@ -1,4 +1,4 @@
-// One rank of a run: executes its actions of the schedule, step after step.
+// One rank of a run: executes its actions of the schedule, step by step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,30 +28,31 @@
 
 namespace panpipe::exec {
 
-// Data of one microbatch, whole where its sequence is cut into slices: value of a graph input. `sample` counts microbatches over
-// steps and replicas.
+// Data of one microbatch, whole even if its sequence is cut into slices: the value of a graph input. `sample` counts microbatches
+// over steps and replicas.
 using DataSource = std::function<at::Tensor(int graph_input, std::int64_t sample)>;
 
 struct WorkerOptions {
   std::uint64_t seed = 0;
-  at::Device device = at::kCPU;                         // that the rank computes on
+  at::Device device = at::kCPU;                         // the rank's device
   Clock::duration deadline = std::chrono::seconds(10);  // longest wait for a peer
-  int receives_ahead = 4;                               // actions whose receives are posted before their turn
-  std::int64_t first_sample = 0;                        // added to the count of microbatches: data begin further on
+  int receives_ahead = 4;                               // number of actions whose receives are posted before their turn
+  std::int64_t first_sample = 0;                        // added to the count of microbatches, to start later in the data
   std::optional<at::ScalarType> autocast{};             // mixed precision of an fp32 graph
-  // Called around each entry of the rank's order; and with each microbatch's loss in the order of the passes, on a GPU at the end
-  // of the step.
+  // Called around each entry of the rank's order. on_loss is called with each microbatch's loss in the order of the passes, on a
+  // GPU at the end of the step.
   std::function<void(std::size_t)> before_action{}, after_action{};
   std::function<void(int, double)> on_loss{};
-  ParameterGate* gate = nullptr;  // null where parameters are always whole
+  ParameterGate* gate = nullptr;  // null if parameters are always whole
   double loss_scale = 1.0;        // multiplies the loss's gradient; the optimizer divides
 };
 
 struct StepResult {
-  double loss_sum = 0;  // over this rank's loss microbatches; 0 where the loss stage is not, and on all shards but the first
-  // Device and peer = world ranks; times since `started`. The flow id of a transfer is its message's tag, the same on both sides;
-  // a send ends here when it was handed over, a receive starts when it was posted: gathering puts the two together. Passes that
-  // are woven overlap on the compute lane, each from its first step to its last.
+  double loss_sum =
+      0;  // over this rank's loss microbatches; 0 on ranks without the loss stage, and on all shards except the first
+  // Device and peer are world ranks; times count from `started`. The flow id of a transfer is its message's tag, the same on both
+  // sides. A send ends here when its message was sent, and a receive starts when it was posted; gathering joins the two. Woven
+  // passes overlap on the compute lane, each from its first step to its last.
   std::vector<Span> spans;
   Clock::time_point started;
   MemoryAccount::Trace memory;
@@ -60,31 +61,32 @@ struct StepResult {
 
 class Worker {
  public:
-  // `position` is the pipeline rank, `replica` as in MeshPlace. References must outlive the worker. Every rank makes one
-  // at the same time: the groups inside passes meet.
+  // `position` is the pipeline rank, `replica` as in MeshPlace. References must outlive the worker. All ranks construct it at the
+  // same time, because the groups inside passes are created.
   Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, int position, int replica,
          const ParameterStore& parameters, DataSource data, Transport& transport, const WorkerOptions& options);
 
-  // Forward and backward of one step: gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
+  // Forward and backward of one step. Gradients are summed into the parameters' grad(), scaled by 1 / (microbatches x replicas).
   StepResult step(std::int64_t step_index);
-  // The same in two, for what is done between: run() gives the device its work and notes spans, end() waits until it has done
-  // all and fills in result.spans.
+  // step() in two parts, with room for work in between. run() queues the device's work and records spans; end() waits until the
+  // device is done and fills in result.spans.
   StepResult run(std::int64_t step_index);
   SpanLog& spans() { return spans_; }
-  void read_losses(StepResult& result);  // waits for the device; end() does it too
+  void read_losses(StepResult& result);  // waits for the device; end() calls it, too
   void end(StepResult& result);
 
-  // The forward passes of a step on other data, whose microbatches count from 0 through all rounds and replicas: without dropout,
-  // and leaving nothing behind. The losses' sum, as StepResult::loss_sum. The ranks must meet between rounds.
+  // Runs the forward passes of a step on other data, whose microbatches count from 0 over all rounds and replicas, without
+  // dropout and without side effects. Returns the sum of losses, like StepResult::loss_sum. The ranks must synchronise between
+  // rounds.
   double evaluate(std::int64_t round, const DataSource& data);
 
-  void set_loss_scale(double scale) { options_.loss_scale = scale; }  // of the steps that follow
+  void set_loss_scale(double scale) { options_.loss_scale = scale; }  // for the following steps
 
-  // What the rank is doing, for messages of faults: "0B3 (waiting for the gradient from stage 1, rank 1)".
+  // The rank's current action, for error messages: "0B3 (waiting for the gradient from stage 1, rank 1)".
   std::string doing() const;
 
  private:
-  // An entry of the order, under way.
+  // A running entry of the order.
   struct Running {
     std::size_t index = 0;
     Action action;
@@ -122,25 +124,25 @@ class Worker {
   Transport& transport_;
   WorkerOptions options_;
   SequenceShare share_;  // of the sequence, among context-parallel ranks
-  int labels_;           // graph input; -1 where sequences are not cut
+  int labels_;           // graph input; -1 if sequences are not cut
   Fault fault_;
   std::string doing_;
   SpanLog spans_;
   StageMessages messages_;
   DataFeed feed_;
   PassGroups groups_;
-  std::unique_ptr<ParameterStore> own_parts_;  // where ranks share sequences: of what depends on positions
-  std::unique_ptr<WeightCopies> copies_;       // null without autocast
+  std::unique_ptr<ParameterStore> own_parts_;  // if ranks share sequences: of position-dependent tensors
+  std::unique_ptr<WeightCopies> copies_;       // nullptr without autocast
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
-  std::set<Key> recomputed_;                                                  // that the order has an R for
-  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // that it offloads
+  std::set<Key> recomputed_;                                                  // those with an R in the order
+  std::map<Key, std::unique_ptr<ParkedActivations>> parked_;                  // those that the order offloads
   std::map<std::pair<int, int>, std::weak_ptr<AttendedSequence>> sequences_;  // by (stage, microbatch)
   std::shared_ptr<AttendedSequence::Masks> masks_ = std::make_shared<AttendedSequence::Masks>();
   std::int64_t step_ = 0;
   StepResult* result_ = nullptr;  // of the current step
-  Running* running_ = nullptr;    // whose step is running
+  Running* running_ = nullptr;    // the one whose step is running
 
-  // Losses of the current step, to be read when it is over.
+  // Losses of the current step, read when it is over.
   struct NotedLoss {
     Action action;
     double share;

@@ -1,4 +1,4 @@
-// A file's bytes in memory, loaded as they are read.
+// A memory-mapped file, loaded as it is read.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace panpipe::exec {
 
 class MappedFile {
  public:
-  // InputError: unreadable, no regular file.
+  // Throws InputError if it is unreadable or not a regular file.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  const char* data() const { return data_; }  // null where the file is empty
+  const char* data() const { return data_; }  // nullptr if the file is empty
   std::int64_t bytes() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// A folder of checkpoints, by the names in it. No LibTorch here.
+// The names in a folder of checkpoints. No LibTorch here.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace panpipe::exec {
 
-// "step-000123", and while it is being written ".step-000123.part".
+// "step-000123"; while it is being written ".step-000123.part".
 std::string checkpoint_name(std::int64_t step);
 std::string unfinished_name(std::int64_t step);
 
-// The step of ".../step-000123"; -1 for other names.
+// 123 for ".../step-000123"; -1 for other names.
 std::int64_t step_of(const std::filesystem::path& folder);
 // Folders of checkpoints, newest first.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory);
-// Removes what runs that were killed while they wrote have left.
+// Removes the leftovers of runs that were killed while writing.
 void remove_unfinished(const std::filesystem::path& directory);
 
 }  // namespace panpipe::exec

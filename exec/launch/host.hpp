@@ -1,4 +1,4 @@
-// The share of its host that this process may use: no more than its affinity and its control groups allow.
+// The part of the host that this process may use, limited by its affinity and control groups.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace panpipe::exec {
 
-// At least 1.
+// Number of cores, at least 1.
 int host_cores();
-// Bytes.
+// Memory in bytes.
 std::int64_t host_memory();
-// Bytes of the units that a profile holds at once in each of its ranks, where `--window` does not say: a quarter of the memory in
-// all.
+// Default of `--window`: bytes of the units that each rank of a profile holds at once. All ranks together use a quarter of the
+// memory.
 std::int64_t profile_window(int ranks);
 
-// The limits that control groups set; absent where they set none.
+// Limits set by control groups; nullopt without a limit.
 struct GroupLimits {
   std::optional<double> cores;
   std::optional<std::int64_t> memory;
 };
-// `membership` as in /proc/self/cgroup, `root` as /sys/fs/cgroup: version 2, version 1, or both. A group is bound by all those
-// above it. What cannot be read sets no limit.
+// `membership` as in /proc/self/cgroup, `root` as /sys/fs/cgroup; version 2, version 1, or both. The limits of all groups above
+// apply too. Unreadable files set no limit.
 GroupLimits group_limits(const std::string& membership, const std::string& root);
 
 }  // namespace panpipe::exec

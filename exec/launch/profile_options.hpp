@@ -1,4 +1,4 @@
-// The options of `panpipe profile`, the same for the command line and for panpipe-exec; and starting it.
+// The options of `panpipe profile`, shared by the command line and panpipe-exec; and its start.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace panpipe::exec {
 
 void add_profile_options(CLI::App& app, ProfileRequest& request);
 
-// What CLI11 cannot say. InputError.
+// Checks beyond CLI11's. Throws InputError.
 void check_profile_options(const ProfileRequest& request);
 
-// Of check_profile_options, to be asked again once the inputs are known: none of them is overwritten.
+// The part of check_profile_options to repeat once the inputs are known: no output may overwrite an input.
 void check_profile_outputs(const ProfileRequest& request);
 
-// The words that add_profile_options() reads back as this request.
+// Arguments that add_profile_options() parses back to this request.
 std::vector<std::string> to_arguments(const ProfileRequest& request);
 
-// Measures and returns the exit code: one process per rank, or for the transport local one in all. MachineError in words where
-// this build has no executor.
+// Measures and returns the exit code. Starts one process per rank, or one in total for the transport local. Throws MachineError
+// with an explanation if this build has no executor.
 int launch_profile(ProfileRequest request);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// What the options of runs and profiles are both held against. InputError names the option.
+// Checks shared by the options of runs and profiles. They throw InputError with the option's name.
 #pragma once
 
 #include <string>

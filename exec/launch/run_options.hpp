@@ -1,4 +1,4 @@
-// The options of `panpipe run`, the same for the command line and for panpipe-exec.
+// The options of `panpipe run`, shared by the command line and panpipe-exec.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ namespace panpipe::exec {
 
 void add_run_options(CLI::App& app, RunRequest& request);
 
-// What CLI11 cannot say: values out of range, options that contradict each other, folders that are not there. InputError.
+// Checks beyond CLI11's: values out of range, contradictory options, missing folders. Throws InputError.
 void check_run_options(const RunRequest& request);
 
-// Of check_run_options, to be asked again once the inputs are known: none of them is overwritten.
+// The part of check_run_options to repeat once the inputs are known: no output may overwrite an input.
 void check_run_outputs(const RunRequest& request);
 
-// Those of --set, and what other options say of the scenario (--pretrained).
+// The overrides of --set, and those implied by other options (--pretrained).
 std::vector<std::string> all_overrides(const RunRequest& request);
 
-// The words that add_run_options() reads back as this request.
+// Arguments that add_run_options() parses back to this request.
 std::vector<std::string> to_arguments(const RunRequest& request);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// What `panpipe selftest` asks the executor for besides runs and profiles: parts of panpipe-exec, and starting them.
+// The parts of panpipe-exec for `panpipe selftest`, apart from runs and profiles, and their start.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@ class App;
 
 namespace panpipe::exec {
 
-// A transport's contract, tried on this machine.
+// A check of a transport's contract on this machine.
 struct ContractRequest {
   std::string transport = "local";  // local | gloo | nccl
-  std::string device = "cpu";       // cpu | cuda: where tensors lie; ranks that are more than the GPUs share them
+  std::string device = "cpu";       // cpu | cuda: device of the tensors; ranks share GPUs if there are fewer GPUs
   int ranks = 2;
 };
 void add_contract_options(CLI::App& app, ContractRequest& request);
 
-// Runs every case over so many ranks, one process each, for the transport local one in all. Standard output gets a line of JSON
-// per case, {"case", "rule", "broken": ["rank 1: ..."], "seconds"}. Returns 0 where all rules are kept, 1 where one is broken or
-// a rank was lost. MachineError in words where this build has no executor.
+// Runs every case over this many ranks, one process each, or one in total for the transport local. Prints a line of JSON per case
+// to standard output, {"case", "rule", "broken": ["rank 1: ..."], "seconds"}. Returns 0 if all rules are kept, 1 if one is broken
+// or a rank was lost. Throws MachineError with an explanation if this build has no executor.
 int launch_contract(const ContractRequest& request);
 
-// Copies between the host's memory and each GPU, both ways, one after the other. Standard output gets a line of JSON per GPU,
-// {"gpu", "to_gpu", "from_gpu"} in bytes per second.
+// Copies between host memory and each GPU, in both directions, one after the other. Prints a line of JSON per GPU to standard
+// output, {"gpu", "to_gpu", "from_gpu"} in bytes per second.
 int launch_copies();
 
 }  // namespace panpipe::exec

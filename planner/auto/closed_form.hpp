@@ -1,5 +1,5 @@
-// Step time and memory of a configuration without an order of passes: what each rank has to do, what it must wait for first, and
-// what is left to do after it. The time is a lower bound of the estimate, the memory one that is reached for most orders
+// Step time and memory of a configuration without an order of passes, from each rank's work, the time before its first pass and
+// the time after its last one. The time is a lower bound of the estimate; most orders reach the memory bound
 // (docs/models/plan-auto.md has the equations, plan-auto-notes.md their distance from estimates).
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace panpipe::planner {
 
-// The stages of a table on their ranks: sums per rank for one microbatch.
+// The stages of a table placed on ranks: sums per rank for one microbatch.
 class PlacedStages {
  public:
   PlacedStages(const Stages& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
 
   struct Rank {
-    double fused = 0, split = 0, work = 0;  // seconds a microbatch: F and B; F, I and W; no collectives
+    double fused = 0, split = 0, work = 0;  // seconds per microbatch: F and B; F, I and W; without collectives
     double weight = 0;                      // the longest weight gradient
     double optimizer = 0;                   // measured layers
     std::int64_t elements = 0, given = 0;
-    std::int64_t gathered = 0;  // least over its stages
+    std::int64_t gathered = 0;  // the least over its stages
     std::int64_t buffers = 0;   // of hand-overs
-    std::int64_t waiting = 0;   // of these, what comes in for the largest pass
+    std::int64_t waiting = 0;   // the part of these that arrives for the largest pass
   };
   struct Tied {
     std::int64_t elements = 0;
@@ -35,7 +35,7 @@ class PlacedStages {
   int ranks = 1, chunks = 1;
   StagePlacement placement = StagePlacement::Line;
   std::vector<Rank> rank;
-  std::vector<Tied> tied;  // on several ranks
+  std::vector<Tied> tied;  // parameters on several ranks
   const Stages& table;
 
   int stage_of(int r, int chunk) const {
@@ -50,48 +50,47 @@ class PlacedStages {
 // Bytes and seconds per parameter at a ZeRO stage and a data degree.
 struct PerParameter {
   double weights = 0, gradients = 0, optimizer = 0;  // bytes kept
-  double reduced = 0, element = 0;                   // bytes that travel: gradients, weights
+  double reduced = 0, element = 0;                   // bytes sent: gradients, weights
   double step = 0, step_per_element = 0;             // optimizer: seconds
-  double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, behind the passes
-  bool gathers_beside = false;                       // updated parameters, beside the forwards that read them
-  int zero = 0, data = 1, shard = 1;                 // data: replicas; shard: those of a shard group
+  double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, after the passes
+  bool gathers_beside = false;                       // gathers updated parameters while the forwards that read them run
+  int zero = 0, data = 1, shard = 1;                 // data: replicas; shard: replicas of a shard group
   bool experts_apart = false;                        // experts have fewer holders than the rest
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 
-// What all configurations of a search share.
+// Facts that all configurations of a search share.
 struct Ground {
   bool blocking = false;          // senders wait
-  bool count_collectives = true;  // false where passes may run beside the collectives of others
-  bool early_gradients = false;   // a full backward hands on before its last weight gradient
-  bool as_pfeife = false;         // memory as Pfeife counts it
-  bool one_message =
-      false;  // of hand-overs only what waits for one pass takes room, as in the executor, for which a profile stands
-  // Of a schedule that is taken as it is: the share of a pass's work that it surely does (slices of a sequence leave out what a
-  // mask hides), and of activations that it surely holds (it may recompute or offload by actions of its own).
+  bool count_collectives = true;  // false if passes may run next to the collectives of others
+  bool early_gradients = false;   // a full backward sends its result before its last weight gradient
+  bool as_pfeife = false;         // count memory as Pfeife does
+  bool one_message = false;  // only the hand-overs for one waiting pass take memory, as in the executor that a profile implies
+  // For a given schedule: the share of a pass's work that is certain (slices of a sequence omit the masked part), and of
+  // activations that are certainly held (the schedule may recompute or offload them).
   double stated_work = 1, stated_kept = 1;
   double allocator = 1;
   std::int64_t context = 0, limit = 0;
-  std::vector<double> rank_jitter;  // by pipeline length
-  std::vector<double> node_jitter;  // added to it, by devices in use
+  std::vector<double> rank_jitter;  // by length of the pipeline
+  std::vector<double> node_jitter;  // added to rank_jitter, by number of devices in use
   double jitter(int pipeline, std::int64_t devices) const {
     const auto used = std::min(static_cast<std::size_t>(devices), node_jitter.size() - 1);
     return rank_jitter[static_cast<std::size_t>(pipeline)] + node_jitter[used];
   }
 };
 
-// Hand-overs and reductions around placed stages, for one data degree and numbering of the devices.
+// Hand-overs and reductions of placed stages, for one data degree and numbering of the devices.
 class Surroundings {
  public:
   void prepare(const PlacedStages& placed, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
                HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
                double tied_time_per_byte);
 
-  // Lower bounds of the step time, by the ZeRO stages that were prepared. Without counts of the order: what holds for any order
-  // of the family's passes.
+  // Lower bounds of the step time, one for each prepared ZeRO stage. Without counts of the order, they hold for any order of the
+  // family's passes.
   std::array<double, 4> bounds(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
 
-  // Hand-over of a stage's output, and of its gradient to the stage before; 0 on one rank.
+  // Seconds of the hand-over of a stage's output, and of its gradient to the previous stage; 0 within one rank.
   double down(int stage) const { return down_[static_cast<std::size_t>(stage)]; }
   double up(int stage) const { return up_[static_cast<std::size_t>(stage)]; }
   double closing(int rank, int zero) const {
@@ -100,14 +99,14 @@ class Surroundings {
 
  private:
   struct Rank {
-    double arrive = 0;                      // until the first forward can start
+    double arrive = 0;                      // time before the first forward can start
     double tail_fused = 0, tail_split = 0;  // from the last gradient to the end of that microbatch
-    double loop_fused = 0, loop_split = 0;  // down the pipeline from here and back
-    double blocked = 0;                     // a microbatch: waiting for own sends
+    double loop_fused = 0, loop_split = 0;  // to the end of the pipeline and back
+    double blocked = 0;                     // per microbatch: waiting for its own sends
     double to_before = 0;                   // hand-over of a gradient
     std::array<double, 4> closing{};        // by ZeRO stage, after the last pass
-    std::array<double, 4> draining{};       // the same from the start of its last backward, which buckets may run beside
-    std::array<double, 4> data_lane{};      // a microbatch
+    std::array<double, 4> draining{};       // the same from the start of its last backward, next to which buckets may run
+    std::array<double, 4> data_lane{};      // per microbatch
   };
   double phases(int microbatches) const;
   double in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
@@ -124,10 +123,10 @@ class Surroundings {
   double fill_forward_ = 0, fill_backward_ = 0, slowest_forward_ = 0, slowest_backward_ = 0;
 };
 
-// Peak of activations and temporaries per rank; reached at moments of the order. Zero without counts of the order.
+// Peak of activations and temporaries per rank, at given moments of the order. Zero without counts of the order.
 void activation_peaks(const PlacedStages& placed, const Ground& ground, const OrderCounts& order, int microbatches,
                       std::vector<double>& peaks);
-// Largest rank's peak.
+// Peak of the largest rank, bytes.
 double memory_peak(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
                    const std::vector<double>& activations);
 

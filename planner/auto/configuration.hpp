@@ -9,14 +9,14 @@
 
 namespace panpipe::planner {
 
-// How positions are numbered over the devices; tensor-parallel ranks are always neighbours. Which replica of a rank, or which
-// rank of a replica, comes next.
+// The numbering of positions over the devices. Tensor-parallel ranks are always neighbours; the order decides whether the next
+// replica of a rank or the next rank of a replica follows.
 enum class AxisOrder : std::uint8_t { DataNext, PipelineNext };
 
-// What shapes the graph of a device: configurations that agree in it share a workload and its costs.
+// The choices that shape a device's graph. Configurations that agree in them share a workload and its costs.
 struct GraphShape {
   std::int32_t tensor = 1, micro = 1;
-  std::int32_t context = 1, expert = 1, expert_tensor = 0;  // the last: 1, or 0 = as tensor
+  std::int32_t context = 1, expert = 1, expert_tensor = 0;  // expert_tensor: 1, or 0 = as tensor
   bool sequence_parallel = false;
 
   auto operator<=>(const GraphShape&) const = default;
@@ -27,7 +27,7 @@ struct Configuration {
   std::int32_t micro = 1, microbatches = 1;
   std::int16_t chunks = 1;  // stages per rank
   std::int16_t family = 0;  // into forms()
-  std::int16_t held = 0;    // activations that a rank may hold, of families that are searched; else 0
+  std::int16_t held = 0;    // activations that a rank may hold, for searched families; else 0
   std::int8_t zero = 0;
   std::int32_t context = 1, expert = 1, expert_tensor = 0;
   std::int32_t shard = 0;  // as stated: it is not searched
@@ -43,7 +43,7 @@ struct Configuration {
   GraphShape shape() const { return {tensor, micro, context, expert, expert_tensor, sequence_parallel}; }
   int replicas() const { return data * context; }
   int devices() const { return tensor * pipeline * replicas(); }
-  // Position (rank, replica, tensor index) of the plan among positions in the order of the devices.
+  // Number of the plan's position (rank, replica, tensor index) in the order of the devices.
   std::int64_t place(int rank, int replica, int tensor_index) const {
     const std::int64_t row =
         order == AxisOrder::DataNext ? std::int64_t{rank} * replicas() + replica : std::int64_t{replica} * pipeline + rank;
@@ -52,6 +52,6 @@ struct Configuration {
 };
 
 std::string summary_of(const Configuration& configuration,
-                       std::string_view schedule = "");  // its name where it is taken as it is
+                       std::string_view schedule = "");  // the schedule's name, if the scenario gives it
 
 }  // namespace panpipe::planner

@@ -1,5 +1,5 @@
-// Every configuration of the space in closed form: those that fit, best bound first, and how many there were and why the others
-// are out.
+// Evaluates every configuration of the space in closed form. Keeps those that fit, best bound first, and counts the others by
+// reason.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Priced {
   double bound = 0;   // seconds
   double memory = 0;  // bytes
   Configuration configuration;
-  bool replayed = false;  // the bound is that of the order, not the closed form
+  bool replayed = false;  // the bound is from a replay of the order, not from the closed form
 
   bool operator<(const Priced& other) const {
     return bound != other.bound ? bound < other.bound : configuration < other.configuration;
@@ -28,12 +28,12 @@ struct Priced {
 struct Tally {
   std::int64_t evaluated = 0;      // step time and memory computed
   std::int64_t without_room = 0;   // of these: above the memory limit
-  std::int64_t too_slow = 0;       // of these: bound above a plan that was found
-  std::int64_t skipped_slow = 0;   // not evaluated: their work alone takes longer than a plan that was found
+  std::int64_t too_slow = 0;       // of these: bound above a known plan
+  std::int64_t skipped_slow = 0;   // not evaluated: their work alone takes longer than a known plan
   std::int64_t skipped_shape = 0;  // not evaluated: the degree does not divide the model
-  double least_memory = 0;         // of all that do not fit
-  double least_bound = kInfinite;  // seconds: of all that fit, whose work is too slow included
-  double least_work = 0;           // seconds: work alone, shared out evenly, with any cuts and in any order; 0 = none seen
+  double least_memory = 0;         // of all that do not fit, bytes
+  double least_bound = kInfinite;  // seconds: of all that fit, including those whose work is too slow
+  double least_work = 0;           // seconds: work alone, divided evenly, with any cuts and in any order; 0 = none seen
   Configuration least_memory_of;
   std::string shape_reason;
 
@@ -44,10 +44,11 @@ class Enumeration {
  public:
   Enumeration(Common& common, const SearchOptions& options);
 
-  // The configurations with these microbatches, over all devices (`whole`) or fewer. Those with a bound below `incumbent` are
-  // kept.
+  // Evaluates the configurations with these microbatches, over all devices (`whole`) or fewer, and keeps those with a bound below
+  // `incumbent` (seconds).
   void run(const std::vector<int>& micros, bool whole, double incumbent);
-  // The same of some shapes; what became of each. Their pricers are kept for `again`, the other devices.
+  // A round over some shapes. Their pricers are kept for a second run (`again`) with the other devices. run_round() returns a
+  // tally per shape.
   struct Round {
     explicit Round(std::vector<GraphShape> of) : shapes(std::move(of)), pricers(shapes.size()) {}
     std::vector<GraphShape> shapes;
@@ -57,7 +58,7 @@ class Enumeration {
 
   std::vector<Priced> take();  // kept so far, best first
   const Tally& tally() const { return tally_; }
-  double dropped() const { return dropped_; }  // least bound of what was not kept for want of room, infinite when all was
+  double dropped() const { return dropped_; }  // least bound of those dropped for lack of space; infinite if none was
 
  private:
   void keep(const std::vector<Priced>& found);

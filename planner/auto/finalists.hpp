@@ -1,4 +1,4 @@
-// The answer in words and documents: finalists with contention, what was searched, what was excluded and why.
+// Completes the answer: finalists with contention, the searched space, and the reasons for exclusions.
 #pragma once
 
 #include <string>
@@ -14,24 +14,25 @@ struct Account {
   std::int64_t without_room = 0, without_order = 0;  // of the estimated
   double least_memory = 0;                           // of those without room, bytes
   std::string fault;                                 // of the first without an order
-  std::int64_t excluded = 0;                         // by a bound of closed form or order, after a better plan was found
-  std::int64_t open = 0;                             // neither excluded nor estimated
-  std::vector<std::string> tried_last;               // families without closed forms
-  double gained_last = 0;                            // share of the estimated step that they take off
-  std::size_t simulated = 0;                         // plans
-  std::int64_t could_be_faster = 0;                  // not simulated, with a bound below the least simulated step
-  bool below_simulated = false;                      // all below that step were looked for
-  int largest_micro = 0;                             // larger microbatches were left out: this one fits nowhere; 0 = none were
+  std::int64_t excluded = 0;            // by a bound from the closed form or the order, after a better plan was found
+  std::int64_t open = 0;                // neither excluded nor estimated
+  std::vector<std::string> tried_last;  // families without closed forms that were tried at the end
+  double gained_last = 0;               // their gain, as a share of the estimated step
+  std::size_t simulated = 0;            // plans
+  std::int64_t could_be_faster = 0;     // not simulated, but with a bound below the least simulated step
+  bool below_simulated = false;         // all plans below that step were searched
+  int largest_micro = 0;                // larger microbatches were left out because this one fits nowhere; 0 = none left out
 };
 
-// `least_proved`: no plan that was searched in closed form is estimated faster than the least estimate found.
+// `least_proved`: no plan searched in closed form has a faster estimate than the best found.
 std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved);
 std::string reason_of(const Account& account, const Ground& ground);
 
-// Fills `simulated`, as the options say how.
+// Fills `simulated`, using the simulator in the options.
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);
 
-// As many as are shown: those that were simulated, fastest first, then the others of `best` in the order of their estimates.
+// Adds as many finalists as are shown: the simulated ones first, fastest first, then the others of `best` in the order of their
+// estimates.
 void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
 
 }  // namespace panpipe::planner

@@ -1,5 +1,5 @@
-// Families of which closed forms know nothing, on the degrees of plans that are good already: orders searched within the memory
-// that is left, and two chains against each other.
+// Tries families without closed forms on the degrees of plans that are already good: orders searched within the remaining memory,
+// and two chains in opposite directions.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace panpipe::planner {
 
 struct LastTried {
   std::vector<Exact> found;           // plans that fit, in the order of forms()
-  std::vector<std::string> families;  // names of those that exist for these sizes, whether they fit or not
+  std::vector<std::string> families;  // families that exist for these sizes, whether they fit or not
 };
 
-// Nothing on one rank.
+// Empty on one rank.
 LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start, const SearchOptions& options);
 
 }  // namespace panpipe::planner

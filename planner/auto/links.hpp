@@ -1,5 +1,5 @@
-// What closed forms know of the cluster: classes of routes between ranks, what a hand-over costs on each, and what the replicas
-// of a rank pay for adding up their gradients.
+// The cluster as closed forms see it: classes of routes between ranks, the cost of a hand-over on each, and the cost of reducing
+// gradients over the replicas of a rank.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace panpipe::planner {
 
-// Device of a position; without a stated placement the two are equal.
+// The device of a position. Without a stated placement the two numbers are equal.
 class Positions {
  public:
   explicit Positions(const Scenario& scenario) : placement_(scenario.placement) {}
@@ -27,17 +27,17 @@ class Positions {
   std::optional<std::vector<int>> placement_;
 };
 
-// Routes between positions, sorted into classes of equal latency and bandwidth. Not for several threads at once.
+// Routes between positions, grouped into classes of equal latency and bandwidth. Not thread-safe.
 class RouteClasses {
  public:
   explicit RouteClasses(const Scenario& scenario)
       : cluster_(scenario.cluster), profile_(scenario.profile.get()), positions_(scenario) {}
   struct Hop {
-    int forward = -1, backward = -1;  // classes; -1 = the two are one device
+    int forward = -1, backward = -1;  // classes; -1 = both ends are on one device
   };
-  // From rank r to r + 1, positions `stride` apart, for r = 0 .. ranks - 2, and last the way from the last rank to the first.
+  // Hops from rank r to r + 1 at positions `stride` apart, for r = 0 .. ranks - 2, then the hop from the last rank to the first.
   const std::vector<Hop>& chain(std::int64_t stride, int ranks);
-  // A pair of devices whose route is of the class.
+  // A pair of devices whose route belongs to the class.
   std::pair<int, int> example(int route_class) const { return examples_[static_cast<std::size_t>(route_class)]; }
   int classes() const { return static_cast<int>(examples_.size()); }
   const Positions& positions() const { return positions_; }
@@ -45,19 +45,19 @@ class RouteClasses {
  private:
   int class_of(int from, int to);
   const Cluster& cluster_;
-  const Profile* profile_;  // measured transfers go before routes
+  const Profile* profile_;  // measured transfers take precedence over routes
   Positions positions_;
   std::vector<std::pair<int, int>> examples_;
   std::vector<Route> routes_;
   std::map<std::pair<std::int64_t, int>, std::vector<Hop>> chains_;
 };
 
-// Time of a hand-over by class and size, for one tensor and one data degree: their ranks share a node's way out.
+// Seconds of a hand-over by class and size, for one tensor and one data degree, whose ranks share a node's network link.
 class HandOvers {
  public:
   HandOvers(const CostModel& model, const RouteClasses& routes, const Degrees& degrees)
       : model_(model), routes_(routes), degrees_(degrees) {}
-  // For the hand-overs of a plan on these devices; they must outlive the calls that follow.
+  // Sets the devices of the plan. `occupancy` must outlive the calls that follow.
   void use(const Occupancy& occupancy);
   double time(int route_class, std::int64_t bytes);
 
@@ -72,13 +72,13 @@ class HandOvers {
   const RouteClasses& routes_;
   Degrees degrees_;
   const Occupancy* occupancy_ = nullptr;
-  double network_ = 0;  // the most that any sender gets of it
+  double network_ = 0;  // the largest share of any sender
   std::vector<Known> known_;
 };
 
-// Lower bounds of a collective's time over the replicas of a rank, from sizes at which the cost model was asked. Its time is a
-// least of straight lines (one per algorithm and protocol), which no chord exceeds; only a tree's line bends, and a chord lies up
-// to 3.2 % above it (AllReduce.ChordsHardlyExceedIt). A measured time is no less than that of the next smaller size.
+// Lower bounds of a collective's time over the replicas of a rank, interpolated between sizes queried from the cost model. Its
+// time is a minimum of straight lines (one per algorithm and protocol), which no chord exceeds. Only a tree's line bends; its
+// chord lies up to 3.2 % above it (AllReduce.ChordsHardlyExceedIt). For a measured time, the next smaller size is the bound.
 class Reductions {
  public:
   Reductions() = default;
@@ -95,8 +95,8 @@ class Reductions {
   std::array<double, kPoints> all_reduce_{}, scatter_{};
 };
 
-// The replicas of a rank, for each way in which such groups can lie on the nodes: rank r's first one at position r * step, each
-// next one `stride` further.
+// The replicas of a rank, one group for each way in which they lie on the nodes. Rank r's first replica is at position r * step,
+// each next one `stride` further.
 std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::int64_t step, std::int64_t ranks,
                                           const Positions& positions, const Cluster& cluster, const Occupancy& occupancy);
 

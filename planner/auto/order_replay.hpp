@@ -1,5 +1,5 @@
-// Sharper bounds: the orders of passes themselves, replayed with each configuration's times, eight configurations of one order at
-// a time. What follows a rank's last pass is added as in the closed form.
+// Sharper bounds: replays the orders of passes with each configuration's times, eight configurations of one order at a time. The
+// time after a rank's last pass is added as in the closed form.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace panpipe::planner {
 
-// Raises bounds and marks all as replayed; orders with groups, and those that the scenario states, keep theirs. Returns how many
-// were replayed.
+// Raises bounds and marks all entries as replayed. Orders with groups, and those that the scenario states, keep their bounds.
+// Returns the number of replayed entries.
 std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int threads);
 
 }  // namespace panpipe::planner

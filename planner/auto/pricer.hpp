@@ -1,4 +1,5 @@
-// What a configuration's closed forms need, made once and kept: the workload in its shapes, routes, hand-overs, reductions.
+// The inputs of a configuration's closed forms, computed once and kept: the workload in its shapes, routes, hand-overs,
+// reductions.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ struct Variant {
   UnitSums sums;
 };
 
-// What all variants have in common. For several threads.
+// Shared by all variants. Thread-safe.
 class Common {
  public:
   Common(const Experiment& experiment, const Space& space);
@@ -33,14 +34,14 @@ class Common {
   BalancedCuts cuts;
   OrderBook orders;
   std::vector<Calibration> calibrations;  // read once, one for each of the cluster's types
-  bool crowded = false;  // ranks there may be outnumber a profile's cores: what a pass takes depends on all degrees
+  bool crowded = false;                   // ranks may outnumber a profile's cores, so pass times depend on all degrees
 
  private:
   std::mutex lock_;
   std::map<std::tuple<int, int, int, int, int>, std::unique_ptr<Reductions>> reductions_;
 };
 
-// One variant, for one thread. Throws InputError when the workload cannot be cut so.
+// Closed forms for one variant. For one thread. Throws InputError if the workload cannot be cut so.
 class Pricer {
  public:
   Pricer(Common& common, const GraphShape& shape);
@@ -51,7 +52,7 @@ class Pricer {
     return PlacedStages(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, placement);
   }
   const PerParameter& per_parameter(int zero, int data);
-  // For all ZeRO stages of the space.
+  // Prepares for all ZeRO stages of the space.
   void prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& configuration);
 
  private:

@@ -1,9 +1,8 @@
-// Lower bounds of a schedule's step time over all cuts at once. docs/models/planning.md has the argument.
+// Lower bounds of a schedule's step time over all cuts at once. docs/models/planning.md gives the argument.
 //
-// A path through the step is a sum of stage costs, and a stage's cost is a difference of sums over units: the path's length is a
-// sum of one function per cut. The least such sum over all ordered cuts is a dynamic programme of stages x units steps. Any
-// weighted mean of paths is a lower bound as a path is; the best mean is found as the equilibrium of a game between paths and
-// cuts.
+// A path through the step is a sum of stage costs, and a stage's cost is a difference of sums over units, so the path's length is
+// a sum of one function per cut. The least such sum over all ordered cuts is found by a dynamic programme of stages x units
+// steps. Any weighted mean of paths is a lower bound, too; the best mean is the equilibrium of a game between paths and cuts.
 #pragma once
 
 #include <limits>
@@ -18,8 +17,8 @@ class CutBound {
  public:
   explicit CutBound(const CutEvaluator& evaluator);
 
-  // The functions of one weighting, and the least sum of the rest: from[k][c] is over cuts k, k+1 ... with cut k at c,
-  // to_go[k][c] with cut k at c or later. Cuts are counted from 0. What no memory holds is infinite.
+  // The functions of one weighting, and the least sum of the rest: from[k][c] covers cuts k, k+1 ... with cut k at c; to_go[k][c]
+  // has cut k at c or later. Cuts are counted from 0. Cuts that do not fit in memory are infinite.
   struct Tables {
     std::vector<Sums> own, from, to_go;
     double constant = 0, least = 0;
@@ -27,11 +26,11 @@ class CutBound {
   };
   void fill(const PathWeights& weights, Tables& tables) const;
   Cuts cuts_of_minimum(const Tables& tables) const;
-  // What each cost is at least, in the layout of a path.
+  // The least value of each cost, in the layout of a path.
   void floors(const Cuts& cuts, std::vector<double>& values) const;
   void floors_at(const std::vector<double>& positions, std::vector<double>& values) const;  // cuts inside units
   const MemoryReach& reach() const { return reach_; }
-  // Where a cut may stand is in [cut + 1, end_of(cut)): every stage has a unit.
+  // A cut may stand in [cut + 1, end_of(cut)), since every stage has a unit.
   int end_of(std::size_t cut) const { return units_ + 1 - static_cast<int>(stages_ - 1 - cut); }
 
  private:
@@ -53,17 +52,17 @@ class CutBound {
   std::vector<Sums> elements_;                  // per rank: the optimizer's floor, in ticks
 };
 
-// The game, played for a number of rounds at a time.
+// The game between paths and cuts, played for a number of rounds at a time.
 class BoundGame {
  public:
   BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
 
-  // Plays until the bound reaches `enough` or the rounds are over. Cuts met on the way are told with their step time.
+  // Plays until the bound reaches `enough` (ticks) or the rounds are over. Calls met(cuts, step time) for cuts found on the way.
   template <class Met>
   void play(int rounds, double enough, Met met);
   double bound() const { return bound_; }  // ticks
-  void add(const PathWeights& path);       // one more to play with: a path, or a mean of paths
-  // Weightings to prune a search with: the best mean, and the paths that weigh most in it.
+  void add(const PathWeights& path);       // adds a strategy: a path, or a mean of paths
+  // Weightings for pruning a search: the best mean, and the paths with the largest weight in it.
   std::vector<PathWeights> weightings(std::size_t most) const;
   std::int64_t replays() const { return replays_; }
 

@@ -1,5 +1,5 @@
-// A schedule made ready to be evaluated for any cuts: lowered and compiled once for the stages that talk to each other (again
-// when cuts make others do so), then only its tables of costs are filled anew. Step times are those of lower + estimate.
+// A schedule prepared for evaluation with any cuts. It is lowered and compiled once for the stages that communicate (again if
+// cuts add others); then only its cost tables are refilled. Step times equal those of lower + estimate.
 #pragma once
 
 #include <memory>
@@ -14,23 +14,23 @@
 
 namespace panpipe::planner {
 
-// One number for each cost that a path through a step can have on it; positions are along the chain of stages.
+// One number for each cost that can occur on a path through a step. Positions count along the chain of stages.
 struct PathLayout {
   std::size_t stages = 0, ranks = 0;
   std::size_t pass(std::size_t position, ActionKind kind) const { return position * 4 + static_cast<std::size_t>(kind); }
-  std::size_t forward(std::size_t position) const { return stages * 4 + position; }  // the hop in front of the stage
+  std::size_t forward(std::size_t position) const { return stages * 4 + position; }  // the hop before the stage
   std::size_t backward(std::size_t position) const { return stages * 5 + position; }
   std::size_t optimizer(std::size_t rank) const { return stages * 6 + rank; }
-  // Not on a path, but in the same sums over cuts: bytes of a limit on memory, and the limit itself (a constant).
+  // Not on a path, but in the same sums over cuts: bytes that count towards a memory limit, and the limit itself (a constant).
   std::size_t memory(std::size_t position, std::size_t part) const { return stages * 6 + ranks + position * 3 + part; }
   std::size_t limit() const { return stages * 9 + ranks; }
   std::size_t size() const { return stages * 9 + ranks + 1; }
 };
-using PathWeights = std::vector<double>;  // how often each lies on the path
+using PathWeights = std::vector<double>;  // how often each cost occurs on the path
 
 class CutEvaluator {
  public:
-  // Throws NoAnswer when the order cannot finish. The schedule must have one chain of stages.
+  // Throws NoAnswer if the order cannot finish. The schedule must have one chain of stages.
   CutEvaluator(const SearchSpace& space, const Schedule& schedule, const Cuts& first);
 
   int stages() const { return static_cast<int>(chain_.size()); }
@@ -39,23 +39,23 @@ class CutEvaluator {
   const SearchSpace& space() const { return space_; }
   const Schedule& schedule() const { return plan_.schedule; }
   bool uses(ActionKind kind) const { return uses_[static_cast<std::size_t>(kind)]; }
-  // Into the first stage no gradient comes.
+  // True for the first stage under a profile, which receives no gradient.
   bool all_in_weight(int position) const { return backward_all_in_weight(space_.scenario(), position > 0); }
 
-  // Step times in ticks, one per cuts. `modes`: none, one for all cuts, or one for each.
+  // Step times in ticks, one for each entry of `many`. `modes`: empty, one for all cuts, or one for each.
   void replay(const std::vector<Cuts>& many, std::vector<double>& times, const std::vector<Modes>& modes = {});
   double replay(const Cuts& cuts);
-  // The critical path of these cuts; `time`: their step time.
+  // The critical path of these cuts; `time` receives their step time in ticks.
   PathWeights critical_path(const Cuts& cuts, double& time);
-  // The same with given costs in the layout of a path (what is not in it as for these cuts), and softened: all paths that are
-  // shorter by no more than a few `soft` ticks count. Returns about the step time.
+  // The same with given costs in the layout of a path (costs outside it as for these cuts), and softened: all paths at most a few
+  // `soft` ticks shorter count. Returns approximately the step time.
   double soft_path(const Cuts& cuts, const std::vector<double>& costs, double soft, PathWeights& weights);
-  // The share of its devices' limit that each rank uses: at most 1 fits.
+  // For each rank, its peak as a share of its devices' limit; it fits if at most 1.
   std::vector<double> memory_shares(const Cuts& cuts, const Modes& modes = {});
-  // The largest of them, which rank has it, and its peak.
+  // The largest share; `rank` and `peak` receive its rank and peak.
   double memory_share(const Cuts& cuts, const Modes& modes = {}, int* rank = nullptr, Bytes* peak = nullptr);
   Plan plan(const Cuts& cuts, const Modes& modes) const { return space_.plan(plan_.schedule, cuts, modes); }
-  // Links between stages that some cuts had.
+  // Links between stages that occurred for some cuts.
   const std::vector<StageLink>& links_met() const { return links_met_; }
 
  private:
@@ -75,24 +75,24 @@ class CutEvaluator {
     int rank = 0;
     std::vector<int> positions;  // of the rank's stages
   };
-  struct FlowEntry {  // a reduction of a stage: its wire time follows the stage's parameters
+  struct FlowEntry {  // a stage's reduction: its wire time depends on the stage's parameters
     std::size_t entry = 0;
     int position = 0;
     double latency = 0, per_element = 0;
   };
   struct LinkEntry {
     std::size_t entry = 0;
-    std::size_t link = 0;  // into the links of the cuts
+    std::size_t link = 0;  // index into the links of the cuts
     int from_rank = 0, to_rank = 0;
     bool backward = false;
     const Sums* hops = nullptr;  // of a chain: by cut
   };
-  // For a set of (from, to, gradient). Where each stage reads from the one before it, a link too many with no delay changes
-  // nothing, and one variant grows; else there is one for every set.
+  // For a set of (from, to, gradient). If each stage reads from the one before it, an extra link without delay changes nothing,
+  // so one variant grows; otherwise each set has its own.
   struct Variant {
     std::vector<StageLink> links;
-    std::array<Split, kBatch> lanes;  // what the tables of eight are filled for
-    Split single;                     // and those of one
+    std::array<Split, kBatch> lanes;  // contents of the batch tables
+    Split single;                     // contents of the single table
     CompiledGraph graph;
     std::vector<PassEntry> passes;
     std::vector<RankEntry> optimizers;
@@ -109,13 +109,13 @@ class CutEvaluator {
   void map_tasks(const TaskGraph& graph, Variant& variant) const;
   bool holds_links(Variant& variant) const;
   std::vector<std::array<double, 2>> message_work(const Variant& variant, const Cuts& cuts) const;
-  // `before`: what the tables were filled for; what depends on unchanged cuts is left as it is.
+  // `before` states the previous contents of the tables; entries for unchanged cuts are kept.
   template <class PutCost, class PutDelay>
   void fill(const Variant& variant, const Cuts& cuts, const Modes& modes, const Split& before, PutCost put_cost,
             PutDelay put_delay) const;
   void fill_single(Variant& variant, const Cuts& cuts);
   double stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const;
-  double transfer(int from_rank, int to_rank, std::int64_t bytes) const;  // as the space's, kept
+  double transfer(int from_rank, int to_rank, std::int64_t bytes) const;  // SearchSpace::transfer, cached
   int begin_of(const Cuts& cuts, int position) const { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; }
   int end_of(const Cuts& cuts, int position) const {
     return position + 1 < stages() ? cuts[static_cast<std::size_t>(position)] : space_.units();
@@ -125,7 +125,7 @@ class CutEvaluator {
   Plan plan_;
   std::vector<int> chain_, ranks_, position_of_stage_;
   std::array<bool, 5> uses_{};
-  bool messages_take_time_ = false;  // of both their ends
+  bool messages_take_time_ = false;  // at both ends
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<StageLink> links_met_, links_;                     // links_: scratch
   mutable std::unordered_map<std::uint64_t, double> transfers_;  // ticks, by bytes and ranks

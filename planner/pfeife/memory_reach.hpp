@@ -1,5 +1,5 @@
-// What memory says of cuts, for a bound over all of them: how far a stage can reach before it alone is too much for its device,
-// and sums over the stages of a rank that must not exceed its limit.
+// Memory constraints on cuts, for a bound over all of them: the farthest end of a stage that fits on its device alone, and sums
+// over the stages of a rank that must not exceed its limit.
 #pragma once
 
 #include <array>
@@ -10,38 +10,38 @@
 
 namespace panpipe::planner {
 
-// Counts no more than a stage surely holds: its parameters with their gradients and optimizer state (a tied one at its first
-// use), and what it keeps of the microbatches that its rank has open at once, under the way to recompute that keeps least. Not
-// temporaries, buffers of hand-overs, or the other stages of its rank.
+// Counts only bytes that a stage certainly holds: its parameters with gradients and optimizer state (a tied one at its first
+// use), and its activations of the microbatches that its rank has open at once, under the recompute mode that keeps least. Leaves
+// out temporaries, hand-over buffers and the rank's other stages.
 class MemoryReach {
  public:
   explicit MemoryReach(const CutEvaluator& evaluator);
 
-  // Bytes before each unit: of parameters, of what is kept of a microbatch, of what is kept for its weight gradients.
+  // Bytes before each unit: of parameters, of kept activations per microbatch, and of the part kept for weight gradients.
   using Parts = std::array<Sums, 3>;
   const Parts& parts(std::size_t position) const { return *parts_[position]; }
-  // At some time the rank holds `held` times these parts of its stages: no more than the limit.
+  // At some time the rank holds `held` times these parts of its stages; their sum must not exceed the limit.
   struct Row {
     std::vector<std::pair<std::size_t, std::array<double, 3>>> held;  // position, factors
     double limit = 0;
   };
   const std::vector<Row>& rows() const { return rows_; }
-  // The row that these cuts exceed most, by the share of its limit; null when none is exceeded.
+  // The row that these cuts exceed most, relative to its limit; nullptr if they exceed none.
   const Row* most_exceeded(const Cuts& cuts) const;
   bool counts() const { return binds_ || !rows_.empty(); }
 
-  // Whether any stage is kept from reaching as far as the units for the others let it.
+  // True if memory keeps some stage from extending as far as the number of stages allows.
   bool binds() const { return binds_; }
-  // The last end that stage `position` can have when it begins with unit `first`; `first` when not even that unit fits.
+  // The last end of stage `position` if it begins with unit `first`; returns `first` if not even that unit fits.
   int of(std::size_t position, int first) const { return reach_[position][static_cast<std::size_t>(first)]; }
 
  private:
-  struct Open {  // microbatches whose activations, and of which only the part for the weight gradients, are held
+  struct Open {  // number of microbatches with whole activations, and with only the part for weight gradients
     int whole = 0, for_weight = 0;
   };
   struct OfType {
-    Parts least;             // under the way to recompute that keeps least of each unit
-    std::vector<Sums> kept;  // by way to recompute
+    Parts least;             // under the recompute mode that keeps least of each unit
+    std::vector<Sums> kept;  // by recompute mode
   };
   static OfType sum_units(const SearchSpace& space, int type);
   void add_rows(const CutEvaluator& evaluator, int rank, double limit);

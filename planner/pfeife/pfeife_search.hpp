@@ -1,5 +1,5 @@
-// The search of --method pfeife, over all members of the family and all cuts. Members are searched on several threads in waves:
-// what a wave knows of the best so far was found before it, so that the answer is the same for any number of threads.
+// The search of --method pfeife over all members of the family and all cuts. Several threads search members in waves. A wave
+// knows only results from before it, so the answer is the same for any number of threads.
 #pragma once
 
 #include <map>
@@ -28,12 +28,12 @@ class PfeifeSearch {
     double bound() const { return search->bound(); }
     int stages() const { return member.schedule.stages; }
   };
-  // The order of work: search_pfeife.cpp.
+  // Order of the search: search_pfeife.cpp.
   void read_partition();
   void add_members(int stages_per_rank);
   void add_member(TriedSchedule member);
   void search_members();
-  void prepare(std::size_t first);  // constructs members from this one on, and does a few rounds of each
+  void prepare(std::size_t first);  // constructs the members from `first` on and runs a few rounds of each
   void search_wave(const std::vector<std::size_t>& wave);
   void search_member(Searched& searched) const;
   void improve_best();
@@ -49,7 +49,7 @@ class PfeifeSearch {
   void tell(const Searched& done, const CutCounts& before, std::size_t worker);
   bool stopped() const { return options_.stopped(); }
 
-  // What is said: pfeife_answer.cpp.
+  // Output: pfeife_answer.cpp.
   Answer answer();
   Candidate candidate(Searched& searched) const;
   std::string why_nothing_fits() const;
@@ -60,7 +60,7 @@ class PfeifeSearch {
   SearchSpace space_;
   std::optional<Cuts> stated_cuts_;
   std::vector<Searched> searched_;
-  std::size_t next_ = 0;  // members before it were searched
+  std::size_t next_ = 0;  // the members before it are done
   double best_ = CutSearch::kNone;
   int best_index_ = -1;
   std::map<int, Cuts> good_cuts_;  // by number of stages: the best found for any schedule
@@ -68,7 +68,7 @@ class PfeifeSearch {
   int excluded_members_ = 0, repeated_ = 0;
 
   std::mutex told_mutex_;
-  CutCounts told_;  // for progress only: as members end, on whatever thread
+  CutCounts told_;  // for progress only: in the order in which members finish, on any thread
   double told_best_ = CutSearch::kNone;
 };
 

@@ -1,5 +1,4 @@
-// What a search over cuts stands on: the parts of the scenario that stay fixed, and costs in O(1) for any cuts. Several threads
-// may ask at once.
+// The fixed parts of a scenario in a search over cuts, and costs in O(1) for any cuts. Thread-safe.
 #pragma once
 
 #include <map>
@@ -16,7 +15,7 @@
 
 namespace panpipe::planner {
 
-// The model's costs with other edges: which stages talk to each other is then the caller's choice.
+// The model's costs with other edges, so that the caller chooses which stages communicate.
 class EdgeCosts final : public ModelCosts {
  public:
   EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites);
@@ -30,15 +29,15 @@ class EdgeCosts final : public ModelCosts {
   mutable std::map<int, WorkloadCost> workloads_;  // with these edges, by site
 };
 
-// How each stage along the chain recomputes; empty = all in the fastest way there is.
+// The recompute mode of each stage along the chain; empty = all in the fastest mode.
 using Modes = std::vector<Recompute>;
 
-// Links of either, in order.
+// The union of both lists, in order.
 std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageLink>& b);
 
 class SearchSpace {
  public:
-  // Throws InputError where the scenario says what this search cannot keep to.
+  // Throws InputError if the scenario states something that this search does not support.
   explicit SearchSpace(const Experiment& experiment);
 
   const Scenario& scenario() const { return scenario_; }
@@ -51,22 +50,22 @@ class SearchSpace {
   int site_of_rank(int rank) const { return sites_[static_cast<std::size_t>(rank)]; }
   int device_of_rank(int rank) const { return base_.device(rank, 0, 0); }
 
-  // The plan lowered with one byte for each of these links, instead of the tensors that cross its cuts.
+  // Lowers the plan with one byte for each of these links, instead of the tensors that cross its cuts.
   TaskGraph lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const;
-  // Links that some cuts into so many stages had: schedules of as many stages start with all of them. `meet` is not for several
-  // threads.
+  // Links that occurred for some cuts into this many stages; schedules with as many stages start with all of them. `meet` is not
+  // thread-safe.
   const std::vector<StageLink>& links_met(int stages) const;
   void meet(int stages, const std::vector<StageLink>& links);
-  bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or parts of it are reduced by size
+  bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or part of it is reduced by size
 
   // A plan of this schedule with these cuts.
   Plan plan(const Schedule& schedule, const Cuts& cuts, const Modes& modes = {}) const;
-  void set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const;  // in a plan of one chain
+  void set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const;  // for a plan with one chain
   // Ticks of a transfer between the first devices of two ranks.
   double transfer(int from_rank, int to_rank, std::int64_t bytes) const;
-  // The same for what a unit hands to the next one, by the cut in front of that: one value per unit.
+  // The same for the tensors that a unit passes to the next one, indexed by the cut before that unit: one value per unit.
   const Sums& hops(int from_rank, int to_rank, bool gradient) const;
-  // Optimizer step of a rank that holds these sums, in ticks, and its floor per element.
+  // Ticks of the optimizer step of a rank with these sums, and its lower bound per element.
   double optimizer(std::int64_t elements, double given_seconds, int type) const;
   double optimizer_per_element(int type) const;
 
@@ -81,8 +80,8 @@ class SearchSpace {
   bool has_optimizer_ = false;
   const CostModel& model_;
   std::map<int, std::vector<StageLink>> links_met_;
-  mutable std::mutex mutex_;                                     // of what follows
-  mutable std::vector<std::unique_ptr<EdgeCosts>> spare_edges_;  // as many as threads lowered at once
+  mutable std::mutex mutex_;                                     // guards the members below
+  mutable std::vector<std::unique_ptr<EdgeCosts>> spare_edges_;  // one per thread that lowered at the same time
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;
 };
 

@@ -1,5 +1,5 @@
-// The relaxed problem: cuts may stand inside a unit, and the longest path is softened to a mean of all paths that are nearly as
-// long. Its solution is where the best cuts are near, and its mean path is a weighting that bounds all cuts from below.
+// The relaxed problem: cuts may lie inside units, and the longest path is softened to a mean of all paths of nearly the same
+// length. The best cuts lie near its solution, and its mean path is a weighting that bounds all cuts from below.
 #pragma once
 
 #include "planner/pfeife/cut_bound.hpp"
@@ -10,8 +10,8 @@ class SoftDescent {
  public:
   SoftDescent(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
 
-  // Goes on for a number of rounds, cooling down. Ends early when the bound reaches `enough`. `met` is told of cuts on the way,
-  // with their step time.
+  // Continues for a number of rounds with falling temperature. Stops early when the bound reaches `enough` (ticks). Calls
+  // met(cuts, step time) for cuts on the way.
   template <class Met>
   void run(int rounds, double enough, Met met) {
     for (int round = 0; round < rounds && bound_ < enough; ++round) {
@@ -25,19 +25,19 @@ class SoftDescent {
   double bound() const { return bound_; }  // ticks: no cuts take less
   const PathWeights& weights() const { return best_weights_; }
   const Sums& work() const { return work_; }  // before each unit, forward and backward
-  Cuts rounded() const;                       // the solution so far, between units
+  Cuts rounded() const;                       // the current solution, rounded to units
 
  private:
   static constexpr int kLookEvery = 10;
-  void place();  // positions from shares
+  void place();  // computes positions from shares
   void step();
-  void look();  // the bound of the paths so far
+  void look();  // computes the bound of the paths so far
   void try_weights(const PathWeights& weights);
 
   CutEvaluator& evaluator_;
   const CutBound& bound_of_;
   CutBound::Tables tables_;
-  Sums work_;                      // before each unit: forward and backward
+  Sums work_;                      // forward and backward before each unit
   std::vector<double> shares_;     // of the work, per stage
   std::vector<double> positions_;  // of the cuts, in units
   std::vector<double> floors_, steps_of_, last_off_;

@@ -1,4 +1,4 @@
-// The schedules that a search tries: what the scenario leaves open of them.
+// The schedules that a search tries, where the scenario leaves the schedule open.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ struct TriedSchedules {
   std::vector<std::string> absent;  // those that do not exist for these sizes, with the reason
 };
 
-// With `stages_per_rank` stages on each rank where the family has a choice. Order: as enumerated by Pfeife's planner (loop_batch
-// ascending, then prefetch), then other families. `split_backward`: weight gradients can run apart.
+// With `stages_per_rank` stages on each rank if the family has a choice. Ordered as Pfeife's planner enumerates them (loop_batch
+// ascending, then prefetch), then other families. `split_backward`: weight gradients can run separately.
 TriedSchedules tried_schedules(const Scenario& scenario, int stages_per_rank, bool split_backward);
 
-// Whether a family of more stages per rank is another one.
+// True if more stages per rank give other families to try.
 bool chooses_stages(const Scenario& scenario);
 
 }  // namespace panpipe::planner

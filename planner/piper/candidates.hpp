@@ -1,4 +1,4 @@
-// Stages that were found, as candidates of an answer; and as plans for the engines where they can run them.
+// Turns found stages into candidates of an answer, and into plans if the engines can run them.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace panpipe::planner::piper {
 
-// Summary, metrics and stages; devices are numbered as the stages use them, tensor fastest, then data.
+// Summary, metrics and stages. Devices are numbered in the order of the stages, tensor fastest, then data.
 Candidate candidate_of(const PlanningProblem& problem, const std::vector<StageChoice>& stages);
 
-// Adds the plan, its settings and its estimate. Returns why the engines cannot run it, empty when they can: degrees that differ
-// from stage to stage, a stage that recomputes some of its layers only, layers that are not contiguous, a schedule that does not
-// take it.
+// Adds the plan, its settings and its estimate. Returns the reason why the engines cannot run it, or an empty text: degrees that
+// differ between stages, a stage that recomputes only some of its layers, layers that are not contiguous, or an unsuitable
+// schedule.
 std::string add_plan(const Experiment& experiment, const PlanningProblem& problem, const std::vector<StageChoice>& stages,
                      Candidate& candidate);
 

@@ -1,6 +1,6 @@
-// Which plan with loads of at most T fills and drains fastest? A step takes N T + sum of x - max of x, x = data * load of a
-// stage; sum less max is the sum without one stage, whichever makes it least. Labels: devices, replicas, cost, and whether a
-// stage was left out already.
+// Finds the plan with loads of at most T that fills and drains fastest. A step takes N T + sum of x - max of x, where x = data *
+// load of a stage. Sum less max is the sum without one stage, minimised over that stage. Labels hold devices, replicas, cost, and
+// whether a stage was already left out.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,10 @@ class FillDrain {
   FillDrain(const SuffixCosts& costs, const FrontBounds& front)
       : costs_(costs), front_(front), stages_(static_cast<std::size_t>(costs.problem().stages)) {}
 
-  // Least cost of a plan with loads <= limit and cost < `enough`; nullopt: there is none (or `stop` was set: see stopped()).
+  // The least cost of a plan with loads <= limit and cost < `enough`; nullopt if there is none, or if `stop` was set (see
+  // stopped()).
   std::optional<double> reach(double limit, double enough, const std::atomic<bool>* stop);
-  std::vector<StageChoice> stages() const;  // of the plan that was reached
+  std::vector<StageChoice> stages() const;  // of the plan that was found
   bool stopped() const { return stopped_; }
   const Counts& counts() const { return counts_; }
 
@@ -30,7 +31,7 @@ class FillDrain {
     std::int32_t data = 0;
     std::uint16_t degree = 0;
     bool left_out = false;     // one stage's x is not in `cost`
-    std::uint16_t stages = 0;  // behind and with this one; 0 where their number is not stated
+    std::uint16_t stages = 0;  // from this one to the last; 0 if their number is not stated
   };
 
   void label(std::size_t outer);
@@ -43,7 +44,7 @@ class FillDrain {
 
   const SuffixCosts& costs_;
   const FrontBounds& front_;
-  std::size_t stages_;  // so many, exactly; 0 = any number
+  std::size_t stages_;  // exact number; 0 = any
   double limit_ = 0, enough_ = 0;
   std::vector<std::vector<CostLabel>> labels_;
   Counts counts_;

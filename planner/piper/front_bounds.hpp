@@ -1,7 +1,7 @@
-// How many devices the layers before a suffix need at least: time and memory together.
+// The least number of devices for the layers before a suffix, from time and memory together.
 //
-// A stage on c = data x tensor devices takes at most c T of device time. Each of its replicas holds in_flight microbatches, which
-// are together at least those of all replicas from it on; so with s replicas behind it, it takes at least
+// A stage on c = data x tensor devices takes at most c T of device time. Each of its replicas holds in_flight microbatches, at
+// least as many as there are replicas from this stage on. With s replicas after it, the stage therefore takes at least
 // sum of tensor * (in_flight bytes * (s + 1) + fixed bytes) of the c M bytes. For every price per byte:
 //   c >= sum over its layers of min over choices of tensor * (time + price * bytes(s + 1)) / (T + price * M).
 #pragma once
@@ -17,9 +17,9 @@ class FrontBounds {
  public:
   FrontBounds(const PlanningProblem& problem, const Suffixes& suffixes);
 
-  // Devices, not rounded, that the layers outside the suffix need when `replicas` work behind them and no load exceeds `limit`.
+  // Devices, not rounded, that the layers outside the suffix need if `replicas` follow them and no load exceeds `limit`.
   double devices(std::size_t suffix, int replicas, double limit) const;
-  // No plan's slowest load is below this; infinite when memory does not suffice at all.
+  // A lower bound on every plan's slowest load; infinite if memory does not suffice at all.
   double least_limit() const;
 
  private:

@@ -1,5 +1,5 @@
-// Piper's input format (JSON, github msr-fiddle/piper at d7fc8cf) -> our scenario and table of profiled layers. The numbers stay
-// as the file has them; what is known to mislead in such files is told as warnings, with the place.
+// Reads Piper's input format (JSON, github msr-fiddle/piper at d7fc8cf) into our scenario and table of profiled layers. Numbers
+// stay as in the file. Known pitfalls of such files become warnings with their place.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,15 @@
 namespace panpipe::planner::piper {
 
 struct PiperNode {
-  std::string name;  // unique: as in the file, with ".ID" where several nodes have it
-  long long id = 0;  // of the file
+  std::string name;  // unique: as in the file, with ".ID" if several nodes have it
+  long long id = 0;  // in the file
   const Node* at = nullptr;
   std::vector<LayerProfile> profiles;
 };
 
 struct PiperFile {
-  NodePtr document;              // what places refer to
-  std::vector<PiperNode> nodes;  // topological order, the file's where that allows
+  NodePtr document;              // places refer to it
+  std::vector<PiperNode> nodes;  // topological order, following the file where possible
   struct Edge {
     int from = 0, to = 0;  // index of nodes
     double bytes = 0;
@@ -30,19 +30,19 @@ struct PiperFile {
   std::vector<Edge> edges;
   std::optional<int> devices, microbatches;
   std::optional<double> memory, bandwidth;
-  std::vector<std::string> warnings;  // whole texts, with place and caret
+  std::vector<std::string> warnings;  // complete texts with place and caret
 };
 
-// Throws InputError with everything that is wrong: unknown ids, cycles, borders that do not match the edges ...
+// Throws InputError with all faults: unknown ids, cycles, borders that do not match the edges ...
 PiperFile read_piper_file(const std::string& path);
 
-// What looks plausible in such files and is not: appended to file.warnings.
+// Appends warnings about plausible but wrong contents to file.warnings.
 void warn_of_traps(PiperFile& file);
 
-// The text of a warning at a place of the document.
+// The text of a warning at a place in the document.
 std::string warning_at(const Node& node, const std::string& message, const std::string& help = "");
 
-// What a scenario is made for; what is absent is the file's.
+// The conditions of the written scenario; absent values are taken from the file.
 struct ImportOptions {
   std::optional<int> devices, microbatches;
   std::optional<Bytes> memory;

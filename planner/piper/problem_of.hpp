@@ -1,5 +1,5 @@
-// The multidimensional problem of a scenario: from a table of profiled layers as it stands, or from the cost model, which then
-// makes the profiles for tensor degrees and recompute.
+// Builds the multidimensional problem of a scenario, from its table of profiled layers or from the cost model, which then makes
+// the profiles for tensor degrees and recompute.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ enum class Objective { TimePerSample, Step };
 struct Posed {
   PlanningProblem problem;
   bool profiled = false;           // from a table of profiled layers
-  std::vector<std::string> notes;  // what was searched, and what was left out and why
+  std::vector<std::string> notes;  // the searched space, and exclusions with reasons
 };
 
-// What the scenario states stays fixed (parallel.tensor, parallel.data, recompute); what is absent or `auto` is searched. The
-// microbatches of the problem are those of all replicas. Throws InputError when the workload has no times.
+// Values stated by the scenario stay fixed (parallel.tensor, parallel.data, recompute); absent or `auto` values are searched. The
+// problem's microbatches are those of all replicas. Throws InputError if the workload has no times.
 Posed pose(const Experiment& experiment, Objective objective);
 
-// The same layers in a chain: stages are then contiguous in the order of the layers, as a plan's are.
+// The same layers as a chain. Stages are then contiguous in the order of the layers, as in a plan.
 PlanningProblem in_order(const PlanningProblem& problem);
 
 }  // namespace panpipe::planner::piper

@@ -1,5 +1,5 @@
-// The best plan of a problem, with a proof: threshold after threshold until nothing is left between the best plan and what is
-// known to be impossible.
+// Finds the best plan of a problem, with a proof: moves a threshold until no value remains between the best plan and the
+// impossible ones.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace panpipe::planner::piper {
 
-// More suffixes than this are refused: pairs of them are what a search looks at.
+// Problems with more suffixes are refused, since the search visits pairs of them.
 constexpr std::size_t kMostSuffixes = 100000;
 
 struct SolveOptions {
@@ -21,28 +21,28 @@ struct SolveOptions {
 };
 
 struct Solution {
-  std::vector<StageChoice> stages;  // first to last; empty: there is no plan (or none was found before the stop)
+  std::vector<StageChoice> stages;  // first to last; empty: no plan exists, or none was found before the stop
   double objective = 0;             // of `stages`, summed from the layers
   double lower_bound = 0;
-  bool proved = false;  // no plan is better; without stages: there is none
+  bool proved = false;  // no plan is better; without stages: none exists
   bool interrupted = false;
   int rounds = 0;
   Counts counts;
-  std::string reason;  // without stages, proved: which limit is in the way
+  std::string reason;  // the limiting constraint, if it is proved that no plan exists
 };
 
-// Least time per sample: the load of the slowest stage.
+// Minimises the time per sample: the load of the slowest stage.
 Solution least_load(const SuffixCosts& costs, const SolveOptions& options);
 Solution least_load(const PlanningProblem& problem, const SolveOptions& options);
 
-// Least synchronous step, as step_time() counts it: sweeps a limit on the load downwards from what the best plan leaves possible,
-// and asks at each for the least fill and drain.
+// Minimises the synchronous step of step_time(). Lowers a limit on the load, starting from the highest that can still improve the
+// best plan, and finds the least fill and drain at each.
 Solution least_step(const PlanningProblem& problem, const SolveOptions& options);
 
-// What no plan can beat, memory and transfers aside.
+// A bound that no plan can beat, without memory and transfers.
 double work_bound(const SuffixCosts& costs);
 
-// Why a problem has no plan.
+// The reason why a problem has no plan.
 std::string obstacle(const SuffixCosts& costs, int threads, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace panpipe::planner::piper

@@ -1,5 +1,5 @@
-// What a stage costs, for every pair of nested suffixes, in constant time but for its border: sums per suffix, and bounds on the
-// choice of profiles under the memory limit. The exact choice is made only where the bounds leave it open.
+// The cost of a stage for every pair of nested suffixes, in constant time except for its border, from sums per suffix and bounds
+// on the choice of profiles under the memory limit. The exact choice is made only if the bounds leave it open.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,21 @@
 
 namespace panpipe::planner::piper {
 
-// Sums of the same times in another order differ by less than this share: bounds give way by it.
+// Sums of the same times in another order differ by less than this share. Bounds are relaxed by it.
 constexpr double kRounding = 1e-11;
 
-// Layers of `outer` that are not in `inner`, on tensor groups of degree number `degree`.
+// The layers of `outer` that are not in `inner`, on tensor groups of degree number `degree`.
 struct Cut {
   std::size_t outer = 0, inner = 0;
   std::size_t degree = 0;
 };
 
-// Of a cut, what does not depend on data degree and microbatches in flight. load >= (time + (data - 1) * reduction) / data.
+// The part of a cut's cost that does not depend on data degree and microbatches in flight. load >= (time + (data - 1) *
+// reduction) / data.
 struct StageBase {
   bool offered = false;  // every layer has the degree
-  double time = 0;       // fastest choices, and the transfers over both borders
-  double reduction = 0;  // gradients of one more replica, spread over the microbatches
+  double time = 0;       // fastest choices, plus the transfers over both borders
+  double reduction = 0;  // gradients of one more replica, divided by the microbatches
 };
 
 class SuffixCosts {
@@ -41,27 +42,27 @@ class SuffixCosts {
   const Suffixes& suffixes() const { return *suffixes_; }
   const std::vector<int>& data_degrees() const { return data_degrees_; }
 
-  // Least over the degrees, of the layers of a suffix: device time (degree x time) and time of a replica.
+  // Least values over the degrees for the layers of a suffix: device time (degree x time) and time of a replica.
   const std::vector<double>& device_time() const { return device_time_; }
   const std::vector<double>& replica_time() const { return replica_time_; }
 
-  // The time of the fastest choices only; NaN-free: infinite when a layer lacks the degree.
+  // The time of the fastest choices only; infinite if a layer lacks the degree, never NaN.
   double fastest(const Cut& cut) const;
   StageBase base(const Cut& cut) const;
-  bool has_bases() const { return !bases_.empty(); }  // made at once: asking is quick
+  bool has_bases() const { return !bases_.empty(); }  // precomputed, so queries are fast
 
-  // The load, exactly, when it is at most `limit`; otherwise something above `limit` that the load does not stay below
-  // (infinite: the memory does not suffice). Calls from several threads are fine.
+  // The exact load if it is at most `limit`; otherwise a lower bound of the load above `limit` (infinite if memory does not
+  // suffice). Thread-safe.
   double load(const Cut& cut, const StageBase& base, int data, int in_flight, double limit) const;
 
-  // The layers and choices of the stage, load and memory set. The stage must fit.
+  // The stage with its layers, choices, load and memory. It must fit.
   StageChoice stage(const Cut& cut, int data, int in_flight) const;
-  // Least memory of the stage: its leanest choices.
+  // Least memory of the stage, with its smallest choices.
   double least_memory(const Cut& cut, int in_flight) const;
 
  private:
-  // Sums over a suffix, of one degree. Mode 0: the fastest choices, or those without recompute where a stage has one mode;
-  // mode 1 (then only): those with.
+  // Sums over a suffix for one degree. Mode 0: the fastest choices, or those without recompute if a stage has one mode. Mode 1
+  // exists only in that case: the choices with recompute.
   struct Row {
     double time[2] = {0, 0}, in_flight[2] = {0, 0}, fixed[2] = {0, 0};
     double parameters = 0;
@@ -69,14 +70,14 @@ class SuffixCosts {
   };
   struct Degree {
     std::vector<Row> rows;
-    std::vector<double> enter, leave;  // of every edge: seconds that it costs the stage at its head, at its tail
-    bool alike = true;                 // choices of a layer differ in time and memory only
+    std::vector<double> enter, leave;  // per edge: seconds that it costs the stage at its head, at its tail
+    bool alike = true;                 // a layer's choices differ only in time and memory
   };
   // For one degree and one number in flight: least memory and Lagrangian bounds per suffix.
   struct Tables {
-    std::vector<Options> options;  // of every layer
+    std::vector<Options> options;  // per layer
     std::vector<double> prices;
-    std::vector<double> rows;  // per suffix: least memory, then a bound for every price
+    std::vector<double> rows;  // per suffix: least memory, then one bound per price
   };
 
   using ChoiceKey = std::pair<std::uint64_t, std::uint64_t>;  // (outer, inner), (degree, number in flight, data degree)
@@ -105,12 +106,12 @@ class SuffixCosts {
   const Suffixes* suffixes_;
   Incidence incidence_;
   std::vector<int> data_degrees_;
-  double memory_left_ = 0;  // of a device, for a stage that recomputes
+  double memory_left_ = 0;  // on a device, for a stage that recomputes
   int most_in_flight_ = 1;
   std::vector<double> device_time_, replica_time_;
   std::vector<Degree> degrees_;
-  std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges that arrive from outside, per suffix
-  std::vector<StageBase> bases_;                      // outer, inner, degree; empty: made when asked for
+  std::vector<std::uint32_t> cut_begin_, cut_edges_;  // edges from outside, per suffix
+  std::vector<StageBase> bases_;                      // by outer, inner, degree; empty: computed on request
   mutable std::mutex lock_;
   mutable std::vector<std::unique_ptr<Tables>> owned_;
   mutable std::vector<std::atomic<const Tables*>> tables_;  // degree x number in flight

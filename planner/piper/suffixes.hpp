@@ -1,5 +1,5 @@
-// Sets of layers that are closed under successors: what the last stages of a plan can hold together. A stage is the difference
-// of two that are nested.
+// Sets of layers that are closed under successors: the layers that the last stages of a plan can hold together. A stage is the
+// difference of two nested sets.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace panpipe::planner::piper {
 
-// Bits of layers, `words` per set.
+// Each set is a bit mask over layers, of `words` words.
 class Suffixes {
  public:
-  // NoAnswer when there are more than `limit`: parallel branches multiply.
+  // Throws NoAnswer if there are more than `limit`, since parallel branches multiply them.
   explicit Suffixes(const PlanningProblem& problem, std::size_t limit);
 
   std::size_t size() const { return sizes_.size(); }
   std::size_t words() const { return words_; }
   const std::uint64_t* bits(std::size_t set) const { return &bits_[set * words_]; }
-  int layers_in(std::size_t set) const { return sizes_[set]; }  // sets are sorted by this: 0 is empty, the last is whole
+  int layers_in(std::size_t set) const { return sizes_[set]; }  // sets are sorted by this: 0 is empty, the last is the whole
   bool has(std::size_t set, int layer) const { return (bits(set)[layer / 64] >> (layer % 64)) & 1; }
   bool within(std::size_t inner, std::size_t outer) const {
     const std::uint64_t *a = bits(inner), *b = bits(outer);
@@ -28,7 +28,7 @@ class Suffixes {
   }
   std::vector<int> difference(std::size_t outer, std::size_t inner) const;  // layers, ascending
 
-  // Sum over the layers of every set.
+  // For every set, the sum of value(layer) over its layers.
   template <class Value>
   std::vector<double> sums(Value value) const {
     std::vector<double> result(size());

@@ -1,6 +1,6 @@
-// One question: is there a plan whose slowest stage takes at most T, and with which devices? Every suffix keeps labels (devices
-// used, replicas used); fewer of both is better, as the replicas behind a stage decide what it holds in flight. Where the number
-// of stages is stated, there is a list of labels for every number of stages so far.
+// Decides whether a plan exists whose slowest stage takes at most T, and with which devices. Every suffix keeps labels (devices
+// used, replicas used). Fewer of both is better, because the replicas after a stage determine its microbatches in flight. If the
+// number of stages is stated, there is a list of labels for every number of stages so far.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace panpipe::planner::piper {
 struct Label {
   int devices = 0, replicas = 0;
   double slowest = 0;
-  std::uint32_t from = 0, from_label = 0;  // suffix behind the stage, and its label
+  std::uint32_t from = 0, from_label = 0;  // suffix after the stage, and its label
   std::int32_t data = 0;
   std::uint16_t degree = 0;
 };
@@ -28,18 +28,18 @@ struct Counts {
 
 class Threshold {
  public:
-  // Without `front` labels stay that the layers before can never be served behind: they show how far stages come. `stages`: so
-  // many, exactly; 0 = any number.
+  // Without `front`, labels are kept even if no devices remain for the layers before; they show how far stages reach. `stages`:
+  // exact number; 0 = any.
   Threshold(const SuffixCosts& costs, const FrontBounds* front, int threads, int stages)
       : costs_(costs), front_(front), threads_(threads), stages_(static_cast<std::size_t>(stages)) {}
 
-  // The largest load of a plan where it is at most `limit`; nullopt: there is none (or `stop` was set: see stopped()).
+  // The largest load of a plan, if it is at most `limit`; nullopt if there is none, or if `stop` was set (see stopped()).
   std::optional<double> reach(double limit, const std::atomic<bool>* stop);
-  std::vector<StageChoice> stages() const;  // of the plan that was reached, first to last
+  std::vector<StageChoice> stages() const;  // of the plan that was found, first to last
   bool stopped() const { return stopped_; }
   const Counts& counts() const { return counts_; }
 
-  // Labels of the last question, after so many stages where their number is stated, for saying how far it came.
+  // Labels of the last query, after `stages` stages if their number is stated; used to report how far it came.
   const std::vector<Label>& labels(std::size_t suffix, std::size_t stages = 0) const {
     return labels_[suffix * (stages_ + 1) + stages];
   }
@@ -51,7 +51,7 @@ class Threshold {
   struct Alive {  // a suffix with labels
     double device_time = 0;
     std::uint32_t suffix = 0;
-    std::int32_t devices = 0;  // the fewest of its labels
+    std::int32_t devices = 0;  // the fewest among its labels
   };
   class Worker;
   const Label& best() const;
@@ -68,8 +68,8 @@ class Threshold {
   std::size_t stages_;
   double limit_ = 0;
   std::vector<Band> bands_;
-  std::vector<std::vector<Label>> labels_;         // stages_ + 1 lists for every suffix
-  std::vector<int> most_devices_, most_replicas_;  // of a label, so that the layers before can still be served
+  std::vector<std::vector<Label>> labels_;         // stages_ + 1 lists per suffix
+  std::vector<int> most_devices_, most_replicas_;  // limits of a label that leave enough for the layers before
   std::vector<Alive> alive_;                       // by device time
   Counts counts_;
   const std::atomic<bool>* stop_ = nullptr;

@@ -1,4 +1,4 @@
-// From values to pixels, with round ticks.
+// Maps values to pixels and chooses round ticks.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct Tick {
 
 class AxisScale {
  public:
-  // Covers the values that the axis can show, ends on ticks, and runs from pixel `begin` to pixel `end` (which may be the smaller
-  // one: y grows upwards). Without any value: 0 to 1 (1 to 10 when logarithmic).
+  // Covers the values that the axis can show, ends on ticks, and runs from pixel `begin` to pixel `end` (which is smaller for a y
+  // axis that grows upwards). Without values it covers 0 to 1 (1 to 10 when logarithmic).
   AxisScale(const Axis& axis, const std::vector<double>& values, double begin, double end);
 
   bool can_show(double value) const;
@@ -24,7 +24,7 @@ class AxisScale {
   double low() const { return low_; }
   double high() const { return high_; }
   const std::vector<Tick>& ticks() const { return ticks_; }
-  bool is_cut() const { return cut_; }  // evenly ticked, and starts above 0: lengths on it are no proportions
+  bool is_cut() const { return cut_; }  // linear and not starting at 0: lengths on it are not proportional to values
 
  private:
   void set_linear(double pixels, bool from_zero);

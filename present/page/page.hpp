@@ -1,5 +1,5 @@
 // One self-contained HTML page: headings, notes, key figures, sortable tables, plots. It loads nothing, follows the reader's
-// light or dark screen, prints, and works from the keyboard. All text is escaped here; callers hand over plain text.
+// light or dark screen, prints, and works from the keyboard. All text is escaped here; callers pass plain text.
 //
 //   page::Page page("Validation", "panpipe validate runs.csv");
 //   page.figures({{"mean error", "3.9 %", "over 495 rows"}, {"worst", "21 %", "row 17"}});
@@ -26,7 +26,7 @@
 
 namespace panpipe::page {
 
-// A number that stands large at the head of a page.
+// A number in large print at the top of a page.
 struct Figure {
   std::string name, value, hint;
   Tone tone = Tone::Plain;
@@ -37,25 +37,25 @@ class Page {
   // `subtitle` may be empty.
   Page(std::string title, std::string subtitle);
 
-  Page& heading(const std::string& text);     // a section; three or more make a list of contents
+  Page& heading(const std::string& text);     // a section; three or more produce a table of contents
   Page& subheading(const std::string& text);  // inside a section
   Page& note(const std::string& text);        // a paragraph
   Page& list(const std::vector<std::string>& items);
   Page& figures(const std::vector<Figure>& figures);
-  // Kept as it is, in a fixed-width font; behind `summary` when that is not empty.
+  // Unchanged text in a fixed-width font; folded under `summary` if that is not empty.
   Page& preformatted(const std::string& text, const std::string& summary = "");
   Page& add(const Table& table);
   Page& add(const Scatter& plot);
   Page& add(const Lines& plot);
   Page& add(const Bars& plot);
-  Page& picture(const std::string& name, const std::string& svg);  // scrolls sideways where the window is narrower
-  // Figures (to_html of a plot) beside each other where the window has room, else one under the other.
+  Page& picture(const std::string& name, const std::string& svg);  // scrolls sideways if the window is narrower
+  // Figures (to_html of a plot) side by side if the window has room, else stacked.
   Page& side_by_side(const std::vector<std::string>& figures);
 
-  // For parts that have markup or a script of their own: what is handed over must be safe already.
+  // For parts with their own markup or script. The text must already be safe.
   Page& add_markup(const std::string& html);
   Page& add_style(const std::string& css);
-  Page& add_script(const std::string& script);  // runs once, after the page was read; each in a scope of its own
+  Page& add_script(const std::string& script);  // runs once after the page is loaded; each in its own scope
 
   std::string to_html() const;
 

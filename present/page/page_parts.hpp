@@ -1,4 +1,4 @@
-// What every page carries with it.
+// The style sheet and the script of every page.
 #pragma once
 
 #include <string>

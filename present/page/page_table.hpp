@@ -1,4 +1,4 @@
-// A table whose columns sort at a click (or Enter) on their heads.
+// A table that sorts by a column when its head is clicked (or Enter is pressed on it).
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 namespace panpipe::page {
 
 enum class Tone : std::uint8_t { Plain, Good, Bad, Muted };
-const char* class_of(Tone tone);  // of the style sheet; may be empty
+const char* class_of(Tone tone);  // class in the style sheet; may be empty
 
 struct TableCell {
   std::string text;
-  std::optional<double> value;  // what it is sorted by; absent: by its text, and in a column of numbers last
+  std::optional<double> value;  // sort key; if absent the text is, and in a column of numbers the row is sorted last
   Tone tone = Tone::Plain;
-  std::string hint;           // under the mouse
-  std::vector<double> parts;  // a small stacked bar in place of the text; as many as Table::parts, none negative
+  std::string hint;           // shown under the mouse
+  std::vector<double> parts;  // a small stacked bar instead of text: one share per Table::parts, none negative
 };
 
 TableCell words(std::string text, Tone tone = Tone::Plain);
-// With so many digits behind the point; "–" when it is not finite.
+// A number with `digits` decimals; "–" if it is not finite.
 TableCell number(double value, int digits, Tone tone = Tone::Plain);
 
 struct Column {
   std::string name, unit;
-  bool numeric = false;  // to the right, and large ones first at the first click
+  bool numeric = false;  // aligned right; the first click sorts large values first
   std::string hint;
 };
 
@@ -33,7 +33,7 @@ struct Table {
   std::string caption;
   std::vector<Column> columns;
   std::vector<std::vector<TableCell>> rows;  // each as long as `columns`
-  std::vector<std::string> parts;            // names of what the stacked bars in cells consist of
+  std::vector<std::string> parts;            // names of the parts of stacked bars in cells
   bool sortable = true;
   std::vector<int> colours = {};  // of the parts, as in Bars
 };

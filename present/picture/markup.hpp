@@ -1,14 +1,14 @@
-// Text inside SVG and HTML.
+// Text and numbers for SVG and HTML.
 #pragma once
 
 #include <string>
 
 namespace panpipe {
 
-// Safe as text and inside double quotes. Control characters are left out.
+// Escapes text for use as content and inside double quotes. Control characters are removed.
 std::string escaped(const std::string& text);
 
-// Pixels, to the tenth, without trailing zeros.
+// Pixels with at most one decimal, without trailing zeros.
 std::string px(double value);
 
 // An SVG as an address, for the src attribute of an image: its own style stays inside it.

@@ -1,5 +1,5 @@
-// Colours of pictures. Hues are those of Okabe and Ito (Color Universal Design, 2008), which people with any common colour
-// blindness tell apart; shades of a hue tell the stages of one rank apart.
+// Colours of pictures. The hues are from Okabe and Ito (Color Universal Design, 2008), which readers with any common colour
+// blindness can distinguish. Shades of a hue distinguish the stages of one rank.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace panpipe {
 
-// Shades in use for `chunks` stages of a rank: 1 to 4. Further stages take the shades in turn.
+// Number of shades for `chunks` stages of a rank: 1 to 4. Further stages reuse the shades in turn.
 int shade_count(int chunks);
 int shade_of(int chunk, int chunks);
 
-// "#rrggbb" of a box and of a strip, for drawings that have no style sheet.
+// "#rrggbb" of a box and of a strip, for drawings without a style sheet.
 std::string fill_of(ActionKind kind, int shade, int shades);
 std::string fill_of(StripKind kind);
 const char* ink_of(ActionKind kind, int shade, int shades);  // of text in the box
 
-// The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory; a second set of neutral
-// colours where the reader's screen is dark.
+// The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory. It includes a second set of
+// neutral colours for dark screens.
 std::string style_sheet(int chunks);
 
 // Colours of paper, text and lines, on a light or a dark screen.
@@ -28,11 +28,11 @@ struct NeutralColours {
 };
 const NeutralColours& neutral_colours(bool dark);
 
-// Of the series of a plot, in turn: hues as far apart as the palette has them.
+// Colours of a plot's series, in turn, with hues as different as the palette allows.
 constexpr std::size_t kSeriesColours = 8;
 std::string series_colour(std::size_t series);
 
-const char* class_of(ActionKind kind);  // "F", "I", ...; "O" for the optimizer and whatever is no pass
+const char* class_of(ActionKind kind);  // "F", "I", ...; "O" for the optimizer and all other actions that are not passes
 const char* class_of(StripKind kind);
 const char* words_for(ActionKind kind);  // for the legend
 const char* words_for(StripKind kind);

@@ -1,4 +1,4 @@
-// A step as a picture: what is drawn, apart from where it comes from, and the SVG made of it.
+// A step as a picture: a drawing independent of its source, and the SVG made from it.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace panpipe {
 struct PictureBox {
   double start = 0, end = 0;
   ActionKind kind{};
-  int chunk = 0;     // which of its rank's stages, in the order of the chain: drawn as shade
-  std::string text;  // inside, where it fits: the microbatch
+  int chunk = 0;     // index among its rank's stages, in the order of the chain; drawn as shade
+  std::string text;  // the microbatch, drawn inside if it fits
   std::string hint;  // shown under the mouse
-  int group = -1;    // boxes of one group share a number within their lane; -1 = in none
+  int group = -1;    // number shared by the boxes of one group within their lane; -1 = none
 };
 
 // Thin lanes under the boxes, drawn in this order.
@@ -42,15 +42,15 @@ struct PictureLane {
 struct Picture {
   std::string title, subtitle;
   double end = 0;         // of the step
-  std::string time_unit;  // beside the axis: "ms"; may be empty
-  int chunks = 1;         // most stages of one rank
+  std::string time_unit;  // next to the axis: "ms"; may be empty
+  int chunks = 1;         // largest number of stages of a rank
   std::vector<PictureLane> lanes;
-  std::string memory_name;  // what the curves count: "activations"; empty = no curves
-  double memory_limit = 0;  // drawn where it is near the curves; 0 = none
+  std::string memory_name;  // the quantity of the curves: "activations"; empty = no curves
+  double memory_limit = 0;  // drawn if it is near the curves; 0 = none
 };
 
-// A self-contained SVG for light and dark backgrounds. Boxes too narrow for their text lose it, boxes too narrow to be seen are
-// drawn together.
+// A self-contained SVG for light and dark backgrounds. Boxes too narrow for their text lose it; boxes too narrow to see are
+// merged.
 std::string to_svg(const Picture& picture);
 
 }  // namespace panpipe

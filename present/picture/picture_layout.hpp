@@ -1,4 +1,4 @@
-// Where things stand in a picture, in pixels, and the unit that its times are shown in.
+// The layout of a picture in pixels, and the unit of its times.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace panpipe {
 
 struct PictureLayout {
   double left = 0, width = 0;  // of the time axis
-  double right = 0;            // margin behind it, for the peaks
+  double right = 0;            // margin after it, for the peaks
   double top = 0;              // of the first lane
-  double lane = 0;             // height of a lane with everything under it, and the gap
+  double lane = 0;             // height of a lane including the strips and curve below it, and the gap
   double box = 24, strip = 4, strip_gap = 1, curve = 0;
   double scale = 1;               // pixels per unit of time
   std::vector<StripKind> strips;  // those in use
@@ -23,7 +23,7 @@ struct PictureLayout {
   double total_width() const { return left + width + right; }
 };
 
-// Wide enough for microbatch numbers in short passes, within limits.
+// Wide enough, within limits, for microbatch numbers in short passes.
 PictureLayout lay_out(const Picture& picture);
 
 struct TimeScale {
@@ -32,13 +32,13 @@ struct TimeScale {
 };
 TimeScale time_scale(double longest_seconds);
 
-// The smallest of 1, 2, 5 times a power of ten that is not under `least` (> 0).
+// The smallest of 1, 2, 5 times a power of ten that is at least `least` (> 0).
 double round_step(double least);
 
-// Times at which the axis is labelled: whole multiples of 1, 2 or 5 times a power of ten.
+// Times of the axis labels: whole multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> axis_ticks(double end, double pixels);
 
-// A box as it is drawn: boxes that overlap in time share the height.
+// A box with its place in the drawing. Boxes that overlap in time share the height.
 struct PlacedBox {
   const PictureBox* box = nullptr;
   double x = 0, width = 0;

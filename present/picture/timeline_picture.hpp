@@ -13,17 +13,17 @@
 
 namespace panpipe {
 
-// The thin lane that spans of this lane are drawn in; none for passes and launches.
+// The strip in which spans of this lane are drawn; nullopt for passes and launches.
 std::optional<StripKind> strip_of(Lane lane);
 
-// What the lanes of a drawn step are, in every drawing of one.
+// The stages of each drawn lane, for every drawing of a step.
 using StagesOfDevices = std::map<std::int32_t, std::set<std::int32_t>>;
-StagesOfDevices stages_of_devices(const Timeline& timeline);       // those a device runs passes of: what its shades stand for
+StagesOfDevices stages_of_devices(const Timeline& timeline);  // the stages whose passes a device runs, which its shades represent
 std::string text_of_stages(const std::set<std::int32_t>& stages);  // "stages 0, 4"
-// Devices that copy no other, or that have stages; by pipeline rank.
+// Devices that are not copies, or that have stages; sorted by pipeline rank.
 std::vector<const DeviceTimeline*> drawn_devices(const Timeline& timeline, const StagesOfDevices& stages);
 
-// `name` stands first in the title: the scenario's file, say. Devices that copy another's spans are left out.
+// `name` starts the title, for example the scenario's file. Devices that copy another's spans are left out.
 Picture picture_of(const Timeline& timeline, const std::string& name);
 
 }  // namespace panpipe

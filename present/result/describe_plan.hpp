@@ -1,4 +1,4 @@
-// What a result document says of its plan.
+// Describes a plan for its result document.
 #pragma once
 
 #include "costmodel/prediction/experiment.hpp"
@@ -8,7 +8,7 @@ namespace panpipe {
 
 ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const Timeline& timeline);
 
-// What people read of a result: the heading, then the table.
+// A result as text for people: the heading, then the table.
 std::string result_text(const Experiment& experiment, const Timeline& timeline, const Metrics& metrics, const ResultPlan& plan,
                         const TextStyle& style);
 

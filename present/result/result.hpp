@@ -10,24 +10,24 @@
 
 namespace panpipe {
 
-// What differs from call to call; everything else in a result is the same bytes for the same input.
+// The facts that differ from call to call. Everything else in a result is byte-identical for the same input.
 struct ResultContext {
   std::string version;
-  std::string scenario;                                     // file as named
+  std::string scenario;                                     // the file as the user named it
   std::vector<std::pair<std::string, std::string>> hashes;  // input file -> sha-256
   std::vector<std::pair<std::string, std::string>> libraries;
   int seed = 0;
-  std::optional<std::vector<int>> unused_devices;  // of the cluster; not set: not known
-  bool with_clock = true;                          // date, host and wall clock
+  std::optional<std::vector<int>> unused_devices;  // of the cluster; nullopt: unknown
+  bool with_clock = true;                          // write date, host and wall clock
   double wall_s = 0;
 };
 
 std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, bool with_timeline);
-// The table people read: step time and where it goes, memory, per-rank rows, contention (simulated). `color` for terminals.
+// The table for people: step time and its parts, memory, per-rank rows, contention (simulated). `color` for terminals.
 std::string to_table(const Timeline& timeline, const Metrics& metrics, bool color);
-// Chrome trace-event JSON that Perfetto opens: a process per device, a track per lane, counters for memory, flow arrows.
+// Chrome trace-event JSON, which Perfetto opens: one process per device, one track per lane, counters for memory, flow arrows.
 std::string to_trace_json(const Timeline& timeline);
-// Several timelines over each other in one trace: each one's processes carry its name.
+// Several timelines in one trace; the processes of each carry its name.
 std::string to_trace_json(const std::vector<std::pair<std::string, const Timeline*>>& timelines);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// The folder of a result: its files, written together.
+// Writes the files of a result into a folder.
 #pragma once
 
 #include <string>
@@ -12,16 +12,17 @@
 
 namespace panpipe {
 
-// Version, input files with their SHA-256, seed. `libraries`: those that took part, with versions.
+// Collects version, input files with their SHA-256, and seed. `libraries`: those used, with versions.
 ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
                              std::vector<std::pair<std::string, std::string>> libraries, double wall_s);
 
-// Writes result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into the folder, which is made when
-// absent. MachineError when that cannot be written; no file is left half-written. Returns the sentence that says so.
+// Writes result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into the folder, which is created if
+// needed. Throws MachineError if a file cannot be written; no file is left half-written. Returns a sentence that reports the
+// files.
 std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const Metrics& figures,
                           const ResultContext& context, const std::string& notes, const std::string& folder);
 
-// The same faults before anything is computed: call it once the scenario and the plan are read. Errors as of check_outputs()
+// Checks for the same faults before the computation. Call it once the scenario and the plan are read. Throws like check_outputs()
 // (base/files/files_write.hpp).
 void check_result_files(const std::string& folder);
 

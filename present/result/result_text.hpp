@@ -1,4 +1,4 @@
-// The table of a result in the style of where it is shown.
+// The table of a result in the style of the output.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace panpipe {
 
-// As to_table() of result.hpp. Where the style is narrow, bars are shorter and the least telling columns are left out. A sample
-// of a model that reads text has so many tokens; 0 = it reads none.
+// Like to_table() of result.hpp. In a narrow style bars are shorter and the least important columns are dropped.
+// `tokens_per_sample` is 0 if the model reads no tokens.
 std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, int tokens_per_sample);
 
 }  // namespace panpipe

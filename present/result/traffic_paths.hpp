@@ -1,4 +1,4 @@
-// Which kinds of links a plan's traffic goes over.
+// The kinds of links that a plan's traffic uses.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 namespace panpipe {
 
 // "tensor", "pipeline" and "data" with the classes of path (name_of(PathClass)) between neighbours: around the ring of a group,
-// and from each stage's rank to the next stage's. Without replicas, "data" is the sum of weights that several stages share:
-// between the devices whose timeline has one. Kinds that there are not are left out.
+// and from each stage's rank to the next stage's. Without replicas, "data" is the sum of weights that several stages share,
+// between the devices whose timeline has one. Kinds without traffic are left out.
 std::vector<std::pair<std::string, std::vector<std::string>>> traffic_paths(const Cluster& cluster, const Plan& plan,
                                                                             const Timeline& timeline);
 

@@ -1,5 +1,5 @@
 // Tables for data frames: columns behind the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html),
-// which pandas, polars, pyarrow and DuckDB read without a copy. No Arrow library takes part.
+// which pandas, polars, pyarrow and DuckDB read without a copy. No Arrow library is needed.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,8 +26,8 @@ struct Utf8 {
 struct Column {
   std::string name;
   std::variant<std::vector<std::int32_t>, std::vector<std::int64_t>, std::vector<double>, std::vector<bool>, Utf8> values;
-  std::vector<bool> known = {};         // empty: every value is
-  std::vector<std::uint8_t> bits = {};  // of truths, as Arrow packs them; made by Table
+  std::vector<bool> known = {};         // empty: every value is known
+  std::vector<std::uint8_t> bits = {};  // booleans packed as in Arrow; filled by Table
   std::vector<std::uint8_t> valid = {};
   std::int64_t unknown = 0;
 };
@@ -39,7 +39,7 @@ struct Columns {
 
 class Table {
  public:
-  explicit Table(Columns columns);  // of one length each
+  explicit Table(Columns columns);  // all of the same length
 
   std::int64_t rows() const { return columns_->rows; }
   std::vector<std::string> names() const;
@@ -51,7 +51,7 @@ class Table {
   std::shared_ptr<const Columns> columns_;
 };
 
-// name -> list of one kind of value (int, float, bool, str), None where it is not known.
+// name -> list of one type of value (int, float, bool, str), None if unknown.
 Table table_of(const nb::dict& columns);
 
 void bind_tables(nb::module_& module);

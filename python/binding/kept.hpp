@@ -1,5 +1,5 @@
-// Scenarios that were read, planned and lowered, kept for the next call: most of what a prediction costs is the same again when
-// only the question is asked again.
+// Keeps scenarios that were read, planned and lowered for the next call, because a repeated prediction spends most of its time on
+// these steps.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct Kept {
   Plan plan;
   TaskGraph graph;
   std::string name;                                        // of the scenario
-  std::vector<std::pair<std::string, std::string>> files;  // that were read, with their bytes
+  std::vector<std::pair<std::string, std::string>> files;  // files read, with their bytes
 
   Kept(Scenario scenario, const std::string& plan_file)
       : experiment(std::move(scenario)),
@@ -27,8 +27,7 @@ struct Kept {
         graph(lower(experiment.scenario, plan, experiment.model)) {}
 };
 
-// One that was kept, if all files that it was made from still hold the same bytes; else a new one. Without the GIL, from any
-// thread.
+// Returns a kept scenario if all its files still hold the same bytes, else a new one. Does not need the GIL; thread-safe.
 std::shared_ptr<const Kept> kept_for(const ScenarioInput& input, const std::vector<std::string>& overrides,
                                      const std::string& plan_file);
 void forget_kept();

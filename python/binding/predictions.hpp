@@ -1,4 +1,4 @@
-// check, estimate and simulate, and what their results can be asked for.
+// Binds check, estimate and simulate, with their results.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,7 +16,7 @@
 
 namespace panpipe::python {
 
-// A predicted step with what it was predicted from.
+// A predicted step together with its inputs.
 class PredictedStep {
  public:
   PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s, double engine_s);
@@ -25,7 +25,7 @@ class PredictedStep {
   const Metrics& metrics() const { return metrics_; }
   TimelineKind kind() const { return kind_; }
   double engine_s() const { return engine_s_; }
-  nb::dict metrics_dict() const;  // as `metrics` of the result document
+  nb::dict metrics_dict() const;  // like `metrics` of the result document
   std::string document(bool with_timeline) const;
   Table timeline_table() const;
   std::string svg() const;
@@ -36,7 +36,7 @@ class PredictedStep {
   std::string trace() const;
 
  private:
-  const Timeline& timeline() const;  // made when it is first asked for
+  const Timeline& timeline() const;  // made on first use
   ResultPlan described() const;
 
   std::shared_ptr<const Kept> kept_;

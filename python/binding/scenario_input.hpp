@@ -1,4 +1,4 @@
-// A scenario as Python gives it: the path of a file, or a dict with the keys that such a file has.
+// A scenario given from Python: the path of a file, or a dict with the keys of such a file.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,12 +14,12 @@ namespace nb = nanobind;
 
 class ScenarioInput {
  public:
-  explicit ScenarioInput(nb::object given);  // str or dict; the holder of the GIL
+  explicit ScenarioInput(nb::object given);  // str or dict; call with the GIL held
 
   const std::string& name() const { return name_; }  // the path, or "scenario"
-  // Two inputs of one key are the same scenario as long as the files that it names are.
+  // Inputs with equal keys are the same scenario as long as the files that it names are unchanged.
   const std::string& key() const { return key_; }
-  // From any thread; takes the GIL where it reads a dict.
+  // Thread-safe; takes the GIL to read a dict.
   Scenario load(const std::vector<std::string>& overrides, const std::string& plan_file = "") const;
   std::string file() const { return is_dict_ ? std::string() : name_; }  // empty: a dict
 
@@ -29,7 +29,7 @@ class ScenarioInput {
   std::string name_, key_;
 };
 
-// A dict as the tree that a YAML file would give. TypeError, with the path, for what YAML has no word for.
+// Converts a dict to the tree of the equivalent YAML file. Throws TypeError, with the path, for values that YAML cannot express.
 NodePtr to_document(nb::handle dict, const std::string& name);
 
 // A tree as dicts, lists, numbers, truths and texts.

@@ -1,10 +1,10 @@
-// Chimera (Li and Hoefler, SC 2021): two 1F1B pipelines that run against each other, so that one fills the gaps of the other.
-// Every stage is twice in memory.
+// Chimera (Li and Hoefler, SC 2021): two 1F1B pipelines in opposite directions, so that each fills the gaps of the other. Every
+// stage is in memory twice.
 //
 // A unit is P microbatches, half of them in each direction. With passes of one slot, F of the chain's s-th stage and the unit's
-// j-th microbatch stands in slot s + 2j and its B in slot 2P-1-s + 2j: on a rank the two chains take slots of different parity
-// while both forward or both backward, and else different times, so they never collide. Further units follow without a gap
-// ("direct concatenation"), which is exact for F = B; longer backwards leave gaps between the units.
+// j-th microbatch is in slot s + 2j and its B in slot 2P-1-s + 2j. On a rank the two chains use slots of different parity while
+// both run forwards or both run backwards, and otherwise different times, so they never collide. Further units follow without a
+// gap ("direct concatenation"), which is exact for F = B; longer backwards leave gaps between the units.
 #include <fmt/format.h>
 
 #include "schedule/slotted_order.hpp"

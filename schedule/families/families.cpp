@@ -1,4 +1,4 @@
-// The list of schedule families. A new family is a file in this folder, which defines its generator and its row, and a line here.
+// The list of schedule families. A new family is a file in this folder that defines its generator and its row, plus a line here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -80,7 +80,7 @@ const ScheduleFamily& family_named(std::string_view name) {
   throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion_or_list(name, names)));
 }
 
-// Options are the family's own and those of every family.
+// Checks the family's own options and the options of all families.
 void check_options(const ScheduleFamily& family, const ScheduleOptions& options) {
   std::vector<std::string> own, all;
   for (const auto& option : family.options) own.emplace_back(option.first);

@@ -15,8 +15,8 @@
 namespace panpipe {
 namespace {
 
-// Turns at least as long as the pipeline always finish (Megatron asks for that); shorter ones may wait for each other in a
-// circle. Such an order is made as asked: the check of the order explains the circle, the note says how to avoid it.
+// Turns at least as long as the pipeline always finish (Megatron requires that); shorter ones may wait for each other in a cycle.
+// Such an order is still made: the check of the order explains the cycle, and the note states the remedy.
 void note_short_turns(Schedule& schedule, int group) {
   const int rest = schedule.microbatches % group;
   if (group >= schedule.microbatches || (group >= schedule.ranks && (rest == 0 || rest >= schedule.ranks))) return;

@@ -1,15 +1,15 @@
 // The looped family that Pfeife's planner searches (ICML 2025), with its two parameters.
 //
-// Microbatches are cut into groups of `loop_batch`. Forwards: group after group, the rank's stages ascending, all microbatches
-// of the group on each. Backwards: the same groups, stages descending. On rank r the first backward follows forward number
-// (v-1) loop_batch + (p-r) + min(p-1-r, prefetch), counted from 1; from there one backward follows each forward. `prefetch` may
-// also be a list, how far each rank runs ahead ("3,1,0,0"), which the published planner's parameter cannot say. The members
-// are made as the family defines them: some (a loop_batch that leaves a short last group, say) order themselves into a cycle,
-// which check_schedule reports.
+// Microbatches are divided into groups of `loop_batch`. Forwards: group after group, the rank's stages ascending, all
+// microbatches of the group on each. Backwards: the same groups, stages descending. On rank r the first backward follows forward
+// number (v-1) loop_batch + (p-r) + min(p-1-r, prefetch), counted from 1; from there one backward follows each forward.
+// `prefetch` may also be a list that states how far each rank runs ahead ("3,1,0,0"), which the published planner's parameter
+// cannot express. The members are made as the family defines them. Some (such as a loop_batch that leaves a short last group)
+// contain a cycle, which check_schedule reports.
 //
-// Besides this order its runtime knows two plainer ones (option `execution`). Breadth-first: all forwards, stage after stage,
-// then all backwards, stages descending, both in ascending microbatch order. Pipeless: the same passes, but a stage's results
-// leave only after its last microbatch, so that stages on different ranks do not overlap; the row states its transfers.
+// Its runtime also supports two simpler orders (option `execution`). Breadth-first: all forwards, stage after stage, then all
+// backwards, stages descending, both in ascending microbatch order. Pipeless: the same passes, but a stage's results leave only
+// after its last microbatch, so stages on different ranks do not overlap; the row states its transfers.
 #include <fmt/format.h>
 
 #include <algorithm>

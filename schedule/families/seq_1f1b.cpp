@@ -1,6 +1,6 @@
-// Seq1F1B (Sun et al., 2024): 1F1B whose unit is a slice of a microbatch's sequence. Forwards take the slices in their order;
-// backwards in reverse, since a slice's gradient needs those of the slices that attended to it. Rank r runs p-1-r slices ahead,
-// and so many more that the last slice of a microbatch is there before its first backward.
+// Seq1F1B (Sun et al., 2024): 1F1B whose unit is a slice of a microbatch's sequence. Forwards take the slices in order, backwards
+// in reverse, because a slice's gradient needs those of the slices that attended to it. Rank r runs p-1-r slices ahead, plus
+// those needed to complete a microbatch before its first backward.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& optio
 
 }  // namespace
 
-// No planner tries it by itself: not every workload can be sliced.
+// Planners do not try it on their own, because not every workload can be sliced.
 ScheduleFamily seq_1f1b_family() {
   return {"seq-1f1b",
           "1f1b over slices of the sequence: a smaller bubble and less memory",

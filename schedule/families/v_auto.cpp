@@ -1,7 +1,6 @@
-// v-auto and zb-v-auto: two stages a rank in a V, split backward, the shortest step that the search finds within a memory limit
-// (Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024, whose adaptive V and ZB-V are these). v-half and
-// v-min: the same with the memory of the published building blocks of these names, about half and a third of what ZB-V and 1F1B
-// hold.
+// v-auto and zb-v-auto: two stages per rank in a V, split backward, with the shortest step that the search finds within a memory
+// limit (the adaptive V and ZB-V of Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024). v-half and v-min:
+// the same with the memory of the published building blocks of these names, about half and a third of that of ZB-V and 1F1B.
 #include "schedule/order_building.hpp"
 #include "schedule/search/building_block.hpp"
 #include "schedule/search/search_order.hpp"

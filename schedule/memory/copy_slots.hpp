@@ -1,4 +1,4 @@
-// Free stretches of a copy lane.
+// Finds free intervals of a copy lane.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@ namespace panpipe {
 
 class CopySlots {
  public:
-  // Start of the first stretch of this length from `from` on that ends by `until`; none when there is none.
+  // Start of the first free interval of `length` within [from, until]; nullopt if there is none.
   std::optional<double> first(double length, double from, double until) const;
   // Start of the last one.
   std::optional<double> last(double length, double from, double until) const;
@@ -16,7 +16,7 @@ class CopySlots {
   void give_back(double start) { taken_.erase(start); }
 
  private:
-  std::map<double, double> taken_;  // start -> end; no two overlap
+  std::map<double, double> taken_;  // start -> end; intervals do not overlap
 };
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// The options that ask for recompute and offload, and recompute itself; offloads are planned in offload.cpp.
+// The options for recompute and offload, and recompute itself; offload.cpp plans offloads.
 #include "schedule/memory/memory_actions.hpp"
 
 #include <fmt/format.h>

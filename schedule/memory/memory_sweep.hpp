@@ -1,4 +1,4 @@
-// Bubble against memory: a searched family at one memory limit after another (`panpipe schedule NAME --memory-sweep`).
+// Bubble as a function of memory: sweeps a searched family over memory limits (`panpipe schedule NAME --memory-sweep`).
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 namespace panpipe {
 
 struct MemoryPoint {
-  int memory = 0;  // activations a rank may hold
-  int held = 0;    // what the order found holds, at most
+  int memory = 0;  // limit: activations a rank may hold
+  int held = 0;    // activations that the found order holds, at most
   double makespan = 0, span = 0;
   double bubble_step = 0, bubble_span = 0;
-  double lower_bound = 0;  // of the makespan within this memory
+  double lower_bound = 0;  // bound on the makespan under this limit
   double least_bubble() const { return makespan > 0 ? 1 - (1 - bubble_step) * makespan / lower_bound : 0; }
 };
 
@@ -22,13 +22,13 @@ struct MemorySweep {
   std::string name;
   int ranks = 0, microbatches = 0;
   PassCosts costs;
-  std::vector<MemoryPoint> points;  // memory ascending; the makespan never rises, as an order stays one with more memory
-  // Hand-made orders of the same stages under the same costs, for comparison.
+  std::vector<MemoryPoint> points;  // memory ascending; the makespan never rises, because an order stays valid with more memory
+  // Published orders of the same stages under the same costs, for comparison.
   std::vector<std::pair<std::string, MemoryPoint>> hand_made;
 };
 
-// From the least memory with which a step can finish to a little beyond what ends all waiting for memory; at most 33 points.
-// InputError when the family is not searched.
+// Sweeps from the least memory with which a step can finish to just beyond the point where no rank waits for memory, in at most
+// 33 points. Throws InputError if the family is not searched.
 MemorySweep sweep_memory(std::string_view family, int ranks, int microbatches, const PassCosts& costs);
 
 std::string to_text(const MemorySweep& sweep);

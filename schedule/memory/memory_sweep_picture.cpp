@@ -1,4 +1,5 @@
-// The memory sweep as SVG: bubble over memory, what was found as a line with dots, what is impossible as an area below the bound.
+// The memory sweep as SVG: bubble over memory, with the found orders as a line with dots and the impossible region as an area
+// below the bound.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +12,8 @@ namespace {
 
 constexpr double kWidth = 760, kHeight = 440, kLeft = 70, kRight = 30, kTop = 60, kBottom = 60;
 
-// Neutral in light and dark; hues of Okabe and Ito (Color Universal Design, 2008). Colours stand in the attributes too, for
-// viewers without style sheets.
+// Neutral in light and dark; hues of Okabe and Ito (Color Universal Design, 2008). Attributes repeat the colours for viewers
+// without style sheets.
 constexpr const char* kStyle =
     "<style>text{font-family:sans-serif;font-size:13px}@media (prefers-color-scheme: dark){.paper{fill:#16181d}.ink{fill:#e6e6e6}"
     ".axis{stroke:#e6e6e6}.grid{stroke:#3a3e47}.found{stroke:#56b4e9}.dot{fill:#56b4e9}.bound{fill:#3a3e47}.known{fill:#e69f00}}"

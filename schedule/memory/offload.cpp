@@ -1,4 +1,4 @@
-// Where offloads and reloads stand: planned on the times of the order without them.
+// Places offloads and reloads, planned on the times of the order without them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace panpipe {
 namespace {
 
-// What may be parked: made in one cell, used in a later one.
+// A tensor that may be parked: made in one cell, used in a later one.
 struct Stay {
   Action pass;                     // stage and microbatch
   std::size_t made = 0, used = 0;  // cells
@@ -32,7 +32,7 @@ class RankOffloads {
   RankOffloads(const Row& row, const CellTimes& times, const PassCosts& costs, bool staggered, CopySlots& slots)
       : row_(row), cells_(cells_of(row, times)), costs_(costs), staggered_(staggered), slots_(slots) {}
 
-  // Activations (of recomputed stages their inputs) between F and R or the backward; `waiting`: what stays from I to W too.
+  // Activations (for recomputed stages their inputs) between F and R or the backward; `waiting`: also the part from I to W.
   std::vector<Stay> stays(bool waiting) const {
     std::vector<Stay> all;
     std::map<std::tuple<int, int, int>, std::size_t> open, opened;  // into `all`, by place
@@ -123,7 +123,7 @@ class RankOffloads {
     Action action;
   };
 
-  // Staggered, a copy starts when a cell of its own rank ends: else it would start earlier than planned, on the slot of another.
+  // With staggering a copy starts when a cell of its own rank ends; otherwise it would start early, in the slot of another rank.
   std::optional<double> first_slot(const Stay& stay) const {
     const double until = stay.until - stay.back;
     if (!staggered_) return slots_.first(stay.away, stay.from, until);

@@ -1,4 +1,4 @@
-// Copies between a device and its host. The place of a copy in its row decides what it moves, its lane decides when it runs.
+// Copies between a device and its host. A copy's place in its row decides what it moves; its lane decides when it runs.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 namespace panpipe {
 
 inline bool is_copy(ActionKind kind) { return kind == ActionKind::Offload || kind == ActionKind::Reload; }
-// Passes that need tensors which may have been parked.
+// True for passes that need tensors which may have been parked.
 inline bool uses_parked(ActionKind kind) {
   return kind == ActionKind::B || kind == ActionKind::I || kind == ActionKind::W || kind == ActionKind::R;
 }
 
-// The lanes of the ranks on which copies run one behind the other. Looks at a schedule once; then run() and ran() are called in
-// the order of each rank's row. Cheap where nothing is copied.
+// Models each rank's copy lane, on which copies run one after another. The constructor scans the schedule once; then call run()
+// and ran() in the order of each rank's row. Cheap if the schedule has no copies.
 class Parking {
  public:
   Parking(const Schedule& schedule, const Products& products, const PassCosts& costs);
-  // Start and end of a copy that its rank comes to at `now`.
+  // Start and end of a copy that its rank reaches at time `now`.
   std::pair<double, double> run(const Action& copy, std::size_t rank, double now);
   void ran(const Action& pass) {
     if (!gradient_.empty() && pass.kind == ActionKind::I) gradient_[place(pass)] = 1;
   }
   bool has_reloaded() const { return !reloaded_.empty(); }
-  // The time at which the tensors that the pass needs are back on the device; 0 if they were not away.
+  // The time at which the pass's tensors are back on the device; 0 if they were not parked.
   double back(const Action& pass) const { return reloaded_.empty() || !uses_parked(pass.kind) ? 0 : reloaded_[place(pass)]; }
 
  private:
@@ -36,8 +36,8 @@ class Parking {
 
   const Products& products_;
   const PassCosts& costs_;
-  std::vector<std::uint8_t> gradient_, recomputed_;  // by place; empty where nothing is copied
-  std::vector<double> reloaded_;                     // by place; empty while nothing was reloaded
+  std::vector<std::uint8_t> gradient_, recomputed_;  // by place; empty if the schedule has no copies
+  std::vector<double> reloaded_;                     // by place; empty until a reload has run
   std::vector<double> free_at_;                      // per rank
 };
 

@@ -116,7 +116,7 @@ void remember(std::vector<TriedBlock>& elite, const Knobs& knobs, const Score& s
   if (elite.size() > kElite) elite.pop_back();
 }
 
-// What was tried: many knobs make the same policy, and a policy one order.
+// Blocks tried so far: many knobs give the same policy, and a policy one order.
 struct Tried {
   Policy policy;
   bool even = false;

@@ -1,4 +1,4 @@
-// The search over building blocks: published ones, plain ones, and random changes of the best so far.
+// Searches building blocks: published ones, plain ones, and random changes of the best so far.
 #pragma once
 
 #include <vector>
@@ -13,11 +13,11 @@ struct TriedBlock {
   Rows rows;
 };
 
-// The best few orders of different scores, the best first. Tries about `passes` passes in all, each block one order of the
-// problem, but a few blocks at least; stops when `bound` is reached.
+// Returns the few best orders with different scores, the best first. The budget is about `passes` passes in total; each tried
+// block costs the passes of one order, and a few blocks are always tried. Stops when `bound` is reached.
 std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, const Score& bound, double passes);
 
-// The order of one block; its rows are empty when its policy gets stuck.
+// The order of one block. Its rows are empty if the policy gets stuck.
 TriedBlock try_building_block(const OrderProblem& problem, const Knobs& knobs);
 
 }  // namespace panpipe::search

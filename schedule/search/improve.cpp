@@ -136,7 +136,7 @@ class Improver {
     return false;
   }
 
-  // Would the moved pass keep its place among the passes of its own activation?
+  // True if the moved pass keeps its place among the passes of its own activation.
   bool in_sequence(const std::vector<Op>& row) const {
     const Op& moved = row[size(from_)];
     for (int i = std::min(from_, to_); i <= std::max(from_, to_); ++i)

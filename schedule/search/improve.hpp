@@ -1,4 +1,4 @@
-// Improving a finished order pass by pass.
+// Improves a finished order pass by pass.
 #pragma once
 
 #include "schedule/search/order_problem.hpp"
@@ -6,8 +6,8 @@
 
 namespace panpipe::search {
 
-// Moves passes on the critical path and keeps what does not lengthen the step (late acceptance: compared with the value of some
-// moves ago), within the memory limit. `passes` limits the work: passes timed in all. Stops when the bound is reached.
+// Moves passes on the critical path within the memory limit, and keeps moves that do not lengthen the step (late acceptance:
+// compared with the value some moves ago). `passes` limits the total number of passes timed. Stops when the bound is reached.
 void improve(const OrderProblem& problem, const Score& bound, double passes, Random& random, Rows& rows, Score& score);
 
 }  // namespace panpipe::search

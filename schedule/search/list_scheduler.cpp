@@ -143,7 +143,7 @@ class Scheduler {
     wake_[size(r)] = rank.free_at;
   }
 
-  // Of the weight gradient that is owed longest.
+  // Duration of the oldest pending weight gradient.
   double weight_length(int r) const {
     const Rank& rank = ranks_[size(r)];
     return rank.length[static_cast<int>(Kind::W) + 3 * rank.owed[rank.paid].chunk];

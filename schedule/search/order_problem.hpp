@@ -1,5 +1,5 @@
-// The input of a search for an order, and the compact order that it works on. Every rank runs F, I and W of its stages, with one
-// cost each or one per stage.
+// The input of an order search, and the compact order that it works on. Every rank runs F, I and W of its stages, with one cost
+// each or one per stage.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,23 @@ inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 enum class Kind : std::uint8_t { F, I, W };
 
-// Chunk c of rank r is the stage of the c-th way through the ranks that lies on r. One chunk: the line, stage r on rank r. Two:
-// the V, stages r and 2p-1-r. More: a wave, which turns at each end; or, of two and more, a loop, where every way starts at rank
-// 0. The block search knows the line and the V alone (placed_search.hpp: the others).
+// Chunk c of rank r is the stage on r in the c-th pass through the ranks. One chunk is the line, stage r on rank r. Two are the
+// V, stages r and 2p-1-r. More are a wave, which turns at each end. With `loop`, two or more chunks are a loop, in which every
+// pass through the ranks starts at rank 0. The block search handles only the line and the V; placed_search.hpp handles the
+// others.
 struct OrderProblem {
   int ranks = 1, microbatches = 1, chunks = 1;
   int memory = 1;                             // activations (of one stage, one microbatch) a rank may hold
   double F = 1, I = 1, W = 1, comm = 0;       // means over the stages
   std::vector<std::array<double, 3>> each{};  // F, I, W of every stage; empty = all alike
-  double effort = 1;                          // share of the usual work of a search
+  double effort = 1;                          // factor on the usual work of a search
   bool loop = false;                          // stage s on rank s mod p
 
   int stages() const { return ranks * chunks; }
   bool forth(int chunk) const { return loop || chunk % 2 == 0; }
   int rank_of(int stage) const { return forth(stage / ranks) ? stage % ranks : ranks - 1 - stage % ranks; }
   int stage_on(int rank, int chunk) const { return chunk * ranks + (forth(chunk) ? rank : ranks - 1 - rank); }
-  // Delay from `stage` to the next one and back: none inside a rank, as where the V turns.
+  // Delay from `stage` to the next one and back; none within a rank, such as where the V turns.
   double hop(int stage) const { return rank_of(stage) == rank_of(stage + 1) ? 0 : comm; }
   double passes() const { return 3.0 * chunks * ranks * microbatches; }  // of all ranks
   double length(Kind kind, int stage) const {
@@ -60,7 +61,7 @@ using Rows = std::vector<std::vector<Op>>;
 // The search minimises the step, and among equal steps the longest span of a rank.
 struct Score {
   double makespan = 0, span = 0;
-  // Sums of costs differ in their last digits with the order of addition: closer than this is equal.
+  // Sums of costs differ in their last digits with the order of addition. Closer values count as equal.
   static constexpr double kTolerance = 1e-9;
   bool better_than(const Score& other) const {
     const double slack = kTolerance * (makespan + other.makespan);

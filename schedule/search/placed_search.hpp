@@ -1,6 +1,6 @@
-// The search for orders with more than two stages a rank: waves and loops, with split backward, within a memory limit. A list
-// scheduler runs passes by the time at which one microbatch, laid out with waits, would want them; the waits are changed at
-// random, and the best orders improved pass by pass (improve.hpp).
+// Searches orders with more than two stages per rank: waves and loops, with split backward, within a memory limit. One microbatch
+// is laid out with waits, and a list scheduler ranks passes by their times in that layout. The search changes the waits at random
+// and improves the best orders pass by pass (improve.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace panpipe::search {
 
-// Any placement, one and two chunks included. Memory must be at least the number of chunks. `starts` as in find_order. The same
-// seed gives the same order on every machine; the work is limited by the problem's `effort`, not by a clock.
+// Accepts any placement, including one and two chunks. The memory limit must be at least the number of chunks. `starts` as in
+// find_order. The same seed gives the same order on every machine, because the problem's `effort` limits the work, not a clock.
 Found find_placed_order(const OrderProblem& problem, const std::vector<Rows>& starts, std::uint64_t seed = 1);
 
-// The same from hand-made orders of the placement that fit (hanayo, interleaved 1F1B, with split backward or not), as a schedule
-// with its bound.
+// The same, started from the published orders of this placement that fit (hanayo, interleaved 1F1B, with and without split
+// backward). Returns a schedule with its bound.
 Schedule placed_schedule(const std::string& name, const OrderProblem& problem, std::uint64_t seed);
 
 }  // namespace panpipe::search

@@ -1,4 +1,4 @@
-// Orders as the search handles them: their times, their memory, and the schedule they stand for.
+// Orders in the form that the search uses: their times, their memory, and the conversion from and to schedules.
 #pragma once
 
 #include <string>
@@ -8,14 +8,13 @@
 
 namespace panpipe::search {
 
-// Times rows of one problem again and again without allocating.
+// Times the rows of one problem repeatedly without allocating.
 class RowTimer {
  public:
   explicit RowTimer(const OrderProblem& problem);
-  // False when the rows cannot finish. Rows must hold each pass once, F before I before W.
+  // Returns false if the rows cannot finish. Rows must hold each pass once, F before I before W.
   bool run(const Rows& rows, Score& score);
-  // Of the last run: end of a pass; the rank that ends last, the one of the longest span, the mean of the ranks'
-  // ends.
+  // Results of the last run: end of a pass, the rank that ends last, the rank with the longest span, the mean end of the ranks.
   double end(Kind kind, int stage, int microbatch) const { return end_[place(kind, stage, microbatch)]; }
   int last_rank() const { return last_; }
   int longest_rank() const { return longest_; }
@@ -28,10 +27,10 @@ class RowTimer {
   }
   bool advance(int rank, const std::vector<Op>& row);
 
-  // What a pass takes and waits for, by rank, kind and chunk: looked up once, not for each pass.
+  // Duration and input of a pass, by rank, kind and chunk; computed once instead of for each pass.
   struct Timing {
     double length = 0, delay = 0;
-    std::size_t end = 0, input = 0;  // of microbatch 0, into end_
+    std::size_t end = 0, input = 0;  // of microbatch 0, as indices into end_
     bool has_input = false;
   };
   Timing timing(Kind kind, int stage) const;
@@ -48,7 +47,7 @@ class RowTimer {
 
 int peak_activations(const std::vector<Op>& row);
 
-// The other way round, for orders that came as schedules (hand-made families); empty when a row holds anything but F, I and W.
+// Converts orders that exist as schedules (published families). Returns no rows if a row holds anything but F, I and W.
 Rows rows_of(const OrderProblem& problem, const Schedule& schedule);
 Schedule schedule_of(const OrderProblem& problem, const Rows& rows, std::string name);
 

@@ -18,8 +18,8 @@ namespace {
 
 // Passes planned by the block search and timed by the improvement: together a few tenths of a second.
 constexpr double kBlockBudget = 4e6, kImproveBudget = 2e7;
-// Above this size blocks are chosen on fewer microbatches, enough to fill and drain the pipeline, and the chosen ones are then
-// run over all of them: what they repeat in the middle is the same. Improvement could change little of so many passes.
+// Above this size blocks are chosen on fewer microbatches, enough to fill and drain the pipeline, and then run over all of them,
+// because their steady states are equal. Improving so many passes would change little.
 constexpr double kLargePasses = 6e4;
 constexpr double kMostSqueezed = 5e5;  // a second or so
 
@@ -88,8 +88,8 @@ class Search {
   Found best_;
 };
 
-// V-Min and V-Half. Squeezing them takes long where there are many passes: there only the larger one that fits is made, and none
-// where zb-v fits.
+// V-Min and V-Half. Squeezing them is slow for many passes. In that case only the larger one that fits is made, and none if zb-v
+// fits.
 std::vector<Rows> published_starts(const OrderProblem& problem) {
   const bool large = problem.passes() > kLargePasses;
   std::vector<Rows> starts;

@@ -21,7 +21,7 @@ struct Grid {
   }
 };
 
-// What stands in each slot of a grid: a line, or -1.
+// The line in each slot of a grid, or -1.
 std::vector<std::int8_t> laid_out(const Grid& grid) {
   int last = grid.last();
   if (!grid.slots[W].empty()) last = std::max(last, grid.slots[W].back());

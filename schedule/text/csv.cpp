@@ -247,7 +247,7 @@ class CsvReader {
         "the file uses the letters of 2024 (B = input gradient, BW = full backward); they were read as I and B");
   }
 
-  // --- what the rows say together ---
+  // --- facts from all rows together ---
   void check_placement() {
     std::size_t actions = 0;
     for (const auto& row : schedule_.order) actions += row.size();
@@ -357,7 +357,7 @@ class CsvReader {
         if (a.microbatch < 0) continue;
         if (header_.stated.count("microbatches") != 0 && a.microbatch >= microbatches)
           fault_at(rank, i, fmt::format("microbatch {} of {}: they are numbered from 0", a.microbatch, microbatches), "");
-        // What was parked before the input gradient may be parked again behind it.
+        // Tensors that were parked before the input gradient may be parked again after it.
         const bool copy = a.kind == ActionKind::Offload || a.kind == ActionKind::Reload;
         const bool again = copy && seen.count({ActionKind::I, a.stage, a.microbatch, a.split, false}) != 0;
         const auto [first, is_new] = seen.try_emplace({a.kind, a.stage, a.microbatch, a.split, again}, i);

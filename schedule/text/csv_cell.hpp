@@ -1,4 +1,4 @@
-// One cell of the CSV text form <-> actions.
+// Parses one cell of the CSV text form.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace panpipe {
 
-// Text that is no action: where in the cell, what is wrong, what to write instead (may be empty).
+// Text that is not an action: position in the cell, the fault, the remedy (may be empty).
 struct CellFault {
   std::size_t offset = 0;
   std::string message, help;
@@ -18,10 +18,10 @@ struct CellFault {
 
 struct CellAction {
   Action action;
-  bool full_backward = false;  // spelt BW, the letters of files written before late 2024
+  bool full_backward = false;  // spelt BW, as in files written before late 2024
 };
 
-// Appends the actions of a cell without outer blanks. Returns false and fills `fault` when it is none.
+// Appends the actions of a cell; `text` has no outer blanks. Returns false and fills `fault` if it is not an action.
 bool parse_cell(std::string_view text, std::vector<CellAction>& actions, CellFault& fault);
 
 }  // namespace panpipe

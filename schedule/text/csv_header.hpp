@@ -1,4 +1,4 @@
-// The header lines of a schedule file (#pipeline, #chain, #place), as they stand there: nothing is checked against the rows.
+// The header lines of a schedule file (#pipeline, #chain, #place) as written, not yet checked against the rows.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct CsvLine {
 };
 
 struct CsvHeader {
-  std::map<std::string, int> stated;  // of #pipeline, by key
+  std::map<std::string, int> stated;  // from #pipeline, by key
   std::optional<CsvLine> pipeline_line, place_line;
   std::vector<CsvLine> chain_lines;
   std::vector<std::vector<int>> chains;
@@ -27,7 +27,7 @@ struct CsvHeader {
 using CsvFault =
     std::function<void(const CsvLine& line, std::size_t column, const std::string& message, const std::string& help)>;
 
-// Adds a line that starts with '#' and is no comment.
+// Reads a line that starts with '#' and is not a comment.
 void read_csv_header(const CsvLine& line, CsvHeader& header, const CsvFault& add_fault);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Schedules for people: a drawing in proportional time, and the grid of steps that shows where an order goes wrong.
+// Schedules for people: a drawing in proportional time, and the grid of steps that marks a fault in an order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,8 +84,8 @@ std::string row_text(const std::vector<Block>& blocks, double columns_per_time, 
   return text;
 }
 
-// Columns per unit of time: as many as fit; when a pass is at least one column wide, a whole number of them for the shortest, so
-// that equal passes look equal.
+// Columns per unit of time: as many as fit. If a pass is at least one column wide, the shortest gets a whole number of columns,
+// so that equal passes look equal.
 double scale_of(const Schedule& schedule, const ScheduleEvaluation& evaluation, double columns) {
   double shortest = evaluation.makespan;
   for (std::size_t rank = 0; rank < evaluation.times.size(); ++rank)

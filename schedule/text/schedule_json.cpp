@@ -24,7 +24,7 @@ std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>
     out.field("action", problem.action).field("message", problem.message).end();
   }
   out.end();
-  // An order that cannot finish has no times: the keys are there and null.
+  // An order that cannot finish has no times; the keys exist with the value null.
   const auto field = [&](std::string_view name, auto member) {
     evaluation ? out.field(name, (*evaluation).*member) : out.field(name, nullptr);
   };

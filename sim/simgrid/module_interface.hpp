@@ -1,7 +1,7 @@
-// What the SimGrid module offers to its loader. Only inline or abstract types cross this border.
+// The interface of the SimGrid module to its loader. Only inline or abstract types cross it.
 #pragma once
 
 #include "sim/flow_backend.hpp"
 
-// A back end at time 0, once per process. `network` must outlive it.
+// Returns a back end at time 0. Call it once per process. `network` must outlive it.
 extern "C" panpipe::sim::FlowBackend* panpipe_simgrid_backend(const panpipe::sim::Network* network);

@@ -1,5 +1,4 @@
-// SimGrid's versions 3.32 to 4.1 behind one set of names: each of its interfaces that changed is called from here and nowhere
-// else.
+// One set of names for SimGrid 3.32 to 4.1: every SimGrid interface that changed between them is called only from here.
 #pragma once
 
 #include <simgrid/version.h>
@@ -9,9 +8,9 @@
 #include <string>
 #include <vector>
 
-// The versions that changed something. SimGrid writes 3.34 as 33400.
+// The versions with changes. SimGrid writes 3.34 as 33400.
 #define PANPIPE_SIMGRID_OWN_SIGNALS (SIMGRID_VERSION >= 33400)   // each kind of activity has its own signals; options renamed
-#define PANPIPE_SIMGRID_ROOT_IS_MADE (SIMGRID_VERSION >= 40000)  // the engine makes the root zone, zones make what lies in them
+#define PANPIPE_SIMGRID_ROOT_IS_MADE (SIMGRID_VERSION >= 40000)  // the engine creates the root zone, zones their contents
 
 namespace panpipe::sim::simgrid_version {
 
@@ -23,7 +22,7 @@ constexpr const char* kTimingPrecision = "precision/timing";
 constexpr const char* kTimingPrecision = "surf/precision";
 #endif
 
-// `call` runs at the end of every flow. Before 3.34 all activities shared one signal; Panpipe starts no other kind.
+// `call` runs at the end of every flow. Before 3.34 all activities shared one signal, but Panpipe starts no other kind.
 inline void at_end_of_flows(const std::function<void(const sg::Activity&)>& call) {
 #if PANPIPE_SIMGRID_OWN_SIGNALS
   sg::Comm::on_completion_cb(call);

@@ -1,5 +1,5 @@
-// The arena: schedules beside each other, at one size under one ratio of costs: legality, transfer semantics, bubble, memory, the
-// distance to a proved bound, and the step on clusters. A new schedule beside all families is one call (docs/arena.md).
+// The arena compares schedules at one size under one ratio of costs: legality, transfer semantics, bubble, memory, the distance
+// to a proved bound, and the step on clusters. Comparing a new schedule with all families is one call (docs/arena.md).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace panpipe::arena {
 
-// Who takes part: a family with options, or an order of a file (whose sizes are its own).
+// A participant: a family with options, or an order from a file (which has its own sizes).
 struct Entrant {
   std::string name;    // "1f1b", "hanayo stages_per_rank=2", "my.csv"
   std::string family;  // empty: an order
@@ -25,20 +25,20 @@ struct Entrant {
   std::vector<Schedule> by_ratio = {};  // orders made for the costs of each of the request's ratios, in their order
   const Schedule* given() const { return order ? &*order : by_ratio.empty() ? nullptr : &by_ratio.front(); }
 };
-// Every family with its defaults, and those with stages_per_rank with 2 and with 4.
+// Every family with its defaults; families with stages_per_rank also with 2 and with 4.
 std::vector<Entrant> all_families();
-// A family that only the arena knows, since it takes seconds: an order that is searched under the round's ratio of costs on a
-// wave
-// ("wave-search") or a loop ("loop-search"). Options: stages_per_rank, held (microbatches that a rank may hold), comm (delay
+// True for a family that only the arena offers, since it takes seconds: an order searched under the round's ratio of costs on a
+// wave ("wave-search") or a loop ("loop-search"). Options: stages_per_rank, held (microbatches that a rank may hold), comm (delay
 // between ranks, in forwards), effort (per cent), seed.
 bool is_search(const Entrant& entrant);
 const std::vector<std::string>& search_families();
-// "FAMILY" or "FAMILY,KEY=VALUE,..."; a name with '/' or '.', or of a file that is there, is a CSV file. InputError as
-// make_schedule and load_schedule_csv throw.
+// Parses "FAMILY" or "FAMILY,KEY=VALUE,...". A name with '/' or '.', or of an existing file, is a CSV file. Throws InputError
+// like make_schedule and load_schedule_csv.
 Entrant read_entrant(const std::string& text);
 
-// What passes take. A microbatch's share of a rank, whatever number of stages it is cut into: the forward F = 1, the others
-// relative to it. On a cluster the forward takes `work` at kAchieved of the device's bf16 peak, and a cut hands over `bytes`.
+// The costs of passes. The forward of a microbatch through a rank's share, however many stages that is cut into, is F = 1, and
+// the others are relative to it. On a cluster this forward does `work` at kAchieved of the device's bf16 peak, and a cut
+// transfers `bytes`.
 struct CostRatio {
   std::string name;
   double I = 1, W = 1;
@@ -47,8 +47,8 @@ struct CostRatio {
   std::string origin;
 };
 inline constexpr double kAchieved = 0.5;
-const std::vector<CostRatio>& cost_ratios();  // those of known models; the first is the default
-// One of them by name, or "F:I:W" with work and bytes of the default. InputError for anything else.
+const std::vector<CostRatio>& cost_ratios();  // ratios of known models; the first is the default
+// Parses the name of one of them, or "F:I:W" with work and bytes of the default. Throws InputError for anything else.
 CostRatio read_cost_ratio(const std::string& text);
 
 struct ArenaRequest {
@@ -56,36 +56,36 @@ struct ArenaRequest {
   int ranks = 4, microbatches = 8;
   std::vector<CostRatio> ratios;
   std::vector<std::string> clusters;  // as a scenario names them
-  Engine simulate;                    // shared links
+  Engine simulate;                    // the engine for shared links
   int threads = 0;                    // 0: all cores
 };
 
-// Sends and receives placed as PyTorch does, early or late; or as the order has them.
+// The order with sends and receives placed as in PyTorch, early or late, or as given by the order.
 struct Transfers {
   std::string receives;                                    // "early", "late", "given"
   std::array<bool, kTransferSemantics.size()> finishes{};  // in the order of kTransferSemantics
-  std::string deadlock;                                    // the first one's cycle: "blocking: rank 0: step 3: ..."; empty: none
+  std::string deadlock;  // the cycle of the first deadlock: "blocking: rank 0: step 3: ..."; empty: none
 };
 
 struct ClusterTime {
   double estimated_s = 0, simulated_s = 0;  // idle links, shared links
-  std::string refused;                      // why there is neither
+  std::string refused;                      // the reason if both are missing
 };
 
-// One entrant under one ratio of costs. Times in forwards of a rank's share, memory in such shares of a microbatch.
+// One entrant under one ratio of costs. Times are in forwards of a rank's share, memory in such shares of a microbatch.
 struct Judged {
   std::size_t entrant = 0;
-  std::string refused;              // why there is no order of these sizes; nothing below is known then
-  std::vector<std::string> faults;  // of an order that is not legal, the blocked cycle first
+  std::string refused;              // reason why no order of these sizes exists; the members below are then unset
+  std::vector<std::string> faults;  // of an illegal order, the blocked cycle first
   int stages_per_rank = 1;
   int weights = 1;                                            // copies of the model among the ranks
-  double makespan = 0, bubble = 0, held = 0, held_least = 0;  // held: of the fullest and of the emptiest rank
+  double makespan = 0, bubble = 0, held = 0, held_least = 0;  // held: by the fullest and by the emptiest rank
   double bound = 0;                                           // StepBound's makespan
   bool bound_in_memory = false;
   std::vector<Transfers> transfers;
   std::vector<ClusterTime> on;  // by cluster
   bool legal() const { return refused.empty() && faults.empty(); }
-  double over_bound() const { return std::max(0.0, makespan / bound - 1); }  // sums differ in their last digits
+  double over_bound() const { return std::max(0.0, makespan / bound - 1); }  // max: sums differ in their last digits
 };
 
 struct Round {
@@ -98,17 +98,17 @@ struct Arena {
   std::vector<Round> rounds;  // by ratio
 };
 
-// InputError: sizes beyond the cluster's devices, an unknown cluster, an order of other sizes than the request's.
+// Throws InputError for sizes beyond the cluster's devices, an unknown cluster, or an order of other sizes than requested.
 Arena judge(const ArenaRequest& request);
 
-// Indices of the legal ones by makespan, then memory, then name; the others after them.
+// Indices of the legal entrants by makespan, then memory, then name; the others follow.
 std::vector<std::size_t> ranking(const Arena& arena, const Round& round);
-// The fastest that hold at most so much memory; -1: none. `cluster`: by simulated time there; -1: by makespan.
+// The fastest entrant that holds at most `memory`; -1: none. `cluster`: by simulated time on it; -1: by makespan.
 int fastest_within(const Arena& arena, const Round& round, double memory, int cluster);
-// Legal ones that no other beats: none is as fast and holds no more (one of them strictly).
+// True for a legal entrant that no other beats, that is, none is as fast and holds no more (one of them strictly).
 bool on_front(const Round& round, const Judged& judged);
 
-// The order as it was judged, for who wants to keep one that was searched; InputError where there is none.
+// The order that was judged, for keeping one that was searched. Throws InputError if there is none.
 Schedule order_of(const ArenaRequest& request, const Entrant& entrant, const CostRatio& ratio);
 
 std::string to_table(const Arena& arena);

@@ -1,4 +1,4 @@
-// What the arena's table and its page say alike.
+// Shared by the arena's table and its page.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ std::string semantics_letters(const Transfers& transfers);  // "auBg"; '-' where
 std::string semantics_text(const Judged& judged);           // early/late
 std::string time_text(const ClusterTime& time);             // "24.24 ms"; "-" where there is none
 std::string heading_of(const Arena& arena, const Round& round);
-// What passes of the order take under the ratio, with free links.
+// The costs of the order's passes under the ratio, with free links.
 PassCosts plain_costs(const Schedule& schedule, const CostRatio& ratio);
-// In microbatches that a rank holds: half, three quarters, once and twice what 1F1B's first rank does.
+// Microbatches that a rank holds: half, three quarters, once and twice as many as 1F1B's first rank.
 std::vector<double> memory_limits(int ranks);
 
 }  // namespace panpipe::arena

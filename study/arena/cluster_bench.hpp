@@ -1,4 +1,4 @@
-// A pipeline of equal stages on a cluster: what a schedule's step takes there under a ratio of costs.
+// A pipeline of equal stages on a cluster: measures a schedule's step on it under a ratio of costs.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@ namespace panpipe::arena {
 
 class ClusterBench {
  public:
-  // InputError: an unknown cluster, fewer devices than ranks, devices without a peak in bf16.
+  // Throws InputError for an unknown cluster, fewer devices than ranks, or devices without a bf16 peak.
   ClusterBench(const std::string& cluster, const CostRatio& ratio, int ranks, int microbatches);
   ~ClusterBench();
 
-  // Costs of a stage that is one of so many on a rank, in seconds; the delay is the mean over neighbouring ranks.
+  // Costs of one of `stages_per_rank` stages of a rank, in seconds. The delay is the mean over neighbouring ranks.
   PassCosts costs(int stages_per_rank) const;
-  // With the times of both engines. Safe to call from several threads.
+  // The step time from both engines. Thread-safe.
   ClusterTime time(const Schedule& schedule, int stages_per_rank, const Engine& simulate) const;
 
  private:

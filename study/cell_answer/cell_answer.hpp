@@ -1,4 +1,4 @@
-// What the engines say of one cell of a sweep.
+// The engines' answer to one cell of a sweep.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace panpipe::planner {
 
-// Reads the scenario with these overrides. InputError where it is wrong, or has no times, which no engine and no planner can do
-// without.
+// Reads the scenario with these overrides. Throws InputError if it is wrong, or has no times, which every engine and planner
+// needs.
 void load_cell(const std::string& scenario, const std::vector<std::string>& overrides);
 
-// Reads the scenario with these overrides, plans it where the grid names a method, and predicts its step with the grid's engine.
+// Reads the scenario with these overrides, plans it if the grid names a method, and predicts its step with the grid's engine.
 CellAnswer answer_of_cell(const SweepGrid& grid, const std::vector<std::string>& overrides);
 
-// The same of scenarios that were read, for callers whose scenarios are in no file.
+// The same for scenarios that were already read, which need not be in a file.
 void check_scenario_of_cell(Scenario scenario);
 CellAnswer answer_of_scenario(const SweepGrid& grid, Scenario scenario);
 

@@ -1,5 +1,5 @@
-// Hand-overs between stages as a timeline's spans show them: which transfer brought a pass its input, and which send belongs to
-// which receive.
+// Hand-overs between stages, derived from a timeline's spans: the transfer that brought a pass its input, and the send that
+// belongs to a receive.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace panpipe {
 
-// O(n log n) to make, O(log n) to ask as long as few transfers of one message end at one time. The timeline must outlive it.
+// O(n log n) to make, O(log n) per query as long as few transfers of one message end at one time. The timeline must outlive it.
 class Messages {
  public:
   explicit Messages(const Timeline& timeline);
 
-  // The transfer that brought the last input of a pass (a forward's activations, a backward's gradients), of those that ended by
-  // `until`. Null where nothing came from another device.
+  // The transfer that brought the last input of a pass (a forward's activations, a backward's gradients), among those that ended
+  // by `until`. nullptr if no input came from another device.
   const Span* last_input(const Span& pass, double until = std::numeric_limits<double>::infinity()) const;
-  // The other end of a transfer: on another device, of the same microbatch, slice, direction and size, the nearest in time.
+  // The other end of a transfer: on another device, with the same microbatch, slice, direction and size, the nearest in time.
   const Span* sender_of(const Span& receive) const { return nearest(sends_, receive); }
   const Span* receiver_of(const Span& send) const { return nearest(receives_, send); }
 

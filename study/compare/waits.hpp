@@ -1,4 +1,4 @@
-// Why a device's compute lane was idle.
+// The reasons for idle time of a device's compute lane.
 #pragma once
 
 #include <map>
@@ -10,11 +10,11 @@
 namespace panpipe {
 
 struct Wait {
-  double idle = 0, transit = 0;  // seconds; transit: of it, while the awaited transfer was under way
+  double idle = 0, transit = 0;  // seconds; transit: the part of it while the awaited transfer was under way
 };
 using WaitKey = std::tuple<std::int32_t, std::string, std::int32_t>;  // (device, reason, peer)
 
-// Every gap of every compute lane from 0 to the step's end, by the input that came last to the action after it.
+// Assigns every gap of every compute lane, from 0 to the step's end, to the last input of the action after it.
 std::map<WaitKey, Wait> waits_of(const Timeline& timeline);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// The chain of actions and transfers that made the step as long as it is.
+// The chain of actions and transfers that determines the step's length.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@ enum class PathPartKind : std::uint8_t {
   PassCollective,  // tensor-parallel collectives that passes wait for inside themselves
   Optimizer,
   Transfer,
-  Held,     // a rank stands still until its own transfer is over
-  Sharing,  // what transfers and collectives take beyond their time on idle links
+  Held,     // a rank waits until its own transfer has ended
+  Sharing,  // time of transfers and collectives beyond that on idle links
   Reduction,
   Gathering,
   Copy,
-  Replicas,  // a collective stands still until slower replicas are there
+  Replicas,  // a collective waits for slower replicas
   Gap
 };
 const char* name_of(PathPartKind kind);  // "passes", "optimizer", ...
 
 struct PathPart {
   PathPartKind kind{};
-  std::int32_t device = 0;  // a transfer's: where it arrives, or where it holds
+  std::int32_t device = 0;  // of a transfer: where it arrives, or the device that it holds
   std::string action;       // empty for gaps
   double start = 0, end = 0;
-  double inside = 0;  // of it: a pass's PassCollective, a transfer's or collective's Sharing
+  double inside = 0;  // the part of it that counts as PassCollective (pass) or Sharing (transfer, collective)
 };
 
-// From the last end back to the start, each part by what let it start; in the order of time, without holes. A document does not
-// hold dependencies: they follow from stages and microbatches. O(n log n).
+// The path is followed from the last end back to the start, each part leading to the one that let it start. The result is in
+// order of time without holes. A document contains no dependencies, so they are derived from stages and microbatches. O(n log n).
 //
-// A predicted part starts at the very moment at which its cause ends: the action before on its lane, an input's arrival, a
-// transfer that holds its sender (unless transfers are asynchronous), a collective or a copy back it waits for; a transfer starts
-// with the end of the pass that made it, or in batches of its receiver's last one. In a measured step the cause is what ended
-// last before, and what lies between is a gap.
+// A predicted part starts exactly when its cause ends: the previous action on its lane, an input's arrival, a transfer that holds
+// its sender (unless transfers are asynchronous), or a collective or reload that it waits for. A transfer starts with the end of
+// the pass that made it, or in batches with the receiver's last one. In a measured step the cause is the last event that ended
+// before, and the time between is a gap.
 std::vector<PathPart> critical_path(const ResultDocument& result);
 
-// Time by kind. Adds up to the step.
+// Time by kind, in seconds. Adds up to the step.
 std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path);
 
 }  // namespace panpipe

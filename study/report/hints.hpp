@@ -1,4 +1,4 @@
-// What could make a step shorter, as sentences with the numbers that the result itself holds.
+// Suggestions for a shorter step, as sentences with numbers from the result.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 namespace panpipe {
 
 struct Hint {
-  double seconds = 0;  // at most this much of the step; what has no such figure (memory) stands last
+  double seconds = 0;  // upper bound on the gain; hints without one (memory) come last
   std::string text;
 };
 
-// Largest first. Shares under a hundredth of the step are not mentioned. Each is an upper bound by itself: they do not add up.
+// Largest first. Gains under a hundredth of the step are left out. Each gain is a separate upper bound; they do not add up.
 std::vector<Hint> hints_for(const ResultDocument& result, const Traffic& traffic);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// One page of a step: predicted, measured, or two of them over each other.
+// A page about a step: predicted, measured, or two compared.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace panpipe {
 
 struct ReportInput {
   ResultDocument result;
-  std::string scenario, plan;  // texts of scenario.yaml and plan.yaml beside the result; empty when they are not there
+  std::string scenario, plan;  // texts of scenario.yaml and plan.yaml next to the result; empty if missing
 };
 
-// A result.json, or a folder of `-o DIR`. InputError as read_result.
+// Reads a result.json, or a folder from `-o DIR`. Throws InputError like read_result.
 ReportInput read_report_input(const std::string& path);
 
-// Self-contained HTML, of one or two results. Of two plans that differ only the metrics stand side by side.
+// Self-contained HTML for one or two results. If their plans differ, only the metrics are compared.
 std::string to_report_page(const std::vector<ReportInput>& inputs);
 
 }  // namespace panpipe

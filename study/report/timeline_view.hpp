@@ -1,5 +1,5 @@
-// The drawing of one or two steps that can be zoomed: a canvas, its data, its script. Passes of a rank with transfers and memory
-// under them; with two results each rank has both, one below the other, on one axis of time.
+// A zoomable drawing of one or two steps: a canvas, its data, its script. Each rank shows its passes, with transfers and memory
+// below. With two results each rank shows both, one above the other, on one time axis.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What travelled, and how much of it the compute lanes stood idle or waited for.
+// The traffic of a step, and the part of it for which the compute lanes were idle or waited.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ struct LaneTraffic {
   std::int32_t device = 0, rank = 0;
   Lane lane{};
   std::int64_t count = 0, bytes = 0;
-  double busy = 0;     // seconds with at least one under way
-  double exposed = 0;  // of it, while the compute lane was idle
+  double busy = 0;     // seconds with at least one transfer under way
+  double exposed = 0;  // the part of it while the compute lane was idle
 };
 
 struct Traffic {
-  std::vector<LaneTraffic> lanes;  // of devices with spans of their own, by device and lane
-  // Seconds of the step, means over those devices: collectives inside passes and beside them, hand-overs between stages,
+  std::vector<LaneTraffic> lanes;  // of devices with their own spans, by device and lane
+  // Seconds of the step, as means over those devices: collectives inside and next to passes, hand-overs between stages,
   // reductions over replicas. They can overlap.
   double tensor = 0, pipeline = 0, data = 0;
 };

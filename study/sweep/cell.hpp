@@ -1,4 +1,4 @@
-// A cell of a sweep: one choice of values, and what came out.
+// A cell of a sweep: one combination of values, and its result.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace panpipe::planner {
 
 enum class CellStatus : std::uint8_t {
   Fits,
-  TooLarge,   // an answer, but a device's memory does not hold it
-  Refused,    // the input is wrong: a schedule that these sizes do not have, say
+  TooLarge,   // an answer, but it does not fit in a device's memory
+  Refused,    // the input is wrong, such as a schedule that does not exist for these sizes
   NoAnswer,   // a schedule that cannot finish, no feasible plan
-  NoMachine,  // this machine cannot: no such back end here
-  Bug         // ours
+  NoMachine,  // this machine cannot, for example without the back end
+  Bug         // a bug of Panpipe
 };
 const char* name_of(CellStatus status);  // "fits", "does not fit", "refused", "no answer", "not on this machine", "bug"
 
@@ -26,14 +26,14 @@ struct SweepCell {
   CellStatus status = CellStatus::Bug;
   std::string reason;                                       // one line; empty when it fits
   std::vector<std::pair<std::string, double>> metrics;      // as in a result document; empty without an answer
-  std::string plan;                                         // one line: what the planner chose; empty when it was not asked
-  std::vector<std::pair<std::string, std::string>> inputs;  // file -> sha-256 of what was read
+  std::string plan;                                         // one line: the planner's choice; empty if no planner was used
+  std::vector<std::pair<std::string, std::string>> inputs;  // file -> sha-256 of its content when read
 
   bool has_answer() const { return status == CellStatus::Fits || status == CellStatus::TooLarge; }
   std::optional<double> metric(const std::string& name) const;
 };
 
-// One line of JSON, without its end; and back. Nothing when it is not such a line.
+// Convert to and from one line of JSON, without its line end. parse_line returns nullopt for any other line.
 std::string to_line(const SweepCell& cell);
 std::optional<SweepCell> parse_line(const std::string& line);
 

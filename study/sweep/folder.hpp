@@ -1,5 +1,5 @@
-// The folder of a sweep: grid.json says what is swept, cells.jsonl holds a line per cell that is done, sweep.json, sweep.csv and
-// sweep.html are written at the end.
+// The folder of a sweep. grid.json holds the grid, cells.jsonl a line per finished cell; sweep.json, sweep.csv and sweep.html are
+// written at the end.
 #pragma once
 
 #include <map>
@@ -13,17 +13,17 @@ namespace panpipe::planner {
 
 class SweepFolder {
  public:
-  // Makes the folder and locks it. MachineError: cannot be made, or another sweep writes into it.
+  // Creates the folder and locks it. Throws MachineError if it cannot be created, or if another sweep writes to it.
   explicit SweepFolder(std::string path);
   ~SweepFolder();
   SweepFolder(const SweepFolder&) = delete;
   SweepFolder& operator=(const SweepFolder&) = delete;
 
-  // Cells of this grid that an earlier call finished and that still hold: answers and refusals whose input files have not
-  // changed. What else stands in the file is forgotten. Faults of the input and of the machine are tried again.
+  // Returns the cells of this grid that an earlier call finished and that are still valid: answers and refusals whose input files
+  // have not changed. Other lines are dropped. Faults of the input and of the machine are tried again.
   std::map<std::size_t, SweepCell> begin(const SweepGrid& grid);
-  void append(const SweepCell& cell);  // one write, so that a line is there whole or not at all
-  // All cells in the grid's order, and the documents.
+  void append(const SweepCell& cell);  // one write, so a line is written whole or not at all
+  // Writes all cells in the grid's order, and the documents.
   void finish(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard);
 
  private:
@@ -33,7 +33,7 @@ class SweepFolder {
   int folder_ = -1, cells_ = -1;  // descriptors
 };
 
-// The grid and the cells of a folder, for merging. InputError when there is none.
+// The grid and the cells of a folder, for merging. Throws InputError if there is none.
 struct SweepFound {
   SweepGrid grid;
   std::map<std::size_t, SweepCell> cells;

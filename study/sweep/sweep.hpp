@@ -1,5 +1,5 @@
-// What-if studies: every cell of a grid predicted, on all cores, kept as it is done, shown as table and page. The engine is the
-// caller's: this library knows no simulator.
+// What-if studies: predicts every cell of a grid on all cores, stores each when it is done, and shows the results as table and
+// page. The caller supplies the engine; this library does not depend on a simulator.
 #pragma once
 
 #include <atomic>
@@ -15,53 +15,53 @@
 
 namespace panpipe::planner {
 
-// What an engine says of a cell. Everything else about it (refusals, files) is gathered here.
+// The engine's answer for a cell. Everything else (refusals, files) is collected here.
 struct CellAnswer {
   std::vector<std::pair<std::string, double>> metrics;
   bool fits = true;
-  std::string reason;  // when it does not fit: by how much
-  std::string plan;    // when the planner was asked
+  std::string reason;  // if it does not fit: the excess
+  std::string plan;    // if a planner was used
 };
 
 struct SweepProgress {
-  std::size_t cells = 0, done = 0;  // of this shard
+  std::size_t cells = 0, done = 0;  // in this shard
   std::size_t too_large = 0, without_answer = 0;
-  double best = 0;  // shortest step that fits; 0 = none yet
+  double best = 0;  // shortest step that fits, seconds; 0 = none yet
 };
 
 struct SweepOptions {
-  std::string folder;  // empty: nothing is kept
+  std::string folder;  // empty: nothing is stored
   int workers = 1;
-  std::size_t shard = 1, shards = 1;  // this call does the cells with index % shards == shard - 1
+  std::size_t shard = 1, shards = 1;  // this call runs the cells with index % shards == shard - 1
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SweepProgress&)> progress;
-  // Reads the scenario with these overrides and throws InputError when it cannot.
+  // Reads the scenario with these overrides. Throws InputError if that fails.
   std::function<void(const std::vector<std::string>& overrides)> load;
-  // In a process of its own; throws the four kinds of failure.
+  // Answers a cell; runs in its own process and throws the four kinds of failure.
   std::function<CellAnswer(const std::vector<std::string>& overrides)> answer;
 };
 
 struct SweepRun {
-  std::vector<SweepCell> cells;  // those that are done, in the grid's order
-  std::size_t kept = 0;          // of them, done by an earlier call
-  bool complete = true;          // false: stopped; the same call goes on where this one ended
+  std::vector<SweepCell> cells;  // the finished ones, in the grid's order
+  std::size_t kept = 0;          // number of these that an earlier call finished
+  bool complete = true;          // false: stopped; repeating the call continues
 };
 
-// InputError where the grid cannot be meant. A value that is refused is a cell's answer; a key that does not exist, or a scenario
-// that cannot be read at all, is a mistake of the call. run_sweep() begins with it.
+// Throws InputError if the grid is a mistake of the caller: an unknown key, or a scenario that is unreadable with any values. A
+// single refused value is the answer of its cell instead. run_sweep() calls this first.
 void check_sweep(const SweepGrid& grid, const SweepOptions& options);
 
-// One cell, here and now: for callers that have workers of their own. `hashes` keeps those of files from one cell to the next,
-// for as long as no file can change.
+// Answers one cell in this process, for callers with their own workers. `hashes` caches hashes of files between cells, valid as
+// long as no file changes.
 using FileHashes = std::map<std::string, std::string>;
 SweepCell answer_cell(const SweepGrid& grid, std::size_t index, const SweepOptions& options, FileHashes& hashes);
 
-// Throws InputError when the grid cannot be meant: an unknown key, a scenario that cannot be read whatever the values.
+// Throws InputError for an unknown key, or a scenario that is unreadable with any values.
 SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options);
 
-// The cells of several folders as one sweep, written into `folder`, under the heading that the caller makes for the grid.
-// InputError: different grids, input files that changed between the shards. Cells that are in none of them are missing in the
-// answer.
+// Merges the cells of several folders into one sweep, written to `folder` under the caller's heading for the grid. Throws
+// InputError for different grids, or input files that changed between the shards. Cells that no folder contains are missing in
+// the result.
 struct Merged {
   SweepGrid grid;
   std::vector<SweepCell> cells;
@@ -69,32 +69,32 @@ struct Merged {
 Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
                     const std::function<std::string(const SweepGrid&)>& heading = {});
 
-// What cells are compared by: the step time, or the time per sample where they differ in samples per step.
+// The figure by which cells are compared: the step time, or the time per sample if samples per step differ.
 struct SweepMeasure {
   bool per_sample = false;
   const char* name() const { return per_sample ? "time per sample" : "step time"; }
-  std::optional<double> of(const SweepCell& cell) const;  // seconds; nothing without an answer
+  std::optional<double> of(const SweepCell& cell) const;  // seconds; nullopt without an answer
 };
 SweepMeasure measure_for(const std::vector<SweepCell>& cells);
 
-// Indices into `cells`: of those that fit, no other one takes both less memory and less time (by their measure).
+// Indices into `cells`: those that fit and that no other fitting cell beats in both memory and time (by their measure).
 std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells);
 
-// The cells as readers want them, as indices into `cells`: those that fit from the best on, those that are too large from the
-// fastest on, those without an answer in the grid's order. The documents (CSV, JSON) keep the grid's order.
+// Indices into `cells` in reading order: those that fit from the best, those too large from the fastest, those without an answer
+// in the grid's order. The documents (CSV, JSON) keep the grid's order.
 std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells);
-// The answer in one line: "best: schedule=zb-h1, ...: 131.7 ms a sample, 8.9 GiB; 2.1 % less than the next".
+// One line: "best: schedule=zb-h1, ...: 131.7 ms a sample, 8.9 GiB; 2.1 % less than the next".
 std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
-// What is said of each cell: "best", "best within 8.9 GiB" (no other that needs no more memory is as fast), "does not fit: ...",
-// "refused (1)". The reasons of cells without an answer stand once each, below the table: the first is "(1) refused: ...".
+// A verdict per cell: "best", "best within 8.9 GiB" (no cell with less or equal memory is as fast), "does not fit: ...", "refused
+// (1)". The reasons of cells without an answer are listed once each below the table: the first is "(1) refused: ...".
 struct SweepVerdicts {
   std::vector<std::string> of_cell;  // as many as cells
   std::vector<std::string> reasons;
 };
 SweepVerdicts verdicts(const std::vector<SweepCell>& cells);
 
-// `shard`: "2/8", empty for all cells.
+// `shard`: "2/8"; empty for all cells.
 std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard);  // panpipe-sweep/1
 std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells);  // for a terminal

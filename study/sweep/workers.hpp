@@ -1,5 +1,5 @@
-// Work in processes of its own. Not threads: a simulation's clock is per process (docs/decisions/0004), and a cell that crashes
-// must not take the others with it.
+// Runs work in separate processes instead of threads: a simulation's clock is per process (docs/decisions/0004), and a crash in
+// one cell must not stop the others.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,14 @@ namespace panpipe::planner {
 
 struct Workers {
   int count = 1;
-  std::function<std::string(std::size_t job)> work;                      // in a worker
-  std::function<void(std::size_t job, const std::string& answer)> done;  // here, in the order in which answers come
-  std::function<void(std::size_t job, const std::string& how)> died;     // here: "signal 11"
-  const std::atomic<bool>* stop = nullptr;                               // set: workers are ended at once
+  std::function<std::string(std::size_t job)> work;  // runs in a worker
+  std::function<void(std::size_t job, const std::string& answer)>
+      done;  // called in this process, in the order in which answers arrive
+  std::function<void(std::size_t job, const std::string& how)> died;  // called in this process: "signal 11"
+  const std::atomic<bool>* stop = nullptr;                            // when set, workers are ended at once
 };
 
-// Does the jobs, each once. False when it was stopped. Call it where no other thread runs: it forks. MachineError when processes
+// Runs each job once. Returns false if it was stopped. It forks, so no other thread may run. Throws MachineError if processes
 // cannot be started.
 bool run_jobs(const std::vector<std::size_t>& jobs, const Workers& workers);
 

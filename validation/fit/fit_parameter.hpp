@@ -1,4 +1,4 @@
-// The numbers of a device calibration that a fit may change: where they stand, what they may be, what they start from.
+// The numbers of a device calibration that a fit may change: their keys, bounds and starts.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ struct FitParameter {
   const char* key;   // of the calibration file
   const char* unit;  // "us", "ms"; empty for shares and counts
   double low, high;  // plausible, in the unit
-  double spread;     // how far from the start, as a ratio, a single measured run should pull it: the weak prior's width
+  double spread;     // ratio to the start that a single measured run may plausibly cause: the width of the weak prior
   double (*get)(const Calibration& calibration);
   void (*set)(Calibration& calibration, double value);
-  const char* bounds_source;  // why these bounds
+  const char* bounds_source;  // source of these bounds
 };
 
-// All of them, at most a dozen.
+// All parameters, at most a dozen.
 const std::vector<FitParameter>& fit_parameters();
 
-// "0.794", "32.9 us": as a calibration file has it.
+// "0.794", "32.9 us": as written in a calibration file.
 std::string value_text(const FitParameter& parameter, double value);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Measured runs made ready to be predicted many times with different calibrations.
+// Measured runs prepared for repeated prediction with different calibrations.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,17 @@
 
 namespace panpipe {
 
-// Scenario, workload and plan are made once; only costs change. Orders that are searched (zb-auto) are so with the costs of
-// `start`.
+// Scenario, workload and plan are made once, and only costs change. Searched orders (zb-auto) use the costs of `start`.
 class FitRow {
  public:
-  // Throws InputError or NoAnswer when the row cannot be predicted: see scenario_of.
+  // Throws InputError or NoAnswer if the row cannot be predicted: see scenario_of.
   explicit FitRow(RunRow row, const Calibration& start = {});
   ~FitRow();
   FitRow(FitRow&&) noexcept;
 
   const RunRow& row() const { return row_; }
-  const std::string& framework() const;                      // the preset that it is predicted with
-  double predicted_s(const Calibration& calibration) const;  // by the estimate; safe to call from several threads
+  const std::string& framework() const;                      // the preset used for the prediction
+  double predicted_s(const Calibration& calibration) const;  // by the estimate; thread-safe
 
  private:
   struct Prepared;
@@ -35,7 +34,7 @@ struct FitRows {
   std::vector<std::string> left_out;  // "id: reason"
 };
 
-// Of the rows measured on one of the devices (by gpu column), those that can be predicted; made on several threads.
+// Prepares, on several threads, the predictable rows that were measured on one of the devices (column gpu).
 FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices, const Calibration& start = {});
 
 }  // namespace panpipe

@@ -1,5 +1,5 @@
-// Cross-validation by true refits: rows are left out, the numbers are fitted again, and the rows predicted with those. Private to
-// this folder.
+// Cross-validation with true refits: leaves rows out, fits the numbers again, and predicts the rows with them. Private to this
+// folder.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,9 @@ struct LeftOut {
   const Vector& weights;
   const RobustLoss& loss;
   const Prior& prior;
-  const Minimum& whole;  // the fit of all rows, where every refit begins
+  const Minimum& whole;  // the fit of all rows, the start of every refit
 
-  // ln(predicted / measured) of the rows in `out`, predicted by a fit of the others; the other entries mean nothing.
+  // ln(predicted / measured) of the rows in `out`, predicted by a fit of the others; the other entries are undefined.
   Vector residuals(const std::vector<bool>& out) const;
 };
 

@@ -1,4 +1,4 @@
-// The least squares themselves, by Ceres. Private to this folder.
+// Solves the least-squares problem with Ceres. Private to this folder.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace panpipe {
 
-// Pulls every number weakly to its start, so that what no row shows stays where data sheets put it.
+// Pulls every number weakly to its start, so that numbers not determined by rows keep their data-sheet values.
 struct Prior {
   Vector starts;     // logarithms
   Vector strengths;  // residual per unit of the logarithm
@@ -17,20 +17,20 @@ struct Prior {
 
 struct Minimum {
   Vector logs, residuals;
-  Matrix derivatives;  // of the rows with weight; empty: not yet known
-  double cost = 0;     // half the sum of squares, as Ceres counts
+  Matrix derivatives;  // of the rows with weight; empty: not yet computed
+  double cost = 0;     // half the sum of squares, as in Ceres
   int iterations = 0;
   bool converged = false;
 };
 
 struct MinimizeOptions {
   int iterations = 30;                           // at most
-  int renewals = 4;                              // exact derivatives taken where a search ended, at most; 0: none
-  std::function<void(const Minimum&)> progress;  // after each evaluation that was the best so far
+  int renewals = 4;                              // most recomputations of exact derivatives after a search ended; 0: none
+  std::function<void(const Minimum&)> progress;  // called after each evaluation that is the best so far
 };
 
-// From `from` on; its derivatives, when it has any, are used as long as nothing moved far. Stops early, with the best so far,
-// when the model is stopped. Throws NoAnswer when it is stopped before anything was evaluated.
+// Starts from `from`, and uses its derivatives, if any, until a number moves far. If the model is stopped, returns the best so
+// far; throws NoAnswer if nothing was evaluated yet.
 Minimum minimize(const RowModel& model, const Vector& weights, const RobustLoss& loss, const Prior& prior, const Minimum& from,
                  const MinimizeOptions& options);
 

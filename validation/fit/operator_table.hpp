@@ -1,4 +1,4 @@
-// The table that `panpipe profile --operators` writes: one operator a line, with the work that its shapes say.
+// Reads the table of `panpipe profile --operators`: one operator per line, with the work derived from its shapes.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ enum class OperatorKind { Product, Attention, Traffic, View, Other };
 struct TimedOperator {
   std::string unit, name;
   OperatorKind kind = OperatorKind::Other;
-  double work = 0;      // floating-point operations of the forward: products; attention as under a causal mask
-  double elements = 0;  // read and written by the forward: Traffic
+  double work = 0;      // floating-point operations of the forward, for products and for attention (under a causal mask)
+  double elements = 0;  // read and written by the forward, for Traffic
   double forward_s = 0, backward_s = 0;
 };
 
-// Throws InputError: not such a table, shapes or times that cannot be read.
+// Throws InputError for another table, or unreadable shapes or times.
 std::vector<TimedOperator> read_operators(const std::string& path);
-// Whether a file's heading is that of such a table; false for a file that cannot be read.
+// True if a file has the heading of such a table; false for an unreadable file.
 bool is_operator_table(const std::string& path);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Measured operators and links -> a device calibration: what share of its data sheet a device reaches.
+// Fits a device calibration to measured operators and links: the share of the data sheet that a device reaches.
 // docs/models/calibration.md.
 #pragma once
 
@@ -15,28 +15,28 @@ namespace panpipe {
 struct ReachedNumber {
   std::string key;    // of the calibration file
   double value = 0;   // shares; seconds for `launch` and `transfer_latency`
-  double spread = 0;  // of single operators around it, as a ratio (one standard deviation for a normal one)
+  double spread = 0;  // of single operators, as a ratio (one standard deviation for a normal distribution)
   int samples = 0;
   bool is_time = false;
   std::string source;
 };
 
-// latency + bytes / bandwidth, fitted to a profile's table in relative error.
+// latency + bytes / bandwidth, fitted to a profile's table by relative error.
 struct FittedLink {
   std::string transport;
   int from = 0, to = 0;
   double latency_s = 0, bytes_per_s = 0;
-  double worst = 0;  // of the table's times, as a share
+  double worst = 0;  // largest error over the table's times, as a fraction
 };
 
 struct ProfileFit {
   std::vector<ReachedNumber> numbers;
   std::vector<FittedLink> links;
-  double mean_error = 0;  // of the operators' times by these numbers, weighted by time
+  double mean_error = 0;  // of the operators' times with these numbers, weighted by time
   int operators = 0;
 };
 
-// Throws InputError when the operators hold nothing that can be compared, or the device has no rate for `precision`.
+// Throws InputError if the operators contain nothing comparable, or the device has no rate for `precision`.
 ProfileFit fit_profile(const std::vector<TimedOperator>& operators, const std::vector<Profile>& profiles,
                        const DeviceType& device, Precision precision);
 

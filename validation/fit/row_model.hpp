@@ -1,4 +1,4 @@
-// The rows as a function of a device's numbers: logarithms in, residuals and derivatives out. Private to this folder.
+// The rows as a function of a device's numbers: from logarithms to residuals and derivatives. Private to this folder.
 #pragma once
 
 #include <Eigen/Dense>
@@ -17,7 +17,7 @@ inline Eigen::Index at_index(std::size_t i) { return static_cast<Eigen::Index>(i
 
 class RowModel {
  public:
-  // What is given must outlive the model. `stopped` is asked from several threads.
+  // The arguments must outlive the model. `stopped` is called from several threads.
   RowModel(const std::vector<FitRow>& rows, const Calibration& start, std::vector<const FitParameter*> parameters,
            std::function<bool()> stopped)
       : rows_(rows), start_(start), parameters_(std::move(parameters)), stopped_(std::move(stopped)) {}
@@ -28,9 +28,9 @@ class RowModel {
   bool stopped() const { return stopped_ && stopped_(); }
 
   Calibration calibration(const Vector& logs) const;
-  // ln(predicted / measured) of the rows whose weight is not 0; 0 for the others. Means nothing once stopped().
+  // ln(predicted / measured) of the rows with non-zero weight; 0 for the others. Undefined once stopped().
   Vector residuals(const Vector& logs, const Vector& weights) const;
-  // Forward differences, a column a number. `at`: the residuals at `logs`.
+  // Forward differences, one column per number. `at`: the residuals at `logs`.
   Matrix derivatives(const Vector& logs, const Vector& at, const Vector& weights) const;
 
  private:
@@ -38,7 +38,8 @@ class RowModel {
   const Calibration& start_;
   std::vector<const FitParameter*> parameters_;
   std::function<bool()> stopped_;
-  // Rows that a number does not reach (a network's share in a run on one node), seen where derivatives were first taken of all.
+  // Rows that a number does not affect (a network's share in a run on one node), found when derivatives were first computed for
+  // all.
   mutable Eigen::Array<bool, Eigen::Dynamic, Eigen::Dynamic> silent_;
 };
 

@@ -1,4 +1,4 @@
-// Published matrix products by shape against the cost model's: what it says of a kernel by itself, without a training step.
+// Compares published matrix products by shape with the cost model's: a check of single kernels without a training step.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@ struct ProductRow {
   std::string source, where, gpu, precision = "bf16", note;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   double tflops = 0;  // measured
-  bool used = false;  // a shipped calibration rests on it
+  bool used = false;  // a shipped calibration uses it
 };
 
 struct ProductPrediction {
   ProductRow row;
-  std::string skipped;  // not empty: nothing was predicted
+  std::string skipped;  // reason; not empty: nothing was predicted
   double tflops = 0;
-  // Of the time: predicted / measured - 1. Absent where nothing was predicted.
+  // Of the time: predicted / measured - 1. nullopt if nothing was predicted.
   std::optional<double> error() const;
 };
 
-// Whether a table holds products, not runs: it has a column 'tflops'.
+// True if a table holds products instead of runs: it has a column 'tflops'.
 bool holds_products(const CsvTable& table);
 
-// Throws InputError with everything that is wrong in the table.
+// Throws InputError with all faults of the table.
 std::vector<ProductRow> read_products(const CsvTable& table);
 
-// With the devices' own calibrations, or those in `calibrations` (files, each for the devices it names). In the order of the
+// Uses the devices' own calibrations, or those in `calibrations` (files, each for the devices it names). In the order of the
 // rows.
 std::vector<ProductPrediction> predict_products(const std::vector<ProductRow>& rows,
                                                 const std::vector<std::string>& calibrations);
 
-// Errors by device and source, then the rows, the worst first; `most` of them, 0 = all.
+// Errors by device and source, then the rows, worst first; at most `most` rows, 0 = all.
 std::string products_table(const std::vector<ProductPrediction>& products, std::size_t most);
 std::string products_json(const std::vector<ProductPrediction>& products);
 

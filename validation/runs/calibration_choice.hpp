@@ -1,4 +1,4 @@
-// Files that stand in for the devices' own calibrations.
+// Calibration files that replace the devices' own.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace panpipe {
 
-// Which calibration file a device uses: the one that names it, else one that names no device.
+// The calibration file for a device: the one that names it, else one that names no device.
 class CalibrationChoice {
  public:
   explicit CalibrationChoice(const std::vector<std::string>& files) {

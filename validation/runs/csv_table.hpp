@@ -1,4 +1,5 @@
-// A comma-separated file with a heading, as spreadsheets write it: quoted cells may hold commas, doubled quotes and line ends.
+// Reads a comma-separated file with a heading as spreadsheets write it: quoted cells may contain commas, doubled quotes and line
+// ends.
 #pragma once
 
 #include <memory>
@@ -18,10 +19,10 @@ struct CsvCell {
 struct CsvTable {
   std::shared_ptr<const SourceText> source;
   std::vector<CsvCell> heading;
-  std::vector<std::vector<CsvCell>> rows;  // as many cells as the heading has
+  std::vector<std::vector<CsvCell>> rows;  // same number of cells as the heading
 };
 
-// Throws InputError: no such file, no heading, a row of another width, an open quote.
+// Throws InputError for a missing file, no heading, a row of another width, or an unclosed quote.
 CsvTable load_csv(const std::string& path);
 
 Diagnostic diagnostic_at(const CsvTable& table, const CsvCell& cell, const std::string& message, const std::string& help = "");

@@ -1,4 +1,4 @@
-// What a row says of its framework beyond a preset's name: single choices, in the keys and words of a scenario's `framework:`.
+// The framework choices of a row beyond a preset's name, as keys and values of a scenario's `framework:`.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace panpipe {
 // Columns that are keys of `framework:`, in the order in which scenarios state them.
 const std::vector<std::string>& framework_columns();
 
-// The attention kernel that a cell describes in the words of its source ("flash-attn 2", "SDPA flash", "unfused, fused softmax"):
-// a word of the key `attention`, or nothing where the cell names no kernel. `gpu` decides where a library does.
+// Translates a source's description of its attention kernel ("flash-attn 2", "SDPA flash", "unfused, fused softmax") to a value
+// of the key `attention`; empty if it names no kernel. `gpu` decides for libraries that choose by device.
 std::string attention_of_words(const std::string& words, const std::string& gpu);
 
-// Key and word of each choice that the row states; `told` says which of them stand in the words of the source.
+// Key and value of each choice that the row states; `told` receives those described in the source's own words.
 std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& told);
 
 }  // namespace panpipe

@@ -11,18 +11,18 @@ namespace panpipe {
 struct RunCluster {
   std::string yaml;  // flow map
   std::vector<std::string> assumed;
-  std::string problem;  // not empty: there is no such device here
+  std::string problem;  // not empty: no such device is shipped
   std::string device;   // name of the device's file
 };
 
-// `calibration`: a file or name that the devices shall use; empty = their own.
+// `calibration`: a file or name for the devices; empty = their own.
 RunCluster cluster_of(const RunRow& row, const std::string& calibration);
 
-// The `gpu` of a row for a card as its driver names it ("NVIDIA A100-SXM4-80GB" -> "A100-80G-SXM"); the driver's name without
-// the maker's where we know none.
+// The `gpu` value for a driver's card name ("NVIDIA A100-SXM4-80GB" -> "A100-80G-SXM"); for unknown cards the driver's name
+// without the maker's.
 std::string gpu_of_driver_name(const std::string& name);
 
-// The shipped device that a row's gpu means ("A100-80G-SXM" -> "a100-80g-sxm"); empty where there is none.
+// The shipped device for a row's gpu ("A100-80G-SXM" -> "a100-80g-sxm"); empty if there is none.
 std::string device_file_of(const std::string& gpu);
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// What compared runs say of predictions that nobody compared: the file panpipe-evidence/1 (docs/models/uncertainty.md).
+// Derives evidence for new predictions from compared runs: the file panpipe-evidence/1 (docs/models/uncertainty.md).
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace panpipe {
 
-// Of the rows that were predicted and measured. Predictions should be without each row's own source
+// Uses the rows with prediction and measurement. Each prediction should come from a fit without the row's own source
 // (PredictionOptions::left_out).
 EvidenceTable make_evidence(const std::vector<RunPrediction>& runs);
 

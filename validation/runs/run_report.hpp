@@ -1,4 +1,4 @@
-// The answer of `panpipe validate`: as a table, as a JSON document (panpipe-validation/1), and as a page.
+// The result of `panpipe validate` as a table, a JSON document (panpipe-validation/1), and a page.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace panpipe {
 
-// "mean=5%", "zb.mean=2%": an error that may be reached and not passed (of one source). `pairs_ordered`, `choice_pairs_ordered`
-// are shares that must be reached.
+// "mean=5%", "zb.mean=2%": an upper limit of an error (of one source). `pairs_ordered` and `choice_pairs_ordered` are lower
+// limits of shares.
 struct RunTolerance {
   std::string text, source, figure;
   double limit = 0;
 };
-// Throws InputError for a figure that does not exist.
+// Throws InputError for an unknown figure.
 RunTolerance parse_run_tolerance(const std::string& text);
 
 struct ToleranceCheck {
@@ -31,27 +31,27 @@ struct RunReport {
   bool ok() const;
 };
 
-// Throws InputError for a tolerance of a source that no row has.
+// Throws InputError for a tolerance on a source without rows.
 RunReport make_run_report(std::vector<RunPrediction> runs, const std::vector<RunTolerance>& tolerances);
 
-// The rows that have an error, the worst first.
+// The rows with an error, worst first.
 std::vector<const RunPrediction*> worst_first(const RunReport& report);
 
-// A figure of the tables of groups, for people.
+// A figure in the tables of groups, for people.
 struct GroupFigure {
   const char *head, *hint;
-  int digits;                            // behind the point, in %; 0: a number of rows
-  double (*of)(const Summary& summary);  // NaN where a group has none of these rows
+  int digits;                            // decimals, in %; 0: a number of rows
+  double (*of)(const Summary& summary);  // NaN if a group has no such rows
   bool has_sign = false;
 
   double shown(const Summary& summary) const { return digits > 0 ? 100 * of(summary) : of(summary); }
 };
 const std::vector<GroupFigure>& group_figures();
 
-// Worst rows first; `most` rows (0: all).
+// Worst rows first; at most `most` rows (0: all).
 std::string to_table(const RunReport& report, std::size_t most);
 std::string to_json(const RunReport& report);
-// One self-contained HTML page; `command` stands under its title.
+// One self-contained HTML page with `command` below its title.
 std::string to_page(const RunReport& report, const std::string& command);
 
 }  // namespace panpipe

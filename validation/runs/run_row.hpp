@@ -1,5 +1,4 @@
-// A measured training run as a row of a table: what was trained, on what, how it was split, and how long a step took. Columns:
-// docs/validate.md.
+// A measured training run as a row of a table: model, machine, parallelism, and step time. Columns: docs/validate.md.
 #pragma once
 
 #include <map>
@@ -18,24 +17,24 @@ struct RunRow {
   std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
   std::string step_kind, peak_kind;
   std::string stages, optimizer, attention_kernel, tied_embedding;
-  std::map<std::string, std::string> framework_choices;  // by column, which is a key of `framework:`
+  std::map<std::string, std::string> framework_choices;  // by column; each column is a key of `framework:`
   std::optional<int> gpus, gpus_per_node;
   std::optional<int> layers, hidden, heads, kv_heads, head_size, ffn, seq, vocab;
   std::optional<int> global_batch, micro_batch, tp, pp, dp, context_size, expert_size, virtual_stages, zero;
   std::optional<bool> seq_parallel;
   std::optional<double> step_s, peak_gib;
-  std::vector<std::string> assumed;  // "framework: eager-sdpa (from the note)": columns that a file of an earlier release lacks
+  std::vector<std::string> assumed;  // "framework: eager-sdpa (from the note)": columns missing in a file of an earlier release
 };
 
-// Throws InputError with everything that is wrong: a file without `id`, a value that is no number, a repeated id, a column
-// whose name is nearly one of ours. Other columns that we do not know are left alone.
+// Throws InputError with all faults: a file without `id`, a value that is not a number, a repeated id, or a column whose name is
+// nearly a known one. Other unknown columns are ignored.
 std::vector<RunRow> read_runs(const std::string& path);
 std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path);
 
-// A table of this one row, with the columns that it states.
+// A table with only this row and the columns that it states.
 std::string run_csv(const RunRow& row);
 
-// The columns that are read.
+// The known columns.
 const std::vector<std::string>& run_columns();
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// A measured run as a scenario: the text that a user would write for it, so that what is validated is what users run.
+// A measured run as a scenario: the same text that a user would write, so that validation covers what users run.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace panpipe {
 
 struct RunScenario {
   std::string text;                  // YAML; empty when the run is skipped
-  std::vector<std::string> assumed;  // "micro_batch: 2": what the row leaves open, and the default that stands in
-  std::string skipped;               // why it cannot be expressed
-  // Steps follow one another without a barrier, so that a rank starts the next one as soon as it is done (Zero Bubble's optimizer
-  // step, which is validated afterwards): what was measured is the period, not the time from the first start to the last end.
+  std::vector<std::string> assumed;  // "micro_batch: 2": values that the row leaves open, with their defaults
+  std::string skipped;               // reason why it cannot be expressed
+  // Steps follow each other without a barrier, so a rank starts the next one as soon as it is done (Zero Bubble's optimizer step,
+  // which is validated afterwards). The measurement is then the period, not the time from the first start to the last end.
   bool rolling = false;
 };
 

@@ -1,4 +1,4 @@
-// How good predictions are: errors, order, what choosing by them costs. Definitions: docs/validate.md.
+// The quality of predictions: errors, order, and the cost of choosing by them. Definitions: docs/validate.md.
 #pragma once
 
 #include <map>
@@ -9,26 +9,26 @@
 
 namespace panpipe {
 
-// Shares are fractions; 0 where there is nothing to count.
+// Shares are fractions; 0 if there are no rows to count.
 struct ErrorSummary {
   int rows = 0;                                     // predicted and measured
   int skipped = 0;                                  // of all rows
   double mean = 0, median = 0, p90 = 0, worst = 0;  // of the absolute errors
   std::string worst_id;
   double bias = 0;           // mean of the signed errors
-  double pairs_ordered = 1;  // of the pairs measured more than 5 % apart
+  double pairs_ordered = 1;  // share among the pairs measured more than 5 % apart
   long long pairs = 0;
   int judged = 0;     // rows with an interval
-  double inside = 0;  // share of them measured inside it
+  double inside = 0;  // share of them measured inside the interval
 };
 
-// Rows of one model, GPUs and global batch: the plans that somebody could have chosen among.
+// Rows with equal model, GPUs and global batch: plans among which a user could have chosen.
 struct ChoiceSummary {
   int groups = 0;            // of at least two rows
-  int best_found = 0;        // groups whose fastest row is the predicted fastest
-  double pairs_ordered = 1;  // within groups, measured more than 5 % apart
+  int best_found = 0;        // groups in which the fastest row is also predicted fastest
+  double pairs_ordered = 1;  // share within groups, among pairs measured more than 5 % apart
   long long pairs = 0;
-  double mean_regret = 0, worst_regret = 0;  // measured time of the predicted fastest over that of the fastest, less 1
+  double mean_regret = 0, worst_regret = 0;  // measured time of the row predicted fastest over that of the fastest, less 1
 };
 
 struct MemorySummary {
@@ -46,7 +46,8 @@ struct Summary {
 // Kind of group ("source", "gpu", "framework", "parallelism", "model_size") -> name -> summary.
 using Groups = std::map<std::string, std::map<std::string, Summary>>;
 
-// What choices are made among: rows of one source, framework, GPU, model, number of GPUs and global batch; groups of one row too.
+// The groups for choices: rows with equal source, framework, GPU, model, number of GPUs and global batch. Includes groups of one
+// row.
 std::vector<std::vector<const RunPrediction*>> choice_groups(const std::vector<const RunPrediction*>& runs);
 
 Summary summarize(const std::vector<const RunPrediction*>& runs);

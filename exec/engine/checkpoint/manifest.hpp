@@ -1,4 +1,4 @@
-// The small file that makes a folder of tensors a checkpoint: what stands in which file, with hashes, and where training stood.
+// The file that turns a folder of tensors into a checkpoint: the file of each tensor, hashes, and the position of the training.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct Manifest {
   std::string optimizer;    // name
   std::string precision;
   int seed = 0;
-  int ranks = 1, data = 1;  // that wrote it
+  int ranks = 1, data = 1;  // numbers of ranks and replicas that wrote it
   TrainingPosition position;
   std::vector<WrittenFile> files;
   std::map<std::string, std::string> tensors;  // parameter, buffer or piece of optimizer state -> file
@@ -29,11 +29,11 @@ std::string fingerprint_of(const OperatorGraph& graph);
 
 std::string to_json(const Manifest& manifest);
 
-// Reads FOLDER/manifest.json. InputError: none there, not a manifest, a format this version does not know, a file missing or of
-// another length than the manifest says.
+// Reads FOLDER/manifest.json. Throws InputError if it is missing, not a manifest, of an unknown format version, or if a listed
+// file is missing or has another length.
 Manifest read_manifest(const std::string& folder);
 
-// InputError when the checkpoint is of another model (listing what differs) or optimizer.
+// Throws InputError if the checkpoint belongs to another model (listing the differences) or optimizer.
 void check_manifest(const Manifest& manifest, const std::string& folder, const PreparedRun& run);
 
 }  // namespace panpipe::exec

@@ -1,5 +1,5 @@
 // Files of named tensors in the safetensors format: eight bytes with the header's length, a JSON header, raw little-endian data.
-// The reader is strict: every byte belongs to exactly one tensor, and nothing is allocated that the file does not hold.
+// The reader is strict: every byte belongs to exactly one tensor, and allocations never exceed the file's size.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,14 +22,14 @@ struct StoredTensor {
 
 class SafetensorsFile {
  public:
-  // Reads the header. InputError naming the file and what is wrong with it; also when it cannot be opened.
+  // Reads the header. Throws InputError with the file's name and the fault, also if the file cannot be opened.
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // A copy of one tensor, or of its rows [first, first + rows). InputError when the file has shrunk since.
+  // A copy of one tensor, or of its rows [first, first + rows). Throws InputError if the file has shrunk since.
   at::Tensor read(const std::string& name) const;
   at::Tensor read_rows(const std::string& name, std::int64_t first, std::int64_t rows) const;
 
@@ -48,7 +48,7 @@ struct WrittenFile {
   std::string sha256;
 };
 
-// A tensor that is made when its turn to be written comes, so that not all of them are in memory at once.
+// A tensor that is created only when it is written, so that not all tensors are in memory at once.
 struct TensorToWrite {
   std::string name;
   at::ScalarType dtype{};
@@ -56,17 +56,17 @@ struct TensorToWrite {
   std::function<at::Tensor()> value;  // of that type and shape, on any device; called once
 };
 
-// Writes and flushes to the disk, one tensor after the other in the order given. MachineError with the reason ("No space left on
-// device"), and what a tensor's value() throws; nothing is there then.
+// Writes the tensors in the given order and flushes them to the disk. Throws MachineError with the reason ("No space left on
+// device"), and any exception of value(); no file remains then.
 WrittenFile write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
-// Of tensors that are there already, on any device.
+// The same for existing tensors, on any device.
 WrittenFile write_safetensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
-// SHA-256 of a file, in hexadecimal. InputError when it cannot be read.
+// SHA-256 of a file, in hexadecimal. Throws InputError if it cannot be read.
 std::string sha256_of_file(const std::string& path);
 
-const char* safetensors_name(at::ScalarType dtype);  // "F32"; nullptr for a type the format has not
+const char* safetensors_name(at::ScalarType dtype);  // "F32"; nullptr for a type that the format lacks
 
 }  // namespace panpipe::exec

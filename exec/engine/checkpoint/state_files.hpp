@@ -1,5 +1,5 @@
-// What ranks hold of a trainer's state, written as safetensors: each of them what it stands for, cut parameters put together.
-// Shared by checkpoints and by folders of models.
+// Writes the ranks' shares of a trainer's state as safetensors, with sharded parameters put together. Shared by checkpoints and
+// model folders.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,18 +17,17 @@
 
 namespace panpipe::exec {
 
-// A disk may be slow, and a rank that waits for it neither computes nor sends: waits around files are longer than others. A dead
-// rank is noticed at once all the same.
+// The limit of waits around files. It is longer than other limits because a disk may be slow, and a rank that waits for it
+// neither computes nor sends. A dead rank is still noticed at once.
 Clock::duration disk_deadline(const PreparedRun& run);
 
-// Best effort: not every file system can.
+// Best effort: some file systems do not support it.
 void flush_folder(const std::filesystem::path& folder);
 
-// Writes and flushes a small file. MachineError with the reason.
+// Writes and flushes a small file. Throws MachineError with the reason.
 void write_text_file(const std::filesystem::path& path, const std::string& text);
 
-// Runs `work` on this rank, tells all ranks how it went, and throws on all of them when it failed on one. Returns what each
-// rank's work returned.
+// Runs `work` on this rank and shares the outcome. If it failed on any rank, all ranks throw. Returns each rank's result.
 template <class Fault, class Work>
 std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadline, const std::string& what, Work work) {
   using nlohmann::json;
@@ -55,20 +54,19 @@ std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadl
   return results;
 }
 
-// Tags of the passes' messages and of gradients stay below: those count within one step.
+// The first tag of gathers. Messages of passes and gradients use lower tags, which count within one step.
 constexpr std::uint32_t kGatherTag = 0xC0000000U;
 
-// State that goes into one file of each rank. The tag of an entry is `first_tag` and its number; parts stand in the order of
-// their tags.
+// State that goes into one file per rank. An entry's tag is `first_tag` plus its number; parts are ordered by their tags.
 struct StatePart {
   std::string file;  // name of this rank's
   std::vector<NamedState> state;
   std::uint32_t first_tag = kGatherTag;
-  std::function<StoredForm(const NamedState&)> form;  // in which each stands in the file
+  std::function<StoredForm(const NamedState&)> form;  // the form of each entry in the file
 };
 
-// On every rank. What this one wrote: {"files": [{"name", "bytes", "sha256"}], "tensors": {name in the file: file}}.
-// MachineError with the reason.
+// Call it on every rank. Returns what this rank wrote: {"files": [{"name", "bytes", "sha256"}], "tensors": {name in the file:
+// file}}. Throws MachineError with the reason.
 nlohmann::json write_share(const Trainer& trainer, const std::vector<StatePart>& parts, const std::filesystem::path& folder);
 
 }  // namespace panpipe::exec

@@ -1,6 +1,6 @@
-// Memory of the device a rank computes on: on a CPU the rank's own account, on an accelerator what the device's allocator counts,
-// through LibTorch's device-neutral interface. The allocator counts for the whole device: ranks that share one (threads of one
-// process) are counted together.
+// Memory of a rank's device: on a CPU the rank's own account, on an accelerator the count of the device's allocator, through
+// LibTorch's device-neutral interface. That count is for the whole device, so ranks that share one (threads of one process) are
+// counted together.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,15 +14,15 @@ namespace panpipe::exec {
 class DeviceMemory {
  public:
   enum class Count {
-    Allocated,  // blocks as the allocator rounds them: what a run takes
-    Requested,  // bytes that tensors asked for: what a unit takes, whatever the allocator
+    Allocated,  // blocks as rounded by the allocator: the memory of a run
+    Requested,  // bytes requested by tensors: the memory of a unit, independent of the allocator
   };
-  // `account` is this rank's and must outlive this; it counts where the device is a CPU. MachineError where the device's
+  // `account` is this rank's and must outlive the object; it is used if the device is a CPU. Throws MachineError if the device's
   // allocator keeps no count.
   DeviceMemory(c10::Device device, MemoryAccount& account, Count count);
 
   std::int64_t live() const;
-  // A stretch of work begins: the peak starts at what is live. Changes are kept on a CPU only (`samples` of them).
+  // Starts a measurement: the peak begins at the live bytes. Only a CPU records changes (`samples` of them).
   void begin(std::size_t samples);
   MemoryAccount::Trace end();
 
@@ -33,7 +33,7 @@ class DeviceMemory {
   std::int64_t before_ = 0;
 };
 
-// Bytes of the device's memory that are free now; 0 where its allocator does not say.
+// Free bytes of the device's memory; 0 if its allocator does not report them.
 std::int64_t free_memory(c10::Device device);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// Brings the ranks' spans together: one timeline, one time axis.
+// Collects the ranks' spans into one timeline with one time axis.
 #pragma once
 
 #include <vector>
@@ -10,18 +10,18 @@
 
 namespace panpipe::exec {
 
-// This rank's clock before and after the steps.
+// Clock readings of this rank before and after the steps.
 struct ClockReadings {
   ClockReading first, last;
 };
 
 // `steps`: this rank's measured steps. Rank 0 gets the timeline of the step with the median time, the others an empty one. Time 0
-// is the end of the barrier before the step, where it ended first.
+// is the earliest end of the barrier before the step.
 Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std::vector<StepResult>& steps,
                          const ClockReadings& clock);
 
-// Puts both ends of every transfer together: a send and its receive, told by (sender, receiver, tag in flow_id), get one flow id
-// and one end, the arrival; a receive starts when it was posted and its message handed over. Sorts by device, lane and start.
+// Joins both ends of every transfer. A send and its receive, identified by (sender, receiver, tag in flow_id), get one flow id
+// and one end, the arrival. A receive starts once it is posted and its message is sent. Sorts by device, lane and start.
 void join_transfers(std::vector<Span>& spans);
 
 }  // namespace panpipe::exec

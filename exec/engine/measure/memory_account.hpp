@@ -1,5 +1,5 @@
-// Memory as the allocator counts it: every tensor of the CPU is charged to the rank whose thread allocated it, and credited when
-// it is freed, by whichever thread. Ranks that are threads of one process have an account each.
+// Counts CPU memory at the allocator: every tensor is charged to the rank whose thread allocated it, and credited when any thread
+// frees it. Ranks that are threads of one process have separate accounts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,19 +18,19 @@ class MemoryAccount {
     std::int64_t live = 0;  // bytes, after the change
   };
   struct Trace {
-    std::int64_t before = 0, peak = 0;  // bytes live at the start; the most until now
-    std::vector<Sample> samples;        // every change, until the reserve was full
+    std::int64_t before = 0, peak = 0;  // bytes live at the start; maximum until now
+    std::vector<Sample> samples;        // every change, up to the reserved number
   };
 
-  // Makes the account that this thread's allocations are charged to, until the account goes. What it still owns then may be
-  // freed later. The first account of the process puts the counting allocator in place; earlier tensors are not counted.
+  // Creates the account charged for this thread's allocations during its lifetime. Its memory may be freed later. The first
+  // account of the process installs the counting allocator; earlier tensors are not counted.
   MemoryAccount();
   ~MemoryAccount();
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
   std::int64_t live() const;
-  // A step begins: the peak starts at what is live. `samples`: how many changes are kept (no allocation while they are).
+  // Starts a step: the peak begins at the live bytes. `samples`: number of changes to record, without allocation.
   void begin(std::size_t samples);
   Trace end();
 
@@ -39,10 +39,10 @@ class MemoryAccount {
   friend class CountingAllocator;
   friend void charge_to_this_thread(const at::Tensor& tensor);
   Book* book_;
-  Book* outer_;  // of this thread before
+  Book* outer_;  // this thread's previous account
 };
 
-// A tensor that came from another rank of this process is this rank's from now on. Does nothing to memory that is not counted.
+// Moves the charge of a tensor from another rank of this process to this rank. Does nothing for uncounted memory.
 void charge_to_this_thread(const at::Tensor& tensor);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// Measures a rank's steps: memory by the allocator's count, clocks against rank 0's; and brings the ranks' spans together.
+// Measures a rank's steps (memory by the allocator's count, clocks against rank 0's) and collects the ranks' spans.
 #pragma once
 
 #include <optional>
@@ -16,21 +16,21 @@ namespace panpipe::exec {
 
 class Recorder {
  public:
-  // Before anything is allocated for the run, on the thread of the rank. All ranks together: clocks are compared.
+  // Construct it on the rank's thread before anything is allocated for the run. All ranks together, because clocks are compared.
   Recorder(const PreparedRun& run, Transport& transport);
 
   void begin_step(const SeededParameters& parameters);  // right after the barrier
   void end_step(StepResult& result, const SeededParameters& parameters);
 
-  // All ranks together. Rank 0 gets the timeline of the step with the median time, the others an empty one. `measured`: this
-  // rank's steps without the warm-up.
+  // All ranks call this together. Rank 0 gets the timeline of the step with the median time, the others an empty one. `measured`:
+  // this rank's steps without the warm-up.
   Timeline gather(const std::vector<StepResult>& measured);
 
  private:
   const PreparedRun& run_;
   Transport& transport_;
   MemoryAccount account_;
-  std::optional<DeviceMemory> memory_;  // of the device the parameters lie on
+  std::optional<DeviceMemory> memory_;  // of the parameters' device
   ClockReading first_;
 };
 

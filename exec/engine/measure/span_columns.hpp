@@ -1,4 +1,4 @@
-// Spans as a rank sends them to rank 0: one column per field, by name. One list of fields for both ends.
+// Spans in the form that a rank sends to rank 0: one named column per field. Both ends share one list of fields.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,10 +8,10 @@
 
 namespace panpipe::exec {
 
-// Without device and time alone, which rank 0 knows or nobody does.
+// Without device and time alone, which rank 0 knows or which are unknown.
 nlohmann::json columns_of(const std::vector<Span>& spans);
 
-// The spans of rank `rank`. Throws MachineError where its fields are others than this program's.
+// The spans of rank `rank`. Throws MachineError if its fields differ from this program's.
 std::vector<Span> spans_of(const nlohmann::json& columns, int rank);
 
 }  // namespace panpipe::exec

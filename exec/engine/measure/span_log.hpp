@@ -1,5 +1,5 @@
-// The spans of a rank's step while it runs. On a CPU their times are the host's. An accelerator runs behind its host: there they
-// are those of marks in its work, read when it has done all of it; both count from the same moment.
+// Records the spans of a rank's step while it runs. On a CPU their times are the host's. An accelerator lags behind its host, so
+// spans get the times of marks in its work, read once it has finished. Both count from the same moment.
 #pragma once
 
 #include <utility>
@@ -13,7 +13,7 @@ namespace panpipe::exec {
 
 class SpanLog {
  public:
-  // The mark counts where there is one.
+  // The mark applies if there is one.
   struct Moment {
     Clock::time_point host{};
     DeviceMark mark;
@@ -22,18 +22,18 @@ class SpanLog {
 
   explicit SpanLog(c10::Device device) : device_(device) {}
 
-  // A step begins: its time 0 is now. The device has done everything before, so that nothing of it counts here.
-  void begin(std::size_t expected);  // spans: so that measuring does not allocate
+  // Starts a step with time 0 now. The device must have finished all earlier work.
+  void begin(std::size_t expected);  // number of spans to reserve, so that measuring does not allocate
   Clock::time_point started() const { return started_; }
 
-  // The host's clock and, on an accelerator, this thread's current stream.
+  // The time on the host's clock and, on an accelerator, in this thread's current stream.
   Moment now() const { return {Clock::now(), DeviceMark::on(device_)}; }
-  // When an operation that was waited for was done; now, where its transport does not know.
+  // The time at which an awaited operation finished; now, if its transport does not know.
   Moment done(const Pending& operation) const;
-  // It ends with the last of `ends`. `waits`: in which the work of the span stood still; their sum becomes its `waiting`.
+  // The span ends with the last of `ends`. `waits` are intervals in which its work stood still; their sum becomes its `waiting`.
   void note(Span span, Moment start, std::vector<Moment> ends, std::vector<Interval> waits = {});
-  // The spans of the step. The device must have done everything (Transport::settle): marks beside the rank's own work come to
-  // their turn then, if they have not.
+  // The spans of the step. The device must have finished everything (Transport::settle), since marks outside the rank's own work
+  // may complete only then.
   std::vector<Span> take();
 
  private:

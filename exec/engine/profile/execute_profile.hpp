@@ -1,4 +1,5 @@
-// What `panpipe-exec profile` does: the ranks that measure, as threads of this process or as this process, and the file.
+// Implements `panpipe-exec profile`: runs the measuring ranks, as threads of this process or as this process, and writes the
+// file.
 #pragma once
 
 #include <optional>
@@ -8,11 +9,11 @@
 
 namespace panpipe::exec {
 
-// Returns the exit code; errors are thrown. `world` is nothing when nobody started us as one of several.
+// Returns the exit code; errors are thrown. `world` is nullopt unless this process was started as one of several.
 int execute_profile(const ProfileRequest& request, const std::optional<World>& world);
 
-// What Ctrl-C does to it, from a signal handler: the process ends with 130 at once, since half a profile is none; but not while
-// the result is being written, unless it comes a second time.
+// Handles Ctrl-C during a profile, from a signal handler. Ends the process with 130 at once, because half a profile is useless.
+// While the result is being written, only a second signal does so.
 void interrupt_profile() noexcept;
 
 }  // namespace panpipe::exec

@@ -1,9 +1,10 @@
-// What copies between the host's memory and a GPU's reach.
+// Measures copies between host memory and a GPU.
 #pragma once
 
 namespace panpipe::exec {
 
-// What `panpipe-exec copies` does: a line of JSON per GPU (exec/launch/selftest_parts.hpp). MachineError where there is no GPU.
+// Implements `panpipe-exec copies`: prints a line of JSON per GPU (exec/launch/selftest_parts.hpp). Throws MachineError without a
+// GPU.
 int execute_copies();
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// A profile from a rank's point of view: what every rank prepares alike, and what all ranks measure together.
+// A profile as one rank sees it: identical preparation on every rank, and measurements by all ranks together.
 #pragma once
 
 #include "costmodel/prediction/experiment.hpp"
@@ -10,20 +10,20 @@
 
 namespace panpipe::exec {
 
-// The same on every rank, and immutable: threads of one process share it.
+// Identical on every rank and immutable, so that threads of one process share it.
 struct PreparedProfile {
-  // Reads the scenario. InputError: measured layers, which are times already.
+  // Reads the scenario. Throws InputError for measured layers, which are already times.
   explicit PreparedProfile(ProfileRequest asked);
 
   ProfileRequest request;
   Experiment experiment;
-  StageLayout layout;  // every unit a stage of its own
+  StageLayout layout;  // every unit is a stage
 
   const OperatorGraph& graph() const { return *experiment.workload.graph; }
 };
 
-// Called once per rank (process or thread), on its thread. Rank 0 gets the profile, without provenance; the others an empty one.
-// `operators`: gets rank 0's operators too, where they were asked for.
+// Call it once per rank (process or thread), on its thread. Rank 0 gets the profile without provenance, the others an empty one.
+// `operators` receives rank 0's operators if they were requested.
 Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators = nullptr);
 
 }  // namespace panpipe::exec

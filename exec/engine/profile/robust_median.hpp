@@ -1,4 +1,4 @@
-// Repeated measurements to one number: the median of what is left when the far ones are dropped.
+// Reduces repeated measurements to one number: the median without outliers.
 #pragma once
 
 #include <chrono>
@@ -8,15 +8,15 @@ namespace panpipe::exec {
 
 struct RobustMedian {
   double median = 0;
-  double spread = 0;  // upper less lower quartile over the median
-  int dropped = 0;    // farther than 1.5 such distances outside the quartiles (Tukey's fences)
+  double spread = 0;  // interquartile range over the median
+  int dropped = 0;    // outliers beyond 1.5 interquartile ranges outside the quartiles (Tukey's fences)
 };
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// 0 for no samples.
+// 0 without samples.
 RobustMedian robust_median(std::vector<double> samples);
 
 }  // namespace panpipe::exec

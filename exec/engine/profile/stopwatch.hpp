@@ -1,6 +1,5 @@
-// Times pieces of work that a rank's device does one after the other. On a CPU by the steady clock. An accelerator runs behind
-// the host: there by events on the rank's stream, read when all of the work has been given out, so that measuring does not make
-// the device wait for the host where a run would not.
+// Times consecutive work on a rank's device. A CPU uses the steady clock. An accelerator lags behind the host, so events on the
+// rank's stream are used and read once all work is queued. Measuring then does not make the device wait for the host.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,7 +17,7 @@ class Stopwatch {
  public:
   explicit Stopwatch(c10::Device device) : device_(device) {}
 
-  // Appends the seconds that the work takes: at once on a CPU, else in read(). `samples` must live until then.
+  // Appends the seconds of the work to `samples`: at once on a CPU, else in read(). `samples` must live until then.
   template <class Work>
   void time(std::vector<double>& samples, Work work) {
     if (device_.is_cpu()) {
@@ -32,9 +31,9 @@ class Stopwatch {
     unread_.push_back({&samples, std::move(start), DeviceMark::on(device_)});
   }
 
-  // Waits for the device, and appends what was timed since, in order. Nothing to do on a CPU.
+  // Waits for the device, and appends the timings since the last call, in order. Does nothing on a CPU.
   void read();
-  // Waits until the device has done what this rank's stream was given.
+  // Waits until the device has finished this rank's stream.
   void wait() const;
 
  private:

@@ -1,5 +1,5 @@
-// Times and memory of a workload's movable units, run by the code that trains: a stage per unit. A unit of a tensor-parallel rank
-// is cut at its communicating operators, as in a run; what they do together is measured apart (link_profiler.hpp), and no rank
+// Measures time and memory of a workload's movable units with the training code, one stage per unit. A unit of a tensor-parallel
+// rank is cut at its communicating operators, as in a run. Communication is measured separately (link_profiler.hpp), so no rank
 // waits for another here.
 #pragma once
 
@@ -20,27 +20,27 @@
 
 namespace panpipe::exec {
 
-// Of one unit, seconds per repetition.
+// One unit; seconds per repetition.
 struct UnitSamples {
   std::vector<double> forward, backward, input_gradient, weight_gradient;
 };
 
 struct UnitMemory {
   std::int64_t saved = 0;            // made inside and kept for the backward
-  std::vector<int> keeps;            // tensors from outside that are kept too, by the unit's first use of them
-  std::int64_t kept_for_weight = 0;  // between I and W, tensors from outside included
+  std::vector<int> keeps;            // outside tensors that are also kept, as indices by the unit's first use
+  std::int64_t kept_for_weight = 0;  // kept between I and W, including outside tensors
   std::int64_t temporary = 0;
 };
 
-// Every unit as a stage of its own.
+// A plan in which every unit is a stage.
 Plan plan_of_units(const OperatorGraph& graph);
 
-// Runs of neighbouring units whose parameters, gradients and one microbatch fit into `bytes`, at least one unit each: profiling
-// holds one run at a time, so that models larger than memory can be measured.
+// Runs of neighbouring units whose parameters, gradients and one microbatch fit into `bytes`, with at least one unit each.
+// Profiling holds one run at a time, so it can measure models larger than memory.
 std::vector<std::pair<int, int>> windows(const OperatorGraph& graph, const StageLayout& layout, std::int64_t bytes);
 
-// What arrives from other units and goes back to them, in any numbers: no operator's time depends on them, apart from denormal
-// ones.
+// Stand-ins for tensors from other units, and for gradients sent back to them. Their values do not matter, because no operator's
+// time depends on them, except for denormal numbers.
 std::vector<at::Tensor> stand_in_values(const OperatorGraph& graph, const std::vector<int>& tensors, std::uint64_t seed,
                                         at::Device device);
 std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const StageLayout& layout, const std::vector<int>& outputs,
@@ -48,13 +48,13 @@ std::vector<at::Tensor> stand_in_gradients(const OperatorGraph& graph, const Sta
 
 class UnitProfiler {
  public:
-  // Holds units [first, end) of the layout made from plan_of_units(). `shard`: which of the tensor-parallel ranks this one is.
-  // `autocast`: as a run of this graph and precision has it.
+  // Holds units [first, end) of the layout made from plan_of_units(). `shard`: this rank's tensor-parallel index. `autocast`: as
+  // in a run of this graph and precision.
   UnitProfiler(const OperatorGraph& graph, const StageLayout& layout, int first, int end, std::uint64_t seed,
                at::Device device = at::kCPU, int shard = 0, std::optional<at::ScalarType> autocast = {});
 
-  // Forward through all units of the window and back, once with B and once with I and W. `together` is called before each
-  // part: ranks that compute side by side start together.
+  // Runs forward through all units of the window and back, once with B and once with I and W. Calls `together` before each part,
+  // so that ranks which compute side by side start together.
   void repeat(const std::function<void()>& together, std::vector<UnitSamples>& samples);
 
   UnitMemory memory(int unit, DeviceMemory& account) const;
@@ -62,13 +62,13 @@ class UnitProfiler {
   const SeededParameters& parameters() const { return parameters_; }
 
  private:
-  // A segment, or a loss over the vocabulary; other communicating operators compute nothing.
+  // A segment, or a loss over the vocabulary; other communicating operators do not compute.
   struct Part {
     std::unique_ptr<Stage> stage;
     std::vector<at::Tensor> inputs, output_gradients;
     std::optional<VocabularyPart> loss;
     VocabularyLoss found{};
-    UnitSamples samples{};  // of one turn, until they are read
+    UnitSamples samples{};  // of one repetition, until they are read
   };
   struct Unit {
     int index = 0;
@@ -87,7 +87,7 @@ class UnitProfiler {
   std::uint64_t seed_;
   at::Device device_;
   int shard_;
-  std::unique_ptr<WeightCopies> copies_;  // null without autocast
+  std::unique_ptr<WeightCopies> copies_;  // nullptr without autocast
   CallContext context_;
   SeededParameters parameters_;
   Stopwatch watch_;

@@ -1,4 +1,4 @@
-// What panpipe-exec does: a run's ranks, as threads of this process or as this process, from start to result.
+// Implements panpipe-exec: runs the ranks, as threads of this process or as this process, from start to result.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace panpipe::exec {
 
-// Runs the ranks that are this process's: all of them (transport local) or the world's one. Prints result or error; returns the
-// exit code. `world` is nothing when nobody started us as one of several.
+// Runs this process's ranks: all (transport local) or one rank of the world. Prints result or error; returns the exit code.
+// `world` is nullopt unless this process was started as one of several.
 int execute(const RunRequest& request, const std::optional<World>& world);
 
-// An error for the user: to standard error, marked for the launcher where there is one.
+// Prints a user error to standard error, marked for the launcher if there is one. Returns the exit code.
 int report(const std::string& text, int exit_code);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// What `panpipe-exec contract` does: a world's ranks try the rules of their transport.
+// Implements `panpipe-exec contract`: a world's ranks check the rules of their transport.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace panpipe::exec {
 
-// All ranks as threads (transport local), or the world's one as this process. PANPIPE_FAULT with a case's name as the action
-// makes a rank fail there. Returns the exit code.
+// Runs all ranks as threads (transport local), or one rank of the world as this process. PANPIPE_FAULT with the name of a case as
+// the action makes a rank fail there. Returns the exit code.
 int execute_contract(const ContractRequest& request, const std::optional<World>& world);
 
 }  // namespace panpipe::exec

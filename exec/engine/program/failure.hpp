@@ -1,4 +1,4 @@
-// What a rank's exception means to the user.
+// Translates a rank's exception for the user.
 #pragma once
 
 #include <exception>
@@ -13,16 +13,16 @@ class Transport;
 struct Failure {
   ExitCode code = ExitCode::Bug;
   std::string text;   // without a final newline
-  bool peer = false;  // only the consequence of another rank's failure
+  bool peer = false;  // only a consequence of another rank's failure
 };
 
-// `rank` < 0: no rank yet. `action`: what the rank was doing, as it told its transport last.
+// `rank` < 0: no rank yet. `action`: the rank's last action, as reported to its transport.
 Failure describe_failure(const std::exception_ptr& error, int rank, const std::string& action);
 
-// Ends the run for the other ranks too. `failure` is what describe_failure() made of the error.
+// Ends the run on the other ranks. `failure` is the result of describe_failure() for the error.
 void tell_others(const std::exception_ptr& error, const Failure& failure, Transport& transport);
 
-// An end that was asked for (Ctrl-C) is no failure.
+// True if the error is a requested stop (Ctrl-C), which is not a failure; `sentence` receives its text.
 bool is_stop(const std::exception_ptr& error, std::string& sentence);
 
 }  // namespace panpipe::exec

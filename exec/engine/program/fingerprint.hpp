@@ -1,4 +1,4 @@
-// What must be the same on every rank, as short texts that ranks compare before they train.
+// Facts that must be equal on every rank, as short texts that ranks compare before training.
 #pragma once
 
 #include <vector>

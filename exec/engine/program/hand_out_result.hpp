@@ -1,4 +1,4 @@
-// The result of a run: printed, and written where it was asked for. Rank 0 only.
+// Prints the result of a run and writes the requested files. Rank 0 only.
 #pragma once
 
 #include "base/files/files_read.hpp"
@@ -7,7 +7,7 @@
 
 namespace panpipe::exec {
 
-// MachineError when the output cannot be written.
+// Throws MachineError if the output cannot be written.
 void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& files, Clock::duration wall);
 
 }  // namespace panpipe::exec

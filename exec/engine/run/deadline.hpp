@@ -1,4 +1,4 @@
-// The longest silence of a peer, in the clock that waits use.
+// The longest allowed silence of a peer, in the clock used by waits.
 #pragma once
 
 #include "exec/engine/transport/transport.hpp"

@@ -1,4 +1,4 @@
-// A run from a rank's point of view: what every rank prepares alike, and a rank's life from the first barrier to the result.
+// A run as one rank sees it: identical preparation on every rank, and the rank's work from the first barrier to the result.
 #pragma once
 
 #include <memory>
@@ -17,28 +17,29 @@ namespace panpipe::exec {
 
 class PublishedWeights;
 
-// The same on every rank, and immutable: threads of one process share it.
+// Identical on every rank and immutable, so that threads of one process share it.
 struct PreparedRun {
-  // Reads the scenario, makes the plan. InputError: what cannot be run (measured layers, tensor parallelism ...), with the key.
+  // Reads the scenario and makes the plan. Throws InputError with the key for unsupported settings (measured layers, tensor
+  // parallelism ...).
   explicit PreparedRun(RunRequest asked);
 
   RunRequest request;
   Experiment experiment;
   Plan plan;
-  std::optional<Workload> whole;     // where context-parallel ranks share sequences: the model of whole ones
-  std::optional<SliceGraph> slices;  // where the schedule cuts sequences, or ranks share them
+  std::optional<Workload> whole;     // if context-parallel ranks share sequences: the model for whole sequences
+  std::optional<SliceGraph> slices;  // if the schedule cuts sequences, or ranks share them
   StageLayout layout;
   std::optional<ShardLayout> shards;                // under ZeRO 2 and 3
-  std::shared_ptr<const PublishedWeights> weights;  // null: the model begins with drawn values
+  std::shared_ptr<const PublishedWeights> weights;  // null: initial values are drawn
 
-  // What a pass computes; and what data are for: they differ where sequences are cut.
+  // graph() is the graph of a pass, whole_graph() that of the data. They differ if sequences are cut.
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
   const OperatorGraph& whole_graph() const { return whole ? *whole->graph : *experiment.workload.graph; }
   int world_size() const { return exec::world_size(plan); }
 };
 
-// Trains and measures; called once per rank (process or thread). Rank r is where mesh.hpp says.
-// Rank 0 gets the timeline of the step with the median time, the others an empty one. Throws PeerLost and what training throws.
+// Trains and measures. Call it once per rank (process or thread), with ranks numbered as in mesh.hpp. Rank 0 gets the timeline of
+// the step with the median time, the others an empty one. Throws PeerLost and the exceptions of training.
 Timeline run_rank(const PreparedRun& run, Transport& transport);
 
 }  // namespace panpipe::exec

@@ -1,5 +1,5 @@
-// What every transport keeps (exec/engine/transport/transport.hpp), as code: the suite of tests and `panpipe selftest` call the
-// same cases. All ranks of a world call a case together; a world has 2 to 20 ranks, so that the sums are exact in every type.
+// The rules of every transport (exec/engine/transport/transport.hpp) as code. The test suite and `panpipe selftest` call the same
+// cases. All ranks of a world call a case together; a world has 2 to 20 ranks, so that the sums are exact in every type.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,21 +11,21 @@
 
 namespace panpipe::exec {
 
-// The transport did what the contract forbids; `what()` says what arrived in place of what.
+// The transport violated the contract; `what()` states the received and the expected values.
 class ContractBroken : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 struct ContractCase {
-  const char* name;  // as the test is called
+  const char* name;  // the name of the test
   const char* rule;  // for people: "every rank reaches every other"
-  // Throws ContractBroken, or what the transport throws. `device`: where this rank's tensors lie.
+  // Throws ContractBroken, or the transport's own exceptions. `device`: the device of this rank's tensors.
   void (*run)(Transport& transport, c10::Device device);
 };
 
 const std::vector<ContractCase>& contract_cases();
-// InternalError where there is no case of this name.
+// Throws InternalError if no case has this name.
 const ContractCase& contract_case(const std::string& name);
 
 }  // namespace panpipe::exec

@@ -1,9 +1,9 @@
-// What the slices of one microbatch's sequence share on one stage: every attention's keys and values so far, for the forward of
-// later slices; and the gradients that later slices gave them, for the backward of earlier ones.
+// State shared by the slices of one microbatch's sequence on one stage: every attention's keys and values so far, for the forward
+// of later slices, and the gradients for them from later slices, for the backward of earlier ones.
 //
 // A slice's forward appends its keys and values to those of the whole sequence, which are stored once, and attends to all up to
-// its own. In the backward the gradient of all of them arrives: the slice's own part goes on, together with what later slices
-// left for it; the part of earlier slices waits for them. Slices run forward from the first, backward from the last.
+// its own. In the backward the gradient of all of them arrives. The slice's own part continues, together with the part that later
+// slices left for it; the part of earlier slices waits for them. Slices run forward from the first, backward from the last.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,15 +18,15 @@ namespace panpipe::exec {
 
 class AttendedSequence {
  public:
-  // Masks by slice: the same for all microbatches, made when first wanted.
+  // Masks by slice: the same for all microbatches, created on first use.
   using Masks = std::map<int, at::Tensor>;
 
   AttendedSequence(int splits, std::shared_ptr<Masks> masks) : splits_(splits), masks_(std::move(masks)) {}
   int splits() const { return splits_; }
 
-  // Changes the arguments of a causal aten::scaled_dot_product_attention, operator `op` of the graph, from those of the slice
-  // alone to those of the slice behind the ones before it. Recorded by autograd where that is on. A second forward of the same
-  // slice (recompute) finds the same.
+  // Replaces the arguments of a causal aten::scaled_dot_product_attention, operator `op` of the graph: those of the slice alone
+  // become those of the slice after the preceding ones. Autograd records this if it is on. A repeated forward of the same slice
+  // (recompute) gets the same arguments.
   void attend(int op, int slice, torch::jit::Stack& stack);
 
  private:
@@ -42,13 +42,13 @@ class AttendedSequence {
   std::shared_ptr<Masks> masks_;
 };
 
-// The slice that a pass is of.
+// The slice of a pass.
 struct SequenceSlice {
   int index = 0;
-  const std::vector<int>* cut = nullptr;  // as SliceGraph::cut
+  const std::vector<int>* cut = nullptr;  // see SliceGraph::cut
   std::shared_ptr<AttendedSequence> sequence;
 
-  // Of an input or buffer of the whole sequence.
+  // The slice's part of an input or buffer of the whole sequence.
   at::Tensor part(int graph_tensor, const at::Tensor& whole) const;
 };
 

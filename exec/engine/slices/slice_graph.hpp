@@ -1,6 +1,6 @@
-// A model whose sequences are cut into slices that run one after the other (Seq1F1B): the graph of one slice. A slice reads its
-// part of the inputs and of what depends on positions; its attention reads the keys and values of the slices before it too,
-// which attended_sequence.hpp keeps.
+// The graph of one slice, for a model whose sequences are cut into slices that run one after the other (Seq1F1B). A slice reads
+// its part of the inputs and of position-dependent tensors. Its attention also reads the keys and values of earlier slices, which
+// attended_sequence.hpp keeps.
 #pragma once
 
 #include <vector>
@@ -10,25 +10,25 @@
 
 namespace panpipe::exec {
 
-// Also what a context-parallel rank computes.
+// Context-parallel ranks use it, too.
 struct SliceGraph {
-  // Operators, tensors and units as those of whole sequences, activations of one slice. Inputs are a slice's; parameters and
-  // buffers are whole.
+  // Operators, tensors and units match those of whole sequences, with activations of one slice. Inputs are a slice's; parameters
+  // and buffers are whole.
   OperatorGraph graph;
-  std::vector<int> cut;  // per tensor: the dimension in which a slice takes its part of an input or a buffer; -1 = none
+  std::vector<int> cut;  // per tensor: the dimension along which a slice takes its part of an input or a buffer; -1 = none
 };
 
-// InputError in words where a slice could not be computed from itself and the slices before it: attention that looks ahead, an
-// exported model (a program for whole sequences), a sequence that does not divide.
+// Throws InputError if a slice cannot be computed from itself and earlier slices: attention that looks ahead, an exported model
+// (a program for whole sequences), a sequence that does not divide.
 SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shape, const OperatorGraph& whole, int splits);
 
-// -1 where the shapes agree; the one dimension in which `part` is `parts` times shorter; -2 for everything else.
+// -1 if the shapes are equal; the dimension in which `part` is `parts` times shorter; -2 otherwise.
 int cut_dimension(const Shape& whole, const Shape& part, int parts);
 
-// InputError for an order whose W passes are not in the backward's order: slices from the last to the first.
+// Throws InputError for an order whose W passes do not follow the backward: slices from the last to the first.
 void check_slice_order(const Schedule& schedule);
 
-// The input whose labels the loss compares with, -1 where none is found.
+// The graph input with the labels of the loss; -1 if there is none.
 int labels_of(const OperatorGraph& graph);
 
 }  // namespace panpipe::exec

@@ -1,9 +1,9 @@
-// Activations of one microbatch that leave the device and come back (OFFLOAD, RELOAD).
+// Moves activations of one microbatch off the device and back (OFFLOAD, RELOAD).
 //
-// What a forward keeps for its backward is kept by autograd: while a capture lives, everything that autograd saves on this
-// thread passes through here and can later be moved. Moved is what nobody else holds; parameters, the stage's inputs and what is
-// still being sent stay. On a GPU the copies go to pinned host memory on a stream of their own, beside the computation; on a CPU
-// they are copies from memory to memory, so that an order with offloads does what it says on any machine.
+// Autograd keeps the tensors that a forward saves for its backward. While a capture lives, every tensor that autograd saves on
+// this thread passes through this class and can later be moved. Only tensors without other holders are moved; parameters, the
+// stage's inputs and tensors still being sent stay. On a GPU the copies go to pinned host memory on a separate stream, in
+// parallel with compute. On a CPU they are memory copies, so that an order with offloads behaves the same on any machine.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,15 +21,15 @@ struct SavedVariableHooks;
 
 namespace panpipe::exec {
 
-// The engine that every backward goes through: LibTorch's, which can also park. LibTorch starts autograd's threads for devices
-// once per process, with queues of the engine that is there at the first backward, so this one must be in place before it.
+// The engine of every backward: LibTorch's, extended by parking. LibTorch starts autograd's threads for devices once per process,
+// with the engine that exists at the first backward, so this one must be installed before it.
 torch::autograd::Engine& autograd_engine();
 
-// How autograd holds a tensor that it saves now, on this thread: null is LibTorch's own way.
+// How autograd stores the tensor that it is saving on this thread; null means LibTorch's own way.
 using SavingHooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
-SavingHooks parking_hooks();  // of the capture that lives, if one does
+SavingHooks parking_hooks();  // of the current capture, if any
 
-// Until its end, `asks` answers for this thread, in front of a capture.
+// During its lifetime `asks` supplies the hooks for this thread, before any capture.
 class SavingAnswers {
  public:
   explicit SavingAnswers(std::function<SavingHooks()> asks);
@@ -43,10 +43,10 @@ class SavingAnswers {
   SavingAnswers* before_;
 };
 
-// One direction's copies, for the timeline.
+// Copies in one direction, for the timeline.
 struct CopyNote {
   std::int64_t bytes = 0;
-  std::optional<c10::Event> start, end;  // on a GPU: of the copy stream
+  std::optional<c10::Event> start, end;  // on a GPU: on the copy stream
 };
 
 class ParkedActivations {
@@ -56,7 +56,7 @@ class ParkedActivations {
   ParkedActivations(const ParkedActivations&) = delete;
   ParkedActivations& operator=(const ParkedActivations&) = delete;
 
-  // Until its end, what autograd saves on this thread belongs to `owner`. Null: nothing is captured.
+  // During its lifetime, tensors that autograd saves on this thread belong to `owner`. Null: nothing is captured.
   class Capture {
    public:
     explicit Capture(ParkedActivations* owner);
@@ -69,7 +69,7 @@ class ParkedActivations {
   };
 
   CopyNote offload();
-  // Also happens by itself when a backward wants what is away.
+  // A backward also calls this itself if it needs parked tensors.
   CopyNote reload();
 
  private:

@@ -1,4 +1,4 @@
-// While one lives, this thread computes in a lower precision where PyTorch's autocast lists say so.
+// During its lifetime, this thread computes in a lower precision according to PyTorch's autocast lists.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -12,16 +12,16 @@
 
 namespace panpipe::exec {
 
-// What products are computed in: a graph in fp32 (an exported one) reaches mixed precision through autocast; built-in graphs are
-// in their precision already, and nothing comes back.
+// The type of products under autocast. A graph in fp32 (an exported one) reaches mixed precision through autocast; built-in
+// graphs already have their precision, so the result is nullopt.
 std::optional<c10::ScalarType> autocast_of(const OperatorGraph& graph, Precision precision);
 
-// Does autocast cast every fp32 operand of this operator ("aten::linear"), on a CPU and on a GPU? Of products that read weights.
+// True if autocast casts every fp32 operand of this operator ("aten::linear") on CPU and GPU. Covers products that read weights.
 bool autocast_lowers(std::string_view name);
 
 class AutocastRegion {
  public:
-  AutocastRegion(std::optional<c10::ScalarType> dtype, c10::DeviceType device);  // nullopt: nothing changes
+  AutocastRegion(std::optional<c10::ScalarType> dtype, c10::DeviceType device);  // nullopt: no change
   ~AutocastRegion();
   AutocastRegion(const AutocastRegion&) = delete;
   AutocastRegion& operator=(const AutocastRegion&) = delete;

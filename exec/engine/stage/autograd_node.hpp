@@ -1,5 +1,5 @@
-// Nodes and edges of LibTorch's backward graph. LibTorch 2.11 owns nodes by std::shared_ptr; 2.15 by c10::intrusive_ptr, which
-// must see their type whole and needs no deleter against deep recursion.
+// Nodes and edges of LibTorch's backward graph. LibTorch 2.11 owns nodes by std::shared_ptr. 2.15 uses c10::intrusive_ptr, which
+// needs the complete type and no deleter against deep recursion.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace panpipe::exec {
 
 using NodePtr = decltype(torch::autograd::Edge::function);
 
-// A new node of the project's own, owned as edges own theirs.
+// Creates a node with the same kind of ownership as edges use.
 template <class OwnNode, class... Arguments>
 auto make_node(Arguments&&... arguments) {
 #ifdef PANPIPE_INTRUSIVE_NODES

@@ -1,5 +1,5 @@
-// Rows on their way to the ranks of their experts and back. How many go from whom to whom is the router's choice: ranks tell each
-// other before they send, and keep the numbers for the way back and for the backward, which go the same ways.
+// Sends rows to the ranks of their experts and back. The router decides how many rows go to each rank, so ranks exchange these
+// numbers before they send, and keep them for the way back and for the backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,24 +12,25 @@
 
 namespace panpipe::exec {
 
-// Operators that move rows of experts between ranks.
+// True for operators that move rows of experts between ranks.
 bool moves_expert_rows(const Operator& op);
-// Of those, the ones that bring them to the experts; the others bring them back.
+// True for those that send rows to the experts; the others send them back.
 bool leads_to_experts(const Operator& op);
-// The graph tensor of the counts by which an operator that moves rows is known: made by the way there, read by the way back.
+// The graph tensor of the counts that identifies an operator which moves rows: made on the way to the experts, read on the way
+// back.
 int counts_of(const Operator& op);
 
-// What one rank sends to and receives from each member of a group on the way to the experts.
+// Rows that a rank sends to and receives from each member of a group on the way to the experts.
 struct RowCounts {
   std::vector<std::int64_t> sent, received;
 };
 
-// Finds the numbers of a way to the experts with the other members. `given`: the operator's second operand, the experts that rows
-// chose (any shape) or counts of rows, (ranks, experts). Gives the operator's second result, on the host: (ranks that sent,
-// experts of this rank), in the order in which the rows arrive.
+// Exchanges the numbers of rows with the other members. `given` is the operator's second operand: the experts that rows chose
+// (any shape), or counts of rows, (ranks, experts). Returns the operator's second result, on the host: (sending ranks, experts of
+// this rank), in the order in which the rows arrive.
 at::Tensor agree_on_rows(const Operator& op, const at::Tensor& given, int experts, PassGroup& group, RowCounts& counts);
 
-// Posts the rows, forward or backward: `there` to the experts.
+// Posts the rows, forward or backward; `there`: towards the experts.
 PassGroup::PostedPtr post_rows(CollectiveKind kind, bool there, const at::Tensor& rows, const RowCounts& counts,
                                PassGroup& group);
 

@@ -1,12 +1,12 @@
-// What products and convolutions of fp32 tensors are computed in on a GPU.
+// The arithmetic of fp32 products and convolutions on a GPU.
 #pragma once
 
 #include "base/precision.hpp"
 
 namespace panpipe::exec {
 
-// Tf32: TensorFloat-32, in cuBLAS and in cuDNN. Any other precision: fp32 in both; cuDNN's convolutions would take TF32 by
-// themselves (LibTorch's default). The setting is the process's: ranks that are threads of it have the same precision.
+// Tf32 enables TensorFloat-32 in cuBLAS and cuDNN. Any other precision uses fp32 in both; cuDNN's convolutions would use TF32 by
+// LibTorch's default. The setting is per process, so ranks that are its threads share it.
 void set_float32_products(Precision precision);
 
 }  // namespace panpipe::exec

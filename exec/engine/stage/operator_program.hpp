@@ -1,5 +1,5 @@
-// A slice of the operator graph, compiled once to slots and operator handles and called through LibTorch's dispatcher with
-// autograd on. Each value is freed at its last use. No Python.
+// A range of the operator graph, compiled once to slots and operator handles and called through LibTorch's dispatcher with
+// autograd. Each value is freed after its last use. No Python is involved.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,37 +19,38 @@ struct SequenceSlice;
 class Recomputation;
 class WeightCopies;
 
-// What varies from call to call besides the values.
+// Parameters of a call in addition to the values.
 struct CallContext {
-  std::uint64_t seed = 0;   // of the run
-  std::int64_t sample = 0;  // microbatch counted over all steps and replicas: random operators draw the same in every placement
-  std::optional<at::ScalarType> autocast{};      // mixed precision of a graph that is in fp32: what its products compute in
-  std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, where sequences are cut
-  const WeightCopies* copies = nullptr;          // with autocast: what products read in place of weights
-  bool evaluates = false;  // no training: nothing is dropped out, and normalizations take the statistics that they have learnt
-  Recomputation* recomputation = nullptr;  // of this forward, where results are made again
+  std::uint64_t seed = 0;  // of the run
+  std::int64_t sample =
+      0;  // number of the microbatch over all steps and replicas, so that random operators draw the same in every placement
+  std::optional<at::ScalarType> autocast{};      // for mixed precision of an fp32 graph: the type of its products
+  std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, if sequences are cut
+  const WeightCopies* copies = nullptr;          // with autocast: copies that products read instead of weights
+  bool evaluates = false;                        // no training: dropout is off, and normalizations use their running statistics
+  Recomputation* recomputation = nullptr;        // of this forward, if results are recomputed
 };
 
 class OperatorProgram {
  public:
-  // Operators [first, end) of the graph, which must outlive the program. Throws InputError naming operator and module path
-  // when the dispatcher does not know an operator or an argument does not fit its schema.
+  // Compiles operators [first, end) of the graph, which must outlive the program. Throws InputError with operator and module path
+  // if the dispatcher does not know an operator or an argument does not fit its schema.
   OperatorProgram(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, at::Device device = at::kCPU);
 
-  // Graph tensors that must be given, in the order of run()'s arguments: inputs and activations first, then parameters and
-  // buffers. Graph tensors that come back, as asked for.
+  // Graph tensors to pass to run(), in order: inputs and activations first, then parameters and buffers. outputs(): graph tensors
+  // that it returns, as requested.
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return outputs_; }
-  // Parameters that autocast would cast at a use, by graph tensor; some more than once.
+  // Parameters that autocast would cast at a use, by graph tensor; may contain duplicates.
   const std::vector<int>& lowered_weights() const { return lowered_weights_; }
 
-  // Runs the slice. `values` in the order of inputs(). Autograd records unless a no-grad guard is held by the caller.
+  // Runs the program. `values` in the order of inputs(). Autograd records unless the caller holds a no-grad guard.
   std::vector<at::Tensor> run(std::vector<at::Tensor> values, const CallContext& context) const;
 
-  // Operator `index` of the graph once more, on a stack of its arguments, as run() calls it. Buffers stay as they are.
+  // Calls operator `index` of the graph again, on a stack of its arguments, like run(). Buffers are not changed.
   void call_again(int index, const CallContext& context, torch::jit::Stack& stack) const;
 
-  // As run(), telling `observer(operator index, begin)` before and after each operator: what profiling hooks into.
+  // Like run(), but notifies `observer` before and after each operator; used by profiling.
   class Observer {
    public:
     virtual ~Observer() = default;
@@ -59,23 +60,23 @@ class OperatorProgram {
   std::vector<at::Tensor> run(std::vector<at::Tensor> values, const CallContext& context, Observer* observer) const;
 
  private:
-  struct Fill {  // argument `position` comes from slot `slot`; inside a list, element `element`
+  struct Fill {  // argument `position` comes from slot `slot`; inside a list, it is element `element`
     int position, element, slot;
-    int weight = -1;  // graph tensor, where autocast would cast a parameter here
+    int weight = -1;  // graph tensor, if autocast would cast a parameter here
   };
   struct Node {
     c10::OperatorHandle handle;
     int index;                           // in the graph
-    std::vector<c10::IValue> arguments;  // constants; filled ones are None
+    std::vector<c10::IValue> arguments;  // constants; arguments from slots are None
     std::vector<Fill> fills;
     std::vector<int> results;                             // slot per result, -1 = not used
-    std::vector<int> dead;                                // slots that are not needed after this node
+    std::vector<int> dead;                                // slots not needed after this node
     bool random;                                          // draws from the generator
-    bool surrounded;                                      // stands in a region without gradients or with autocast
-    bool attends;                                         // fused attention: reads the slices of the sequence before this one
+    bool surrounded;                                      // is in a region without gradients or with autocast
+    bool attends;                                         // fused attention: also reads earlier slices of the sequence
     bool lowers;                                          // autocast casts its operands
-    std::vector<int> writes;                              // arguments that it writes into, as its schema says
-    std::vector<int> state;                               // arguments that are buffers which it writes into
+    std::vector<int> writes;                              // arguments that it writes to, according to its schema
+    std::vector<int> state;                               // arguments that are buffers it writes to
     std::vector<std::pair<int, c10::IValue>> evaluation;  // arguments that differ outside training
   };
 

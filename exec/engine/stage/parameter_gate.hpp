@@ -1,4 +1,4 @@
-// Parameters that are whole only while a pass needs them (ZeRO 3).
+// Access to parameters that are whole only while a pass needs them (ZeRO 3).
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@ namespace panpipe::exec {
 class ParameterGate {
  public:
   virtual ~ParameterGate() = default;
-  // Returns when the parameters of a group (GatheredRange) are whole.
+  // Returns once the parameters of a group (GatheredRange) are whole.
   virtual void open(int group) = 0;
-  // A pass has done with them. `backward`: it has added to their gradients what it adds.
+  // A pass has finished with them. `backward`: its contribution to their gradients is complete.
   virtual void close(int group, bool backward) = 0;
-  // The waits of open() since it was last asked, appended.
+  // Appends the waits in open() since the last call.
   virtual void move_waits_to(std::vector<SpanLog::Interval>& waits) = 0;
 };
 

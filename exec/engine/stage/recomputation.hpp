@@ -1,9 +1,9 @@
-// Results that a forward does not keep and the backward makes again: `recompute: selective`, lists of operators and of modules.
+// Results that a forward drops and the backward recomputes: `recompute: selective`, lists of operators and of modules.
 //
-// Autograd asks for each tensor that it saves. A tensor that a listed operator of the same block made is let go; the backward's
-// first question for one runs the block's listed operators again, in their order, with the same random numbers, and fills in all
-// that were let go. Kept are tensors that others made, and what the listed operators read of these. Of attention the inside is
-// made again, each for itself: its result stays.
+// Autograd requests storage for each tensor that it saves. A tensor made by a listed operator of the same block is dropped. The
+// backward's first use of one runs the block's listed operators again, in order and with the same random numbers, and restores
+// all dropped tensors. Tensors made by other operators are kept, including the listed operators' inputs. For attention only the
+// inside is recomputed, separately for each; its result is kept.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -20,10 +20,10 @@
 
 namespace panpipe::exec {
 
-// Of one forward of a program. What it let go lives on with the autograd graph.
+// The recomputation for one forward of a program. Its dropped tensors live on with the autograd graph.
 class Recomputation {
  public:
-  // Calls an operator on a stack of its arguments, as the forward did; must outlive the autograd graph.
+  // Calls an operator on a stack of its arguments, like the forward; must outlive the autograd graph.
   using CallAgain = std::function<void(int op, torch::jit::Stack&)>;
 
   // `listed`: ascending.
@@ -32,11 +32,11 @@ class Recomputation {
   Recomputation(const Recomputation&) = delete;
   Recomputation& operator=(const Recomputation&) = delete;
 
-  // Around one call.
+  // Surrounds one call.
   class Operator {
    public:
-    // `stack`: its arguments. `written`: those that it writes into. `lowered`: what autocast casts its operands to; one that was
-    // let go is cast here, so that its cast can go too.
+    // `stack`: its arguments. `written`: those that it writes to. `lowered`: the type to which autocast casts its operands; a
+    // dropped operand is cast here, so that its cast can be dropped, too.
     Operator(Recomputation& forward, int op, const std::vector<int>& written, std::optional<at::ScalarType> lowered,
              torch::jit::Stack& stack);
     ~Operator();

@@ -1,4 +1,4 @@
-// Element types: the project's names to LibTorch's and back.
+// Converts element types between Panpipe and LibTorch.
 #pragma once
 
 #include <c10/core/ScalarType.h>

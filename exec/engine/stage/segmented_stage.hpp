@@ -1,9 +1,9 @@
-// A stage as a rank runs it: segments, each with an autograd graph of its own, and the communicating operators between them.
+// A stage as a rank runs it: segments, each with its own autograd graph, and the communicating operators between them.
 //
-// A pass over it is a list of steps. A step waits for what the step before posted, computes, and posts the next collective; so
-// the steps of two passes can be woven, and one computes while what the other posted travels. Where no ranks communicate a pass
-// is one step. A full backward computes a segment's input gradients, posts, and does its weight gradients
-// while the sum is under way.
+// A pass is a list of steps. Each step waits for the collective posted by the step before it, computes, and posts the next one.
+// The steps of two passes can therefore be woven: one computes while the other's collective is under way. Without communicating
+// ranks a pass is one step. A full backward computes a segment's input gradients, posts, and computes its weight gradients while
+// the sum is under way.
 #pragma once
 
 #include <functional>
@@ -29,23 +29,23 @@ using Steps = std::vector<std::function<void()>>;
 class SegmentedStage {
  public:
   using Take = std::function<std::vector<at::Tensor>()>;      // called by the first step
-  using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last
+  using Give = std::function<void(std::vector<at::Tensor>)>;  // called at the end of the last step
 
-  // `copies`: null without autocast; `gate`: null where parameters are always whole. References must outlive the stage.
+  // `copies`: nullptr without autocast; `gate`: nullptr if parameters are always whole. References must outlive the stage.
   SegmentedStage(const OperatorGraph& graph, const StageRange& range, const ParameterStore& parameters,
                  const std::vector<bool>& needs_gradient, at::Device device, const PassGroups& groups,
                  WeightCopies* copies = nullptr, ParameterGate* gate = nullptr);
 
-  // Graph tensors that F takes and gives, and whose gradients a backward gives and takes.
+  // Graph tensors that F takes and returns; a backward returns and takes their gradients.
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return outputs_; }
 
-  // F. `drop`: only the inputs stay alive; R, or else the backward itself, runs it again.
+  // F. `drop`: keeps only the inputs; R, or otherwise the backward itself, runs it again.
   Steps forward(int microbatch, const CallContext& context, bool drop, Take inputs, Give outputs);
   Steps recompute(int microbatch);
-  // As forward() without a backward to come: nothing stays alive.
+  // Like forward() without a later backward: nothing is kept.
   Steps evaluate(int microbatch, const CallContext& context, Take inputs, Give outputs);
-  // `kind`: B or I. Undefined gradients where none flows.
+  // `kind`: B or I. Gradients are undefined if none flows.
   Steps backward(ActionKind kind, int microbatch, Take output_gradients, Give input_gradients);
   Steps weight_gradient(int microbatch);  // W
 
@@ -55,16 +55,16 @@ class SegmentedStage {
     std::unique_ptr<Stage> stage;                                               // of a segment
     std::unordered_map<int, std::pair<VocabularyPart, VocabularyLoss>> losses;  // of a loss over the vocabulary, by microbatch
     std::unique_ptr<AttentionForm> form;                                        // of attention over the context
-    bool listed = false;                                                        // attention keeps its operands alone
+    bool listed = false;                                                        // attention keeps only its operands
     std::unordered_map<int, ContextAttention> attended;                         // by microbatch
-    bool first = false, last = false;                                           // of those of its group
+    bool first = false, last = false;                                           // first and last part of its group
   };
-  // A tensor, or one that is on its way.
+  // A tensor, possibly still under way.
   struct Value {
     at::Tensor tensor{};
     PassGroup::PostedPtr posted{};
-    PassGroup* by = nullptr;                               // who takes it
-    std::function<at::Tensor(const at::Tensor&)> after{};  // what is made of what arrives; nothing: itself
+    PassGroup* by = nullptr;                               // the group that receives it
+    std::function<at::Tensor(const at::Tensor&)> after{};  // applied to the received tensor; empty: unchanged
   };
   struct ForwardFlow {
     int microbatch;
@@ -75,8 +75,8 @@ class SegmentedStage {
   struct BackwardFlow {
     int microbatch;
     ActionKind kind;
-    std::unordered_map<int, std::vector<Value>> gradients;  // to be added up, in this order
-    std::vector<Stage*> weights;  // of segments whose weight gradients come after the next sum is posted
+    std::unordered_map<int, std::vector<Value>> gradients;  // to be summed, in this order
+    std::vector<Stage*> weights;                            // segments whose weight gradients follow the next posted sum
   };
   struct Dropped {
     CallContext context;
@@ -111,8 +111,9 @@ class SegmentedStage {
   ParameterGate* gate_;
   std::vector<int> inputs_, outputs_;
   std::vector<Part> parts_;
-  std::unordered_map<int, Dropped> dropped_;                 // by microbatch
-  std::map<std::pair<int, int>, RowCounts> counts_of_rows_;  // by microbatch and graph tensor: of experts, until the way is over
+  std::unordered_map<int, Dropped> dropped_;  // by microbatch
+  std::map<std::pair<int, int>, RowCounts>
+      counts_of_rows_;  // by microbatch and graph tensor, for experts, until the rows have returned
 };
 
 }  // namespace panpipe::exec

@@ -1,7 +1,7 @@
-// A stage, cut where its ranks communicate: tensor-parallel, context-parallel or expert-parallel ones. Between two communicating
-// operators lies a segment, which one rank computes alone; what flows past a communicating operator (the residual) crosses from
-// segment to segment like what flows through it. Where none communicate a stage is one segment. Blocks that are made again are
-// segments of their own: each keeps its inputs, and in a block that communicates also what its ranks have summed or exchanged.
+// Cuts a stage where its ranks communicate: tensor-parallel, context-parallel or expert-parallel ones. A segment lies between two
+// communicating operators and is computed by one rank alone. Tensors that bypass a communicating operator (the residual) cross
+// from segment to segment like the others. Without communication a stage is one segment. Recomputed blocks are separate segments:
+// each keeps its inputs, and the results of its communication.
 #pragma once
 
 #include <vector>
@@ -14,16 +14,16 @@ namespace panpipe::exec {
 struct StagePart {
   int first_operator = 0, end_operator = 0;
   bool communicates = false;  // then it is the one operator `first_operator`
-  // Inside a block whose work is divided over the ranks (between Megatron's f and g): each computes something else.
+  // Inside a block whose work is divided over the ranks (between Megatron's f and g), so each rank computes something different.
   bool divided = false;
-  bool again = false;      // its backward makes it again
-  int group = -1;          // whose parameters it needs (GatheredRange); -1: they are always there
-  std::vector<int> reads;  // graph tensors from outside, ascending; no parameters or buffers
-  std::vector<int> makes;  // of what it makes, what later parts or other stages read
-  std::vector<int> dead;   // of what earlier parts and the stage's inputs gave, what no later part reads
+  bool again = false;      // its backward recomputes it
+  int group = -1;          // the group of its parameters (GatheredRange); -1: always available
+  std::vector<int> reads;  // graph tensors from outside, ascending, without parameters and buffers
+  std::vector<int> makes;  // results that later parts or other stages read
+  std::vector<int> dead;   // tensors from earlier parts and the stage's inputs that no later part reads
 };
 
-// In the order of execution.
+// In order of execution.
 std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const StageRange& range);
 
 }  // namespace panpipe::exec

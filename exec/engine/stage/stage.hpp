@@ -1,4 +1,4 @@
-// One stage of a plan on one rank: its program, its parameters, and what is alive between a microbatch's passes.
+// One stage of a plan on one rank: its program, its parameters, and the tensors alive between a microbatch's passes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,27 +23,27 @@ class ParameterStore {
 
 class Stage {
  public:
-  // Operators [first, end) of the graph; `outputs` are the tensors other stages (or the step: the loss) want. `needs_gradient`
-  // says per graph tensor whether a gradient flows back to it. `copies`: with autocast, of the rank's weights; this stage's are
+  // Operators [first, end) of the graph; `outputs` are the tensors for other stages, and the loss. `needs_gradient` states per
+  // graph tensor whether a gradient flows back to it. `copies`: with autocast, of the rank's weights; this stage's weights are
   // added.
   Stage(const OperatorGraph& graph, int first, int end, const std::vector<int>& outputs, const ParameterStore& parameters,
         const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
 
-  // Operators of the graph whose results forward() does not keep, ascending; those of other stages play no part.
+  // Operators whose results forward() does not keep, ascending; those outside this stage are ignored.
   void make_again(std::vector<RecomputedOperator> operators) { again_ = std::move(operators); }
 
-  // Graph tensors that forward() takes (data and activations, no parameters) and gives.
+  // Graph tensors that forward() takes (data and activations, no parameters) and returns.
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return program_.outputs(); }
 
-  // F. Values in the order of inputs(). The outputs are detached: they leave the stage. `drop`: nothing but the inputs is kept,
-  // also where the stage is not recomputed throughout.
+  // F. Values in the order of inputs(). The outputs are detached, since they leave the stage. `drop`: keeps only the inputs, even
+  // if the stage is not recomputed as a whole.
   std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false);
-  // As forward(), keeping nothing for a backward and changing no buffer.
+  // Like forward(), but keeps nothing for a backward and changes no buffer.
   std::vector<at::Tensor> evaluate(const std::vector<at::Tensor>& values, const CallContext& context);
-  // R. Rebuilds what recompute dropped; called by the backward when no R action did it before.
+  // R. Rebuilds the dropped tensors; the backward calls it if no R action did before.
   void recompute(int microbatch);
-  // B, I, W. Gradients in the order of outputs(), undefined where none flows; those of inputs() come back (B, I).
+  // B, I, W. Gradients in the order of outputs(), undefined if none flows; B and I return those of inputs().
   std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& output_gradients);
   std::vector<at::Tensor> input_gradient(int microbatch, const std::vector<at::Tensor>& output_gradients);
   void weight_gradient(int microbatch);
@@ -58,10 +58,10 @@ class Stage {
   struct Live {
     CallContext context;
     std::vector<at::Tensor> inputs;            // leaves
-    std::vector<torch::autograd::Edge> roots;  // where the backward starts, one per output; empty until recompute()
+    std::vector<torch::autograd::Edge> roots;  // start of the backward, one per output; empty until recompute()
     std::optional<WeightWork> rest;            // between I and W
-    // Copies of the written buffers as the forward found them: recompute reads and writes these, so that running statistics
-    // count a microbatch once.
+    // Copies of the written buffers from before the forward. Recompute reads and writes these, so that running statistics count a
+    // microbatch only once.
     std::vector<at::Tensor> before;
   };
   std::vector<at::Tensor> run(Live& live);
@@ -75,10 +75,10 @@ class Stage {
   bool recompute_;
   std::vector<RecomputedOperator> again_;
   std::vector<int> inputs_;
-  std::vector<at::ScalarType> output_types_;  // of the graph, one per output
+  std::vector<at::ScalarType> output_types_;  // in the graph, one per output
   std::vector<bool> gradient_inputs_;         // one per input
   std::vector<at::Tensor> kept_;              // parameters and buffers, in the program's order
-  std::vector<std::size_t> written_;          // those that the program writes into
+  std::vector<std::size_t> written_;          // those that the program writes to
   std::unordered_map<int, Live> live_;
 };
 

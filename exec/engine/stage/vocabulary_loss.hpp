@@ -1,6 +1,6 @@
-// Cross entropy of logits whose columns (the vocabulary) are cut over tensor-parallel ranks: each rank's part, and the whole
-// from all parts. One small sum over the ranks instead of three (maximum, normalizer, the label's logit): every rank puts what
-// it knows of each row into its own line of a table.
+// Cross entropy of logits whose columns (the vocabulary) are divided over tensor-parallel ranks: each rank's part, and the whole
+// from all parts. It needs one small sum over the ranks instead of three (maximum, normalizer, the label's logit), because every
+// rank writes its values for each row into its own line of a table.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,14 +9,14 @@ namespace panpipe::exec {
 
 struct VocabularyPart {
   at::Tensor logits;            // (rows, columns of this rank), fp32
-  at::Tensor labels;            // (rows), whole vocabulary's ids
+  at::Tensor labels;            // (rows), ids in the whole vocabulary
   std::int64_t first = 0;       // id of the first column
-  std::int64_t columns = 0;     // that stand for an id; the rest is padding
-  std::int64_t ignored = -100;  // a label that does not count
+  std::int64_t columns = 0;     // columns with an id; the rest is padding
+  std::int64_t ignored = -100;  // label of rows that do not count
 };
 
-// (degree, 3, rows): in line `shard` each row's largest logit, the sum of exponentials over it, and the label's logit; zeros
-// elsewhere. To be summed over the ranks.
+// Shape (degree, 3, rows). Line `shard` holds each row's largest logit, the sum of exponentials relative to it, and the label's
+// logit; other lines are zero. Sum it over the ranks.
 at::Tensor vocabulary_statistics(const VocabularyPart& part, int shard, int degree);
 
 struct VocabularyLoss {
@@ -25,7 +25,7 @@ struct VocabularyLoss {
 };
 VocabularyLoss vocabulary_loss(const VocabularyPart& part, const at::Tensor& summed_statistics);
 
-// Of this rank's logits.
+// Gradient of this rank's logits.
 at::Tensor vocabulary_gradient(const VocabularyPart& part, const VocabularyLoss& whole, const at::Tensor& loss_gradient);
 
 }  // namespace panpipe::exec

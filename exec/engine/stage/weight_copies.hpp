@@ -1,6 +1,6 @@
-// Copies of fp32 weights in the type that autocast computes products in. Autocast makes one at every use and autograd keeps it
-// until the backward, so that each microbatch in flight would hold the stage's weights once more. Here a weight is cast once per
-// step, and every use reads the same memory.
+// Copies of fp32 weights in autocast's product type. Autocast makes a copy at every use and autograd keeps it until the backward,
+// so each microbatch in flight would hold the stage's weights again. Here a weight is cast once per step, and every use reads the
+// same memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,12 @@ class WeightCopies {
  public:
   explicit WeightCopies(at::ScalarType dtype) : dtype_(dtype) {}
 
-  // Copies it, unless it has been added before. For fp32 leaves; does nothing for others. Keeps the weight alive.
+  // Adds a copy of an fp32 leaf unless it exists; does nothing for other tensors. Keeps the weight alive.
   void add(const at::Tensor& weight);
-  // Writes the weights' present values into the copies.
+  // Writes the weights' current values to the copies.
   void refresh();
-  // What a product reads in the weight's place; its gradient flows to the weight, in fp32. The weight itself if it was not added.
+  // The tensor that a product reads instead of the weight; its gradient flows to the weight, in fp32. Returns the weight itself
+  // if it was not added.
   at::Tensor stand_in(const at::Tensor& weight) const;
 
  private:

@@ -1,4 +1,4 @@
-// The gradients of a step as a file, whole on rank 0 whatever the placement.
+// Writes the gradients of a step to a file, whole on rank 0, for any placement.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace panpipe::exec {
 
 class Trainer;
 
-// Called by every rank between the reductions and the update. F32, divided by `loss_scale`, under the parameters' own names; a
-// tied parameter under each of its names. MachineError on rank 0 when the file cannot be written.
+// All ranks call this between the reductions and the update. Values are F32, divided by `loss_scale`, under the parameters' own
+// names; a tied parameter appears under each of its names. Throws MachineError on rank 0 if the file cannot be written.
 void dump_gradients(const Trainer& trainer, double loss_scale, const std::string& path);
 
 }  // namespace panpipe::exec

@@ -1,6 +1,6 @@
-// The gradients of one rank's parameters, from autograd to the optimizer: summed over microbatches in the master's element type,
-// over replicas in buckets whose all-reduce starts while the backward still runs, and over the ranks that hold the same values:
-// of a tied parameter, of a model that several forward paths copy, of a shard that several tensor-parallel ranks share.
+// The gradients of one rank's parameters, from autograd to the optimizer. They are summed over microbatches in the master's
+// element type, over replicas in buckets whose all-reduce starts during the backward, and over ranks that hold the same values (a
+// tied parameter, a model with several forward paths, a shard of several tensor-parallel ranks).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,21 +21,22 @@
 
 namespace panpipe::exec {
 
-// Pipeline positions that use each parameter (by root), ascending; of parameters that are trained.
+// Pipeline positions that use each trained parameter (by root), ascending.
 std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan);
 
-// Of all elements together. Each tensor's norm is formed in fp32: one of fp16 gradients may lie beyond fp16, and bf16 has 8 bits.
+// Over all elements together. Each tensor's norm is computed in fp32, because an fp16 norm may overflow, and bf16 has only 8
+// bits.
 double squared_norm(const std::vector<at::Tensor>& gradients);
 
 class ShardedParameters;
 
 class Gradients {
  public:
-  // Bytes of a bucket: PyTorch's DistributedDataParallel takes 25 MiB.
+  // Bytes of a bucket: 25 MiB, the default of PyTorch's DistributedDataParallel.
   static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
-  // `sharded`: sums what comes, and holds a part of it; null where every replica has whole sums. References must outlive this;
-  // every rank of the run makes one at the same time, since groups are made.
+  // `sharded` sums the gradients and holds a part of them; null if every replica holds whole sums. References must outlive the
+  // object. All ranks of the run construct it at the same time, because groups are created.
   Gradients(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const SeededParameters& parameters,
             Transport& transport, Clock::duration deadline, std::int64_t bucket_bytes = kBucketBytes,
             ShardedParameters* sharded = nullptr);
@@ -44,21 +45,22 @@ class Gradients {
   Gradients& operator=(const Gradients&) = delete;
 
   void begin_step();
-  // Around each action of the rank's order: before and after entry `index`.
+  // Called before and after entry `index` of the rank's order.
   void before_action(std::size_t index);
   void after_action(std::size_t index);
-  // After the last action: starts what is left, waits for all, and notes them on the data lane. Then of() is whole.
+  // Call it after the last action: starts the remaining reductions, waits for all, and records them on the data lane. of() is
+  // complete afterwards.
   void finish(SpanLog& spans);
 
-  // Trained parameters of this rank, by root, ascending; what follows is in this order.
+  // Trained parameters of this rank, by root, ascending; the functions below use this order.
   const std::vector<int>& roots() const { return roots_; }
-  // The step's gradient, in the master's element type; zeros where none flowed. Where it is divided: this rank's part, flat.
+  // The step's gradient, in the master's element type; zeros if none flowed. If it is divided: this rank's part, flat.
   const at::Tensor& of(std::size_t i) const { return slots_[i].gradient; }
-  // Is this rank the one that counts the parameter where each must count once (norms, dumps, checkpoints)?
+  // True if this rank counts the parameter where each must count only once (norms, dumps, checkpoints).
   bool counts(std::size_t i) const { return slots_[i].counts; }
 
-  // The ranks over which ZeRO divides the parameter: of this rank's shard group, of experts all that hold the same; nothing where
-  // it is the only one.
+  // The ranks over which ZeRO divides the parameter: this rank's shard group, or for experts all their holders; nullopt if it is
+  // the only one.
   const std::optional<Group>& shard_group(std::size_t i) const;
   std::int64_t bytes() const;  // of buckets and fp32 sums
 
@@ -66,13 +68,13 @@ class Gradients {
   struct Hook;
   struct Slot {
     at::Tensor value, gradient;
-    bool wide = false;    // summed over microbatches in fp32 beside a 2-byte gradient
+    bool wide = false;    // summed over microbatches in fp32, next to a 2-byte gradient
     bool counts = false;  // see counts()
-    bool armed = false;   // in the last backward that adds to it
+    bool armed = false;   // the last backward that adds to it is running
     bool ready = false;
-    bool late = false;  // summed over others than the replicas: those are at different points of the step
-    bool once = true;   // one segment of one stage uses it: what its last backward adds comes at once
-    // On a GPU, where launches count: wide slots of the same set are added to together, after a detour through fp32.
+    bool late = false;  // summed over ranks other than replicas, which are at different points of the step
+    bool once = true;   // used by one segment of one stage, so its last backward adds everything at once
+    // On a GPU, to save launches: wide slots of the same set are added together, after a conversion to fp32.
     int set = -1;
     at::Tensor arrived, in_float;
     int bucket = -1;
@@ -113,9 +115,9 @@ class Gradients {
   std::vector<int> roots_;
   std::vector<Slot> slots_;
   std::vector<std::vector<std::size_t>> arms_;  // by action index
-  std::vector<Bucket> buckets_;                 // in the order they are started
+  std::vector<Bucket> buckets_;                 // in starting order
   std::size_t next_bucket_ = 0;
-  std::vector<std::size_t> arrived_;  // slots of one set whose `arrived` is not in the sum yet
+  std::vector<std::size_t> arrived_;  // slots of one set whose `arrived` is not yet added
 };
 
 }  // namespace panpipe::exec

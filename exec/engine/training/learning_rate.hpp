@@ -1,4 +1,4 @@
-// The learning rate's course over a run.
+// The learning rate over a run.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace panpipe::exec {
 
-// Of update number `update` (from 0; skipped steps do not count): linear warm-up; then constant; or from `decay_start` on
-// linearly or along half a cosine down to the minimum, where it stays; or as 1 / sqrt(updates made), continuous with the warm-up
-// (Vaswani et al. 2017). `peak`: of parameters with a learning rate of their own, which follows the same course, the minimum in
-// proportion.
+// The rate of update number `update` (from 0, not counting skipped steps). After a linear warm-up it is constant; or it falls
+// from `decay_start` linearly or along half a cosine to the minimum, and stays there; or it is 1 / sqrt(updates made), continuous
+// with the warm-up (Vaswani et al. 2017). `peak`: for parameters with their own learning rate, which follows the same curve with
+// a proportional minimum.
 double learning_rate(const OptimizerRequest& optimizer, const TrainingRequest& training, std::int64_t update,
                      std::optional<double> peak = {});
 

@@ -1,4 +1,4 @@
-// Loss scaling for half precision: the loss is multiplied so that small gradients do not vanish, and the factor adapts.
+// Loss scaling for half precision: multiplies the loss by an adaptive factor, so that small gradients do not vanish.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class LossScaler {
   double scale() const { return scale_; }
   int good_steps() const { return good_steps_; }  // since the scale last changed
 
-  // After a step, on every rank alike. Overflow halves the scale; growth_interval steps without one double it. Throws NoAnswer
-  // when even a scale below 1 overflows: the run has diverged.
+  // Call it after a step, identically on every rank. Overflow halves the scale; growth_interval steps without overflow double it.
+  // Throws NoAnswer if even a scale below 1 overflows: the run has diverged.
   void update(bool overflow, std::int64_t step);
-  // Continues where a checkpoint stopped; nothing for a fixed scale.
+  // Continues from a checkpoint; does nothing for a fixed scale.
   void restore(double scale, int good_steps);
 
  private:

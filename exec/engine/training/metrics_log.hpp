@@ -1,4 +1,4 @@
-// What a run tells while it trains: a line of JSON per step into a file, a line for people on standard error.
+// A run's log while it trains: a line of JSON per step in a file, and a line for people on standard error.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct StepMetrics {
   double step_time_s = 0;
   double learning_rate = 0, loss_scale = 1;
   bool skipped = false;
-  std::optional<double> epoch;            // passes over the data, behind the step; none of data without end
-  std::optional<double> validation_loss;  // where the step is followed by an evaluation
+  std::optional<double> epoch;            // passes over the data, after the step; nullopt for endless data
+  std::optional<double> validation_loss;  // if an evaluation follows the step
 };
 
 class MetricsLog {
  public:
-  // On rank 0. `steps_done` > 0: the run continues one that wrote the file, whose lines of later steps go. MachineError when it
-  // cannot be written.
+  // Rank 0 only. `steps_done` > 0: the run continues the one that wrote the file, and lines of later steps are removed. Throws
+  // MachineError if the file cannot be written.
   MetricsLog(const PreparedRun& run, std::int64_t steps_done);
   void write(const StepMetrics& metrics);
 

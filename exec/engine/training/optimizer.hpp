@@ -1,4 +1,4 @@
-// LibTorch's optimizers over a list of tensors: one fused operator updates them all.
+// LibTorch's optimizers over a list of tensors, updated by one fused operator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +13,16 @@ namespace panpipe::exec {
 
 class Optimizer {
  public:
-  // `parameters` are updated in place; they share their memory with what the model computes with, or are its fp32 masters.
+  // `parameters` are updated in place; they share memory with the model's parameters, or are its fp32 masters.
   Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters);
 
   // One gradient per parameter, of its shape and element type.
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
 
-  // State beside the parameters, for checkpoints: "exp_avg", "exp_avg_sq" (adam, adamw), "momentum_buffer" (momentum).
+  // Names of the state to store in checkpoints: "exp_avg", "exp_avg_sq" (adam, adamw), "momentum_buffer" (momentum).
   static std::vector<std::string> state_names(const OptimizerRequest& request);
   at::Tensor state(std::size_t name, std::size_t parameter) const { return state_[name][parameter]; }
-  // Steps taken; Adam's bias correction depends on it.
+  // Number of updates made; Adam's bias correction depends on it.
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
   std::int64_t state_bytes() const;

@@ -1,4 +1,4 @@
-// Parameters with numbers of their own: no weight decay, another learning rate.
+// Parameters with their own settings: no weight decay, another learning rate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,18 +21,18 @@ struct ParameterNumbers {
   auto operator<=>(const ParameterNumbers&) const = default;
 };
 
-// Of every trained parameter, by root: what the scenario's optimizer says for it. The same for every cut of the model. InputError
-// at a pattern that no parameter's name matches.
+// The scenario's optimizer settings for every trained parameter, by root. They do not depend on how the model is cut. Throws
+// InputError at a pattern that matches no parameter's name.
 std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, const Scenario& scenario);
 
-// An optimizer for each set of numbers, behind the interface of one.
+// One optimizer per set of numbers, with the interface of a single one.
 class GroupedOptimizer {
  public:
-  // `parameters` as Optimizer takes them, with the numbers of each.
+  // `parameters` as for Optimizer, with the numbers of each.
   GroupedOptimizer(const OptimizerRequest& request, const TrainingRequest& training, const std::vector<at::Tensor>& parameters,
                    const std::vector<ParameterNumbers>& numbers);
 
-  // One gradient per parameter; `update`: number of the update, for the course of the learning rates.
+  // One gradient per parameter; `update`: number of the update, for the learning-rate curve.
   void step(const std::vector<at::Tensor>& gradients, std::int64_t update);
 
   at::Tensor state(std::size_t name, std::size_t parameter) const;
@@ -43,13 +43,13 @@ class GroupedOptimizer {
  private:
   struct Group {
     ParameterNumbers numbers;
-    std::vector<std::size_t> parameters;  // in the order given
+    std::vector<std::size_t> parameters;  // in the given order
     std::unique_ptr<Optimizer> optimizer;
   };
   OptimizerRequest request_;
   TrainingRequest training_;
   std::vector<Group> groups_;
-  std::vector<std::pair<std::size_t, std::size_t>> places_;  // by parameter: its group, and where it stands there
+  std::vector<std::pair<std::size_t, std::size_t>> places_;  // per parameter: its group, and its index in it
   std::int64_t updates_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// In which order training takes the samples of its data: one pass over them after the other, each in the order of the file, or in
-// an order of its own.
+// The order in which training takes the samples of its data: pass after pass, each in file order or in a shuffled order.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +8,11 @@ namespace panpipe::exec {
 
 class SampleOrder {
  public:
-  // `samples` >= 1 in a pass. `seed`: of shuffled passes.
+  // `samples` >= 1 per pass. `seed`: for shuffled passes; nullopt: file order.
   explicit SampleOrder(std::int64_t samples, std::optional<std::uint64_t> seed = {});
 
-  // The sample, from 0, that stands at a position, which counts from the run's first sample. A pass takes each sample once. The
-  // answer depends on seed and position alone, so that a run goes on wherever another one stopped.
+  // The sample, from 0, at a position, which counts from the run's first sample. A pass takes each sample once. The result
+  // depends only on seed and position, so a run can continue where another one stopped.
   std::int64_t at(std::int64_t position) const;
   std::int64_t samples() const { return samples_; }
 

@@ -1,9 +1,9 @@
-// ZeRO 2 and 3 on one rank: gradients are reduce-scattered behind every backward, and the rank keeps the sum of its part; it
-// updates its part, and under ZeRO 2 the parts are gathered behind the update. Under ZeRO 3 only the part is kept of parameters
-// too: those of a group are gathered before a pass needs them, ahead of its turn, and their memory is given back behind it.
+// ZeRO 2 and 3 on one rank. Gradients are reduce-scattered after every backward, and the rank keeps and updates only its part;
+// under ZeRO 2 the parts are gathered after the update. Under ZeRO 3 the rank also keeps only its part of the parameters: those
+// of a group are gathered ahead of the pass that needs them, and freed after it.
 //
-// Parameters of a group are views of one piece of memory that goes and comes back (FSDP's way), so that what autograd saved of
-// them is whole again when the backward wants it.
+// Parameters of a group are views of one buffer whose memory is freed and allocated again (as in FSDP), so that tensors saved by
+// autograd are whole again when the backward needs them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,12 +26,12 @@ namespace panpipe::exec {
 
 class ShardedParameters : public ParameterGate, public ParameterPlacement {
  public:
-  // How far ahead parameters are asked for (the framework's keys of these names).
+  // How far ahead parameters are requested (the framework's keys of these names).
   struct Ahead {
     int prefetch = 1, in_flight = 2;
   };
 
-  // References must outlive this. Every rank makes one at the same time, since groups are made.
+  // References must outlive the object. All ranks construct it at the same time, because groups are created.
   ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const ShardLayout& shards,
                     Transport& transport, Clock::duration deadline, Ahead ahead);
   ~ShardedParameters() override;
@@ -39,55 +39,56 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   ShardedParameters& operator=(const ShardedParameters&) = delete;
 
   bool place(int root, at::Tensor& value, at::Tensor& master) override;
-  // Of this rank's part and of what is whole now; of the sums.
+  // Bytes of this rank's part and of the parameters that are whole now; bytes of the sums.
   std::int64_t parameter_bytes() const override;
   std::int64_t gradient_bytes() const override;
-  // Behind the last place(): gradients of these are taken from autograd.
+  // Call it after the last place(): takes the gradients of these parameters from autograd.
   void watch(const std::map<int, at::Tensor>& trained);
   void note_in(SpanLog& spans) { spans_ = &spans; }
 
-  // Passes come in the same order in every step, and in every evaluation; what they open is asked for ahead from the second on.
+  // Passes come in the same order in every step, and in every evaluation. From the second one on, the parameters that they open
+  // are requested ahead.
   enum class Passes { Step, Evaluation };
   void begin(Passes passes);
   void open(int group) override;
   void close(int group, bool backward) override;
   void move_waits_to(std::vector<SpanLog::Interval>& waits) override;
-  // Behind an entry of the rank's order.
+  // Call it after an entry of the rank's order.
   void after_action(const Action& action);
-  // Behind the last one: the sums are whole then.
+  // Call it after the last one: the sums are complete then.
   void finish();
 
-  // This rank's part of a parameter's gradient, flat, in the master's type; it may have no elements.
+  // This rank's part of a parameter's gradient, flat, in the master's type; may have no elements.
   const at::Tensor& gradient(int root) const { return pieces_.at(root).gradient; }
-  // Is this rank in the one shard group that counts where each parameter must count once?
+  // True if this rank is in the shard group that counts where each parameter must count only once.
   bool counts() const { return place_.replica < members_; }
   std::size_t member() const { return member_; }
-  // Of a parameter: what each member holds; none where it is not divided.
+  // Number of the parameter's elements on each member; empty if it is not divided.
   std::vector<std::int64_t> lengths(int root) const { return shards_.pieces(place_.position, root); }
-  // The elements of it that are this rank's.
+  // This rank's elements of it.
   at::Tensor own_part(int root, const at::Tensor& whole) const;
 
-  // The masters of this rank's part have new values.
+  // Call it when the masters of this rank's part have new values.
   void updated();
 
  private:
   struct Flat {
     const FlatParameters* layout = nullptr;
-    at::Tensor whole;             // its memory comes and goes under ZeRO 3
+    at::Tensor whole;             // its memory is freed and allocated under ZeRO 3
     at::Tensor own, master, sum;  // this rank's part: in the parameters' type, in the master's, of the gradients
     std::size_t placed = 0;       // parameters
-    int users = 0;                // passes that need it, or will: asked for
+    int users = 0;                // passes that need it now, or have requested it
     PendingPtr gathering;
     SpanLog::Moment asked;
-    at::Tensor arrived;     // the gradients of a backward, whole
-    std::set<int> missing;  // parameters whose gradient did not come yet in this backward
+    at::Tensor arrived;     // whole gradients of a backward
+    std::set<int> missing;  // parameters whose gradient has not arrived in this backward
   };
   struct Piece {
     std::size_t flat = 0;
     std::int64_t first = 0, elements = 0;  // of the parameter
     at::Tensor gradient;
   };
-  // Exchanges that are told as one.
+  // Exchanges that are recorded as one.
   struct Telling {
     std::vector<SpanLog::Moment> starts, ends;
     std::int64_t bytes = 0;
@@ -106,7 +107,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
     PendingPtr pending;
     SpanLog::Moment posted;
   };
-  // Of parameters that other positions of the pipeline or other tensor-parallel ranks hold too.
+  // Sum of parameters that other positions of the pipeline or other tensor-parallel ranks also hold.
   struct LateSum {
     panpipe::exec::Group group;
     std::vector<int> roots;
@@ -132,7 +133,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   std::size_t member_;
   std::size_t ahead_;
   panpipe::exec::Group group_;                   // the shard group
-  std::optional<panpipe::exec::Group> holders_;  // of this rank's part; none where it has the only one
+  std::optional<panpipe::exec::Group> holders_;  // of this rank's part; nullopt if it is the only one
   std::vector<LateSum> late_;
   std::vector<Flat> flats_;
   std::map<int, Group> groups_;                // by number
@@ -141,13 +142,13 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   struct Hook;
   std::vector<at::Tensor> watched_;
   std::deque<Reduction> reductions_;
-  std::map<Passes, std::vector<int>> courses_;  // the groups that were opened, in order
+  std::map<Passes, std::vector<int>> courses_;  // the opened groups, in order
   Passes passes_ = Passes::Step;
-  bool known_ = false;  // the course
+  bool known_ = false;  // the course is known
   std::size_t turn_ = 0, asked_ = 0;
   SpanLog* spans_ = nullptr;
   std::vector<SpanLog::Interval> waits_;
-  Telling scattered_, among_holders_;  // of reductions that are told with the next
+  Telling scattered_, among_holders_;  // reductions that are recorded with the next one
 };
 
 }  // namespace panpipe::exec

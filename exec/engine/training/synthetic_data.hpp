@@ -1,4 +1,4 @@
-// Seeded data in the shapes of the graph's inputs: the same for a sample in every placement.
+// Seeded data in the shapes of the graph's inputs. A sample is the same in every placement.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A file of token ids: little-endian numbers of 16 or 32 bits, nothing else; memory mapped, so that only what is read is loaded.
+// A file of token ids: little-endian numbers of 16 or 32 bits, nothing else. It is memory mapped, so only the parts that are read
+// are loaded.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,14 @@ namespace panpipe::exec {
 
 class TokenFile {
  public:
-  // Sample i is `sequence` tokens from i * sequence on, and the one after them, which is the last label. `width`: bits of a
-  // token; 0: as the index of Megatron says that lies beside the file (FILE.idx beside FILE.bin), else 16. InputError:
-  // unreadable, bytes that are no whole token, shorter than one sample, another width or another length than the index says.
+  // Sample i has the `sequence` tokens from i * sequence on, plus the next one as the last label. `width`: bits of a token; 0:
+  // from Megatron's index next to the file (FILE.idx next to FILE.bin), else 16. Throws InputError if the file is unreadable, has
+  // a partial token, is shorter than one sample, or if width or length differ from the index.
   TokenFile(const std::string& path, int width, std::int64_t sequence, std::int64_t vocabulary);
 
   std::int64_t samples() const { return samples_; }
-  // Writes the tokens of a sample, `shift` further on. InputError, with the token's place in the file: an id of `vocabulary` or
-  // above (0 = any), or below 0.
+  // Writes the tokens of a sample, starting `shift` tokens later. Throws InputError with the token's place in the file for an id
+  // of `vocabulary` or above (0 = any), or below 0.
   void read(std::int64_t sample, std::int64_t shift, std::int64_t* out) const;
 
  private:

@@ -1,5 +1,5 @@
-// One rank's training: forward and backward by the worker, gradients brought together over replicas and over the holders of a
-// tied parameter, and the optimizer's update.
+// One rank's training: forward and backward by the worker, reduction of gradients over replicas and over the holders of a tied
+// parameter, and the optimizer's update.
 #pragma once
 
 #include <memory>
@@ -20,61 +20,61 @@
 
 namespace panpipe::exec {
 
-// Where a run stands between two steps; the same on every rank. What a checkpoint keeps beside the tensors.
+// A run's position between two steps, the same on every rank. Checkpoints store it in addition to the tensors.
 struct TrainingPosition {
-  std::int64_t step = 0;     // steps done, warm-up and skipped ones included
-  std::int64_t samples = 0;  // read from the data
-  std::int64_t updates = 0;  // of the optimizer: the position on the learning rate's course
+  std::int64_t step = 0;     // steps done, including warm-up and skipped ones
+  std::int64_t samples = 0;  // samples read from the data
+  std::int64_t updates = 0;  // of the optimizer: the position on the learning-rate curve
   double loss_scale = 1;
-  int good_steps = 0;  // since the loss scale last changed
+  int good_steps = 0;  // steps since the loss scale last changed
 };
 
-// What is told of a step besides times and loss.
+// Facts about a step in addition to times and loss.
 struct StepNotes {
   double squared_norm = 0;  // this rank's share of the gradients' squared norm, unscaled, before clipping
   double learning_rate = 0, loss_scale = 1;
   bool skipped = false;
 };
 
-// A tensor that outlives steps, by name.
+// A named tensor that lives longer than a step.
 struct NamedState {
   std::string name;
   at::Tensor value;
-  // Do this rank and the neighbours that hold it together write it into checkpoints? Exactly one such set does; its first rank
-  // writes, what is cut over them is gathered there.
+  // True if this rank and the neighbours that hold it together write it into checkpoints. Exactly one such set does; its first
+  // rank gathers the parts and writes.
   bool writes = false;
-  const Tensor* parameter = nullptr;  // how it is cut
-  std::uint32_t number = 0;           // among all state of its kind, the same on every rank and ascending in a rank's state
-  // Under ZeRO 2 and 3: how many elements of the (tensor-parallel) shard each member of the shard group holds, one behind
-  // another. Then `value` is this rank's part, flat; all members of the first shard group write, the first of them what the
+  const Tensor* parameter = nullptr;  // how it is divided
+  std::uint32_t number = 0;           // among all state of its kind; the same on every rank, ascending within a rank's state
+  // Under ZeRO 2 and 3: the numbers of consecutive elements of the (tensor-parallel) shard on each member of the shard group.
+  // `value` is then this rank's part, flat. All members of the first shard group take part; the first of them writes what the
   // others send.
   std::vector<std::int64_t> lengths{};
-  std::size_t member = 0;  // that this rank is
+  std::size_t member = 0;  // this rank's index
 };
 
 class Trainer {
  public:
-  // Every rank makes one at the same time. `start`: where to continue.
+  // All ranks construct it at the same time. `start`: position to continue from.
   Trainer(const PreparedRun& run, Transport& transport, const TrainingPosition& start = {});
 
-  // One whole step. The loss sum is this rank's; the spans hold every action, also the reductions and the optimizer.
+  // One complete step. The loss sum is this rank's; the spans contain every action, including reductions and the optimizer.
   StepResult step(std::int64_t step_index);
 
-  // The loss of `steps` batches of what is held out, of a step's size each: summed over this rank's microbatches. All ranks
-  // together. Training goes on as if it had not been.
+  // The loss of `steps` held-out batches of a step's size, summed over this rank's microbatches. All ranks call this together. It
+  // does not affect the training.
   double evaluate(std::int64_t steps);
-  // As many batches as the scenario asks for, or as what is held out makes whole; 0: nothing is held out.
+  // Number of batches that the scenario requests, or that the held-out data fill; 0: no data are held out.
   std::int64_t evaluation_steps() const;
-  // Passes over the data done, with the begun part; nothing where data have no end.
+  // Passes over the data so far, including the started part; nullopt for endless data.
   std::optional<double> epoch() const;
 
   const StepNotes& notes() const { return notes_; }
   TrainingPosition position() const;
 
-  // Parameters (fp32 masters under mixed precision) and buffers; the optimizer's state that this rank keeps.
+  // Parameters (fp32 masters under mixed precision) and buffers; the part of the optimizer's state on this rank.
   std::vector<NamedState> model_state() const;
   std::vector<NamedState> optimizer_state() const;
-  // After values were loaded into these.
+  // Call it after values were loaded into these.
   void state_loaded(const TrainingPosition& position);
 
   const SeededParameters& parameters() const { return parameters_; }
@@ -89,24 +89,24 @@ class Trainer {
   void make_optimizer();
   void update(std::int64_t step_index, StepResult& result);
   double counted_squared_norm() const;
-  int own_share(std::size_t i) const;  // which of those over which ZeRO divides the parameter this rank is
-  int replica_of(int root) const;      // which of those that hold the same part of a parameter or buffer this rank is
+  int own_share(std::size_t i) const;  // this rank's index among those over which ZeRO divides the parameter
+  int replica_of(int root) const;      // this rank's index among those with the same part of a parameter or buffer
   void apply(double factor);
   void share_updates();
   NamedState state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const;
 
   const PreparedRun& run_;
   Transport& transport_;
-  RankDevice device_;  // first made, last given back
+  RankDevice device_;  // constructed first, destroyed last
   Clock::duration deadline_;
   MeshPlace place_;
-  TrainingData data_;  // before ranks connect to each other: every rank finds by itself what is wrong with a file
-  std::unique_ptr<ShardedParameters> sharded_;  // null where replicas have whole parameters and gradients
+  TrainingData data_;  // before ranks connect to each other, so that every rank finds faults of a file by itself
+  std::unique_ptr<ShardedParameters> sharded_;  // nullptr if replicas hold whole parameters and gradients
   SeededParameters parameters_;
   Gradients gradients_;
   LossScaler scaler_;
   std::unique_ptr<GroupedOptimizer> optimizer_;
-  std::vector<int> owner_;            // by parameter of gradients_: which of its replicas updates it, -1 = every one
+  std::vector<int> owner_;            // per parameter of gradients_: index of the replica that updates it, -1 = all
   std::vector<std::size_t> updated_;  // parameters that this rank updates
   TrainingPosition at_;
   StepNotes notes_;

@@ -1,4 +1,4 @@
-// A run between its steps: where it resumes, when it stops, when it writes checkpoints, what it tells.
+// A run between its steps: resuming, stopping, checkpoints, and logging.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,19 @@
 
 namespace panpipe::exec {
 
-// InputError: a precision that the graph cannot have, options of checkpoints that contradict each other.
+// Throws InputError for a precision that the graph does not support, or contradictory checkpoint options.
 void check_training(const PreparedRun& run);
 
 class TrainingRun {
  public:
-  // Every rank makes one at the same time. Reads the checkpoint to resume from.
+  // All ranks construct it at the same time. Reads the checkpoint to resume from.
   TrainingRun(const PreparedRun& run, Transport& transport);
 
-  // All ranks meet here before each step; when it returns true they start one together. Writes checkpoints that are due. False
-  // when all steps are done. Throws Stopped on every rank when a rank was asked to stop.
+  // All ranks call this before each step, and start the step together when it returns true. Writes checkpoints that are due.
+  // Returns false when all steps are done. Throws Stopped on every rank if any rank was asked to stop.
   bool next();
   StepResult step();
-  // Was the last step one of those that are measured?
+  // True if the last step is a measured one.
   bool measured() const { return step_ > run_.request.warmup; }
 
   const Trainer& trainer() const { return *trainer_; }

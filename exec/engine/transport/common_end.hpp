@@ -1,4 +1,4 @@
-// How a run ends for all ranks alike; for the programs around training, which itself only sends, sums and waits.
+// The common end of a run on all ranks, for the programs around training; training itself only sends, sums and waits.
 #pragma once
 
 #include "base/error.hpp"
@@ -6,7 +6,7 @@
 
 namespace panpipe::exec {
 
-// What every transport can do besides its contract.
+// Capabilities of every transport in addition to its contract.
 class Ending {
  public:
   virtual void leave(Clock::duration deadline, const std::string& what) = 0;
@@ -16,10 +16,11 @@ class Ending {
   ~Ending() = default;
 };
 
-// The last call of a rank: returns when every rank has called it. A rank that goes before is lost, one that goes after is not.
+// The last call of a rank; returns when every rank has called it. A rank that ends before this call counts as lost, one that ends
+// after it does not.
 void leave(Transport& transport, Clock::duration deadline, const std::string& what);
 
-// Transport::abort() because what was given is wrong: every wait of every rank throws an InputError of the same text.
+// Like Transport::abort(), for wrong input: every wait of every rank throws an InputError with the same text.
 void refuse(Transport& transport, const InputError& error) noexcept;
 
 }  // namespace panpipe::exec

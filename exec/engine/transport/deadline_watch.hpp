@@ -1,14 +1,14 @@
-// Processes of a run watch each other: every rank holds one connection to rank 0, beside those of the data, over which it tells
-// ten times a deadline what it does and when it last made progress. Rank 0 tells everybody when one is lost:
+// The processes of a run watch each other. In addition to data connections, every rank holds one connection to rank 0, over which
+// it reports its current action and its last progress ten times per deadline. Rank 0 tells all ranks when one is lost:
 //   its connection closed without a goodbye          the process ended (noticed at once)
-//   nothing heard for the deadline                   stopped, or its host is unreachable
-//   it waits for nobody and stands still for it      stuck
-//   all whom it takes are in an operation of their   the operation hangs
-//     devices, and it has stood still for it
-//   it said so                                       abort()
-// The end is no loss: each rank says when it needs the others no more, and goes when rank 0 says that all have said so.
-// Progress is processor time of the process, bytes read and written, or a message that arrived; so long compute is no loss. While
-// the rank's device waits for another's, its host's processor time is none: hosts spin for their devices.
+//   no message for the deadline                      stopped, or its host is unreachable
+//   no progress for the deadline while not waiting   stuck
+//   all ranks of an operation are in it on their     the operation hangs
+//     devices, without progress for the deadline
+//   it reported so                                   abort()
+// The end of a run is not a loss: each rank reports that it no longer needs the others, and ends when rank 0 says that all have.
+// Progress is processor time of the process, bytes read and written, or an arrived message, so long compute is not a loss. While
+// the rank's device waits for another's, its host's processor time does not count: hosts spin for their devices.
 // No LibTorch here.
 #pragma once
 
@@ -23,57 +23,59 @@ namespace panpipe::exec {
 struct WatchOptions {
   int rank = 0, size = 1;
   std::chrono::steady_clock::duration deadline = std::chrono::seconds(10);
-  // After a loss was told, a process that has not said goodbye within the deadline is ended by its own watch with exit code 1:
-  // its main thread hangs somewhere that cannot be interrupted.
+  // After a reported loss, a process that has not said goodbye within the deadline is ended by its own watch with exit code 1,
+  // because its main thread hangs where it cannot be interrupted.
   bool kill_when_stuck = false;
-  // Called once, on the watch's thread: the run is over, and why. `input`: because what was given is wrong; `reason` is then
-  // the whole text for the user.
+  // Called once, on the watch's thread, when the run is over, with the reason. `input`: the cause is wrong input; `reason` is
+  // then the complete text for the user.
   std::function<void(const std::string& reason, bool input)> lost;
 };
 
-// An operation that devices of several ranks do together, and that this rank's has come to.
+// An operation that devices of several ranks run together, and that this rank's device has reached.
 struct Standing {
   std::string id;                              // the same on all of them
-  int members = 2;                             // how many
-  std::string sentence;                        // of one of them: "rank 1 is stuck: its message to rank 0"; else empty
-  std::chrono::steady_clock::duration time{};  // since it came to it
+  int members = 2;                             // number of ranks
+  std::string sentence;                        // on one of them: "rank 1 is stuck: its message to rank 0"; else empty
+  std::chrono::steady_clock::duration time{};  // time since the device reached it
 };
 
 class Line;
-// Over a connection to rank 0's watch: this rank and rank 0 show each other that they know the token. False when what answers
-// there does not, or goes, or takes until `end`.
+// Handshake over a connection to rank 0's watch: this rank and rank 0 prove to each other that they know the token. Returns false
+// if the other side cannot, closes the connection, or takes longer than `end`.
 bool introduce(Line& line, int rank, const std::string& token, std::chrono::steady_clock::time_point end);
 
 class Watch {
  public:
-  // Rank 0 listens on a port of the system's choice, at all of its addresses or where only this host reaches it ...
+  // Rank 0 listens on a port chosen by the system, on all of its addresses or only for this host ...
   static int listen_anywhere(int& port);
   static int listen_here(int& port);
-  // ... and is its own listener's owner; the others connect to it. `token` is what all of a run share: each side shows the other
-  // that it knows it, and does not send it. Whatever else comes to the port is dropped. Returns when everybody is there;
-  // MachineError after the deadline, naming who is missing.
+  // ... and owns that listener; the other ranks connect to it. `token` is shared by all ranks of a run: each side proves that it
+  // knows it without sending it. Other connections to the port are dropped. Returns when all ranks are connected; throws
+  // MachineError with the missing ranks after the deadline.
   Watch(WatchOptions options, int listener, const std::string& token);
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
   ~Watch();  // says goodbye
 
   void doing(const std::string& action);
-  // Marks the time in which the rank waits for another, and what for.
+  // Marks the time in which the rank waits for another, with the awaited event.
   void begin_wait(const std::string& what);
   void end_wait();
-  void progress();  // a message arrived, or the device computes
-  // What the rank's device waits for ("" for nothing), and the operations that it stands in, at most one of those that are done
-  // in order.
+  void progress();  // a message arrived, or the device is computing
+  // The event that the rank's device waits for ("" for none), and the operations that it has reached; of operations that run in
+  // order, at most one.
   void device(const std::string& waits_for, std::vector<Standing> operations);
   void abort(const std::string& reason) noexcept;
-  void refuse(const std::string& text) noexcept;  // abort() because what was given is wrong, with the text for the user
+  void refuse(const std::string& text) noexcept;  // abort() for wrong input, with the text for the user
 
-  // This rank needs the others no more. `all_through` is called, on the watch's thread, once that is so of every rank: from then
-  // on nobody can be lost.
+  // This rank no longer needs the others. `all_through` is called on the watch's thread once this is true of every rank; from
+  // then on no rank can be lost.
   void leave(std::function<void()> all_through);
-  // After that: says goodbye. Rank 0 waits until all have, so that nobody learns of the end from a connection that closes.
+  // Call it after that: says goodbye. Rank 0 waits until all ranks have, so that no rank learns of the end from a closed
+  // connection.
   void farewell(std::chrono::steady_clock::duration patience);
 
-  // How long nobody in the world has made progress, as far as this rank knows, and what the others do (for messages).
+  // How long no rank in the world has made progress, as far as this rank knows; others() lists the other ranks' actions for
+  // messages.
   std::chrono::steady_clock::duration world_quiet() const;
   std::string others() const;
 

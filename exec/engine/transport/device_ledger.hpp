@@ -1,7 +1,7 @@
-// What a rank's device has under way with the devices of other ranks, for the watch. A host is ahead of its device: it may stand
-// in a call that waits for the device, and spin there, while the device itself waits for another that never comes.
+// A list, for the watch, of the operations of a rank's device with devices of other ranks. A host runs ahead of its device. It
+// may spin in a call that waits for the device while the device waits for another that never comes.
 //
-// Operations that the ranks give to one channel (one direction of a pair, a group) are done in order, and alike on all of them.
+// The ranks' operations on one channel (one direction of a pair, a group) run in order, which is the same on all of them.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -27,32 +27,32 @@ class DeviceLedger {
   struct Operation {
     std::string channel;
     int members = 2;       // ranks that take part
-    std::string sentence;  // of one of them, for people: "rank 1 is stuck: its message to rank 0"; empty on the others
-    std::string expects;   // what a rank waits for that waits for it: "a message from rank 1"
-    // By the caller of NCCL: this rank's device has come to it; it is done; why it failed (empty when it has not).
+    std::string sentence;  // on one of them, for people: "rank 1 is stuck: its message to rank 0"; empty on the others
+    std::string expects;   // the event that a waiting rank waits for: "a message from rank 1"
+    // Set by the caller of NCCL: this rank's device has reached the operation; it is done; its error (empty if none).
     DeviceMark ready{}, landed{};
     std::function<std::string()> fault{};
-    // By the ledger: its place in the channel, and since when the device has stood at it.
+    // Set by the ledger: its position in the channel, and when the device reached it.
     std::int64_t turn = 0;
     std::optional<Clock::time_point> stands_since{};
   };
   using OperationPtr = std::shared_ptr<Operation>;
 
-  // Looks thirty times a deadline, on a thread of its own: what hangs is named before the wait for it gives up. `failed`: an
-  // operation has failed, and nobody was found lost since.
+  // Checks thirty times per deadline on a separate thread, so that a hanging operation is named before the wait for it gives up.
+  // `failed` is called if an operation has failed and no rank was found lost since.
   DeviceLedger(c10::Device device, Watch& watch, Clock::duration deadline, std::function<void(const std::string&)> failed);
   ~DeviceLedger();
 
-  // An operation that the device has just been given.
+  // Adds an operation that the device has just received.
   OperationPtr add(Operation operation);
-  // On the thread whose stream does the rank's work, before that stream is made to wait for it.
+  // Called on the thread whose stream does the rank's work, before that stream is made to wait for the operation.
   void about_to_wait(const OperationPtr& operation);
-  // Does the device stand still because of another?
+  // True if the device is waiting for another one.
   bool device_waits();
 
  private:
   struct Wait {
-    DeviceMark asked;  // the device has come to it
+    DeviceMark asked;  // the device has reached it
     OperationPtr operation;
   };
   const Operation* awaited();
@@ -67,7 +67,7 @@ class DeviceLedger {
   std::map<std::string, std::deque<OperationPtr>> under_way_;  // by channel
   std::map<std::string, std::int64_t> turns_;
   std::deque<Wait> waits_;
-  std::optional<c10::Stream> stream_;  // that does the rank's work
+  std::optional<c10::Stream> stream_;  // the stream that does the rank's work
   std::string fault_;
   Clock::time_point fault_since_{};
   std::atomic<bool> closing_{false};

@@ -1,5 +1,5 @@
-// A point in the work that an accelerator was given, and when it got there. A host is ahead of its device: what it reads from its
-// own clock is when it asked, not when it was done.
+// A point in the work of an accelerator, and the time at which the device reached it. A host runs ahead of its device: the host's
+// own clock shows when work was queued, not when it was done.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,19 +11,19 @@ namespace panpipe::exec {
 
 class DeviceMark {
  public:
-  DeviceMark() = default;                                                                              // of no device: reached
+  DeviceMark() = default;  // without device: always reached
   explicit DeviceMark(c10::Event&& event) : event_(std::make_shared<c10::Event>(std::move(event))) {}  // recorded, with timing
-  // After everything that this thread's current stream of `device` has been given. Of no device on a CPU, where what was called
-  // is done.
+  // After all work queued so far on this thread's current stream of `device`. On a CPU, where calls are synchronous, it is a mark
+  // without device.
   static DeviceMark on(c10::Device device);
 
   explicit operator bool() const { return event_ != nullptr; }
-  bool reached() const { return !event_ || event_->query(); }  // from any thread
-  // Cannot be interrupted: within a run Transport::settle comes first.
+  bool reached() const { return !event_ || event_->query(); }  // thread-safe
+  // Cannot be interrupted; within a run call Transport::settle first.
   void wait() const {
     if (event_) event_->synchronize();
   }
-  // Both reached, and of one device.
+  // Both marks must be reached and belong to the same device.
   double seconds_since(const DeviceMark& earlier) const { return earlier.event_->elapsedTime(*event_) * 1e-3; }
 
  private:

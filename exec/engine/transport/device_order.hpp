@@ -1,4 +1,4 @@
-// Order between streams of GPUs where ranks hand tensors over within a process, and the check of what arrived.
+// Orders GPU streams when ranks pass tensors within a process, and checks arrived tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +14,13 @@ namespace panpipe::exec {
 
 struct TensorSpec;
 
-// A point in the work of a stream. Nothing on CPU, where what was called is done.
+// A point in the work of a stream. Empty on a CPU, where calls are synchronous.
 class DeviceOrder {
  public:
-  // After everything posted so far on the current stream of the tensor's device.
+  // After all work posted so far on the current stream of the tensor's device.
   static DeviceOrder now(const at::Tensor& value);
-  // Makes the current stream of `device` wait for it, and of the tensor's own device, on which a copy to another one runs; keeps
-  // the tensor's memory until that one is past.
+  // Makes the current streams of `device` and of the tensor's own device wait for this point; a copy to another device runs on
+  // the latter. Keeps the tensor's memory until that stream has passed.
   void before(at::Device device, const at::Tensor& value) const;
 
  private:
@@ -30,7 +30,7 @@ class DeviceOrder {
 // "Float[2, 3]"
 std::string describe(at::ScalarType dtype, at::IntArrayRef shape);
 
-// InternalError that names what was sent and what was expected, on both sides, when they differ.
+// Throws InternalError with the sent and the expected description, on both sides, if they differ.
 void check_arrived(const TensorSpec& expected, const at::Tensor& value, int from, const std::string& what);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// The transport over Gloo; the one over NCCL stands on it for everything that is not on a GPU.
+// The transport over Gloo. The NCCL transport extends it and uses it for tensors that are not on a GPU.
 #pragma once
 
 #include "exec/engine/transport/common_end.hpp"
@@ -34,14 +34,15 @@ class GlooTransport : public Transport, public Ending {
   void refuse(const InputError& error) noexcept override;
   void leave(Clock::duration deadline, const std::string& what) override;
 
-  // For what is built on it.
-  // Returns when all members are here. Connecting cannot be interrupted and is taken for standing still; this wait is neither.
+  // For derived transports.
+  // Returns when all members have arrived. Connecting cannot be interrupted and would look like a stuck rank; this wait avoids
+  // both.
   void meet_members(const std::vector<int>& ranks);
   void announce(const at::Tensor& words, int to, std::uint32_t turn) { links_->send(words, to, Channel::Announced, turn); }
-  // A new connection to the store at which the ranks met. One connection answers one question at a time: a thread that waits in
-  // it for what another rank will write would keep this rank from writing what that rank waits for.
+  // A new connection to the store at which the ranks met. A connection answers one query at a time, so a thread that waits on a
+  // shared one for another rank's entry could block the entry that rank waits for.
   c10::intrusive_ptr<c10d::Store> store() const;
-  // Does this rank's device stand still because of another's? Then its host's processor time is no progress.
+  // True if this rank's device is waiting for another's. Its host's processor time is then no progress.
   virtual bool device_waits() { return false; }
   Mailbox& mailbox() { return *mailbox_; }
   Watch& watch() { return *met_.watch; }
@@ -55,7 +56,7 @@ class GlooTransport : public Transport, public Ending {
   Rendezvous met_;
   std::unique_ptr<GlooLinks> links_;
   std::map<std::vector<int>, Group> groups_;
-  std::map<int, c10::intrusive_ptr<c10d::ProcessGroupGloo>> connected_;  // by group id, where this rank is a member
+  std::map<int, c10::intrusive_ptr<c10d::ProcessGroupGloo>> connected_;  // by group id, if this rank is a member
   std::map<int, std::uint32_t> exchanges_;                               // by group id
   std::uint32_t gathers_ = 0;
 };

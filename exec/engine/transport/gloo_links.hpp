@@ -1,8 +1,9 @@
-// Messages between processes over Gloo, one link per peer: what is sent arrives in the mailbox of the other side, posted or not.
+// Messages between processes over Gloo, one link per peer: a sent message arrives in the mailbox of the other side, whether its
+// receive is posted or not.
 //
-// Gloo ends the process when a message is larger than the buffer that waits for it, and blocks whoever waits. So every message
-// starts with a header of fixed size that states tag, type and shape (small tensors travel in it), the receiver makes room for
-// what is announced, and two threads per peer do the waiting: one takes what comes, one holds what is sent until it is gone.
+// Gloo ends the process if a message is larger than the waiting buffer, and its waits block. Every message therefore starts with
+// a header of fixed size that states tag, type and shape (small tensors are included in it), and the receiver makes room for the
+// announced data. Two threads per peer do the waiting: one receives, one holds sent tensors until they are gone.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -19,7 +20,7 @@ class ProcessGroupGloo;
 
 namespace panpipe::exec {
 
-// A process group over all or some of the ranks; `name` is its own among those of the store. `rank` and `size` count within it.
+// A process group over all or some of the ranks. `name` is unique in the store. `rank` and `size` count within the group.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name,
                                                            int rank, int size, const std::string& address,
                                                            Clock::duration deadline);
@@ -27,7 +28,7 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo_group(const c10::intrusive_
 class GlooLinks {
  public:
   GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank, int size, Mailbox& mailbox, Watch& watch);
-  ~GlooLinks();  // waits a little for what is still being sent
+  ~GlooLinks();  // waits briefly for messages still being sent
 
   // Posts the message; the flag is set when `value` may be reused. CPU tensors only.
   std::shared_ptr<Mailbox::Flag> send(const at::Tensor& value, int to, Channel channel, std::uint32_t tag);

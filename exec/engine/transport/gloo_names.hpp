@@ -1,9 +1,10 @@
-// The names of Gloo that LibTorch's ProcessGroupGloo.hpp mentions. The torch package holds the library and none of its headers;
-// headers of another release could lay out classes and virtual tables otherwise. Panpipe makes process groups and calls c10d's
-// functions: a class of Gloo is made, called or destroyed in LibTorch alone. So names are enough, and any release fits them.
+// Declarations of the Gloo names in LibTorch's ProcessGroupGloo.hpp. The torch package contains the library but none of its
+// headers, and headers of another release could have other layouts of classes and virtual tables. Panpipe only makes process
+// groups and calls c10d's functions; LibTorch alone creates, calls or destroys Gloo's classes. Declarations are therefore enough,
+// and fit any release.
 //
-// <gloo/...> leads here by headers that CMakeLists.txt writes into the build folder. tests/exec/gloo_symbols_test.py holds the
-// compiled objects to it: no function and no table of Gloo's in them.
+// Headers that CMakeLists.txt writes into the build folder redirect <gloo/...> to this file. tests/exec/gloo_symbols_test.py
+// checks that the compiled objects contain no function and no table of Gloo's.
 #pragma once
 
 #define PANPIPE_GLOO_NAMES
@@ -17,7 +18,7 @@
 
 namespace gloo {
 
-// Called by an inline function of ProcessGroupGloo that is compiled only where it is called.
+// Called by an inline function of ProcessGroupGloo that is compiled only if it is called.
 class Context {
  public:
   void setTimeout(std::chrono::milliseconds timeout);
@@ -30,7 +31,7 @@ class UnboundBuffer;
 
 namespace rendezvous {
 
-// The base of c10d's GlooStore. Without definitions: making one does not link.
+// The base of c10d's GlooStore. Without definitions, so creating one does not link.
 class Store {
  public:
   Store();

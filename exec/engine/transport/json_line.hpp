@@ -1,4 +1,4 @@
-// A TCP connection that carries small JSON documents, one a line.
+// A TCP connection that carries small JSON documents, one per line.
 #pragma once
 
 #include <chrono>
@@ -17,19 +17,19 @@ class Line {
   Line& operator=(Line&& other) noexcept;
   ~Line();
 
-  // Keeps trying until the deadline: the listener may come later. Nothing when it did not.
+  // Retries until the deadline, since the listener may start later. nullopt if it did not start.
   static std::optional<Line> connect(const std::string& host, int port, std::chrono::steady_clock::duration deadline);
 
   int socket() const { return socket_; }
   bool open() const { return socket_ >= 0; }
   void close();
-  // False when the other side is gone or does not take what it is sent (then nothing more is sent: half a line may be on its
-  // way).
+  // Returns false if the other side is gone or does not accept data. Nothing more is sent then, because half a line may have been
+  // sent.
   bool say(const nlohmann::json& document);
-  // What has arrived, without waiting. `ended` when the other side closed, or sent what is no line of ours: not a JSON object, or
-  // longer than `longest` bytes.
+  // Returns the documents received so far, without waiting. Sets `ended` if the other side closed, or sent an invalid line: not a
+  // JSON object, or longer than `longest` bytes.
   std::vector<nlohmann::json> hear(bool& ended, std::size_t longest = kLongest);
-  // Far above what a watch says.
+  // Far above any message of a watch.
   static constexpr std::size_t kLongest = 1 << 20;
 
  private:
@@ -38,7 +38,7 @@ class Line {
   std::string rest_;
 };
 
-// The address of this host on the way to another: what Gloo must listen on. Empty when there is no way.
+// This host's address on the route to another host, which Gloo must listen on. Empty if there is no route.
 std::string address_towards(const std::string& host, int port);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// Where a process's background threads put what arrived and its main thread waits for it.
+// Passes arrived messages from a process's background threads to its waiting main thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@
 
 namespace panpipe::exec {
 
-// Messages of different purpose never meet: the run's, those of all_gather(), announcements of what comes over NCCL, and that,
-// the members of a group that is being made, and rows that a group exchanges.
+// Separates messages by purpose: the run's, those of all_gather(), announcements of NCCL transfers, those transfers, the members
+// of a new group, and rows that a group exchanges.
 enum class Channel : std::uint32_t { User = 0, Control = 1, Announced = 2, Device = 3, Meeting = 4, Exchange = 5 };
 
 class Mailbox {
@@ -33,28 +33,29 @@ class Mailbox {
     Clock::time_point arrived;
   };
   Letter take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what);
-  // For background threads, which the watch does not count as waiting: nothing once `closing` is set or the run is over.
+  // For background threads, which the watch does not count as waiting. Returns nullopt once `closing` is set or the run is over.
   std::optional<at::Tensor> take_unless(const Key& key, const std::atomic<bool>& closing);
 
-  // Something that is done once, which somebody waits for.
+  // A one-time event that a thread waits for.
   struct Flag {
     bool set = false;
     Clock::time_point at{};
   };
   void set(Flag& flag);
   bool get(const Flag& flag);
-  // Waits until flag is set; returns when it was. PeerLost when the run is over or nobody makes progress.
-  // `peer`: whose connection it needs; -1 = none in particular.
+  // Waits until the flag is set; returns the time when it was. Throws PeerLost if the run is over or no rank makes progress.
+  // `peer`: the rank whose connection it needs; -1 = none in particular.
   Clock::time_point wait(const Flag& flag, Watch& watch, Clock::duration deadline, const std::string& what, int peer = -1);
 
-  // Asks until the answer is yes, as a wait: of what tells nobody when it is done. PeerLost as above.
+  // Polls until `ready` returns true; for events without notification. Throws PeerLost as above.
   void poll(const std::function<bool()>& ready, Watch& watch, Clock::duration deadline, const std::string& what);
 
-  // The run is over: every wait ends with this reason. The first reason stays. `input`: what was given is wrong, and the reason
-  // is the text for the user.
+  // Ends the run: every wait fails with this reason. The first reason stays. `input`: the cause is wrong input, and the reason is
+  // the text for the user.
   void end(const std::string& reason, bool input = false);
   bool ended();
-  // The data connection to a rank broke. Harmless when it has said goodbye; the watch tells better what happened, and soon.
+  // Reports a broken data connection to a rank. Harmless if that rank has said goodbye; otherwise the watch soon reports the
+  // cause.
   void broken(int rank, const std::string& message);
 
  private:

@@ -1,6 +1,6 @@
-// Whether the module for NCCL was compiled with headers of the NCCL that LibTorch and it are run with. LibTorch's options hold
-// NCCL's configuration by value: with headers of another release the module would make them too small, and LibTorch write past
-// their end.
+// Checks that the NCCL module was compiled with headers of the NCCL that it and LibTorch run with. LibTorch's options contain
+// NCCL's configuration by value: with headers of another release the module would make them too small, and LibTorch would write
+// past their end.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,18 +10,18 @@
 
 namespace panpipe::exec {
 
-// NCCL's number of a release: 22809 is 2.28.9.
+// The release of a version number: 22809 is 2.28.9.
 inline std::string nccl_release(int number) {
   return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }
 
 struct NcclFit {
   int headers = 0;                   // NCCL_VERSION_CODE of the headers
-  int loaded = 0;                    // ncclGetVersion() of the library; 0: NCCL is inside LibTorch, and its functions are hidden
+  int loaded = 0;                    // ncclGetVersion() of the library; 0: NCCL is inside LibTorch and its functions are hidden
   std::size_t size_in_headers = 0;   // of ncclConfig_t
-  std::size_t size_in_libtorch = 0;  // as LibTorch fills it in
+  std::size_t size_in_libtorch = 0;  // as filled in by LibTorch
 
-  // Empty where they fit. A later library serves earlier headers; NCCL keeps to that within its major release.
+  // Empty if they fit. A newer library accepts older headers; NCCL guarantees that within a major release.
   std::string problem() const {
     const std::string remedy =
         "compile Panpipe with the headers that this torch package comes with: make build, with its folder in "

@@ -9,8 +9,8 @@
 
 namespace panpipe::exec {
 
-// Calls `body` once for each transport, on a thread of its own, and returns when all have ended. An error of one aborts its
-// transport, which ends the others' waits; the error of the lowest rank is thrown then.
+// Calls `body` once per transport, each on its own thread, and returns when all have ended. An error in one aborts its transport,
+// which ends the others' waits; then the error of the lowest rank is thrown.
 void on_threads(const std::vector<std::unique_ptr<Transport>>& transports, const std::function<void(Transport&)>& body);
 
 }  // namespace panpipe::exec

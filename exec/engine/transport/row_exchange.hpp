@@ -1,4 +1,4 @@
-// An all-to-all made of messages: for transports whose messages cost nothing to post.
+// An all-to-all made of messages, for transports whose messages are cheap to post.
 #pragma once
 
 #include <ATen/ops/cat.h>
@@ -11,9 +11,9 @@
 
 namespace panpipe::exec {
 
-// The rows of several members, one after another, and what is under way to them.
+// The rows of several members, one after another, and the pending messages.
 struct RowExchange : Pending {
-  std::vector<PendingPtr> arriving;  // by member; null for the own rows
+  std::vector<PendingPtr> arriving;  // by member; null for this rank's own rows
   std::vector<PendingPtr> sends;
   at::Tensor own;
 
@@ -35,7 +35,7 @@ struct RowExchange : Pending {
   }
 };
 
-// `send(rows, member's rank)` and `receive(spec, member's rank)` post one message each. Every member gets one, of no rows too.
+// `send(rows, member's rank)` and `receive(spec, member's rank)` post one message each. Every member gets one, even without rows.
 template <class Send, class Receive>
 PendingPtr exchange_rows(const at::Tensor& rows, const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received,
                          const Group& group, int rank, Send send, Receive receive) {

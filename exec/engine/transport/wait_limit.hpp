@@ -1,12 +1,12 @@
-// When a wait has lasted too long. Not the length of the wait counts but the time in which nobody made progress: a peer may
-// compute for minutes, and processor time says that it does.
+// Decides when a wait has lasted too long. The limit applies to time without progress, not to the length of the wait, because a
+// peer may compute for minutes; its processor time shows that it does.
 #pragma once
 
 #include <chrono>
 
 namespace panpipe::exec {
 
-// Below this share of one core a process is idle: its background threads wake now and then.
+// Below this share of one core a process is idle; its background threads wake now and then.
 constexpr double kIdleShare = 0.05;
 
 inline double in_seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -14,12 +14,12 @@ inline double in_seconds(std::chrono::steady_clock::duration duration) { return 
 // Processor time of all threads of this process.
 std::chrono::nanoseconds process_cpu_time();
 
-// Asked again and again with a counter of processor time, tells when it has stood still for the deadline.
+// Polled with a counter of processor time, reports when the counter has stood still for the deadline.
 class Quiet {
  public:
   explicit Quiet(std::chrono::steady_clock::duration deadline);
   bool over(std::chrono::nanoseconds used);
-  // How long to sleep between two questions.
+  // Time to sleep between two polls.
   std::chrono::steady_clock::duration slice() const { return slice_; }
 
  private:
@@ -28,8 +28,8 @@ class Quiet {
   std::chrono::nanoseconds used_{-1};
 };
 
-// Between two questions to somebody who tells nothing by himself, such as a device: sleeps for a twentieth of the time since the
-// first question, so that the answer comes at most so much late, and a millisecond at the longest.
+// Pauses between polls of a source without notification, such as a device. Sleeps for a twentieth of the time since the first
+// poll, so that the answer is at most that much late, and for a millisecond at most.
 class Pauses {
  public:
   void next();

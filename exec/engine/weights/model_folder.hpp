@@ -1,4 +1,4 @@
-// A model as a folder that transformers' from_pretrained() loads: config.json, and the weights as safetensors under its names.
+// Writes a model as a folder for transformers' from_pretrained(): config.json, and the weights as safetensors under its names.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace panpipe::exec {
 
-// Throws InputError at the workload when its model has no class in transformers.
+// Throws InputError at the workload if its model has no class in transformers.
 void check_exported_model(const Scenario& scenario);
 
-// On every rank, behind the last step. Each writes what it stands for; rank 0 adds the index and the configuration and renames:
-// the folder is whole or absent. Weights are those that the optimizer updates (fp32 under mixed precision). MachineError on
-// every rank, naming the one that could not write and why.
+// Call it on every rank after the last step. Each rank writes its share; rank 0 adds the index and the configuration and renames,
+// so the folder is complete or absent. Weights are those that the optimizer updates (fp32 under mixed precision). On failure
+// every rank throws MachineError with the failing rank and the reason.
 void write_model_folder(const Trainer& trainer, const std::string& directory);
 
 }  // namespace panpipe::exec

@@ -1,5 +1,5 @@
-// Values that a model begins with instead of drawn ones: safetensors files with the names of Hugging Face's classes, or of the
-// models inside them; or a checkpoint of a run.
+// Initial values of a model from files instead of random numbers: safetensors files with the names of Hugging Face's classes, or
+// of the models inside them; or a checkpoint of a run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,28 +19,29 @@ namespace panpipe::exec {
 
 class PublishedWeights {
  public:
-  // Opens what the scenario's `workload.weights` names: a file, an index of several (model.safetensors.index.json), or a folder
-  // with one of them or with a checkpoint. Checks every name and shape, and the numbers in a config.json beside them that no
-  // shape shows. InputError at that key. `graph`: of any cut. The scenario must outlive this.
+  // Opens the scenario's `workload.weights`: a file, an index of several (model.safetensors.index.json), or a folder with one of
+  // them or with a checkpoint. Checks every name and shape, and the numbers of a neighbouring config.json that no shape shows.
+  // Throws InputError at that key. `graph` may be cut in any way. The scenario must outlive the object.
   PublishedWeights(const Scenario& scenario, const OperatorGraph& graph);
 
-  // Whether the files hold it: every parameter, and buffers that are trained state of their class.
+  // True if the files contain the tensor: every parameter, and buffers that are trained state of their class.
   bool holds(const Tensor& tensor) const { return entries_.count(tensor.name) > 0; }
-  // A tensor's values, uncut, in the type of the file. InputError: the file holds other values for a parameter tied to this one.
+  // A tensor's values, undivided, in the type of the file. Throws InputError if the file holds different values for a parameter
+  // tied to this one.
   at::Tensor read(const Tensor& tensor) const;
 
  private:
   struct Entry {
     StoredForm form;         // with the names of these files
-    std::int64_t rows = -1;  // taken of more; -1: all
-    std::string tied;        // a second name of it that the files hold too; empty: none
+    std::int64_t rows = -1;  // rows taken if the file has more; -1: all
+    std::string tied;        // a second name of it in the files; empty: none
   };
   void open(const std::string& path);
   void open_index(const std::string& path);
   void add_file(const std::string& path);
   void check_config(const std::string& folder) const;
   std::string found_name(const std::string& name) const;
-  // In the first of its forms whose names the files hold; no parts: in none.
+  // The first of its forms whose names the files contain; without parts if there is none.
   StoredForm found_form(const Tensor& tensor) const;
   void assign(const OperatorGraph& graph);
   Entry entry_of(const Tensor& tensor, StoredForm form) const;
@@ -51,20 +52,20 @@ class PublishedWeights {
   const Scenario* scenario_;
   std::string path_;
   StoredModel model_;
-  bool own_ = false;  // files of a checkpoint: names and shapes are those of the model
+  bool own_ = false;  // files of a checkpoint: names and shapes match the model
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::size_t> file_of_;  // by the names in the files
   std::map<std::string, Entry> entries_;        // by parameter
 };
 
-// A buffer that training changes, so that files hold it; tables and masks are made from the model's shape.
+// True for a buffer that training changes, so that files contain it; tables and masks are derived from the model's shape.
 bool is_trained_state(const Tensor& tensor);
 
-// As transformers' configurations name it: "gpt2", "llama" of the built-in families; empty for a workload of another kind.
+// The name in transformers' configurations: "gpt2" or "llama" for the built-in families; empty for other workloads.
 std::string model_type_of(const WorkloadRequest& workload);
 StoredModel stored_model(const WorkloadRequest& workload);
 
-// Null where the scenario names none.
+// nullptr if the scenario names none.
 std::shared_ptr<const PublishedWeights> published_weights(const Scenario& scenario, const OperatorGraph& graph);
 
 }  // namespace panpipe::exec

@@ -1,4 +1,4 @@
-// How files of Hugging Face's transformers hold a parameter: under which names, in how many tensors, laid out how.
+// The form of a parameter in files of Hugging Face's transformers: names, number of tensors, layout.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,11 @@ namespace panpipe::exec {
 enum class StoredLayout {
   Whole,        // one tensor of the parameter's shape
   Transposed,   // GPT-2's Conv1D: (in, out)
-  Interleaved,  // GPT-OSS: gate and up take turns along the last dimension; here the gate comes first
-  GateUp,       // of each expert two matrices, the gate's and the other
-  Down,         // of each expert one matrix
-  LessOne,      // Gemma's norms: what 1 is added to
-  RotaryPairs,  // DeepSeek: of each group of rows the last turn in neighbouring pairs; here in halves
+  Interleaved,  // GPT-OSS: gate and up alternate along the last dimension; here the gate comes first
+  GateUp,       // two matrices per expert, the gate's and the other
+  Down,         // one matrix per expert
+  LessOne,      // Gemma's norms: stored without the added 1
+  RotaryPairs,  // DeepSeek: in each group the last rows rotate in neighbouring pairs; here in halves
 };
 
 struct StoredPart {
@@ -29,20 +29,20 @@ struct StoredPart {
 struct StoredForm {
   StoredLayout layout = StoredLayout::Whole;
   std::vector<StoredPart> parts;
-  std::int64_t group = 0, rotary = 0;  // RotaryPairs: rows of a group, and how many of its last ones turn
+  std::int64_t group = 0, rotary = 0;  // RotaryPairs: rows per group, and how many of its last ones rotate
 };
 
-// The class whose files they are.
+// The transformers class of the files.
 struct StoredModel {
   std::string type;             // "gpt2"
-  LatentAttention latent = {};  // of DeepSeek's, where positions turn neighbouring pairs; kv_rank 0: not so
+  LatentAttention latent = {};  // for DeepSeek models, where positions rotate neighbouring pairs; kv_rank 0: other models
 };
 
-// Forms in which files hold a parameter (or buffer) of this name and whole shape; the first is the one that transformers writes
-// for a model of this class.
+// The possible forms of a parameter (or buffer) with this name and whole shape in files; the first is the one that transformers
+// writes for this class.
 std::vector<StoredForm> stored_forms(const Tensor& parameter, const StoredModel& model);
 
-// The whole parameter, of its parts in order; and part k of the whole, contiguous.
+// The whole parameter from its parts in order; and part k of the whole, contiguous.
 at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>& parts);
 at::Tensor part_of_whole(const StoredForm& form, const at::Tensor& whole, std::size_t k);
 
