@@ -58,7 +58,7 @@ std::string supported(nb::object scenario, const Overrides& overrides, const std
 }
 
 struct ImportedScenario {
-  nb::object scenario;  // dict
+  nb::dict scenario;
   std::string yaml, fault;
   Overrides assumptions, not_modelled, not_understood;
 };
@@ -76,7 +76,7 @@ ImportedScenario imported(const cli::ImportRequest& request) {
     made.not_understood = job.not_understood;
     root = parse_document(made.yaml, "scenario", "");
   }
-  made.scenario = to_python(*root);
+  made.scenario = nb::cast<nb::dict>(to_python(*root));
   return made;
 }
 

@@ -10,7 +10,7 @@ from typing import Any, overload
 from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._inputs import File, Scenario, Settings, _count, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
+from panpipe._inputs import File, Scenario, Settings, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
 from panpipe._orders import asked as _asked
 from panpipe._results import Candidate, Checked, Family, Plan, Prediction, Schedule, Sizes, Sweep
 
@@ -376,8 +376,8 @@ def _order_named(
 ) -> Schedule:
     text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     given = _costs(costs)
-    sizes = [None if size is None else _count(which, size) for which, size in (("ranks", ranks), ("microbatches", microbatches))]
-    return Schedule(_core.schedule(_path("name", name), *sizes, text, given, ""), given)
+    sizes = (_count_if_given("ranks", ranks), _count_if_given("microbatches", microbatches))
+    return Schedule(_core.schedule(_path("name", name), sizes[0], sizes[1], text, given, ""), given)
 
 
 def families() -> list[Family]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Iterator
@@ -98,10 +99,9 @@ class _Problem:
 
 def _cp_model() -> Any:
     try:
-        from ortools.sat.python import cp_model
+        return importlib.import_module("ortools.sat.python.cp_model")  # optional: a type checker may not find it
     except ImportError as error:
         raise MachineError(f"a certificate needs OR-Tools, which does not load here: {error}\n  help: pip install ortools") from None
-    return cp_model
 
 
 def _exact_costs(text: str, stages: int) -> dict[str, list[Fraction]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from panpipe import _core
-from panpipe._inputs import File, Scenario, Settings, _count, _fault, _path, _text, _texts
+from panpipe._inputs import File, Scenario, Settings, _count_if_given, _fault, _path, _text, _texts
 from panpipe._orders import asked as _asked
 from panpipe._results import Prediction
 
@@ -214,9 +214,17 @@ def import_job(
     InputError
         A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line and column.
     """
-    given = [None if count is None else _count(name, count) for name, count in (("gpus", gpus), ("sequence", sequence), ("micro", micro), ("vocabulary", vocabulary))]
-    words = (_text("trainer", trainer), _path("file", file), _path("cluster", cluster), given[0], _path("model", model), *given[1:])
-    answer = _core.import_job(*words, _texts("overrides", overrides))
+    answer = _core.import_job(
+        _text("trainer", trainer),
+        _path("file", file),
+        _path("cluster", cluster),
+        _count_if_given("gpus", gpus),
+        _path("model", model),
+        _count_if_given("sequence", sequence),
+        _count_if_given("micro", micro),
+        _count_if_given("vocabulary", vocabulary),
+        _texts("overrides", overrides),
+    )
     return ImportedJob(answer.scenario, answer.yaml, answer.assumptions, answer.not_modelled, answer.not_understood, answer.fault)
 
 

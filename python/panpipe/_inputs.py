@@ -90,6 +90,10 @@ def _count(name: str, count: Any, otherwise: int | None = None) -> int:
     return found
 
 
+def _count_if_given(name: str, count: Any) -> int | None:
+    return None if count is None else _count(name, count)
+
+
 def _counts(name: str, counts: Any) -> list[int]:
     if counts is None:
         return []

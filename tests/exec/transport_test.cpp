@@ -185,11 +185,11 @@ TEST_P(Contract, ABarrierIsPassedWhenAllHaveReachedIt) {
 TEST_P(Contract, EverybodysBytesAreGatheredInRankOrder) { keeps("EverybodysBytesAreGatheredInRankOrder", 3); }
 
 TEST_P(Contract, WaitingForWhatNobodySendsEndsAfterTheDeadline) {
-  constexpr auto kShort = 1s;
+  constexpr auto kShort = 2s;
   on(
       2,
       [&](Transport& transport) {
-        if (transport.rank() == 1) return std::this_thread::sleep_for(2500ms);  // stuck: it waits for nobody and computes nothing
+        if (transport.rank() == 1) return std::this_thread::sleep_for(5s);  // stuck: it waits for nobody and computes nothing
         const auto start = Clock::now();
         try {
           transport.receive(spec(transport, {1}), 1, 5)->wait(kShort, "0B3, waiting for the gradient");
