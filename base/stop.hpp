@@ -1,4 +1,4 @@
-// Long work that its caller may take back: it asks now and then whether it is still wanted.
+// Long work that its caller may stop. The work checks from time to time whether it shall go on.
 #pragma once
 
 #include <atomic>
@@ -6,14 +6,14 @@
 
 namespace panpipe {
 
-// The work was taken back. It has no answer, and says nothing about the question.
+// Thrown by work that its caller stopped. It means neither success nor failure of the work.
 class Stopped : public std::runtime_error {
  public:
   Stopped() : std::runtime_error("stopped") {}
 };
 
-// While it lives, work of this thread (and of the threads that parallel_for() makes for it) stops once `asked` is set. Null: it
-// goes on to its end. They nest.
+// During its lifetime the work of this thread, and of the threads that parallel_for() makes for it, stops once `asked` is set. If
+// `asked` is null, the work goes on to its end. Scopes nest.
 class StopScope {
  public:
   explicit StopScope(const std::atomic<bool>* asked);
@@ -25,10 +25,10 @@ class StopScope {
   const std::atomic<bool>* outer_;
 };
 
-// What this thread's innermost StopScope holds; null without one.
+// The flag of this thread's innermost StopScope; null without one.
 const std::atomic<bool>* stop_flag();
 
-// Throws Stopped once the caller has taken the work back. A few nanoseconds.
+// Throws Stopped once the caller has stopped the work. Takes a few nanoseconds.
 void throw_if_stopped();
 
 }  // namespace panpipe

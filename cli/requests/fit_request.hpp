@@ -1,4 +1,4 @@
-// What `panpipe fit` and panpipe.fit() are asked: measured runs, or profiles of operators, to a device calibration.
+// The request of `panpipe fit` and panpipe.fit(): a device calibration from measured runs, or from profiles of operators.
 #pragma once
 
 #include <string>
@@ -12,32 +12,33 @@ namespace panpipe::cli {
 
 struct FitRequest {
   std::vector<std::string> files, devices;
-  std::vector<std::string> without;       // ids or sources whose rows are left out, "NAME" or "NAME=WHY"
-  std::string start;                      // a calibration's file, or the name of a shipped one; empty: a-priori values
-  Precision precision = Precision::Fp32;  // of a profile's operators
+  std::vector<std::string> without;       // rows to leave out, by id or source: "NAME" or "NAME=WHY"
+  std::string start;                      // file of a calibration, or name of a shipped one; empty: a-priori values
+  Precision precision = Precision::Fp32;  // of the operators in a profile
   FitOptions fit;
 };
 
-// Whether the files are profiles, not runs. InputError: some are.
+// True if the files are profiles, false if they are runs. Throws InputError for a mixture.
 bool asks_for_profiles(const FitRequest& request);
 
 struct FittedProfile {
   ProfileFit fit;
-  std::string device;  // its name
+  std::string device;  // name
 };
 FittedProfile fit_profiles(const FitRequest& request);
 
-// Rows made ready: fit(rows, start, options) is next.
+// The arguments of fit(rows, start, options), and the rows that it does not get.
 struct PreparedFit {
   Calibration start;
   FitOptions options;
   std::vector<FitRow> rows;
   std::vector<std::string> asked_out, not_predicted;  // "id: reason"
 };
-// InputError: a device without data sheet, a name that no row has, no row that can be predicted. MachineError: no Ceres here.
+// Throws InputError for a device without data sheet, for a name that no row has, and if no row can be predicted. Throws
+// MachineError if this build has no Ceres.
 PreparedFit prepare_fit(const FitRequest& request);
 
-// What the calibration's file says of where it comes from.
+// The record of its origin that the calibration's file holds.
 FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name, const std::string& command);
 
 }  // namespace panpipe::cli

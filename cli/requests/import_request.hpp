@@ -1,4 +1,4 @@
-// What `panpipe import` and panpipe.import_job() are asked: a job of another trainer as a scenario.
+// The request of `panpipe import` and panpipe.import_job(): a job of another trainer as a scenario.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@ namespace panpipe::cli {
 
 struct ImportRequest {
   std::string trainer;  // "megatron", "deepspeed", "accelerate", "nanotron", "torchtitan"
-  std::string file;     // of its arguments or configuration
+  std::string file;     // with its arguments or configuration
   jobs::JobOptions job;
-  std::optional<int> vocabulary;       // of megatron: tokens, where the arguments do not state them
-  std::vector<std::string> overrides;  // of torchtitan: words behind the file
+  std::optional<int> vocabulary;       // for megatron: tokens of the tokenizer, if the arguments do not state them
+  std::vector<std::string> overrides;  // for torchtitan: words behind the file
 };
 
-// InputError: no such trainer, or what its importer says.
+// Throws InputError for an unknown trainer, and the errors of its importer.
 jobs::ImportedJob import_job(const ImportRequest& request);
 
-// What the model of the job does otherwise stands with the other assumptions. Returns why the scenario does not load, else an
-// empty text: it is worth having all the same, as the job may be right for another machine. `output`: the file that it is for;
-// empty: none.
+// Adds the differences between the job's model and the modelled one to the assumptions. Returns the reason if the scenario does
+// not load, else an empty text. A scenario that does not load is still useful, since the job may fit another machine. `output` is
+// the file that will hold the scenario; empty: none.
 std::string add_assumptions_of_model(jobs::ImportedJob& job, const std::string& output);
 
 }  // namespace panpipe::cli

@@ -1,4 +1,4 @@
-// What `panpipe list` and panpipe.list() say: the names that a scenario may use.
+// The names that a scenario may use, for `panpipe list` and panpipe.list().
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@ namespace panpipe::cli {
 
 struct ListedItem {
   std::string name, line, source;
-  nlohmann::ordered_json more = nlohmann::ordered_json::object();  // what the document says besides
+  nlohmann::ordered_json more = nlohmann::ordered_json::object();  // further keys of the document
 };
 
 struct ListKind {
   const char* name;
-  const char* key;  // where a scenario names one
+  const char* key;  // key under which a scenario names one
   std::vector<ListedItem> (*items)();
   std::string (*besides)() = nullptr;  // a last line for a terminal
 };
 
 const std::vector<ListKind>& list_kinds();
 std::vector<std::string> list_kind_names();
-const ListKind& list_kind_named(const std::string& name);  // InputError when there is none
+const ListKind& list_kind_named(const std::string& name);  // throws InputError for an unknown name
 
 std::string to_json(const ListKind& kind);  // panpipe-list/1
-std::string list_kinds_json();              // the kinds themselves, with their numbers
+std::string list_kinds_json();              // the kinds, with the number of items of each
 
 }  // namespace panpipe::cli

@@ -1,4 +1,4 @@
-// What `panpipe plan` and panpipe.plan() are asked: the best plan on a cluster, or on several sizes of it.
+// The request of `panpipe plan` and panpipe.plan(): the best plan on a cluster, or on several sizes of it.
 #pragma once
 
 #include <functional>
@@ -15,16 +15,16 @@ namespace panpipe::cli {
 
 struct PlanRequest {
   std::string method = "auto";
-  std::string objective;  // empty: the step, and of piper the time per sample
-  std::string trainer;    // only what it can run; empty: any
-  int threads = 0;        // 0: as many as the machine has
+  std::string objective;  // empty: the step; for the method piper the time per sample
+  std::string trainer;    // only plans that this trainer can run; empty: all plans
+  int threads = 0;        // 0: all of the machine
   std::size_t candidates = 5;
 };
 
-// InputError: a method, an objective or a trainer that does not exist, or that do not go together.
+// Throws InputError for an unknown method, objective or trainer, and for a combination that does not exist.
 void check_plan_request(const PlanRequest& request);
 
-// Without `stop` and `progress`, which are the caller's.
+// All options but `stop` and `progress`, which the caller sets.
 planner::SearchOptions search_options_of(const PlanRequest& request);
 
 struct SizeOptions {
@@ -32,15 +32,15 @@ struct SizeOptions {
   std::string tokens, deadline, budget;
 };
 
-// Whether the call asks for more than a plan on the scenario's own cluster.
+// True if the call requests more than a plan on the scenario's own cluster.
 bool asks_for_sizes(const SizeOptions& options, const std::string& objective);
 
-// The scenario's overrides with what the options say of its run.
+// The scenario's overrides together with the run given by the options.
 std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::string> overrides);
 
 struct SizeSource {
-  std::string name;                                                    // of the scenario, in messages
-  std::function<Scenario(const std::vector<std::string>& more)> load;  // with overrides besides its own
+  std::string name;                                                    // name of the scenario in messages
+  std::function<Scenario(const std::vector<std::string>& more)> load;  // `more`: overrides in addition to its own
   std::function<planner::Answer(const Experiment&)> search;
 };
 
@@ -49,16 +49,16 @@ struct SizesAnswer {
   planner::SizeRequest request;
   std::vector<planner::TriedSize> tried;
   int best = -1;  // of `tried`
-  // By the value of the key, of the sizes that were searched.
+  // The sizes that were searched, by the value of the key.
   std::map<int, std::pair<std::unique_ptr<Experiment>, planner::Answer>> found;
 };
 
-// "cluster.nodes=4"
+// For example "cluster.nodes=4".
 std::string size_setting(const planner::SizeKey& key, int nodes);
 
-// `objective`: "step", "cost", "energy"; empty: the fewest GPUs, or where nothing limits them the fastest. `trying` hears of each
-// size before it is searched, and once more with 0 at the end; may be empty. InputError: a scenario that does not say how much is
-// trained, the method piper, limits that cannot be read.
+// `objective` is "step", "cost" or "energy"; empty: the fewest GPUs, or the fastest if nothing limits them. `trying` is called
+// with each size before its search, and with 0 at the end; it may be empty. Throws InputError for a scenario that does not state
+// the amount of training, for the method piper, and for limits that cannot be read.
 SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeSource& source,
                          const std::function<void(int gpus)>& trying);
 

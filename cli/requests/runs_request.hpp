@@ -1,4 +1,4 @@
-// What `panpipe validate` and panpipe.validate() are asked: measured runs, or matrix products, beside their predictions.
+// The request of `panpipe validate` and panpipe.validate(): measured runs, or matrix products, next to their predictions.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@ namespace panpipe::cli {
 
 struct RunsRequest {
   std::vector<std::string> files, tolerances;
-  std::vector<std::string> left_out;  // tables of `panpipe fit --left-out`
-  std::vector<std::string> without;   // ids or sources of rows
-  PredictionOptions prediction;       // its calibrations and threads
-  bool own_evidence = false;          // judge the rows by what they say themselves, not by the shipped evidence
-  bool alone = true;                  // nothing else is asked that a table of products has no answer to
+  std::vector<std::string> left_out;  // tables written by `panpipe fit --left-out`
+  std::vector<std::string> without;   // rows to leave out, by id or source
+  PredictionOptions prediction;       // calibrations and threads
+  bool own_evidence = false;          // intervals from these rows instead of the shipped evidence
+  bool alone = true;                  // false if the call requests something that tables of products do not have
 };
 
 struct RunsAnswer {
   std::vector<ProductPrediction> products;
-  std::optional<RunReport> report;        // absent: the files hold products
-  std::optional<EvidenceTable> evidence;  // of own_evidence
+  std::optional<RunReport> report;        // absent if the files hold products
+  std::optional<EvidenceTable> evidence;  // with own_evidence
 };
 
-// `ready` hears which rows will be predicted, and may throw; may be empty. InputError: tables that cannot be read, products
-// beside anything else, a name that no row has.
+// `ready` receives the rows that will be predicted. It may throw, and it may be empty. Throws InputError for tables that cannot
+// be read, for products together with anything else, and for a name that no row has.
 RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<RunRow>&)>& ready);
 
 }  // namespace panpipe::cli

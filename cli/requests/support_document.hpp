@@ -1,4 +1,4 @@
-// The document panpipe-support/1: what of a scenario was ever compared with measured runs.
+// The document panpipe-support/1: the parts of a scenario that were compared with measured runs.
 #pragma once
 
 #include <string>

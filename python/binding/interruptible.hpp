@@ -1,4 +1,4 @@
-// Long calls that Ctrl-C ends: Python runs what a signal asks for only in its main thread, and only between two of its own steps.
+// Long calls that Ctrl-C ends. Python runs the handler of a signal only in its main thread, between two of its own steps.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,7 @@ namespace panpipe::python {
 
 namespace nb = nanobind;
 
-// Shared by calls of several threads, for whoever waits for them.
+// Stops the calls of several threads together.
 class StopToken {
  public:
   void stop() { asked_ = true; }
@@ -20,10 +20,10 @@ class StopToken {
   std::atomic<bool> asked_{false};
 };
 
-// Called without the GIL. Work on the main thread goes on in another one, while this one looks after signals: an exception of a
-// signal's handler (KeyboardInterrupt, say) ends the work (base/stop.hpp), and is thrown once it has ended. The work is handed a
-// flag that is also set when `seconds` are over (0: never), for searches that then answer with what they have. Work of other
-// threads is not moved: it ends when the StopScope of its caller says so.
+// Called without the GIL. If this is the main thread, the work runs in another thread while this one handles signals. An
+// exception of a handler, such as KeyboardInterrupt, stops the work (base/stop.hpp) and is thrown after the work has ended. The
+// work receives a flag that is also set after `seconds` (0: never), for searches that then answer with their best so far. Work of
+// any other thread is not moved; it ends when the StopScope of its caller stops it.
 void interruptibly(const std::function<void(const std::atomic<bool>& halt)>& work, double seconds = 0);
 
 void bind_stop(nb::module_& module);

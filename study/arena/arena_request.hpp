@@ -1,4 +1,4 @@
-// What a call of the arena leaves open.
+// A call of the arena, with defaults for everything that it leaves open.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace panpipe::arena {
 
 struct ArenaAsked {
   std::vector<Entrant> entrants;
-  std::optional<int> ranks, microbatches;     // those of the first order that is given, or 4 and 8
-  std::vector<std::string> ratios, clusters;  // the first of cost_ratios(); three clusters, {"none"}: none
-  bool alone = false;                         // without the families that are not named
+  std::optional<int> ranks, microbatches;     // default: those of the first given order, or 4 and 8
+  std::vector<std::string> ratios, clusters;  // default: the first of cost_ratios(); three clusters. {"none"}: no cluster
+  bool alone = false;                         // leaves out all families that are not named
 };
 
-// Without engine and threads. InputError: nobody takes part, a ratio that does not exist.
+// All but engine and threads. Throws InputError if no schedule takes part, and for an unknown ratio.
 ArenaRequest request_of(ArenaAsked asked);
 
 }  // namespace panpipe::arena
