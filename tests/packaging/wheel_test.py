@@ -41,6 +41,8 @@ def judge_content(wheel):
         expect(term in expression, f"{term} is not in '{expression}'")
     expect(f"Version: {version}" in metadata, "the version is not VERSION's")
     expect(re.search(r"^Requires-Dist: torch==2\.11\.\*; extra == .run.$", "\n".join(metadata), re.M), "panpipe[run] does not ask for torch 2.11")
+    for extra, package in (("certificate", "ortools"), ("notebooks", "jupyterlab")):
+        expect(re.search(rf"^Requires-Dist: {package}.*; extra == .{extra}.$", "\n".join(metadata), re.M), f"panpipe[{extra}] does not ask for {package}")
     expect(not any(line.startswith("Requires-Dist:") and "extra" not in line for line in metadata), "panpipe alone asks for other packages")
     expect("panpipe = panpipe._program:main" in scripts.replace("=", " = ").replace("  ", " "), "no command panpipe")
     for source in (root / "python/panpipe").rglob("*"):
