@@ -22,9 +22,10 @@ else:
     from panpipe._core import Table
     from panpipe._documents import Comparison, ExportedJob, ImportedJob, compare, export, import_job, report, shipped, support
     from panpipe._families import OwnFamily
-    from panpipe._measured import fit, validate
-    from panpipe._results import Candidate, Checked, Family, Fit, FittedNumber, Plan, Prediction, Schedule, ScheduleProblem, Sizes, Sweep, Validation
+    from panpipe._measured import Fit, FittedNumber, Validation, fit, validate
+    from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
     from panpipe._run import Run, run
+    from panpipe._schedules import Family, Schedule, ScheduleProblem
 
 # Not of importlib.metadata, which takes as long to import as the module.
 __version__ = _core.version if _why is None else "unknown"

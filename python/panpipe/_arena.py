@@ -12,7 +12,7 @@ from typing import Any, Union
 from panpipe import _core
 from panpipe._core import Table
 from panpipe._families import OwnFamily
-from panpipe._results import Schedule
+from panpipe._schedules import Schedule
 
 Entrant = Union[str, "os.PathLike[str]", Schedule, OwnFamily]
 Ratio = Union[str, Sequence[float]]

@@ -12,7 +12,8 @@ from panpipe._errors import InputError
 from panpipe._families import OwnFamily
 from panpipe._inputs import File, Scenario, Settings, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
 from panpipe._orders import asked as _asked
-from panpipe._results import Candidate, Checked, Family, Plan, Prediction, Schedule, Sizes, Sweep
+from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
+from panpipe._schedules import Family, Schedule
 
 
 def check(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> Checked:

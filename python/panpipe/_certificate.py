@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from panpipe import _core
 from panpipe._errors import InputError, MachineError, NoAnswer
-from panpipe._results import Schedule
+from panpipe._schedules import Schedule
 
 _MOST_PASSES = 20_000  # a model of some hundred megabytes; what can be proved is far smaller
 _MOST_TICKS = 10**12  # of a step; CP-SAT counts in 64 bits, with room for its sums

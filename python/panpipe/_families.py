@@ -12,7 +12,7 @@ from typing import Any, Union
 from panpipe import _core
 from panpipe._child import Fault, place_in, run_apart
 from panpipe._errors import InputError
-from panpipe._results import Schedule
+from panpipe._schedules import Schedule
 from panpipe.actions import Action
 
 Placement = Union[str, Callable[[int, int], int]]

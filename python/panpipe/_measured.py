@@ -4,10 +4,88 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from panpipe import _core
+from panpipe._core import Table
 from panpipe._inputs import File, Files, _count, _files, _number, _path, _some_files, _text, _texts
-from panpipe._results import Fit, FittedNumber, Validation
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Measured runs beside their predictions.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether every tolerance that was given is kept.
+    rows : list of dict
+        As in the document panpipe-validation/1.
+    page : str
+        A self-contained HTML page; empty of matrix products.
+    text : str
+        The table for a terminal.
+    evidence : str
+        With `evidence=True` of `validate`: the file that says how sure predictions are.
+    """
+
+    ok: bool
+    rows: list[dict[str, Any]] = field(repr=False)
+    document: dict[str, Any] = field(repr=False)
+    page: str = field(repr=False)
+    text: str = field(repr=False, default="")
+    evidence: str = field(repr=False, default="")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document panpipe-validation/1; of matrix products as the command prints it."""
+        return self.document
+
+    @property
+    def table(self) -> Table:
+        """A row per run, with those of its fields that are numbers or text."""
+        plain = (str, int, float, bool, type(None))
+        names = dict.fromkeys(name for row in self.rows for name, value in row.items() if isinstance(value, plain))
+        columns = {name: [row.get(name) if isinstance(row.get(name), plain) else None for row in self.rows] for name in names}
+        return _core.table_of(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedNumber:
+    """A number of a calibration: its value, one standard deviation, and whether the rows determine it."""
+
+    value: float
+    uncertainty: float
+    determined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A device calibration from measured runs.
+
+    Attributes
+    ----------
+    yaml : str
+        The calibration file: write it, and name it in a device or with `calibrations=` of `validate`.
+    parameters : dict
+        Key of the file to its FittedNumber.
+    errors : dict
+        Shares of 1 over the rows: mean, median, worst, bias; `before` with the start values, `folds` cross-validated.
+    left_out : list of str
+        Rows that were left out: "id: reason".
+    left_out_table : str
+        Each row's prediction by a fit without its source (CSV): write it into a file for `left_out=` of `validate`.
+    """
+
+    yaml: str = field(repr=False)
+    text: str = field(repr=False)
+    parameters: dict[str, FittedNumber]
+    errors: dict[str, float]
+    rows: int
+    iterations: int
+    converged: bool
+    left_out: list[str] = field(repr=False)
+    left_out_table: str = field(repr=False, default="")
 
 
 def validate(

@@ -11,7 +11,7 @@ from panpipe import _core
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
 from panpipe._inputs import Scenario, Settings, _overrides, _source
-from panpipe._results import Schedule
+from panpipe._schedules import Schedule
 
 KEY = "schedule"
 _OF_ANY_SIZE = f"{KEY}=gpipe"  # while the sizes are asked for

@@ -1,0 +1,136 @@
+"""Orders of the passes of a step, and the families that make them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from panpipe import _core
+from panpipe._core import Table
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleProblem:
+    """A fault of an order; rank and position (in the rank's row, from 0) are -1 where it has none."""
+
+    rank: int
+    position: int
+    action: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of schedules: its options with their defaults as text, and where it was published."""
+
+    name: str
+    summary: str
+    source: str
+    options: dict[str, str]
+
+
+def _restored_schedule(name: str, csv: str, costs: str) -> Schedule:
+    return Schedule(_core.schedule(name, None, None, {}, costs, csv), costs)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Schedule:
+    """An order of the passes of a step, with what it takes under given costs. Times are in the unit of the costs."""
+
+    _core: Any
+    _costs: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the family, or of the file."""
+        return self._core.name
+
+    @property
+    def ranks(self) -> int:
+        """Pipeline ranks."""
+        return self._core.ranks
+
+    @property
+    def microbatches(self) -> int:
+        """Microbatches of a step."""
+        return self._core.microbatches
+
+    @property
+    def stages(self) -> int:
+        """Stages of the model, over all ranks."""
+        return self._core.stages
+
+    @property
+    def legal(self) -> bool:
+        """Whether the order can run and does everything once; `problems` says what is wrong."""
+        return self._core.legal
+
+    @property
+    def problems(self) -> list[ScheduleProblem]:
+        """What is wrong, the first fault first; for an order that cannot finish each rank's blocked action and the cycle."""
+        return [ScheduleProblem(*problem) for problem in self._core.problems()]
+
+    @property
+    def makespan(self) -> float:
+        """Of the step. NoAnswer where the order is not legal; so with the following figures."""
+        return self._core.makespan
+
+    @property
+    def bubble_step(self) -> float:
+        """Idle share of the ranks over the whole step."""
+        return self._core.bubble_step
+
+    @property
+    def bubble_span(self) -> float:
+        """Idle share of the ranks, each inside its own first-to-last span."""
+        return self._core.bubble_span
+
+    @property
+    def peak_activations(self) -> list[int]:
+        """Activations held at once, rank by rank."""
+        return self._core.peak_activations
+
+    @property
+    def lower_bound(self) -> float | None:
+        """Of searched families: no order of these sizes within this memory has a shorter step."""
+        return self._core.lower_bound
+
+    @property
+    def timeline(self) -> Table:
+        """A row per action: rank, action, microbatch, stage, start, end."""
+        return self._core.actions()
+
+    def semantics(self, which: str = "all") -> dict[str, Any]:
+        """Whether the order finishes under kinds of transfers: "asynchronous", "buffered", "blocking", "batched", or "all"."""
+        return json.loads(self._core.semantics(which))
+
+    def to_csv(self, torch: bool = False) -> str:
+        """The order as CSV; with `torch` as PyTorch's runtime loads it."""
+        return self._core.csv(torch)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document panpipe-schedule/1."""
+        return json.loads(self._core.document())
+
+    def to_svg(self) -> str:
+        """The picture of the order."""
+        return self._core.svg()
+
+    def to_text(self, width: int = 120) -> str:
+        """A drawing for a terminal of so many columns; of an order that is not legal a grid with the fault marked."""
+        return self._core.drawing(width)
+
+    def _repr_svg_(self) -> str | None:
+        return self.to_svg() if self.legal else None
+
+    def _repr_html_(self) -> str | None:
+        return None if self.legal else f"<pre>{html.escape(self.to_text())}</pre>"
+
+    def __repr__(self) -> str:
+        sizes = f"{self.name}, {self.ranks} ranks, {self.stages} stages, {self.microbatches} microbatches"
+        state = f"makespan {self.makespan:g}, bubble {self.bubble_step:.2%}" if self.legal else "not legal"
+        return f"<panpipe.Schedule: {sizes}: {state}>"
+
+    def __reduce__(self):
+        return _restored_schedule, (self.name, self.to_csv(), self._costs)
