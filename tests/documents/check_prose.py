@@ -3,6 +3,7 @@
 
 Tables, code, headings and comments are exempt from the length; pages whose head says `do not edit` are exempt from all, because a
 tool writes them. A line is too long only where it could break: links and code spans stay whole."""
+import json
 import pathlib
 import re
 import sys
@@ -38,8 +39,18 @@ HABITS = [
 
 
 def pages():
-    files = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + sorted((ROOT / "docs").rglob("*.md"))
-    return [file for file in files if "do not edit" not in file.read_text(encoding="utf-8")[:400]]
+    """Name and text of every document, also of the prose in notebooks. Records of measurements stay as they were written."""
+    files = sorted(ROOT.glob("*.md"))
+    for folder in ("docs", "notebooks", "tests", "validation/published"):
+        files += sorted((ROOT / folder).rglob("*.md"))
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        if "do not edit" not in text[:400]:
+            yield file.relative_to(ROOT).as_posix(), text
+    for file in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "markdown":
+                yield f"{file.relative_to(ROOT).as_posix()}, cell {cell['id']}", "".join(cell["source"])
 
 
 def bare(text):
@@ -73,13 +84,13 @@ def faults_of(name, text):
 
 
 def main():
-    faults, files = [], pages()
+    faults, documents = [], list(pages())
     for pattern, _, broken, kept in HABITS:
         if not re.search(pattern, broken) or re.search(pattern, kept):
             faults.append(f"check_prose.py: the rule '{pattern}' does not tell '{broken}' from '{kept}'")
-    for file in files:
-        faults += faults_of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
-    print("\n".join(faults) or f"{len(files)} documents in plain prose, no line over {WIDTH} characters")
+    for name, text in documents:
+        faults += faults_of(name, text)
+    print("\n".join(faults) or f"{len(documents)} documents and cells in plain prose, no line over {WIDTH} characters")
     return 1 if faults else 0
 
 
