@@ -10,7 +10,7 @@ from typing import Any, overload
 from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._inputs import File, Scenario, Settings, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
+from panpipe._inputs import File, Scenario, Settings, _costs, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
 from panpipe._orders import asked as _asked
 from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
 from panpipe._schedules import Family, Schedule
@@ -276,17 +276,6 @@ def _axes(over: Mapping[str, Sequence[Any]]) -> list[tuple[str, list[str]]]:
     if not axes:
         raise _fault("over", 'there is nothing to vary; give a key and its values: {"batch.micro": [1, 2]}')
     return axes
-
-
-def _costs(costs: Mapping[str, Any] | str) -> str:
-    if isinstance(costs, str):
-        return costs
-    if not isinstance(costs, Mapping):
-        raise _fault("costs", f"a dict of passes and their times is wanted, not a {type(costs).__name__}")
-    parts = []
-    for name, cost in costs.items():
-        parts.append(f"{name}=" + ("/".join(map(str, cost)) if isinstance(cost, (list, tuple)) else str(cost)))
-    return ",".join(parts)
 
 
 @overload

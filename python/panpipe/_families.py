@@ -12,6 +12,7 @@ from typing import Any, Union
 from panpipe import _core
 from panpipe._child import Fault, place_in, run_apart
 from panpipe._errors import InputError
+from panpipe._inputs import _costs
 from panpipe._schedules import Schedule
 from panpipe.actions import Action
 
@@ -198,8 +199,6 @@ def costs_as_dict(costs: Costs) -> dict[str, Any]:
 
 
 def _text_of_costs(costs: Costs) -> str:
-    from panpipe._calls import _costs
-
     text = _costs(costs)
     if text:
         _core.check_costs(text)

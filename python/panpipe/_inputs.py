@@ -184,3 +184,14 @@ def _overrides(settings: Any) -> list[str]:
     if not isinstance(settings, Mapping):
         raise _fault("set", f"a dict of keys and their values is wanted, not a {_kind(settings)}")
     return [f"{key}={_value(value, key)}" for key, value in _named(settings, "set")]
+
+
+def _costs(costs: Mapping[str, Any] | str) -> str:
+    if isinstance(costs, str):
+        return costs
+    if not isinstance(costs, Mapping):
+        raise _fault("costs", f"a dict of passes and their times is wanted, not a {type(costs).__name__}")
+    parts = []
+    for name, cost in costs.items():
+        parts.append(f"{name}=" + ("/".join(map(str, cost)) if isinstance(cost, (list, tuple)) else str(cost)))
+    return ",".join(parts)
