@@ -15,7 +15,7 @@ struct StepBound {
 
 // Covers orders that hold at most `held` activations (of one stage, one microbatch) on a rank. On the line, the V, waves and
 // loops this is the search's bound (docs/models/searched-schedules.md). For two chains and sliced sequences it is a rank's work
-// after the forwards that the rank waits for.
+// after the forwards that the rank waits for. For an order that recomputes or offloads it is the search's bound in any memory.
 StepBound step_bound(const Schedule& schedule, const PassCosts& costs, int held);
 
 }  // namespace panpipe

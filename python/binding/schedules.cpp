@@ -30,6 +30,7 @@ struct JudgedSchedule {
   PassCosts costs;
   std::vector<ScheduleProblem> problems;
   std::optional<ScheduleEvaluation> evaluation;  // of a legal one
+  std::string braid;                             // as asked; empty: the default
 
   const ScheduleEvaluation& evaluated() const {
     if (!evaluation) throw NoAnswer(order.name + " is not legal: " + problems.front().message);
@@ -42,10 +43,23 @@ std::shared_ptr<JudgedSchedule> judged(const std::string& name, std::optional<in
   const nb::gil_scoped_release no_gil;
   auto made = std::make_shared<JudgedSchedule>();
   made->costs = parse_pass_costs(costs);
+  if (const auto braid = options.find("braid"); braid != options.end()) made->braid = braid->second;
   const bool split = take_braid(options);
   made->order = csv.empty() ? obtain_schedule({name, ranks, microbatches}, options, made->costs) : read_schedule_csv(csv, name);
   made->problems = check_schedule(made->order);
   if (made->problems.empty()) made->evaluation = evaluate(made->order, made->costs, split);
+  return made;
+}
+
+// One that was pickled: what the search or the family had said besides is no part of the rows.
+std::shared_ptr<JudgedSchedule> restored(const std::string& name, const std::string& csv, const std::string& costs,
+                                         const std::string& braid, std::optional<double> lower_bound,
+                                         std::vector<std::string> notes) {
+  ScheduleOptions options;
+  if (!braid.empty()) options["braid"] = braid;
+  std::shared_ptr<JudgedSchedule> made = judged(name, std::nullopt, std::nullopt, std::move(options), costs, csv);
+  made->order.lower_bound = lower_bound;
+  made->order.notes = std::move(notes);
   return made;
 }
 
@@ -115,6 +129,7 @@ void bind_schedules(nb::module_& module) {
       .def_prop_ro("stages", [](const JudgedSchedule& s) { return s.order.stages; })
       .def_prop_ro("legal", [](const JudgedSchedule& s) { return s.problems.empty(); })
       .def_prop_ro("lower_bound", [](const JudgedSchedule& s) { return s.order.lower_bound; })
+      .def_prop_ro("braid", [](const JudgedSchedule& s) { return s.braid; })
       .def_prop_ro("notes", [](const JudgedSchedule& s) { return s.order.notes; })
       .def_prop_ro("makespan", [](const JudgedSchedule& s) { return s.evaluated().makespan; })
       .def_prop_ro("bubble_step", [](const JudgedSchedule& s) { return s.evaluated().bubble_step; })
@@ -137,6 +152,8 @@ void bind_schedules(nb::module_& module) {
           nb::arg("width"), Released());
   module.def("schedule", &judged, nb::arg("name"), nb::arg("ranks").none(), nb::arg("microbatches").none(), nb::arg("options"),
              nb::arg("costs"), nb::arg("csv"));
+  module.def("restored_schedule", &restored, nb::arg("name"), nb::arg("csv"), nb::arg("costs"), nb::arg("braid"),
+             nb::arg("lower_bound").none(), nb::arg("notes"));
   module.def("actions_of_cell", &actions_of_cell, nb::arg("text"));
   module.def(
       "check_costs", [](const std::string& costs) { parse_pass_costs(costs); }, nb::arg("costs"));

@@ -5,17 +5,18 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 from panpipe import _core
 from panpipe._core import Table
 from panpipe._families import OwnFamily
+from panpipe._inputs import _count, _count_if_given, _fault, _files, _kind, _number, _text, _truth
 from panpipe._schedules import Schedule
 
 Entrant = Union[str, "os.PathLike[str]", Schedule, OwnFamily]
-Ratio = Union[str, Sequence[float]]
+Ratio = Union[str, Sequence[float], Mapping[str, float]]
 CLUSTERS = ("rtx3090x8-nobridge", "dgx-a100-80g", "h100x8")
 
 
@@ -96,8 +97,41 @@ class Arena:
         return f"<pre>{html.escape(self.text)}</pre>"
 
 
-def _ratio_text(ratio: Ratio) -> str:
-    return ratio if isinstance(ratio, str) else ":".join(f"{number:g}" for number in ratio)
+def _ratio_text(ratio: Any) -> str:
+    if isinstance(ratio, str):
+        return ratio
+    if isinstance(ratio, Mapping):
+        if set(ratio) != {"F", "I", "W"}:
+            raise _fault("cost_ratios", f"a ratio has F, I and W, not {', '.join(map(str, ratio))}")
+        ratio = [ratio[kind] for kind in "FIW"]
+    if not isinstance(ratio, Iterable):
+        raise _fault("cost_ratios", f"a list of ratios is wanted, not of single values such as {ratio!r}\n  help: cost_ratios=[(10, 12, 8)]")
+    numbers = [_number("cost_ratios", number) for number in ratio]
+    if len(numbers) != 3:
+        raise _fault("cost_ratios", f"a ratio has three numbers, for F, I and W, not {len(numbers)}")
+    return ":".join(f"{number:g}" if float(f"{number:g}") == number else repr(number) for number in numbers)
+
+
+def _ratio_texts(ratios: Any) -> list[str]:
+    if isinstance(ratios, (str, Mapping)):
+        return [_ratio_text(ratios)]
+    if not isinstance(ratios, Iterable):
+        raise _fault("cost_ratios", f"a list of ratios is wanted, not a {_kind(ratios)}")
+    return [_ratio_text(ratio) for ratio in ratios]
+
+
+def _checked(entrants: tuple[Any, ...]) -> None:
+    for entrant in entrants:
+        if isinstance(entrant, (str, os.PathLike, Schedule, OwnFamily)):
+            continue
+        help_ = "\n  help: panpipe.schedule(function) makes a family of a function" if callable(entrant) else ""
+        if isinstance(entrant, (list, tuple)):
+            help_ = "\n  help: they are given one by one: panpipe.arena(mine, other)"
+        raise _fault("entrants", f"a family's name, a file, a Schedule or a family of one's own is wanted, not a {_kind(entrant)}{help_}")
+    named = [entrant.name for entrant in entrants if isinstance(entrant, (Schedule, OwnFamily))]
+    for name in named:
+        if named.count(name) > 1:
+            raise _fault("entrants", f"two are called {name}\n  help: give one another name: @panpipe.schedule(name=...)")
 
 
 def _given(entrant: Entrant, sizes: tuple[int, int], ratios: list[str]) -> tuple[str, list[str]]:
@@ -137,7 +171,7 @@ def arena(
     ranks, microbatches : int
         Those of the first order or file unless given, else 4 and 8.
     cost_ratios : sequence
-        "even", "8k", "32k", "8k-recompute", "8k-lora"; "10:12:8" or (10, 12, 8) for F, I and W.
+        "even", "8k", "32k", "8k-recompute", "8k-lora"; "10:12:8", (10, 12, 8) or a dict for F, I and W.
     clusters : sequence of str
         As scenarios name them; () for none, which is much faster.
     alone : bool
@@ -163,13 +197,16 @@ def arena(
     >>> both.table.to_pydict()["makespan"]
     [27.0, 33.0]
     """
+    _checked(entrants)
+    ranks, microbatches = _count_if_given("ranks", ranks), _count_if_given("microbatches", microbatches)
     orders = [one for one in entrants if isinstance(one, Schedule)]
     sizes = (
         ranks or next((order.ranks for order in orders), 4),
         microbatches or next((order.microbatches for order in orders), 8),
     )
-    ratios = [_ratio_text(ratio) for ratio in cost_ratios]
+    ratios = _ratio_texts(cost_ratios)
     given = [_given(entrant, sizes, ratios) for entrant in entrants]
     stated = (ranks, microbatches) if not any(isinstance(one, OwnFamily) for one in entrants) else sizes
-    texts = _core.arena(given, stated, ratios, list(clusters) or ["none"], alone, backend, threads or 0)
+    on = _files("clusters", clusters) or ["none"]
+    texts = _core.arena(given, stated, ratios, on, _truth("alone", alone), _text("backend", backend), _count("threads", threads, 0))
     return Arena(json.loads(texts.json), texts.text, texts.page)

@@ -10,7 +10,7 @@ from typing import Any, overload
 from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._inputs import File, Scenario, Settings, _costs, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _value
+from panpipe._inputs import File, Scenario, Settings, _costs, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _truth, _value
 from panpipe._orders import asked as _asked
 from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
 from panpipe._schedules import Family, Schedule
@@ -103,7 +103,7 @@ def simulate(
     MachineError
         There is no SimGrid here.
     """
-    return Prediction(_core.simulate(*_asked(scenario, set), _path("plan", plan), _text("backend", backend), bool(merge), bool(fold)))
+    return Prediction(_core.simulate(*_asked(scenario, set), _path("plan", plan), _text("backend", backend), _truth("merge", merge), _truth("fold", fold)))
 
 
 def plan(

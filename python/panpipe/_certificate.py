@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from panpipe import _core
 from panpipe._errors import InputError, MachineError, NoAnswer
+from panpipe._inputs import _count, _count_if_given, _fault, _kind, _number
 from panpipe._schedules import Schedule
 
 _MOST_PASSES = 20_000  # a model of some hundred megabytes; what can be proved is far smaller
@@ -120,12 +123,17 @@ def _exact_costs(text: str, stages: int) -> dict[str, list[Fraction]]:
 
 
 def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
+    if not isinstance(schedule, Schedule):
+        help_ = "call it with its sizes first" if callable(schedule) else 'panpipe.schedule("1f1b", ranks=2, microbatches=4)'
+        raise _fault("schedule", f"a Schedule is wanted, not a {_kind(schedule)}\n  help: {help_}")
     if not schedule.legal:
         raise NoAnswer(f"{schedule.name} is not legal: {schedule.problems[0].message}")
     document = schedule.to_dict()
     stages = schedule.stages
     if document["chains"] != [list(range(stages))] or document.get("sequence_splits", 1) > 1:
         raise InputError(f"a certificate is about one chain of whole microbatches; {schedule.name} has two chains, or slices of sequences")
+    if re.search(r"\dR\d|OFFLOAD|RELOAD", schedule.to_csv()):
+        raise InputError(f"a certificate is about orders that hold each activation until its backward; {schedule.name} recomputes or offloads")
     if 3 * stages * schedule.microbatches > _MOST_PASSES:
         raise InputError(f"{3 * stages * schedule.microbatches} passes are too many for a certificate: at most {_MOST_PASSES}")
     home = document["stage_to_rank"]
@@ -204,6 +212,18 @@ def _order_of(problem: _Problem, starts: dict[_Pass, int], name: str, costs: str
     return Schedule(_core.schedule(name, None, None, {}, costs, csv), costs)
 
 
+def _solved(solver: Any, model: Any) -> Any:
+    """Solves in another thread, so that Ctrl-C reaches this one. CP-SAT's own handler would swallow it, and stay behind."""
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as worker:
+        answer = worker.submit(solver.solve, model)
+        try:
+            return answer.result()
+        except BaseException:
+            solver.stop_search()
+            raise
+
+
 def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 60.0, threads: int = 1) -> Certificate:
     """Prove how short a step can be, and look for a shorter order, with OR-Tools' CP-SAT.
 
@@ -229,7 +249,8 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     Raises
     ------
     InputError
-        Two chains, slices of sequences, too many passes, costs that are 0 or have too many digits, memory that no order fits into.
+        Two chains, slices of sequences, recompute or offload, too many passes, costs that are 0 or have too many digits, memory that no
+        order fits into.
     NoAnswer
         The schedule is not legal.
     MachineError
@@ -240,9 +261,10 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     >>> print(panpipe.certify(panpipe.schedule("zb-h1", ranks=2, microbatches=3)))  # doctest: +SKIP
     10 is the shortest, proved in 0.0 s
     """
+    memory, seconds, threads = _count_if_given("memory", memory), _number("seconds", seconds), _count("threads", threads)
+    if seconds <= 0:
+        raise _fault("seconds", f"seconds above 0 are wanted, not {seconds:g}")
     problem = _problem_of(schedule, memory)
-    if not seconds > 0 or threads < 1:
-        raise InputError(f"a certificate needs seconds above 0 and at least 1 thread, not {seconds:g} and {threads}")
     cp_model = _cp_model()
     fits = max(schedule.peak_activations) <= problem.memory
     starts = _starts_of(schedule, problem) if fits else {}
@@ -253,7 +275,7 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = threads
     began = time.monotonic()
-    status = solver.solve(model.model)
+    status = _solved(solver, model.model)
     took = time.monotonic() - began
     unit = problem.tick
     bound = float(max(0, math.ceil(solver.best_objective_bound - 1e-6)) * unit)

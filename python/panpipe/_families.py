@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
 from panpipe import _core
 from panpipe._child import Fault, place_in, run_apart
-from panpipe._errors import InputError
-from panpipe._inputs import _costs
+from panpipe._errors import Diagnostic, InputError
+from panpipe._inputs import _costs, _number, _text
 from panpipe._schedules import Schedule
 from panpipe.actions import Action
 
@@ -47,9 +49,21 @@ class _Shape:
 
 
 def _whole_number(what: str, value: Any, least: int = 1) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
         raise InputError(f"{what} is a whole number from {least}, not {value!r}")
-    return value.__index__()
+    return operator.index(value)
+
+
+def _index(value: Any) -> int | None:
+    """A whole number, also NumPy's; None for anything else."""
+    return None if isinstance(value, bool) or not hasattr(value, "__index__") else operator.index(value)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    try:
+        return bool(one != other)
+    except ValueError:  # arrays compare value by value
+        return one is not other
 
 
 class _Row:
@@ -94,7 +108,16 @@ class _Row:
                     f"  help: say which: {given.kind}({given.microbatch}, stage={(self._stages or [0])[-1]})"
                 )
             stage = self._stages[0]
-        return f"{stage}{given.kind}{given.microbatch}" + ("" if given.part is None else f".{given.part}")
+        microbatch = self._number_of(given, "microbatch", given.microbatch)
+        part = None if given.part is None else self._number_of(given, "part", given.part)
+        whole = part is None or part == 0 and self._shape.splits == 1
+        return f"{self._number_of(given, 'stage', stage)}{given.kind}{microbatch}" + ("" if whole else f".{part}")
+
+    def _number_of(self, given: Action, what: str, value: Any) -> int:
+        number = value if type(value) is int else _index(value)
+        if number is None:
+            raise Fault(f"rank {self._rank} yields {given!r}: the {what} is a whole number, not {value!r}")
+        return number
 
     def _check(self, action: tuple[int, str, int, int], text: str) -> None:
         stage, kind, microbatch, split = action
@@ -145,11 +168,10 @@ def _take(made: Any, name: str, take: Callable[[Any], None]) -> None:
             raise Fault(message + ("\n" + place if place else "") + help_ + remedy) from None
 
 
-def _rows(function: Callable[..., Any], arguments: dict[str, Any], wanted: frozenset[str], shape: _Shape) -> list[list[str]]:
+def _rows(function: Callable[..., Any], name: str, arguments: dict[str, Any], wanted: frozenset[str], shape: _Shape) -> list[list[str]]:
     rows = [_Row(rank, shape) for rank in range(shape.ranks)]
     given = {"ranks": shape.ranks, "microbatches": shape.microbatches, "stages": [shape.stages_of(rank) for rank in range(shape.ranks)]}
     given = {key: value for key, value in given.items() if key in wanted} | arguments
-    name = function.__name__
     if "rank" in wanted:
         for rank, row in enumerate(rows):
             if "stages" in wanted:
@@ -158,12 +180,13 @@ def _rows(function: Callable[..., Any], arguments: dict[str, Any], wanted: froze
     else:
 
         def take(pair: Any) -> None:
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], int) or not 0 <= pair[0] < shape.ranks:
+            rank = _index(pair[0]) if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            if rank is None or not 0 <= rank < shape.ranks:
                 raise Fault(
                     f"yields {pair!r} in place of a rank and its action\n"
                     f"  help: yield rank, F(0), with ranks from 0 to {shape.ranks - 1}; or take a parameter `rank`, and yield that rank's actions"
                 )
-            rows[pair[0]].add(pair[1])
+            rows[rank].add(pair[1])
 
         _take(function(**given), name, take)
     for rank, row in enumerate(rows):
@@ -174,10 +197,13 @@ def _rows(function: Callable[..., Any], arguments: dict[str, Any], wanted: froze
 
 def _placed(placement: Placement, ranks: int, stages: int) -> list[int]:
     if callable(placement):
-        place = [placement(stage, ranks) for stage in range(stages)]
-        for stage, rank in enumerate(place):
-            if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < ranks:
-                raise Fault(f"has a placement that puts stage {stage} on rank {rank!r}: ranks are 0 to {ranks - 1}")
+        place = []
+        for stage in range(stages):
+            given = placement(stage, ranks)
+            rank = _index(given)
+            if rank is None or not 0 <= rank < ranks:
+                raise Fault(f"has a placement that puts stage {stage} on rank {given!r}: ranks are 0 to {ranks - 1}")
+            place.append(rank)
         for rank in range(ranks):
             if rank not in place:
                 raise Fault(f"has a placement that leaves rank {rank} without a stage")
@@ -222,8 +248,9 @@ class OwnFamily:
     def __init__(self, function: Callable[..., Any], *, name: str = "", placement: Placement = "loop", deadline_s: float = DEADLINE_S, memory_bytes: int = MEMORY_BYTES, options: Mapping[str, Any] | None = None):
         self._function = function
         self._placement = placement
-        self._deadline_s, self._memory_bytes = deadline_s, memory_bytes
-        self.name = name or getattr(function, "__name__", "schedule")
+        self._base: OwnFamily | None = None
+        self.name = _text("name", name) or getattr(function, "__name__", type(function).__name__)
+        self._deadline_s, self._memory_bytes = self._limits(deadline_s, memory_bytes)
         parameters = inspect.signature(function).parameters
         for parameter in parameters.values():
             if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
@@ -241,7 +268,7 @@ class OwnFamily:
         own = {key: one.default for key, one in parameters.items() if key not in _SIZES and one.default is not one.empty}
         self.options: dict[str, Any] = {"stages_per_rank": 1, "sequence_splits": 1} | own
         self.options = self._with(options or {})
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
 
     def _with(self, options: Mapping[str, Any]) -> dict[str, Any]:
         for key in options:
@@ -250,14 +277,32 @@ class OwnFamily:
                 raise InputError(f"{self.name} has no option '{key}'" + (f", did you mean '{close[0]}'?" if close else f"; it has {', '.join(self.options)}"))
         return self.options | dict(options)
 
+    def _limits(self, deadline_s: Any, memory_bytes: Any) -> tuple[float, int]:
+        seconds = _number(f"{self.name}: deadline_s", deadline_s)
+        if seconds <= 0:
+            raise InputError(f"{self.name}: deadline_s is a time above 0, not {seconds:g}")
+        size = _whole_number(f"{self.name}: memory_bytes", memory_bytes)
+        if size >= 1 << 62:
+            raise InputError(f"{self.name}: memory_bytes is below 2**62, not {size}")
+        return seconds, size
+
     def with_options(self, **options: Any) -> OwnFamily:
         """The same family with other defaults, for tables that compare settings."""
         given = self._with(options)
-        return OwnFamily(self._function, name=self.title(given), placement=self._placement, options=given, deadline_s=self._deadline_s, memory_bytes=self._memory_bytes)
+        other = OwnFamily(self._function, name=self.title(given), placement=self._placement, options=given, deadline_s=self._deadline_s, memory_bytes=self._memory_bytes)
+        other._base = self._base or self
+        return other
 
     def title(self, options: Mapping[str, Any]) -> str:
         """The name with the options that are not its defaults."""
-        return " ".join([self.name, *(f"{key}={value}" for key, value in options.items() if value != self.options[key])])
+        first = self._base or self
+        return " ".join([first.name, *(f"{key}={value}" for key, value in options.items() if _differ(value, first.options[key]))])
+
+    def __reduce__(self) -> Any:
+        """By its name, as functions are: the module that defines it is imported where it is loaded."""
+        if self._base is not None:
+            return _with_options_of, (self._base, self.options)
+        return getattr(self._function, "__qualname__", self.name)
 
     def takes_costs(self) -> bool:
         """Whether its orders depend on the costs."""
@@ -310,14 +355,14 @@ class OwnFamily:
         def work() -> tuple[list[int], list[list[str]]]:
             place = _placed(self._placement, sizes[0], sizes[0] * per_rank)
             shape = _Shape(*sizes, per_rank, splits, place)
-            return place, _rows(self._function, arguments, self._wanted, shape)
+            return place, _rows(self._function, self.name, arguments, self._wanted, shape)
 
         title = self.title(all_options)
-        deadline_s = self._deadline_s if deadline_s is None else deadline_s
+        limits = self._limits(self._deadline_s if deadline_s is None else deadline_s, self._memory_bytes if memory_bytes is None else memory_bytes)
         try:
-            place, rows = run_apart(work, deadline_s, self._memory_bytes if memory_bytes is None else memory_bytes)
+            place, rows = run_apart(work, *limits)
         except Fault as fault:
-            raise InputError(f"{title} of {sizes[0]} ranks and {sizes[1]} microbatches: {fault}") from None
+            raise _with_place(f"{title} of {sizes[0]} ranks and {sizes[1]} microbatches: {fault}") from None
         csv = _Shape(*sizes, per_rank, splits, place).header() + "".join(",".join(row) + "\n" for row in rows)
         return Schedule(_core.schedule(title, None, None, {}, text_of_costs, csv), text_of_costs)
 
@@ -326,12 +371,32 @@ class OwnFamily:
         return f"<panpipe.OwnFamily: {self.name}{options}>"
 
 
+def _with_options_of(base: OwnFamily, options: dict[str, Any]) -> OwnFamily:
+    return base.with_options(**options)
+
+
+def _with_place(text: str) -> InputError:
+    """The fault of a function, with the innermost of the user's lines that the text names."""
+    words, _, remedy = text.partition("\n  help: ")
+    places = re.findall(r'\n  File "([^"\n]+)", line (\d+), in ', words)
+    file, line = places[-1] if places else ("", "0")
+    return InputError(text, [Diagnostic(words.partition("\n  File ")[0], remedy=remedy, file=file, line=int(line), text=text)])
+
+
 def decorated(function: Callable[..., Any] | None, given: dict[str, Any]) -> Any:
     """What `panpipe.schedule` does as a decorator, with or without options."""
+    if isinstance(function, OwnFamily):
+        if "ranks" in given or "microbatches" in given:
+            return function(**given)
+        raise InputError(f"{function.name} is a family already\n  help: call it with its sizes, or give it other defaults by with_options(...)")
     if function is not None:
-        return OwnFamily(function)
+        return decorated(None, given)(function)
     for key in ("ranks", "microbatches", "costs"):
         if key in given:
             raise InputError(f"{key} is of a call, which names its schedule first: panpipe.schedule(\"1f1b\", ranks=4, microbatches=8)")
     own = {key: given.pop(key) for key in ("name", "placement", "deadline_s", "memory_bytes") if key in given}
-    return lambda function: OwnFamily(function, **own, options=given)
+
+    def family_of(function: Callable[..., Any]) -> OwnFamily:
+        return decorated(function, given) if isinstance(function, OwnFamily) else OwnFamily(function, **own, options=given)
+
+    return family_of

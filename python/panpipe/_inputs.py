@@ -21,7 +21,8 @@ _DEEPEST = 64  # as of files: base/input/yaml_document.cpp
 
 def _fault(key: str, message: str) -> InputError:
     text = f"{key}: {message}" if key else message
-    return InputError(text, [Diagnostic(message, key=key, text=text)])
+    words, _, remedy = message.partition("\n  help: ")
+    return InputError(text, [Diagnostic(words, remedy=remedy, key=key, text=text)])
 
 
 def _kind(value: Any) -> str:
@@ -94,6 +95,12 @@ def _count_if_given(name: str, count: Any) -> int | None:
     return None if count is None else _count(name, count)
 
 
+def _truth(name: str, value: Any) -> bool:
+    if isinstance(value, bool) or hasattr(value, "dtype") and value.dtype == bool and value.shape == ():
+        return bool(value)
+    raise _fault(name, f"True or False is wanted, not {value!r}")
+
+
 def _counts(name: str, counts: Any) -> list[int]:
     if counts is None:
         return []
@@ -150,7 +157,8 @@ def _plain(value: Any, key: str, depth: int = 0) -> Any:
         return _plain(value.tolist(), key, depth + 1)
     if hasattr(value, "__float__"):
         return _plain(float(value), key, depth + 1)
-    raise _fault(key, f"a {_kind(value)} is no value of a scenario; give a number, text, a list or a dict")
+    help_ = "\n  help: a family takes its options by with_options(stages_per_rank=2)" if hasattr(value, "with_options") else ""
+    raise _fault(key, f"a {_kind(value)} is no value of a scenario; give a number, text, a list or a dict{help_}")
 
 
 def _named(entries: Mapping, key: str):
@@ -190,8 +198,9 @@ def _costs(costs: Mapping[str, Any] | str) -> str:
     if isinstance(costs, str):
         return costs
     if not isinstance(costs, Mapping):
-        raise _fault("costs", f"a dict of passes and their times is wanted, not a {type(costs).__name__}")
+        raise _fault("costs", f"a dict of passes and their times is wanted, not a {_kind(costs)}")
     parts = []
-    for name, cost in costs.items():
-        parts.append(f"{name}=" + ("/".join(map(str, cost)) if isinstance(cost, (list, tuple)) else str(cost)))
+    for name, cost in _named(costs, "costs"):
+        plain = _plain(cost, f"costs.{name}")
+        parts.append(f"{name}=" + ("/".join(map(str, plain)) if isinstance(plain, list) else str(plain)))
     return ",".join(parts)

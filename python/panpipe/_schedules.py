@@ -9,6 +9,7 @@ from typing import Any
 
 from panpipe import _core
 from panpipe._core import Table
+from panpipe._inputs import _count
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Family:
     options: dict[str, str]
 
 
-def _restored_schedule(name: str, csv: str, costs: str) -> Schedule:
-    return Schedule(_core.schedule(name, None, None, {}, costs, csv), costs)
+def _restored_schedule(name: str, csv: str, costs: str, braid: str, bound: float | None, notes: list[str]) -> Schedule:
+    return Schedule(_core.restored_schedule(name, csv, costs, braid, bound, notes), costs)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -120,7 +121,7 @@ class Schedule:
 
     def to_text(self, width: int = 120) -> str:
         """A drawing for a terminal of so many columns; of an order that is not legal a grid with the fault marked."""
-        return self._core.drawing(width)
+        return self._core.drawing(_count("width", width))
 
     def _repr_svg_(self) -> str | None:
         return self.to_svg() if self.legal else None
@@ -134,4 +135,4 @@ class Schedule:
         return f"<panpipe.Schedule: {sizes}: {state}>"
 
     def __reduce__(self):
-        return _restored_schedule, (self.name, self.to_csv(), self._costs)
+        return _restored_schedule, (self.name, self.to_csv(), self._costs, self._core.braid, self.lower_bound, self._core.notes)

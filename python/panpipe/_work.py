@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Callable, Iterable
 
 from panpipe import _core
+from panpipe._inputs import _fault, _kind
 
 
 def table(columns: dict[str, list]) -> _core.Table:
@@ -28,6 +29,8 @@ def spread(executor: Executor | None, threads: int | None, function: Callable, c
     """The answers in the order of the calls. Without an executor threads of this process do the work: the module releases the GIL.
     Ctrl-C then ends the calls that run; those of other executors are theirs to end."""
     if executor is not None:
+        if not callable(getattr(executor, "submit", None)):
+            raise _fault("executor", f"an executor as of concurrent.futures is wanted, with submit(), not a {_kind(executor)}")
         return _gather(executor, function, list(calls), progress)
     stop = _core.StopToken()
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as own:

@@ -80,8 +80,7 @@ const ScheduleFamily& family_named(std::string_view name) {
   throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion_or_list(name, names)));
 }
 
-// Checks the family's own options and the options of all families.
-void check_options(const ScheduleFamily& family, const ScheduleOptions& options) {
+void check_options_of(const ScheduleFamily& family, const ScheduleOptions& options) {
   std::vector<std::string> own, all;
   for (const auto& option : family.options) own.emplace_back(option.first);
   all = own;
@@ -110,10 +109,12 @@ void check_size(int ranks, int microbatches, const ScheduleOptions& options) {
 
 }  // namespace
 
+void check_options(std::string_view family, const ScheduleOptions& options) { check_options_of(family_named(family), options); }
+
 Schedule make_schedule(std::string_view name, int ranks, int microbatches, const ScheduleOptions& options,
                        const PassCosts& costs) {
   const ScheduleFamily& family = family_named(name);
-  check_options(family, options);
+  check_options_of(family, options);
   check_size(ranks, microbatches, options);
   if (const std::string why = family.refused(ranks, microbatches, options); !why.empty()) throw InputError(why);
   Schedule schedule = family.searched() ? std::get<ScheduleFamily::Searched>(family.generate)(ranks, microbatches, options, costs)

@@ -20,6 +20,27 @@ Scenario bare_scenario(const std::string& cluster, int ranks, int microbatches) 
   return parse_scenario(text, "arena", ".");
 }
 
+// Its places are in a text that nobody has written: faults are told without them.
+Scenario scenario_on(const std::string& cluster, int ranks, int microbatches) {
+  Scenario one = [&] {
+    try {
+      return bare_scenario(cluster, 1, microbatches);
+    } catch (const InputError& error) {
+      const Diagnostic& fault = error.diagnostics().front();
+      if (fault.file != "arena") throw;  // in the cluster's file
+      const std::size_t help = fault.text.find("\n  help: ");
+      throw InputError(fault.message + (help == std::string::npos ? "" : fault.text.substr(help)));
+    }
+  }();
+  const int devices = one.cluster.size();
+  if (devices < ranks)
+    throw InputError(
+        fmt::format("cluster {} has {} devices, too few for {} ranks\n  help: a cluster file with more nodes has "
+                    "more; 'none' leaves clusters out",
+                    cluster, devices, ranks));
+  return bare_scenario(cluster, ranks, microbatches);
+}
+
 // As many equal layers as a chain has stages.
 Workload equal_layers(int layers, double share, double forward_s, const CostRatio& ratio) {
   Workload workload;
@@ -62,7 +83,7 @@ struct ClusterBench::Parts {
 };
 
 ClusterBench::ClusterBench(const std::string& cluster, const CostRatio& ratio, int ranks, int microbatches)
-    : parts_(new Parts{cluster, ratio, bare_scenario(cluster, ranks, microbatches), 0, 0}) {
+    : parts_(new Parts{cluster, ratio, scenario_on(cluster, ranks, microbatches), 0, 0}) {
   Scenario& scenario = parts_->scenario;
   const ComputeRate peak = scenario.cluster.type_of(0).peak_for(Precision::Bf16);
   if (!(peak > ComputeRate(0)))

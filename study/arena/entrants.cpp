@@ -82,10 +82,7 @@ Entrant read_entrant(const std::string& text) {
     check_search_options(options);
     return of_family(parts[0], std::move(options));
   }
-  // Of one rank every family has an order, or a reason that has to do with sizes: what is unknown is found here.
-  if (find_family(parts[0]) == nullptr) make_schedule(parts[0], 1, 1, {});
-  for (const auto& option : options)
-    if (!has_option(parts[0], option.first)) make_schedule(parts[0], 4, 8, options);
+  check_options(parts[0], options);
   return of_family(parts[0], std::move(options));
 }
 

@@ -1,7 +1,10 @@
 """Certificates: closed forms, orders that anyone can follow, own bounds and families beside what CP-SAT proves, bad input."""
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -99,6 +102,36 @@ class Proofs(unittest.TestCase):
             self.assertRegex(str(found), r"^at least \S+; no order found in ")
 
 
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class Interrupts(unittest.TestCase):
+    def interrupted(self, program):
+        """How a program ends that is interrupted one second after it says so, and what it prints."""
+        with subprocess.Popen([sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            time.sleep(1)
+            child.send_signal(signal.SIGINT)
+            said, _ = child.communicate(timeout=60)
+        return child.returncode, said
+
+    def test_while_it_searches(self):
+        program = (
+            "import panpipe\n"
+            "order = panpipe.schedule('v-min', ranks=4, microbatches=16, costs={'F': 10, 'I': 12, 'W': 8})\n"
+            "print('ready')\n"
+            "try:\n    panpipe.certify(order, seconds=50)\nexcept KeyboardInterrupt:\n    print('stopped')\n"
+        )
+        self.assertEqual(self.interrupted(program), (0, "stopped\n"))
+
+    def test_afterwards(self):
+        program = (
+            "import panpipe, time\n"
+            "panpipe.certify(panpipe.schedule('1f1b', ranks=2, microbatches=2), seconds=5)\n"
+            "print('ready')\n"
+            "try:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('stopped')\n"
+        )
+        self.assertEqual(self.interrupted(program), (0, "stopped\n"))
+
+
 class BadInput(unittest.TestCase):
     """Said before OR-Tools is looked for."""
 
@@ -109,9 +142,18 @@ class BadInput(unittest.TestCase):
             (panpipe.schedule("dualpipe", ranks=2, microbatches=4), {}, chains.format("dualpipe")),
             (panpipe.schedule("seq-1f1b", ranks=2, microbatches=4), {}, chains.format("seq-1f1b")),
             (panpipe.schedule("1f1b", ranks=8, microbatches=1000), {}, "24000 passes are too many for a certificate: at most 20000"),
-            (line, {"memory": 0}, "a rank holds an activation of each of its 1 stages before the first gradient: memory is at least 1, not 0"),
-            (line, {"seconds": 0}, "a certificate needs seconds above 0 and at least 1 thread, not 0 and 1"),
-            (line, {"threads": 0}, "a certificate needs seconds above 0 and at least 1 thread, not 60 and 0"),
+            (panpipe.schedule("zb-v", ranks=2, microbatches=2), {"memory": 1},
+             "a rank holds an activation of each of its 2 stages before the first gradient: memory is at least 2, not 1"),
+            (line, {"memory": 0}, "memory: a whole number from 1 to 2147483647 is wanted, not 0"),
+            (line, {"memory": 1.5}, "memory: a whole number is wanted, not a float"),
+            (line, {"seconds": "5s"}, "seconds: a number is wanted, not '5s'"),
+            ("zb-h1", {}, 'schedule: a Schedule is wanted, not a str\n  help: panpipe.schedule("1f1b", ranks=2, microbatches=4)'),
+            (panpipe.schedule("1f1b", ranks=2, microbatches=3, recompute="full"), {},
+             "a certificate is about orders that hold each activation until its backward; 1f1b recomputes or offloads"),
+            (panpipe.schedule("1f1b", ranks=4, microbatches=8, offload="full"), {},
+             "a certificate is about orders that hold each activation until its backward; 1f1b recomputes or offloads"),
+            (line, {"seconds": 0}, "seconds: seconds above 0 are wanted, not 0"),
+            (line, {"threads": 0}, "threads: a whole number from 1 to 2147483647 is wanted, not 0"),
             (panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"W": 0}), {},
              "a certificate needs costs above 0 for F, I and W\n  help: a small number, such as 0.001, in place of 0"),
             (panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"B": 1.5}), {},

@@ -81,6 +81,24 @@ TEST(Arena, ClosedFormsOfChunksAndOfSplitBackwards) {
   EXPECT_FALSE(judged_alone("dualpipe", 4, 8).bound_in_memory);  // two chains: a bound in any memory
 }
 
+// What R makes anew is not held, nor what lies in the host's memory: the bound within that memory is of orders without either. In
+// any memory the last rank waits for three forwards and then has 8 x 3 to do. The step: 1F1B's own of 33, and an R in front of
+// each B of the last rank.
+TEST(Arena, OrdersThatFreeActivationsEarlyAreBoundInAnyMemory) {
+  const Judged judged = judged_alone("1f1b,recompute=full", 4, 8);
+  EXPECT_EQ(judged.makespan, 33 + 8);
+  EXPECT_EQ(judged.bound, 3 + 8 * 3);
+  EXPECT_FALSE(judged.bound_in_memory);
+  for (const char* entrant : {"1f1b", "hanayo", "looped-bfs", "gis-h", "gpipe", "1f1b-v", "dualpipe-v"})
+    for (const char* option : {"recompute=full", "offload=selective", "recompute=1"})
+      for (const char* ratio : {"even", "1:2:0.1"}) {
+        SCOPED_TRACE(fmt::format("{},{} under {}", entrant, option, ratio));
+        const Judged one = judged_alone(fmt::format("{},{}", entrant, option), 4, 8, ratio);
+        EXPECT_LE(one.bound, one.makespan * (1 + 1e-12));
+      }
+  EXPECT_TRUE(judged_alone("stp,offload=selective", 4, 16).legal());  // options are read at the arena's size
+}
+
 // The step in ms on links that take no time to speak of is the plain one: the cut's bytes of GPT-2 large against its passes on an
 // NVSwitch. And 1F1B pays for links at every turn, so never less.
 TEST(Arena, ClusterTimesStandOnThePlainOnes) {
@@ -302,7 +320,15 @@ TEST(BadInput, IsRefusedInWords) {
                 "its own sizes: leave --ranks and --microbatches out"));
   ArenaRequest far = request_of({read_entrant("1f1b")}, 16, 16);
   far.clusters = {"h100x8"};
-  EXPECT_NE(error_of([&] { judge(far); }), "");
+  EXPECT_EQ(error_of([&] { judge(far); }),
+            "error: cluster h100x8 has 8 devices, too few for 16 ranks\n  help: a cluster file with more nodes has more; 'none' "
+            "leaves clusters out");
+  far.clusters = {"h100"};
+  EXPECT_EQ(error_of([&] { judge(far); }), "error: no cluster file 'h100'\n  help: did you mean 'clusters/h100-pcie-x4.yaml'?");
+  const std::string file = testing::TempDir() + "faulty-cluster.yaml";
+  std::ofstream(file) << "name: mine\ndevice: h100-sxm\nnode: {devices: eight}\n";
+  far.clusters = {file};
+  EXPECT_THAT(error_of([&] { judge(far); }), HasSubstr("faulty-cluster.yaml:"));
   EXPECT_EQ(judged_alone("wave-search,held=0.5", 4, 8).refused,
             "a rank runs all its 4 stages of a microbatch before the first gradient: it holds at least 1, not 0.5");
 }
