@@ -232,7 +232,10 @@ std::optional<std::string> read_string(const Node& node, ReadLog& log) {
 // --- MapReader ---
 
 MapReader::MapReader(const Node& node, ReadLog& log) : node_(&node), log_(&log), is_map_(node.kind == NodeKind::Map) {
-  if (!is_map_) log.error(node, fmt::format("expected a map ('key: value'), found {}", words_for(node)));
+  if (is_map_) return;
+  const bool open = node.kind == NodeKind::Scalar && node.text == "auto";
+  log.error(node, fmt::format("expected a map ('key: value'), found {}", words_for(node)),
+            open ? "'auto' stands for single values: leave this key out, or write auto for keys inside it" : "");
 }
 
 bool MapReader::has(const std::string& key) const {
