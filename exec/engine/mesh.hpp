@@ -30,9 +30,6 @@ inline int data_index(const Plan& plan, int replica) { return replica / plan.con
 // Index among the devices of its position: replica x tensor degree + tensor index.
 inline int device_of_position(const Plan& plan, int rank) { return rank % plan.devices_of_rank(); }
 
-// True if stages are cut at collectives.
-inline bool communicates_in_passes(const Plan& plan) { return plan.tensor > 1 || plan.context > 1 || plan.expert > 1; }
-
 // The ranks of `rank`'s group, ascending, all at one position of the pipeline. member_of() is its index among them.
 inline std::vector<int> group_of(const Plan& plan, Among among, int rank) {
   const GroupShape shape = plan.groups().shape(among);

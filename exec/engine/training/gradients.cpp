@@ -41,8 +41,8 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
 
 namespace {
 
-// By how many operators of a position's stages a parameter is read: where communication cuts stages, each may be in a segment
-// of its own, and adds to the gradient apart.
+// By how many operators of a position's stages a parameter is read. A stage is cut where its ranks communicate and around blocks
+// that run again, and each segment has a backward of its own: several readers may add to the gradient apart.
 int uses_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& plan, int position, int root) {
   int uses = 0;
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
@@ -105,7 +105,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), here) != first.end();
     slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, here, plan.groups()).size() > 1;
-    slot.once = !communicates_in_passes(plan) || uses_of(graph, layout, plan, place_.position, root) == 1;
+    slot.once = uses_of(graph, layout, plan, place_.position, root) == 1;
     if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
     roots_.push_back(root);
     slots_.push_back(std::move(slot));
@@ -177,8 +177,9 @@ void Gradients::find_last_actions() {
   }
 }
 
-// In the order in which gradients become whole: by their last backward, and inside it from the stage's end to its beginning.
-// What others than the replicas hold too comes last, by who holds it and in graph order: alike on all of them.
+// In the order in which gradients become whole: by their last backward, and inside it from the stage's end to its beginning,
+// those with several readers last. What others than the replicas hold too comes last, by who holds it and in graph order: alike
+// on all of them.
 void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   std::vector<std::size_t> order(slots_.size());
   std::vector<std::vector<int>> ranks;
@@ -189,7 +190,8 @@ void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (slots_[a].late != slots_[b].late) return slots_[b].late;
     if (slots_[a].late) return std::tie(ranks[a], roots_[a]) < std::tie(ranks[b], roots_[b]);
-    return std::tuple(slots_[a].last_action, -roots_[a]) < std::tuple(slots_[b].last_action, -roots_[b]);
+    return std::tuple(slots_[a].last_action, !slots_[a].once, -roots_[a]) <
+           std::tuple(slots_[b].last_action, !slots_[b].once, -roots_[b]);
   });
   std::vector<std::int64_t> elements;
   std::vector<at::ScalarType> types;

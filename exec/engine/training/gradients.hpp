@@ -73,7 +73,7 @@ class Gradients {
     bool armed = false;   // the last backward that adds to it is running
     bool ready = false;
     bool late = false;  // summed over ranks other than replicas, which are at different points of the step
-    bool once = true;   // used by one segment of one stage, so its last backward adds everything at once
+    bool once = true;   // read by one operator, so its last backward adds everything at once
     // On a GPU, to save launches: wide slots of the same set are added together, after a conversion to fp32.
     int set = -1;
     at::Tensor arrived, in_float;
