@@ -15,14 +15,10 @@ std::int64_t share_of(std::int64_t rows, double share) {
 
 }  // namespace
 
-double ExpertLoad::sent() const {
-  if (!capacity) return 1;
-  return !imbalance || *capacity <= *imbalance ? *capacity : 1;
-}
+double ExpertLoad::sent() const { return capacity.value_or(1); }
 
 double ExpertLoad::received(int ranks) const {
-  const double busiest = std::min(imbalance.value_or(1), static_cast<double>(ranks));
-  return capacity && (!imbalance || *capacity <= *imbalance) ? *capacity : busiest;
+  return capacity ? *capacity : std::min(imbalance.value_or(1), static_cast<double>(ranks));
 }
 
 Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
