@@ -171,7 +171,7 @@ double checkpoint_bytes_per_parameter(const Scenario& scenario) {
 }
 
 int zero_in_effect(const Framework& framework, const Degrees& degrees) {
-  if (degrees.shard == 1) return 0;
+  if (degrees.shard == 1 || !degrees.exchanges()) return 0;
   return std::max(degrees.zero, framework.distributed_optimizer ? 1 : 0);
 }
 
@@ -207,14 +207,14 @@ Bytes CostModel::framework_context() const { return scenario_->cluster.given ? B
 
 double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
 
-// Weights of products in 8 bits are cast in a step's first microbatch and kept; under ZeRO 3 they are cast in every microbatch,
-// whose backward keeps the forward's copy. Bytes per element of the model.
+// Weights of products in 8 bits are cast in a step's first microbatch and kept. Those that ZeRO 3 gathers are cast in every
+// microbatch, whose backward keeps the forward's copy. Bytes per element of the model.
 double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   if (weights_in_8_bits_ <= 0) return 0;
   const DeviceRates rates = device_rates(scenario_->cluster.types[at(device_type)], calibration(device_type), *scenario_);
   // Where the step writes them so, they are turned alone.
   const double cast = scenario_->framework.fp8_parameters ? 2 * rates.operand_8bit : weight_cast_in_8_bits(rates);
-  const double times = zero_in_effect(scenario_->framework, degrees) >= 3 ? degrees.microbatches : 1;
+  const double times = divided_over(*scenario_, degrees, 3) > 1 ? degrees.microbatches : 1;
   return weights_in_8_bits_ * cast * times;
 }
 

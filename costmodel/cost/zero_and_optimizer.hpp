@@ -15,8 +15,8 @@ int moments(const std::string& optimizer);
 double checkpoint_bytes_per_parameter(const Scenario& scenario);
 
 // The effective ZeRO stage. Stage 1 divides the optimizer state over the ranks of a shard group, 2 also the gradients, 3 also the
-// weights (Rajbhandari et al., arXiv 1910.02054). A framework's distributed optimizer is stage 1. A shard group of one rank
-// divides nothing: stage 0.
+// weights (Rajbhandari et al., arXiv 1910.02054). A framework's distributed optimizer is stage 1. Where one rank alone holds
+// every weight, or is a shard group, nothing is divided: stage 0.
 int zero_in_effect(const Framework& framework, const Degrees& degrees);
 
 }  // namespace panpipe

@@ -140,7 +140,7 @@ RankMemory rank_memory(const Lowering& lowering, int rank) {
   const auto divided = [&](int stage) { return zero >= stage ? given / group : given; };  // the model divides its own
   // Frozen weights and copies in 8 bits; under ZeRO 3 they come and go block by block, and their copies with them.
   const auto besides = [&](const HeldParameters& part, double shares) {
-    if (zero < 3) return static_cast<double>((part.frozen + part.copies).base());
+    if (zero < 3 || shares == 1) return static_cast<double>((part.frozen + part.copies).base());
     return static_cast<double>((part.frozen - part.narrower).base()) / shares;
   };
   const double expert_group =

@@ -66,7 +66,7 @@ std::string parallel_alike(const Scenario& scenario, const Plan& plan) {
   add(plan.tensor, "tensor");
   add(plan.context, "context");
   add(plan.pipeline, "pipeline");
-  add(plan.data, plan.replicas() > 1 && zero_in_effect(scenario.framework, plan) >= 3 ? "sharded data" : "data");
+  add(plan.data, zero_in_effect(scenario.framework, plan) >= 3 ? "sharded data" : "data");
   return text.empty() ? "one device" : text;
 }
 

@@ -23,7 +23,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.context = plan.context;
   facts.expert = plan.expert;
   facts.expert_tensor = plan.expert_tensor;
-  facts.zero = plan.replicas() > 1 ? zero_in_effect(scenario.framework, plan) : 0;
+  facts.zero = zero_in_effect(scenario.framework, plan);
   facts.shard = facts.zero > 0 && plan.shard_group() < plan.replicas() ? plan.shard_group() : 0;
   facts.micro = scenario.micro;
   facts.stages = plan.schedule.stages;

@@ -146,6 +146,25 @@ TEST(Experts, MemoryOfARankByHand) {
             static_cast<std::int64_t>(std::ceil(12 * (((others - whole) / 2 + whole) / 8 + experts / 2))));
 }
 
+// One replica divides nothing, so that no stage of ZeRO changes anything: in 8 bits too, where weights that are gathered are cast
+// in every microbatch. Experts alone are divided where several ranks of a tensor group hold the same.
+TEST(Zero, ChangesNothingAtOneReplica) {
+  const auto made = [](const std::string& model, const std::string& parallel) {
+    const Predicted one("panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {config: workloads/" + model +
+                        ".json, layers: 2, sequence: 1024}\nbatch: {micro: 1, microbatches: 8}\nprecision: fp8\nparallel: {" +
+                        parallel + "}\nschedule: 1f1b\nframework: megatron-core\n");
+    const Timeline timeline = estimate(one.graph);
+    return std::pair(timeline.step_time.base(), timeline.devices.front().peak);
+  };
+  for (const std::string parallel : {"pipeline: 1", "pipeline: 2, tensor: 2, sequence_parallel: true"}) {
+    const auto plain = made("llama-3-8b", parallel);
+    for (const char* zero : {", zero: 1", ", zero: 2", ", zero: 3", ", zero: 3, shard: 1"})
+      EXPECT_EQ(made("llama-3-8b", parallel + zero), plain) << parallel << zero;
+  }
+  const std::string folded = "pipeline: 1, tensor: 8, sequence_parallel: true, expert: 4, expert_tensor: 1";
+  EXPECT_LT(made("mixtral-8x7b", folded + ", zero: 3").second, made("mixtral-8x7b", folded).second);
+}
+
 // A layer's experts on the busiest rank: 1.5 times the rows, 1.5 times the products; and 1.5 times the bytes received.
 TEST(Experts, ImbalanceStretchesProductsAndExchanges) {
   const auto unit = [](const Predicted& made) {

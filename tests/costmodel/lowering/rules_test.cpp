@@ -76,11 +76,16 @@ TEST(OptimizerState, MomentsAndTheZeroStageInEffect) {
   EXPECT_EQ(moments("momentum"), 1);
   EXPECT_EQ(moments("sgd"), 0);
   Framework framework;
-  EXPECT_EQ(zero_in_effect(framework, {.zero = 0}), 0);
-  EXPECT_EQ(zero_in_effect(framework, {.zero = 3}), 3);
+  EXPECT_EQ(zero_in_effect(framework, {.data = 2, .zero = 0}), 0);
+  EXPECT_EQ(zero_in_effect(framework, {.data = 2, .zero = 3}), 3);
+  EXPECT_EQ(zero_in_effect(framework, {.zero = 3, .context = 2}), 3);
+  EXPECT_EQ(zero_in_effect(framework, {.tensor = 4, .zero = 3}), 0);  // nobody to divide over
+  // Of four ranks with two experts' halves each, two hold the same experts.
+  EXPECT_EQ(zero_in_effect(framework, {.tensor = 4, .zero = 3, .expert = 2, .expert_tensor = 1}), 3);
   framework.distributed_optimizer = true;
-  EXPECT_EQ(zero_in_effect(framework, {.zero = 0}), 1);
-  EXPECT_EQ(zero_in_effect(framework, {.zero = 2}), 2);
+  EXPECT_EQ(zero_in_effect(framework, {.data = 2, .zero = 0}), 1);
+  EXPECT_EQ(zero_in_effect(framework, {.data = 2, .zero = 2}), 2);
+  EXPECT_EQ(zero_in_effect(framework, {}), 0);
 }
 
 }  // namespace
