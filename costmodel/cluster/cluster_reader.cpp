@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/input/kept_document.hpp"
 #include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/collective_tables.hpp"
 #include "costmodel/cluster/device_reader.hpp"
@@ -29,6 +30,28 @@ constexpr int kMostPerNode = 1024;  // devices or NICs: the routes inside a node
 std::shared_ptr<const TransferTable> read_table(const Node& node, ReadLog& log) {
   TransferTable table = read_transfer_table(node, log);
   return table.points.empty() ? nullptr : std::make_shared<const TransferTable>(std::move(table));
+}
+
+std::vector<NodeGroup> read_groups(MapReader& reader);
+
+// The description that names the tables: the node, or a file to which it refers.
+NodePtr description_with_tables(const Node& node) {
+  const Node* file = node.kind == NodeKind::Scalar ? &node : node.find("file");
+  if (file == nullptr || node.find("collectives") != nullptr) return std::make_shared<Node>(node);
+  return description_with_tables(*kept_document(resolve_reference(file->text, kCluster, *file)));
+}
+
+std::shared_ptr<const Cluster> where_measured(const Node& node) {
+  ReadLog log;
+  const NodePtr tree = expand_reference(*description_with_tables(node), kCluster);
+  MapReader reader(*tree, log);
+  std::vector<NodeGroup> groups = read_groups(reader);
+  log.throw_if_errors();
+  for (NodeGroup& group : groups) {
+    if (!group.network) return nullptr;
+    group.nodes = 2;
+  }
+  return std::make_shared<const Cluster>(assemble_cluster("measured", groups));
 }
 
 // `collectives: FILE` of a cluster file.
@@ -161,10 +184,11 @@ std::string name_from(const Node& node) {
   return node.source ? std::filesystem::path(node.source->name).stem().string() : "cluster";
 }
 
-Cluster read_described(const Node& tree, const std::string& fallback_name, ReadLog& log) {
+// `node`: as written, before `tree` took the place of the files that it refers to.
+Cluster read_described(const Node& node, const Node& tree, ReadLog& log) {
   MapReader reader(tree, log);
   read_heading(reader, kCluster);
-  const std::string name = reader.has("name") ? reader.string("name") : fallback_name;
+  const std::string name = reader.has("name") ? reader.string("name") : name_from(node);
   const std::vector<NodeGroup> groups = read_groups(reader);
   const std::optional<double> usable = read_usable(reader);
   std::shared_ptr<const CollectiveTables> collectives;
@@ -175,7 +199,11 @@ Cluster read_described(const Node& tree, const std::string& fallback_name, ReadL
   if (log.has_errors()) return given_cluster(0, Bytes(0), {}, {});
   Cluster cluster = assemble_cluster(name, groups);
   cluster.usable = usable;
-  cluster.collectives = std::move(collectives);
+  if (collectives) {
+    auto tables = std::make_shared<CollectiveTables>(*collectives);
+    tables->measured_on = where_measured(node);
+    cluster.collectives = std::move(tables);
+  }
   return cluster;
 }
 
@@ -206,9 +234,9 @@ TransferTable read_transfer_table(const Node& node, ReadLog& log) {
 Cluster read_cluster(const Node& node, ReadLog& log) {
   const NodePtr tree = expand_reference(node, kCluster);
   ReadLog own;  // whether this cluster is whole must not depend on faults elsewhere
-  Cluster cluster =
-      tree->kind == NodeKind::Map && tree->find("devices") ? read_given(*tree, own) : read_described(*tree, name_from(node), own);
+  Cluster cluster;
   try {
+    cluster = tree->kind == NodeKind::Map && tree->find("devices") ? read_given(*tree, own) : read_described(node, *tree, own);
     own.throw_if_errors();
   } catch (const InputError& error) {
     log.add(error);

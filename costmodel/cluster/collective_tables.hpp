@@ -22,6 +22,9 @@ struct CollectiveTables {
   std::string file;                             // as named; empty for tables not read from a file
   std::map<std::string, std::string> measured;  // provenance: programs, versions, hosts, files with their hashes
   std::vector<CollectiveTable> tables;          // sorted by kind, nodes, ranks; one per kind and shape
+  // Where they were measured: the cluster whose description names the file, without keys that others lay over it, and with two
+  // nodes of each kind. Null: the cluster that has these tables.
+  std::shared_ptr<const Cluster> measured_on;
 };
 
 // The kinds, in the order of files.

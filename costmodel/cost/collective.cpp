@@ -78,6 +78,39 @@ CollectiveCost over_given_links(CollectiveCost base, const RingHops& hops) {
   return base;
 }
 
+// Groups of a table ran alone, on nodes of the device's kind.
+MeasuredWhere measured_where(const Cluster& cluster, const Calibration& calibration, int device) {
+  const Cluster& own = cluster.collectives->measured_on ? *cluster.collectives->measured_on : cluster;
+  const int kind = std::min(cluster.node_of(device).group, own.node.back().group);
+  std::vector<std::vector<int>> nodes;  // devices of the first two
+  for (int d = 0; d < own.size() && nodes.size() < 3; ++d)
+    if (own.node_of(d).group == kind) {
+      if (own.devices[static_cast<std::size_t>(d)].index_in_node == 0) nodes.emplace_back();
+      nodes.back().push_back(d);
+    }
+  nodes.resize(std::min<std::size_t>(nodes.size(), 2));
+  const DeviceType& type = own.type_of(nodes.front().front());
+  const bool same = type.calibration == cluster.type_of(device).calibration;
+  const Calibration c = same ? calibration : calibration_for(type);
+  return {c.collective_latency.base(), [&own, c, nodes](int count, int in_node) {
+            std::vector<int> members;
+            for (std::size_t n = 0; n < nodes.size() && static_cast<int>(n) < count; ++n)
+              members.insert(members.end(), nodes[n].begin(),
+                             nodes[n].begin() + std::min<std::ptrdiff_t>(in_node, std::ssize(nodes[n])));
+            GroupNetwork network{std::numeric_limits<double>::infinity()};
+            if (count > 1 && nodes.size() > 1) {
+              const double nic = own.route(nodes[0].front(), nodes[1].front()).bandwidth.base();
+              network.ring = std::min(own.node_of(members.front()).network.base(), nic * in_node);
+              if (own.spine > Bandwidth(0)) network.ring = std::min(network.ring, own.spine.base() / count);
+            }
+            NcclGroup group = group_of(own, c, members, network);
+            group.members = count * in_node;
+            group.nodes = count;
+            group.in_node = in_node;
+            return group;
+          }};
+}
+
 // On links whose rates are known, at the efficiencies of a type of device: NCCL's steps, and once the launch and the wait for the
 // last member.
 CollectiveCost computed(CollectiveCost base, const Cluster& cluster, const Calibration& c, const std::vector<int>& devices,
@@ -92,9 +125,8 @@ CollectiveCost computed(CollectiveCost base, const Cluster& cluster, const Calib
   base.wire_bytes = Bytes(static_cast<std::int64_t>(std::llround(found.wire)));
   base.time = Duration(start + found.time);
   if (cluster.collectives == nullptr) return base;
-  const double way_out = c.network_efficiency * cluster.node_of(devices.front()).network.base();
-  const int in_node = cluster.node_of(devices.front()).devices;
-  const auto measured = measured_collective(*cluster.collectives, base.kind, bytes, group, {start, way_out, in_node});
+  const auto measured =
+      measured_collective(*cluster.collectives, base.kind, bytes, group, start, measured_where(cluster, c, devices.front()));
   if (!measured) return base;
   base.source = measured->source;
   base.time = Duration(measured->time);

@@ -14,18 +14,9 @@ struct KindName {
 constexpr KindName kAllReduce{CollectiveKind::AllReduce, "all_reduce"}, kAllGather{CollectiveKind::AllGather, "all_gather"},
     kReduceScatter{CollectiveKind::ReduceScatter, "reduce_scatter"};
 
-// A table's group as NCCL's model sees it, on the nodes of `group`.
-NcclGroup alone(const CollectiveTable& table, const NcclGroup& group, const MeasuredWhere& where) {
-  NcclGroup result = group;
-  result.members = table.ranks;
-  result.nodes = table.nodes;
-  result.in_node = table.ranks / table.nodes;
-  result.network = where.way_out * std::min(1.0, static_cast<double>(result.in_node) / where.in_node);
-  return result;
-}
-
-// Between sizes straight in the logarithms. Beyond them the difference to the model grows with the bytes: small messages keep the
-// model's latency, large ones the measured bandwidth.
+// Between sizes straight in the logarithms. Below them the difference to the model shrinks with the bytes: small messages keep
+// the model's latency. Above them measured over modelled stays: what of the difference is latency does not grow as bandwidth
+// would.
 double time_of(const TransferTable& table, double bytes, const std::function<double(double)>& model) {
   const auto& points = table.points;
   const auto size = [&](std::size_t i) { return static_cast<double>(points[i].first.base()); };
@@ -37,9 +28,9 @@ double time_of(const TransferTable& table, double bytes, const std::function<dou
     return time(above - 1) * std::pow(time(above) / time(above - 1), share);
   }
   const std::size_t near = above == 0 ? 0 : points.size() - 1;
-  const double of_model = model(size(near)), excess = time(near) - of_model;
-  if (excess < 0 && bytes > size(near)) return model(bytes) * time(near) / of_model;
-  return model(bytes) + excess * bytes / size(near);
+  const double of_model = model(size(near));
+  if (bytes > size(near)) return model(bytes) * time(near) / of_model;
+  return model(bytes) + (time(near) - of_model) * bytes / size(near);
 }
 
 // The tables of a kind for groups like this one, by growing `axis`: nodes, or the members of one node. Those with as many members
@@ -60,7 +51,7 @@ std::vector<const CollectiveTable*> like(const CollectiveTables& tables, const s
 }  // namespace
 
 std::optional<MeasuredCollective> measured_collective(const CollectiveTables& tables, CollectiveKind kind, double bytes,
-                                                      const NcclGroup& group, const MeasuredWhere& where) {
+                                                      const NcclGroup& group, double start, const MeasuredWhere& where) {
   if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::SendReceive) return std::nullopt;
   std::vector<KindName> names = {kAllReduce};
   if (kind == CollectiveKind::AllGather) names = {kAllGather, kReduceScatter, kAllReduce};
@@ -73,9 +64,10 @@ std::optional<MeasuredCollective> measured_collective(const CollectiveTables& ta
     const auto above = std::find_if(found.begin(), found.end(), [&](const CollectiveTable* t) { return axis(*t) >= wanted; });
     const CollectiveTable& high = above == found.end() ? *found.back() : **above;
     const CollectiveTable& low = above == found.begin() || axis(high) <= wanted ? high : **(above - 1);
-    // Measured over modelled, of groups that ran alone; the model carries it to this group and its share of the network.
+    // Measured over modelled, of groups that ran alone on the cluster as it was then; the model carries it to this group on this
+    // cluster. So a better network makes nothing slower.
     const auto ratio = [&](const CollectiveTable& table) {
-      const NcclGroup own = alone(table, group, where);
+      const NcclGroup own = where.alone(table.nodes, table.ranks / table.nodes);
       const auto model = [&](double size) { return where.start + nccl_collective(name.kind, size, own).time; };
       return time_of(table.times, bytes, model) / model(bytes);
     };
@@ -86,7 +78,7 @@ std::optional<MeasuredCollective> measured_collective(const CollectiveTables& ta
       of_model = std::pow(ratio(low), 1 - share) * std::pow(of_model, share);
     }
     MeasuredCollective result;
-    result.time = of_model * (where.start + nccl_collective(kind, bytes, group).time);
+    result.time = of_model * (start + nccl_collective(kind, bytes, group).time);
     const auto inside = [&](const CollectiveTable& t) {
       return bytes >= static_cast<double>(t.times.points.front().first.base()) &&
              bytes <= static_cast<double>(t.times.points.back().first.base());

@@ -2,6 +2,7 @@
 // this folder.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "costmodel/cluster/collective_tables.hpp"
@@ -9,11 +10,10 @@
 
 namespace panpipe {
 
-// The conditions of the measured groups, which ran alone.
+// How the measured groups ran: alone, on the cluster as it was then.
 struct MeasuredWhere {
-  double start = 0;    // launch time, seconds
-  double way_out = 0;  // bandwidth out of a whole node as reached, bytes per second
-  int in_node = 1;     // devices of a node
+  double start = 0;                                        // launch time, seconds
+  std::function<NcclGroup(int nodes, int in_node)> alone;  // `in_node` members on each of the nodes
 };
 
 struct MeasuredCollective {
@@ -22,8 +22,8 @@ struct MeasuredCollective {
 };
 
 // nullopt if no table matches such groups: within one node, or across several; of this kind, or, for gathers and scatters, of a
-// kind that uses the same ring.
+// kind that uses the same ring. `start`: the launch time of `group`, whose cluster may differ from the measured one.
 std::optional<MeasuredCollective> measured_collective(const CollectiveTables& tables, CollectiveKind kind, double bytes,
-                                                      const NcclGroup& group, const MeasuredWhere& where);
+                                                      const NcclGroup& group, double start, const MeasuredWhere& where);
 
 }  // namespace panpipe

@@ -214,7 +214,11 @@ TEST(NcclModel, ChordsHardlyExceedIt) {
 
 CollectiveTables tables(const std::string& rows) { return parse_collective_tables("tables: [" + rows + "]\n", "t.yaml"); }
 
-const MeasuredWhere kWhere{kLaunch, 346e9, 8};
+const MeasuredWhere kWhere{kLaunch, [](int nodes, int in_node) { return group(nodes, in_node, 368e9, 346e9 * in_node / 8); }};
+
+std::optional<MeasuredCollective> measured(const CollectiveTables& t, CollectiveKind kind, double bytes, const NcclGroup& g) {
+  return measured_collective(t, kind, bytes, g, kLaunch, kWhere);
+}
 
 double modelled(CollectiveKind kind, double bytes, const NcclGroup& g) { return kLaunch + nccl_collective(kind, bytes, g).time; }
 
@@ -222,7 +226,7 @@ TEST(MeasuredCollective, IsTheTableWhereItWasMeasured) {
   const CollectiveTables t =
       tables("{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 MiB, 300 us], [4 MiB, 600 us], [1 GiB, 9 ms]]}");
   const NcclGroup g = group(4, 8, 368e9, 346e9);
-  const auto at = [&](double bytes) { return *measured_collective(t, CollectiveKind::AllReduce, bytes, g, kWhere); };
+  const auto at = [&](double bytes) { return *measured(t, CollectiveKind::AllReduce, bytes, g); };
   EXPECT_NEAR(at(1 << 20).time, 300e-6, 1e-12);
   EXPECT_NEAR(at(2 << 20).time, std::sqrt(300e-6 * 600e-6), 1e-12);  // halfway in both logarithms
   EXPECT_EQ(at(2 << 20).source, CostSource::Interpolated);
@@ -230,16 +234,27 @@ TEST(MeasuredCollective, IsTheTableWhereItWasMeasured) {
   EXPECT_EQ(at(1024).source, CostSource::Extrapolated);
 }
 
-// One size: its difference to the model grows with the bytes. 1 KiB keeps the model's latency, 8 GiB have the measured bandwidth.
+// One size. 1 KiB keeps the model's latency; beyond the size measured over modelled stays.
 TEST(MeasuredCollective, OneSizeIsEnough) {
   const CollectiveTables t = tables("{kind: all_reduce, ranks: 128, nodes: 16, bus_bandwidth: [[256 MB, 85 GB/s]]}");
   const NcclGroup g = group(16, 8, 368e9, 346e9);
-  const auto at = [&](double bytes) { return measured_collective(t, CollectiveKind::AllReduce, bytes, g, kWhere)->time; };
-  const double measured = 2 * 127.0 / 128 * 256e6 / 85e9;
-  EXPECT_NEAR(at(256e6), measured, 1e-9);
+  const auto at = [&](double bytes) { return measured(t, CollectiveKind::AllReduce, bytes, g)->time; };
+  const double of_table = 2 * 127.0 / 128 * 256e6 / 85e9;
+  EXPECT_NEAR(at(256e6), of_table, 1e-9);
   EXPECT_NEAR(at(1024), modelled(CollectiveKind::AllReduce, 1024, g), 1e-7);
-  const double excess = measured - modelled(CollectiveKind::AllReduce, 256e6, g);
-  EXPECT_NEAR(at(8e9), modelled(CollectiveKind::AllReduce, 8e9, g) + excess * 8e9 / 256e6, 1e-9);
+  const double ratio = of_table / modelled(CollectiveKind::AllReduce, 256e6, g);
+  EXPECT_NEAR(at(8e9), ratio * modelled(CollectiveKind::AllReduce, 8e9, g), 1e-9);
+}
+
+// 1 MiB that takes 1 ms is ruled by latency: nothing of it may grow with the bytes as bandwidth would. 3 GiB would take 3 s so;
+// the model says about 18 ms, and that MiB about 0.2.
+TEST(MeasuredCollective, ASmallSizeSaysLittleOfBandwidth) {
+  const CollectiveTables t = tables("{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 MiB, 1 ms]]}");
+  const NcclGroup g = group(4, 8, 368e9, 346e9);
+  const double small = modelled(CollectiveKind::AllReduce, 1 << 20, g),
+               large = modelled(CollectiveKind::AllReduce, 3.0 * (1 << 30), g);
+  EXPECT_NEAR(measured(t, CollectiveKind::AllReduce, 3.0 * (1 << 30), g)->time, large * 1e-3 / small, 1e-9);
+  EXPECT_LT(measured(t, CollectiveKind::AllReduce, 3.0 * (1 << 30), g)->time, 0.2);
 }
 
 TEST(MeasuredCollective, BetweenNodesAndBeyondThem) {
@@ -249,7 +264,7 @@ TEST(MeasuredCollective, BetweenNodesAndBeyondThem) {
   const double gib_bytes = 1 << 30;
   const auto ratio = [&](int nodes, CollectiveKind kind = CollectiveKind::AllGather) {
     const NcclGroup g = group(nodes, 8, 368e9, 346e9);
-    const auto found = *measured_collective(t, kind, gib_bytes, g, kWhere);
+    const auto found = *measured(t, kind, gib_bytes, g);
     return std::pair(found.time / modelled(kind, gib_bytes, g), found.source);
   };
   // Of four nodes, halfway between two and eight in the logarithm: the geometric mean of measured over modelled.
@@ -260,8 +275,8 @@ TEST(MeasuredCollective, BetweenNodesAndBeyondThem) {
   // A reduce-scatter goes round the same ring; nothing was measured in one node, nor an all-reduce.
   EXPECT_NEAR(ratio(8, CollectiveKind::ReduceScatter).first, ratio(8).first, 1e-9);
   EXPECT_EQ(ratio(8, CollectiveKind::ReduceScatter).second, CostSource::Extrapolated);
-  EXPECT_FALSE(measured_collective(t, CollectiveKind::AllGather, gib_bytes, group(1, 8, 368e9, 0), kWhere).has_value());
-  EXPECT_FALSE(measured_collective(t, CollectiveKind::AllReduce, gib_bytes, group(2, 8, 368e9, 346e9), kWhere).has_value());
+  EXPECT_FALSE(measured(t, CollectiveKind::AllGather, gib_bytes, group(1, 8, 368e9, 0)).has_value());
+  EXPECT_FALSE(measured(t, CollectiveKind::AllReduce, gib_bytes, group(2, 8, 368e9, 346e9)).has_value());
 }
 
 // Through the cluster file: the shipped table answers for whole nodes; a group with one member a node is carried over, and says
@@ -276,6 +291,46 @@ TEST(MeasuredCollective, ComesBeforeFormulasOfACluster) {
   for (int node = 0; node < 16; ++node) rail.push_back(8 * node);
   EXPECT_EQ(made->model->collective(CollectiveKind::AllGather, size, rail).source, CostSource::Extrapolated);
   EXPECT_EQ(made->model->collective(CollectiveKind::AllReduce, size, all(8)).source, CostSource::Formula);
+}
+
+// A table is met at its own sizes on every network: 32 adapters of 12.5 GB/s, of which a ring over eight devices uses eight;
+// fewer adapters than devices; a narrow uplink; a narrow spine.
+TEST(MeasuredCollective, IsMetAtItsOwnSizesOnEveryNetwork) {
+  const std::string file = testing::TempDir() + "met_at_its_own_sizes.yaml";
+  std::ofstream(file)
+      << "panpipe: 1\nkind: collectives\ntables: [{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 GiB, 20 ms]]}]\n";
+  for (const char* network :
+       {"nics_per_node: 32, bandwidth: 12.5 GB/s, latency: 75 us", "nics_per_node: 4, bandwidth: 25 GB/s, latency: 5 us",
+        "nics_per_node: 8, bandwidth: 25 GB/s, oversubscription: 4", "nics_per_node: 8, bandwidth: 50 GB/s, spine: 100 GB/s"}) {
+    const auto made =
+        on(fmt::format("{{device: h100-sxm, nodes: 4, devices_per_node: 8, wiring: {{switch: {{bandwidth: 450 GB/s}}}}, "
+                       "network: {{{}}}, collectives: {}}}",
+                       network, file));
+    const CollectiveCost whole = made->model->collective(CollectiveKind::AllReduce, gib(1), all(32));
+    EXPECT_NEAR(whole.time.base(), 20e-3, 1e-9) << network;
+    EXPECT_EQ(whole.source, CostSource::Interpolated);
+  }
+}
+
+// Keys laid over the cluster's file ask what another network would do. The tables were measured on the file's, so that the answer
+// is measured over modelled there, times the model here: a better network is never slower, a worse one never faster.
+TEST(MeasuredCollective, ABetterNetworkIsNeverSlower) {
+  const auto time = [](const std::string& over, double bytes, const std::vector<int>& devices) {
+    const auto made = on("{file: clusters/aws-p5.yaml, nodes: 4" + over + "}");
+    return made->model->collective(CollectiveKind::AllReduce, Bytes(static_cast<std::int64_t>(bytes)), devices).time.base();
+  };
+  std::vector<int> rail;
+  for (int node = 0; node < 4; ++node) rail.push_back(8 * node);
+  for (const std::vector<int>& devices : {all(32), rail})
+    for (const double bytes : {1e3, 1e6, 32e6, 3.2e9, 20e9}) {
+      const double here = time("", bytes, devices);
+      EXPECT_GT(here, 0);
+      for (const char* better : {"bandwidth: 100 GB/s", "latency: 5 us", "nics_per_node: 16", "post: 1 us"})
+        EXPECT_LE(time(std::string(", network: {") + better + "}", bytes, devices), here * (1 + 1e-9)) << better << " " << bytes;
+      EXPECT_LE(time(", wiring: {switch: {bandwidth: 900 GB/s}}", bytes, devices), here * (1 + 1e-9)) << bytes;
+      for (const char* worse : {"bandwidth: 25 GB/s", "latency: 300 us", "oversubscription: 2"})
+        EXPECT_GE(time(std::string(", network: {") + worse + "}", bytes, devices), here * (1 - 1e-9)) << worse << " " << bytes;
+    }
 }
 
 }  // namespace
