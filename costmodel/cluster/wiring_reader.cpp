@@ -238,7 +238,12 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
                 "write 1 for a tree that never blocks, 2 where half of what the NICs can send leaves the node");
     network.oversubscription = 1;
   }
-  if (reader.has("spine")) network.spine = read_capacity(reader, "spine");
+  if (reader.find("spine")) network.spine = read_capacity(reader, "spine");
+  for (const Node::Entry& entry : node.entries)
+    if (entry.key.starts_with("rail") && reader.find(entry.key))
+      log.error_at_key(node, entry.key, "a network cannot be divided into rails",
+                       "it is one fat tree whose leaves are the nodes: leave the key out where the rails never block, or state "
+                       "'oversubscription' or 'spine' (docs/models/topology.md)");
   reader.finish();
   return network;
 }
