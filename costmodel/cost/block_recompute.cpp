@@ -116,13 +116,18 @@ class BlockRecompute {
   }
 
   // The backward reads tensor t; `reader` is the first unit that needs it. `runs`: its reader runs again. `eight`: its copy in 8
-  // bits.
+  // bits. What is kept counts at the reader, because a cut may separate it from the maker.
   void need(int t, int reader, bool runs, bool eight = false) {
+    int entered = -1;  // as which it comes into the reader
     while (t >= 0) {
       const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
       if (tensor.role != TensorRole::Activation || tensor.producer < 0) return;
       const int unit = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
-      if (unit < first_ || unit >= end_) return keep(t, reader, rates_.replicated_saved_factor, eight);
+      if (entered < 0 && unit != reader) entered = t;
+      if (unit < first_ || unit >= end_) {
+        keep(t, reader, rates_.replicated_saved_factor, eight);
+        return;
+      }
       const UnitView& maker = view(unit);
       const int i = tensor.producer - maker.first;
       const OperatorClass kind = maker.of(i).kind;
@@ -134,8 +139,9 @@ class BlockRecompute {
         continue;
       }
       const double factor = is_replicated(maker, i) ? rates_.replicated_saved_factor : rates_.sharded_saved_factor;
-      if (kind == OperatorClass::Attention || !is_listed_at(unit, i)) return keep(t, unit, factor, eight);
-      return run_again(unit, i);
+      if (kind != OperatorClass::Attention && is_listed_at(unit, i)) return run_again(unit, i);
+      if (keep(t, reader, factor, eight) && entered >= 0) result(reader).inputs.push_back(entered);
+      return;
     }
   }
 
@@ -145,12 +151,14 @@ class BlockRecompute {
     for_each_operand(view(unit).op(i), [&](int t) { need(t, unit, true); });
   }
 
-  void keep(int t, int unit, double factor, bool eight) {
+  // False if it is counted already.
+  bool keep(int t, int unit, double factor, bool eight) {
     std::vector<bool>& kept = eight ? kept_in_8_bits_ : kept_;
-    if (kept[static_cast<std::size_t>(t)]) return;
+    if (kept[static_cast<std::size_t>(t)]) return false;
     kept[static_cast<std::size_t>(t)] = true;
     if (eight) factor *= width_in_8_bits(rates_);
     bytes(unit) += static_cast<double>(graph_.tensors[static_cast<std::size_t>(t)].bytes().base()) * factor;
+    return true;
   }
 
   static int first_operand(const Operator& op) {

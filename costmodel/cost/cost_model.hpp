@@ -126,7 +126,8 @@ struct UnitCost {
   Bytes saved{0};                                // activations kept from F to the end of the backward, without recompute
   Bytes attention_core{0};                       // part of `saved` that the inside of attention keeps
   Bytes saved_selective{0};                      // kept under selective recompute: without the attention core, or as listed
-  Bytes saved_full{0};                           // kept under full recompute: the block's inputs, counted at its first unit
+  std::vector<int> selective_inputs;  // tensors of earlier units of the block that `saved_selective` counts, as edges name them
+  Bytes saved_full{0};                // kept under full recompute: the block's inputs, counted at its first unit
   Bytes kept_for_weight{0};  // live bytes that the weight gradient still needs after the input gradient: inputs of products and
                              // gradients of their results; at most `saved`
   Bytes temporary{0};        // peak above the live bytes while a pass runs

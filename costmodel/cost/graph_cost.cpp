@@ -173,6 +173,7 @@ class GraphCost {
   void recompute_listed(const UnitTemplate& shape, const Launches& launches, const UnitRecompute& recompute, UnitCost& unit) {
     unit.saved_selective = recompute.kept;
     PassCost pass;
+    unit.selective_inputs = recompute.inputs;
     int counted = 0;
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;

@@ -62,13 +62,17 @@ inline std::vector<int> recompute_groups(const WorkloadCost& workload, int first
 }
 
 // A stage that begins inside a block recomputes its part of it from received tensors. Returns the bytes of the tensors that units
-// [first, end) of that block read and units before `first` made.
-inline Bytes received_inside_block(const WorkloadCost& workload, int first, int end) {
+// [first, end) of that block read and units before `first` made, without those that selective recompute counts at these units.
+inline Bytes received_inside_block(const WorkloadCost& workload, int first, int end, Recompute mode) {
   const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
   if (first == 0 || first >= end || block(first).empty() || block(first - 1) != block(first)) return Bytes(0);
   if (!workload.units[static_cast<std::size_t>(first)].recomputes) return Bytes(0);
   Bytes sum(0);
   std::vector<int> counted;
+  for (int u = first; u < end && mode == Recompute::Selective; ++u) {
+    const std::vector<int>& inputs = workload.units[static_cast<std::size_t>(u)].selective_inputs;
+    counted.insert(counted.end(), inputs.begin(), inputs.end());
+  }
   for (const UnitEdge& edge : workload.edges) {
     if (edge.from >= first || edge.to < first || edge.to >= end) continue;
     if (block(edge.from) != block(first) || block(edge.to) != block(first)) continue;
@@ -105,7 +109,7 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   const UnitCost* const units = workload.units.data();
   StageActivations sums;
   const bool across = mode == Recompute::Full || (mode == Recompute::Selective && workload.recompute_spans_block);
-  const std::int64_t received = across ? bytes.even(received_inside_block(workload, first, end)) : 0;
+  const std::int64_t received = across ? bytes.even(received_inside_block(workload, first, end, mode)) : 0;
   const std::vector<int> groups = recompute_groups(workload, first, end, mode);
   const int until = recompute_end(workload, first, end);
   std::vector<std::int64_t> kept_of;  // by unit of the stage

@@ -7,6 +7,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/prediction/experiment.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
 
@@ -139,6 +140,31 @@ TEST(MemoryPeaks, AStageThatBeginsInsideABlockKeepsWhatListedOperatorsReceive) {
     costs.table.units[u].saved_selective = Bytes(1000);
   }
   EXPECT_EQ(kept(), (std::vector<std::int64_t>{100, 100 + 100 + 1000, 1000}));
+}
+
+// What a half of a block keeps for the other counts where it is read. A layer of BLOOM cut between attention and MLP, 4096 tokens
+// of 4096 in bf16: the attention half keeps as much as without recompute, and the MLP half the received input of its
+// normalization, 32 MiB, that normalization's result, the module's input, 32 MiB, and two numbers of 4 bytes a token.
+TEST(MemoryPeaks, AModuleThatRunsAgainLeavesTheOtherHalfAsItWas) {
+  const auto kept = [](const std::string& recompute) {
+    const Experiment experiment(
+        parse_scenario("panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {config: {model_type: bloom, "
+                       "hidden_size: 4096, n_layer: 1, n_head: 32, vocab_size: 64128}, sequence: 4096}\n"
+                       "batch: {micro: 1, microbatches: 2}\nprecision: bf16\nparallel: {pipeline: 4}\n"
+                       "schedule: 1f1b\npartition: [1, 2, 3]\nframework: megatron-core\nrecompute: " +
+                           recompute + "\n",
+                       "test", "."));
+    const TaskGraph graph = lower(experiment.scenario, make_plan(experiment.scenario, experiment.model), experiment.model);
+    std::vector<std::int64_t> result;
+    for (const Task& task : graph.tasks)
+      if (task.action.kind == ActionKind::F && task.action.microbatch == 0) result.push_back(task.take.base());
+    return result;
+  };
+  const std::vector<std::int64_t> none = kept("none"), again = kept("{modules: [mlp]}");
+  ASSERT_EQ(none.size(), 4U);
+  EXPECT_EQ(again[1], none[1]);
+  EXPECT_EQ(again[2], 2 * 4096 * 4096 * 2 + 2 * 4 * 4096);
+  EXPECT_LT(again[2], none[2]);
 }
 
 // Blocks of 100 elements of 4 bytes. Under ZeRO 3 a device holds its share of all of them and two whole ones, however the passes
