@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/launch.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/site.hpp"
@@ -44,8 +45,7 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
 Duration launch_time(const Framework& framework, const Calibration& c, const Degrees& degrees) {
   const double p = degrees.pipeline, m = degrees.microbatches;
   const double at_work = p * m / (m + p - 1);
-  const Duration alone = framework.launch > Duration(0) ? framework.launch : c.launch;
-  return alone * (1 + c.launch_contention * (at_work - 1));
+  return launch_alone(framework, c) * (1 + c.launch_contention * (at_work - 1));
 }
 
 // The expected maximum of n normal deviates, in standard deviations.

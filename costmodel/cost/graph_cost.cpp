@@ -9,6 +9,7 @@
 #include "costmodel/cost/block_recompute.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/expert_dispatch.hpp"
+#include "costmodel/cost/launch.hpp"
 #include "costmodel/cost/site.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
@@ -426,7 +427,8 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
                   : collective.among == Among::Tensor            ? collective.members
                                                                  : std::min(collective.members, kFittedMembers);
   const double wait = calibration_.collective_host.base() * std::max(0, met - 4) / 4.0;
-  if (calibration_.launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / calibration_.launch.base()));
+  const Duration launch = launch_alone(model_.scenario().framework, calibration_);  // as which it is counted and priced
+  if (launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / launch.base()));
 }
 
 // Number of pieces into which collectives of sequence parallelism and adjacent products are cut. A profile implies Panpipe's
