@@ -60,13 +60,10 @@ double share_in_8_bits(const Scenario& scenario, const Workload& workload) {
   for (const Tensor& tensor : graph.tensors)
     if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0 && tensor.requires_gradient)
       all += static_cast<double>(tensor.elements());
-  for (std::size_t i = 0; i < graph.operators.size(); ++i)
-    if (use.weight_products[i])
-      for_each_operand(graph.operators[i], [&](int t) {
-        const Tensor& tensor = graph.tensors[at(t)];
-        if (tensor.role == TensorRole::Parameter && tensor.shape.size() >= 2 && tensor.requires_gradient)
-          read += static_cast<double>(tensor.elements());
-      });
+  for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i)
+    if (suits_8_bits(graph, use, i))
+      if (const Tensor& weight = graph.tensors[at(use.product_weight[at(i)])]; weight.requires_gradient)
+        read += static_cast<double>(weight.elements());
   return all > 0 ? read / all : 0;
 }
 

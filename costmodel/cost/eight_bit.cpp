@@ -54,7 +54,7 @@ bool gradient_is_gathered(const UnitView& unit, int i) {
 }  // namespace
 
 bool in_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
-  return rates.gemm_8bit > ComputeRate(0) && unit.use->weight_products[static_cast<std::size_t>(unit.first + i)];
+  return rates.gemm_8bit > ComputeRate(0) && suits_8_bits(*unit.graph, *unit.use, unit.first + i);
 }
 
 DeviceRates rates_in_8_bits(const DeviceRates& rates) {

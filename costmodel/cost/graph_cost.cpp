@@ -173,8 +173,8 @@ class GraphCost {
   // Selective recompute of listed operators, which launch what they launch in the forward; of a stated number their share.
   void recompute_listed(const UnitTemplate& shape, const Launches& launches, const UnitRecompute& recompute, UnitCost& unit) {
     unit.saved_selective = recompute.kept;
-    PassCost pass;
     unit.selective_inputs = recompute.inputs;
+    PassCost pass;
     int counted = 0;
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
@@ -264,18 +264,21 @@ class GraphCost {
   // Bytes of a frozen weight's element; QLoRA packs those of a block's products.
   double frozen_width(std::size_t u, int t) const {
     const double format = static_cast<double>(size_of(graph_.tensors[static_cast<std::size_t>(t)].dtype).base());
-    return rates_.unpacking > 0 && weighs_product(u, t) ? kNf4Bytes : format;
+    return rates_.unpacking > 0 && product_with(u, t) >= 0 ? kNf4Bytes : format;
   }
 
-  bool read_in_8_bits(std::size_t u, int t) const { return rates_.gemm_8bit > ComputeRate(0) && weighs_product(u, t); }
+  bool read_in_8_bits(std::size_t u, int t) const {
+    if (rates_.gemm_8bit <= ComputeRate(0)) return false;
+    const int product = product_with(u, t);
+    return product >= 0 && suits_8_bits(graph_, use_, product);
+  }
 
-  bool weighs_product(std::size_t u, int t) const {
+  // The unit's operator that multiplies with weight t; -1: none.
+  int product_with(std::size_t u, int t) const {
     const auto [first, end] = use_.unit_range[u];
-    bool reads = false;
     for (int i = first; i < end; ++i)
-      if (use_.weight_products[static_cast<std::size_t>(i)])
-        for_each_operand(graph_.operators[static_cast<std::size_t>(i)], [&](int operand) { reads |= operand == t; });
-    return reads && graph_.tensors[static_cast<std::size_t>(t)].shape.size() >= 2;
+      if (use_.product_weight[static_cast<std::size_t>(i)] == t) return i;
+    return -1;
   }
 
   ParameterUse parameter_use(std::size_t u, int t) const {

@@ -50,13 +50,12 @@ std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
   return normalized;
 }
 
-// Transformer Engine's linear layers: sizes are multiples of 16. A router's weights and the head's stay in 2 bytes.
-std::vector<bool> products_with_weights(const OperatorGraph& graph, const TensorUse& use) {
-  constexpr std::int64_t kMultiple = 16;
+// A router's weights and the head's stay in 2 bytes. Experts' biases have two dimensions too: the weight is in front of them.
+std::vector<int> weights_of_products(const OperatorGraph& graph, const TensorUse& use) {
   std::vector<bool> routes(graph.tensors.size(), false);
   for (const Operator& op : graph.operators)
     if (op.target == "panpipe_nn::route") for_each_operand(op, [&](int t) { routes[static_cast<std::size_t>(t)] = true; });
-  std::vector<bool> result(graph.operators.size(), false);
+  std::vector<int> result(graph.operators.size(), -1);
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     const Operator& op = graph.operators[i];
     const bool product = op.target == "aten::linear" || op.target == "aten::addmm" || op.target == "aten::mm" ||
@@ -66,9 +65,7 @@ std::vector<bool> products_with_weights(const OperatorGraph& graph, const Tensor
     if (use.logits[made] || routes[made]) continue;
     for_each_operand(op, [&](int t) {
       const Tensor& weight = graph.tensors[static_cast<std::size_t>(t)];
-      if (weight.role != TensorRole::Parameter || weight.shape.size() < 2) return;
-      const auto sizes = weight.shape.end() - 2;
-      result[i] = sizes[0] % kMultiple == 0 && sizes[1] % kMultiple == 0;
+      if (result[i] < 0 && weight.role == TensorRole::Parameter && weight.shape.size() >= 2) result[i] = t;
     });
   }
   return result;
@@ -117,9 +114,17 @@ TensorUse tensor_use(const OperatorGraph& graph) {
   use.logits = logits_of(graph);
   use.normalized = normalized_tensors(graph);
   use.transformer = transformer_units(graph);
-  use.weight_products = products_with_weights(graph, use);
+  use.product_weight = weights_of_products(graph, use);
   find_gradients(graph, use);
   return use;
+}
+
+bool suits_8_bits(const OperatorGraph& graph, const TensorUse& use, int op) {
+  constexpr std::int64_t kMultiple = 16;
+  const int weight = use.product_weight[static_cast<std::size_t>(op)];
+  if (weight < 0) return false;
+  const auto sizes = graph.tensors[static_cast<std::size_t>(weight)].shape.end() - 2;
+  return sizes[0] % kMultiple == 0 && sizes[1] % kMultiple == 0;
 }
 
 std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure) {
@@ -135,7 +140,7 @@ std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int un
   };
   for (int i = first; i < end; ++i) {
     const Operator& op = graph.operators[static_cast<std::size_t>(i)];
-    state = mix(state, use.weight_products[static_cast<std::size_t>(i)]);
+    state = mix(state, use.product_weight[static_cast<std::size_t>(i)] >= 0);
     for_each_operand(op, describe);
     for (const int out : op.outputs) describe(out);
   }

@@ -17,15 +17,17 @@ struct TensorUse {
   std::vector<bool> crosses;                    // per tensor: used by another unit than its producer's
   std::vector<bool> logits;                     // per tensor: the loss's input, or a tensor that it was made from (logits_of)
   std::vector<bool> normalized;                 // per tensor: the result of a normalization, or a view of it
-  // Per operator: multiplies with a weight of a transformer block, with sizes that 8-bit products support, and is not a router of
-  // experts.
-  std::vector<bool> weight_products;
+  // Per operator: the weight with which a product of a transformer block multiplies; -1: none, or a router of experts.
+  std::vector<int> product_weight;
   std::vector<bool> transformer;  // per unit: of a transformer layer
   // Per tensor: bytes of the gradients from all its users (a view of a part counts as that part), and the first user.
   std::vector<double> gradients;
   std::vector<int> first_user;
 };
 TensorUse tensor_use(const OperatorGraph& graph);
+
+// True if operator `op` multiplies with a weight of sizes that Transformer Engine's 8-bit products support.
+bool suits_8_bits(const OperatorGraph& graph, const TensorUse& use, int op);
 
 // One unit and the work of its operators.
 struct UnitView {
@@ -50,14 +52,8 @@ struct UnitView {
   bool normalized(int t) const { return use->normalized[static_cast<std::size_t>(t)]; }
   // Elements of the frozen weight with which operator i, a block's product, multiplies; 0 if the weight is trained.
   double frozen_weight(int i) const {
-    double elements = 0;
-    if (use->weight_products[static_cast<std::size_t>(first + i)])
-      for_each_operand(op(i), [&](int t) {
-        const Tensor& weight = tensor(t);
-        if (weight.role == TensorRole::Parameter && weight.shape.size() >= 2 && !weight.requires_gradient)
-          elements += static_cast<double>(weight.elements());
-      });
-    return elements;
+    const int weight = use->product_weight[static_cast<std::size_t>(first + i)];
+    return weight < 0 || tensor(weight).requires_gradient ? 0 : static_cast<double>(tensor(weight).elements());
   }
   bool transformer() const { return use->transformer[static_cast<std::size_t>(op(0).unit)]; }
 };

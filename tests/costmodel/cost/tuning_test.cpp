@@ -89,6 +89,35 @@ TEST(Lora, OfAQuantizedBase) {
     EXPECT_NEAR((bytes(*made, pass) - bytes(*plain, pass)) / (kProducts * (width + 2)), 1, 1e-6);
 }
 
+// GPT-OSS-20B's experts have biases of (experts, width), which say nothing of the weights' format: 32 experts on E ranks take 1/E
+// of the bytes, in 4 and in 8 bits. Two layers of 32 experts: up 2 x 2880 x 2880 and down 2880 x 2880 weights, biases 3 x 2880 of
+// 2 bytes. FP8 keeps two copies of a byte of each weight.
+TEST(Experts, AreInTheSameFormatOnAnyNumberOfRanks) {
+  const auto experts = [](int ranks, const std::string& workload, const std::string& precision) {
+    const auto made = make(fmt::format(R"(panpipe: 1
+cluster: {{file: clusters/h100x8.yaml, nodes: 4}}
+workload: {{config: workloads/gpt-oss-20b.json, sequence: 1024, layers: 2{}}}
+batch: {{micro: 1, microbatches: 1}}
+precision: {}
+parallel: {{pipeline: 1, data: 32, expert: {}}}
+framework: megatron-core
+)",
+                                       workload, precision, ranks));
+    double bytes = 0;
+    for (const UnitCost& unit : made->cost().units)
+      for (const ParameterUse& use : unit.parameters)
+        if (use.experts) bytes += static_cast<double>((use.frozen + use.copies).base());
+    return bytes * ranks;
+  };
+  const double weights = 2 * 32 * 3.0 * 2880 * 2880, biases = 2 * 32 * 3.0 * 2880, width = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+  for (const int ranks : {2, 4, 8, 16, 32}) {
+    EXPECT_NEAR(experts(ranks, ", lora: {rank: 16, targets: [q_proj], base: nf4}", "bf16"), weights * width + 2 * biases,
+                8.0 * ranks)
+        << ranks;
+    EXPECT_NEAR(experts(ranks, "", "fp8"), 2 * weights, 8.0 * ranks) << ranks;
+  }
+}
+
 // Half of the model's parameters by name.
 TEST(Frozen, ParametersThatMatchAreNotTrained) {
   const auto plain = llama(""), made = llama(", frozen: [\"*.mlp.*\", \"model.embed_tokens.weight\"]");
