@@ -43,10 +43,25 @@ void Optimizer::step(const std::vector<at::Tensor>& gradients, double learning_r
       update([](const auto&... arguments) { at::_fused_adam_(arguments...); });
     return;
   }
-  // A momentum buffer of zeros becomes the first gradient, as PyTorch's first step makes it.
-  at::_fused_sgd_(parameters_, gradients, state_.empty() ? std::vector<at::Tensor>{} : state_[0], request_.weight_decay,
-                  request_.momentum, learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
-                  /*is_first_step=*/false);
+  const auto update = [&](at::TensorList parameters, at::TensorList by, at::TensorList momenta) {
+    // A momentum buffer of zeros becomes the first gradient, as PyTorch's first step makes it.
+    at::_fused_sgd_(parameters, by, momenta, request_.weight_decay, request_.momentum, learning_rate, /*dampening=*/0,
+                    /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
+  };
+  const std::vector<at::Tensor> momenta = state_.empty() ? std::vector<at::Tensor>{} : state_[0];
+  if (!parameters_[0].is_cpu()) return update(parameters_, gradients, momenta);
+  // LibTorch 2.11 on a CPU: of 16 or more elements of two bytes the operator updates none, and writes what memory happened to
+  // hold to the momentum. They are updated in fp32 and rounded once, as the operator does on GPUs.
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::ScalarType type = parameters_[i].element_size() == 2 ? at::kFloat : parameters_[i].scalar_type();
+    const at::Tensor wide = parameters_[i].to(type);
+    std::vector<at::Tensor> momentum;
+    if (!momenta.empty()) momentum.push_back(momenta[i].to(type));
+    update(wide, gradients[i].to(type), momentum);
+    if (wide.is_same(parameters_[i])) continue;
+    parameters_[i].copy_(wide);
+    if (!momenta.empty()) momenta[i].copy_(momentum[0]);
+  }
 }
 
 std::int64_t Optimizer::state_bytes() const {
