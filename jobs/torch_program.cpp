@@ -257,7 +257,7 @@ class Writer {
 
   // The number of an input seeds its synthetic values.
   std::string input_row(int index) const {
-    const std::int64_t limit = integer_limits(g_)[static_cast<std::size_t>(index)];
+    const std::int64_t limit = integer_ranges(g_)[static_cast<std::size_t>(index)].limit;
     return fmt::format("({}, {}, {}, {}, {})", json_text(tensor(index).name), index, tuple_of(tensor(index).shape),
                        torch_type(tensor(index).dtype), limit);
   }

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe {
 
-// For each integer tensor of the graph: its consumers accept the values [0, limit) (rows of an embedding, classes of a loss); 0 =
-// no limit.
-std::vector<std::int64_t> integer_limits(const OperatorGraph& graph);
+// The values [0, limit) (rows of an embedding, classes of a loss); 0 = no limit.
+struct IntegerRange {
+  std::int64_t limit = 0;
+  std::optional<std::int64_t> ignored{};  // a label that all its consumers leave out, inside the range or not
+};
+
+// For each integer tensor of the graph: the values that its consumers accept.
+std::vector<IntegerRange> integer_ranges(const OperatorGraph& graph);
 
 }  // namespace panpipe

@@ -121,6 +121,17 @@ TEST(Data, WrongFilesAreRefused) {
          write(f, {{"input_ids", at::full({4, 8}, -1, at::kLong)}, {"labels", ids}});
        },
        "'input_ids' holds the id -1; the model's end at 47"},
+      // The number of a label that a loss leaves out is no id.
+      {"label as an id", "tensors",
+       [&](const Folder& f) {
+         write(f, {{"input_ids", at::full({4, 8}, -100, at::kLong)}, {"labels", ids}});
+       },
+       "'input_ids' holds the id -100; the model's end at 47"},
+      {"another label", "tensors",
+       [&](const Folder& f) {
+         write(f, {{"input_ids", ids}, {"labels", at::full({4, 8}, -101, at::kLong)}});
+       },
+       "'labels' holds the id -101; the model's end at 47"},
   };
   for (const WrongData& wrong : cases) {
     SCOPED_TRACE(wrong.name);
@@ -129,6 +140,20 @@ TEST(Data, WrongFilesAreRefused) {
     wrong.prepare(folder);
     const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1, fmt::format("data: {{{}: {}}}\n", wrong.extra, name)));
     EXPECT_THAT(run_threads(file, quiet(file, 1)).error(), testing::HasSubstr("error: " + wrong.message + "\n"));
+  }
+}
+
+// A label that the loss leaves out may stand in a file, of any model whose loss leaves it out; over a divided vocabulary too.
+TEST(Data, LabelsThatLossesLeaveOutAreNoIds) {
+  const Folder folder;
+  const at::Tensor ids = at::arange(32, at::kLong).reshape({4, 8}), labels = ids.clone();
+  labels.narrow(1, 0, 5).fill_(-100);
+  write_safetensors(folder.file("d.safetensors"), {{"input_ids", ids}, {"labels", labels}});
+  for (const int tensor : {1, 2}) {
+    std::string text = small_gpt(tensor, 1, 1, "data: {tensors: d.safetensors}\n");
+    if (tensor > 1) text.replace(text.find("pipeline: 2"), 11, "tensor: 2");
+    const std::string file = folder.write("s.yaml", text);
+    EXPECT_EQ(run_threads(file, quiet(file, 1)).error(), "");
   }
 }
 

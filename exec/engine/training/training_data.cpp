@@ -27,12 +27,11 @@ namespace {
 
 std::string text_of(const std::vector<std::int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
 
-// A label that losses leave out (PyTorch's default ignore_index).
-constexpr std::int64_t kIgnoredLabel = -100;
-
-void check_ids(const Scenario& scenario, const char* key, const std::string& name, const at::Tensor& values, std::int64_t limit) {
+void check_ids(const Scenario& scenario, const char* key, const std::string& name, const at::Tensor& values,
+               const IntegerRange& range) {
+  const std::int64_t limit = range.limit;
   if (limit <= 0 || values.numel() == 0) return;
-  const at::Tensor ids = values.to(at::kLong), known = ids.masked_fill(ids.eq(kIgnoredLabel), 0);
+  const at::Tensor ids = values.to(at::kLong), known = range.ignored ? ids.masked_fill(ids.eq(*range.ignored), 0) : ids;
   const auto least = known.min().item<std::int64_t>(), most = known.max().item<std::int64_t>();
   if (least >= 0 && most < limit) return;
   throw fault_at(scenario, key,
@@ -46,7 +45,7 @@ struct SampleFile {
   std::function<at::Tensor(int input, const std::vector<std::int64_t>& samples)> rows;
 };
 
-void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile& file, int input, std::int64_t limit) {
+void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile& file, int input, const IntegerRange& range) {
   const Scenario& scenario = run.experiment.scenario;
   const Tensor& wanted = run.whole_graph().tensors[static_cast<std::size_t>(input)];
   const auto fault = [&](const std::string& message, const std::string& help = "") {
@@ -82,7 +81,7 @@ void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile
   if (stored.shape[0] < scenario.micro)
     throw fault(
         fmt::format("'{}' holds {} samples, fewer than a microbatch of {}", wanted.name, stored.shape[0], scenario.micro));
-  if (whole_numbers) check_ids(scenario, key, wanted.name, file.read(wanted.name), limit);
+  if (whole_numbers) check_ids(scenario, key, wanted.name, file.read(wanted.name), range);
 }
 
 // Neighbours are read together.
@@ -99,11 +98,11 @@ at::Tensor rows_of(const SafetensorsFile& file, const std::string& name, const s
 
 SampleFile tensor_file(const PreparedRun& run, const std::string& path, const char* key) {
   const auto file = std::make_shared<SafetensorsFile>(path);
-  const std::vector<std::int64_t> limits = integer_limits(run.whole_graph());
+  const std::vector<IntegerRange> ranges = integer_ranges(run.whole_graph());
   const std::string* first = nullptr;
   std::int64_t samples = 0;
   for (const int input : run.whole_graph().inputs) {
-    check_tensor(run, key, *file, input, limits[static_cast<std::size_t>(input)]);
+    check_tensor(run, key, *file, input, ranges[static_cast<std::size_t>(input)]);
     const std::string& name = run.whole_graph().tensors[static_cast<std::size_t>(input)].name;
     const std::int64_t own = file->tensors().at(name).shape[0];
     if (first == nullptr) first = &name, samples = own;
@@ -151,7 +150,7 @@ SampleFile token_file(const PreparedRun& run, const std::string& path, const cha
   std::shared_ptr<TokenFile> file;
   try {
     file = std::make_shared<TokenFile>(path, scenario.data.width, sequence,
-                                       integer_limits(run.whole_graph())[static_cast<std::size_t>(inputs.tokens)]);
+                                       integer_ranges(run.whole_graph())[static_cast<std::size_t>(inputs.tokens)].limit);
   } catch (const InputError& error) {
     throw placed(error, scenario, key);
   }
