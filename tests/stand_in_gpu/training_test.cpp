@@ -68,5 +68,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Bf16", {2}, "precision: bf16\n", "", kBf16}, Case{"Fp16", {2}, "precision: fp16\n", "", kFp16}),
     [](const auto& one) { return one.param.name; });
 
+// Threads that share a GPU share autograd's thread too: a rank's hook must not wait for a reduction that another rank's backward
+// takes part in. Two buckets of 25 MiB: four layers of 12 x 512^2 fp32 values are 48 MiB.
+TEST(SharedGpu, DividedGradientsOfThreadsEqualTheCpu) {
+  std::string text = small_gpt({1, 2}, "", kLayers, 2);
+  text.replace(text.find("hidden: 16"), 10, "hidden: 512");
+  const std::string scenario = scenario_file(text), options = kSteps + std::string("--set parallel.zero=2");
+  expect_same_training(train_on_stand_in(scenario, options + " --transport local --deadline 20", {{"STAND_IN_GPUS", "1"}}),
+                       train_on_cpu(scenario, options), 1e-4);
+}
+
 }  // namespace
 }  // namespace panpipe::test

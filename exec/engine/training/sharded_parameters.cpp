@@ -44,14 +44,16 @@ struct ShardedParameters::Hook : torch::autograd::PostAccumulateGradHook {
 };
 
 ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout,
-                                     const ShardLayout& shards, Transport& transport, Clock::duration deadline, Ahead ahead)
+                                     const ShardLayout& shards, Transport& transport, Clock::duration deadline, Ahead ahead,
+                                     bool shared_autograd)
     : shards_(shards),
       transport_(transport),
       deadline_(deadline),
       place_(place_of(plan, transport.rank())),
       members_(shards.members),
       member_(static_cast<std::size_t>(member_of(plan, Among::ShardGroup, transport.rank()))),
-      ahead_(static_cast<std::size_t>(std::max(0, std::min(std::max(1, ahead.in_flight) - 1, ahead.prefetch)))) {
+      ahead_(static_cast<std::size_t>(std::max(0, std::min(std::max(1, ahead.in_flight) - 1, ahead.prefetch)))),
+      waits_in_hooks_(!shared_autograd) {
   const ShardLayout::Position& own = shards.positions[static_cast<std::size_t>(place_.position)];
   for (const FlatParameters& flat : own.flats) {
     flats_.emplace_back();
@@ -248,20 +250,29 @@ void ShardedParameters::accumulated(int root, const at::Tensor& value) {
   if (!gathers()) reduce(groups_.at(groups_of_.at(root).front()), false);
 }
 
-// Posts what is complete, in the same order on all ranks; `all`: what is not, too.
+// Posts what is complete, in the same order on all ranks; `all`: what is not, too. Autograd's hooks call it without `all`: where
+// ranks share its thread, a wait there would keep the other ranks from the backward that it waits for.
 void ShardedParameters::reduce(Group& group, bool all) {
   for (; group.started < group.flats.size(); ++group.started) {
     Flat& flat = flats_[group.flats[group.started]];
     if (!flat.layout->trained) continue;
     if (!all && !(flat.arrived.defined() && flat.missing.empty() && flat.layout->once)) return;
+    if (all || waits_in_hooks_) finish_scatters(kReductionsInFlight - 1);
     post(flat, group.stage, group.tells[group.started]);
   }
-  if (all) group.started = 0;
+  if (!all) return;
+  group.started = 0;
+  if (!waits_in_hooks_) finish_scatters(kReductionsInFlight);
+}
+
+// Until at most this many whole gradients are under way.
+void ShardedParameters::finish_scatters(std::size_t most) {
+  const auto is_scatter = [](const Reduction& reduction) { return !reduction.among_holders; };
+  while (std::cmp_greater(std::count_if(reductions_.begin(), reductions_.end(), is_scatter), most)) finish_first();
 }
 
 void ShardedParameters::post(Flat& flat, int stage, bool tells) {
   const at::NoGradGuard no_graph;
-  if (reductions_.size() >= kReductionsInFlight) finish_first();
   Reduction reduction;
   reduction.flat = &flat;
   reduction.stage = stage;

@@ -31,9 +31,10 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
     int prefetch = 1, in_flight = 2;
   };
 
-  // References must outlive the object. All ranks construct it at the same time, because groups are created.
+  // References must outlive the object. All ranks construct it at the same time, because groups are created. `shared_autograd`:
+  // another rank's backward runs on the same thread as this one's, as on a GPU that threads of one process share.
   ShardedParameters(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, const ShardLayout& shards,
-                    Transport& transport, Clock::duration deadline, Ahead ahead);
+                    Transport& transport, Clock::duration deadline, Ahead ahead, bool shared_autograd = false);
   ~ShardedParameters() override;
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
@@ -120,6 +121,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   void await(const Group& group);
   void reduce(Group& group, bool all);
   void post(Flat& flat, int stage, bool tells);
+  void finish_scatters(std::size_t most);
   void finish_first();
   void add_to(Telling& telling, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const;
   void tell(Telling& telling, ActionKind kind, int stage, const char* label);
@@ -132,6 +134,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   int members_;
   std::size_t member_;
   std::size_t ahead_;
+  bool waits_in_hooks_;
   panpipe::exec::Group group_;                   // the shard group
   std::optional<panpipe::exec::Group> holders_;  // of this rank's part; nullopt if it is the only one
   std::vector<LateSum> late_;

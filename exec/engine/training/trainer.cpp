@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -35,11 +36,18 @@ std::vector<int> stages_of(const Plan& plan, int position) {
 
 std::uint64_t seed_of(const PreparedRun& run) { return static_cast<std::uint64_t>(run.experiment.scenario.seed); }
 
-std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Transport& transport, Clock::duration deadline) {
+// Autograd has one thread for each GPU of a process.
+bool shares_autograd(const Transport& transport, const RankDevice& device) {
+  return device.is_gpu() && std::string_view(transport.name()) == "local" && transport.size() > gpu_count();
+}
+
+std::unique_ptr<ShardedParameters> sharded_parameters(const PreparedRun& run, Transport& transport, const RankDevice& device,
+                                                      Clock::duration deadline) {
   if (!run.shards) return nullptr;
   const Framework& framework = run.experiment.scenario.framework;
   return std::make_unique<ShardedParameters>(run.graph(), run.plan, run.layout, *run.shards, transport, deadline,
-                                             ShardedParameters::Ahead{framework.gather_prefetch, framework.gathers_in_flight});
+                                             ShardedParameters::Ahead{framework.gather_prefetch, framework.gathers_in_flight},
+                                             shares_autograd(transport, device));
 }
 
 // Parameters dealt to those over which ZeRO divides them so that all keep about as much optimizer state: the largest first, to
@@ -71,7 +79,7 @@ Trainer::Trainer(const PreparedRun& run, Transport& transport, const TrainingPos
       deadline_(deadline_of(run.request)),
       place_(place_of(run.plan, transport.rank())),
       data_(training_data(run, start.samples)),
-      sharded_(sharded_parameters(run, transport, deadline_)),
+      sharded_(sharded_parameters(run, transport, device_, deadline_)),
       parameters_(run.graph(), run.layout, stages_of(run.plan, place_.position), seed_of(run),
                   is_mixed(run.experiment.scenario.precision), device_.device(), device_of_position(run.plan, transport.rank()),
                   run.weights.get(), sharded_.get()),
