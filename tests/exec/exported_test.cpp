@@ -137,6 +137,20 @@ TEST(ExportedTraining, DividedParametersTrainAsWholeOnes) {
   }
 }
 
+// In-place activations and sums, on values that are made again: the same bits as where everything is kept.
+TEST(ExportedTraining, WhatIsWrittenInPlaceIsMadeAgain) {
+  for (const std::string model : {"unet", "batchnorm"}) {
+    const Trained kept = train(two_replicas(model, "", "fp32"), 2);
+    for (const std::string kinds : {"elementwise", "norms, elementwise", "norms, elementwise, products"}) {
+      SCOPED_TRACE(model + ": " + kinds);
+      const Trained again = train(two_replicas(model, "", "fp32") + "recompute: {operators: [" + kinds + "]}\n", 2);
+      EXPECT_EQ(again.losses, kept.losses);
+      expect_bit_equal(again.gradients, kept.gradients);
+      expect_bit_equal(again.state, kept.state);
+    }
+  }
+}
+
 TEST(ExportedTraining, CopiesOfWholeWeightsAreRefusedWhereWeightsComeAndGo) {
   const Folder folder;
   const std::string file = folder.write("s.yaml", two_replicas("gpt", ", zero: 3", "bf16"));

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/StorageImpl.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/aliases.hpp"
+#include "exec/engine/stage/autograd_node.hpp"
 
 namespace panpipe::exec {
 namespace again {
@@ -74,7 +76,7 @@ SavingHooks noting(SavedList& list) {
 // A tensor among the arguments of a call.
 struct Operand {
   int position = 0, element = -1;  // of a list
-  bool requires_gradient = false;
+  bool requires_gradient = false, written = false;
   Saved held;
   std::int64_t version = 0;  // of memory that is held
 };
@@ -130,7 +132,12 @@ struct Region {
       PANPIPE_CHECK(operand.held.reference || operand.held.parked || leaf._version() == operand.version,
                     "a tensor was written over before an operator that reads it ran again");
       leaf = leaf.detach();
-      if (operand.requires_gradient) leaf.requires_grad_(true);
+      // Autograd refuses to write to a leaf: what is written comes from a node, of which nobody asks a gradient. The value itself
+      // is written, as it was in the forward, because others may look at parts of the same memory.
+      if (operand.requires_gradient && operand.written)
+        torch::autograd::create_gradient_edge(leaf, make_node<torch::autograd::Identity>());
+      else if (operand.requires_gradient)
+        leaf.requires_grad_(true);
       put(again.stack[static_cast<std::size_t>(operand.position)], operand.element, std::move(leaf));
     }
     SavedList saved;
@@ -297,6 +304,7 @@ void Recomputation::Operator::Watched::note_operand(const at::Tensor& tensor, in
   operand.position = position;
   operand.element = element;
   operand.requires_gradient = tensor.requires_grad();
+  operand.written = contains(written, memory_of(tensor));
   if (const auto* memory = forward.find(tensor, block)) {
     operand.held.reference = Forward::reference(*memory, tensor);
     if (memory->region == region) operand.held.reference->region = nullptr;
