@@ -1,4 +1,6 @@
 // Exported models over a pipeline give what PyTorch gives in one process: losses, gradients, running statistics.
+#include <ATen/Functions.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -135,6 +137,32 @@ TEST(ExportedTraining, DividedParametersTrainAsWholeOnes) {
       expect_close(divided.state, whole.state, 2e-5);
     }
   }
+}
+
+// Running statistics take each microbatch once, and none of an evaluation, where a stage is several segments: gathered group by
+// group, with passes that run again as R of the order. Batch normalizations count their microbatches: two steps of two.
+TEST(ExportedTraining, StatisticsCountMicrobatchesOfTrainingOnce) {
+  const Folder folder;
+  const at::Tensor pixels = at::sin(at::arange(16 * 3 * 64, at::kFloat)).reshape({16, 3, 8, 8});
+  write_safetensors(folder.file("d.safetensors"), {{"pixels", pixels}, {"labels", at::arange(16, at::kLong).remainder(4)}});
+  const std::string data = fmt::format("data: {{tensors: {0}, validation: {0}}}\n", folder.file("d.safetensors"));
+  const Trained whole = train(two_replicas("batchnorm", "", "fp32") + data, 2);
+  const std::string again = ", zero: 3}\nrecompute: full\nschedule: {name: again, csv: [\"0F0,0F1,0R0,0B0,0R1,0B1\"]}\n",
+                    evaluated = ", zero: 3}\ntraining: {evaluate: {every: 1, steps: 2}}\n";
+  int counts = 0;
+  for (const std::string& more : {again, evaluated}) {
+    SCOPED_TRACE(more);
+    std::string text = two_replicas("batchnorm", "", "fp32") + data;
+    const Trained segments = train(text.replace(text.find("data: 2}") + 7, 1, more), 2);
+    EXPECT_EQ(segments.losses.size(), 2u);
+    expect_close(segments.state, whole.state, 2e-5);
+    for (const auto& [name, value] : segments.state) {
+      if (!name.ends_with("num_batches_tracked")) continue;
+      ++counts;
+      EXPECT_EQ(value.item<std::int64_t>(), 4) << name;
+    }
+  }
+  EXPECT_GE(counts, 2 * 9) << "of nine normalizations";
 }
 
 // In-place activations and sums, on values that are made again: the same bits as where everything is kept.

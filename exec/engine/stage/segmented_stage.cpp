@@ -167,13 +167,23 @@ at::Tensor SegmentedStage::take_gradient(BackwardFlow& flow, int tensor) {
   return sum;
 }
 
+// A pass that is dropped updates the buffers; when it runs again, it works on what they were before. An evaluation updates none.
+std::vector<at::Tensor> SegmentedStage::called(Part& part, ForwardFlow& flow, std::vector<at::Tensor> values) {
+  const bool divided = part.range.divided || graph_.sequence_parallel;
+  const CallContext context = context_of(flow.context, divided, groups_.member(Among::Tensor));
+  if (context.evaluates) return part.stage->evaluate(values, context);
+  if (flow.recorded)
+    return part.stage->forward(flow.microbatch, std::move(values), context, false, std::move(flow.before[&part]));
+  dropped_.at(flow.microbatch).before[&part] = part.stage->written_buffers();
+  std::vector<at::Tensor> made = part.stage->forward(flow.microbatch, std::move(values), context);
+  part.stage->forget(flow.microbatch);
+  return made;
+}
+
 void SegmentedStage::run_segment(Part& part, ForwardFlow& flow) {
   std::vector<at::Tensor> values;
   for (const int tensor : part.stage->inputs()) values.push_back(take_value(flow, part, tensor));
-  const bool divided = part.range.divided || graph_.sequence_parallel;
-  std::vector<at::Tensor> made =
-      part.stage->forward(flow.microbatch, std::move(values), context_of(flow.context, divided, groups_.member(Among::Tensor)));
-  if (!flow.recorded) part.stage->forget(flow.microbatch);
+  std::vector<at::Tensor> made = called(part, flow, std::move(values));
   for (std::size_t i = 0; i < made.size(); ++i) flow.values[part.stage->outputs()[i]].tensor = std::move(made[i]);
 }
 
@@ -308,7 +318,7 @@ Steps SegmentedStage::evaluate(int microbatch, const CallContext& context, Take 
       close(parts_[0], false, false);
       outputs(std::move(values));
     }};
-  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, false, {}});
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, false});
   return forward_steps(std::move(flow), std::move(inputs), std::move(outputs));
 }
 
@@ -322,7 +332,7 @@ Steps SegmentedStage::forward(int microbatch, const CallContext& context, bool d
       outputs(std::move(values));
     }};
   }
-  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, !drop, {}});
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, context, !drop});
   if (!drop) return forward_steps(std::move(flow), std::move(inputs), std::move(outputs));
   return forward_steps(
       std::move(flow),
@@ -345,7 +355,7 @@ Steps SegmentedStage::recompute(int microbatch) {
   PANPIPE_CHECK(found != dropped_.end(), fmt::format("microbatch {} was not dropped", microbatch));
   Dropped dropped = std::move(found->second);
   dropped_.erase(found);
-  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, dropped.context, true, {}});
+  auto flow = std::make_shared<ForwardFlow>(ForwardFlow{microbatch, dropped.context, true, std::move(dropped.before)});
   return forward_steps(
       std::move(flow), [inputs = std::move(dropped.inputs)] { return inputs; }, [](const std::vector<at::Tensor>&) {});
 }

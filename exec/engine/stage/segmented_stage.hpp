@@ -66,11 +66,14 @@ class SegmentedStage {
     PassGroup* by = nullptr;                               // the group that receives it
     std::function<at::Tensor(const at::Tensor&)> after{};  // applied to the received tensor; empty: unchanged
   };
+  // Of written buffers, by part: what they were before a dropped pass.
+  using Before = std::map<const Part*, std::vector<at::Tensor>>;
   struct ForwardFlow {
     int microbatch;
     CallContext context;
-    bool recorded;  // for a backward
-    std::unordered_map<int, Value> values;
+    bool recorded;    // for a backward
+    Before before{};  // of a pass that runs again
+    std::unordered_map<int, Value> values{};
   };
   struct BackwardFlow {
     int microbatch;
@@ -81,6 +84,7 @@ class SegmentedStage {
   struct Dropped {
     CallContext context;
     std::vector<at::Tensor> inputs;
+    Before before{};
   };
 
   const Operator& operator_of(const Part& part) const;
@@ -95,6 +99,7 @@ class SegmentedStage {
   at::Tensor resolve(Value& value);
   at::Tensor take_value(ForwardFlow& flow, const Part& part, int tensor);
   at::Tensor take_gradient(BackwardFlow& flow, int tensor);
+  std::vector<at::Tensor> called(Part& part, ForwardFlow& flow, std::vector<at::Tensor> values);
   void run_segment(Part& part, ForwardFlow& flow);
   void run_collective(Part& part, ForwardFlow& flow);
   void run_loss(Part& part, ForwardFlow& flow);

@@ -69,7 +69,15 @@ Stage::Live& Stage::live(int microbatch) {
   return found->second;
 }
 
-std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop) {
+std::vector<at::Tensor> Stage::written_buffers() const {
+  const at::NoGradGuard no_graph;
+  std::vector<at::Tensor> copies;
+  for (const std::size_t buffer : written_) copies.push_back(kept_[buffer].clone());
+  return copies;
+}
+
+std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop,
+                                       std::vector<at::Tensor> written) {
   PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
   Live& state = live_[microbatch];
   state.context = context;
@@ -80,16 +88,19 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
     if (gradient_inputs_[i]) leaf.requires_grad_(true);
     state.inputs.push_back(std::move(leaf));
   }
+  state.before = std::move(written);
   std::vector<at::Tensor> results;
   if (recompute_ || drop) {
     const at::NoGradGuard no_graph;
     std::vector<at::Tensor> before;
-    for (const std::size_t buffer : written_) before.push_back(kept_[buffer].clone());
+    if (state.before.empty()) before = written_buffers();
+    for (const at::Tensor& copy : state.before) before.push_back(copy.clone());
     results = run(state);
     state.before = std::move(before);
   } else {
     results = again_.empty() ? run(state) : run_without_listed(state);
     state.roots = backward_roots(results);
+    state.before.clear();
   }
   for (at::Tensor& result : results) result = result.detach();
   return results;
@@ -102,7 +113,7 @@ std::vector<at::Tensor> Stage::evaluate(const std::vector<at::Tensor>& values, c
   state.context = context;
   state.context.copies = copies_;
   state.inputs = values;
-  for (const std::size_t buffer : written_) state.before.push_back(kept_[buffer].clone());  // these are written, not the buffers
+  state.before = written_buffers();
   return run(state);
 }
 

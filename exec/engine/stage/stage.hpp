@@ -37,8 +37,11 @@ class Stage {
   const std::vector<int>& outputs() const { return program_.outputs(); }
 
   // F. Values in the order of inputs(). The outputs are detached, since they leave the stage. `drop`: keeps only the inputs, even
-  // if the stage is not recomputed as a whole.
-  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false);
+  // if the stage is not recomputed as a whole. `written`: reads and writes these copies in place of the buffers (see below).
+  std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> values, const CallContext& context, bool drop = false,
+                                  std::vector<at::Tensor> written = {});
+  // Copies of the buffers that the program writes: for the second run of a pass, which must not count a microbatch again.
+  std::vector<at::Tensor> written_buffers() const;
   // Like forward(), but keeps nothing for a backward and changes no buffer.
   std::vector<at::Tensor> evaluate(const std::vector<at::Tensor>& values, const CallContext& context);
   // R. Rebuilds the dropped tensors; the backward calls it if no R action did before.
@@ -60,8 +63,8 @@ class Stage {
     std::vector<at::Tensor> inputs;            // leaves
     std::vector<torch::autograd::Edge> roots;  // start of the backward, one per output; empty until recompute()
     std::optional<WeightWork> rest;            // between I and W
-    // Copies of the written buffers from before the forward. Recompute reads and writes these, so that running statistics count a
-    // microbatch only once.
+    // The next run reads and writes these in place of the written buffers: for recompute, copies from before the forward, so that
+    // running statistics count a microbatch only once.
     std::vector<at::Tensor> before;
   };
   std::vector<at::Tensor> run(Live& live);
