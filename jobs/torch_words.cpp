@@ -61,6 +61,7 @@ constexpr Idiom kIdioms[] = {
     {"aten::embedding", "F.embedding({1}, {0})"},
     {"aten::layer_norm", "F.layer_norm({0}, {1}, {2}, {3}, {4})"},
     {"aten::rms_norm", "F.rms_norm({0}, {1}, {2}, {3})"},
+    {"panpipe_nn::zero_centered_rms_norm", "F.rms_norm({0}, {1}, 1 + {2}, {3})"},
     {"aten::group_norm", "F.group_norm({0}, {1}, {2}, {3}, {4})"},
     {"aten::conv2d", "F.conv2d({0}, {1}, {2}, {3}, {4}, {5}, {6})"},
     {"aten::gelu", "F.gelu({0}, approximate={1})"},

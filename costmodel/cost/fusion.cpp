@@ -195,9 +195,10 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic&
 
 // True if the model's Python code makes a normalization of operators.
 bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
+  const std::string& target = unit.op(i).target;
+  const bool rms = starts_with(target, "aten::rms_norm") || starts_with(target, "panpipe_nn::zero_centered_rms_norm");
   return rates.elementwise == Elementwise::Eager &&
-         (rates.normalization == NormalizationKernel::Operators ||
-          (rates.normalization == NormalizationKernel::Modules && starts_with(unit.op(i).target, "aten::rms_norm")));
+         (rates.normalization == NormalizationKernel::Operators || (rates.normalization == NormalizationKernel::Modules && rms));
 }
 
 // GELU as 0.5 x (1 + tanh(c (x + d x^3))), an operator each.

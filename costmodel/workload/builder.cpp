@@ -198,11 +198,12 @@ int GraphBuilder::layer_norm(int x, const std::string& name, double epsilon) {
             true);
 }
 
-int GraphBuilder::rms_norm(int x, const std::string& name, double epsilon) {
+int GraphBuilder::rms_norm(int x, const std::string& name, double epsilon, bool zero_centered) {
   module(name);
   const std::int64_t features = shape(x).back();
-  const int weight = parameter(name + ".weight", {features}, "ones");
-  return op("aten::rms_norm", shape(x), dtype(x), TensorRef{x}, Integers{features}, TensorRef{weight}, epsilon);
+  const int weight = parameter(name + ".weight", {features}, zero_centered ? "zeros" : "ones");
+  return op(zero_centered ? "panpipe_nn::zero_centered_rms_norm" : "aten::rms_norm", shape(x), dtype(x), TensorRef{x},
+            Integers{features}, TensorRef{weight}, epsilon);
 }
 
 int GraphBuilder::group_norm(int x, const std::string& name, int groups, double epsilon) {

@@ -73,7 +73,8 @@ class GraphBuilder {
   // products are summed over the ranks before the bias is added.
   int linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options = {});
   int layer_norm(int x, const std::string& name, double epsilon);
-  int rms_norm(int x, const std::string& name, double epsilon);
+  // `zero_centered`: scales by 1 + weight, so that weight decay pulls the scale to 1.
+  int rms_norm(int x, const std::string& name, double epsilon, bool zero_centered = false);
   int group_norm(int x, const std::string& name, int groups, double epsilon);
   int conv2d(int x, const std::string& name, std::int64_t out_channels, int kernel, int stride, int padding);
   int embedding(int ids, int weight);

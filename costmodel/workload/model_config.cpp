@@ -213,6 +213,7 @@ void qwen3(ConfigReader& r, ModelDimensions& d) {
 void gemma(ConfigReader& r, ModelDimensions& d) {
   all_biases(r, d, false);
   d.traits.scaled_embedding = true;
+  d.traits.zero_centered_norms = true;
   d.traits.activation = r.activation({"hidden_activation", "hidden_act"}, Activation::GeluTanh);
 }
 

@@ -491,7 +491,8 @@ OperatorWork count(const View& v, bool before_loss) {
   if (target == "aten::linear" && two && v.in(1).shape.size() == 2) return linear(v);
   if (target == "aten::add.Tensor" && two) return sum(v);
   if (target == "aten::layer_norm" && one) return normalization(v, 2 * rows_of(v.in().shape));
-  if (target == "aten::rms_norm" && one) return normalization(v, rows_of(v.in().shape));
+  if ((target == "aten::rms_norm" || target == "panpipe_nn::zero_centered_rms_norm") && one)
+    return normalization(v, rows_of(v.in().shape));
   if (target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) return attention(v, 5, 0);
   if (target.starts_with("panpipe_nn::")) return own_operator(v, target);
   if (target == "aten::gelu" && one) return activation(v, false, 8.0);

@@ -131,7 +131,8 @@ std::string residual_init(const Transformer& m) {
 }
 
 int transformer_norm(const Transformer& m, int x, const std::string& name) {
-  return m.t.norm == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon) : m.g.layer_norm(x, name, m.t.epsilon);
+  return m.t.norm == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon, m.t.zero_centered_norms)
+                                   : m.g.layer_norm(x, name, m.t.epsilon);
 }
 
 int transformer_layer(const Transformer& m, int x, int layer, const std::string& block, int unit_layer) {

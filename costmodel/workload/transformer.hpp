@@ -78,6 +78,7 @@ struct Experts {
 struct TransformerTraits {
   const ModuleNames* names = nullptr;
   NormKind norm = NormKind::Layer;
+  bool zero_centered_norms = false;  // RMS norms scale by 1 + weight: Gemma
   double epsilon = 1e-5;
   BlockForm form = BlockForm::PreNorm;
 

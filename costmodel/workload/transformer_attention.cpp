@@ -24,8 +24,8 @@ int split_heads(const Transformer& m, int flat, std::int64_t features) {
 int replicas_of(const Transformer& m) { return std::max(1, m.g.tensor_degree() / key_value_heads(m.d)); }
 
 int norm_of_heads(const Transformer& m, int x, const std::string& name) {
-  const int normal =
-      m.t.query_key_norm_kind == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon) : m.g.layer_norm(x, name, m.t.epsilon);
+  const int normal = m.t.query_key_norm_kind == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon, m.t.zero_centered_norms)
+                                                              : m.g.layer_norm(x, name, m.t.epsilon);
   m.g.sum_gradients_over_ranks(name);  // each rank normalizes its own heads with the same weights
   return normal;
 }

@@ -1,5 +1,6 @@
 // Built-in models that begin with weights which Hugging Face's classes wrote (tests/exec/published_weights/write.py).
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -66,8 +67,8 @@ TEST(PublishedWeights, GiveTheLossThatTheirClassComputes) {
   }
 }
 
-// Classes whose files hold something in a way of their own: rotary positions that are scaled, norms less 1, fused projections by
-// head, experts one by one or under other names, a buffer that is trained, positions from the third row.
+// Classes whose files hold something in a way of their own: rotary positions that are scaled, norms around 0, fused projections
+// by head, experts one by one or under other names, a buffer that is trained, positions from the third row.
 const std::map<std::string, double>& classes() {
   static const std::map<std::string, double> losses = {
       {"bloom", 3.8789458},   {"deepseek_v3", 4.5813861}, {"falcon", 4.5142412}, {"gemma2", 4.6172714},   {"llama", 4.9966278},
@@ -125,7 +126,7 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
     EXPECT_EQ(written.size(), wanted.size());
     for (const auto& [tensor, value] : wanted) {
       ASSERT_EQ(written.count(tensor), 1u) << tensor;
-      EXPECT_TRUE(at::allclose(written[tensor], value, 0, 2e-7)) << tensor;  // 1 + w - 1 rounds
+      EXPECT_TRUE(at::equal(written[tensor], value)) << tensor;
     }
     EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
     // And back: the configuration that was written describes what lies beside it.
@@ -185,6 +186,36 @@ TEST(PublishedWeights, OfAClassThatIsBuiltOtherwiseAreRefused) {
   EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
               testing::HasSubstr("published weights of GptOssForCausalLM would compute something else here: the model leaves out "
                                  "the clamped activation of its experts\n"));
+}
+
+// Gemma's norms scale by 1 + w, and PyTorch decays w: a step of SGD is w - rate (g + decay w), so that decay alone leads the
+// scale to 1. In two bytes w keeps its own bits, which 1 + w would round away.
+TEST(PublishedWeights, NormsAroundZeroDecayToTheScaleOne) {
+  const Folder folder;
+  write_tokens(folder);
+  const auto before = tensors_of(kFolders + "classes/gemma2/model.safetensors");
+  const std::string decayed = folder.write(
+      "s.yaml", scenario_of(class_keys("gemma2"), 1, 1, 1, "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.1}\n"));
+  RunRequest request = with_checkpoints(decayed, 1, folder.file("ck"));
+  request.dump_gradients = folder.file("gradients.safetensors");
+  ASSERT_EQ(run_threads(decayed, request).error(), "");
+  const auto after = tensors_of(step_folder(folder.file("ck"), 1)), gradients = tensors_of(request.dump_gradients);
+  int norms = 0;
+  for (const auto& [name, w] : before) {
+    if (!name.ends_with("norm.weight")) continue;
+    ++norms;
+    EXPECT_TRUE(at::allclose(after.at(name), w - 0.1 * (gradients.at(name) + 0.1 * w), 0, 1e-6)) << name;
+  }
+  EXPECT_EQ(norms, 9) << "four a layer, and the last";
+  const std::string still =
+      folder.write("still.yaml", scenario_of(class_keys("gemma2"), 1, 1, 1, "precision: bf16-pure\noptimizer: none\n"));
+  const Outcome outcome = run_threads(still, with_checkpoints(still, 1, folder.file("still")));
+  ASSERT_EQ(outcome.error(), "");
+  EXPECT_NEAR(outcome.losses()[0], classes().at("gemma2"), 0.02 * classes().at("gemma2"));
+  for (const auto& [name, value] : tensors_of(step_folder(folder.file("still"), 1))) {
+    if (!name.ends_with("norm.weight")) continue;
+    EXPECT_TRUE(at::equal(value, before.at(name).to(at::kBFloat16))) << name;
+  }
 }
 
 // In a microbatch's type, with fp32 masters: they hold the file's values.

@@ -51,6 +51,13 @@ Value attention(const Value& query, const Value& key, const Value& value, const 
   return at::matmul(shares, values);
 }
 
+// Scales by 1 + weight. In two bytes that sum is coarser than the weight itself, so the weight's share is added apart.
+Value zero_centered_rms_norm(const Value& input, at::IntArrayRef normalized_shape, const Value& weight, double eps) {
+  if (input.element_size() > 2) return at::rms_norm(input, normalized_shape, weight + 1, eps);
+  const Value normal = at::rms_norm(input, normalized_shape, {}, eps);
+  return at::addcmul(normal, normal, weight.to(normal.scalar_type()));
+}
+
 // logits (rows, experts). The best `per_token` experts of every row by score, plus the correction where there is one, and their
 // weights, which do not contain it.
 std::tuple<Value, Value> route(const Value& logits, const OptionalValue& correction, std::int64_t per_token, bool sigmoid,
@@ -118,6 +125,8 @@ void register_own_operators() {
         "attention(Tensor query, Tensor key, Tensor value, Tensor? sinks, Tensor? slopes, float dropout_p, bool is_causal, "
         "float? scale, bool enable_gqa, int window, float cap) -> Tensor",
         attention);
+    made.def("zero_centered_rms_norm(Tensor input, int[] normalized_shape, Tensor weight, float eps) -> Tensor",
+             zero_centered_rms_norm);
     made.def(
         "route(Tensor logits, Tensor? correction, int per_token, bool sigmoid, bool normalized, float scale) -> (Tensor, Tensor)",
         route);

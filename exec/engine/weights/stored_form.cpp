@@ -53,8 +53,6 @@ StoredForm plain(const Tensor& parameter, StoredLayout layout) {
   return {layout, {std::move(part)}};
 }
 
-bool is_of_gemma(const std::string& model_type) { return model_type.rfind("gemma", 0) == 0; }
-
 // Rows that turn, of queries by head and of the key that all heads share; 0 where none do.
 std::int64_t rows_of_group(const std::string& name, const LatentAttention& latent) {
   if (latent.kv_rank == 0) return 0;
@@ -86,7 +84,6 @@ std::vector<StoredForm> stored_forms(const Tensor& parameter, const StoredModel&
   const bool gate_up = is_gate_up(parameter.name);
   if (model_type == "gpt_oss" && (gate_up || parameter.name.ends_with(".experts.gate_up_proj_bias")))
     return {plain(parameter, StoredLayout::Interleaved)};
-  if (is_of_gemma(model_type) && parameter.name.ends_with("norm.weight")) return {plain(parameter, StoredLayout::LessOne)};
   if (const std::int64_t group = rows_of_group(parameter.name, model.latent); group > 0) {
     StoredForm form = plain(parameter, StoredLayout::RotaryPairs);
     form.group = group, form.rotary = model.latent.rotary;
@@ -122,9 +119,6 @@ at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>&
     }
     case StoredLayout::Down:
       return at::stack(parts);
-    case StoredLayout::LessOne:
-      // Near 1 the 2-byte formats are coarser than the sum.
-      return (parts[0].scalar_type() == at::kDouble ? parts[0] : parts[0].to(at::kFloat)) + 1;
     case StoredLayout::RotaryPairs:
       return reordered(form, parts[0], true);
   }
@@ -150,8 +144,6 @@ at::Tensor part_of_whole(const StoredForm& form, const at::Tensor& whole, std::s
     }
     case StoredLayout::Down:
       return whole[index].contiguous();
-    case StoredLayout::LessOne:
-      return whole - 1;
     case StoredLayout::RotaryPairs:
       return reordered(form, whole, false);
   }

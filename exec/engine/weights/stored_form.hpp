@@ -17,7 +17,6 @@ enum class StoredLayout {
   Interleaved,  // GPT-OSS: gate and up alternate along the last dimension; here the gate comes first
   GateUp,       // two matrices per expert, the gate's and the other
   Down,         // one matrix per expert
-  LessOne,      // Gemma's norms: stored without the added 1
   RotaryPairs,  // DeepSeek: in each group the last rows rotate in neighbouring pairs; here in halves
 };
 
