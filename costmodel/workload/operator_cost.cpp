@@ -11,13 +11,12 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/aliases.hpp"
+#include "costmodel/workload/attention_operator.hpp"
 #include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
 namespace {
 
-// Arguments of panpipe_nn::attention (query, key, value, sinks, slopes, dropout, causal, scale, grouped, window, cap).
-constexpr std::size_t kCausalOfOwn = 6, kWindowOfOwn = 9;
 constexpr std::int64_t kStatisticBytes = 4;  // mean, deviation, log-sum-exp are kept in 32 bits
 
 // One operator with its graph: short names for what the rules below need.
@@ -39,10 +38,6 @@ struct View {
   }
   const Tensor& out() const { return tensor(op.outputs.front()); }
   bool trained(std::size_t position) const { return operand(position) >= 0 && in(position).requires_gradient; }
-  bool flag(std::size_t position) const {
-    const auto* value = position < op.arguments.size() ? std::get_if<bool>(&op.arguments[position]) : nullptr;
-    return value && *value;
-  }
 };
 
 Flops product_flops(const GemmShape& s) {
@@ -152,12 +147,12 @@ OperatorWork matrix_product(const View& v, std::size_t first) {
 
 // (query, key, value, mask, dropout, causal, scale, grouped): counts all scores, including those that a causal mask hides.
 // `causal` is the position of its flag; panpipe_nn::attention also has a window.
-OperatorWork attention(const View& v, std::size_t causal, std::int64_t window) {
+OperatorWork attention(const View& v, const AttentionSettings& settings) {
   const Tensor &q = v.in(0), &k = v.in(1), &value = v.in(2), &y = v.out();
   OperatorWork work;
   work.kind = OperatorClass::Attention;
-  work.attention = {q.shape[0], q.shape[1],     k.shape[1],     q.shape[2], k.shape[2],
-                    q.shape[3], v.flag(causal), value.shape[3], window};
+  work.attention = {q.shape[0], q.shape[1],      k.shape[1],     q.shape[2],     k.shape[2],
+                    q.shape[3], settings.causal, value.shape[3], settings.window};
   if (v.op.forward_collective == CollectiveKind::SendReceive) work.attention.blocks = v.graph.degree(v.op.among);
   work.collective_bytes = k.bytes() + value.bytes();  // where ranks exchange them
   const GemmShape scores = {q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3]};
@@ -457,7 +452,6 @@ OperatorWork combine(const View& v) {
 
 // Operators that the builders here add to ATen's.
 OperatorWork own_operator(const View& v, std::string_view target) {
-  if (target == "panpipe_nn::attention") return attention(v, kCausalOfOwn, std::get<std::int64_t>(v.op.arguments[kWindowOfOwn]));
   if (target == "panpipe_nn::route") return route(v);
   if (target == "panpipe_nn::dispatch") return dispatch(v);
   if (target == "panpipe_nn::regroup") return regroup(v);
@@ -493,7 +487,7 @@ OperatorWork count(const View& v, bool before_loss) {
   if (target == "aten::layer_norm" && one) return normalization(v, 2 * rows_of(v.in().shape));
   if ((target == "aten::rms_norm" || target == "panpipe_nn::zero_centered_rms_norm") && one)
     return normalization(v, rows_of(v.in().shape));
-  if (target == "aten::scaled_dot_product_attention" && has_operands(v, {4, 4, 4})) return attention(v, 5, 0);
+  if (const auto settings = attention_settings(v.op); settings && has_operands(v, {4, 4, 4})) return attention(v, *settings);
   if (target.starts_with("panpipe_nn::")) return own_operator(v, target);
   if (target == "aten::gelu" && one) return activation(v, false, 8.0);
   if (target == "aten::silu" && one) return activation(v, false, 4.0);
@@ -553,10 +547,6 @@ double AttentionShape::attended_share() const {
 
 namespace {
 
-bool is_attention(std::string_view target) {
-  return target == "aten::scaled_dot_product_attention" || target == "panpipe_nn::attention";
-}
-
 // A product with a weight that all ranks hold whole, over the rank's own part of the sequence: the narrow products of latent
 // attention under sequence parallelism. The other ranks do theirs.
 double ranks_with_rows_of_their_own(const View& v) {
@@ -595,10 +585,9 @@ Flops model_flops(const OperatorGraph& graph) {
       const double pixels =
           static_cast<double>((transposed ? v.in(0) : v.out()).elements()) / static_cast<double>(v.in(1).shape[0]);
       forward += Flops(2.0 * pixels * full_elements(v.in(1)));
-    } else if (is_attention(op.target) && has_operands(v, {4, 4, 4})) {
+    } else if (const auto settings = attention_settings(op); settings && has_operands(v, {4, 4, 4})) {
       const Shape &q = v.in(0).shape, &k = v.in(1).shape, &value = v.in(2).shape;
-      const std::int64_t window = op.target == "panpipe_nn::attention" ? std::get<std::int64_t>(op.arguments[kWindowOfOwn]) : 0;
-      const std::int64_t keys = window > 0 ? std::min(window, k[2]) : k[2];
+      const std::int64_t keys = settings->window > 0 ? std::min(settings->window, k[2]) : k[2];
       forward += Flops(2.0 * graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) *
                        static_cast<double>(keys * (q[3] + value[3])));
     } else if (op.target == "panpipe_nn::grouped_linear") {

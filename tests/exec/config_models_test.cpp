@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "base/error.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 
@@ -32,40 +31,30 @@ TEST_P(ConfigModels, EqualOneProcess) {
   }
 }
 
-// Windows and caps reach across the ranks' parts; a bias that differs by head cannot follow heads that are exchanged.
+// Windows, caps, sinks and linear biases reach across the ranks' parts.
 TEST_P(ConfigModels, EqualOneProcessWithSharedSequences) {
   const Workload workload = small_config_model(GetParam());
   const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
-  for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::Ulysses}) {
-    SCOPED_TRACE(static_cast<int>(exchange));
-    const WorkloadShape shape{.microbatch = 2, .precision = Precision::Fp32, .context_degree = 2, .exchange = exchange};
-    const auto train_shared = [&] {
+  for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::Ulysses})
+    for (const std::string family : {"gpipe", "zb-h1"}) {
+      SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(exchange), family));
+      const WorkloadShape shape{.microbatch = 2, .precision = Precision::Fp32, .context_degree = 2, .exchange = exchange};
       const SharedModel shared = shared_model(small_config_request(GetParam()), shape);
-      return train(*shared.whole.graph, plan_of(shared.part.graph, "gpipe", 1, 2), &shared.part);
-    };
-    const bool heads_differ = GetParam() == "bloom" && exchange == ContextExchange::Ulysses;
-    std::string refusal;
-    if (heads_differ)
-      refusal =
-          "error: transformer.h.0.self_attention: linear biases differ from head to head, and heads are exchanged, which the "
-          "executor "
-          "does not do with parts of a sequence; run with context_exchange ring or all-gather";
-    if (GetParam() == "gpt_oss")
-      refusal = fmt::format(
-          "error: model.layers.0.self_attn: attention has sinks, which the executor does not do with parts of a sequence; run {} "
-          "with "
-          "parallel.context 1",
-          workload.graph->name);
-    if (refusal.empty()) {
-      expect_equal(one, train_shared());
-      continue;
+      const int ranks = family == "gpipe" ? 1 : 2;
+      expect_equal(one, train(*shared.whole.graph, plan_of(shared.part.graph, family, ranks, 2), &shared.part));
     }
-    try {
-      train_shared();
-      ADD_FAILURE() << "not refused";
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.what(), refusal);
-    }
+}
+
+// Of 16 tokens, a slice of eight is longer than the windows of five, one of four is shorter.
+TEST_P(ConfigModels, EqualOneProcessInSlices) {
+  const Workload workload = small_config_model(GetParam());
+  const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
+  for (const int splits : {2, 4}) {
+    SCOPED_TRACE(fmt::format("{} slices", splits));
+    const WorkloadShape shape{.microbatch = 2, .precision = Precision::Fp32};
+    const SliceGraph slices = slice_graph(small_config_request(GetParam()), shape, *workload.graph, splits);
+    const Schedule schedule = make_schedule("seq-1f1b", 2, 2, {{"sequence_splits", std::to_string(splits)}});
+    expect_equal(one, train(*workload.graph, plan_over(*workload.graph, schedule), &slices));
   }
 }
 

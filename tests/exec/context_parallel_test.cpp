@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "exec/engine/context/block_attention.hpp"
@@ -118,12 +120,24 @@ TEST(SequenceShare, IsTheFirstAndTheLastThatAreLeft) {
   EXPECT_FALSE(by_ranks(tokens, 1, 3).equal(tokens));
 }
 
+// Softmax over the scores and one number more for each head, whose share goes to no value.
+at::Tensor attention_with_sinks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& seen,
+                                const at::Tensor& sinks) {
+  const at::Tensor scores = at::matmul(query, key.repeat_interleave(2, 1).transpose(2, 3)) / std::sqrt(5.0);
+  const at::Tensor hidden = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
+  const at::Tensor column = sinks.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
+  const at::Tensor shares = at::softmax(at::cat({hidden, column}, 3), 3).narrow(3, 0, scores.size(3));
+  return at::matmul(shares, value.repeat_interleave(2, 1));
+}
+
 // Blocks of keys one after the other, against all at once through autograd.
 TEST(BlockAttention, EqualsAttentionToAllKeysAtOnce) {
   constexpr std::int64_t kTokens = 12, kBlock = 4, kWindow = 6;
+  const at::Tensor sinks = at::tensor({0.5, -1.0, 2.0, 0.0}, at::kDouble).requires_grad_(true);
   for (const AttentionForm& form :
-       {AttentionForm{}, AttentionForm{.causal = true, .scale = 0.3}, AttentionForm{.causal = true, .window = kWindow}}) {
-    SCOPED_TRACE(form.causal ? (form.window > 0 ? "window" : "causal") : "all");
+       {AttentionForm{}, AttentionForm{.causal = true, .scale = 0.3}, AttentionForm{.causal = true, .window = kWindow},
+        AttentionForm{.causal = true, .window = kWindow, .sinks = sinks.detach()}}) {
+    SCOPED_TRACE(form.sinks.defined() ? "sinks" : form.causal ? (form.window > 0 ? "window" : "causal") : "all");
     const auto numbers = [](std::int64_t heads, double from) {
       return at::sin(at::arange(2 * heads * kTokens * 5, at::kDouble) * 0.7 + from).reshape({2, heads, kTokens, 5});
     };
@@ -132,23 +146,29 @@ TEST(BlockAttention, EqualsAttentionToAllKeysAtOnce) {
     const at::Tensor back = at::arange(kTokens).unsqueeze(1) - at::arange(kTokens).unsqueeze(0);
     at::Tensor seen = form.causal ? back.ge(0) : at::ones_like(back, at::kBool);
     if (form.window > 0) seen = seen.logical_and(back.lt(form.window));
-    const at::Tensor expected = at::scaled_dot_product_attention(query, key, value, seen, 0, false, form.scale, true);
+    const at::Tensor expected = form.sinks.defined()
+                                    ? attention_with_sinks(query, key, value, seen, sinks)
+                                    : at::scaled_dot_product_attention(query, key, value, seen, 0, false, form.scale, true);
     expected.backward(gradient);
 
     const at::Tensor q = query.detach(), k = key.detach(), v = value.detach();
     const Tokens all{0, kTokens};
-    Attended attended = attended_to_nothing(q, 5);
+    Attended attended = attended_to_nothing(form, q, 5);
     const auto block = [](const at::Tensor& tensor, std::int64_t first) { return tensor.narrow(2, first, kBlock); };
     for (std::int64_t first = kTokens - kBlock; first >= 0; first -= kBlock)  // the first queries see nothing at first
       attend(form, q, all, block(k, first), block(v, first), {first, kBlock}, attended);
     EXPECT_LT((attended.output - expected.detach()).abs().max().item<double>(), 1e-12);
     const OperandGradients sums{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
+    const at::Tensor weight = (gradient * attended.output).sum(3);
     for (std::int64_t first = 0; first < kTokens; first += kBlock)
-      attend_backward(form, q, all, block(k, first), block(v, first), {first, kBlock}, attended.log_sum, gradient,
-                      (gradient * attended.output).sum(3), {sums.query, block(sums.key, first), block(sums.value, first)});
+      attend_backward(form, q, all, block(k, first), block(v, first), {first, kBlock}, attended.log_sum, gradient, weight,
+                      {sums.query, block(sums.key, first), block(sums.value, first)});
     EXPECT_LT((sums.query - query.grad()).abs().max().item<double>(), 1e-12);
     EXPECT_LT((sums.key - key.grad()).abs().max().item<double>(), 1e-12);
     EXPECT_LT((sums.value - value.grad()).abs().max().item<double>(), 1e-12);
+    if (!form.sinks.defined()) continue;
+    EXPECT_GT(sinks.grad().abs().min().item<double>(), 1e-3) << "sinks take part";
+    EXPECT_LT((sinks_gradient(form, attended.log_sum, weight) - sinks.grad()).abs().max().item<double>(), 1e-12);
   }
 }
 

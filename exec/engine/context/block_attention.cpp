@@ -83,10 +83,13 @@ bool meet(const AttentionForm& form, Tokens queries, Tokens keys) {
   return form.window == 0 || queries.first - (keys.first + keys.count - 1) < form.window;
 }
 
-Attended attended_to_nothing(const at::Tensor& query, std::int64_t features) {
+// A sink is one more exponential in every row's sum: sums that begin with it need nothing else.
+Attended attended_to_nothing(const AttentionForm& form, const at::Tensor& query, std::int64_t features) {
   const at::TensorOptions options = query.options().dtype(type_of_sums(query.scalar_type()));
   const std::int64_t samples = query.size(0), heads = query.size(1), tokens = query.size(2);
-  return {at::zeros({samples, heads, tokens, features}, options), at::full({samples, heads, tokens}, kUnseen, options)};
+  at::Tensor log_sum = at::full({samples, heads, tokens}, kUnseen, options);
+  if (form.sinks.defined()) log_sum.copy_(form.sinks.view({1, -1, 1}));
+  return {at::zeros({samples, heads, tokens, features}, options), std::move(log_sum)};
 }
 
 void attend(const AttentionForm& form, const at::Tensor& query, Tokens queries, const at::Tensor& key, const at::Tensor& value,
@@ -118,6 +121,11 @@ void attend_backward(const AttentionForm& form, const at::Tensor& query, Tokens 
   of_scores = by_key_head(of_scores.mul(scale).to(query.scalar_type()), key_heads);
   sums.query.add_(at::matmul(of_scores, key).view(query.sizes()));
   sums.key.add_(at::matmul(of_scores.transpose(2, 3), by_key_head(query, key_heads)));
+}
+
+at::Tensor sinks_gradient(const AttentionForm& form, const at::Tensor& log_sum, const at::Tensor& weight) {
+  const at::Tensor shares = (form.sinks.to(log_sum.scalar_type()).view({1, -1, 1}) - log_sum).exp();
+  return (shares * weight).sum(at::IntArrayRef({0, 2})).neg().to(form.sinks.scalar_type());
 }
 
 }  // namespace panpipe::exec

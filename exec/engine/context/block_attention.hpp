@@ -17,6 +17,7 @@ struct AttentionForm {
   std::int64_t window = 0;        // tokens that a query sees, itself included; 0: all
   double cap = 0;                 // soft cap on scores, by tanh; 0: none
   at::Tensor slopes{};            // of linear biases, one per head; undefined: none
+  at::Tensor sinks{};             // one score per head that every query sees in addition, without a value; undefined: none
   double dropout = 0;             // of the attention weights; the backward draws the same from `seed` and the first query and key
   std::uint64_t seed = 0;
 };
@@ -29,11 +30,12 @@ struct Tokens {
 // True if any of these queries sees any of these keys.
 bool meet(const AttentionForm& form, Tokens queries, Tokens keys);
 
-// The queries' attention so far: (sample, head, token, feature) and (sample, head, token), at least in fp32.
+// The queries' attention so far: (sample, head, token, feature) and (sample, head, token), at least in fp32. At first, that to
+// the sinks alone.
 struct Attended {
   at::Tensor output, log_sum;
 };
-Attended attended_to_nothing(const at::Tensor& query, std::int64_t features_of_values);
+Attended attended_to_nothing(const AttentionForm& form, const at::Tensor& query, std::int64_t features_of_values);
 
 // Adds attention to these keys and values, in place.
 void attend(const AttentionForm& form, const at::Tensor& query, Tokens queries, const at::Tensor& key, const at::Tensor& value,
@@ -43,10 +45,14 @@ void attend(const AttentionForm& form, const at::Tensor& query, Tokens queries, 
 // per row the output's gradient times the output, summed over features.
 struct OperandGradients {
   at::Tensor query, key, value;
+  at::Tensor sinks{};  // undefined: none
 };
 void attend_backward(const AttentionForm& form, const at::Tensor& query, Tokens queries, const at::Tensor& key,
                      const at::Tensor& value, Tokens keys, const at::Tensor& log_sum, const at::Tensor& output_gradient,
                      const at::Tensor& weight, const OperandGradients& sums);
+
+// The gradient of the sinks: their share of each row times what a share without a value takes away.
+at::Tensor sinks_gradient(const AttentionForm& form, const at::Tensor& log_sum, const at::Tensor& weight);
 
 // fp32, or fp64 for fp64 operands.
 at::ScalarType type_of_sums(at::ScalarType operands);

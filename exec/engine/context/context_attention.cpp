@@ -141,7 +141,7 @@ ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, cons
   const at::NoGradGuard no_graph;
   ContextAttention made{form, query, key, value, {}, {}};
   const Queries queries(group, form, query);
-  Attended attended = attended_to_nothing(query, value.size(kFeatures));
+  Attended attended = attended_to_nothing(form, query, value.size(kFeatures));
   if (kind == CollectiveKind::SendReceive) {
     go_round(group, queries, made, attended);
   } else {
@@ -164,9 +164,11 @@ OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kin
   const at::ScalarType type = type_of_sums(kept.query.scalar_type()), own_type = kept.query.scalar_type();
   const at::Tensor weight = (output_gradient.to(type) * kept.output.to(type)).sum(kFeatures);
   kept.output.reset();
+  at::Tensor sinks;
+  if (kept.form.sinks.defined()) sinks = sinks_gradient(kept.form, kept.log_sum, weight);
   OperandGradients sums = kind == CollectiveKind::SendReceive ? go_back_round(group, queries, kept, output_gradient, weight)
                                                               : scattered(group, queries, kept, output_gradient, weight);
-  return {sums.query.to(own_type), sums.key.to(own_type), sums.value.to(own_type)};
+  return {sums.query.to(own_type), sums.key.to(own_type), sums.value.to(own_type), std::move(sinks)};
 }
 
 at::Tensor rows_of_heads(const at::Tensor& value, bool grows_tokens, int degree) {

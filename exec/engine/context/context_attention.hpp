@@ -24,7 +24,7 @@ struct ContextAttention {
 ContextAttention attend_over_context(PassGroup& group, CollectiveKind kind, const AttentionForm& form, const at::Tensor& query,
                                      const at::Tensor& key, const at::Tensor& value);
 
-// Gradients of the rank's own query, key and value, in their element type.
+// Gradients of the rank's own query, key and value, and of the sinks from its own queries, in their element type.
 OperandGradients context_attention_backward(PassGroup& group, CollectiveKind kind, ContextAttention kept,
                                             const at::Tensor& output_gradient);
 

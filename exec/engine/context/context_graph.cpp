@@ -6,25 +6,9 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "costmodel/workload/operands.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-constexpr std::string_view kPlain = "aten::scaled_dot_product_attention", kOwn = "panpipe_nn::attention";
-
-bool given(const Operator& op, std::size_t argument) { return std::holds_alternative<TensorRef>(op.arguments.at(argument)); }
-
-void check_attention(const OperatorGraph& graph, const Operator& op) {
-  const bool plain = op.target == kPlain, exchanged = op.among != Among::Context;  // heads were
-  constexpr std::size_t kSinks = 3, kSlopes = 4;
-  const auto refuse = [&](std::string_view why, std::string_view remedy) {
-    throw InputError(fmt::format("{}: {}, which the executor does not do with parts of a sequence; {}", op.module, why, remedy));
-  };
-  if (!plain && given(op, kSinks)) refuse("attention has sinks", fmt::format("run {} with parallel.context 1", graph.name));
-  if (!plain && exchanged && given(op, kSlopes))
-    refuse("linear biases differ from head to head, and heads are exchanged", "run with context_exchange ring or all-gather");
-}
 
 void check_loss(const OperatorGraph& graph) {
   const int maker = graph.tensors[static_cast<std::size_t>(graph.loss)].producer;
@@ -40,8 +24,6 @@ void check_loss(const OperatorGraph& graph) {
 
 SliceGraph context_graph(const OperatorGraph& part, const OperatorGraph& whole) {
   check_loss(part);
-  for (const Operator& op : part.operators)
-    if (op.target == kPlain || op.target == kOwn) check_attention(part, op);
   std::map<std::string_view, const Tensor*> known;
   for (const Tensor& tensor : whole.tensors)
     if (tensor.role != TensorRole::Activation) known[tensor.name] = &tensor;

@@ -7,8 +7,8 @@
 namespace panpipe::exec {
 
 // `part`: built for context_degree ranks; `whole`: the same model for one. SliceGraph::cut lists the inputs and buffers divided
-// along the sequence; buffers keep the whole's shape. Throws InputError for operators that ranks with parts of a sequence cannot
-// compute as one process does.
+// along the sequence; buffers keep the whole's shape. Throws InputError for a loss that ranks with parts of a sequence
+// cannot sum.
 SliceGraph context_graph(const OperatorGraph& part, const OperatorGraph& whole);
 
 }  // namespace panpipe::exec

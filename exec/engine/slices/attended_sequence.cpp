@@ -81,14 +81,14 @@ at::Tensor AttendedSequence::append(std::shared_ptr<Whole>& whole, const at::Ten
   return all;
 }
 
-void AttendedSequence::attend(int op, int slice, torch::jit::Stack& stack) {
+void AttendedSequence::attend(int op, int slice, bool places_queries_last, torch::jit::Stack& stack) {
   const at::Tensor query = stack[kQuery].toTensor(), key = stack[kKey].toTensor();
   Attention& attention = attentions_[op];
   // A query that is a view of a fused product would keep the keys and values alive a second time.
   if (query.storage().is_alias_of(key.storage())) stack[kQuery] = query.clone(at::MemoryFormat::Contiguous);
   stack[kKey] = append(attention.keys, key, slice);
   stack[kValue] = append(attention.values, stack[kValue].toTensor(), slice);
-  if (slice == 0) return;  // nothing lies before it: causal as it is
+  if (slice == 0 || places_queries_last) return;  // causal as it is
   at::Tensor& mask = (*masks_)[slice];
   if (!mask.defined()) mask = mask_of(query, key.size(kTokens) * slice);
   stack[kMask] = mask;

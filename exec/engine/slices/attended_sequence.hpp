@@ -24,10 +24,11 @@ class AttendedSequence {
   AttendedSequence(int splits, std::shared_ptr<Masks> masks) : splits_(splits), masks_(std::move(masks)) {}
   int splits() const { return splits_; }
 
-  // Replaces the arguments of a causal aten::scaled_dot_product_attention, operator `op` of the graph: those of the slice alone
-  // become those of the slice after the preceding ones. Autograd records this if it is on. A repeated forward of the same slice
-  // (recompute) gets the same arguments.
-  void attend(int op, int slice, torch::jit::Stack& stack);
+  // Replaces the arguments of a causal attention, operator `op` of the graph: those of the slice alone become those of the slice
+  // after the preceding ones. Autograd records this if it is on. A repeated forward of the same slice (recompute) gets the same
+  // arguments. `places_queries_last`: the operator (panpipe_nn::attention) takes the queries for the last of the keys' tokens;
+  // ATen's takes them for the first, and gets a mask.
+  void attend(int op, int slice, bool places_queries_last, torch::jit::Stack& stack);
 
  private:
   struct Whole;  // keys or values

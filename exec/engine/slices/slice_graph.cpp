@@ -7,22 +7,19 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/attention_operator.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
-constexpr std::size_t kCausalArgument = 5;  // argument of its schema
 
 // Can what one token becomes be computed from the tokens before it?
 void check_looks_back_only(const OperatorGraph& graph) {
   bool attends = false;
   for (const Operator& op : graph.operators) {
-    if (op.target != kAttention) continue;
+    const auto attention = attention_settings(op);
+    if (!attention) continue;
     attends = true;
-    const auto* causal = op.arguments.size() > kCausalArgument ? std::get_if<bool>(&op.arguments[kCausalArgument]) : nullptr;
-    if (causal == nullptr || !*causal)
+    if (!attention->causal)
       throw InputError(
           fmt::format("{} cannot be cut into slices of the sequence: the attention of '{}' also looks ahead, at "
                       "slices that are not there yet",
@@ -57,8 +54,17 @@ SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shap
   SliceGraph slice{std::move(*make_workload(shorter, shape).graph), {}};
   OperatorGraph& graph = slice.graph;
   bool same = graph.operators.size() == whole.operators.size() && graph.tensors.size() == whole.tensors.size();
-  for (std::size_t i = 0; same && i < graph.operators.size(); ++i)
-    same = graph.operators[i].target == whole.operators[i].target && graph.operators[i].unit == whole.operators[i].unit;
+  for (std::size_t i = 0; same && i < graph.operators.size(); ++i) {
+    Operator& op = graph.operators[i];
+    same = op.unit == whole.operators[i].unit;
+    if (!attention_settings(op) || !attention_settings(whole.operators[i])) {
+      same = same && op.target == whole.operators[i].target;
+      continue;
+    }
+    // A window that is no shorter than a slice still ends inside the sequence.
+    op.target = whole.operators[i].target;
+    op.arguments = whole.operators[i].arguments;
+  }
   slice.cut.assign(graph.tensors.size(), -1);
   for (std::size_t t = 0; same && t < graph.tensors.size(); ++t) {
     const Tensor& tensor = whole.tensors[t];

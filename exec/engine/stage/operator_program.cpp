@@ -138,6 +138,14 @@ std::vector<std::pair<int, c10::IValue>> outside_training(const c10::FunctionSch
   throw InputError(fmt::format("operator {} of module '{}': {}", op.target, op.module, why));
 }
 
+// Numbers by head, of panpipe_nn::attention: where ranks exchange heads, the query has this rank's part of them alone.
+void take_own_heads(torch::jit::Stack& stack, int member) {
+  const std::int64_t heads = stack[0].toTensor().size(1);
+  for (const std::size_t position : {kSinksArgument, kSlopesArgument})
+    if (c10::IValue& numbers = stack[position]; numbers.isTensor() && numbers.toTensor().size(0) != heads)
+      numbers = numbers.toTensor().narrow(0, heads * member, heads);
+}
+
 // Per argument of the schema: which of the operator's it is, -1 where the schema's default holds.
 std::vector<int> given_arguments(const Operator& op, const c10::FunctionSchema& schema) {
   std::vector<int> given(schema.arguments().size(), -1);
@@ -230,19 +238,8 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   const std::string name = op.target.substr(0, dot), overload = dot == std::string::npos ? "" : op.target.substr(dot + 1);
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) cannot(op, "LibTorch has no operator of this name");
-  Node node{*found,
-            index,
-            {},
-            {},
-            {},
-            {},
-            draws(*found),
-            !op.recorded || op.autocast.has_value(),
-            name == "aten::scaled_dot_product_attention",
-            false,
-            {},
-            {},
-            {}};
+  Node node{*found, index, {}, {}, {}, {}, draws(*found), !op.recorded || op.autocast.has_value(), attention_settings(op),
+            false,  {},    {}, {}};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
     cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
@@ -341,7 +338,9 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
           argument = context.copies->stand_in(argument.toTensor());
         }
     try {
-      if (node.attends && context.slice) context.slice->sequence->attend(node.index, context.slice->index, stack);
+      if (node.attention && context.slice)
+        context.slice->sequence->attend(node.index, context.slice->index, node.attention->own, stack);
+      if (node.attention && node.attention->own) take_own_heads(stack, context.context_member);
       std::optional<Recomputation::Operator> watch;
       if (context.recomputation)
         watch.emplace(*context.recomputation, node.index, node.writes, node.lowers ? context.autocast : std::nullopt, stack);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/workload/attention_operator.hpp"
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe::exec {
@@ -28,6 +29,7 @@ struct CallContext {
   std::shared_ptr<const SequenceSlice> slice{};  // of the sequence, if sequences are cut
   const WeightCopies* copies = nullptr;          // with autocast: copies that products read instead of weights
   bool evaluates = false;                        // no training: dropout is off, and normalizations use their running statistics
+  int context_member = 0;                        // where ranks exchange heads: this rank has that part of all heads
   Recomputation* recomputation = nullptr;        // of this forward, if results are recomputed
 };
 
@@ -73,7 +75,7 @@ class OperatorProgram {
     std::vector<int> dead;                                // slots not needed after this node
     bool random;                                          // draws from the generator
     bool surrounded;                                      // is in a region without gradients or with autocast
-    bool attends;                                         // fused attention: also reads earlier slices of the sequence
+    std::optional<AttentionSettings> attention;           // also reads earlier slices of the sequence
     bool lowers;                                          // autocast casts its operands
     std::vector<int> writes;                              // arguments that it writes to, according to its schema
     std::vector<int> state;                               // arguments that are buffers it writes to

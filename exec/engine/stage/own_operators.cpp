@@ -14,10 +14,12 @@ namespace {
 using Value = at::Tensor;  // Tensor is the graph's
 using OptionalValue = std::optional<Value>;
 
-// Which keys a query looks at: none behind it, none `window` or more before it.
+// Which keys a query looks at: none behind it, none `window` or more before it. The last query stands at the last key: the
+// queries of a slice of a sequence come with the keys of the slices before it, too.
 Value visible(const Value& query, const Value& key, bool causal, std::int64_t window) {
   const auto options = query.options().dtype(at::kLong);
-  const Value distance = at::arange(query.size(2), options).unsqueeze(1) - at::arange(key.size(2), options).unsqueeze(0);
+  const std::int64_t first = key.size(2) - query.size(2);
+  const Value distance = at::arange(first, key.size(2), options).unsqueeze(1) - at::arange(key.size(2), options).unsqueeze(0);
   Value seen = causal ? distance.ge(0) : at::ones_like(distance, query.options().dtype(at::kBool));
   return window > 0 ? seen.logical_and(distance.lt(window)) : seen;
 }

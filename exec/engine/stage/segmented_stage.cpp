@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "costmodel/workload/attention_operator.hpp"
 #include "exec/engine/mixed_bits.hpp"
 
 namespace panpipe::exec {
@@ -29,19 +31,16 @@ std::int64_t dimension_of(const Operator& op) { return op.arguments.size() > 1 ?
 
 bool attends_over_context(const Operator& op) { return op.among == Among::Context && op.target != kExchangeHeads; }
 
-// Arguments of aten::scaled_dot_product_attention behind its operands, and those of panpipe_nn::attention.
 AttentionForm attention_form(const Operator& op, const ParameterStore& parameters) {
-  const bool plain = op.target.rfind("aten::", 0) == 0;
-  const std::size_t causal = plain ? 5 : 6, scale = causal + 1, slopes = 4, window = 9;
-  AttentionForm form;
-  form.dropout = std::get<double>(op.arguments.at(causal - 1));
-  form.causal = std::get<bool>(op.arguments.at(causal));
-  if (const double* stated = std::get_if<double>(&op.arguments.at(scale))) form.scale = *stated;
-  if (plain) return form;
-  if (const TensorRef* given = std::get_if<TensorRef>(&op.arguments.at(slopes))) form.slopes = parameters.tensor(given->tensor);
-  form.window = integer_argument(op, window);
-  form.cap = std::get<double>(op.arguments.at(window + 1));
-  return form;
+  const AttentionSettings settings = attention_settings(op).value();
+  const auto by_head = [&parameters](int tensor) { return tensor < 0 ? at::Tensor() : parameters.tensor(tensor); };
+  return {.causal = settings.causal,
+          .scale = settings.scale,
+          .window = settings.window,
+          .cap = settings.cap,
+          .slopes = by_head(settings.slopes),
+          .sinks = by_head(settings.sinks),
+          .dropout = settings.dropout};
 }
 
 bool contains(const std::vector<int>& sorted, int value) { return std::binary_search(sorted.begin(), sorted.end(), value); }
@@ -170,7 +169,8 @@ at::Tensor SegmentedStage::take_gradient(BackwardFlow& flow, int tensor) {
 // A pass that is dropped updates the buffers; when it runs again, it works on what they were before. An evaluation updates none.
 std::vector<at::Tensor> SegmentedStage::called(Part& part, ForwardFlow& flow, std::vector<at::Tensor> values) {
   const bool divided = part.range.divided || graph_.sequence_parallel;
-  const CallContext context = context_of(flow.context, divided, groups_.member(Among::Tensor));
+  CallContext context = context_of(flow.context, divided, groups_.member(Among::Tensor));
+  context.context_member = groups_.member(Among::Context);
   if (context.evaluates) return part.stage->evaluate(values, context);
   if (flow.recorded)
     return part.stage->forward(flow.microbatch, std::move(values), context, false, std::move(flow.before[&part]));
@@ -244,6 +244,13 @@ void SegmentedStage::return_attention(Part& part, BackwardFlow& flow, const at::
   std::size_t operand = 0;
   for (at::Tensor* one : {&found.query, &found.key, &found.value})
     flow.gradients[tensor_of(op, operand++)].push_back({std::move(*one)});
+  if (!found.sinks.defined() || !part.form->sinks.requires_grad()) return;
+  part.sinks[flow.microbatch] = {{torch::autograd::impl::gradient_edge(part.form->sinks)}, {std::move(found.sinks)}};
+  if (flow.kind == ActionKind::B) return_sinks(part, flow.microbatch);
+}
+
+void SegmentedStage::return_sinks(Part& part, int microbatch) {
+  if (auto work = part.sinks.extract(microbatch); !work.empty()) weight_gradients(std::move(work.mapped()));
 }
 
 // Without a backward to come the way back is the counts' last use, else it is the backward of the way there.
@@ -436,10 +443,12 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
 Steps SegmentedStage::weight_gradient(int microbatch) {
   Steps steps;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
-    if (!part->stage && !part->first && !part->last) continue;
+    const bool sinks = part->form && part->form->sinks.defined();
+    if (!part->stage && !sinks && !part->first && !part->last) continue;
     steps.emplace_back([this, part = &*part, microbatch] {
       open(*part, true);
       if (part->stage) part->stage->weight_gradient(microbatch);
+      return_sinks(*part, microbatch);
       close(*part, true, true);
     });
   }

@@ -57,6 +57,7 @@ class SegmentedStage {
     std::unique_ptr<AttentionForm> form;                                        // of attention over the context
     bool listed = false;                                                        // attention keeps only its operands
     std::unordered_map<int, ContextAttention> attended;                         // by microbatch
+    std::unordered_map<int, WeightWork> sinks;                                  // of attention, between I and W, by microbatch
     bool first = false, last = false;                                           // first and last part of its group
   };
   // A tensor, possibly still under way.
@@ -105,6 +106,7 @@ class SegmentedStage {
   void run_loss(Part& part, ForwardFlow& flow);
   void run_attention(Part& part, ForwardFlow& flow);
   void return_attention(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
+  static void return_sinks(Part& part, int microbatch);
   void run_expert_rows(Part& part, ForwardFlow& flow);
   void return_expert_rows(Part& part, BackwardFlow& flow, const at::Tensor& gradient);
   void return_segment(Part& part, BackwardFlow& flow, bool apart);
