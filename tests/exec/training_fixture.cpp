@@ -1,6 +1,7 @@
 #include "tests/exec/training_fixture.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -100,6 +101,8 @@ Outcome run_threads(const std::string& scenario_file, const RunRequest& request)
     std::vector<std::thread> threads;
     for (std::size_t rank = 0; rank < transports.size(); ++rank) {
       threads.emplace_back([&, rank] {
+        at::get_num_threads();  // makes the thread's own copy of the number
+        at::set_num_threads(1);
         try {
           Timeline timeline = run_rank(run, *transports[rank]);
           if (rank == 0) outcome.timeline = std::move(timeline);
