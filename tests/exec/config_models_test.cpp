@@ -58,6 +58,31 @@ TEST_P(ConfigModels, EqualOneProcessInSlices) {
   }
 }
 
+// Sinks and linear biases are numbers by head, which tensor-parallel ranks cut too. Two key-value heads leave no heads to
+// exchange.
+TEST(ConfigModelsWithNumbersByHead, EqualOneProcessOverTensorParallelRanksToo) {
+  for (const std::string type : {"bloom", "gpt_oss"}) {
+    const WorkloadRequest request = small_config_request(type);
+    const Workload workload = small_config_model(type);
+    const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
+    for (const bool sequence : {false, true}) {
+      WorkloadShape shape{.microbatch = 2, .tensor_degree = 2, .sequence_parallel = sequence, .precision = Precision::Fp32};
+      SCOPED_TRACE(type + (sequence ? ", the sequence cut too" : ""));
+      const Workload cut = make_workload(request, shape);
+      const SliceGraph slices = slice_graph(request, shape, *cut.graph, 2);
+      const Schedule schedule = make_schedule("seq-1f1b", 2, 2, {{"sequence_splits", "2"}});
+      expect_equal(one, train(*cut.graph, plan_over(*cut.graph, schedule), &slices));
+      shape.context_degree = 2;
+      for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::Ulysses}) {
+        if (type == "gpt_oss" && exchange == ContextExchange::Ulysses) continue;
+        shape.exchange = exchange;
+        const SharedModel shared = shared_model(request, shape);
+        expect_equal(one, train(*shared.whole.graph, plan_of(shared.part.graph, "gpipe", 1, 2), &shared.part));
+      }
+    }
+  }
+}
+
 std::vector<std::string> language_models() {
   std::vector<std::string> types = model_config_types();
   std::erase(types, "bert");  // the layers of the built-in one, which has these tests
