@@ -111,6 +111,30 @@ std::string small_gpt(const Ranks& ranks, const std::string& more, int layers, i
       ranks.pipeline * ranks.data * ranks.tensor, layers, microbatches, ranks.pipeline, ranks.data, ranks.tensor, more);
 }
 
+const char* const kLlama =
+    R"({"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,)"
+    R"( "vocab_size": 48, "intermediate_size": 24})";
+const char* const kMixtral =
+    R"({"model_type": "mixtral", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,)"
+    R"( "vocab_size": 48, "intermediate_size": 24, "num_local_experts": 4, "num_experts_per_tok": 2})";
+const char* const kQwenMoe =
+    R"({"model_type": "qwen2_moe", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 48,)"
+    R"( "intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,)"
+    R"( "shared_expert_intermediate_size": 12})";
+
+std::string small_model(const std::string& config, int ranks, const std::string& parallel, const std::string& more) {
+  const std::string file = temporary_folder() + "/config.json";
+  write_file(file, config);
+  return fmt::format(
+      "panpipe: 1\n"
+      "cluster: {{devices: {}, memory: 4 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\n"
+      "workload: {{config: {}, sequence: 8}}\n"
+      "batch: {{micro: 2, microbatches: 4}}\n"
+      "parallel: {}\n"
+      "{}\n",
+      ranks, file, parallel, more);
+}
+
 std::string scenario_file(const std::string& text) {
   const std::string path = temporary_folder() + "/scenario.yaml";
   write_file(path, text);

@@ -52,6 +52,12 @@ struct Ranks {
   int pipeline = 1, data = 1, tensor = 1;
 };
 std::string small_gpt(const Ranks& ranks, const std::string& more = "", int layers = 2, int microbatches = 4);
+// The same of a small model by its config.json. `parallel` in the scenario's form; `ranks`: those that it makes.
+std::string small_model(const std::string& config, int ranks, const std::string& parallel, const std::string& more = "");
+// Such files: 2 layers, hidden 16, 48 tokens; the latter two have 4 experts, of which a token takes 2.
+extern const char* const kLlama;
+extern const char* const kMixtral;
+extern const char* const kQwenMoe;
 // As a file of the test's own.
 std::string scenario_file(const std::string& text);
 
