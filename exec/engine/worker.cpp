@@ -63,6 +63,9 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       feed_(options.device),
       groups_(plan, transport, options.deadline, spans_) {
   options_.seed = seed_of(options.seed, share_);
+  before_reading_ = [this] {
+    transport_.settle(options_.device, options_.deadline, fmt::format("{}, waiting for the row counts of its experts", doing_));
+  };
   if (plan.context > 1) own_parts_ = std::make_unique<PartsOfSequence>(parameters, layout.cut, share_);
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
@@ -136,9 +139,10 @@ Steps Worker::forward(const Action& action) {
   const bool drop = whole || recomputed_.count(key_of(action)) > 0;
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
+  CallContext context{options_.seed, draws, options_.autocast, slice};
+  context.before_reading = &before_reading_;
   return stage.forward(
-      layout_.slice_index(action), {options_.seed, draws, options_.autocast, slice}, drop,
-      [this, action, sample] { return take_inputs(action, sample); },
+      layout_.slice_index(action), context, drop, [this, action, sample] { return take_inputs(action, sample); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);
         if (layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) note_loss(action, outputs);
@@ -381,6 +385,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     slices.push_back(slice_of(action));
     const std::int64_t sample = sample_of(action);
     CallContext context{options_.seed, sample, options_.autocast, slices.back()};
+    context.before_reading = &before_reading_;
     context.evaluates = true;
     const Steps steps = stage.evaluate(
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },

@@ -127,6 +127,7 @@ class Worker {
   int labels_;           // graph input; -1 if sequences are not cut
   Fault fault_;
   std::string doing_;
+  std::function<void()> before_reading_;
   SpanLog spans_;
   StageMessages messages_;
   DataFeed feed_;

@@ -35,6 +35,18 @@ TEST_P(Hanging, AMessageIsNamedWithItsRanksAndItsAction) {
   expect_told(run, "rank 1 is stuck: its message to rank 0 at 1B[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
 }
 
+// Experts whose rows are counted on the GPU: the host is about to read the counts behind a message that never comes. It ends by
+// itself, and not by its watch a deadline later.
+TEST_P(Hanging, ARankThatReadsCountsOfExpertsEndsByItself) {
+  const std::string scenario = scenario_file(small_model(kQwenMoe, 2, "{pipeline: 2}"));
+  const Ended run = on_stand_in("run " + scenario +
+                                    " --transport nccl --device cuda --steps 1000000 --deadline 6 --no-progress "
+                                    "--threads 1",
+                                hang("0,9,send"));
+  expect_told(run, "rank 0 is stuck: its message to rank 1 at 0F[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
+  EXPECT_THAT(run.err, Not(HasSubstr("did not end by itself")));
+}
+
 TEST_P(Hanging, ASumIsNamedWithItsRanks) {
   const Ended run = on_stand_in(endless(small_gpt({1, 2})), hang("1,3,allreduce"));
   expect_told(run, "ranks 0, 1 are stuck: their sum at .* has stood still between the GPUs for [56]");

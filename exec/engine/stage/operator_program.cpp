@@ -239,7 +239,7 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) cannot(op, "LibTorch has no operator of this name");
   Node node{*found, index, {}, {}, {}, {}, draws(*found), !op.recorded || op.autocast.has_value(), attention_settings(op),
-            false,  {},    {}, {}};
+            false,  false, {}, {}, {}};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
     cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
@@ -260,6 +260,9 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
     c10::IValue value = literal(node, static_cast<int>(position), argument);
     node.arguments.push_back(coerce(std::move(value), wanted[position].type()));
   }
+  // Rows whose numbers did not come over ranks: then they are on the host already.
+  const auto is_arrived = [&](const Fill& fill) { return wanted[static_cast<std::size_t>(fill.position)].name() == "arrived"; };
+  node.reads = name == "panpipe_nn::grouped_linear" && std::none_of(node.fills.begin(), node.fills.end(), is_arrived);
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
   node.lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
   for (Fill& fill : node.fills) {
@@ -267,6 +270,10 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
     if (fill.weight >= 0) lowered_weights_.push_back(fill.weight);
   }
   return node;
+}
+
+void OperatorProgram::wait_to_read(const Node& node, const CallContext& context) const {
+  if (node.reads && context.before_reading && !device_.is_cpu()) (*context.before_reading)();
 }
 
 // Random operators draw the same whenever and wherever they are called for this operator and sample.
@@ -288,6 +295,7 @@ void OperatorProgram::call_again(int index, const CallContext& context, torch::j
     c10::IValue& argument = stack[static_cast<std::size_t>(position)];
     argument = argument.toTensor().detach().clone();
   }
+  wait_to_read(node, context);
   const AutocastRegion region(context.autocast, device_.type());  // a backward stands in none
   call(node, context, stack);
 }
@@ -330,6 +338,7 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     }
     if (context.evaluates)
       for (const auto& [position, value] : node.evaluation) stack[static_cast<std::size_t>(position)] = value;
+    wait_to_read(node, context);
     if (observer) observer->before(node.index);
     if (context.copies)
       for (const Fill& fill : node.fills)

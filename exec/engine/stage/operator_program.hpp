@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,9 @@ struct CallContext {
   bool evaluates = false;                        // no training: dropout is off, and normalizations use their running statistics
   int context_member = 0;                        // where ranks exchange heads: this rank has that part of all heads
   Recomputation* recomputation = nullptr;        // of this forward, if results are recomputed
+  // Called before an operator that reads values of a GPU on the host: returns when the GPU is there. The operator itself would
+  // wait without end where the GPU hangs. nullptr: let it.
+  const std::function<void()>* before_reading = nullptr;
 };
 
 class OperatorProgram {
@@ -77,6 +81,7 @@ class OperatorProgram {
     bool surrounded;                                      // is in a region without gradients or with autocast
     std::optional<AttentionSettings> attention;           // also reads earlier slices of the sequence
     bool lowers;                                          // autocast casts its operands
+    bool reads = false;                                   // reads its operands on the host
     std::vector<int> writes;                              // arguments that it writes to, according to its schema
     std::vector<int> state;                               // arguments that are buffers it writes to
     std::vector<std::pair<int, c10::IValue>> evaluation;  // arguments that differ outside training
@@ -84,6 +89,7 @@ class OperatorProgram {
 
   Node compile(const Operator& op, int index);
   c10::IValue literal(Node& node, int position, const Argument& argument);
+  void wait_to_read(const Node& node, const CallContext& context) const;
   void call(const Node& node, const CallContext& context, torch::jit::Stack& stack) const;
   void call_as_stated(const Node& node, torch::jit::Stack& stack) const;
   int slot_of(int tensor);
