@@ -286,6 +286,7 @@ PendingPtr GlooTransport::all_to_all(at::Tensor rows, const std::vector<std::int
   // Of each exchange of each group its own. It comes round after a million, of which few are under way at a time.
   constexpr int kTurnBits = 20;
   const std::uint32_t turn = exchanges_[group.id]++ & ((1U << kTurnBits) - 1);
+  PANPIPE_CHECK(group.id < 1 << (32 - kTurnBits), "the tags of exchanges tell so many groups apart");
   const std::uint32_t tag = static_cast<std::uint32_t>(group.id) << kTurnBits | turn;
   return exchange_rows(
       rows, sent, received, group, rank(), [&](const at::Tensor& part, int to) { return give(part, to, Channel::Exchange, tag); },

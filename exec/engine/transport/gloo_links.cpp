@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/error.hpp"
+#include "exec/engine/transport/message_header.hpp"
 
 #ifndef PANPIPE_GLOO_NAMES
 #error "Gloo's own headers were found before exec/engine/transport/gloo_names.hpp: they need not be of LibTorch's release"
@@ -23,23 +24,10 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 // Who gives up, and when, is the watch's matter, not Gloo's.
 constexpr std::chrono::milliseconds kNever = 24h * 365;
-// A copy of this many bytes costs less than the second message it saves; below glibc's threshold for mapped memory.
-constexpr std::int64_t kInlineBytes = 64 * 1024;
 // Larger tensors travel in pieces: each that arrives is progress, also over a slow network.
 constexpr std::int64_t kPieceBytes = 16 * 1024 * 1024;
 constexpr int kHeadersAhead = 4;
 constexpr int kHeaderTag = 1, kPieceTag = 2;  // Gloo's tags
-constexpr int kMostDimensions = 25;
-
-struct Header {
-  std::uint32_t channel, tag;
-  std::int32_t dtype, dimensions;
-  std::int64_t bytes;
-  std::int64_t inlined;
-  std::int64_t shape[kMostDimensions];
-};
-constexpr std::int64_t kHeaderBytes = 256;
-static_assert(sizeof(Header) <= kHeaderBytes);
 
 // c10d's messages go on with a trace of its calls.
 std::string first_line(const std::exception& error) {
@@ -120,11 +108,9 @@ struct GlooLinks::State {
 
 // One message out of a slot whose header has arrived; the slot is posted again.
 bool GlooLinks::State::take(Link& link, Slot& slot) {
-  Header header{};
+  MessageHeader header{};
   std::memcpy(&header, slot.buffer.data_ptr(), sizeof(header));
-  const at::IntArrayRef shape(header.shape, static_cast<std::size_t>(header.dimensions));
-  const auto dtype = static_cast<at::ScalarType>(header.dtype);
-  at::Tensor value = at::empty(shape, dtype);
+  at::Tensor value = room_for(header);
   if (header.inlined && header.bytes > 0)
     std::memcpy(value.data_ptr(), static_cast<char*>(slot.buffer.data_ptr()) + kHeaderBytes,
                 static_cast<std::size_t>(header.bytes));
@@ -218,13 +204,13 @@ std::shared_ptr<Mailbox::Flag> GlooLinks::send(const at::Tensor& value, int to, 
   PANPIPE_CHECK(value.dim() <= kMostDimensions && value.is_contiguous() && value.device().is_cpu(),
                 "a message is a contiguous tensor on the CPU");
   const std::int64_t bytes = static_cast<std::int64_t>(value.nbytes());
-  Header header{static_cast<std::uint32_t>(channel),
-                tag,
-                static_cast<std::int32_t>(value.scalar_type()),
-                static_cast<std::int32_t>(value.dim()),
-                bytes,
-                bytes <= kInlineBytes,
-                {}};
+  MessageHeader header{static_cast<std::uint32_t>(channel),
+                       tag,
+                       static_cast<std::int32_t>(value.scalar_type()),
+                       static_cast<std::int32_t>(value.dim()),
+                       bytes,
+                       bytes <= kInlineBytes,
+                       {}};
   std::copy(value.sizes().begin(), value.sizes().end(), header.shape);
   const at::Tensor first = byte_tensor(kHeaderBytes + (header.inlined ? bytes : 0));
   std::memcpy(first.data_ptr(), &header, sizeof(header));

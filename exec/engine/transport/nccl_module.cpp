@@ -363,6 +363,8 @@ class NcclTransport : public GlooTransport {
       for (std::uint32_t turn = 0;; ++turn) {
         const auto words = mailbox().take_unless({peer, Channel::Announced, turn}, closing_);
         if (!words) return;
+        if (words->scalar_type() != at::kLong || words->numel() < 2)
+          throw MachineError("an announcement came that is not one of this version of panpipe");
         const auto* word = words->data_ptr<std::int64_t>();
         const at::IntArrayRef shape(word + 2, static_cast<std::size_t>(words->numel() - 2));
         const at::Tensor value =
