@@ -147,6 +147,39 @@ TEST(Strangers, ARankOfAnotherRunIsNotTaken) {
   EXPECT_FALSE(taken);
 }
 
+// Nobody reads for a while: rank 0 stopped by a debugger. What does not fit into the socket's buffers comes later, whole and in
+// order.
+TEST(Line, WhatIsNotTakenAtOnceComesLater) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const int bytes = 4096;
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+  Line speaks(ends[0]), hears(ends[1]);
+  const std::string long_text(1000, 'x');
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(speaks.say({{"number", i}, {"text", long_text}})) << i;  // 200 KiB
+  std::vector<nlohmann::json> heard;
+  bool ended = false;
+  for (int i = 200; i < 400; ++i) {
+    for (nlohmann::json& one : hears.hear(ended)) heard.push_back(std::move(one));
+    EXPECT_TRUE(speaks.say({{"number", i}}));
+  }
+  for (nlohmann::json& one : hears.hear(ended)) heard.push_back(std::move(one));
+  EXPECT_FALSE(ended);
+  ASSERT_EQ(heard.size(), 400u);
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(heard[static_cast<std::size_t>(i)]["number"], i);
+}
+
+// A peer that never reads does not fill the memory.
+TEST(Line, APeerThatTakesNothingIsGivenUp) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  Line speaks(ends[0]), silent(ends[1]);
+  int said = 0;
+  while (said < 10000 && speaks.say({{"text", std::string(1000, 'x')}})) ++said;
+  EXPECT_GT(said, 1000);
+  EXPECT_LT(said, 3000) << "1 MiB, and what the system's buffers hold";
+}
+
 // What answers at rank 0's port must show that it knows the token before it is believed.
 TEST(Strangers, WhoCannotShowTheTokenIsNotRankZero) {
   int port = 0;

@@ -41,10 +41,14 @@ Line::Line(int socket) : socket_(socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 Line::Line(Line&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)), jammed_(other.jammed_), rest_(std::move(other.rest_)) {}
+    : socket_(std::exchange(other.socket_, -1)),
+      jammed_(other.jammed_),
+      unsent_(std::move(other.unsent_)),
+      rest_(std::move(other.rest_)) {}
 Line& Line::operator=(Line&& other) noexcept {
   std::swap(socket_, other.socket_);
   std::swap(jammed_, other.jammed_);
+  std::swap(unsent_, other.unsent_);
   std::swap(rest_, other.rest_);
   return *this;
 }
@@ -78,9 +82,11 @@ std::optional<Line> Line::connect(const std::string& host, int port, Steady::dur
 
 bool Line::say(const nlohmann::json& document) {
   if (!open() || jammed_) return false;
-  const std::string text = document.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
-  const ssize_t sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  jammed_ = sent != static_cast<ssize_t>(text.size());
+  unsent_ += document.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+  const ssize_t sent = ::send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) unsent_.erase(0, static_cast<std::size_t>(sent));
+  const bool full = sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  jammed_ = (sent < 0 && !full) || unsent_.size() > kLongest;
   return !jammed_;
 }
 

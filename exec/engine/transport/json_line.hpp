@@ -23,8 +23,8 @@ class Line {
   int socket() const { return socket_; }
   bool open() const { return socket_ >= 0; }
   void close();
-  // Returns false if the other side is gone or does not accept data. Nothing more is sent then, because half a line may have been
-  // sent.
+  // Without waiting: what the other side does not take now is sent before the next document. Returns false if it is gone, or has
+  // not taken kLongest bytes; nothing more is sent then, because half a line may have been sent.
   bool say(const nlohmann::json& document);
   // Returns the documents received so far, without waiting. Sets `ended` if the other side closed, or sent an invalid line: not a
   // JSON object, or longer than `longest` bytes.
@@ -35,7 +35,8 @@ class Line {
  private:
   int socket_ = -1;
   bool jammed_ = false;
-  std::string rest_;
+  std::string unsent_;
+  std::string rest_;  // of what was received: a line without its end
 };
 
 // This host's address on the route to another host, which Gloo must listen on. Empty if there is no route.
