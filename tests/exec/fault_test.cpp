@@ -368,6 +368,15 @@ TEST(Starting, AWrongWorldSizeIsToldToBoth) {
   EXPECT_EQ(one.exit_code, 2);
   EXPECT_THAT(zero.err, message);
   EXPECT_THAT(one.err, message);
+  if (geteuid() == 0) {  // only root reads what is another's
+    ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+    const Ended foreign = start_panpipe(small(""), with(0, unused_port())).end();
+    EXPECT_EQ(foreign.exit_code, 2);
+    EXPECT_EQ(foreign.err,
+              "error: environment: PANPIPE_TOKEN_FILE: " + file +
+                  " belongs to another user, who may change it: give it to the user of the ranks (chown), or copy it\n");
+    ASSERT_EQ(chown(file.c_str(), 0, 0), 0);
+  }
 }
 
 TEST(Starting, TheSameRankTwiceIsTold) {

@@ -1,12 +1,13 @@
 #include "exec/engine/transport/job_secret.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sha256.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <random>
 
 #include "base/error.hpp"
@@ -25,16 +26,31 @@ std::string sha256(const std::string& text) {
 }
 
 std::string first_line_of(const std::string& path) {
+  struct Opened {
+    int number;
+    ~Opened() {
+      if (number >= 0) ::close(number);
+    }
+  } const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat status {};
-  std::ifstream file(path);
-  if (!file || stat(path.c_str(), &status) != 0)
+  // Of the file that is read, whatever its path names a moment later.
+  if (file.number < 0 || ::fstat(file.number, &status) != 0)
     throw InputError(fmt::format("environment: {}: cannot read {}", kTokenFileVariable, path));
+  if (status.st_uid != ::geteuid())
+    throw InputError(
+        fmt::format("environment: {}: {} belongs to another user, who may change it: give it to the user of the ranks "
+                    "(chown), or copy it",
+                    kTokenFileVariable, path));
   if ((status.st_mode & 077) != 0)
     throw InputError(
         fmt::format("environment: {}: others than its owner may read {}: chmod 600 {}", kTokenFileVariable, path, path));
-  std::string line;
-  std::getline(file, line);
-  return line;
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count; text.find('\n') == std::string::npos && (count = ::read(file.number, buffer, sizeof(buffer))) != 0;) {
+    if (count < 0) throw InputError(fmt::format("environment: {}: cannot read {}", kTokenFileVariable, path));
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 namespace panpipe::exec {
 
 // PANPIPE_TOKEN, which `panpipe run` sets for its ranks, else the first line of the file named by PANPIPE_TOKEN_FILE; empty if
-// neither is set. Throws InputError for a file that is unreadable or readable by others than its owner, and for an empty secret.
+// neither is set. Throws InputError for a file that is unreadable, another user's, or readable by others than its owner, and for
+// an empty secret.
 std::string job_secret();
 
 std::string random_word();  // 128 bits, in hexadecimal
