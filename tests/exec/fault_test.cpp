@@ -1,5 +1,6 @@
 // What happens to a run when something goes wrong, with real processes: every rank ends, in time, and says what it waited for.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,6 +17,8 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <sstream>
+#include <thread>
 
 #include "tests/cli/program.hpp"
 #include "tests/exec/ports.hpp"
@@ -249,6 +252,43 @@ TEST(Starting, RanksThatSomebodyElseStartedFindEachOther) {
   EXPECT_EQ(one.out, "");
 }
 
+// Addresses at which somebody listens at a port, as Linux writes them: 127.0.0.1 is 0100007F.
+std::vector<std::string> listeners(int port) {
+  std::vector<std::string> found;
+  const std::string at = fmt::format(":{:04X}", port);
+  for (const char* kind : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(kind);
+    std::string number, local, remote, state;
+    for (std::string line; std::getline(file, line);)
+      if (std::istringstream(line) >> number >> local >> remote >> state && state == "0A" && local.ends_with(at))
+        found.push_back(local.substr(0, local.size() - at.size()));
+  }
+  return found;
+}
+
+TEST(Starting, AMasterOnTheLoopbackListensThereAlone) {
+  const std::string of_ipv6 = "00000000000000000000000001000000";  // ::1, which localhost may be too
+  for (const auto& [master, written] :
+       {std::pair("127.0.0.1", "0100007F"), {"127.0.0.5", "0500007F"}, {"localhost", "0100007F"}}) {
+    SCOPED_TRACE(master);
+    const int port = unused_port();
+    const auto at = [&, master = master](int rank) {
+      auto environment = place(rank, 2, port);
+      environment["MASTER_ADDR"] = master;
+      return environment;
+    };
+    const std::string run = "run " + small_scenario() + " --deadline 30 --no-progress --threads 1 --json";
+    Started first = start_panpipe(run, at(0));
+    std::vector<std::string> found;
+    for (int turn = 0; turn < 600 && found.empty(); ++turn, std::this_thread::sleep_for(50ms)) found = listeners(port);
+    EXPECT_THAT(found, testing::ElementsAre(testing::AnyOf(written, of_ipv6)));
+    Started second = start_panpipe(run, at(1));
+    const Ended zero = first.end(), one = second.end();
+    EXPECT_EQ(zero.exit_code, 0) << zero.err;
+    EXPECT_EQ(one.exit_code, 0) << one.err;
+  }
+}
+
 TEST(Starting, SlurmAndMpiStartRanksByTheirOwnVariables) {
   const std::vector<std::function<std::map<std::string, std::string>(std::string)>> launchers = {
       [](const std::string& rank) -> std::map<std::string, std::string> {
@@ -328,6 +368,15 @@ TEST(Starting, ATokenComesFromAFileThatOnlyItsOwnerReads) {
   const Ended zero = first.end(), one = second.end();
   EXPECT_EQ(zero.exit_code, 0) << zero.err;
   EXPECT_EQ(one.exit_code, 0) << one.err;
+  if (geteuid() == 0) {  // only root reads what is another's
+    ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+    const Ended foreign = start_panpipe(small(""), with(0, unused_port())).end();
+    EXPECT_EQ(foreign.exit_code, 2);
+    EXPECT_EQ(foreign.err,
+              "error: environment: PANPIPE_TOKEN_FILE: " + file +
+                  " belongs to another user, who may change it: give it to the user of the ranks (chown), or copy it\n");
+    ASSERT_EQ(chown(file.c_str(), 0, 0), 0);
+  }
   chmod(file.c_str(), 0644);
   const Ended refused = start_panpipe(small(""), with(0, unused_port())).end();
   EXPECT_EQ(refused.exit_code, 2);
@@ -368,15 +417,6 @@ TEST(Starting, AWrongWorldSizeIsToldToBoth) {
   EXPECT_EQ(one.exit_code, 2);
   EXPECT_THAT(zero.err, message);
   EXPECT_THAT(one.err, message);
-  if (geteuid() == 0) {  // only root reads what is another's
-    ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
-    const Ended foreign = start_panpipe(small(""), with(0, unused_port())).end();
-    EXPECT_EQ(foreign.exit_code, 2);
-    EXPECT_EQ(foreign.err,
-              "error: environment: PANPIPE_TOKEN_FILE: " + file +
-                  " belongs to another user, who may change it: give it to the user of the ranks (chown), or copy it\n");
-    ASSERT_EQ(chown(file.c_str(), 0, 0), 0);
-  }
 }
 
 TEST(Starting, TheSameRankTwiceIsTold) {

@@ -183,7 +183,7 @@ TEST(Line, APeerThatTakesNothingIsGivenUp) {
 // What answers at rank 0's port must show that it knows the token before it is believed.
 TEST(Strangers, WhoCannotShowTheTokenIsNotRankZero) {
   int port = 0;
-  const int listener = Watch::listen_here(port);
+  const int listener = Watch::listen_at("127.0.0.1", port);
   std::atomic<bool> over{false};
   std::thread impostor([&] {
     std::vector<Line> lines;

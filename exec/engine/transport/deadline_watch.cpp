@@ -1,6 +1,7 @@
 #include "exec/engine/transport/deadline_watch.hpp"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -446,16 +447,26 @@ bool introduce(Line& line, int rank, const std::string& token, Steady::time_poin
   return false;
 }
 
-int Watch::listen_here(int& port) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener, 128) != 0 ||
-      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw MachineError("no TCP port can be opened for the ranks to watch each other");
-  port = ntohs(address.sin_port);
+int Watch::listen_at(const std::string& host, int& port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  int listener = -1;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) found = nullptr;
+  for (const addrinfo* address = found; address && listener < 0; address = address->ai_next) {
+    listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int one = 1;  // connections of a run that has just ended do not hold the port
+    if (port != 0) setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (listener < 0 || (bind(listener, address->ai_addr, address->ai_addrlen) == 0 && listen(listener, 128) == 0)) continue;
+    close(listener);
+    listener = -1;
+  }
+  if (found) freeaddrinfo(found);
+  sockaddr_in6 own{};  // the longer of the two kinds
+  socklen_t size = sizeof(own);
+  if (listener < 0 || getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    throw MachineError(fmt::format("no TCP port can be opened at {} for the ranks", host));
+  port = ntohs(own.sin6_family == AF_INET6 ? own.sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port);
   return listener;
 }
 

@@ -48,7 +48,7 @@ class Watch {
  public:
   // Rank 0 listens on a port chosen by the system, on all of its addresses or only for this host ...
   static int listen_anywhere(int& port);
-  static int listen_here(int& port);
+  static int listen_at(const std::string& host, int& port);  // on one address; on `port`, if it is not 0
   // ... and owns that listener; the other ranks connect to it. `token` is shared by all ranks of a run: each side proves that it
   // knows it without sending it. Other connections to the port are dropped. Returns when all ranks are connected; throws
   // MachineError with the missing ranks after the deadline.

@@ -25,6 +25,12 @@ using nlohmann::json;
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
+// Are all ranks on this host, by the address under which they meet?
+bool one_host(const World& world) {
+  const std::string& master = world.master_address;
+  return master == "localhost" || master == "::1" || master.rfind("127.", 0) == 0;
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat what we say in words
   c10::initLogging();                         // outside Python nobody else reads the level
@@ -34,9 +40,6 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
   asked.isServer = world.rank == 0 && !world.store_elsewhere;
   asked.waitWorkers = false;
   asked.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline);
-  // panpipe run hands its listening socket over: no other process can take the port in between.
-  if (const char* socket = std::getenv("PANPIPE_MASTER_SOCKET"); socket && asked.isServer)
-    asked.masterListenFd = std::atoi(socket);
   // Our own attempt first: it keeps to the deadline.
   if (!asked.isServer && !Line::connect(world.master_address, world.master_port, options.deadline))
     throw MachineError(
@@ -44,6 +47,12 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
                     "MASTER_PORT those of its host?",
                     world.rank, world.master_address, world.master_port, in_seconds(options.deadline)));
   try {
+    // panpipe run hands its listening socket over: no other process can take the port in between. c10d's own would listen on all
+    // interfaces.
+    if (const char* socket = std::getenv("PANPIPE_MASTER_SOCKET"); socket && asked.isServer)
+      asked.masterListenFd = std::atoi(socket);
+    else if (int port = world.master_port; asked.isServer && one_host(world))
+      asked.masterListenFd = Watch::listen_at(world.master_address, port);
     c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(world.master_address, asked);
     if (!world.store_prefix.empty()) store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, store);
     return c10::make_intrusive<c10d::PrefixStore>("panpipe", store);
@@ -210,8 +219,8 @@ Rendezvous meet(const ProcessOptions& options, std::function<void(const std::str
   Verdict verdict;
   // Without a word of their own the ranks share one over the store: it keeps out whoever errs, not who reads the store.
   if (secret.empty()) verdict.token = random_word();
-  const bool one_host = options.world.master_address == "localhost" || options.world.master_address.rfind("127.", 0) == 0;
-  const int listener = one_host ? Watch::listen_here(verdict.watch_port) : Watch::listen_anywhere(verdict.watch_port);
+  const int listener = one_host(options.world) ? Watch::listen_at(options.world.master_address, verdict.watch_port)
+                                               : Watch::listen_anywhere(verdict.watch_port);
   try {
     // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
     const std::string other = handshake.lead(verdict);
