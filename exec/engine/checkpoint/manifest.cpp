@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/files/inputs_kept.hpp"
@@ -56,6 +57,7 @@ Manifest from_json(const json& root) {
   manifest.optimizer = root.at("optimizer");
   manifest.precision = root.at("precision");
   manifest.seed = root.at("seed");
+  if (root.contains("shuffle")) manifest.shuffle = root.at("shuffle").get<bool>();
   manifest.ranks = root.at("ranks");
   manifest.data = root.at("data");
   const json& position = root.at("position");
@@ -104,6 +106,7 @@ std::string to_json(const Manifest& manifest) {
   root["optimizer"] = manifest.optimizer;
   root["precision"] = manifest.precision;
   root["seed"] = manifest.seed;
+  if (manifest.shuffle) root["shuffle"] = *manifest.shuffle;
   root["ranks"] = manifest.ranks;
   root["data"] = manifest.data;
   root["position"] = {{"step", manifest.position.step},
@@ -177,6 +180,28 @@ void check_manifest(const Manifest& manifest, const std::string& folder, const P
   if (manifest.position.samples % scenario.micro != 0 && scenario.data.kind == DataRequest::Kind::Synthetic)
     refuse(folder, fmt::format("it stopped after {} samples, in the middle of a microbatch of {}", manifest.position.samples,
                                scenario.micro));
+}
+
+std::vector<std::string> changes_since(const Manifest& manifest, const PreparedRun& run) {
+  const Scenario& scenario = run.experiment.scenario;
+  std::vector<std::string> changes;
+  const auto changed = [&](const char* key, const auto& before, const auto& now, const char* effect) {
+    changes.push_back(fmt::format("{} was {} when the checkpoint was written and is {} now: {}", key, before, now, effect));
+  };
+  const auto pure = [](std::string_view precision) { return precision.ends_with("-pure"); };
+  if (const std::string precision(name_of(scenario.precision)); precision != manifest.precision)
+    changed("precision", manifest.precision, precision,
+            pure(precision)            ? "weights and the optimizer's state are rounded to 2 bytes"
+            : pure(manifest.precision) ? "weights and the optimizer's state stay as they were rounded to 2 bytes"
+                                       : "products are rounded in another way from here on");
+  const bool shuffles = scenario.data.kind != DataRequest::Kind::Synthetic && scenario.data.shuffle;
+  if (manifest.shuffle.value_or(shuffles) != shuffles)
+    changed("data.shuffle", *manifest.shuffle, shuffles, "some samples of this epoch come twice, and others not at all");
+  if (manifest.seed != scenario.seed)
+    changed("seed", manifest.seed, scenario.seed,
+            shuffles ? "dropout differs, some samples of this epoch come twice, and others not at all"
+                     : "dropout and synthetic data differ from those of one uninterrupted run");
+  return changes;
 }
 
 }  // namespace panpipe::exec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct Manifest {
   std::string optimizer;    // name
   std::string precision;
   int seed = 0;
-  int ranks = 1, data = 1;  // numbers of ranks and replicas that wrote it
+  std::optional<bool> shuffle;  // of the data; checkpoints of version 0.1.0 do not say
+  int ranks = 1, data = 1;      // numbers of ranks and replicas that wrote it
   TrainingPosition position;
   std::vector<WrittenFile> files;
   std::map<std::string, std::string> tensors;  // parameter, buffer or piece of optimizer state -> file
@@ -35,5 +37,8 @@ Manifest read_manifest(const std::string& folder);
 
 // Throws InputError if the checkpoint belongs to another model (listing the differences) or optimizer.
 void check_manifest(const Manifest& manifest, const std::string& folder, const PreparedRun& run);
+
+// What the run may change and the user should know of: one sentence each.
+std::vector<std::string> changes_since(const Manifest& manifest, const PreparedRun& run);
 
 }  // namespace panpipe::exec

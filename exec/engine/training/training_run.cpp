@@ -97,6 +97,8 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
   if (!first) return;
   if (!request.resume.empty()) tell_start(folder, !passed_over.empty());
   log_ = std::make_unique<MetricsLog>(run, step_);
+  if (!folder.empty())
+    for (const std::string& change : changes_since(manifest, run)) say(change);
 }
 
 // Rank 0: where training starts.
