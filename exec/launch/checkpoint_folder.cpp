@@ -6,6 +6,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/error.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -34,6 +36,17 @@ std::vector<fs::path> checkpoints_in(const fs::path& directory) {
     if (step_of(entry.path()) >= 0) found.push_back(entry.path());
   std::sort(found.begin(), found.end(), [](const fs::path& a, const fs::path& b) { return step_of(a) > step_of(b); });
   return found;
+}
+
+void set_aside_later(const fs::path& directory, std::int64_t step) {
+  for (const fs::path& folder : checkpoints_in(directory)) {
+    if (step_of(folder) <= step) return;  // the newest come first
+    const fs::path aside = folder.string() + ".abandoned";
+    std::error_code fault;
+    fs::remove_all(aside, fault);  // of an earlier return
+    if (!fault) fs::rename(folder, aside, fault);
+    if (fault) throw MachineError(fmt::format("cannot rename {} to {}: {}", folder.string(), aside.string(), fault.message()));
+  }
 }
 
 void remove_unfinished(const fs::path& directory) {

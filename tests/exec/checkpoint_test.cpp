@@ -60,7 +60,7 @@ void rewrite(const std::string& scenario_file, const std::string& from, const st
       check_manifest(manifest, from, run);
       Trainer trainer(run, *transport, manifest.position);
       load_checkpoint(trainer, manifest, from);
-      write_checkpoint(trainer, directory, 0);
+      write_checkpoint(trainer, directory, 0, -1);
     });
   for (std::thread& thread : threads) thread.join();
 }
@@ -91,13 +91,79 @@ TEST(Checkpoint, IsWholeOnAnyNumberOfRanks) {
   }
 }
 
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+  return names;
+}
+
 TEST(Checkpoint, KeepsTheNewest) {
   const Folder folder;
   const std::string file = folder.write("s.yaml", small_gpt(2, 1, 1, "training: {keep_checkpoints: 2}\n"));
   ASSERT_EQ(run_threads(file, with_checkpoints(file, 5, folder.file("c"), 1)).error(), "");
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder.file("c"))) names.push_back(entry.path().filename());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("step-000004", "step-000005"));
+  EXPECT_THAT(names_in(folder.file("c")), testing::UnorderedElementsAre("step-000004", "step-000005"));
+}
+
+// Steps 7 and 8 of a run that was left; step 3 of another, from which training goes on with two steps: what is newer counts, not
+// what has the higher number.
+TEST(Checkpoint, AReturnToAnEarlierStepSetsTheLaterOnesAside) {
+  const Folder folder;
+  const std::string file = folder.write("s.yaml", small_gpt(2, 1, 1, "training: {keep_checkpoints: 2}\n"));
+  ASSERT_EQ(run_threads(file, with_checkpoints(file, 8, folder.file("c"), 1)).error(), "");
+  ASSERT_EQ(run_threads(file, with_checkpoints(file, 3, folder.file("first"))).error(), "");
+  const auto left = tensors_of(step_folder(folder.file("c"), 8));
+  RunRequest request = with_checkpoints(file, 5, folder.file("c"), 1);
+  request.resume = step_folder(folder.file("first"), 3);
+  ASSERT_EQ(run_threads(file, request).error(), "");
+  EXPECT_THAT(names_in(folder.file("c")),
+              testing::UnorderedElementsAre("step-000004", "step-000005", "step-000007.abandoned", "step-000008.abandoned"));
+  expect_bit_equal(tensors_of(folder.file("c") + "/step-000008.abandoned"), left);
+  request.resume = "auto";
+  request.steps = 7;
+  EXPECT_EQ(run_threads(file, request).losses().size(), 2u) << "steps 6 and 7, from step 5 and not from 8";
+  EXPECT_THAT(names_in(folder.file("c")),
+              testing::UnorderedElementsAre("step-000006", "step-000007", "step-000007.abandoned", "step-000008.abandoned"));
+}
+
+// The learning rate times the weight decay is 8e75: step 2, whose own loss is finite, makes infinite whatever is not 0.
+TEST(Checkpoint, ParametersThatAreNoNumbersAreNotWritten) {
+  for (const char* zero : {"", "zero: 1", "zero: 3"}) {
+    SCOPED_TRACE(zero);
+    const Folder folder;
+    std::string good = small_gpt(1, 2, 1, "optimizer: {name: sgd, learning_rate: 0.1}\n");
+    std::string bad = small_gpt(1, 2, 1, "optimizer: {name: sgd, learning_rate: 9.0e+37, weight_decay: 9.0e+37}\n");
+    for (std::string* text : {&good, &bad})
+      if (*zero != 0) text->replace(text->find("data: 2}"), 8, fmt::format("data: 2, {}}}", zero));
+    const std::string file = folder.write("good.yaml", good), other = folder.write("bad.yaml", bad);
+    ASSERT_EQ(run_threads(file, with_checkpoints(file, 1, folder.file("c"))).error(), "");
+    RunRequest request = with_checkpoints(other, 2, folder.file("c"), 1);
+    request.resume = "auto";
+    const Outcome refused = run_threads(other, request);
+    EXPECT_THAT(refused.error(),
+                testing::MatchesRegex("rank [01]: step 2: the update made '.*' infinite or not a number; writing the "
+                                      "checkpoint .*/step-000002 is refused, and earlier ones stay: .*"));
+    EXPECT_THAT(names_in(folder.file("c")), testing::ElementsAre("step-000001"));
+    request.scenario = file;
+    EXPECT_EQ(run_threads(file, request).error(), "") << "and the run goes on from it";
+  }
+}
+
+TEST(Checkpoint, AChangeThatIsAllowedIsTold) {
+  const Folder folder;
+  const std::string first = small_gpt(2, 1, 1, "seed: 1\n");
+  const std::string file = folder.write("s.yaml", first);
+  ASSERT_EQ(run_threads(file, with_checkpoints(file, 1, folder.file("c"))).error(), "");
+  const Manifest manifest = read_manifest(step_folder(folder.file("c"), 1));
+  const auto told = [&](const std::string& extra) {
+    return changes_since(manifest, PreparedRun(quiet(folder.write("other.yaml", small_gpt(2, 1, 1, extra)), 2)));
+  };
+  EXPECT_THAT(told("seed: 1\n"), testing::IsEmpty());
+  EXPECT_THAT(
+      told("seed: 2\nprecision: bf16-pure\n"),
+      testing::ElementsAre("precision was fp32 when the checkpoint was written and is bf16-pure now: weights and the "
+                           "optimizer's state are rounded to 2 bytes",
+                           "seed was 1 when the checkpoint was written and is 2 now: dropout and synthetic data differ from "
+                           "those of one uninterrupted run"));
 }
 
 TEST(Checkpoint, AskedToStopItWritesOneAndSaysSo) {

@@ -52,13 +52,14 @@ Manifest manifest_of(const Trainer& trainer, const std::vector<json>& shares) {
 
 }  // namespace
 
-std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep) {
+std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep, std::int64_t last) {
   Transport& transport = trainer.transport();
   const Clock::duration deadline = disk_deadline(trainer.run());
   const std::int64_t step = trainer.position().step;
   const fs::path folder = fs::path(directory) / checkpoint_name(step), part = fs::path(directory) / unfinished_name(step);
   const bool first = transport.rank() == 0;
   const std::string what = "writing the checkpoint " + folder.string();
+  check_finite(trainer, what);
   try {
     together<MachineError>(transport, deadline, what, [&]() -> json {
       if (!first) return {};
@@ -74,8 +75,9 @@ std::string write_checkpoint(const Trainer& trainer, const std::string& director
       if (!first) return {};
       write_text_file(part / "manifest.json", to_json(manifest_of(trainer, shares)));
       flush_folder(part);
+      // Later ones than this run's last are of a run that was left. They are renamed, so a kill in between loses nothing.
+      set_aside_later(directory, last);
       std::error_code fault;
-      fs::remove_all(folder, fault);  // of an earlier run from the same step
       fs::rename(part, folder, fault);
       if (fault) throw MachineError(fmt::format("cannot rename {}: {}", part.string(), fault.message()));
       flush_folder(directory);

@@ -16,8 +16,10 @@ namespace panpipe::exec {
 
 // All ranks call this between two steps. Every rank writes its share under a temporary name; rank 0 adds the manifest and
 // renames. Returns the folder. On failure every rank throws MachineError with the failing rank and the reason; the temporary
-// folder is removed and older checkpoints stay unchanged. `keep`: number of newest ones kept (0 = all).
-std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep);
+// folder is removed and older checkpoints stay unchanged. NoAnswer instead if a parameter is not a finite number. `keep`: number
+// of newest ones kept (0 = all). `last`: the step of this run's last checkpoint, written or resumed from, or -1; those of later
+// steps in `directory` are not of this run and are set aside.
+std::string write_checkpoint(const Trainer& trainer, const std::string& directory, int keep, std::int64_t last);
 
 // The checkpoint to resume from: `resume` as given, or for "auto" the newest complete checkpoint in `directory`, judged by its
 // manifest and file sizes; "" if there is none. Rank 0 decides for all. It also receives the reasons for skipping newer ones, one

@@ -1,7 +1,9 @@
 #include "exec/engine/checkpoint/state_files.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -46,6 +48,20 @@ void write_text_file(const fs::path& path, const std::string& text) {
   ::close(file);
   errno = reason;
   if (!whole) fail();
+}
+
+void check_finite(const Trainer& trainer, const std::string& what) {
+  together<NoAnswer>(trainer.transport(), disk_deadline(trainer.run()), what, [&]() -> json {
+    const at::NoGradGuard no_graph;
+    for (const int root : trainer.gradients().roots()) {
+      if (at::isfinite(trainer.parameters().masters().at(root)).all().item<bool>()) continue;
+      throw NoAnswer(fmt::format(
+          "step {}: the update made '{}' infinite or not a number; {} is refused, and earlier ones stay: go on from one of them, "
+          "with a lower learning rate or training.clip_gradients",
+          trainer.position().step, trainer.run().graph().tensors[static_cast<std::size_t>(root)].name, what));
+    }
+    return {};
+  });
 }
 
 namespace {

@@ -54,6 +54,10 @@ std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadl
   return results;
 }
 
+// Call it on every rank before it writes a trainer's state, with what will be written. Throws NoAnswer if an update made a
+// parameter infinite or not a number.
+void check_finite(const Trainer& trainer, const std::string& what);
+
 // The first tag of gathers. Messages of passes and gradients use lower tags, which count within one step.
 constexpr std::uint32_t kGatherTag = 0xC0000000U;
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 #include "exec/engine/checkpoint/checkpoint.hpp"
@@ -96,9 +97,9 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
   if (folder.empty()) last_checkpoint_ = -1;
   if (!first) return;
   if (!request.resume.empty()) tell_start(folder, !passed_over.empty());
-  log_ = std::make_unique<MetricsLog>(run, step_);
   if (!folder.empty())
     for (const std::string& change : changes_since(manifest, run)) say(change);
+  log_ = std::make_unique<MetricsLog>(run, step_);
 }
 
 // Rank 0: where training starts.
@@ -109,8 +110,9 @@ void TrainingRun::tell_start(const std::string& folder, bool some_passed_over) c
   say(fmt::format("resumed from {}: training goes on at step {}", folder, step_ + 1));
   // With auto these are the ones passed over.
   if (const auto all = checkpoints_in(directory); run_.request.resume != "auto" && !all.empty() && step_of(all.front()) > step_)
-    say(fmt::format("{} holds later checkpoints, up to {}: this run replaces them when it comes to their steps", directory,
-                    all.front().filename().string()));
+    say(fmt::format(
+        "{} holds later checkpoints, up to {}: when this run writes its first, they are renamed to step-....abandoned", directory,
+        all.front().filename().string()));
 }
 
 // Returns whether somebody wants to stop.
@@ -157,9 +159,9 @@ void TrainingRun::tell() {
 }
 
 std::string TrainingRun::checkpoint() {
-  last_checkpoint_ = step_;
   if (transport_.rank() == 0) tell_launcher(kWritingMark);
-  return write_checkpoint(*trainer_, run_.request.checkpoint, run_.experiment.scenario.training.keep_checkpoints);
+  return write_checkpoint(*trainer_, run_.request.checkpoint, run_.experiment.scenario.training.keep_checkpoints,
+                          std::exchange(last_checkpoint_, step_));
 }
 
 bool TrainingRun::next() {

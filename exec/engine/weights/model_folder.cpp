@@ -143,6 +143,7 @@ void write_model_folder(const Trainer& trainer, const std::string& directory) {
   const fs::path unfinished = folder.string() + ".unfinished";
   const bool first = transport.rank() == 0;
   const std::string what = "writing the model " + directory;
+  check_finite(trainer, what);
   try {
     together<MachineError>(transport, deadline, what, [&]() -> json {
       if (!first) return {};
