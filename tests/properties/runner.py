@@ -49,7 +49,7 @@ def turns(properties):
 
 class Run:
     def __init__(self, program, properties, seed, seconds=None, comparisons=None, small=3, output=None, jobs=2):
-        self.program, self.properties, self.seed = program, properties, seed
+        self.program, self.seed = program, seed
         self.until = time.monotonic() + seconds if seconds else None
         self.most, self.small, self.jobs = comparisons, small, jobs
         self.output = pathlib.Path(output) if output else None
@@ -74,8 +74,8 @@ class Run:
             found = scenario, found[1], finding
         return prop, found
 
-    def go(self):
-        done, waiting, source = 0, set(), turns(self.properties)
+    def go(self, properties):
+        done, waiting, source = 0, set(), turns(properties)
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             try:
                 while not self.over(done) or waiting:
@@ -90,6 +90,32 @@ class Run:
                 for future in waiting:
                     future.cancel()
                 return 130
+        return 1 if self.violations() or self.idle() else 0
+
+    def go_drawn(self, properties, comparisons=None, seconds=None):
+        """Properties whose cases Hypothesis draws, one after the other; each has its share of the comparisons or of the time."""
+        from drawn import run, run_until
+
+        shares = sum(prop.weight if comparisons else 1 for prop in properties)
+        for prop in properties:
+            try:
+                if comparisons:
+                    compared, case, finding = run(prop, self.program, self.seed, max(2, round(comparisons * prop.weight / shares)))
+                else:
+                    compared, case, finding = run_until(prop, self.program, self.seed, time.monotonic() + seconds / shares)
+            except Broken as broken:
+                self.book(prop, broken)
+            except KeyboardInterrupt:
+                self.stopped = True
+                return 130
+            else:
+                count = self.counts[prop.name]
+                count.comparisons += compared
+                if not compared:
+                    count.refused += 1
+                if finding:
+                    count.comparisons -= 1  # booked with its finding
+                    self.book(prop, (case["scenario"], case, finding))
         return 1 if self.violations() or self.idle() else 0
 
     def idle(self):
@@ -171,6 +197,17 @@ def default_program():
     return ROOT / "build/release/bin/panpipe"
 
 
+def hypothesis_properties():
+    """The properties of drawn.py, and why there are none."""
+    try:
+        import drawn
+    except ImportError as error:
+        if error.name != "hypothesis":
+            raise
+        return [], "the properties that Hypothesis draws are left out: tools/setup --ci installs it"
+    return drawn.PROPERTIES, ""
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(prog="tools/properties", description="Random comparisons of predictions: what must hold between two answers does, or a small scenario shows that it does not.")
     parser.add_argument("--seconds", type=float, help="how long to compare (default 60, unless --comparisons is given)")
@@ -182,13 +219,19 @@ def main(arguments):
     parser.add_argument("--small", type=int, default=3, help="violations of each property that are made small and written (3); the others are counted")
     parser.add_argument("--jobs", type=int, default=2, help="calls at the same time (2)")
     parser.add_argument("--list", action="store_true", help="print the properties with their tolerances and end")
+    parser.add_argument("--drawn-by", choices=("own", "hypothesis"), help="only properties whose cases the own generator draws, or Hypothesis (exit code 77 where it is absent)")
     given = parser.parse_args(arguments)
+    by_hypothesis, absent = hypothesis_properties()
+    if given.drawn_by == "hypothesis" and absent:
+        print(absent)
+        return 77
+    own, by_hypothesis = [] if given.drawn_by == "hypothesis" else PROPERTIES, [] if given.drawn_by == "own" else by_hypothesis
     if given.list:
-        for prop in PROPERTIES:
+        for prop in [*own, *by_hypothesis]:
             print(textwrap.fill(f"{prop.name}: {prop.says}.", 120, subsequent_indent="  "))
             print(textwrap.fill(f"  tolerance {prop.tolerance or 'none'}", 120, subsequent_indent="  "))
         return 0
-    known = {prop.name: prop for prop in PROPERTIES}
+    known = {prop.name: prop for prop in [*own, *by_hypothesis]}
     for name in given.property:
         if name not in known:
             parser.error(f"no property '{name}'; there are {', '.join(known)}")
@@ -198,9 +241,19 @@ def main(arguments):
     if given.seconds is not None and given.seconds <= 0 or given.comparisons is not None and given.comparisons < 1:
         parser.error("--seconds and --comparisons are above 0")
     seconds = given.seconds if given.seconds or given.comparisons else 60
-    chosen = [known[name] for name in given.property] or PROPERTIES
-    run = Run(Program(program), chosen, given.seed, seconds, given.comparisons, given.small, given.output, given.jobs)
-    code = run.go()
+    chosen = [known[name] for name in given.property] or [*own, *by_hypothesis]
+    own = [prop for prop in chosen if prop in own]
+    by_hypothesis = [prop for prop in chosen if prop not in own]
+
+    def part(whole, properties):
+        return whole and whole * len(properties) / len(chosen)
+    turns_of_own = given.comparisons and max(1, round(part(given.comparisons, own)))
+    run = Run(Program(program), chosen, given.seed, part(seconds, own), turns_of_own, given.small, given.output, given.jobs)
+    code = run.go(own) if own else 0
+    if by_hypothesis and code != 130:
+        code = run.go_drawn(by_hypothesis, part(given.comparisons, by_hypothesis), part(seconds, by_hypothesis))
+    if absent and not given.property and not given.drawn_by:
+        print(absent, file=sys.stderr)
     print(run.table())
     if code == 130:
         print("stopped; what was found so far stands above", file=sys.stderr)

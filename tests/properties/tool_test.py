@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tools/properties on a program that is wrong on purpose: the checks can fail, what they find is made small, and the messages say what to do."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "properties"
+HYPOTHESIS = importlib.util.find_spec("hypothesis") or [*ROOT.glob(".venv/lib/python3*/site-packages/hypothesis")]
 
 # A step takes 1 ms a layer and microbatch, a device needs 1 MiB a layer, and nothing else matters; FAULT adds what is wrong.
 FAKE = '''#!{python} -SE
@@ -43,6 +45,8 @@ if fault == "refuse":
     sys.exit(2)
 step = 1e-3 * layers * scenario["batch"]["microbatches"]
 if fault == "nodes" and layers >= 3 and nodes > 1:
+    step *= 2
+if fault == "zero" and layers >= 2 and scenario["parallel"].get("zero", 0) >= 2:
     step *= 2
 peak = layers * 2**20
 if fault == "memory" and scenario.get("recompute") == "full":
@@ -114,6 +118,33 @@ def other_faults(program, folder):
     expect("more-work: nothing was compared in 2 turns; the program refuses what is drawn for it" in done.stdout, "a run that compares nothing is no success", done.stdout)
 
 
+def drawn(program, folder):
+    """The step doubles from two layers and ZeRO 2 on: exactly that remains of what Hypothesis drew."""
+    names = ("--property", "zero-one-replica", "--comparisons", 60)
+    done = run(program, *names, "--output", folder / "drawn", fault="zero", code=1)
+    expect("zero-one-replica: zero 2 on one replica: 2 ms and 4 ms" in done.stdout, "the figures of the smallest case", done.stdout)
+    text = (folder / "drawn" / "zero-one-replica-1-2.yaml").read_text()
+    side = {key: json.loads(value) for key, _, value in (line.partition(": ") for line in text.splitlines() if not line.startswith("#"))}
+    expect(side["workload"]["layers"] == 2 and side["batch"] == {"micro": 1, "microbatches": 1} and side["parallel"] == {"pipeline": 1, "tensor": 1, "zero": 2}, "made small", text)
+    expect(run(program, *names, fault="zero", code=1).stdout.splitlines()[1:3] == done.stdout.splitlines()[2:4], "the same seed finds the same", done.stdout)
+    done = run(program, *names)
+    expect(done.stdout.splitlines()[1].split()[1:] == ["60", "0"], "a program without fault breaks nothing", done.stdout)
+    done = run(program, *names, fault="refuse", code=1)
+    expect("zero-one-replica: nothing was compared" in done.stdout, "a run that compares nothing is no success", done.stdout)
+
+
+def absent(program, folder):
+    """Without Hypothesis the tool says so, and a test is skipped."""
+    blocked = folder / "blocked" / "hypothesis"
+    blocked.mkdir(parents=True)
+    (blocked / "__init__.py").write_text("raise ImportError('none', name='hypothesis')")
+    environment = dict(os.environ, PYTHONPATH=str(blocked.parent))
+    done = subprocess.run([sys.executable, str(TOOL), "--panpipe", str(program), "--drawn-by", "hypothesis"], capture_output=True, text=True, env=environment)
+    expect(done.returncode == 77 and "tools/setup --ci installs it" in done.stdout, "skipped with the reason", done.stdout + done.stderr)
+    done = subprocess.run([sys.executable, str(TOOL), "--list"], capture_output=True, text=True, env=environment)
+    expect(done.returncode == 0 and "zero-one-replica" not in done.stdout, "the others are listed", done.stdout + done.stderr)
+
+
 def messages(program, folder):
     done = run(program, "--property", "faster", code=2)
     expect("error: no property 'faster'; there are faster-hardware, more-work" in done.stderr, "an unknown property", done.stderr)
@@ -147,7 +178,10 @@ def main():
         program = folder / "fake"
         program.write_text(FAKE.format(python=sys.executable))
         program.chmod(0o755)
-        for test in (sound, small, other_faults, messages, stopped):
+        for test in (sound, small, other_faults, drawn, absent, messages, stopped):
+            if test is drawn and not HYPOTHESIS:
+                print("drawn: left out without Hypothesis (tools/setup --ci)")
+                continue
             try:
                 test(program, folder)
             except Failed as failed:

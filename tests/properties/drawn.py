@@ -1,0 +1,437 @@
+"""Properties whose cases Hypothesis draws and makes small. A case is a plain dict; `judge` gives a Finding where its demand is broken.
+
+Hypothesis is installed by `tools/setup --ci`; what uses this module says so where it is not there.
+"""
+import json
+import time
+import zlib
+
+import hypothesis
+from hypothesis import strategies as st
+
+from checks import BYTES, ROUNDED, SAME, Finding, milliseconds
+from program import FILES, SHIPPED, Call, Refused, put
+from shipped import edited
+
+PROPERTIES = []
+
+
+class Property:
+    """`cases`: a strategy. `weight`: the share of cases that it gets, because a search takes as long as many estimates."""
+
+    name = says = tolerance = ""
+    cases = None
+    weight = 1.0
+
+    def judge(self, program, case):
+        raise NotImplementedError
+
+
+def add(kind):
+    PROPERTIES.append(kind())
+    return kind
+
+
+class Violated(Exception):
+    """A demand that is broken, for Hypothesis to make small."""
+
+
+def run(prop, program, seed, examples):
+    """(comparisons, case, finding): the smallest case that breaks the property, or None, None."""
+    judged, last = [0], [None, None]
+
+    @hypothesis.seed(zlib.crc32(f"{seed}/{prop.name}".encode()))
+    @hypothesis.settings(max_examples=examples, deadline=None, database=None, print_blob=False, report_multiple_bugs=False,
+                         verbosity=hypothesis.Verbosity.quiet, suppress_health_check=list(hypothesis.HealthCheck),
+                         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink))
+    @hypothesis.given(prop.cases)
+    def holds(case):
+        try:
+            finding = prop.judge(program, case)
+        except Refused:
+            hypothesis.reject()
+        judged[0] += 1
+        if finding:
+            last[:] = case, finding  # the smallest is judged last
+            raise Violated(finding.figures)
+
+    try:
+        holds()
+    except Violated:
+        pass
+    except hypothesis.errors.Unsatisfiable:  # every case was refused
+        judged[0] = 0
+    return judged[0], *last
+
+
+def run_until(prop, program, seed, until):
+    """The same until a time, in parts of ten cases."""
+    compared, part = 0, 0
+    while time.monotonic() < until:
+        more, case, finding = run(prop, program, f"{seed}/{part}", 10)
+        compared, part = compared + more, part + 1
+        if finding:
+            return compared, case, finding
+    return compared, None, None
+
+
+# ---- what is drawn ------------------------------------------------------------------------------------------------------------
+
+def config(name, **changes):
+    return {**json.loads((SHIPPED / "workloads" / f"{name}.json").read_text(encoding="utf-8")), **changes}
+
+
+EXPERTS = {"mixtral-8x7b": "num_local_experts", "qwen3-30b-a3b": "num_experts", "gpt-oss-20b": "num_local_experts"}
+
+
+@st.composite
+def expert_scenarios(draw, precisions=("bf16", "fp8")):
+    """A small model with experts on nodes of eight devices; `experts` of them, a power of two."""
+    name = draw(st.sampled_from(sorted(EXPERTS)))
+    experts = draw(st.sampled_from((8, 16, 32)))
+    changes = {EXPERTS[name]: experts, "hidden_size": draw(st.sampled_from((512, 1024, 2880))), "num_hidden_layers": draw(st.integers(1, 3))}
+    if name == "qwen3-30b-a3b":
+        changes["moe_intermediate_size"] = draw(st.sampled_from((256, 768)))
+    else:
+        changes["intermediate_size"] = draw(st.sampled_from((256, 1024, 2880)))
+    precision = draw(st.sampled_from(precisions))
+    nodes = draw(st.sampled_from((1, 2)))
+    return {
+        "panpipe": 1,
+        "cluster": {"file": f"clusters/{draw(st.sampled_from(('h100x8', 'aws-p5')))}.yaml", "nodes": nodes},
+        "workload": {"config": config(name, **changes), "sequence": draw(st.sampled_from((256, 1024, 4096)))},
+        "batch": {"micro": 1, "microbatches": draw(st.integers(1, 4))},
+        "precision": precision,
+        "parallel": {"pipeline": 1, "data": 8 * nodes, "expert": draw(st.sampled_from((1, 2, 4, 8))), "zero": draw(st.integers(0, 1))},
+        "schedule": "1f1b",
+        "framework": draw(st.sampled_from(("megatron-core", "torchtitan"))),
+    }
+
+
+@st.composite
+def dense_scenarios(draw, precisions=("bf16", "fp16")):
+    """A Llama on one node of eight devices, or part of it."""
+    hidden = draw(st.sampled_from((1024, 2048, 4096)))
+    return {
+        "panpipe": 1,
+        "cluster": {"file": "clusters/h100x8.yaml"},
+        "workload": {"model": "llama", "layers": draw(st.integers(1, 4)), "hidden": hidden, "heads": hidden // 128, "ffn": 3 * hidden,
+                     "sequence": draw(st.sampled_from((256, 1024, 2048))), "vocabulary": draw(st.sampled_from((1024, 32000)))},
+        "batch": {"micro": draw(st.integers(1, 2)), "microbatches": draw(st.integers(1, 8))},
+        "precision": draw(st.sampled_from(precisions)),
+        "parallel": {"pipeline": 1, "tensor": draw(st.sampled_from((1, 2, 4, 8)))},
+        "schedule": "1f1b",
+        "framework": draw(st.sampled_from(("megatron-core", "torchtitan", "torch-compile", "torch-compile-2.0"))),
+    }
+
+
+def estimate(scenario):
+    return Call("estimate", scenario)
+
+
+def equal(program, one, other, why, tolerance=SAME):
+    """A finding when two scenarios have not the same step and the same memory."""
+    a, b = program.answer(estimate(one)), program.answer(estimate(other))
+    if abs(a.step - b.step) > tolerance * a.step:
+        return Finding([estimate(one), estimate(other)], f"{why}: {milliseconds(a.step)} and {milliseconds(b.step)}", abs(b.step / a.step - 1))
+    if abs(a.peak - b.peak) > BYTES:
+        return Finding([estimate(one), estimate(other)], f"{why}: {a.peak:.0f} and {b.peak:.0f} bytes", abs(b.peak / a.peak - 1))
+    return None
+
+
+def not_slower(program, better, worse, why, tolerance=ROUNDED):
+    a, b = program.answer(estimate(better)).step, program.answer(estimate(worse)).step
+    if a > b * (1 + tolerance):
+        return Finding([estimate(better), estimate(worse)], f"{why}: {milliseconds(a)} above {milliseconds(b)}", a / b - 1)
+    return None
+
+
+# ---- experts ------------------------------------------------------------------------------------------------------------------
+
+CAPACITIES = st.sampled_from((0.5, 1.0, 1.25, 2.0, 2.6, 4.0))
+
+
+@add
+class CapacityRulesRows(Property):
+    name = "capacity-rules-rows"
+    says = "with a capacity every expert takes as many rows, so that stating an imbalance, the default or another, changes nothing"
+    tolerance = f"{SAME}"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(expert_scenarios())
+        return {"scenario": scenario, "capacity": draw(CAPACITIES),
+                "imbalance": draw(st.sampled_from([i for i in (1, 1.5, 2, 4) if i <= scenario["parallel"]["expert"]]))}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        plain = put(case["scenario"], "experts", {"capacity": case["capacity"]})
+        return equal(program, plain, put(plain, "experts.imbalance", case["imbalance"]), f"imbalance {case['imbalance']} stated")
+
+
+@add
+class LessCapacity(Property):
+    name = "less-capacity"
+    says = "a smaller capacity never makes a step longer or a device's memory larger, whatever the imbalance is"
+    tolerance = f"{ROUNDED}; {BYTES} bytes"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(expert_scenarios())
+        imbalance = draw(st.sampled_from([i for i in (None, 1, 1.5, 2, 4) if i is None or i <= scenario["parallel"]["expert"]]))
+        less, more = sorted((draw(CAPACITIES), draw(CAPACITIES)))
+        return {"scenario": scenario, "imbalance": imbalance, "less": less, "more": more}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        both = {"imbalance": case["imbalance"]} if case["imbalance"] else {}
+        less, more = (put(case["scenario"], "experts", {**both, "capacity": case[side]}) for side in ("less", "more"))
+        why = f"capacity {case['less']} and {case['more']}"
+        found = not_slower(program, less, more, why)
+        a, b = program.answer(estimate(less)).peak, program.answer(estimate(more)).peak
+        if not found and a > b + BYTES:
+            return Finding([estimate(less), estimate(more)], f"{why}: {a:.0f} above {b:.0f} bytes", a / b - 1)
+        return found
+
+
+@add
+class ExpertsShareBytes(Property):
+    name = "experts-share-bytes"
+    says = "weights of a rank are a sum of what it holds anyway and of 1/E of the experts, in 16, 8 and 4 bits, on any number E of ranks"
+    tolerance = "64 bytes of each degree: weights in parts of a byte are rounded once a tensor"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = put(draw(expert_scenarios()), "parallel.zero", 0)
+        if scenario["precision"] == "bf16" and draw(st.booleans()):
+            scenario = put(scenario, "workload.lora", {"rank": 8, "targets": ["q_proj"], "base": "nf4"})
+        return {"scenario": scenario}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        calls = [estimate(put(case["scenario"], "parallel.expert", ranks)) for ranks in (1, 2, 4, 8)]
+        one, two, four, eight = (program.answer(call).document["memory"][0]["parts"]["parameters"] for call in calls)
+        # a + b / E: the first half of the experts is twice the next quarter, and that twice the next eighth.
+        for whole, half, quarter in ((one, two, four), (two, four, eight)):
+            off = (whole - half) - 2 * (half - quarter)
+            if abs(off) > 64 * 4:
+                return Finding(calls, "parameters with 1, 2, 4, 8 expert ranks: " + ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight)) + " MiB",
+                               abs(off) / one)
+        return None
+
+
+# ---- ZeRO, recompute, launches ------------------------------------------------------------------------------------------------
+
+@add
+class ZeroAtOneReplica(Property):
+    name = "zero-one-replica"
+    says = "where one rank holds a weight, no stage of ZeRO and no shard group of one changes step or memory"
+    tolerance = f"{SAME}; {BYTES} bytes"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        return {"scenario": draw(dense_scenarios(("bf16", "fp8", "mxfp8", "fp32"))), "zero": draw(st.integers(1, 3)), "shard": draw(st.booleans())}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        divided = put(case["scenario"], "parallel.zero", case["zero"])
+        if case["shard"]:
+            divided = put(divided, "parallel.shard", 1)
+        return equal(program, case["scenario"], divided, f"zero {case['zero']} on one replica")
+
+
+@add
+class FasterHost(Property):
+    name = "faster-host"
+    says = "where the framework states what a launch takes, a calibration whose launches are faster never makes a step longer"
+    tolerance = f"{ROUNDED}"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(dense_scenarios())
+        scenario["framework"] = draw(st.sampled_from(("torchtitan", "torch-compile", "torch-compile-2.0")))
+        slow, fast = draw(st.sampled_from(((65.8, 32.9), (32.9, 16.45), (32.9, 8.2), (65.8, 8.2))))
+        return {"scenario": scenario, "slow": slow, "fast": fast}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        def with_launch(us):
+            file = f"launch-{us}.yaml"
+            scenario = put(case["scenario"], "cluster.device", {"calibration": file})
+            return {**scenario, FILES: {file: edited("calibrations", "h100-sxm", "launch", f"{us} us")}}
+        return not_slower(program, with_launch(case["fast"]), with_launch(case["slow"]), f"a launch of {case['fast']} and of {case['slow']} us")
+
+
+MODULES = {"llama": ("core_attn", "layernorm", "mlp"), "gpt": ("core_attn", "layernorm", "mlp")}
+
+
+@add
+class RecomputeInsideBlocks(Property):
+    name = "recompute-cut-blocks"
+    says = "no module that runs again makes a device need more, wherever blocks are cut"
+    tolerance = f"{BYTES} bytes"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(dense_scenarios(("bf16",)))
+        model = draw(st.sampled_from(sorted(MODULES)))
+        layers = scenario["workload"]["layers"]
+        units = 2 * layers + 2
+        cuts = draw(st.lists(st.integers(1, units - 1), min_size=1, max_size=3, unique=True))
+        if model == "gpt":
+            scenario["workload"].pop("ffn")
+        scenario["workload"]["model"] = model
+        scenario["parallel"] = {"pipeline": len(cuts) + 1}
+        scenario["partition"] = sorted(cuts)
+        return {"scenario": scenario, "modules": sorted(draw(st.sets(st.sampled_from(MODULES[model]), min_size=1)))}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        calls = [estimate(put(case["scenario"], "recompute", {"modules": case["modules"]})), estimate(case["scenario"])]
+        again, plain = ([device["peak_bytes"] for device in program.answer(call).document["memory"]] for call in calls)
+        worst = max(zip(again, plain), key=lambda pair: pair[0] - pair[1])
+        if worst[0] > worst[1] + BYTES:
+            return Finding(calls, f"a device needs {worst[0]} bytes, and {worst[1]} without recompute", worst[0] / worst[1] - 1)
+        return None
+
+
+# ---- measured collectives -----------------------------------------------------------------------------------------------------
+
+NETWORKS = st.sampled_from((
+    {"nics_per_node": 8, "bandwidth": "50 GB/s", "latency": "75 us"},
+    {"nics_per_node": 32, "bandwidth": "12.5 GB/s", "latency": "75 us"},
+    {"nics_per_node": 16, "bandwidth": "25 GB/s", "latency": "5 us"},
+    {"nics_per_node": 4, "bandwidth": "25 GB/s", "latency": "20 us"},
+    {"nics_per_node": 8, "bandwidth": "25 GB/s", "latency": "5 us", "oversubscription": 4},
+))
+BETTER = (("nics_per_node", 2), ("bandwidth", 2), ("bandwidth", 4), ("latency", 0.1), ("latency", 0))
+
+
+def cluster_file(network, tables):
+    """FILES of a cluster with measured collectives."""
+    cluster = {"panpipe": 1, "kind": "cluster", "device": "devices/h100-sxm.yaml", "nodes": 1, "devices_per_node": 8,
+               "wiring": {"switch": {"bandwidth": "450 GB/s", "latency": "2 us"}}, "network": network, "collectives": "measured.yaml"}
+    return {"own.yaml": json.dumps(cluster), "measured.yaml": json.dumps({"panpipe": 1, "kind": "collectives", "tables": tables})}
+
+
+def scaled(quantity, factor):
+    if not isinstance(quantity, str):
+        return int(quantity * factor)
+    number, unit = quantity.split()
+    return f"{float(number) * factor:g} {unit}"
+
+
+@add
+class BetterNetworkMeasured(Property):
+    name = "better-network-measured"
+    says = "on a cluster with measured collectives a network with more or faster adapters, or less latency, never makes a step longer"
+    tolerance = f"{ROUNDED}"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(dense_scenarios(("bf16",)))
+        nodes = draw(st.sampled_from((2, 4)))
+        tensor = scenario["parallel"]["tensor"]
+        scenario["parallel"] = {"pipeline": 1, "tensor": tensor, "data": 8 * nodes // tensor, "zero": draw(st.integers(0, 3))}
+        case = {"better": draw(st.sampled_from(BETTER)), "scenario": scenario}
+        if draw(st.booleans()):
+            scenario["cluster"] = {"file": "clusters/aws-p5.yaml", "nodes": nodes}
+            case["network"] = {"nics_per_node": 8, "bandwidth": "50 GB/s", "latency": "75 us"}
+        else:
+            scenario["cluster"] = {"file": "own.yaml", "nodes": nodes}
+            case["network"] = draw(NETWORKS)
+            sizes = sorted(draw(st.sets(st.sampled_from((20, 24, 28, 31)), min_size=1)))
+            fast = draw(st.sampled_from((40e9, 150e9, 400e9)))
+            rows = [[f"{2**size} B", f"{2**size / fast * 1e6 + 200:.6g} us"] for size in sizes]
+            scenario[FILES] = cluster_file(case["network"], [{"kind": "all_reduce", "ranks": 8 * nodes, "nodes": nodes, "table": rows}])
+        return case
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        key, factor = case["better"]
+        value = scaled(case["network"][key], factor)
+        return not_slower(program, put(case["scenario"], f"cluster.network.{key}", value), case["scenario"], f"{key} {case['network'][key]} and {value}")
+
+
+@add
+class TableIsMet(Property):
+    name = "table-is-met"
+    says = "a collective of a measured kind, size and group takes the measured time, on every network"
+    tolerance = f"{SAME}"
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(dense_scenarios(("bf16",)))
+        nodes = draw(st.sampled_from((2, 4)))
+        scenario["workload"].update(hidden=4096, heads=32, ffn=16384)
+        scenario["parallel"] = {"pipeline": 1, "tensor": 8 * nodes}
+        scenario["cluster"] = {"file": "own.yaml", "nodes": nodes}
+        return {"scenario": scenario, "network": draw(NETWORKS), "ms": draw(st.sampled_from((0.5, 3, 20)))}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        ranks, nodes = case["scenario"]["parallel"]["tensor"], case["scenario"]["cluster"]["nodes"]
+
+        def costs(size):
+            table = {"kind": "all_reduce", "ranks": ranks, "nodes": nodes, "table": [[f"{size} B", f"{case['ms']} ms"]]}
+            call = Call("check", {**case["scenario"], FILES: cluster_file(case["network"], [table])}, ("--costs", "--json"))
+            sums = [c for d in program.answer(call).document["devices"] for c in d.get("collectives", []) if c["kind"] == "all-reduce"]
+            return call, max(sums, key=lambda c: c["bytes"])
+
+        size = costs(2**20)[1]["bytes"]
+        call, found = costs(size)
+        if abs(found["time_s"] - 1e-3 * case["ms"]) > SAME * found["time_s"]:
+            return Finding([call], f"{size} bytes take {milliseconds(found['time_s'])}, measured {case['ms']} ms", abs(found["time_s"] / (1e-3 * case["ms"]) - 1))
+        return None
+
+
+# ---- searches -----------------------------------------------------------------------------------------------------------------
+
+@add
+class PlanForIsNotBetter(Property):
+    name = "plan-for-not-better"
+    says = "`plan --for X`, which searches what X can run, is never better than the search over everything"
+    tolerance = "1e-3, of the simulated step where links are shared"
+    weight = 0.2
+
+    @staticmethod
+    @st.composite
+    def drawn(draw):
+        scenario = draw(dense_scenarios(("bf16",)))
+        scenario["cluster"] = {"file": f"clusters/{draw(st.sampled_from(('rtx4090x8', 'rtx3090x8', 'dgx-a100-80g', 'a100-80g-pcie-x4')))}.yaml"}
+        scenario["workload"]["layers"] = draw(st.sampled_from((4, 8, 16)))
+        scenario["workload"]["sequence"] = draw(st.sampled_from((1024, 2048, 4096)))
+        scenario["batch"] = {"micro": "auto", "microbatches": draw(st.sampled_from((4, 8, 16, 32)))}
+        scenario.update(parallel=draw(st.sampled_from(({"pipeline": "auto"}, {"context": "auto"}))), schedule="auto",
+                        recompute=draw(st.sampled_from(("none", "auto"))), usable=draw(st.sampled_from(("50 %", "90 %"))),
+                        framework=draw(st.sampled_from(("megatron-core", "torchtitan"))))
+        return {"scenario": scenario, "trainer": draw(st.sampled_from(("torch", "deepspeed", "megatron", "torchtitan")))}
+
+    cases = drawn()
+
+    def judge(self, program, case):
+        calls = [Call("plan", case["scenario"], ("--for", case["trainer"])), Call("plan", case["scenario"])]
+
+        def step(call):
+            best = program.answer(call).document["best"]
+            return (best.get("simulated") or best["metrics"])["step_time_s"]
+        less, whole = map(step, calls)
+        if less < whole * (1 - 1e-3):
+            return Finding(calls, f"--for {case['trainer']} finds {milliseconds(less)}, the free search {milliseconds(whole)}", whole / less - 1)
+        return None
