@@ -1,7 +1,9 @@
 // The cost of collectives by algorithm; the fastest is used (docs/models/collectives.md).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -91,8 +93,9 @@ MeasuredWhere measured_where(const Cluster& cluster, const Calibration& calibrat
   nodes.resize(std::min<std::size_t>(nodes.size(), 2));
   const DeviceType& type = own.type_of(nodes.front().front());
   const bool same = type.calibration == cluster.type_of(device).calibration;
-  const Calibration c = same ? calibration : calibration_for(type);
-  return {c.collective_latency.base(), [&own, c, nodes](int count, int in_node) {
+  const auto c = same ? std::shared_ptr<const Calibration>(std::shared_ptr<const Calibration>(), &calibration)  // not copied
+                      : std::make_shared<const Calibration>(calibration_for(type));
+  return {c->collective_latency.base(), [&own, c, nodes](int count, int in_node) {
             std::vector<int> members;
             for (std::size_t n = 0; n < nodes.size() && static_cast<int>(n) < count; ++n)
               members.insert(members.end(), nodes[n].begin(),
@@ -103,7 +106,7 @@ MeasuredWhere measured_where(const Cluster& cluster, const Calibration& calibrat
               network.ring = std::min(own.node_of(members.front()).network.base(), nic * in_node);
               if (own.spine > Bandwidth(0)) network.ring = std::min(network.ring, own.spine.base() / count);
             }
-            NcclGroup group = group_of(own, c, members, network);
+            NcclGroup group = group_of(own, *c, members, network);
             group.members = count * in_node;
             group.nodes = count;
             group.in_node = in_node;
