@@ -240,10 +240,12 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
   }
   if (reader.find("spine")) network.spine = read_capacity(reader, "spine");
   for (const Node::Entry& entry : node.entries)
-    if (entry.key.starts_with("rail") && reader.find(entry.key))
+    if (entry.key.starts_with("rail")) {
       log.error_at_key(node, entry.key, "a network cannot be divided into rails",
                        "it is one fat tree whose leaves are the nodes: leave the key out where the rails never block, or state "
                        "'oversubscription' or 'spine' (docs/models/topology.md)");
+      return network;
+    }
   reader.finish();
   return network;
 }
