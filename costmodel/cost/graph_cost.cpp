@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
@@ -138,10 +139,10 @@ class GraphCost {
 
   void share(std::size_t first, std::size_t end, const Launches& all) {
     int operators = 0, before = 0;
-    for (std::size_t u = first; u < end; ++u) operators += templates_[shape_of_[u]].counted;
+    for (std::size_t u = first; u < end; ++u) operators += templates_[shape_of_[u]].sharing;
     const auto part = [&](int total, int upto) { return total * upto / std::max(operators, 1); };
     for (std::size_t u = first; u < end; ++u) {
-      const int after = before + templates_[shape_of_[u]].counted;
+      const int after = before + templates_[shape_of_[u]].sharing;
       launches_[u] = {part(all.forward, after) - part(all.forward, before),
                       part(all.backward, after) - part(all.backward, before)};
       before = after;
@@ -170,7 +171,27 @@ class GraphCost {
     add_parameters(u, unit);
   }
 
-  // Selective recompute of listed operators, which launch what they launch in the forward; of a stated number their share.
+  // Launches of operators that run again: what they launch in the forward. Of a stated number the attention core has a quarter,
+  // and the others share the rest, so that a longer list never launches less.
+  template <class RunsAgain>
+  int launches_again(const UnitTemplate& shape, const Launches& launches, RunsAgain runs_again) const {
+    int counted = 0;
+    std::array<int, 2> all{}, again{};  // of others, and of attention
+    for (std::size_t i = 0; i < shape.operators.size(); ++i) {
+      const OperatorTime& op = shape.operators[i];
+      all[op.attention ? 1 : 0] += op.counted ? 1 : 0;
+      if (!runs_again(i)) continue;
+      again[op.attention ? 1 : 0] += op.counted ? 1 : 0;
+      counted += op.forward_launches;
+    }
+    if (launches.counted) return counted;
+    const int stated = model_.scenario().framework.forward_operators;
+    if (stated == 0) return launches.forward * (again[0] + again[1]) / std::max(shape.counted, 1);
+    const int core = all[1] == 0 ? 0 : all[0] == 0 ? launches.forward : std::min(stated / 4, launches.forward);
+    return (launches.forward - core) * again[0] / std::max(all[0], 1) + core * again[1] / std::max(all[1], 1);
+  }
+
+  // Selective recompute of listed operators.
   void recompute_listed(const UnitTemplate& shape, const Launches& launches, const UnitRecompute& recompute, UnitCost& unit) {
     unit.saved_selective = recompute.kept;
     unit.selective_inputs = recompute.inputs;
@@ -179,9 +200,8 @@ class GraphCost {
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
       counted += shape.operators[i].counted ? 1 : 0;
-      pass.launches += shape.operators[i].forward_launches;
     }
-    if (!launches.counted) pass.launches = launches.forward * counted / std::max(shape.counted, 1);
+    pass.launches = launches_again(shape, launches, [&](std::size_t i) { return recompute.again[i]; });
     const Duration share = rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(counted, 1));
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
@@ -636,14 +656,11 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)
     unit.backward = make_backward(shape, unit, launches, input_gap);
-  // Full recompute runs the forward again, selective recompute the attention core: a quarter of a stated number.
+  // Full recompute runs the forward again, selective recompute the attention core.
   unit.recompute_full = unit.forward;
-  if (shape.attention) {
-    int core = model_.scenario().framework.forward_operators / 4;
-    if (model_.scenario().framework.forward_operators == 0)
-      for (const OperatorTime& op : shape.operators) core += op.attention ? op.forward_launches : 0;
-    unit.recompute_selective.launches = core;
-  }
+  if (shape.attention)
+    unit.recompute_selective.launches =
+        launches_again(shape, launches, [&](std::size_t i) { return shape.operators[i].attention; });
   if (shape.loss || shape.head)
     unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
   unit.temporary = shape.temporary;

@@ -195,6 +195,8 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     const Operator& op = unit.op(i);
     time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
     result.counted += time.counted;
+    // Whether rows are sorted by expert follows from how many experts a rank holds, of which a layer's number knows nothing.
+    result.sharing += time.counted && op.target != "panpipe_nn::regroup";
     time.forward_launches = launches[static_cast<std::size_t>(i)].forward;
     time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
     time.weight_launches = launches[static_cast<std::size_t>(i)].weight;

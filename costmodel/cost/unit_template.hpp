@@ -35,6 +35,7 @@ struct SavedExternal {
 struct UnitTemplate {
   std::vector<OperatorTime> operators;
   int counted = 0;
+  int sharing = 0;      // of these, those that share a number of launches that the framework states for a layer
   int collectives = 0;  // tensor-parallel ones
   bool embedding = false, loss = false, attention = false;
   bool head = false;                          // makes the logits: the loss's own unit, or an earlier one

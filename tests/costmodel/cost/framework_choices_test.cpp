@@ -303,6 +303,51 @@ TEST(Launches, OfListedOperatorsAreTheirOwn) {
   EXPECT_EQ(again(", normalization: operators"), 16);
 }
 
+// Of 28 stated launches attention has a quarter, 7, and the others share 21: 12 operators launch, 11 of them not attention. 4
+// products have 21 x 4 / 11 = 7, 2 normalizations 3. The longer list never launches less, and all of them what full recompute
+// does.
+TEST(Launches, OfALongerListAreNoFewer) {
+  const auto again = [](const std::string& recompute) {
+    const auto made =
+        with(", attention: flash-2, forward_operators: 28, backward_operators: 40", "fp16", "recompute: " + recompute);
+    int launches = 0;
+    for (const UnitCost& unit : made->cost().units)
+      if (unit.layer == 0) launches += unit.recompute_selective.launches;
+    return launches;
+  };
+  const int attention = again("selective"), products = again("{operators: [products]}"),
+            both = again("{operators: [attention, products]}"), three = again("{operators: [attention, products, norms]}");
+  EXPECT_EQ(again("{operators: [attention]}"), attention);
+  EXPECT_EQ(attention, 7);
+  EXPECT_GT(products, 0);
+  EXPECT_EQ(both, attention + products);
+  EXPECT_GT(three, both);
+  EXPECT_LE(again("{operators: [attention, products, norms, elementwise]}"), 28);
+}
+
+// A stated number is a layer's, however many experts a rank holds: one a rank, whose rows need no sorting, or two.
+TEST(Launches, OfAttentionDoNotFollowTheExpertsOfARank) {
+  const auto attention = [](int experts) {
+    const auto made = make(R"(panpipe: 1
+cluster: {file: clusters/h100x8.yaml}
+workload:
+  config: {model_type: mixtral, hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: 1024,
+           num_key_value_heads: 4, intermediate_size: 512, num_experts_per_tok: 2, num_local_experts: )" +
+                           std::to_string(experts) + R"(}
+  sequence: 512
+batch: {micro: 1, microbatches: 8}
+precision: bf16
+parallel: {pipeline: 1, data: 8, expert: 8}
+framework: megatron-core
+)");
+    for (const UnitCost& unit : made->cost().units)
+      if (unit.layer == 0) return std::pair(unit.forward.launches, unit.input_gradient.launches + unit.weight_gradient.launches);
+    return std::pair(0, 0);
+  };
+  EXPECT_GT(attention(8).first, 0);
+  EXPECT_EQ(attention(8), attention(16));
+}
+
 // A multi-tensor kernel takes 320 x 65536 elements a launch, for each of Adam's 7 operations and 3 of clipping.
 TEST(OptimizerKernel, OfManyTensorsTakesFewLaunches) {
   const auto made = with(", optimizer_kernel: foreach, gradient_clipping: foreach, launch: 100 us");
