@@ -113,6 +113,7 @@ struct PassDraft {
   int launches = 0;
   int site = 0;
   std::vector<std::size_t> part_ends{};  // pieces before the end of each part
+  std::vector<int> part_launches{};      // of each part
 };
 
 // Steps of a program up to the last step of a member, and up to the last one that its gradient needs.

@@ -80,6 +80,8 @@ class PassBuilder {
     if (unit != (forwards ? part.end_unit - 1 : part.first_unit)) return;
     close();
     draft_.part_ends.push_back(draft_.pieces.size());
+    draft_.part_launches.push_back(draft_.launches - launches_before_part_);
+    launches_before_part_ = draft_.launches;
   }
   // The next work may not hide the collective that the previous compute hides.
   void close() {
@@ -96,6 +98,7 @@ class PassBuilder {
   std::size_t next_train_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
+  int launches_before_part_ = 0;
   bool beside_ = false;  // what is added now runs beside a collective
   PassDraft draft_;
 };

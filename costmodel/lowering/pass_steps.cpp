@@ -16,23 +16,38 @@ double& part_of(DraftStep& step, const UnitPiece& piece) {
   return piece.given ? step.given : piece.synchronous ? step.synchronous : step.launched;
 }
 
-double sum_of(const DraftProgram& draft, double DraftStep::*part) {
+// Steps of a draft that the host launches as one: all of a pass or a group, or a part that waits for parameters of its own.
+struct Span {
+  std::size_t first = 0, end = 0;
+  std::size_t part = 0, last_part = 0;  // of the draft's parts, where it has some
+};
+Span all_of(const DraftProgram& draft) {
+  return {0, draft.steps.size(), 0, draft.part_ends.empty() ? 0 : draft.part_ends.size() - 1};
+}
+Span part_of(const DraftProgram& draft, std::size_t k) {
+  const auto end = [&](std::size_t part) { return static_cast<std::size_t>(draft.part_ends[part]); };
+  return {k == 0 ? 0 : end(k - 1), end(k), k, k};
+}
+
+double sum_of(const DraftProgram& draft, Span span, double DraftStep::*part) {
   double sum = 0;
-  for (const DraftStep& step : draft.steps) sum += step.*part;
+  for (std::size_t s = span.first; s < span.end; ++s) sum += draft.steps[s].*part;
   return sum;
 }
 
-bool has_collectives(const DraftProgram& draft) {
-  return std::any_of(draft.steps.begin(), draft.steps.end(), [](const DraftStep& step) { return step.step.collective; });
+bool has_collectives(const DraftProgram& draft, Span span) {
+  return std::any_of(draft.steps.begin() + static_cast<std::ptrdiff_t>(span.first),
+                     draft.steps.begin() + static_cast<std::ptrdiff_t>(span.end),
+                     [](const DraftStep& step) { return step.step.collective; });
 }
 
 // The steps with their compute scaled by a factor.
 enum class Rounding { None, WholeTicks };
-void set_times(const DraftProgram& draft, double launched, double synchronous, Rounding rounding,
+void set_times(const DraftProgram& draft, Span span, double launched, double synchronous, Rounding rounding,
                std::vector<ProgramStep>& steps) {
-  steps.resize(draft.steps.size());
+  steps.resize(span.end - span.first);
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    const DraftStep& from = draft.steps[s];
+    const DraftStep& from = draft.steps[span.first + s];
     steps[s] = from.step;
     if (from.step.collective) continue;
     steps[s].time = Ticks(0);
@@ -58,22 +73,23 @@ RunAlone run_alone(const ProgramStep* steps, const Program& program, bool collec
   return run;
 }
 
-// A draft on idle links, before its steps are rounded.
+// A span of a draft on idle links, before its steps are rounded.
 class Trial {
  public:
-  Trial(const Lowering& lowering, const DraftProgram& draft, int site)
-      : draft_(draft), collectives_run_on_(lowering.graph.collectives_run_on) {
-    shape_.steps = static_cast<std::int32_t>(draft.steps.size());
+  Trial(const Lowering& lowering, const DraftProgram& draft, Span span, int site)
+      : draft_(draft), span_(span), collectives_run_on_(lowering.graph.collectives_run_on) {
+    shape_.steps = static_cast<std::int32_t>(span.end - span.first);
     shape_.members = static_cast<std::uint8_t>(draft.ends.size());
     shape_.overlap_loss = overlap_loss(lowering.costs, site);
   }
   RunAlone run(double launched, double synchronous) {
-    set_times(draft_, launched, synchronous, Rounding::None, steps_);
+    set_times(draft_, span_, launched, synchronous, Rounding::None, steps_);
     return run_alone(steps_.data(), shape_, collectives_run_on_, false);
   }
 
  private:
   const DraftProgram& draft_;
+  Span span_;
   bool collectives_run_on_;
   Program shape_;
   std::vector<ProgramStep> steps_;
@@ -120,14 +136,108 @@ Breakdown shared_out(Breakdown breakdown, double share) {
   return breakdown;
 }
 
-// Precedes a pass of only collectives, whose launches the host delays.
-void wait_for_host(DraftProgram& draft, double seconds) {
-  DraftStep host;
-  host.launched = seconds;
-  draft.steps.insert(draft.steps.begin(), host);
-  for (MemberEnds& ends : draft.ends) ++ends.all, ++ends.gradient;
-  for (auto& train : draft.trains) ++train.second;
-  for (std::int32_t& end : draft.part_ends) ++end;
+// Puts a step at `at`, into part `part`. Ends of members and trains up to there stay.
+void insert_step(DraftProgram& draft, std::size_t at, std::size_t part, const DraftStep& step) {
+  draft.steps.insert(draft.steps.begin() + static_cast<std::ptrdiff_t>(at), step);
+  const auto shift = [&](std::int32_t& end) { end += static_cast<std::size_t>(end) > at ? 1 : 0; };
+  for (MemberEnds& ends : draft.ends) shift(ends.all), shift(ends.gradient);
+  for (auto& train : draft.trains) shift(train.second);
+  for (; part < draft.part_ends.size(); ++part) ++draft.part_ends[part];
+}
+
+// A moment of a span that has collectives, when the host and jitter have added their parts, and the factors of compute for it.
+struct Moment {
+  double launched = 1, jittered = 1;
+  double ticks = 0;
+};
+
+// What a span takes on the device, and what prolongs it.
+struct SpanTime {
+  RunAlone bare;
+  double given = 0, synchronous = 0, untouched = 0;  // compute, seconds
+  double jitter = 1;
+  int launches = 0, site = 0;
+
+  double device(double RunAlone::*at) const { return bare.*at / kTicksPerSecond - given - synchronous; }
+};
+
+Moment moment_of(const Lowering& lowering, const SpanTime& time, Trial& trial, double RunAlone::*at) {
+  const double device = time.device(at), longer = host_wait(lowering.costs, device, time.launches, time.site);
+  Moment moment;
+  if (longer > 0)
+    moment.launched = factor_reaching(time.bare.*at + longer * kTicksPerSecond, [&](double f) { return trial.run(f, 1).*at; });
+  moment.ticks = ((device + longer + time.synchronous) * time.jitter + time.given) * kTicksPerSecond;
+  if (time.jitter != 1)
+    moment.jittered = factor_reaching(moment.ticks, [&](double f) { return trial.run(moment.launched * f, f).*at; });
+  return moment;
+}
+
+// With a last collective that runs on, the lane is free before the span ends. The host prolongs both: to the end that the span
+// would have if the collective were awaited, and the lane until the host has launched what follows. So running on never delays.
+struct HostBehind {
+  Moment factors;
+  double idle = 0;  // ticks for which the lane then waits for the host
+};
+HostBehind running_on(const Lowering& lowering, const SpanTime& time, Trial& trial) {
+  HostBehind result{moment_of(lowering, time, trial, &RunAlone::lane), 0};
+  if (time.bare.end <= time.bare.lane) return result;
+  const Moment end = moment_of(lowering, time, trial, &RunAlone::end);
+  const double lane = trial.run(end.launched * end.jittered, end.jittered).lane;
+  if (result.factors.ticks - lane < 0.5) return result;
+  return {end, result.factors.ticks - lane};
+}
+
+struct Prolonged {
+  double by_host = 0, beside_collectives = 0;  // seconds
+};
+
+// Scales a span's compute to the time of its launches and by jitter.
+Prolonged prolong(const Lowering& lowering, double jitter, int launches, int site, DraftProgram& draft, Span span) {
+  SpanTime time;
+  time.given = sum_of(draft, span, &DraftStep::given);
+  time.synchronous = sum_of(draft, span, &DraftStep::synchronous);
+  time.untouched = sum_of(draft, span, &DraftStep::launched);
+  time.jitter = jitter;
+  time.launches = launches;
+  time.site = site;
+  const double computed = time.given + time.synchronous + time.untouched;
+  const bool waits = has_collectives(draft, span);
+  // Without collectives its steps follow one another, and every factor is known.
+  if (waits) time.bare = Trial(lowering, draft, span, site).run(1, 1);
+  Prolonged result;
+  result.by_host = host_wait(lowering.costs, waits ? time.device(&RunAlone::lane) : time.untouched, launches, site);
+  if (result.by_host > 0 && time.untouched == 0) {  // only collectives, or compute after a synchronisation: the host comes first
+    DraftStep host;
+    host.launched = result.by_host;
+    insert_step(draft, span.first, span.part, host);
+    ++span.end;
+  }
+  Moment factors;
+  double idle = 0;
+  if (waits) {
+    // Compute next to collectives takes longer. A difference of less than a tick is a rounding effect of sums in another order.
+    const double slowed = std::floor(time.bare.busy - computed * kTicksPerSecond + 0.5) / kTicksPerSecond;
+    result.beside_collectives = std::max(slowed, 0.0);
+    Trial trial(lowering, draft, span, site);
+    const HostBehind behind = running_on(lowering, time, trial);
+    factors = behind.factors;
+    idle = behind.idle;
+  } else {
+    factors.jittered = time.jitter;
+    if (time.untouched > 0) factors.launched = 1 + result.by_host / time.untouched;
+  }
+  for (std::size_t s = span.first; s < span.end; ++s) {
+    draft.steps[s].launched *= factors.launched * factors.jittered;
+    draft.steps[s].synchronous *= factors.jittered;
+  }
+  if (idle > 0) {
+    DraftStep host;
+    host.step.free = true;
+    host.step.member = draft.steps[span.end - 1].step.member;
+    host.given = idle / kTicksPerSecond * (1 - overlap_loss(lowering.costs, site));  // the collective next to it does not slow it
+    insert_step(draft, span.end, span.last_part, host);
+  }
+  return result;
 }
 
 }  // namespace
@@ -185,9 +295,10 @@ DraftProgram steps_alone(const Lowering& lowering, const PassDraft& pass) {
 
 DeviceTime device_time(const Lowering& lowering, const PassDraft& draft) {
   const DraftProgram steps = steps_alone(lowering, draft);
-  DeviceTime time{sum_of(steps, &DraftStep::launched), sum_of(steps, &DraftStep::synchronous)};
-  if (has_collectives(steps))
-    time.launched = Trial(lowering, steps, draft.site).run(1, 1).lane / kTicksPerSecond - time.synchronous;
+  const Span all = all_of(steps);
+  DeviceTime time{sum_of(steps, all, &DraftStep::launched), sum_of(steps, all, &DraftStep::synchronous)};
+  if (has_collectives(steps, all))
+    time.launched = Trial(lowering, steps, all, draft.site).run(1, 1).lane / kTicksPerSecond - time.synchronous;
   return time;
 }
 
@@ -200,36 +311,19 @@ void measure_alone(const TaskGraph& graph, Program& program) {
 }
 
 std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraft& whole) {
-  const double given = sum_of(draft, &DraftStep::given), synchronous = sum_of(draft, &DraftStep::synchronous);
-  double launched = 1, jittered = 1;
-  Breakdown breakdown = whole.breakdown;
-  const double untouched = sum_of(draft, &DraftStep::launched), computed = given + synchronous + untouched;
-  const bool waits = has_collectives(draft);
-  RunAlone bare;  // without collectives its steps follow one another, and every factor is known
-  bare.lane = bare.busy = computed * kTicksPerSecond;
-  if (waits) bare = Trial(lowering, draft, whole.site).run(1, 1);
-  const double device = bare.lane / kTicksPerSecond - given - synchronous;
-  // Compute next to collectives takes longer. A difference of less than a tick is a rounding effect of sums in another order.
-  const double slowed = std::floor(bare.busy - computed * kTicksPerSecond + 0.5) / kTicksPerSecond;
-  const double longer = device * (host_factor(lowering.costs, device, whole.launches, whole.site) - 1);
-  if (longer > 0 && untouched == 0) {
-    wait_for_host(draft, longer);
-  } else if (longer > 0 && !waits) {
-    launched = 1 + longer / untouched;
-  } else if (longer > 0) {
-    Trial trial(lowering, draft, whole.site);
-    launched = factor_reaching(bare.lane + longer * kTicksPerSecond, [&](double f) { return trial.run(f, 1).lane; });
-  }
+  const double given = sum_of(draft, all_of(draft), &DraftStep::given);
   const double jitter = lowering.costs.stage_jitter(lowering.plan.pipeline);
-  if (jitter != 1 && !waits) {
-    jittered = jitter;
-  } else if (jitter != 1) {
-    Trial trial(lowering, draft, whole.site);
-    const double target = (device + longer + synchronous) * jitter + given;
-    jittered = factor_reaching(target * kTicksPerSecond, [&](double f) { return trial.run(launched * f, f).lane; });
-  }
-  breakdown.compute += Duration(slowed > 0 ? slowed : 0);
-  breakdown.launch += Duration(longer);
+  Breakdown breakdown = whole.breakdown;
+  const auto add = [&](int launches, Span span) {
+    const Prolonged longer = prolong(lowering, jitter, launches, whole.site, draft, span);
+    breakdown.compute += Duration(longer.beside_collectives);
+    breakdown.launch += Duration(longer.by_host);
+  };
+  // Under ZeRO 3 every part waits for a gather of its own; other passes have parts in a stage's first forward alone.
+  if (lowering.zero() < 3 || draft.part_ends.empty())
+    add(whole.launches, all_of(draft));
+  else
+    for (std::size_t k = 0; k < draft.part_ends.size(); ++k) add(whole.part_launches[k], part_of(draft, k));
   for (Duration* part : {&breakdown.compute, &breakdown.memory, &breakdown.launch}) *part = *part * jitter;
   breakdown.launch += Duration(given);
 
@@ -242,7 +336,7 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   program.overlap_loss = overlap_loss(lowering.costs, whole.site);
   program.breakdown = shared_out(breakdown, 1.0 / lowering.plan.schedule.splits);
   std::vector<ProgramStep> steps;
-  set_times(draft, launched * jittered, jittered, Rounding::WholeTicks, steps);
+  set_times(draft, all_of(draft), 1, 1, Rounding::WholeTicks, steps);
   graph.steps.insert(graph.steps.end(), steps.begin(), steps.end());
   measure_alone(graph, program);
   graph.programs.push_back(program);

@@ -153,9 +153,11 @@ double StageTable::sum(std::vector<double> PassSums::*part, ActionKind kind, Rec
   return between(sums(kind, mode).*part, first, until) + between(sums(kind, Recompute::None).*part, until, end);
 }
 
-double StageTable::host_factor(ActionKind kind, Recompute mode, int first, int end) const {
-  return panpipe::host_factor(costs_, sum(&PassSums::device, kind, mode, first, end),
-                              static_cast<int>(sum(&PassSums::launches, kind, mode, first, end)), site_);
+double StageTable::launched(ActionKind kind, Recompute mode, int first, int end) const {
+  return costs_
+      .host_bound(Duration(sum(&PassSums::device, kind, mode, first, end)),
+                  static_cast<int>(sum(&PassSums::launches, kind, mode, first, end)), site_)
+      .base();
 }
 
 double StageTable::device(ActionKind kind, Recompute mode, int first, int end) const {
@@ -163,8 +165,7 @@ double StageTable::device(ActionKind kind, Recompute mode, int first, int end) c
 }
 
 double StageTable::time(ActionKind kind, Recompute mode, int first, int end) const {
-  return sum(&PassSums::device, kind, mode, first, end) * host_factor(kind, mode, first, end) +
-         sum(&PassSums::synchronous, kind, mode, first, end);
+  return launched(kind, mode, first, end) + sum(&PassSums::synchronous, kind, mode, first, end);
 }
 
 std::int64_t StageTable::elements_held(int first, int end) const {

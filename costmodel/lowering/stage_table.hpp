@@ -54,9 +54,9 @@ class StageTable {
     return sums(kind, recompute_first_ > 0 ? Recompute::None : mode);
   }
   bool recomputes_first_blocks() const { return recompute_first_ > 0; }
-  // Factor that the host adds to the device time of a pass of units [first, end).
-  double host_factor(ActionKind kind, Recompute mode, int first, int end) const;
-  // Seconds of such a pass: on the device alone, and with the host's part. Without jitter.
+  // Seconds of a pass of units [first, end), without jitter: of what the host launches, with the host's part; and of the whole
+  // pass, on the device alone and with the host's part.
+  double launched(ActionKind kind, Recompute mode, int first, int end) const;
   double device(ActionKind kind, Recompute mode, int first, int end) const;
   double time(ActionKind kind, Recompute mode, int first, int end) const;
 

@@ -54,10 +54,9 @@ class LoweringCosts {
   virtual bool temporary_over_before() const { return measured(); }
 };
 
-// Factor that the host adds to the device time it launches.
-inline double host_factor(const LoweringCosts& costs, double device, int launches, int site) {
-  if (device <= 0) return 1;
-  return costs.host_bound(Duration(device), launches, site).base() / device;
+// Seconds that the host adds to the device time it launches: all of its time where the device has nothing to do.
+inline double host_wait(const LoweringCosts& costs, double device, int launches, int site) {
+  return costs.host_bound(Duration(device), launches, site).base() - device;
 }
 
 // Time of a unit's pass run alone, host and device together. Cuts are balanced by it, and searched orders use it. Sums over a

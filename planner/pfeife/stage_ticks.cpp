@@ -61,10 +61,11 @@ void StageTicks::make_floors(OfSite& of, int site) {
     const auto bound = [&](double seconds) {
       return costs_.host_bound(Duration(seconds), static_cast<int>(launches), site).base();
     };
-    if (device > 0 && bound(device) != device) {
+    if (bound(device) != device) {
       host_counts_ = true;
       constexpr double kStep = 1e-4;
-      per_second = std::clamp((bound(device * (1 + kStep)) - bound(device * (1 - kStep))) / (2 * kStep * device), 0.0, 1.0);
+      per_second = device > 0 ? (bound(device * (1 + kStep)) - bound(device * (1 - kStep))) / (2 * kStep * device) : 0;
+      per_second = std::clamp(per_second, 0.0, 1.0);
       per_launch = launches > 0 ? (bound(device) - per_second * device) / launches * kSlopeSafety : 0;
       per_second *= kSlopeSafety;
     }
@@ -79,10 +80,10 @@ double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;
   const StageTable& table = *sites_[at(site)].table;
-  const double device = table.sum(&PassSums::device, *done, mode, first, end);
+  const double launched =
+      host_counts_ ? table.launched(*done, mode, first, end) : table.sum(&PassSums::device, *done, mode, first, end);
   const double synchronous = table.sum(&PassSums::synchronous, *done, mode, first, end);
-  const double factor = host_counts_ ? table.host_factor(*done, mode, first, end) : 1;
-  const double ticks = rounded(device * factor * jitter_ * kTicksPerSecond);
+  const double ticks = rounded(launched * jitter_ * kTicksPerSecond);
   return synchronous == 0 ? ticks : ticks + rounded(synchronous * jitter_ * kTicksPerSecond);
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "costmodel/lowering/pass_lanes.hpp"
 #include "tests/costmodel/lowering/action_replay.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
 
@@ -106,6 +107,56 @@ TEST(Programs, SynchronousPartsAreAddedAfterTheNorm) {
   loss.forward.synchronises = true;
   costs.table.units.push_back(loss);
   EXPECT_NEAR(program_of(lower_on_one_rank(costs, "gpipe"), "0F0").duration.base(), 25 * kMs, 1);
+}
+
+// The head alone: all of it lies behind the meeting, and its launches before it. F: 20 + 5; B: two launches, 40 + 2. Units beside
+// it, even of almost nothing, change it as little as they take.
+TEST(Programs, LaunchesOfAStageWithOnlySynchronousWorkCount) {
+  for (const double beside : {0.0, 1e-18, 1e-6}) {
+    test::TableCosts costs = test::chain_of(1, 5e-3, 1e-3, 1e-3);
+    costs.is_measured = false;
+    costs.host_floor = 20e-3;
+    UnitCost& head = costs.table.units[0];
+    for (PassCost UnitCost::*pass : {&UnitCost::forward, &UnitCost::input_gradient, &UnitCost::weight_gradient})
+      (head.*pass).synchronises = true, (head.*pass).launches = 1;
+    if (beside > 0) costs.table.units.insert(costs.table.units.begin(), test::unit_of(1, beside, beside, beside));
+    const TaskGraph graph = lower_on_one_rank(costs, "gpipe");
+    EXPECT_NEAR(program_of(graph, "0F0").duration.base(), 25 * kMs, 1) << beside;
+    EXPECT_NEAR(program_of(graph, "0B0").duration.base(), 42 * kMs, 1) << beside;
+    EXPECT_NEAR(program_of(graph, "0F0").breakdown.launch.base(), 20e-3, 2e-6) << beside;
+  }
+}
+
+// F of 10 ms and an all-reduce of 4 whose launches take the host 20: awaited, the pass ends at 20, its compute at 16. Where the
+// all-reduce runs on, it ends at 20 too, and the lane is free when the host is, at 20. Where the device is the limit the lane is
+// free at 10, and with a jitter of 1.1 at 11, before the awaited end of 15.4.
+TEST(Programs, CollectivesThatRunOnDelayNothingWhereTheHostIsTheLimit) {
+  const auto run = [](double host, double loss, double jitter, bool run_on) {
+    test::TableCosts costs = tensor_parallel_units(1, 6e-3);
+    costs.host_floor = host;
+    costs.slowdown = loss;
+    costs.jitter = jitter;
+    Scenario scenario = scenario_of(1, 1, "gpipe");
+    scenario.collectives_run_on = run_on;
+    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const Program& program = program_of(graph, "0F0");
+    PassLanes lanes;
+    MemberRun member;
+    run_cell(graph, program, lanes, &member);
+    return std::pair(program.duration.base() / kMs, lanes.compute / kMs);
+  };
+  const auto expect = [](std::pair<double, double> got, double end, double lane) {
+    EXPECT_NEAR(got.first, end, 1e-8);
+    EXPECT_NEAR(got.second, lane, 1e-8);
+  };
+  for (const double loss : {0.0, 0.25}) {
+    expect(run(20e-3, loss, 1, false), 20, 20);
+    expect(run(20e-3, loss, 1, true), 20, 20);
+    expect(run(12e-3, loss, 1, true), 14, 12);  // awaited the device is the limit: compute as it is
+    expect(run(1e-3, loss, 1, true), 14, 10);
+  }
+  expect(run(1e-3, 0, 1.1, false), 15.4, 15.4);
+  expect(run(1e-3, 0, 1.1, true), 15, 11);
 }
 
 TEST(Programs, JitterStretchesWholePasses) {
