@@ -81,7 +81,7 @@ double accumulation_traffic(const Scenario& scenario, double element) {
       return 2 * element + (travels > element ? element + travels : 0) + 2 * travels;
     }
     case GradientAccumulation::Fused:
-    case GradientAccumulation::Autograd:  // counted with the step
+    case GradientAccumulation::Autograd:  // by the number of passes: CostModel::accumulation
       break;
   }
   return 0;

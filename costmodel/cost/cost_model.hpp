@@ -188,8 +188,12 @@ class CostModel {
   // same shape.
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices, const GroupNetwork& network) const;
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const;
-  // Optimizer step over `parameters` elements held by one device (divided over a shard group if zero >= 1).
-  Breakdown optimizer(std::int64_t elements, int site, const Degrees& degrees) const;
+  // Optimizer step over parameters held by one device (divided over a shard group if zero >= 1): so many elements in so many
+  // tensors.
+  Breakdown optimizer(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees) const;
+  // A backward pass adds the gradients of so many elements to those of earlier passes of the step, of which a microbatch has
+  // `splits`: the mean over these passes. Zero where a profile measured the passes.
+  Breakdown accumulation(std::int64_t elements, int splits, int site, const Degrees& degrees) const;
 
   // Time when host and device run in parallel: (device^4 + host^4)^(1/4), or their sum with synchronous launches. A launch takes
   // longer when one process launches for all ranks of a pipeline, and least on one rank.

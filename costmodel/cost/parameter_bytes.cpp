@@ -98,15 +98,17 @@ double clipping_traffic(const Scenario& scenario) {
   return clips ? 3 * travelling_gradient_bytes(scenario) : 0;
 }
 
-// Traffic of every gradient that a rank keeps. Setting it to zero writes it; autograd reads a microbatch's gradient and reads and
-// writes the sum, for every microbatch after the first (for every one if sums start as zeros).
-double kept_gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
+// Setting a gradient that a rank keeps to zero writes it.
+double zeroing_traffic(const Scenario& scenario) {
+  return scenario.framework.zero_gradients && scenario.optimizer.name != "none" ? travelling_gradient_bytes(scenario) : 0;
+}
+
+// Autograd reads the gradient of a pass, and reads and writes the sum, in every pass after the first (in every one if sums start
+// as zeros): the mean over the passes of a step.
+double summing_traffic(const Scenario& scenario, double passes) {
   const Framework& framework = scenario.framework;
-  if (scenario.optimizer.name == "none") return 0;
-  double passes = framework.zero_gradients ? 1 : 0;
-  if (framework.gradient_accumulation == GradientAccumulation::Autograd)
-    passes += 3.0 * (degrees.microbatches - (framework.zero_gradients ? 0 : 1));
-  return passes * travelling_gradient_bytes(scenario);
+  if (scenario.optimizer.name == "none" || framework.gradient_accumulation != GradientAccumulation::Autograd) return 0;
+  return 3.0 * (passes - (framework.zero_gradients ? 0 : 1)) / passes * travelling_gradient_bytes(scenario);
 }
 
 // A launch of PyTorch's multi-tensor kernels takes 320 blocks of 65536 elements (ATen/native/cuda/MultiTensorApply.cuh and
@@ -114,21 +116,14 @@ double kept_gradient_traffic(const Scenario& scenario, const Degrees& degrees) {
 constexpr double kManyElements = 320.0 * 65536;
 constexpr int kNormKernels = 2, kScaleKernels = 1;
 
-// Parameters for each of their elements: a kernel a parameter is launched so often.
-double tensors_of(const Workload& workload, double elements) {
-  if (!workload.graph) return 0;
-  double tensors = 0, all = 0;
-  for (const Tensor& tensor : workload.graph->tensors)
-    if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0 && tensor.requires_gradient) {
-      ++tensors;
-      all += static_cast<double>(tensor.elements());
-    }
-  return all > 0 ? tensors * (elements / all) : 0;
-}
+// A rank's part of its parameters, in elements and in tensors.
+struct Share {
+  double elements = 0, tensors = 0;
+};
 
 // Launches of the step: over the share of the parameters that a rank updates, and over the gradients that it keeps. A fused
 // kernel's are few.
-double step_launches(const Scenario& scenario, const Workload& workload, double updated, double kept) {
+double step_launches(const Scenario& scenario, const Share& updated, const Share& kept) {
   const Framework& framework = scenario.framework;
   double each = 0, many = 0;  // kernels a parameter, and of many parameters
   if (keeps_8bit_states(scenario))
@@ -139,8 +134,7 @@ double step_launches(const Scenario& scenario, const Workload& workload, double 
     many += optimizer_kernels(scenario.optimizer.name);
   if (framework.gradient_clipping == GradientClipping::Loop) each += kNormKernels + kScaleKernels;
   if (framework.gradient_clipping == GradientClipping::Foreach) many += kNormKernels + kScaleKernels;
-  return many * updated / kManyElements + each * tensors_of(workload, updated) +
-         (framework.zero_gradients ? tensors_of(workload, kept) : 0);
+  return many * updated.elements / kManyElements + each * updated.tensors + (framework.zero_gradients ? kept.tensors : 0);
 }
 
 // A scaler of gradients divides them in place, and looks through them for infinities on the way.
@@ -218,7 +212,20 @@ double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   return weights_in_8_bits_ * cast * times;
 }
 
-Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& degrees) const {
+Breakdown CostModel::accumulation(std::int64_t elements, int splits, int site, const Degrees& degrees) const {
+  Breakdown cost;
+  const int device_type = type_of(site);
+  const DeviceType& type = scenario_->cluster.types[at(device_type)];
+  if (scenario_->profile || elements == 0 || !type.has_rates()) return cost;
+  const double passes = static_cast<double>(degrees.microbatches) * splits;
+  const double traffic =
+      summing_traffic(*scenario_, passes) * static_cast<double>(elements) / divided_over(*scenario_, degrees, 2);
+  cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
+  cost.memory = cost.total = Duration(traffic / (type.memory_bandwidth.base() * calibration(device_type).memory_efficiency));
+  return cost;
+}
+
+Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees) const {
   Breakdown cost;
   if (const Profile* profile = scenario_->profile.get();
       profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
@@ -233,23 +240,27 @@ Breakdown CostModel::optimizer(std::int64_t elements, int site, const Degrees& d
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
   const auto all = static_cast<double>(elements);
-  const double updated = all / divided_over(*scenario_, degrees, 1), kept = all / divided_over(*scenario_, degrees, 2);
+  const auto share = [&](int stage) {
+    const double ranks = divided_over(*scenario_, degrees, stage);
+    return Share{all / ranks, static_cast<double>(tensors) / ranks};
+  };
+  const Share updated = share(1), kept = share(2);
   const bool on_host = scenario_->offload.optimizer;
   const double formats = share_of_formats(*scenario_), step = on_host ? 0 : optimizer_traffic(*scenario_, c) * formats;
-  const double traffic = (step + unscaling_traffic(*scenario_) + clipping_traffic(*scenario_)) * updated +
-                         kept_gradient_traffic(*scenario_, degrees) * kept + cast_traffic(device_type, degrees) * all;
+  const double traffic = (step + unscaling_traffic(*scenario_) + clipping_traffic(*scenario_)) * updated.elements +
+                         zeroing_traffic(*scenario_) * kept.elements + cast_traffic(device_type, degrees) * all;
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
-  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, *workload_, updated, kept);
+  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, updated, kept);
   cost.launch = c.step;  // data, logging: once per step
   if (launches > 0) {
-    // Linear in the elements, as searches assume: the time per step over this many steps.
+    // Homogeneous in elements and tensors, as searches assume: the time per step over this many steps.
     constexpr int kLaunches = 1'000'000;
     const double steps = kLaunches / launches;
     cost.launch += host_bound(cost.memory * steps, kLaunches, site, degrees) / steps - cost.memory;
   }
   if (on_host)
-    cost.compute = Duration(kHostAdam * traffic_share(scenario_->optimizer.name) * formats * updated / kHostBytes *
+    cost.compute = Duration(kHostAdam * traffic_share(scenario_->optimizer.name) * formats * updated.elements / kHostBytes *
                             devices_of_a_node(scenario_->cluster, degrees));
   cost.total = cost.compute + cost.memory + cost.launch;
   return cost;

@@ -238,9 +238,10 @@ void make_memory(Lowering& lowering);
 
 // Parameters of a rank, each counted once, even if it is tied between two of its stages.
 struct HeldParameters {
-  std::int64_t elements = 0;  // trained, of this tensor-parallel rank's shards
-  std::int64_t experts = 0;   // part of these in experts of which other ranks of the stage hold other parts
-  Bytes given{0};             // measured layers
+  std::int64_t elements = 0;                     // trained, of this tensor-parallel rank's shards
+  std::int64_t experts = 0;                      // part of these in experts of which other ranks of the stage hold other parts
+  std::int64_t tensors = 0, expert_tensors = 0;  // that hold them
+  Bytes given{0};                                // measured layers
   Bytes frozen{0}, copies{0}, narrower{0};
   Bytes expert_frozen{0}, expert_copies{0}, expert_narrower{0};  // the experts' part of these
 
@@ -259,10 +260,12 @@ struct HeldParameters {
     frozen += use.frozen;
     copies += use.copies;
     narrower += use.narrower;
+    tensors += use.elements > 0 ? 1 : 0;
     if (use.elements > 0) trained_narrower += use.narrower;
     if (!use.experts) return;
     if (use.elements > 0) expert_trained_narrower += use.narrower;
     experts += use.elements;
+    expert_tensors += use.elements > 0 ? 1 : 0;
     expert_frozen += use.frozen;
     expert_copies += use.copies;
     expert_narrower += use.narrower;
@@ -270,6 +273,8 @@ struct HeldParameters {
   void add(const HeldParameters& more) {
     elements += more.elements;
     experts += more.experts;
+    tensors += more.tensors;
+    expert_tensors += more.expert_tensors;
     given += more.given;
     frozen += more.frozen;
     copies += more.copies;
@@ -283,6 +288,7 @@ struct HeldParameters {
   // Parameters that all replicas hold (others), and those divided among them (only_experts).
   HeldParameters others() const {
     return {.elements = elements - experts,
+            .tensors = tensors - expert_tensors,
             .given = given,
             .frozen = frozen - expert_frozen,
             .copies = copies - expert_copies,
@@ -291,6 +297,8 @@ struct HeldParameters {
   HeldParameters only_experts() const {
     return {.elements = experts,
             .experts = experts,
+            .tensors = expert_tensors,
+            .expert_tensors = expert_tensors,
             .frozen = expert_frozen,
             .copies = expert_copies,
             .narrower = expert_narrower,

@@ -66,6 +66,22 @@ class PassBuilder {
     draft_.breakdown = draft_.breakdown + pass.breakdown;
     draft_.launches += pass.launches;
   }
+  // Behind a unit's weight gradients: they are added to those of earlier passes.
+  void add_accumulation(const UnitCost& unit) {
+    std::int64_t elements = 0, experts = 0;
+    for (const ParameterUse& use : unit.parameters) (use.experts ? experts : elements) += use.elements;
+    const Breakdown cost = lowering_.costs.accumulation(elements, experts, lowering_.plan.schedule.splits, draft_.site);
+    if (cost.total <= Duration(0)) return;
+    UnitPiece part;
+    part.unit = &unit;
+    part.in_block = !unit.block.empty();
+    part.weight = true;
+    part.synchronous = unit.weight_gradient.synchronises;
+    part.time = cost.total.base();
+    if (!draft_.pieces.empty() && draft_.pieces.back().synchronous != part.synchronous) close();
+    draft_.pieces.push_back(part);
+    draft_.breakdown = draft_.breakdown + cost;
+  }
   // The gradients of a unit are complete. A train of them that is ready ends the compute step, unless the step hides a collective
   // that the next work would then wait for; such a train is ready with the next one.
   void gradients_made(int unit) {
@@ -176,6 +192,7 @@ PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slic
   PassBuilder builder(lowering, info, slice, ActionKind::W);
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
     builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, AttentionWork::None, true, true);
+    builder.add_accumulation(lowering.unit(info, u));
     builder.gradients_made(u);
     builder.unit_done(u, false);
   }
@@ -197,6 +214,7 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
   const Recompute mode = info.recompute_apart ? Recompute::None : info.recompute;
   const auto add_weight_behind = [&](const UnitCost& unit) {
     builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
+    builder.add_accumulation(unit);
     const auto& pieces = unit.input_gradient.pieces;
     if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
   };
@@ -207,6 +225,7 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
       const UnitCost& unit = lowering.unit(info, u);
       if (with_weight && unit.backward) {
         builder.add(unit, *unit.backward, AttentionWork::Backward, true);
+        builder.add_accumulation(unit);
       } else {
         builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
         if (with_weight) add_weight_behind(unit);

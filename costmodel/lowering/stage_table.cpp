@@ -126,16 +126,19 @@ void StageTable::find_alike(const WorkloadCost& workload) {
 
 void StageTable::add_parameters(const WorkloadCost& workload) {
   elements_.push_back(0);
+  tensors_.push_back(0);
   given_.push_back(0);
   given_optimizer_.push_back(0);
   std::map<int, TiedParameter> uses;
   for (int u = 0; u < units_; ++u) {
     const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
     elements_.push_back(elements_.back());
+    tensors_.push_back(tensors_.back());
     given_.push_back(given_.back());
     given_optimizer_.push_back(given_optimizer_.back() + unit.optimizer.base());
     for (const ParameterUse& use : unit.parameters) {
       elements_.back() += use.elements;
+      tensors_.back() += use.elements > 0 ? 1 : 0;
       given_.back() += use.given.base();
       if (use.tensor < 0) continue;
       TiedParameter& parameter = uses[use.tensor];
@@ -168,14 +171,26 @@ double StageTable::time(ActionKind kind, Recompute mode, int first, int end) con
   return launched(kind, mode, first, end) + sum(&PassSums::synchronous, kind, mode, first, end);
 }
 
-std::int64_t StageTable::elements_held(int first, int end) const {
-  std::int64_t sum = elements_[static_cast<std::size_t>(end)] - elements_[static_cast<std::size_t>(first)];
+// What the uses of a tied parameter after its first count in units [first, end).
+template <class Count>
+std::int64_t StageTable::held_again(int first, int end, Count count) const {
+  std::int64_t sum = 0;
   for (const TiedParameter& parameter : tied_) {
     const auto begin = std::lower_bound(parameter.units.begin(), parameter.units.end(), first);
     const std::int64_t uses = std::lower_bound(begin, parameter.units.end(), end) - begin;
-    sum -= std::max<std::int64_t>(0, uses - 1) * parameter.elements;
+    sum += std::max<std::int64_t>(0, uses - 1) * count(parameter);
   }
   return sum;
+}
+
+std::int64_t StageTable::elements_held(int first, int end) const {
+  return elements_[static_cast<std::size_t>(end)] - elements_[static_cast<std::size_t>(first)] -
+         held_again(first, end, [](const TiedParameter& parameter) { return parameter.elements; });
+}
+
+std::int64_t StageTable::tensors_held(int first, int end) const {
+  return tensors_[static_cast<std::size_t>(end)] - tensors_[static_cast<std::size_t>(first)] -
+         held_again(first, end, [](const TiedParameter& parameter) { return std::int64_t{parameter.elements > 0 ? 1 : 0}; });
 }
 
 }  // namespace panpipe

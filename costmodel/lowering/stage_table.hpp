@@ -69,11 +69,13 @@ class StageTable {
   // Prefix sums before each unit: elements of parameters (a tied one at each use), bytes of parameters given in bytes, and given
   // seconds of the optimizer step.
   const std::vector<std::int64_t>& elements() const { return elements_; }
+  const std::vector<std::int64_t>& tensors() const { return tensors_; }  // of the trained elements, counted like these
   const std::vector<std::int64_t>& given() const { return given_; }
   const std::vector<double>& given_optimizer() const { return given_optimizer_; }
   const std::vector<TiedParameter>& tied() const { return tied_; }
-  // Elements of units [first, end), counting each parameter once.
+  // Elements, or tensors, of units [first, end), counting each parameter once.
   std::int64_t elements_held(int first, int end) const;
+  std::int64_t tensors_held(int first, int end) const;
 
  private:
   template <class Visit>
@@ -81,6 +83,8 @@ class StageTable {
   void draft_units(const Scenario& scenario, const WorkloadCost& workload, const std::set<Recompute>& modes);
   void find_alike(const WorkloadCost& workload);
   void add_parameters(const WorkloadCost& workload);
+  template <class Count>
+  std::int64_t held_again(int first, int end, Count count) const;
 
   const LoweringCosts& costs_;
   int site_ = 0, units_ = 0, distinct_ = 0, recompute_first_ = 0;
@@ -88,7 +92,7 @@ class StageTable {
   std::vector<int> like_;
   PassSums forward_, weight_;
   std::array<PassSums, 3> input_, whole_;  // by Recompute
-  std::vector<std::int64_t> elements_, given_;
+  std::vector<std::int64_t> elements_, tensors_, given_;
   std::vector<double> given_optimizer_;
   std::vector<TiedParameter> tied_;
 };

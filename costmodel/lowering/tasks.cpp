@@ -426,8 +426,9 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   }
   const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
   const HeldParameters held = held_parameters(lowering, stages);
-  Breakdown cost = lowering.costs.optimizer(held.others().elements, type);
-  if (held.experts > 0) cost = cost + lowering.costs.expert_optimizer(held.experts, type);
+  const HeldParameters others = held.others();
+  Breakdown cost = lowering.costs.optimizer(others.elements, others.tensors, type);
+  if (held.experts > 0) cost = cost + lowering.costs.expert_optimizer(held.experts, held.expert_tensors, type);
   return add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held), cost);
 }
 

@@ -29,10 +29,13 @@ class LoweringCosts {
   virtual TransferCost transfer(int from_device, int to_device, Bytes tensor_bytes) const = 0;
   virtual Duration message_work(Bytes) const { return Duration(0); }  // of a message, at each of its ends
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
-  // For a rank's whole parameters; the result includes ZeRO's division and the work done once per step.
-  virtual Breakdown optimizer(std::int64_t, int) const { return {}; }
+  // For a rank's whole parameters, elements and tensors; the result includes ZeRO's division and the work done once per step.
+  virtual Breakdown optimizer(std::int64_t, std::int64_t, int) const { return {}; }
   // Additional time for parameters of experts that replicas divide, without the work done once per step.
-  virtual Breakdown expert_optimizer(std::int64_t, int) const { return {}; }
+  virtual Breakdown expert_optimizer(std::int64_t, std::int64_t, int) const { return {}; }
+  // Adds a pass's gradients to those of earlier passes: of so many elements, and of so many of experts that replicas divide. The
+  // mean over the passes of a step, of which a microbatch has `splits`.
+  virtual Breakdown accumulation(std::int64_t, std::int64_t, int /* splits */, int) const { return {}; }
   virtual Duration host_bound(Duration device, int, int) const { return device; }
   virtual Duration overlap_slowdown(Duration, int) const { return Duration(0); }
   virtual double stage_jitter(int) const { return 1.0; }

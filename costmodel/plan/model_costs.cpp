@@ -21,18 +21,24 @@ ModelCosts::ModelCosts(const CostModel& model, const Degrees& degrees)
       occupancy_(Occupancy::of(model.scenario(), degrees)),
       measured_(times_are_given(model)) {}
 
-Breakdown ModelCosts::optimizer(std::int64_t elements, int site) const {
-  return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, site, degrees_);
+Breakdown ModelCosts::optimizer(std::int64_t elements, std::int64_t tensors, int site) const {
+  return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, tensors, site, degrees_);
 }
 
-Breakdown ModelCosts::expert_optimizer(std::int64_t elements, int site) const {
+Breakdown ModelCosts::expert_optimizer(std::int64_t elements, std::int64_t tensors, int site) const {
   if (elements == 0 || (measured_ && !model_->scenario().profile)) return {};
   const Degrees experts = degrees_of_experts(degrees_);
-  Breakdown cost = model_->optimizer(elements, site, experts);
-  const Breakdown once = model_->optimizer(0, site, experts);
+  Breakdown cost = model_->optimizer(elements, tensors, site, experts);
+  const Breakdown once = model_->optimizer(0, 0, site, experts);
   cost.launch -= once.launch;
   cost.total -= once.total;
   return cost;
+}
+
+Breakdown ModelCosts::accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const {
+  if (measured_) return {};
+  const Breakdown cost = model_->accumulation(others, splits, site, degrees_);
+  return experts == 0 ? cost : cost + model_->accumulation(experts, splits, site, degrees_of_experts(degrees_));
 }
 
 ElementBytes ModelCosts::expert_bytes() const {

@@ -22,8 +22,9 @@ class ModelCosts : public LoweringCosts {
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
     return model_->collective(kind, bytes, devices, occupancy_.network_of(devices));
   }
-  Breakdown optimizer(std::int64_t elements, int site) const override;
-  Breakdown expert_optimizer(std::int64_t elements, int site) const override;
+  Breakdown optimizer(std::int64_t elements, std::int64_t tensors, int site) const override;
+  Breakdown expert_optimizer(std::int64_t elements, std::int64_t tensors, int site) const override;
+  Breakdown accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const override;
   Duration host_bound(Duration device, int launches, int site) const override;
   Duration overlap_slowdown(Duration collective, int site) const override { return model_->overlap_slowdown(collective, site); }
   double stage_jitter(int pipeline) const override;

@@ -23,6 +23,7 @@ PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& p
       sum.weight = std::max(sum.weight, cost.weight_gradient);
       sum.optimizer += cost.optimizer;
       sum.elements += cost.elements;
+      sum.tensors += cost.tensors;
       sum.given += cost.given;
       sum.gathered = c == 0 ? cost.gathered : std::min(sum.gathered, cost.gathered);
       const auto add_boundary = [&](int other, const StageCost& maker) {
@@ -44,7 +45,10 @@ PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& p
     std::vector<int> uses(at(p), 0);
     for (const int stage : table.tied_stages[t]) {
       const int r = rank_of(stage);
-      if (++uses[at(r)] > 1) rank[at(r)].elements -= parameters[t].elements;
+      if (++uses[at(r)] > 1) {
+        rank[at(r)].elements -= parameters[t].elements;
+        rank[at(r)].tensors -= parameters[t].elements > 0 ? 1 : 0;
+      }
       first = std::min(first, r);
       last = std::max(last, r);
     }
@@ -69,10 +73,15 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   per.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
   if (narrow) per.element = 1;  // the least that is gathered
   constexpr std::int64_t kMany = 1'000'000'000;
-  per.step = costs.optimizer(0, type).total.base();
-  per.step_per_element = (costs.optimizer(kMany, type).total.base() - per.step) / kMany;
-  if (degrees.experts_apart())
-    per.step_per_element = std::min(per.step_per_element, costs.expert_optimizer(kMany, type).total.base() / kMany);
+  per.step = costs.optimizer(0, 0, type).total.base();
+  per.step_per_element = (costs.optimizer(kMany, 0, type).total.base() - per.step) / kMany;
+  per.step_per_tensor = (costs.optimizer(0, kMany, type).total.base() - per.step) / kMany;
+  per.summed = costs.accumulation(kMany, 0, 1, type).total.base() / kMany;
+  if (degrees.experts_apart()) {
+    per.step_per_element = std::min(per.step_per_element, costs.expert_optimizer(kMany, 0, type).total.base() / kMany);
+    per.step_per_tensor = std::min(per.step_per_tensor, costs.expert_optimizer(0, kMany, type).total.base() / kMany);
+    per.summed = std::min(per.summed, costs.accumulation(0, kMany, 1, type).total.base() / kMany);
+  }
   per.zero = zero_in_effect(scenario.framework, degrees);
   per.gathers_beside = gathers_beside(scenario, per.zero);
   if (reduces_beside(scenario, per.zero))
@@ -195,7 +204,9 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
       if (per.zero >= 1) gathers += gather(stage);
     }
     const PlacedStages::Rank& sums = placed_->rank[at(r)];
-    double closing = per.step + per.step_per_element * static_cast<double>(sums.elements) + sums.optimizer;
+    const auto elements = static_cast<double>(sums.elements), tensors = static_cast<double>(sums.tensors);
+    rank.summing[zero] = per.summed * elements;
+    double closing = per.step + std::max(per.step_per_element * elements, per.step_per_tensor * tensors) + sums.optimizer;
     if ((per.zero == 1 || per.zero == 2) && !per.gathers_beside) closing += gathers;
     // Who waits for the send of its last pass reduces meanwhile.
     const double reduced = per.bucket > 0 ? least : all;
@@ -281,6 +292,9 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
     for (std::size_t z = 0; z < longest.size(); ++z) {
       // The first parameters are gathered before anything arrives.
       longest[z] = std::max({longest[z], end + rank.closing[z], (z < 3 ? rank.arrive : 0) + m * rank.data_lane[z]});
+      // The host may hide the sums of gradients, but the device has to make them besides the rest of its work.
+      const double summed = m * (placed_->rank[at(r)].work + rank.summing[z]) * jitter_;
+      longest[z] = std::max(longest[z], rank.arrive + summed + rank.closing[z]);
       if (placed_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
     }
   }

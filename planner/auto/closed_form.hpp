@@ -23,7 +23,7 @@ class PlacedStages {
     double fused = 0, split = 0, work = 0;  // seconds per microbatch: F and B; F, I and W; without collectives
     double weight = 0;                      // the longest weight gradient
     double optimizer = 0;                   // measured layers
-    std::int64_t elements = 0, given = 0;
+    std::int64_t elements = 0, given = 0, tensors = 0;
     std::int64_t gathered = 0;  // the least over its stages
     std::int64_t buffers = 0;   // of hand-overs
     std::int64_t waiting = 0;   // the part of these that arrives for the largest pass
@@ -49,13 +49,14 @@ class PlacedStages {
 
 // Bytes and seconds per parameter at a ZeRO stage and a data degree.
 struct PerParameter {
-  double weights = 0, gradients = 0, optimizer = 0;  // bytes kept
-  double reduced = 0, element = 0;                   // bytes sent: gradients, weights
-  double step = 0, step_per_element = 0;             // optimizer: seconds
-  double bucket = 0;                                 // bytes; 0 = gradients are reduced as a whole, after the passes
-  bool gathers_beside = false;                       // gathers updated parameters while the forwards that read them run
-  int zero = 0, data = 1, shard = 1;                 // data: replicas; shard: replicas of a shard group
-  bool experts_apart = false;                        // experts have fewer holders than the rest
+  double weights = 0, gradients = 0, optimizer = 0;            // bytes kept
+  double reduced = 0, element = 0;                             // bytes sent: gradients, weights
+  double step = 0, step_per_element = 0, step_per_tensor = 0;  // optimizer, seconds: the larger of the last two parts
+  double summed = 0;                                           // seconds of a microbatch: adds a gradient to those before it
+  double bucket = 0;                                           // bytes; 0 = gradients are reduced as a whole, after the passes
+  bool gathers_beside = false;                                 // gathers updated parameters while the forwards that read them run
+  int zero = 0, data = 1, shard = 1;                           // data: replicas; shard: replicas of a shard group
+  bool experts_apart = false;                                  // experts have fewer holders than the rest
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 
@@ -105,6 +106,7 @@ class Surroundings {
     double blocked = 0;                     // per microbatch: waiting for its own sends
     double to_before = 0;                   // hand-over of a gradient
     std::array<double, 4> closing{};        // by ZeRO stage, after the last pass
+    std::array<double, 4> summing{};        // the same per microbatch, in its backward
     std::array<double, 4> draining{};       // the same from the start of its last backward, next to which buckets may run
     std::array<double, 4> data_lane{};      // per microbatch
   };

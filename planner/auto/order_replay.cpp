@@ -60,6 +60,7 @@ class OrderReplay {
     pricer.prepare(surroundings_, placed, c);
     const double jitter = common_.ground.jitter(c.pipeline, c.devices());
     const bool blocking = common_.ground.blocking;
+    const PerParameter& per = pricer.per_parameter(c.zero, c.data);
     for (int s = 0; s < c.stages(); ++s) {
       const StageCost& stage = placed.table.stages[at(s)];
       const double down = surroundings_.down(s), up = surroundings_.up(s);
@@ -68,10 +69,11 @@ class OrderReplay {
         costs_[cost_entry(pass, s)].value[slot] =
             to_ticks(Duration(time * jitter)).base() + (blocking ? to_ticks(Duration(send)).base() : 0);
       };
+      const double summed = per.summed * static_cast<double>(stage.elements);  // what the host takes may hide it
       set(Pass::F, stage.forward, down);
-      set(Pass::B, stage.backward, up);
+      set(Pass::B, std::max(stage.backward, stage.work - stage.forward_work + summed), up);
       set(Pass::I, stage.input_gradient, up);
-      set(Pass::W, stage.weight_gradient, 0);
+      set(Pass::W, std::max(stage.weight_gradient, stage.weight_work + summed), 0);
       if (form_.woven) fill_members(s, stage, slot, jitter, blocking ? down : 0, blocking ? up : 0);
       if (blocking) continue;
       if (forward_delay_entry(s) < delays_.size()) delays_[forward_delay_entry(s)].value[slot] = to_ticks(Duration(down)).base();
@@ -79,8 +81,7 @@ class OrderReplay {
     }
     fill_groups(placed, slot, jitter);
     std::vector<double>& closing = closing_.emplace_back();
-    const int zero = pricer.per_parameter(c.zero, c.data).zero;
-    for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, zero));
+    for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, per.zero));
   }
 
   // Members of woven groups. A forward or an input gradient meets its own collectives, which neither the host nor jitter makes

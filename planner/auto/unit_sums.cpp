@@ -104,6 +104,7 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   }
   stage.saved_rise -= stage.saved;
   stage.elements = table_.elements_held(first, end);
+  stage.tensors = table_.tensors_held(first, end);
   stage.given = table_.given()[at(end)] - table_.given()[at(first)];
   stage.optimizer = table_.given_optimizer()[at(end)] - table_.given_optimizer()[at(first)];
   return stage;

@@ -27,7 +27,7 @@ struct StageCost {
   std::int64_t forward_rise = 0, backward_rise = 0;    // above the live bytes, while the pass runs
   std::int64_t input_rise = 0;                         // the same for a separate input gradient, including the bytes left for W
   std::int64_t saved = 0, saved_rise = 0;              // without recompute, as Pfeife counts memory
-  std::int64_t elements = 0, given = 0;                // parameters
+  std::int64_t elements = 0, given = 0, tensors = 0;   // parameters
   std::int64_t gathered = 0;                           // the largest block's weights, in bytes
   std::int64_t forward_bytes = 0, backward_bytes = 0;  // sent to the next stage, and back from it
   double optimizer = 0;                                // measured layers
@@ -59,6 +59,13 @@ class BalancedCuts {
 // The most stages into which a workload is cut: one per block if it has blocks.
 int most_stages_of(const std::vector<UnitCost>& units);
 
+// Sums of gradients over microbatches follow from degrees that these costs do not know: PerParameter has them.
+class CostsOfShape final : public ModelCosts {
+ public:
+  using ModelCosts::ModelCosts;
+  Breakdown accumulation(std::int64_t, std::int64_t, int, int) const override { return {}; }
+};
+
 class UnitSums {
  public:
   // Both must outlive the object. Launch times are those on one rank, where they are least.
@@ -80,7 +87,7 @@ class UnitSums {
   std::vector<int> cuts(Recompute mode, int stages);
 
   const Scenario& scenario_;
-  const ModelCosts costs_;  // for one rank: only the workload's shape matters
+  const CostsOfShape costs_;  // for one rank: only the workload's shape matters
   BalancedCuts& balanced_;
   const int type_;
   const WorkloadCost& workload_;

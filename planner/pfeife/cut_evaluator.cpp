@@ -188,10 +188,11 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
                         PutDelay put_delay) const {
   const StageTicks& stages = space_.stages();
   const Recompute fastest = stages.modes().front();
-  const auto element_sum = [&](int position) {
-    return stages.elements()[static_cast<std::size_t>(end_of(cuts, position))] -
-           stages.elements()[static_cast<std::size_t>(begin_of(cuts, position))];
+  const auto sum_of = [&](const std::vector<std::int64_t>& before_unit, int position) {
+    return before_unit[static_cast<std::size_t>(end_of(cuts, position))] -
+           before_unit[static_cast<std::size_t>(begin_of(cuts, position))];
   };
+  const auto element_sum = [&](int position) { return sum_of(stages.elements(), position); };
   const bool all = before.cuts.size() != cuts.size() || before.modes.size() != modes.size();
   const auto unchanged = [&](int position) {
     return !all && begin_of(cuts, position) == begin_of(before.cuts, position) &&
@@ -212,15 +213,16 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
   }
   for (const RankEntry& optimizer : variant.optimizers) {
     if (std::all_of(optimizer.positions.begin(), optimizer.positions.end(), unchanged)) continue;
-    std::int64_t elements = 0;
+    std::int64_t elements = 0, tensors = 0;
     double given = 0;
     for (const int k : optimizer.positions) {
       elements += element_sum(k);
+      tensors += sum_of(stages.tensors(), k);
       given += stages.given_optimizer()[static_cast<std::size_t>(end_of(cuts, k))] -
                stages.given_optimizer()[static_cast<std::size_t>(begin_of(cuts, k))];
     }
     put_cost(optimizer.entry,
-             elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, given, space_.site_of_rank(optimizer.rank)));
+             elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, tensors, given, space_.site_of_rank(optimizer.rank)));
   }
   for (const FlowEntry& flow : variant.flows)
     put_cost(flow.entry, std::nearbyint(flow.latency + flow.per_element * static_cast<double>(element_sum(flow.position))));

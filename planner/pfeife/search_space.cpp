@@ -112,7 +112,7 @@ SearchSpace::SearchSpace(const Experiment& experiment)
       crossings_(costs_.workload(sites_.front())),
       model_(experiment.model) {
   const std::int64_t elements = stage_costs_.elements().back();
-  has_optimizer_ = stage_costs_.given_optimizer().back() > 0 || (elements > 0 && optimizer(elements, 0, sites_.front()) > 0);
+  has_optimizer_ = stage_costs_.given_optimizer().back() > 0 || (elements > 0 && optimizer(elements, 0, 0, sites_.front()) > 0);
 }
 
 TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const {
@@ -181,15 +181,15 @@ const Sums& SearchSpace::hops(int from_rank, int to_rank, bool gradient) const {
   return entry->second;
 }
 
-double SearchSpace::optimizer(std::int64_t elements, double given_seconds, int type) const {
-  return to_ticks(costs_.optimizer(elements, type).total + Duration(given_seconds)).base();
+double SearchSpace::optimizer(std::int64_t elements, std::int64_t tensors, double given_seconds, int type) const {
+  return to_ticks(costs_.optimizer(elements, tensors, type).total + Duration(given_seconds)).base();
 }
 
-// The slope where the step is affine in the elements, else nothing.
+// The slope where the step is affine in the elements, else nothing. Launches for tensors come on top.
 double SearchSpace::optimizer_per_element(int type) const {
   const std::int64_t all = stage_costs_.elements().back();
   if (all < 4) return 0;
-  const auto at = [&](std::int64_t elements) { return costs_.optimizer(elements, type).total.base() * 1e12; };
+  const auto at = [&](std::int64_t elements) { return costs_.optimizer(elements, 0, type).total.base() * 1e12; };
   const double slope = (at(all) - at(all / 2)) / static_cast<double>(all - all / 2);
   const double quarter = at(all / 4) + slope * static_cast<double>(all / 2 - all / 4);
   return std::abs(quarter - at(all / 2)) <= 1e-9 * at(all) ? slope : 0;

@@ -66,7 +66,7 @@ class SearchSpace {
   // The same for the tensors that a unit passes to the next one, indexed by the cut before that unit: one value per unit.
   const Sums& hops(int from_rank, int to_rank, bool gradient) const;
   // Ticks of the optimizer step of a rank with these sums, and its lower bound per element.
-  double optimizer(std::int64_t elements, double given_seconds, int type) const;
+  double optimizer(std::int64_t elements, std::int64_t tensors, double given_seconds, int type) const;
   double optimizer_per_element(int type) const;
 
  private:

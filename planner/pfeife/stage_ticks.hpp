@@ -38,6 +38,7 @@ class StageTicks {
   const Sums& floor(ActionKind kind, int site) const { return sites_[at(site)].floor[at(kind)]; }
   // For the optimizer step: parameters before each unit, and times given in seconds.
   const std::vector<std::int64_t>& elements() const { return any_->elements(); }
+  const std::vector<std::int64_t>& tensors() const { return any_->tensors(); }
   const Sums& given_optimizer() const { return any_->given_optimizer(); }
   // True if `ticks` equals the lowering's result apart from rounding. False with tensor-parallel collectives.
   bool exact() const { return !any_->has_collectives(); }

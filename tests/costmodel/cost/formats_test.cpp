@@ -89,7 +89,7 @@ TEST(EightBits, WeightsAreCastOnceAStep) {
     degrees.data = 8;
     degrees.zero = zero;
     return static_cast<double>(
-        (made.model->optimizer(all, 0, degrees).traffic - plain->model->optimizer(all, 0, degrees).traffic).base());
+        (made.model->optimizer(all, 0, 0, degrees).traffic - plain->model->optimizer(all, 0, 0, degrees).traffic).base());
   };
   EXPECT_NEAR(more(*llama("fp8"), 0) / (4 * 2 * kWeights), 1, 1e-6);
   EXPECT_NEAR(more(*llama("fp8", ", fp8_scaling: current"), 1) / (6 * 2 * kWeights), 1, 1e-6);
@@ -178,7 +178,7 @@ TEST(OptimizerFormats, CountInMemoryAndTraffic) {
     const auto made = make_gpt(g);
     EXPECT_DOUBLE_EQ(made->model->optimizer_bytes(made->degrees()), c.held) << c.precision << " " << c.optimizer;
     const double casts = std::string(c.precision) == "fp8" ? 4 : 0;
-    const double traffic = static_cast<double>(made->model->optimizer(1000000, 0, made->degrees()).traffic.base()) / 1e6;
+    const double traffic = static_cast<double>(made->model->optimizer(1000000, 0, 0, made->degrees()).traffic.base()) / 1e6;
     if (casts > 0)
       EXPECT_LT(traffic, c.moved) << "not every weight is a block's";
     else

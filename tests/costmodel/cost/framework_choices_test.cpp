@@ -213,7 +213,7 @@ TEST(OptimizerKernel, MovesBytesPerParameter) {
         Case{", gradient_scaler: true", "bf16", "adam", 72}}) {
     const auto made =
         with(std::string(", gradient_accumulation: fused") + c.choices, c.precision, std::string("optimizer: ") + c.optimizer);
-    const Breakdown step = made->model->optimizer(1000000, 0, made->degrees());
+    const Breakdown step = made->model->optimizer(1000000, 0, 0, made->degrees());
     EXPECT_EQ(step.traffic, Bytes(static_cast<std::int64_t>(c.bytes * 1e6))) << c.choices << " " << c.optimizer;
   }
 }
@@ -229,14 +229,12 @@ TEST(OptimizerKernel, OfALoopTakesALaunchAParameterAndOperation) {
                         Case{", optimizer_kernel: loop", "momentum", 44, 4}, Case{", optimizer_kernel: apex", "adam", 30, 0},
                         // A norm reads each gradient of 4 bytes, scaling reads and writes it: 12 bytes; two kernels and one.
                         Case{", optimizer_kernel: fused, gradient_clipping: loop", "adam", 30 + 12, 3},
-                        Case{", optimizer_kernel: fused, zero_gradients: true", "adam", 30 + 4 + 8 * 12, 1}}) {
+                        Case{", optimizer_kernel: fused, zero_gradients: true", "adam", 30 + 4, 1}}) {
     const auto made =
         with(std::string(c.choices) + ", gradient_accumulation: autograd", "fp16", std::string("optimizer: ") + c.optimizer);
     const double elements = static_cast<double>(made->workload.parameters);
-    const Breakdown step = made->model->optimizer(made->workload.parameters, 0, made->degrees());
-    // Sums of 8 microbatches: 12 bytes for each after the first, or for all where they start as zeros.
-    const double sums = std::string(c.choices).find("zero") == std::string::npos ? 7 * 12 : 0;
-    const double device = (c.bytes + sums) * elements / rate(*made);
+    const Breakdown step = made->model->optimizer(made->workload.parameters, 28, 0, made->degrees());
+    const double device = c.bytes * elements / rate(*made);
     const double host = 28 * c.launches * made->model->calibration(0).launch.base();
     EXPECT_NEAR(step.memory.base() / device, 1, 1e-6) << c.choices;
     EXPECT_NEAR((step.total - made->model->calibration(0).step).base() / std::pow(std::pow(device, 4) + std::pow(host, 4), 0.25),
@@ -246,22 +244,50 @@ TEST(OptimizerKernel, OfALoopTakesALaunchAParameterAndOperation) {
 }
 
 // ZeRO 1 divides what the step updates, 30 bytes of fused Adam and 12 of clipping, but every rank keeps whole gradients: 4 bytes
-// to set them to zeros, 8 x 12 to add up, and a launch a tensor. ZeRO 2 divides these too.
+// to set them to zeros, 12 in each pass to add up, and a launch a tensor. ZeRO 2 divides these too.
 TEST(OptimizerKernel, GradientsAreDividedAtTheirOwnStage) {
   const std::string choices =
       ", autocast: false, optimizer_kernel: fused, gradient_clipping: foreach, zero_gradients: true, gradient_accumulation: "
       "autograd";
   const auto made = with(choices);
-  for (const auto& [zero, bytes] : {std::pair(0, 42.0 + 100), std::pair(1, 42.0 / 4 + 100), std::pair(2, 142.0 / 4)}) {
+  for (const auto& [zero, bytes] : {std::pair(0, 42.0 + 4), std::pair(1, 42.0 / 4 + 4), std::pair(2, 46.0 / 4)}) {
     Degrees degrees = made->degrees();
     degrees.data = 4;
     degrees.zero = zero;
-    EXPECT_EQ(made->model->optimizer(1000000, 0, degrees).traffic, Bytes(static_cast<std::int64_t>(bytes * 1e6))) << zero;
+    EXPECT_EQ(made->model->optimizer(1000000, 0, 0, degrees).traffic, Bytes(static_cast<std::int64_t>(bytes * 1e6))) << zero;
+    EXPECT_EQ(made->model->accumulation(1000000, 1, 0, degrees).traffic, Bytes(zero < 2 ? 12000000 : 3000000)) << zero;
   }
 }
 
+// Autograd reads a gradient of 4 bytes, and reads and writes the sum: 12, but for the first pass of a step. 8 microbatches: 7 of
+// 8 passes; in two slices each 15 of 16; where sums start as zeros all; one pass has nothing to add to.
+TEST(Accumulation, OfAutogradIsAShareOfEveryPass) {
+  const auto made = with(", gradient_accumulation: autograd"),
+             zeros = with(", gradient_accumulation: autograd, zero_gradients: true");
+  Degrees degrees = made->degrees();
+  const auto bytes = [&](const Made& of, int splits) { return of.model->accumulation(1600, splits, 0, degrees).traffic; };
+  EXPECT_EQ(bytes(*made, 1), Bytes(1600 * 12 * 7 / 8));
+  EXPECT_EQ(bytes(*made, 2), Bytes(1600 * 12 * 15 / 16));
+  EXPECT_EQ(bytes(*zeros, 1), Bytes(1600 * 12));
+  EXPECT_EQ(bytes(*with(", gradient_accumulation: fused"), 1), Bytes(0));
+  EXPECT_NEAR(made->model->accumulation(1600, 1, 0, degrees).total.base() * rate(*made), 1600 * 12 * 7 / 8.0, 1e-6);
+  degrees.microbatches = 1;
+  EXPECT_EQ(bytes(*made, 1), Bytes(0));
+}
+
+// Two ranks with as many elements: the one with more tensors launches more in a loop.
+TEST(OptimizerKernel, OfALoopFollowsTheTensorsOfTheRank) {
+  const auto made = with(", optimizer_kernel: loop, launch: 1 ms");
+  const auto host = [&](std::int64_t elements, std::int64_t tensors) {
+    return (made->model->optimizer(elements, tensors, 0, made->degrees()).total - made->model->calibration(0).step).base();
+  };
+  EXPECT_NEAR(host(1000, 3), 3 * 7 * 1e-3, 1e-6);
+  EXPECT_NEAR(host(4000, 3), 3 * 7 * 1e-3, 1e-6);
+  EXPECT_NEAR(host(1000, 9), 9 * 7 * 1e-3, 1e-6);
+}
+
 // The head's weight, 51200 x hidden: read, written in fp32 and its product besides, 12 bytes; a kernel that adds to fp32 10;
-// FSDP's flat parameter 2 x 2 + 2 + 4 + 2 x 4 = 18; autograd's sum is counted with the step.
+// FSDP's flat parameter 2 x 2 + 2 + 4 + 2 x 4 = 18; autograd's sum depends on the number of passes.
 TEST(Accumulation, OfTheHeadFollowsTheChoice) {
   const auto moved = [](const char* choice) {
     const auto made = with(std::string(", autocast: false, gradient_accumulation: ") + choice);
@@ -351,8 +377,8 @@ framework: megatron-core
 // A multi-tensor kernel takes 320 x 65536 elements a launch, for each of Adam's 7 operations and 3 of clipping.
 TEST(OptimizerKernel, OfManyTensorsTakesFewLaunches) {
   const auto made = with(", optimizer_kernel: foreach, gradient_clipping: foreach, launch: 100 us");
-  const Breakdown step = made->model->optimizer(30000000, 0, made->degrees());
-  const double device = (72 + 12 + 7 * 12) * 30e6 / rate(*made), host = (7 + 3) * 30e6 / (320 * 65536) * 100e-6;
+  const Breakdown step = made->model->optimizer(30000000, 0, 0, made->degrees());
+  const double device = (72 + 12) * 30e6 / rate(*made), host = (7 + 3) * 30e6 / (320 * 65536) * 100e-6;
   EXPECT_NEAR((step.total - made->model->calibration(0).step).base() / std::pow(std::pow(device, 4) + std::pow(host, 4), 0.25), 1,
               1e-6);
 }

@@ -216,7 +216,7 @@ framework: {}
 // 30 bytes per parameter of Adam in mixed precision at 0.88 x 2039 GB/s, and what a step takes besides.
 TEST(Optimizer, Step) {
   const auto made = make_gpt({});
-  EXPECT_NEAR(made->model->optimizer(1'000'000'000, 0, made->degrees()).total.base(),
+  EXPECT_NEAR(made->model->optimizer(1'000'000'000, 0, 0, made->degrees()).total.base(),
               30e9 / (0.88 * 2039e9) + made->model->calibration(0).step.base(), 1e-9);
 }
 

@@ -71,7 +71,7 @@ TEST(Lora, ComputesNoGradientOfFrozenWeights) {
 TEST(Lora, TakesTheStepOfItsFactors) {
   const auto made = llama(", lora: {rank: 16, targets: [q_proj, v_proj]}");
   const std::int64_t trained = made->workload.trained_parameters;
-  EXPECT_EQ(made->model->optimizer(trained, 0, made->degrees()).traffic, Bytes(30 * trained));
+  EXPECT_EQ(made->model->optimizer(trained, 0, 0, made->degrees()).traffic, Bytes(30 * trained));
 }
 
 // NF4: half a byte, a scale of a byte for 64 elements, one of 4 bytes for 256 scales; norms, embedding and head stay in 2 bytes.

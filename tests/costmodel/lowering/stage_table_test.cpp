@@ -18,6 +18,7 @@ using test::pass_of;
 test::TableCosts drawn_units() {
   test::TableCosts costs = test::chain_of(6, 0, 0, 0);
   costs.host_floor = 20e-3;  // of a launch: about a third of the stages are bound by it
+  costs.accumulation_per_element = 1e-5;
   std::mt19937 random(11);
   const auto draw = [&] {
     PassCost pass = pass_of(1e-3 * (1 + static_cast<double>(random() % 100)));
@@ -27,7 +28,7 @@ test::TableCosts drawn_units() {
   for (std::size_t u = 0; u < costs.table.units.size(); ++u) {
     UnitCost& unit = costs.table.units[u];
     unit.block = "b" + std::to_string(u / 2);
-    unit.parameters.clear();
+    unit.parameters = {{static_cast<int>(u), static_cast<std::int64_t>(100 * u), Bytes(0)}};
     for (PassCost UnitCost::*pass : {&UnitCost::forward, &UnitCost::input_gradient, &UnitCost::weight_gradient,
                                      &UnitCost::recompute_full, &UnitCost::recompute_selective})
       unit.*pass = draw();
@@ -99,6 +100,9 @@ TEST(StageTable, CountsATiedParameterOnce) {
   EXPECT_EQ(table.elements_held(1, 4), 400);  // 1, 2, 3 and 0
   EXPECT_EQ(table.elements_held(1, 3), 300);
   EXPECT_EQ(table.elements_held(3, 3), 0);
+  EXPECT_EQ(table.tensors().back(), 6);
+  EXPECT_EQ(table.tensors_held(0, 4), 4);
+  EXPECT_EQ(table.tensors_held(1, 3), 3);
 }
 
 }  // namespace

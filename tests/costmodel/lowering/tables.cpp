@@ -21,9 +21,16 @@ CollectiveCost TableCosts::collective(CollectiveKind kind, Bytes bytes, const st
   return cost;
 }
 
-Breakdown TableCosts::optimizer(std::int64_t elements, int) const {
+Breakdown TableCosts::optimizer(std::int64_t elements, std::int64_t tensors, int) const {
   Breakdown cost;
-  cost.total = Duration(optimizer_per_element * static_cast<double>(elements));
+  cost.total =
+      Duration(optimizer_per_element * static_cast<double>(elements) + optimizer_per_tensor * static_cast<double>(tensors));
+  return cost;
+}
+
+Breakdown TableCosts::accumulation(std::int64_t others, std::int64_t experts, int, int) const {
+  Breakdown cost;
+  cost.memory = cost.total = Duration(accumulation_per_element * static_cast<double>(others + experts));
   return cost;
 }
 

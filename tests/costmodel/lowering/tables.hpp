@@ -18,12 +18,14 @@ class TableCosts : public LoweringCosts {
   double slowdown = 0;          // share of a hidden collective that comes back
   double jitter = 1;
   bool is_measured = true;
-  double optimizer_per_element = 0;  // seconds
+  double optimizer_per_element = 0, optimizer_per_tensor = 0;  // seconds
+  double accumulation_per_element = 0;                         // seconds of a backward pass
 
   const WorkloadCost& workload(int) const override { return table; }
   TransferCost transfer(int from, int to, Bytes bytes) const override;
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override;
-  Breakdown optimizer(std::int64_t elements, int) const override;
+  Breakdown optimizer(std::int64_t elements, std::int64_t, int) const override;
+  Breakdown accumulation(std::int64_t others, std::int64_t experts, int splits, int) const override;
   Duration host_bound(Duration device, int launches, int) const override;
   Duration overlap_slowdown(Duration collective, int) const override { return collective * slowdown; }
   double stage_jitter(int) const override { return jitter; }
