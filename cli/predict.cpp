@@ -29,6 +29,8 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
       ->type_name("DIR");
   sub.add_flag("--json", options.json, "print the result document instead of the table");
   sub.add_flag("--timeline", options.timeline, "with --json: include every span");
+  sub.add_flag("--all-spans", options.all_spans,
+               fmt::format("with -o: write trace.json and every span also of a step with more than {} spans", kMostSpans));
 }
 
 namespace {
@@ -81,7 +83,8 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
     print(result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
-  std::fputs(write_results(experiment, plan, timeline, figures, context, all_notes, options.output).c_str(), stderr);
+  std::fputs(write_results(experiment, plan, timeline, figures, context, all_notes, options.output, options.all_spans).c_str(),
+             stderr);
 }
 
 }  // namespace panpipe::cli

@@ -20,6 +20,7 @@ struct PredictOptions {
   std::string output;                  // -o
   bool json = false;
   bool timeline = false;
+  bool all_spans = false;
 };
 
 void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides);

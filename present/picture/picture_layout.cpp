@@ -7,8 +7,8 @@
 namespace panpipe {
 namespace {
 
-// Pixels. Where there is room, a short pass gets kReadable, or what its text needs; below kVisible boxes are drawn together.
-constexpr double kReadable = 15, kVisible = 0.5, kFont = 9.5;
+// Pixels. Where there is room, a short pass gets kReadable, or what its text needs.
+constexpr double kReadable = 15, kFont = 9.5;
 constexpr double kNarrowest = 900, kWidest = 2200;
 constexpr double kLaneGap = 14, kCurve = 26;
 
@@ -33,16 +33,15 @@ double short_pass(const Picture& picture) {
 }
 
 // Boxes of one stretch of overlapping times get tracks, each the first that is free.
-void assign_tracks(std::vector<PlacedBox>& placed, std::size_t first, std::size_t end) {
+void assign_tracks(const std::vector<Extent>& boxes, std::vector<Track>& tracks, std::size_t first, std::size_t end) {
   std::vector<double> free_at;
   for (std::size_t i = first; i < end; ++i) {
-    const PictureBox& box = *placed[i].box;
-    auto track = std::find_if(free_at.begin(), free_at.end(), [&](double at) { return at <= box.start; });
+    auto track = std::find_if(free_at.begin(), free_at.end(), [&](double at) { return at <= boxes[i].start; });
     if (track == free_at.end()) track = free_at.insert(free_at.end(), 0);
-    *track = box.end;
-    placed[i].track = static_cast<int>(track - free_at.begin());
+    *track = boxes[i].end;
+    tracks[i].track = static_cast<int>(track - free_at.begin());
   }
-  for (std::size_t i = first; i < end; ++i) placed[i].tracks = static_cast<int>(free_at.size());
+  for (std::size_t i = first; i < end; ++i) tracks[i].tracks = static_cast<int>(free_at.size());
 }
 
 }  // namespace
@@ -95,33 +94,60 @@ std::vector<double> axis_ticks(double end, double pixels) {
   return ticks;
 }
 
+std::vector<Track> tracks_of(const std::vector<Extent>& boxes) {
+  std::vector<Track> tracks(boxes.size());
+  std::size_t first = 0;
+  double latest = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (i > first && boxes[i].start >= latest) {
+      assign_tracks(boxes, tracks, first, i);
+      first = i;
+    }
+    latest = i == first ? boxes[i].end : std::max(latest, boxes[i].end);
+  }
+  assign_tracks(boxes, tracks, first, boxes.size());
+  return tracks;
+}
+
+std::vector<Run> runs_of(const std::vector<Extent>& pixels) {
+  std::vector<Run> runs;
+  bool open = false;  // the last run may take one more
+  double begin = 0, end = 0;
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    const bool narrow = pixels[i].end - pixels[i].start < kNarrow;
+    if (open && narrow && pixels[i].start - end < kNarrow && pixels[i].end - begin <= kTogether) {
+      runs.back().end = i + 1;
+      end = std::max(end, pixels[i].end);
+      continue;
+    }
+    runs.push_back({i, i + 1});
+    open = narrow;
+    begin = pixels[i].start;
+    end = pixels[i].end;
+  }
+  return runs;
+}
+
+Extent extent_of(const Run& run, const std::vector<Extent>& pixels) {
+  Extent extent = pixels[run.first];
+  for (std::size_t i = run.first; i < run.end; ++i) extent.end = std::max(extent.end, pixels[i].end);
+  return extent;
+}
+
+double drawn_limit(double limit, double highest) { return limit > 0 && limit <= 1.3 * highest ? limit : 0; }
+
 std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout& layout) {
   std::vector<PlacedBox> placed;
   placed.reserve(lane.boxes.size());
   for (const PictureBox& box : lane.boxes)
-    if (box.end > box.start) placed.push_back({&box, layout.x(box.start), (box.end - box.start) * layout.scale, 0, 1});
+    if (box.end > box.start) placed.push_back({&box, {layout.x(box.start), layout.x(box.end)}, {}});
   std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.box->start < b.box->start; });
-  std::size_t first = 0;
-  double latest = 0;
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (i > first && placed[i].box->start >= latest) {
-      assign_tracks(placed, first, i);
-      first = i;
-    }
-    latest = i == first ? placed[i].box->end : std::max(latest, placed[i].box->end);
-  }
-  assign_tracks(placed, first, placed.size());
-  // What is too narrow to be seen gives way to its left neighbour.
-  std::vector<PlacedBox> seen;
-  seen.reserve(placed.size());
-  double drawn_to = -1;
-  for (const PlacedBox& box : placed) {
-    if (box.tracks == 1 && box.x + box.width < drawn_to) continue;
-    seen.push_back(box);
-    seen.back().width = std::max(box.width, kVisible);
-    drawn_to = std::max(drawn_to, box.x + seen.back().width);
-  }
-  return seen;
+  std::vector<Extent> times;
+  times.reserve(placed.size());
+  for (const PlacedBox& box : placed) times.push_back({box.box->start, box.box->end});
+  const std::vector<Track> tracks = tracks_of(times);
+  for (std::size_t i = 0; i < placed.size(); ++i) placed[i].track = tracks[i];
+  return placed;
 }
 
 }  // namespace panpipe

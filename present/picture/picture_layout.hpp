@@ -38,13 +38,38 @@ double round_step(double least);
 // Times of the axis labels: whole multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> axis_ticks(double end, double pixels);
 
-// A box with its place in the drawing. Boxes that overlap in time share the height.
-struct PlacedBox {
-  const PictureBox* box = nullptr;
-  double x = 0, width = 0;
+// From and to: of time, or of pixels.
+struct Extent {
+  double start = 0, end = 0;
+};
+
+// Boxes that overlap in time share the height.
+struct Track {
   int track = 0, tracks = 1;
 };
-std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout& layout);
+std::vector<Track> tracks_of(const std::vector<Extent>& boxes);  // given by their starts, ascending
+
+// The one rule for boxes that are too narrow to be seen, in every drawing of a step: neighbours below kNarrow pixels are drawn
+// together, up to kTogether pixels wide, each kind as high as its share of that time. A single colour for them would be that of
+// whichever came first. drawLane() of study/report/timeline_script.cpp follows the same rule at any zoom.
+constexpr double kNarrow = 1, kTogether = 4, kVisible = 0.5;  // kVisible: width of what is drawn alone, at least
+struct Run {
+  std::size_t first = 0, end = 0;  // of the boxes; one alone, or several to be drawn together
+};
+std::vector<Run> runs_of(const std::vector<Extent>& pixels);  // by their starts, ascending
+// Of a run: from its first start to its last end.
+Extent extent_of(const Run& run, const std::vector<Extent>& pixels);
+
+// A limit far above the curves would press them flat: 0 where it is not drawn.
+double drawn_limit(double limit, double highest);
+
+// A box with its place in the drawing.
+struct PlacedBox {
+  const PictureBox* box = nullptr;
+  Extent x;
+  Track track;
+};
+std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout& layout);  // by their starts
 
 double text_width(const std::string& text, double font_size);  // estimate, UTF-8
 

@@ -29,14 +29,13 @@ class Drawing {
       for (const PictureBox& box : lane.boxes) longest_text_ = std::max(longest_text_, text_width(box.text, 1));
     }
     hints_ = boxes <= kMostHints;
-    // A limit far above the curves would press them flat.
-    if (picture.memory_limit > 0 && picture.memory_limit <= 1.3 * highest_) {
-      limit_ = picture.memory_limit;
-      highest_ = std::max(highest_, limit_);
-    }
+    limit_ = drawn_limit(picture.memory_limit, highest_);
+    highest_ = std::max(highest_, limit_);
   }
 
   std::string run() {
+    for (const PictureLane& lane : picture_.lanes)
+      if (has_mixed(lane)) mixed_ = true;
     legend();
     layout_.top = legend_bottom_ + 16;
     lanes();
@@ -97,7 +96,19 @@ class Drawing {
       const double x = legend_item(words_for(kind), 14);
       add("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"14\" height=\"4\"/>", class_of(kind), px(x), px(legend_bottom_ - 6));
     }
+    if (mixed_) {
+      const double x = legend_item("too narrow to be seen: heights are shares of the time", 14);
+      const std::string fill = class_of(kinds.empty() ? ActionKind::F : *kinds.begin()) + std::string("0");
+      add("<rect class=\"idle\" x=\"{0}\" y=\"{1}\" width=\"14\" height=\"12\"/><rect class=\"{2}\" x=\"{0}\" y=\"{3}\" "
+          "width=\"14\" height=\"7\"/>",
+          px(x), px(legend_bottom_ - 10), fill, px(legend_bottom_ - 5));
+    }
     if (layout_.curve > 0) legend_swatch("area", picture_.memory_name + ", all ranks to one scale");
+    if (layout_.curve > 0 && limit_ > 0) {
+      const double x = legend_item("limit of a device", 14);
+      add("<line class=\"limit\" x1=\"{}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/>", px(x), px(x + 14),
+          fmt::arg("y", px(legend_bottom_ - 4)));
+    }
     add("\n");
   }
 
@@ -170,18 +181,25 @@ class Drawing {
       double from = 1e300, to = 0;
     };
     std::map<int, Frame> frames;
-    for (const PlacedBox& placed : place_boxes(lane, layout_)) {
+    const std::vector<PlacedBox> all = place_boxes(lane, layout_);
+    const std::vector<Extent> pixels = pixels_of(all);
+    for (const Run& run : runs_of(pixels)) {
+      if (run.end - run.first > 1) {
+        together(all, run, extent_of(run, pixels));
+        continue;
+      }
+      const PlacedBox& placed = all[run.first];
       const PictureBox& box = *placed.box;
-      const double height = layout_.box / placed.tracks, y = height * placed.track;
-      const double gap = placed.width > 3 ? 0.7 : 0;  // between neighbours
-      const int shade = box.kind <= ActionKind::R ? shade_of(box.chunk, picture_.chunks) : 0;
-      rectangle(fmt::format("{}{}", class_of(box.kind), shade), placed.x, y, placed.width - gap,
-                height - (placed.track + 1 < placed.tracks ? 0.7 : 0), box.hint);
-      number(placed, y + height / 2, shade);
+      const double height = layout_.box / placed.track.tracks, y = height * placed.track.track;
+      const double width = std::max(kVisible, placed.x.end - placed.x.start);
+      const double gap = width > 3 ? 0.7 : 0;  // between neighbours
+      rectangle(look_of(box), placed.x.start, y, width - gap, height - (placed.track.track + 1 < placed.track.tracks ? 0.7 : 0),
+                box.hint);
+      number(placed, y + height / 2);
       if (box.group < 0) continue;
       Frame& frame = frames[box.group];
-      frame.from = std::min(frame.from, placed.x);
-      frame.to = std::max(frame.to, placed.x + placed.width - gap);
+      frame.from = std::min(frame.from, placed.x.start);
+      frame.to = std::max(frame.to, placed.x.start + width - gap);
     }
     for (const auto& [group, frame] : frames)
       if (frame.to - frame.from > 4)
@@ -189,28 +207,77 @@ class Drawing {
                  px(frame.to - frame.from - 0.8), px(layout_.box - 1));
   }
 
+  static std::vector<Extent> pixels_of(const std::vector<PlacedBox>& placed) {
+    std::vector<Extent> pixels;
+    pixels.reserve(placed.size());
+    for (const PlacedBox& box : placed) pixels.push_back(box.x);
+    return pixels;
+  }
+
+  bool has_mixed(const PictureLane& lane) const {
+    const std::vector<Run> runs = runs_of(pixels_of(place_boxes(lane, layout_)));
+    return std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.end - run.first > 1; });
+  }
+
+  int shade_of_box(const PictureBox& box) const { return box.kind <= ActionKind::R ? shade_of(box.chunk, picture_.chunks) : 0; }
+  std::string look_of(const PictureBox& box) const { return fmt::format("{}{}", class_of(box.kind), shade_of_box(box)); }
+
+  // Boxes too narrow to be seen, each kind as high as its share of their time; what is left on top is idle.
+  void together(const std::vector<PlacedBox>& all, const Run& run, const Extent& extent) {
+    std::map<std::pair<ActionKind, int>, double> widths;  // from the bottom on
+    double busy = 0;
+    for (std::size_t i = run.first; i < run.end; ++i) {
+      const double width = all[i].x.end - all[i].x.start;
+      widths[{all[i].box->kind, shade_of_box(*all[i].box)}] += width;
+      busy += width;
+    }
+    const double whole = std::max(busy, extent.end - extent.start), width = std::max(kVisible, extent.end - extent.start);
+    std::string shares;
+    if (hints_)
+      for (const auto& [look, part] : widths) shares += fmt::format(", {} {:.0f} %", name_of(look.first), 100 * part / whole);
+    double y = layout_.box;
+    for (const auto& [look, part] : widths) {
+      const double height = layout_.box * part / whole;
+      y -= height;
+      rectangle(fmt::format("{}{}", class_of(look.first), look.second), extent.start, y, width, height,
+                fmt::format("{} passes{}", run.end - run.first, shares));
+    }
+  }
+
   // Boxes of one length show their numbers all or none, whether the number has one digit or two.
-  void number(const PlacedBox& placed, double middle, int shade) {
+  void number(const PlacedBox& placed, double middle) {
     const PictureBox& box = *placed.box;
-    const bool half = placed.tracks == 2;
-    const double size = half ? 8 : 9.5;
-    if (box.text.empty() || placed.tracks > 2 || placed.width < longest_text_ * size + 1.5) return;
-    add_over("<text class=\"n{} t{}{}\" x=\"{}\" y=\"{}\">{}</text>\n", half ? " half" : "", class_of(box.kind), shade,
-             px(placed.x + placed.width / 2 - 0.3), px(middle + 0.36 * size), escaped(box.text));
+    const bool half = placed.track.tracks == 2;
+    const double size = half ? 8 : 9.5, width = placed.x.end - placed.x.start;
+    if (box.text.empty() || placed.track.tracks > 2 || width < longest_text_ * size + 1.5) return;
+    add_over("<text class=\"n{} t{}\" x=\"{}\" y=\"{}\">{}</text>\n", half ? " half" : "", look_of(box),
+             px(placed.x.start + width / 2 - 0.3), px(middle + 0.36 * size), escaped(box.text));
   }
 
   void stripes(const PictureLane& lane) {
     for (std::size_t index = 0; index < layout_.strips.size(); ++index) {
-      double drawn_to = -1;
-      for (const PictureStripe& stripe : lane.stripes) {
-        if (stripe.kind != layout_.strips[index] || stripe.end <= stripe.start) continue;
-        const double x = layout_.x(stripe.start), width = std::max(0.5, (stripe.end - stripe.start) * layout_.scale);
-        if (x + width < drawn_to) continue;
-        drawn_to = std::max(drawn_to, x + width);
-        rectangle(class_of(stripe.kind), x, layout_.strip_y(index), std::max(0.4, width - (width > 3 ? 0.7 : 0)), layout_.strip,
-                  stripe.hint);
-      }
+      std::vector<const PictureStripe*> own;
+      for (const PictureStripe& stripe : lane.stripes)
+        if (stripe.kind == layout_.strips[index] && stripe.end > stripe.start) own.push_back(&stripe);
+      std::stable_sort(own.begin(), own.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
+      std::vector<Extent> pixels;
+      pixels.reserve(own.size());
+      for (const PictureStripe* stripe : own) pixels.push_back({layout_.x(stripe->start), layout_.x(stripe->end)});
+      for (const Run& run : runs_of(pixels)) stripe_of(*own[run.first], run, pixels, layout_.strip_y(index));
     }
+  }
+
+  // As high as the share of the time that is covered.
+  void stripe_of(const PictureStripe& first, const Run& run, const std::vector<Extent>& pixels, double y) {
+    const Extent extent = extent_of(run, pixels);
+    const double width = extent.end - extent.start;
+    double covered = 0;
+    for (std::size_t i = run.first; i < run.end; ++i) covered += pixels[i].end - pixels[i].start;
+    const double height = layout_.strip * std::clamp(covered / width, 0.15, 1.0);
+    const std::size_t count = run.end - run.first;
+    rectangle(
+        class_of(first.kind), extent.start, y + layout_.strip - height, std::max(kVisible, width) - (width > 3 ? 0.7 : 0), height,
+        count > 1 ? fmt::format("{} of them, {:.0f} % of the time", count, 100 * std::min(1.0, covered / width)) : first.hint);
   }
 
   // --- memory ---
@@ -256,7 +323,7 @@ class Drawing {
   std::string text_;
   std::map<std::string, std::string> paths_;  // of a lane, by look
   std::string over_;
-  bool hints_ = true;
+  bool hints_ = true, mixed_ = false;
   double highest_ = 0, limit_ = 0;
   double longest_text_ = 0;  // at font size 1
   double legend_x_ = 16, legend_bottom_ = 0;

@@ -17,8 +17,7 @@ namespace {
 
 class LaneMaker {
  public:
-  LaneMaker(PictureLane& lane, const std::set<std::int32_t>& stages, const TimeScale& scale)
-      : lane_(lane), stages_(stages), scale_(scale) {}
+  LaneMaker(PictureLane& lane, const DrawnDevice& device, const TimeScale& scale) : lane_(lane), device_(device), scale_(scale) {}
 
   void add(const Span& span) {
     const double start = span.start.base() * scale_.factor, end = span.end.base() * scale_.factor;
@@ -38,23 +37,23 @@ class LaneMaker {
     }
     const bool grouped = span.action.group != GroupKind::None && left_in_group_ > 0;
     if (grouped) --left_in_group_;
-    const auto chunk = std::distance(stages_.begin(), stages_.find(span.action.stage));
     std::string text = span.action.microbatch >= 0 ? std::to_string(span.action.microbatch) : std::string();
     if (span.action.split >= 0) text += fmt::format(".{}", span.action.split);
-    lane_.boxes.push_back({start, end, span.action.kind, span.action.is_compute() ? static_cast<int>(chunk) : 0, std::move(text),
-                           std::move(hint), grouped ? group_ : -1});
+    lane_.boxes.push_back({start, end, span.action.kind, span.action.is_compute() ? device_.chunk_of(span.action.stage) : 0,
+                           std::move(text), std::move(hint), grouped ? group_ : -1});
   }
 
   PictureLane& lane_;
-  const std::set<std::int32_t>& stages_;
+  const DrawnDevice& device_;
   TimeScale scale_;
   int group_ = -1, left_in_group_ = 0;
 };
 
-PictureLane lane_of(const DeviceTimeline& device, const std::set<std::int32_t>& stages, const TimeScale& scale) {
+PictureLane lane_of(const DrawnDevice& drawn, const TimeScale& scale) {
+  const DeviceTimeline& device = *drawn.device;
   PictureLane lane;
   lane.name = fmt::format("rank {}", device.rank);
-  lane.detail = text_of_stages(stages);
+  lane.detail = drawn.text();
   for (const MemorySample& sample : device.memory)
     lane.memory.emplace_back(sample.at.base() * scale.factor, static_cast<double>(sample.allocated.base()));
   lane.peak = static_cast<double>(device.peak.base());
@@ -81,24 +80,28 @@ std::optional<StripKind> strip_of(Lane lane) {
   }
 }
 
-StagesOfDevices stages_of_devices(const Timeline& timeline) {
-  StagesOfDevices stages;
-  for (const Span& span : timeline.spans)
-    if (span.lane == Lane::Compute && span.action.is_compute()) stages[span.device].insert(span.action.stage);
-  return stages;
-}
-
-std::string text_of_stages(const std::set<std::int32_t>& stages) {
+std::string DrawnDevice::text() const {
   if (stages.empty()) return "";
   return fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
 }
 
-std::vector<const DeviceTimeline*> drawn_devices(const Timeline& timeline, const StagesOfDevices& stages) {
-  std::vector<const DeviceTimeline*> devices;
-  for (const DeviceTimeline& device : timeline.devices)
-    if (device.same_as < 0 || stages.contains(device.device)) devices.push_back(&device);
-  std::stable_sort(devices.begin(), devices.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
-  return devices;
+int DrawnDevice::chunk_of(std::int32_t stage) const {
+  return static_cast<int>(std::distance(stages.begin(), stages.find(stage)));
+}
+
+std::vector<DrawnDevice> drawn_devices(const Timeline& timeline) {
+  std::map<std::int32_t, std::set<std::int32_t>> stages;
+  for (const Span& span : timeline.spans)
+    if (span.lane == Lane::Compute && span.action.is_compute()) stages[span.device].insert(span.action.stage);
+  std::vector<DrawnDevice> drawn;
+  std::set<std::int32_t> seen;
+  for (const DeviceTimeline& device : timeline.devices) {
+    const auto own = stages.find(device.device);
+    if ((device.same_as >= 0 && own == stages.end()) || !seen.insert(device.device).second) continue;
+    drawn.push_back({&device, own == stages.end() ? std::set<std::int32_t>() : own->second});
+  }
+  std::stable_sort(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) { return a.device->rank < b.device->rank; });
+  return drawn;
 }
 
 Picture picture_of(const Timeline& timeline, const std::string& name) {
@@ -112,23 +115,15 @@ Picture picture_of(const Timeline& timeline, const std::string& name) {
                   memory_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
   picture.time_unit = scale.unit;
   picture.memory_name = "memory allocated";
-  const StagesOfDevices stages = stages_of_devices(timeline);
-  static const std::set<std::int32_t> kNone;
-  const auto stages_on = [&](std::int32_t device) -> const std::set<std::int32_t>& {
-    const auto own = stages.find(device);
-    return own == stages.end() ? kNone : own->second;
-  };
-  std::map<std::int32_t, std::size_t> lane_of_device;  // two ranks may share a device
-  for (const DeviceTimeline* device : drawn_devices(timeline, stages)) {
-    if (!lane_of_device.emplace(device->device, picture.lanes.size()).second) continue;
-    const auto& held = stages_on(device->device);
-    picture.lanes.push_back(lane_of(*device, held, scale));
-    picture.chunks = std::max(picture.chunks, static_cast<int>(held.size()));
-    picture.memory_limit = std::max(picture.memory_limit, static_cast<double>(device->limit.base()));
-  }
+  const std::vector<DrawnDevice> drawn = drawn_devices(timeline);
+  picture.lanes.reserve(drawn.size());  // the makers point to them
   std::map<std::int32_t, LaneMaker> makers;
-  for (const auto& [device, lane] : lane_of_device)
-    makers.emplace(device, LaneMaker(picture.lanes[lane], stages_on(device), scale));
+  for (const DrawnDevice& device : drawn) {
+    picture.lanes.push_back(lane_of(device, scale));
+    picture.chunks = std::max(picture.chunks, static_cast<int>(device.stages.size()));
+    picture.memory_limit = std::max(picture.memory_limit, static_cast<double>(device.device->limit.base()));
+    makers.emplace(device.device->device, LaneMaker(picture.lanes.back(), device, scale));
+  }
   for (const Span& span : timeline.spans) {
     picture.end = std::max(picture.end, span.end.base() * scale.factor);
     if (const auto maker = makers.find(span.device); maker != makers.end()) maker->second.add(span);

@@ -241,6 +241,9 @@ ResultDocument to_result(const Json& document, const std::string& path) {
     if (value.is_boolean()) result.metrics.emplace_back(name, value.get<bool>() ? 1.0 : 0.0);
   }
   result.timeline.step_time = time_of(document.at("metrics").at("step_time_s"));
+  if (!(result.timeline.step_time > Duration(0)))
+    fail(path, fmt::format("this result is broken: metrics.step_time_s is {}, and a step takes longer than no time",
+                           document["metrics"]["step_time_s"].dump()));
   add_devices(document, path, result.timeline);
   for (const Json& row : document.at("metrics").at("per_device")) result.per_device.push_back(to_device_metrics(row));
   for (const Json& row : document.value("contention", Json::array())) result.timeline.contention.push_back(to_contention(row));

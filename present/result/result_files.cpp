@@ -1,9 +1,12 @@
 #include "present/result/result_files.hpp"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "base/files/file_hash.hpp"
 #include "base/files/files_write.hpp"
+#include "base/text/quantity_text.hpp"
 #include "base/version.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
@@ -12,6 +15,7 @@ namespace panpipe {
 namespace {
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kBytesOfSpan = 400;  // in both documents
 constexpr const char* kAdvice = "choose another folder with -o";
 
 }  // namespace
@@ -33,21 +37,32 @@ void check_result_files(const std::string& folder) {
 }
 
 std::string write_results(const Experiment& experiment, const Plan& plan, const Timeline& timeline, const Metrics& figures,
-                          const ResultContext& context, const std::string& notes, const std::string& folder) {
+                          const ResultContext& context, const std::string& notes, const std::string& folder, bool all_spans) {
   check_result_files(folder);
   make_folder(folder, kAdvice);
   const auto write = [&](const char* name, const std::string& text) {
     write_file((fs::path(folder) / name).string(), text, kAdvice);
   };
   const ResultPlan described = describe_plan(experiment, plan, timeline);
-  write("result.json", to_result_json(timeline, figures, context, described, true));
-  write("trace.json", to_trace_json(timeline) + "\n");
+  const bool with_spans = all_spans || timeline.spans.size() <= kMostSpans;
+  write("result.json", to_result_json(timeline, figures, context, described, with_spans));
+  std::error_code none;  // of an earlier step there may be one
+  if (with_spans)
+    write("trace.json", to_trace_json(timeline) + "\n");
+  else
+    fs::remove(fs::path(folder) / "trace.json", none);
   write("scenario.yaml", resolved_text(experiment.scenario));
   write("plan.yaml", to_yaml(plan, experiment.model.units(experiment.scenario.cluster.devices.front().type)));
   write("report.txt", result_text(experiment, timeline, figures, described, {}) + notes);
   write("schedule.svg", to_svg(picture_of(timeline, fs::path(context.scenario).stem().string())));
-  return "written to " + folder +
-         ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt, schedule.svg\n";
+  if (with_spans)
+    return "written to " + folder +
+           ": result.json, trace.json (open it at ui.perfetto.dev), scenario.yaml, plan.yaml, report.txt, schedule.svg\n";
+  return fmt::format(
+      "written to {}: result.json, scenario.yaml, plan.yaml, report.txt, schedule.svg\n"
+      "note: the step has {} spans, more than {}: result.json is without them and trace.json is not written; --all-spans writes "
+      "both, about {}\n",
+      folder, timeline.spans.size(), kMostSpans, to_text(Bytes(static_cast<std::int64_t>(timeline.spans.size()) * kBytesOfSpan)));
 }
 
 }  // namespace panpipe

@@ -51,7 +51,7 @@ std::string metric_text(const std::string& name, const std::optional<double>& va
 std::string difference_text(const ComparedMetric& metric) {
   if (!metric.a || !metric.b) return "";
   if (metric.two_currencies) return "two currencies";
-  if (metric.relative) return signed_percent(*metric.relative);
+  if (metric.relative) return relative_text(*metric.relative);
   return metric.difference == 0 ? "0" : "from 0";
 }
 
@@ -67,7 +67,7 @@ std::string verdict_text(const ComparedMetric& metric) {
 
 std::string ratio_text(const Comparison& comparison, double a, double b) {
   const double reference = comparison.reference_is_b ? b : a, other = comparison.reference_is_b ? a : b;
-  return reference > 0 ? signed_percent(other / reference - 1) : "";
+  return reference > 0 ? relative_text(other / reference - 1) : "";
 }
 
 std::string class_name(const ComparedClass& row) {
@@ -137,6 +137,10 @@ std::string sureness(const ResultDocument& document) {
 }
 
 }  // namespace
+
+std::string relative_text(double relative) {
+  return relative < kFactorFrom ? signed_percent(relative) : fmt::format("{:.4g} times", 1 + relative);
+}
 
 std::string to_table(const Comparison& comparison) {
   const bool alike = comparison.a->heading == comparison.b->heading;  // then once, in front

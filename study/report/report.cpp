@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -53,6 +54,7 @@ class Report {
   explicit Report(const std::vector<ReportInput>& inputs) : inputs_(inputs) {
     double longest = 0;
     for (const ReportInput& input : inputs) {
+      results_.push_back(&input.result);
       std::string name(name_of(input.result.kind));
       if (!names_.empty() && names_.front() == name) {
         names_.front() += " A";
@@ -62,12 +64,11 @@ class Report {
       longest = std::max(longest, input.result.timeline.step_time.base());
     }
     scale_ = time_scale(longest);
+    rows_ = rows_by_rank(results_);
   }
 
   std::string run() {
-    const ResultDocument& first = inputs_.front().result;
-    const std::string scenario = first.scenario.empty() ? first.path : fs::path(first.scenario).filename().string();
-    page::Page page(scenario, subtitle());
+    page::Page page(title(), subtitle());
     headings(page);
     for (std::size_t i = 0; i < inputs_.size(); ++i) page.figures(figures(i));
     step(page);
@@ -86,6 +87,29 @@ class Report {
     std::string text;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       text += fmt::format("{}{} ({})", i > 0 ? " beside " : "One step, ", names_[i], inputs_[i].result.path);
+    return text;
+  }
+
+  // "gpt2-large on 8 x RTX-3090: 20.29 ms"
+  std::string title() const {
+    std::string text, before;
+    for (const ResultDocument* result : results_) {
+      const std::string what = what_of(*result), time = to_text(result->timeline.step_time);
+      if (!text.empty()) text += " beside ";
+      text += what == before ? time : fmt::format("{}: {}", what, time);
+      before = what;
+    }
+    return text;
+  }
+
+  // The model, its size and the devices, without what their heading adds in brackets; of older documents the scenario's file.
+  static std::string what_of(const ResultDocument& result) {
+    if (result.heading.empty()) return result.scenario.empty() ? result.path : fs::path(result.scenario).filename().string();
+    static const std::regex kBracket(R"( \([^()]*\))"), kSize(R"( \((?:[^()]*, )?([\d.]+ \w?) ?parameters\))");
+    const std::string sized = std::regex_replace(result.heading.front(), kSize, " [$1]", std::regex_constants::format_first_only);
+    std::string text = std::regex_replace(sized, kBracket, "");
+    std::replace(text.begin(), text.end(), '[', '(');
+    std::replace(text.begin(), text.end(), ']', ')');
     return text;
   }
 
@@ -135,12 +159,16 @@ class Report {
   void step(page::Page& page) const {
     page.heading("The step");
     if (!all_have_timelines()) {
-      page.note("A result has no timeline, so that the step cannot be drawn: make it with -o DIR, or with --json --timeline.");
+      page.note(
+          "A result has no timeline, so that the step cannot be drawn: make it with -o DIR (of a very long step with "
+          "--all-spans), or with --json --timeline.");
       return;
     }
-    std::vector<const ResultDocument*> results;
-    for (const ReportInput& input : inputs_) results.push_back(&input.result);
-    add_timeline_view(page, results, names_);
+    add_timeline_view(page, results_, names_);
+    page.note(
+        "A rank here is a pipeline rank: a place in the pipeline, not the rank of a process that torchrun counts. Devices that "
+        "do "
+        "the same as another of their rank are drawn once.");
   }
 
   void breakdown(page::Page& page) const {
@@ -150,15 +178,11 @@ class Report {
     bars.value = {scale_.unit, page::AxisKind::FromZero};
     bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
     bars.colours = {0, 1, page::kIdleColour};
-    std::vector<std::size_t> shown;  // devices of a rank have the same figures
-    const auto& devices = inputs_.front().result.timeline.devices;
-    for (std::size_t d = 0; d < devices.size(); ++d)
-      if (devices[d].same_as < 0) shown.push_back(d);
-    for (std::size_t k = 0; k < std::min(shown.size(), kMostDevices); ++k)
+    for (std::size_t k = 0; k < std::min(rows_.size(), kMostDevices); ++k)
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        if (!rows_[k].of[i]) continue;
         const auto& rows = inputs_[i].result.per_device;
-        const std::size_t d = shown[k];
-        if (d >= rows.size()) continue;
+        const auto d = static_cast<std::size_t>(rows_[k].of[i]->device - inputs_[i].result.timeline.devices.data());
         const double all = inputs_[i].result.timeline.step_time.base();
         const double rest = std::max(0.0, all - rows[d].compute_s - rows[d].exposed_communication_s);
         bars.bars.push_back(
@@ -167,7 +191,7 @@ class Report {
              ""});
       }
     page.add(bars);
-    if (shown.size() > kMostDevices) page.note(fmt::format("The first {} of {} devices.", kMostDevices, shown.size()));
+    if (rows_.size() > kMostDevices) page.note(fmt::format("The first {} of {} devices.", kMostDevices, rows_.size()));
   }
 
   void hints(page::Page& page) const {
@@ -276,8 +300,7 @@ class Report {
     metrics.columns = {
         {"metric", "", false, ""}, {names_[0], "", true, ""}, {names_[1], "", true, ""}, {"difference", "%", true, ""}};
     for (const ComparedMetric& row : comparison.metrics)
-      metrics.rows.push_back(
-          {page::words(row.name), plain(row.a), plain(row.b), page::number(100 * row.relative.value_or(kNone), 1)});
+      metrics.rows.push_back({page::words(row.name), plain(row.a), plain(row.b), difference(row.relative)});
     page.add(metrics);
     if (comparison.classes.empty()) return;
     page::Table classes;
@@ -296,6 +319,12 @@ class Report {
                               page::number(scale_.factor * row.total_difference, 3)});
     }
     page.add(classes);
+  }
+
+  static page::TableCell difference(const std::optional<double>& relative) {
+    page::TableCell cell = page::number(100 * relative.value_or(kNone), 1);
+    if (relative && *relative >= kFactorFrom) cell.text = relative_text(*relative);
+    return cell;
   }
 
   // Six digits, whatever the size.
@@ -331,9 +360,10 @@ class Report {
     const MemoryScale scale = memory_scale(most);
     bars.value = {scale.unit, page::AxisKind::FromZero};
     bars.parts = parts;
-    for (std::size_t i = 0; i < inputs_.size(); ++i)
-      for (const DeviceTimeline& device : inputs_[i].result.timeline.devices) {
-        if (device.same_as >= 0 || device.peak_parts.empty() || bars.bars.size() >= 2 * kMostDevices) continue;
+    for (const RankRow& row : rows_)
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        if (!row.of[i] || row.of[i]->device->peak_parts.empty() || bars.bars.size() >= 2 * kMostDevices) continue;
+        const DeviceTimeline& device = *row.of[i]->device;
         page::Bar bar{named(i, fmt::format("rank {}, device {}", device.rank, device.device)),
                       std::vector<double>(parts.size(), 0.0),
                       device.limit > Bytes(0) ? fmt::format("{} of {}", to_text(device.peak), to_text(device.limit))
@@ -360,7 +390,9 @@ class Report {
   }
 
   const std::vector<ReportInput>& inputs_;
+  std::vector<const ResultDocument*> results_;
   std::vector<std::string> names_;
+  std::vector<RankRow> rows_;
   TimeScale scale_{1, "s"};
 };
 

@@ -2,8 +2,8 @@
 
 namespace panpipe {
 
-// Spans become typed arrays once; each frame draws those in sight, found by bisection, and skips what falls on a pixel that is
-// drawn already. So a hundred thousand spans move smoothly.
+// Spans become typed arrays once; each frame draws those in sight, found by bisection, and draws together what is too narrow to
+// be seen, by the rule of runs_of() in present/picture/picture_layout.hpp. So a hundred thousand spans move smoothly.
 const char* timeline_script() {
   return R"js(
 const canvas = document.getElementById("timeline"), pen = canvas.getContext("2d");
@@ -29,34 +29,69 @@ for (const row of view.rows) for (const part of row.parts) {
   for (let i = 0; i < part.memory.length; i += 2) { at += part.memory[i]; part.times.push(at); part.levels.push(part.memory[i + 1]); }
 }
 const order = [...strips].sort((a, b) => a - b);
-const many = view.rows.length * view.names.length > 96;
+const many = view.rows.reduce((sum, row) => sum + row.parts.length, 0) > 96;
 const box = many ? 8 : 17, strip = many ? 2 : 4, curve = many ? 8 : 24, gap = many ? 3 : 7;
-const partHeight = box + 2 + order.length * (strip + 1) + curve + gap, rowHeight = partHeight * view.names.length + (view.names.length > 1 ? 6 : 0);
-const height = top + view.rows.length * rowHeight + bottom;
+const partHeight = box + 2 + order.length * (strip + 1) + curve + gap;
+let height = top;
+for (const row of view.rows) {
+  for (const part of row.parts) { part.y = height; height += partHeight; }
+  if (view.names.length > 1) height += 6;
+}
+height += bottom;
 let from = 0, to = view.end, width = 0, queued = false;
 const x = (tick) => left + (tick - from) / (to - from) * (width - left - 8);
 const tickAt = (px) => from + (px - left) / (width - left - 8) * (to - from);
-const yOf = (row, part) => top + row * rowHeight + part * partHeight;
 const stripY = (lane) => box + 2 + order.indexOf(lane) * (strip + 1);
 const first = (values, wanted) => {  // the first index whose value is not below
   let low = 0, high = values.length;
   while (low < high) { const middle = (low + high) >> 1; if (values[middle] < wanted) low = middle + 1; else high = middle; }
   return low;
 };
-const drawLane = (lane, y, tall, colours) => {
-  let drawn = -1;
-  const numbered = lane.strip < 0 && !many;
-  for (let i = first(lane.start, from - lane.longest); i < lane.start.length && lane.start[i] < to; ++i) {
+let anyTogether = false;
+const drawOne = (lane, i, begin, end, y, tall) => {
+  const kind = view.kinds[lane.kind[i]], size = tall / kind.tracks, at = y + size * kind.track;
+  begin = Math.max(left, begin);
+  end = Math.min(width, end);
+  pen.fillStyle = kind.fill;
+  pen.fillRect(begin, at, Math.max(view.visible, end - begin - (end - begin > 3 ? 0.7 : 0)), size - (kind.track + 1 < kind.tracks ? 0.7 : 0));
+  if (lane.strip >= 0 || many || kind.tracks > 1 || lane.micro[i] < 0 || end - begin <= 8 + 6 * String(lane.micro[i]).length) return;
+  pen.fillStyle = kind.ink;
+  pen.fillText(lane.micro[i], (begin + end) / 2, y + tall - 5);
+};
+// Each kind as high as its share of the time; what is left on top is idle.
+const drawTogether = (lane, i, j, begin, end, y, tall) => {
+  const widths = new Map();
+  let busy = 0;
+  for (let k = i; k < j; ++k) {
+    const part = x(lane.end[k]) - x(lane.start[k]);
+    widths.set(lane.kind[k], (widths.get(lane.kind[k]) || 0) + part);
+    busy += part;
+  }
+  const whole = Math.max(busy, end - begin), from = Math.max(left, begin);
+  let at = y + tall;
+  for (const [kind, part] of [...widths].sort((a, b) => view.kinds[a[0]].order - view.kinds[b[0]].order)) {
+    const size = Math.max(lane.strip < 0 ? 0 : 0.15 * tall * part / busy, tall * part / whole);
+    at -= size;
+    pen.fillStyle = view.kinds[kind].fill;
+    pen.fillRect(from, at, Math.max(view.visible, Math.min(width, end) - from), size);
+  }
+  if (lane.strip < 0) anyTogether = true;
+};
+const drawLane = (lane, y, tall) => {
+  const inSight = (k) => k < lane.start.length && lane.start[k] < to;
+  for (let i = first(lane.start, from - lane.longest), j; inSight(i); i = j) {
+    j = i + 1;
     if (lane.end[i] < from || lane.end[i] === lane.start[i]) continue;
-    const begin = Math.max(left, x(lane.start[i])), end = Math.min(width, x(lane.end[i]));
-    if (end < drawn + 0.4) continue;
-    drawn = end;
-    pen.fillStyle = view.kinds[lane.kind[i]].fill;
-    pen.fillRect(begin, y, Math.max(0.6, end - begin - (end - begin > 3 ? 0.7 : 0)), tall);
-    if (numbered && lane.micro[i] >= 0 && end - begin > 8 + 6 * String(lane.micro[i]).length) {
-      pen.fillStyle = view.kinds[lane.kind[i]].ink;
-      pen.fillText(lane.micro[i], (begin + end) / 2, y + tall - 5);
+    const begin = x(lane.start[i]);
+    let end = x(lane.end[i]), count = 1;
+    for (; end - begin < view.together && (count > 1 || end - begin < view.narrow) && inSight(j); ++j) {
+      const next = x(lane.start[j]), last = x(lane.end[j]);
+      if (next === last) continue;
+      if (last - next >= view.narrow || next - end >= view.narrow || last - begin > view.together) break;
+      end = Math.max(end, last);
+      ++count;
     }
+    if (count > 1) drawTogether(lane, i, j, begin, end, y, tall); else drawOne(lane, i, begin, end, y, tall);
   }
 };
 const drawMemory = (part, y, colours) => {
@@ -75,11 +110,12 @@ const drawMemory = (part, y, colours) => {
     last = px;
   }
   const end = Math.min(x(to), x(view.end));
+  if (last >= 0) pen.lineTo(last, at(part.levels[Math.min(i, part.levels.length) - 1]));
   pen.lineTo(end, at(part.levels[Math.min(i, part.levels.length) - 1]));
   pen.lineTo(end, y + curve);
   pen.fillStyle = colours.fill;
   pen.fill();
-  if (part.limit && part.limit <= 1.02 * view.levels) {
+  if (part.limit && view.hasLimit) {
     pen.fillStyle = colours.over;
     pen.fillRect(left, at(part.limit), width - left - 8, 1);
   }
@@ -116,18 +152,20 @@ const draw = () => {
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, width, height);
   drawAxis(colours);
-  view.rows.forEach((row, r) => row.parts.forEach((part, p) => {
-    const y = yOf(r, p);
+  anyTogether = false;
+  for (const row of view.rows) for (const part of row.parts) {
+    const y = part.y;
     pen.fillStyle = colours.idle;
     pen.fillRect(left, y, width - left - 8, box);
     pen.textAlign = "center";
     pen.font = "10px system-ui, sans-serif";
-    for (const lane of part.lanes) drawLane(lane, lane.strip < 0 ? y : y + stripY(lane.strip), lane.strip < 0 ? box : strip, colours);
+    for (const lane of part.lanes) drawLane(lane, lane.strip < 0 ? y : y + stripY(lane.strip), lane.strip < 0 ? box : strip);
     drawMemory(part, y + partHeight - curve - gap, colours);
-  }));
+  }
+  document.getElementById("together").hidden = !anyTogether;
   pen.textAlign = "left";
-  view.rows.forEach((row, r) => row.parts.forEach((part, p) => {
-    const y = yOf(r, p);
+  for (const row of view.rows) row.parts.forEach((part, p) => {
+    const y = part.y;
     pen.clearRect(0, y - 2, left - 2, partHeight);
     pen.fillStyle = colours.ink;
     pen.font = (many ? "9px" : "12px") + " system-ui, sans-serif";
@@ -135,10 +173,10 @@ const draw = () => {
     pen.fillStyle = colours.soft;
     pen.font = "10.5px system-ui, sans-serif";
     if (many) return;
-    if (view.names.length > 1) pen.fillText(view.names[p], p === 0 ? 52 : 6, y + 12);
-    if (p === 0 && row.detail) pen.fillText(row.detail.length > 19 ? row.detail.slice(0, 18) + "…" : row.detail, 6, y + 26);
+    if (view.names.length > 1) pen.fillText(view.names[part.of], p === 0 ? 52 : 6, y + 12);
+    if (part.detail) pen.fillText(part.detail.length > 19 ? part.detail.slice(0, 18) + "…" : part.detail, 6, y + 26);
     pen.fillText("peak " + sizeText(part.peak * view.perLevel), 6, y + partHeight - gap - 2);
-  }));
+  });
 };
 const redraw = () => { if (!queued) { queued = true; requestAnimationFrame(draw); } };
 const show = (begin, end) => {
@@ -173,11 +211,11 @@ canvas.addEventListener("pointerdown", (event) => { grabbed = { x: event.clientX
 canvas.addEventListener("pointerup", () => { grabbed = null; });
 const sizeText = (mib) => mib >= 1024 ? (mib / 1024).toFixed(2) + " GiB" : mib >= 1 ? mib.toFixed(1) + " MiB" : (mib * 1024).toFixed(1) + " KiB";
 const found = (px, py) => {
-  const row = Math.floor((py - top) / rowHeight);
-  if (row < 0 || row >= view.rows.length || px < left) return "";
-  const which = Math.min(view.names.length - 1, Math.floor((py - top - row * rowHeight) / partHeight));
-  const part = view.rows[row].parts[which], inside = py - yOf(row, which), tick = tickAt(px), near = 1.5 * (to - from) / width;
-  const where = view.rows[row].name + (view.names.length > 1 ? ", " + view.names[which] : "");
+  const row = px < left ? undefined : view.rows.find((row) => row.parts.some((part) => py >= part.y && py < part.y + partHeight));
+  if (!row) return "";
+  const part = row.parts.find((part) => py < part.y + partHeight);
+  const inside = py - part.y, tick = tickAt(px), near = 1.5 * (to - from) / width;
+  const where = row.name + (view.names.length > 1 ? ", " + view.names[part.of] : "") + ", device " + part.device + (part.detail ? ", " + part.detail : "");
   if (inside > partHeight - curve - gap) {
     const i = first(part.times, tick) - 1;
     return i < 0 ? where : where + "\nmemory " + sizeText(part.levels[i] * view.perLevel) + ", peak " + sizeText(part.peak * view.perLevel) + (part.limit ? ", limit " + sizeText(part.limit * view.perLevel) : "");
@@ -206,7 +244,7 @@ canvas.addEventListener("pointerleave", () => panpipe.hint(""));
 canvas.style.height = height + "px";
 new ResizeObserver(redraw).observe(canvas);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-canvas.panpipeView = { show, draw, range: () => [from, to], found };
+canvas.panpipeView = { show, draw, range: () => [from, to], rows: () => view.rows.flatMap((row) => row.parts.map((part) => part.y)), found };
 redraw();
 )js";
 }

@@ -33,73 +33,98 @@ std::string for_script(const std::string& json) {
 class ViewData {
  public:
   ViewData(const std::vector<const ResultDocument*>& results, const std::vector<std::string>& names)
-      : results_(results), names_(names) {
-    double longest = 0, highest = 1;
+      : results_(results), names_(names), rows_(rows_by_rank(results)) {
+    double longest = 0, highest = 1, limit = 0;
     for (const ResultDocument* result : results) {
       longest = std::max(longest, result->timeline.step_time.base());
       for (const Span& span : result->timeline.spans) longest = std::max(longest, span.end.base());
-      for (const DeviceTimeline& device : result->timeline.devices)
-        highest = std::max(highest, static_cast<double>(device.peak.base()));
-      for (auto& [device, stages] : stages_of_devices(result->timeline)) stages_[device].merge(stages);
     }
+    for (const RankRow& row : rows_)
+      for (const auto& part : row.of) {
+        if (!part) continue;
+        highest = std::max(highest, static_cast<double>(part->device->peak.base()));
+        limit = std::max(limit, static_cast<double>(part->device->limit.base()));
+        chunks_ = std::max(chunks_, static_cast<int>(part->stages.size()));
+      }
+    has_limit_ = drawn_limit(limit, highest) > 0;
     tick_ = longest > 0 ? longest / kTicks : 1;
-    level_ = highest / kLevels;
-    for (const auto& [device, stages] : stages_) chunks_ = std::max(chunks_, static_cast<int>(stages.size()));
+    level_ = std::max(highest, drawn_limit(limit, highest)) / kLevels;
   }
+
+  bool has_limit() const { return has_limit_; }
 
   std::string run() {
     const TimeScale scale = time_scale(tick_ * kTicks);
     out_.object().field("unit", scale.unit).field("perTick", tick_ * scale.factor).field("end", std::lround(kTicks));
-    out_.field("perLevel", level_ / (1 << 20)).field("levels", std::lround(kLevels)).field("names", names_);
+    out_.field("perLevel", level_ / (1 << 20)).field("levels", std::lround(kLevels)).field("hasLimit", has_limit_);
+    out_.field("narrow", kNarrow).field("together", kTogether).field("visible", kVisible).field("names", names_);
     out_.list("rows", JsonLayout::Flush);
-    for (const DeviceTimeline* device : drawn_devices(results_.front()->timeline, stages_)) {
-      out_.object(JsonLayout::Dense).field("name", fmt::format("rank {}", device->rank));
-      out_.field("detail", text_of_stages(stages_[device->device])).list("parts");
-      for (const ResultDocument* result : results_) write_part(*result, device->device);
+    for (const RankRow& row : rows_) {
+      out_.object(JsonLayout::Dense).field("name", fmt::format("rank {}", row.rank)).list("parts");
+      for (std::size_t i = 0; i < results_.size(); ++i)
+        if (row.of[i]) write_part(i, *row.of[i]);
       out_.end().end();
     }
     out_.end().list("kinds");
     for (const Kind& kind : kinds_)
-      out_.object().field("name", kind.name).field("fill", kind.fill).field("ink", kind.ink).field("label", kind.is_label).end();
+      out_.object()
+          .field("name", kind.name)
+          .field("fill", kind.fill)
+          .field("ink", kind.ink)
+          .field("label", kind.is_label)
+          .field("order", kind.order)
+          .field("track", kind.track.track)
+          .field("tracks", kind.track.tracks)
+          .end();
     return fmt::format("const view = {};\n", for_script(out_.end().end().finish()));
   }
 
  private:
-  // What is said of spans of one look and name.
+  // What is said of spans of one look, name and place in the height of their lane.
   struct Kind {
     std::string name, fill, ink;
     bool is_label = false;  // the name is the span's own, not that of a pass
+    int order = 0;          // from the bottom on, where several are drawn together
+    Track track;
   };
 
   // Spans as numbers: kind, start since the start before, length, stage, microbatch, bytes; by lane, compute first.
-  void write_part(const ResultDocument& result, std::int32_t device) {
-    std::map<Lane, std::vector<std::int64_t>> lanes;
-    std::map<Lane, std::int64_t> before;
-    const auto& spans = result.timeline.spans;  // sorted by device, lane, start
+  void write_part(std::size_t which, const DrawnDevice& drawn) {
+    const std::int32_t device = drawn.device->device;
+    const auto& spans = results_[which]->timeline.spans;  // sorted by device, lane, start
     auto span = std::lower_bound(spans.begin(), spans.end(), device, [](const Span& s, std::int32_t d) { return s.device < d; });
-    for (; span != spans.end() && span->device == device; ++span) {
-      if (span->lane != Lane::Compute && !strip_of(span->lane)) continue;
-      const std::int64_t start = ticks(span->start.base()), end = ticks(span->end.base());
-      for (const std::int64_t number : {kind_of(*span), start - before[span->lane], end - start, std::int64_t{span->action.stage},
-                                        std::int64_t{span->action.microbatch}, span->bytes.base()})
-        lanes[span->lane].push_back(number);
-      before[span->lane] = start;
-    }
-    out_.object().list("lanes");
-    for (const auto& [lane, numbers] : lanes) {
-      out_.object().field("strip", lane == Lane::Compute ? -1 : static_cast<int>(*strip_of(lane)));
-      out_.field("spans", numbers).end();
+    out_.object().field("of", which).field("device", device).field("detail", drawn.text()).list("lanes");
+    while (span != spans.end() && span->device == device) {
+      const auto first = span;
+      while (span != spans.end() && span->device == device && span->lane == first->lane) ++span;
+      if (first->lane == Lane::Compute || strip_of(first->lane)) write_lane(first, span, drawn);
     }
     out_.end();
-    write_memory(result, device);
+    write_memory(*drawn.device);
     out_.end();
   }
 
-  void write_memory(const ResultDocument& result, std::int32_t device) {
-    static const DeviceTimeline kNoDevice;
-    const auto& all = result.timeline.devices;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const DeviceTimeline& d) { return d.device == device; });
-    const DeviceTimeline& own = found == all.end() ? kNoDevice : *found;
+  void write_lane(std::vector<Span>::const_iterator first, std::vector<Span>::const_iterator end, const DrawnDevice& drawn) {
+    const Lane lane = first->lane;
+    std::vector<Track> tracks(static_cast<std::size_t>(end - first));
+    if (lane == Lane::Compute) {
+      std::vector<Extent> times;
+      for (auto span = first; span != end; ++span) times.push_back({span->start.base(), span->end.base()});
+      tracks = tracks_of(times);
+    }
+    std::vector<std::int64_t> numbers;
+    std::int64_t before = 0;
+    for (auto span = first; span != end; ++span) {
+      const std::int64_t start = ticks(span->start.base());
+      numbers.insert(numbers.end(), {kind_of(*span, drawn, tracks[static_cast<std::size_t>(span - first)]), start - before,
+                                     ticks(span->end.base()) - start, std::int64_t{span->action.stage},
+                                     std::int64_t{span->action.microbatch}, span->bytes.base()});
+      before = start;
+    }
+    out_.object().field("strip", lane == Lane::Compute ? -1 : static_cast<int>(*strip_of(lane))).field("spans", numbers).end();
+  }
+
+  void write_memory(const DeviceTimeline& own) {
     std::vector<std::int64_t> curve;
     std::int64_t before = 0;
     for (const MemorySample& sample : own.memory) {
@@ -115,31 +140,31 @@ class ViewData {
   std::int64_t levels(Bytes bytes) const { return std::llround(static_cast<double>(bytes.base()) / level_); }
 
   // Index into `kinds_`.
-  std::int64_t kind_of(const Span& span) {
-    int shade = 0;
-    if (span.lane == Lane::Compute && span.action.is_compute()) {
-      const auto& stages = stages_[span.device];
-      shade = shade_of(static_cast<int>(std::distance(stages.begin(), stages.find(span.action.stage))), chunks_);
-    }
+  std::int64_t kind_of(const Span& span, const DrawnDevice& drawn, const Track& track) {
+    const bool is_pass = span.lane == Lane::Compute && span.action.is_compute();
+    const int shade = is_pass ? shade_of(drawn.chunk_of(span.action.stage), chunks_) : 0;
     const std::string name = span.label.empty() ? std::string(name_of(span.action.kind)) : span.label;
-    const auto [known, is_new] = kind_index_.emplace(std::tuple(span.lane, name, shade), kinds_.size());
+    const auto [known, is_new] =
+        kind_index_.emplace(std::tuple(span.lane, name, shade, track.track, track.tracks), kinds_.size());
     if (is_new) {
       const auto strip = strip_of(span.lane);
       const int shades = shade_count(chunks_);
       kinds_.push_back({name, strip ? fill_of(*strip) : fill_of(span.action.kind, shade, shades),
-                        ink_of(span.action.kind, shade, shades), !span.label.empty()});
+                        ink_of(span.action.kind, shade, shades), !span.label.empty(),
+                        static_cast<int>(span.action.kind) * shades + shade, track});
     }
     return known->second;
   }
 
   const std::vector<const ResultDocument*>& results_;
   const std::vector<std::string>& names_;
-  StagesOfDevices stages_;  // in any of the results
-  std::map<std::tuple<Lane, std::string, int>, std::int64_t> kind_index_;
+  std::vector<RankRow> rows_;
+  std::map<std::tuple<Lane, std::string, int, int, int>, std::int64_t> kind_index_;
   std::vector<Kind> kinds_;
   JsonWriter out_;
   double tick_ = 1, level_ = 1;
   int chunks_ = 1;
+  bool has_limit_ = false;
 };
 
 constexpr const char* kStyle = R"css(
@@ -150,13 +175,12 @@ constexpr const char* kStyle = R"css(
 @media print { .timeline .bar { display: none; } .timeline.drawn canvas { display: none; } .still { display: block; max-height: 105mm; } }
 )css";
 
-std::string key(const std::string& fill, const char* words) {
-  return fmt::format(
-      "<li><svg width=\"12\" height=\"12\" aria-hidden=\"true\"><path fill=\"{}\" d=\"M1 1h10v10h-10z\"/></svg> {}</li>", fill,
-      words);
+std::string key(const std::string& fill, const char* words, const char* shape = "M1 1h10v10h-10z") {
+  return fmt::format("<li><svg width=\"12\" height=\"12\" aria-hidden=\"true\"><path fill=\"{}\" d=\"{}\"/></svg> {}</li>", fill,
+                     shape, words);
 }
 
-std::string legend_of(const std::vector<const ResultDocument*>& results) {
+std::string legend_of(const std::vector<const ResultDocument*>& results, bool has_limit) {
   std::set<ActionKind> kinds;
   std::set<StripKind> strips;
   for (const ResultDocument* result : results)
@@ -167,6 +191,8 @@ std::string legend_of(const std::vector<const ResultDocument*>& results) {
   std::string items;
   for (const ActionKind kind : kinds) items += key(fill_of(kind, 0, 1), words_for(kind));
   for (const StripKind strip : strips) items += key(fill_of(strip), words_for(strip));
+  if (has_limit) items += key("var(--over)", "limit of a device's memory", "M0 5h12v2h-12z");
+  items += "<li id=\"together\" hidden>where passes are too narrow to be seen, heights are shares of the time</li>";
   return fmt::format("<ul class=\"legend\">{}</ul>", items);
 }
 
@@ -181,6 +207,23 @@ std::string still(const ResultDocument& result, const std::string& name) {
 
 }  // namespace
 
+std::vector<RankRow> rows_by_rank(const std::vector<const ResultDocument*>& results) {
+  std::map<std::pair<std::int32_t, int>, RankRow> rows;  // by rank, and by the number of the lane among its rank's
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    std::map<std::int32_t, int> lanes;
+    for (DrawnDevice& drawn : drawn_devices(results[i]->timeline)) {
+      const std::int32_t rank = drawn.device->rank;
+      RankRow& row = rows[{rank, lanes[rank]++}];
+      row.rank = rank;
+      row.of.resize(results.size());
+      row.of[i] = std::move(drawn);
+    }
+  }
+  std::vector<RankRow> sorted;
+  for (auto& [key, row] : rows) sorted.push_back(std::move(row));
+  return sorted;
+}
+
 void add_timeline_view(page::Page& page, const std::vector<const ResultDocument*>& results,
                        const std::vector<std::string>& names) {
   std::size_t spans = 0;
@@ -188,6 +231,7 @@ void add_timeline_view(page::Page& page, const std::vector<const ResultDocument*
   std::string stills;
   if (spans <= kMostStillSpans)
     for (std::size_t i = 0; i < results.size(); ++i) stills += still(*results[i], names[i]);
+  ViewData data(results, names);
   page.add_style(kStyle);
   page.add_markup(
       fmt::format("<noscript><style>.still {{ display: block; }} .timeline {{ display: none; }}</style></noscript>\n<div "
@@ -199,8 +243,8 @@ void add_timeline_view(page::Page& page, const std::vector<const ResultDocument*
                   "moves; with the drawing focused: + − ← → 0</span></div>\n<canvas id=\"timeline\" tabindex=\"0\" role=\"img\" "
                   "data-own-hint "
                   "aria-label=\"passes, transfers and memory of every rank over time\"></canvas></div>\n{}",
-                  stills.empty() ? "" : " drawn", legend_of(results), stills));
-  page.add_script(ViewData(results, names).run() + timeline_script());
+                  stills.empty() ? "" : " drawn", legend_of(results, data.has_limit()), stills));
+  page.add_script(data.run() + timeline_script());
 }
 
 }  // namespace panpipe

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -86,10 +87,74 @@ TEST(Picture, OverlappingBoxesGetTracks) {
   layout.scale = 10;
   const std::vector<PlacedBox> placed = place_boxes(lane, layout);
   ASSERT_EQ(placed.size(), 3U);
-  EXPECT_EQ(placed[0].tracks, 2);
-  EXPECT_EQ(placed[1].track, 1);
-  EXPECT_EQ(placed[2].tracks, 1);
-  EXPECT_EQ(placed[2].x, 60);
+  EXPECT_EQ(placed[0].track.tracks, 2);
+  EXPECT_EQ(placed[1].track.track, 1);
+  EXPECT_EQ(placed[2].track.tracks, 1);
+  EXPECT_EQ(placed[2].x.start, 60);
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> ends_of(const std::vector<Extent>& pixels) {
+  std::vector<std::pair<std::size_t, std::size_t>> ends;
+  for (const Run& run : runs_of(pixels)) ends.emplace_back(run.first, run.end);
+  return ends;
+}
+
+// Of six boxes of half a pixel without gaps four pixels would hold eight: one run. The wide one stands alone, and so does what
+// follows a gap of a pixel. Twenty of half a pixel: runs of eight, eight, four.
+TEST(Picture, BoxesTooNarrowToBeSeenAreDrawnTogether) {
+  std::vector<Extent> pixels;
+  for (int i = 0; i < 6; ++i) pixels.push_back({0.5 * i, 0.5 * (i + 1)});
+  pixels.insert(pixels.end(), {{3, 5}, {5, 5.5}, {6.5, 7}});
+  EXPECT_EQ(ends_of(pixels), (std::vector<std::pair<std::size_t, std::size_t>>{{0, 6}, {6, 7}, {7, 8}, {8, 9}}));
+  pixels.clear();
+  for (int i = 0; i < 20; ++i) pixels.push_back({0.5 * i, 0.5 * (i + 1)});
+  EXPECT_EQ(ends_of(pixels), (std::vector<std::pair<std::size_t, std::size_t>>{{0, 8}, {8, 16}, {16, 20}}));
+}
+
+// 4,000 rounds of F (2), I (1), W (1), nothing (1) over at most 2,200 pixels: a round takes 0.55, so each colour is seen by its
+// share alone. 24 pixels high: F takes 2/5 of them, I and W 1/5 each, and 1/5 stays idle.
+TEST(Picture, ALongStepShowsTheSharesOfItsPasses) {
+  Picture picture;
+  picture.lanes.resize(1);
+  const ActionKind kinds[] = {ActionKind::F, ActionKind::I, ActionKind::W};
+  for (int round = 0; round < 4000; ++round) {
+    double at = 5.0 * round;
+    for (const ActionKind kind : kinds) {
+      const double length = kind == ActionKind::F ? 2 : 1;
+      picture.lanes[0].boxes.push_back({at, at + length, kind, 0, "", "", -1});
+      at += length;
+    }
+  }
+  picture.end = 20000;
+  const std::string svg = to_svg(picture);
+  EXPECT_NE(svg.find("too narrow to be seen: heights are shares of the time"), std::string::npos);
+  double area[3] = {};
+  for (int k = 0; k < 3; ++k) {
+    const std::string start = std::string("<path class=\"") + "FIW"[k] + "0\" d=\"";
+    const std::size_t from = svg.find(start);
+    ASSERT_NE(from, std::string::npos);
+    std::istringstream path(svg.substr(from + start.size(), svg.find('"', from + start.size()) - from - start.size()));
+    double x, y, width, height, back;
+    char m, h, v, other, z;
+    while (path >> m >> x >> y >> h >> width >> v >> height >> other >> back >> z) area[k] += width * height;
+  }
+  const double whole = 24 * lay_out(picture).width;
+  EXPECT_NEAR(area[0] / whole, 0.4, 0.02);
+  EXPECT_NEAR(area[1] / whole, 0.2, 0.02);
+  EXPECT_NEAR(area[2] / whole, 0.2, 0.02);
+}
+
+TEST(Picture, TheLimitIsInTheLegendWhereItIsDrawn) {
+  Picture picture;
+  picture.end = 1;
+  picture.memory_name = "memory allocated";
+  picture.memory_limit = 100;
+  picture.lanes.resize(1);
+  picture.lanes[0].memory = {{0, 80}};
+  picture.lanes[0].peak = 80;
+  EXPECT_NE(to_svg(picture).find("limit of a device<"), std::string::npos);
+  picture.lanes[0].peak = 70;  // the limit is more than 1.3 times as high: it is not drawn
+  EXPECT_EQ(to_svg(picture).find("limit of a device<"), std::string::npos);
 }
 
 TEST(Picture, OfATimeline) {

@@ -34,6 +34,22 @@ expect("drawing has " + colours.size + " colours", colours.size > 4);
 expect("hover: " + view.found(130, 30), /^rank 0[^]*0F0: 0.00000 to/.test(view.found(130, 30)));
 document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
 """
+# A step of 1,500 microbatches: 4,500 passes of a rank on some hundred pixels. In the middle of each rank all three kinds are seen.
+LONG_CHECKS = """
+const wrong = [];
+const canvas = document.getElementById("timeline"), scale = devicePixelRatio || 1, pen = canvas.getContext("2d");
+canvas.panpipeView.draw();
+const fills = [...document.querySelectorAll(".legend path")].slice(0, 3).map((path) => path.getAttribute("fill"));
+const hex = (pixel) => "#" + [...pixel.slice(0, 3)].map((part) => part.toString(16).padStart(2, "0")).join("");
+const middle = Math.round((118 + (canvas.clientWidth - 126) * 0.4) * scale), strip = pen.getImageData(middle, 0, 8, canvas.height).data;
+for (const row of canvas.panpipeView.rows()) {
+  const seen = new Set();
+  for (let i = 4 * 8 * Math.round(row * scale); i < 4 * 8 * Math.round((row + 17) * scale); i += 4) seen.add(hex(strip.slice(i, i + 4)));
+  if (!fills.every((fill) => seen.has(fill))) wrong.push("at " + row + " only " + [...seen].join(" "));
+}
+if (document.getElementById("together").hidden) wrong.push("the legend is silent");
+document.title = wrong.length ? "wrong: " + wrong.join("; ") : "checked";
+"""
 SWEEP_CHECKS = """
 const wrong = [];
 const expect = (what, good) => { if (!good) wrong.push(what); };
@@ -136,6 +152,9 @@ def main():
         run("estimate", GPT2, "--set", "schedule=zb-h1", "-o", folder / "other")
         run("report", folder / "estimated", "-o", folder / "one.html")
         run("report", folder / "estimated", folder / "other", "-o", folder / "two.html")
+        run("estimate", GPT2, "--set", "schedule=zb-h1", "--set", "batch.microbatches=1500", "-o", folder / "long")
+        run("report", folder / "long", "-o", folder / "long.html")
+        check(program, (folder / "long.html").resolve(), LONG_CHECKS, problems, NARROW)
         run("sweep", GPT2, "--over", "schedule=1f1b,zb-h1,stp", "--over", "parallel.pipeline=2,4,8", "-o", folder / "sweep")
         run("validate", "validation/published/runs.csv", "-o", folder / "validation")
         pages = (("one.html", REPORT_CHECKS), ("two.html", REPORT_CHECKS), ("sweep/sweep.html", SWEEP_CHECKS), ("validation/validation.html", VALIDATION_CHECKS))

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "base/text/quantity_text.hpp"
 #include "study/report/report.hpp"
+#include "study/report/timeline_view.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/present/page/page_markup.hpp"
 
@@ -26,7 +28,8 @@ TEST(Report, OfOneResult) {
   const std::string folder = folder_of("estimate");
   const std::string page = to_report_page({read_report_input(folder)});
   EXPECT_EQ(page, to_report_page({read_report_input(folder + "/result.json")}));
-  EXPECT_THAT(page, HasSubstr("<h1>gpt2-large-rtx3090x8.yaml</h1>"));
+  EXPECT_THAT(page,
+              HasSubstr("<h1>gpt2-large (774.0 M) on 8 x RTX3090: " + to_text(read_result(folder).timeline.step_time) + "</h1>"));
   for (const char* heading : {"The step", "Where the time goes", "What would help", "Critical path", "Links and traffic",
                               "Memory at the peak", "Assumptions in force"})
     EXPECT_THAT(page, HasSubstr(std::string(heading) + "</h2>"));
@@ -63,11 +66,51 @@ TEST(Report, OfTwoResults) {
   EXPECT_EQ(count(page, "<img class=\"still\""), 2U);
 }
 
+// Two stages on devices 0-3 and 4-7, four replicas each, beside eight stages on devices 0-7: by their devices ranks 1 to 3 of the
+// second plan would stand under replicas of rank 0 of the first, which have no spans of their own.
+TEST(Report, RanksOfTwoPlansStandUnderEachOther) {
+  const std::string wide = test::temporary_folder(), deep = folder_of("estimate");
+  ASSERT_EQ(
+      test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 4}' --set schedule=1f1b -o " + wide).exit_code,
+      0);
+  const std::vector<ReportInput> inputs = {read_report_input(wide), read_report_input(deep)};
+  const std::vector<RankRow> rows = rows_by_rank({&inputs[0].result, &inputs[1].result});
+  ASSERT_EQ(rows.size(), 8U);
+  for (std::size_t rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(rows[rank].rank, static_cast<int>(rank));
+    ASSERT_TRUE(rows[rank].of[1]);
+    EXPECT_EQ(rows[rank].of[1]->device->rank, static_cast<int>(rank));
+    EXPECT_EQ(rows[rank].of[0].has_value(), rank < 2) << "the first plan has two ranks, and each is drawn once";
+  }
+  EXPECT_EQ(rows[1].of[0]->device->device, 4);
+  EXPECT_EQ(rows[1].of[0]->text(), "stage 1");
+  const std::string page = to_report_page(inputs);
+  EXPECT_EQ(count(page, "{\"name\":\"rank "), 8U);
+  EXPECT_EQ(count(page, "\"of\":0,"), 2U);
+  EXPECT_EQ(count(page, "\"of\":1,"), 8U);
+  EXPECT_EQ(count(page, "\"lanes\":[]"), 0U);
+  for (const char* bar : {"estimated A: rank 1, device 4", "estimated B: rank 1, device 1", "estimated B: rank 7, device 7"})
+    EXPECT_THAT(page, HasSubstr(bar));
+  EXPECT_THAT(page, Not(HasSubstr("estimated A: rank 0, device 1")));
+}
+
+// A step of no time, or of less, is none: whoever edited it is told.
+TEST(Report, RefusesAStepOfNegativeTime) {
+  const std::string folder = folder_of("estimate");
+  std::string text = test::read_file(folder + "/result.json");
+  const std::size_t at = text.find("\"step_time_s\": ") + 15;
+  text.replace(at, text.find(',', at) - at, "-5");
+  test::write_file(folder + "/result.json", text);
+  const test::Outcome run = test::panpipe("report " + folder + " -o " + folder + "/page.html");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("this result is broken: metrics.step_time_s is -5, and a step takes longer than no time"));
+}
+
 TEST(Report, WithoutATimelineSaysHowToGetOne) {
   const std::string file = test::temporary_folder() + "/result.json";
   ASSERT_EQ(test::panpipe("estimate " + kGpt2 + " --json", file).exit_code, 0);
   const std::string page = to_report_page({read_report_input(file)});
-  EXPECT_THAT(page, HasSubstr("make it with -o DIR, or with --json --timeline"));
+  EXPECT_THAT(page, HasSubstr("make it with -o DIR (of a very long step with --all-spans), or with --json --timeline"));
   EXPECT_THAT(page, HasSubstr("the resolved scenario is not beside the result"));
   EXPECT_THAT(page, Not(HasSubstr("<canvas")));
 }
