@@ -39,7 +39,9 @@ AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values, double
     low_ = logarithmic_ ? 1 : 0;
     high_ = logarithmic_ ? 10 : 1;
   }
-  if (logarithmic_ && high_ >= kNarrowRatio * low_) {
+  if (any && axis.ticks.size() > 1 && high_ > low_) {
+    set_ticks(axis.ticks);
+  } else if (logarithmic_ && high_ >= kNarrowRatio * low_) {
     set_logarithmic();
   } else {
     set_linear(std::abs(end - begin), axis.kind == AxisKind::FromZero);
@@ -83,6 +85,19 @@ void AxisScale::set_logarithmic() {
   while (ticks_.size() > 2 && ticks_[ticks_.size() - 2].value >= high_ * (1 - 1e-9)) ticks_.pop_back();
   low_ = ticks_.front().value;
   high_ = ticks_.back().value;
+}
+
+// Those that lie too close to the one before are left out; the last value always has its tick.
+void AxisScale::set_ticks(std::vector<double> wanted) {
+  std::erase_if(wanted, [&](double value) { return !can_show(value) || value < low_ || value > high_; });
+  std::sort(wanted.begin(), wanted.end());
+  for (const double value : wanted) {
+    const bool close = !ticks_.empty() && std::abs(at(value) - at(ticks_.back().value)) < kTickPixels / 2;
+    if (close && value != wanted.back()) continue;
+    if (close) ticks_.pop_back();
+    ticks_.push_back({value, tick_text(value)});
+  }
+  cut_ = low_ > 0;
 }
 
 bool AxisScale::can_show(double value) const { return std::abs(value) <= kLargest && (!logarithmic_ || value >= kSmallest); }

@@ -29,6 +29,7 @@ class AxisScale {
  private:
   void set_linear(double pixels, bool from_zero);
   void set_logarithmic();
+  void set_ticks(std::vector<double> wanted);
 
   bool logarithmic_ = false, cut_ = false;
   double low_ = 0, high_ = 1, begin_, end_;

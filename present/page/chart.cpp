@@ -77,7 +77,7 @@ void Chart::outline(const std::string& classes, const std::string& path, const s
   outlines_ += fmt::format("<path class=\"{}\" d=\"{}\">{}</path>\n", classes, path, hint_element(hint));
 }
 
-// Every second name of a tick goes where the area is narrow.
+// Of many ticks every second name goes where the area is narrow.
 std::string Chart::axes() const {
   std::string text;
   const double base = kTop + height_;
@@ -87,7 +87,7 @@ std::string Chart::axes() const {
     text += fmt::format("<line class=\"grid\" x1=\"{0}\" x2=\"{0}\" y1=\"{1}\" y2=\"{2}\"/>", at, px(kTop), px(base));
     text += fmt::format("<text class=\"mid{}\" x=\"{}\" y=\"{}\">{}</text>\n", second ? " second" : "", at, px(base + 16),
                         escaped(tick.text));
-    second = !second;
+    second = !second && x_.ticks().size() > 6;
   }
   if (y_)
     for (const Tick& tick : y_->ticks())

@@ -8,6 +8,7 @@
 namespace panpipe::page {
 namespace {
 
+constexpr std::size_t kMostFigures = 6;  // in a row
 constexpr std::size_t kFewHeadings = 3;  // from here on there is a list of contents
 
 std::string class_attribute(Tone tone) {
@@ -35,7 +36,10 @@ Page& Page::list(const std::vector<std::string>& items) {
 }
 
 Page& Page::figures(const std::vector<Figure>& figures) {
-  std::string html = "<dl class=\"figures\">\n";
+  // As many in each row as in the others, or one more: none stands alone below a full row.
+  const std::size_t rows = (figures.size() + kMostFigures - 1) / kMostFigures;
+  const std::size_t columns = rows > 0 ? (figures.size() + rows - 1) / rows : 1;
+  std::string html = fmt::format("<dl class=\"figures\" style=\"--columns: {}\">\n", columns);
   for (const Figure& figure : figures)
     html += fmt::format("<div><dt>{}</dt><dd{}>{}</dd>{}</div>\n", escaped(figure.name), class_attribute(figure.tone),
                         escaped(figure.value), figure.hint.empty() ? "" : "<dd>" + escaped(figure.hint) + "</dd>");

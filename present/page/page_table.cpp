@@ -13,7 +13,7 @@
 namespace panpipe::page {
 namespace {
 
-constexpr double kBarWidth = 160;     // pixels, of a stacked bar in a cell
+constexpr double kBarWidth = 100;     // pixels, of a stacked bar in a cell
 constexpr std::size_t kOneLine = 48;  // bytes; a longer cell may take several lines
 
 std::string stacked_bar(const TableCell& cell, const Table& table) {
@@ -45,9 +45,19 @@ std::string cell_html(const TableCell& cell, const Column& column, const Table& 
   return fmt::format("<td{}>{}</td>", attributes, cell.parts.empty() ? escaped(cell.text) : stacked_bar(cell, table));
 }
 
+// A long key may break behind its points.
+std::string breakable(const std::string& name) {
+  std::string text;
+  for (const char c : escaped(name)) {
+    text += c;
+    if (c == '.' || c == '_') text += "<wbr>";
+  }
+  return text;
+}
+
 std::string head_html(const Column& column, bool sortable) {
   const std::string name =
-      escaped(column.name) + (column.unit.empty() ? "" : fmt::format(" <span class=\"soft\">{}</span>", escaped(column.unit)));
+      breakable(column.name) + (column.unit.empty() ? "" : fmt::format(" <span class=\"soft\">{}</span>", escaped(column.unit)));
   const std::string attributes = (column.numeric ? " class=\"num\"" : "") +
                                  (column.hint.empty() ? std::string() : fmt::format(" title=\"{}\"", escaped(column.hint)));
   return fmt::format("<th scope=\"col\"{}>{}</th>", attributes,

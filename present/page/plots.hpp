@@ -16,6 +16,7 @@ enum class AxisKind : std::uint8_t { Linear, FromZero, Log };
 struct Axis {
   std::string title;  // with its unit: "step time, ms"; if 0 is out of sight, the drawing adds the start of a y axis
   AxisKind kind = AxisKind::Linear;
+  std::vector<double> ticks = {};  // where values were chosen, as in a sweep: these; else round ones
 };
 
 struct Point {

@@ -16,15 +16,16 @@ p { max-width: 78ch; margin: 8px 0; } li { max-width: 78ch; }
 .soft { color: var(--soft); } .good { color: var(--good); } .bad { color: var(--over); }
 a { color: inherit; } nav ol { display: flex; flex-wrap: wrap; gap: 2px 26px; padding-left: 18px; margin: 12px 0; }
 :focus-visible { outline: 2px solid var(--focus); outline-offset: 2px; }
-.figures { display: flex; flex-wrap: wrap; gap: 10px; margin: 14px 0; padding: 0; }
+.figures { display: grid; grid-template-columns: repeat(var(--columns), minmax(0, max-content)); gap: 10px; margin: 14px 0; padding: 0; }
+@media (max-width: 900px) { .figures { grid-template-columns: repeat(auto-fill, minmax(min(100%, 150px), 1fr)); } }
 .figures div { border: 1px solid var(--grid); border-radius: 6px; padding: 8px 14px; min-width: 120px; }
 .figures dt { color: var(--soft); font-size: 13px; } .figures dd { margin: 0; font-size: 21px; font-weight: 600; }
 .figures dd + dd { font-size: 12.5px; font-weight: 400; color: var(--soft); max-width: 34ch; }
 .wide { overflow-x: auto; margin: 10px 0; } table { border-collapse: collapse; font-size: 13.5px; }
 caption { text-align: left; color: var(--soft); padding: 2px 0 6px; }
 th, td { padding: 3px 10px 3px 8px; text-align: left; border-bottom: 1px solid var(--idle); vertical-align: top; white-space: nowrap; }
-th { border-bottom: 1px solid var(--grid); vertical-align: bottom; } tbody tr:hover { background: var(--idle); }
-td.long { white-space: normal; min-width: 30ch; }
+th { border-bottom: 1px solid var(--grid); vertical-align: bottom; white-space: normal; } tbody tr:hover { background: var(--idle); }
+td.long { white-space: normal; min-width: 20ch; }
 th.num, td.num { text-align: right; font-variant-numeric: tabular-nums; }
 th button { all: unset; cursor: pointer; font-weight: 600; } th button:focus-visible { outline: 2px solid var(--focus); }
 th[aria-sort=ascending] button::after { content: " ▲"; } th[aria-sort=descending] button::after { content: " ▼"; }
@@ -40,7 +41,7 @@ svg.parts { display: block; margin-top: 4px; }
 .plot .band { fill: var(--idle); } .plot .diagonal { stroke: var(--soft); fill: none; }
 .plot .front { stroke: var(--ink); fill: none; stroke-width: 1.4; stroke-dasharray: 5 3; }
 .plot .line { fill: none; stroke-width: 1.8; } .d1 { stroke-dasharray: 7 3; } .d2 { stroke-dasharray: 2 2; } .d3 { stroke-dasharray: 8 2 2 2; }
-.plot text.label { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; } @container (max-width: 620px) { .plot .label { display: none; } }
+.plot text.label { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; } @container (max-width: 620px) { .plot .at .label { display: none; } }
 .picture { display: block; }
 .plot .m { stroke: var(--paper); stroke-width: 0.7; } .plot .m:hover, .plot .b:hover { stroke: var(--ink); stroke-width: 1.5; }
 @media screen and (max-width: 640px) { body { padding: 14px 14px 40px; } .figures div { min-width: 0; }

@@ -34,7 +34,13 @@ CellAnswer answer_from(const Prediction& prediction) {
   const Metrics& figures = prediction.metrics;
   CellAnswer answer;
   answer.fits = figures.fits;
-  if (!figures.fits) answer.reason = too_much(timeline);
+  if (!figures.fits) {
+    answer.reason = too_much(timeline);
+  } else if (const DeviceTimeline* fullest = fullest_device(timeline); fullest && fullest->limit > Bytes(0)) {
+    if (!doubtful_room(fullest->peak, fullest->limit).empty())
+      answer.reason =
+          fmt::format("tight: device {} needs {} of {}", fullest->device, to_text(fullest->peak), to_text(fullest->limit));
+  }
   // Columns of the CSV stay where readers of earlier ones look for them. Whether it fits is the status of a cell.
   answer.metrics = figures_of(figures, {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
                                         "peak_memory_bytes", "model_flops", "mfu", "samples_per_s"});

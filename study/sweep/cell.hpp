@@ -24,7 +24,7 @@ struct SweepCell {
   std::size_t index = 0;  // in the grid
   std::string key;        // SweepGrid::key
   CellStatus status = CellStatus::Bug;
-  std::string reason;                                       // one line; empty when it fits
+  std::string reason;                                       // one line; of a cell that fits: that hardly anything is left
   std::vector<std::pair<std::string, double>> metrics;      // as in a result document; empty without an answer
   std::string plan;                                         // one line: the planner's choice; empty if no planner was used
   std::vector<std::pair<std::string, std::string>> inputs;  // file -> sha-256 of its content when read

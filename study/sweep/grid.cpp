@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -64,6 +65,13 @@ std::string key_of(const std::string& assignment) { return assignment.substr(0, 
 
 }  // namespace
 
+bool is_given(const std::string& key) {
+  static constexpr const char* kGiven[] = {"cluster", "workload", "run", "profile", "usable", "memory_model"};
+  return std::any_of(std::begin(kGiven), std::end(kGiven), [&](const std::string& given) {
+    return key.starts_with(given) && (key.size() == given.size() || key[given.size()] == '.');
+  });
+}
+
 SweepAxis parse_axis(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) throw bad_axis(text, "a key and '=' are missing", kSpelling);
@@ -116,11 +124,34 @@ std::string SweepGrid::key(std::size_t cell) const {
   return sha256_of(text);
 }
 
-std::string SweepGrid::title(std::size_t cell) const {
-  const std::vector<std::string> own = values(cell);
+bool SweepGrid::separates(std::size_t axis) const {
+  const auto chosen = [](const SweepAxis& other) { return !is_given(other.key) && other.values.size() > 1; };
+  return is_given(axes[axis].key) && axes[axis].values.size() > 1 && std::any_of(axes.begin(), axes.end(), chosen);
+}
+
+namespace {
+
+template <class Wanted>
+std::string title_of_axes(const SweepGrid& grid, std::size_t cell, const Wanted& wanted) {
+  const std::vector<std::string> own = grid.values(cell);
   std::string text;
-  for (std::size_t i = 0; i < axes.size(); ++i) text += fmt::format("{}{}={}", i > 0 ? ", " : "", axes[i].key, own[i]);
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (wanted(i)) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", grid.axes[i].key, own[i]);
   return text;
+}
+
+}  // namespace
+
+std::string SweepGrid::title(std::size_t cell) const {
+  return title_of_axes(*this, cell, [](std::size_t) { return true; });
+}
+
+std::string SweepGrid::environment(std::size_t cell) const {
+  return title_of_axes(*this, cell, [&](std::size_t axis) { return separates(axis); });
+}
+
+std::string SweepGrid::choice(std::size_t cell) const {
+  return title_of_axes(*this, cell, [&](std::size_t axis) { return !separates(axis); });
 }
 
 std::string to_json(const SweepGrid& grid) {

@@ -16,6 +16,10 @@ struct SweepAxis {
 // value, or a repeated value.
 SweepAxis parse_axis(const std::string& text);
 
+// Whether a key says what is given (the cluster, prices, the model) and not what somebody chooses (degrees, schedule, batch): one
+// wants to know the best choice for each value of it.
+bool is_given(const std::string& key);
+
 struct SweepGrid {
   std::string version;            // of the program
   std::string scenario;           // file
@@ -30,6 +34,10 @@ struct SweepGrid {
   std::vector<std::string> overrides(std::size_t cell) const;  // the sets, then "KEY=VALUE" per axis
   std::string key(std::size_t cell) const;                     // hash of all members above that affect the cell
   std::string title(std::size_t cell) const;                   // "schedule.name=1f1b, parallel.pipeline=4"
+  // The parts of the title that are given, and that are chosen. Where nothing is chosen, all of it is compared: nothing is given.
+  std::string environment(std::size_t cell) const;
+  std::string choice(std::size_t cell) const;
+  bool separates(std::size_t axis) const;  // whether cells of different values are not compared
 };
 
 // Throws InputError for a grid without axis, with two axes of one key, or with a key that --set also gives.

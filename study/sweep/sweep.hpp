@@ -19,7 +19,7 @@ namespace panpipe::planner {
 struct CellAnswer {
   std::vector<std::pair<std::string, double>> metrics;
   bool fits = true;
-  std::string reason;  // if it does not fit: the excess
+  std::string reason;  // if it does not fit, the excess; if it only just does, how little is left
   std::string plan;    // if a planner was used
 };
 
@@ -77,22 +77,25 @@ struct SweepMeasure {
 };
 SweepMeasure measure_for(const std::vector<SweepCell>& cells);
 
-// Indices into `cells`: those that fit and that no other fitting cell beats in both memory and time (by their measure).
-std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells);
+// Indices into `cells` in reading order, for each environment of the grid (SweepGrid::environment): those that fit from the best,
+// those too large from the fastest, those without an answer in the grid's order. The documents (CSV, JSON) keep the grid's order.
+std::vector<std::vector<std::size_t>> rankings(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
-// Indices into `cells` in reading order: those that fit from the best, those too large from the fastest, those without an answer
-// in the grid's order. The documents (CSV, JSON) keep the grid's order.
-std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells);
-// One line: "best: schedule=zb-h1, ...: 131.7 ms a sample, 8.9 GiB; 2.1 % less than the next".
+// Indices into `cells`: those that fit and that no other fitting cell of their environment beats in both memory and time.
+std::vector<std::size_t> pareto_cells(const SweepGrid& grid, const std::vector<SweepCell>& cells);
+
+// "best: schedule=zb-h1, ...: 131.7 ms a sample, 8.9 GiB; 2.1 % less than the next"; of several environments a line for each,
+// which begins with "best for cluster=...: ".
 std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
-// A verdict per cell: "best", "best within 8.9 GiB" (no cell with less or equal memory is as fast), "does not fit: ...", "refused
-// (1)". The reasons of cells without an answer are listed once each below the table: the first is "(1) refused: ...".
+// A verdict per cell: "best" of its environment, "best within 8.9 GiB" (no cell with less or equal memory is as fast), "does not
+// fit: ...", "refused (1)". The reasons of cells without an answer are listed once each below the table: the first is "(1)
+// refused: ...".
 struct SweepVerdicts {
   std::vector<std::string> of_cell;  // as many as cells
   std::vector<std::string> reasons;
 };
-SweepVerdicts verdicts(const std::vector<SweepCell>& cells);
+SweepVerdicts verdicts(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
 // `shard`: "2/8"; empty for all cells.
 std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard);  // panpipe-sweep/1

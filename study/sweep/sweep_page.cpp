@@ -21,12 +21,18 @@ namespace {
 // More lines than this (the palette's hues) cannot be told apart, and more bars are the table again: then only the best over the
 // other axes is drawn.
 constexpr std::size_t kMostLines = 7, kMostBars = 16;
+constexpr double kBeyond = 1.6;  // cells that need so much more than any that fits would press those together
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 class SweepPage {
  public:
   SweepPage(const SweepGrid& grid, const std::vector<SweepCell>& cells)
-      : grid_(grid), cells_(cells), measure_(measure_for(cells)), order_(ranking(cells)), verdicts_(verdicts(cells)) {
+      : grid_(grid),
+        cells_(cells),
+        measure_(measure_for(cells)),
+        rankings_(rankings(grid, cells)),
+        verdicts_(verdicts(grid, cells)) {
+    for (const auto& group : rankings_) order_.insert(order_.end(), group.begin(), group.end());
     double longest = 0, longest_step = 0, largest = 0;
     for (const SweepCell& cell : cells) {
       values_.push_back(grid.values(cell.index));
@@ -41,16 +47,24 @@ class SweepPage {
 
   std::string run(const std::string& shard) {
     const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
-    page::Page page("Sweep of " + name, fmt::format("{}{}{}; panpipe {}", engine_words(),
-                                                    grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
-                                                    shard.empty() ? "" : ", shard " + shard, grid_.version));
+    page::Page page(title(), fmt::format("{}: {}{}{}; panpipe {}", name, engine_words(),
+                                         grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
+                                         shard.empty() ? "" : ", shard " + shard, grid_.version));
     std::istringstream heading(grid_.heading);
     for (std::string line; std::getline(heading, line);) page.note(line);
     page.figures(figures());
     page.list(what_varies());
     if (measure_.per_sample) page.note("The cells differ in samples per step, so they are compared by the time per sample.");
+    if (rankings_.size() > 1) page.heading("Best for each " + environment_keys()).add(best_for_each());
     page.heading(measured() + " against memory").add(pareto());
-    page.note("The dashed line joins the cells that fit and that no other one beats in both. Hollow marks do not fit.");
+    page.note(rankings_.size() > 1
+                  ? "Hollow marks do not fit."
+                  : "The dashed line joins the cells that fit and that no other one beats in both. Hollow marks do "
+                    "not fit.");
+    if (beyond_ > 0)
+      page.note(fmt::format("{} that {} not fit {} far more memory and would lie beyond the right end; the table has {}.",
+                            beyond_ == 1 ? "One cell" : fmt::format("{} cells", beyond_), beyond_ == 1 ? "does" : "do",
+                            beyond_ == 1 ? "needs" : "need", beyond_ == 1 ? "it" : "them"));
     page.heading("Along one axis");
     std::vector<std::string> plots;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
@@ -58,7 +72,8 @@ class SweepPage {
         plots.push_back(numeric(grid_.axes[axis]) ? to_html(lines(axis)) : to_html(bars(axis)));
     page.side_by_side(plots);
     page.heading("Every cell");
-    if (const std::string answer = conclusion(grid_, cells_); !answer.empty()) page.note(capital(answer) + ".");
+    if (const std::string answer = conclusion(grid_, cells_); rankings_.size() == 1 && !answer.empty())
+      page.note(capital(answer) + ".");
     page.add(table());
     for (const std::string& reason : verdicts_.reasons) page.note(reason);
     return page.to_html();
@@ -72,6 +87,57 @@ class SweepPage {
   static std::string capital(std::string text) {
     text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
     return text;
+  }
+
+  // The facts that all cells share say what is swept; a heading that has none begins with the devices.
+  std::string title() const {
+    const std::string line = grid_.heading.substr(0, grid_.heading.find('\n')), model = line.substr(0, line.find(" ("));
+    const bool has_model = !line.empty() && line.rfind("on ", 0) != 0 && line.find(" (") != std::string::npos;
+    const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
+    std::vector<std::string> keys;
+    for (const SweepAxis& axis : grid_.axes) keys.push_back(axis.key);
+    return fmt::format("Sweep of {} over {}", has_model ? model : name, fmt::join(keys, ", "));
+  }
+
+  std::string environment_keys() const {
+    std::vector<std::string> keys;
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis)
+      if (grid_.separates(axis)) keys.push_back(grid_.axes[axis].key);
+    return fmt::format("{}", fmt::join(keys, ", "));
+  }
+
+  page::Table best_for_each() const {
+    page::Table table;
+    std::vector<std::size_t> given, chosen;
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) (grid_.separates(axis) ? given : chosen).push_back(axis);
+    for (const auto& axes : {given, chosen})
+      for (const std::size_t axis : axes) table.columns.push_back({grid_.axes[axis].key, "", numeric(grid_.axes[axis]), ""});
+    if (!grid_.method.empty()) table.columns.push_back({"plan", "", false, ""});
+    table.columns.insert(table.columns.end(), {{measure_.name(), scale_.unit, true, ""},
+                                               {"peak memory", memory_scale_.unit, true, "of the fullest device"},
+                                               {"less than the next", "%", true, ""}});
+    for (const auto& group : rankings_) {
+      const SweepCell& best = cells_[group.front()];
+      const bool fits = best.status == CellStatus::Fits;
+      std::vector<page::TableCell> row;
+      for (const std::size_t axis : given) row.push_back(setting(axis, group.front()));
+      for (const std::size_t axis : chosen) row.push_back(fits ? setting(axis, group.front()) : page::words("–"));
+      if (!fits && !chosen.empty())
+        row[given.size()] = page::words(best.has_answer() ? "none fits" : "no answer", page::Tone::Bad);
+      if (!grid_.method.empty()) row.push_back(page::words(fits ? best.plan : ""));
+      row.push_back(page::number(fits ? time(best) : kNone, 2));
+      row.push_back(page::number(fits ? memory(best) : kNone, 1));
+      const bool has_next = fits && group.size() > 1 && cells_[group[1]].status == CellStatus::Fits;
+      row.push_back(page::number(has_next ? 100 * (1 - time(best) / time(cells_[group[1]])) : kNone, 1));
+      table.rows.push_back(std::move(row));
+    }
+    return table;
+  }
+
+  page::TableCell setting(std::size_t axis, std::size_t cell) const {
+    page::TableCell result = page::words(values_[cell][axis]);
+    if (numeric(grid_.axes[axis])) result.value = parse_number(values_[cell][axis]).value;
+    return result;
   }
 
   std::string measured() const { return capital(measure_.name()); }  // "Step time", or "Time per sample"
@@ -105,6 +171,7 @@ class SweepPage {
     if (cells_.size() < grid_.size())
       result.push_back(
           {"not in this page", std::to_string(grid_.size() - cells_.size()), "cells of other shards", page::Tone::Muted});
+    if (rankings_.size() > 1) return result;  // the best of all would be the kindest environment
     if (fastest)
       result.push_back({std::string("least ") + measure_.name(), to_text(Duration(*measure_.of(*fastest))),
                         grid_.title(fastest->index), page::Tone::Good});
@@ -138,18 +205,25 @@ class SweepPage {
     return static_cast<int>(std::find(values.begin(), values.end(), values_[cell][axis]) - values.begin());
   }
 
-  page::Scatter pareto() const {
+  page::Scatter pareto() {
     page::Scatter plot;
     const auto axis = coloured();
     plot.title = "Each cell" + (axis ? ", by " + grid_.axes[*axis].key : std::string());
     plot.x = {"peak memory of the fullest device, " + memory_scale_.unit, page::AxisKind::Linear};
     plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Log};
-    plot.front = true;
+    plot.front = rankings_.size() == 1;
+    double largest = 0;  // of those that fit
+    for (const SweepCell& cell : cells_)
+      if (cell.status == CellStatus::Fits) largest = std::max(largest, memory(cell));
     if (axis) plot.series = grid_.axes[*axis].values;
     for (std::size_t i = 0; i < cells_.size(); ++i)
-      if (cells_[i].has_answer())
-        plot.points.push_back(
-            {memory(cells_[i]), time(cells_[i]), axis ? place(*axis, i) : 0, hint(i), cells_[i].status == CellStatus::TooLarge});
+      if (cells_[i].has_answer()) {
+        const bool too_large = cells_[i].status == CellStatus::TooLarge;
+        if (too_large && largest > 0 && memory(cells_[i]) > kBeyond * largest)
+          ++beyond_;
+        else
+          plot.points.push_back({memory(cells_[i]), time(cells_[i]), axis ? place(*axis, i) : 0, hint(i), too_large});
+      }
     return plot;
   }
 
@@ -158,14 +232,14 @@ class SweepPage {
     const SweepAxis& own = grid_.axes[axis];
     for (const std::string& value : own.values) places.push_back(*parse_number(value).value);
     const auto [low, high] = std::minmax_element(places.begin(), places.end());
-    return {own.key, *low > 0 && *high >= 8 * *low ? page::AxisKind::Log : page::AxisKind::Linear};
+    return {own.key, *low > 0 && *high >= 8 * *low ? page::AxisKind::Log : page::AxisKind::Linear, places};
   }
 
   // The other axes' values; numbers with their keys.
-  std::string others_of(std::size_t axis, std::size_t cell) const {
+  std::string others_of(std::size_t axis, std::size_t cell, bool given_only = false) const {
     std::string name;
     for (std::size_t other = 0; other < grid_.axes.size(); ++other) {
-      if (other == axis || grid_.axes[other].values.size() < 2) continue;
+      if (other == axis || grid_.axes[other].values.size() < 2 || (given_only && !grid_.separates(other))) continue;
       if (!name.empty()) name += ", ";
       if (numeric(grid_.axes[other])) name.append(grid_.axes[other].key).append("=");
       name += values_[cell][other];
@@ -175,7 +249,9 @@ class SweepPage {
 
   std::string title_of(std::size_t axis, bool best) const {
     return fmt::format("{} by {}{}", measured(), grid_.axes[axis].key,
-                       best ? ", best over the other keys among cells that fit" : "");
+                       !best                  ? ""
+                       : rankings_.size() > 1 ? ", the best choice that fits in each environment"
+                                              : ", best over the other keys among cells that fit");
   }
 
   // A line per combination of the other axes' values, or the best over all of them.
@@ -189,7 +265,7 @@ class SweepPage {
     plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Linear};
     std::map<std::string, std::size_t> line_of;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
-      const std::string name = best ? "" : others_of(axis, i);
+      const std::string name = others_of(axis, i, best);
       const auto [line, is_new] = line_of.emplace(name, plot.lines.size());
       if (is_new) plot.lines.push_back({name, std::vector<page::Point>(count, {kNone, kNone, 0, "", false})});
       const auto at = static_cast<std::size_t>(place(axis, i));
@@ -219,13 +295,14 @@ class SweepPage {
     std::vector<std::vector<std::size_t>> groups;  // of cells, from the best group on
     std::map<std::string, std::size_t> group_of;
     for (const std::size_t i : order_) {
-      const auto [group, is_new] = group_of.emplace(best ? "" : others_of(axis, i), groups.size());
+      const auto [group, is_new] = group_of.emplace(others_of(axis, i, best), groups.size());
       if (is_new) groups.emplace_back();
       groups[group->second].push_back(i);
     }
     for (const auto& group : groups) {
       if (!best && !cells_[group.front()].has_answer()) continue;  // none of the group has one
-      if (!best) plot.bars.push_back({others_of(axis, group.front()), {}, ""});
+      if (const std::string name = others_of(axis, group.front(), best); groups.size() > 1 || !best)
+        plot.bars.push_back({name, {}, ""});
       add_bars(plot, axis, group, best && others > 1);
     }
     return plot;
@@ -281,10 +358,7 @@ class SweepPage {
   std::vector<page::TableCell> row(std::size_t i) const {
     const SweepCell& cell = cells_[i];
     std::vector<page::TableCell> row;
-    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) {
-      row.push_back(page::words(values_[i][axis]));
-      if (numeric(grid_.axes[axis])) row.back().value = parse_number(values_[i][axis]).value;
-    }
+    for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) row.push_back(setting(axis, i));
     row.push_back(verdict(i));
     const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
     const page::Tone tone = cell.status == CellStatus::TooLarge ? page::Tone::Bad : page::Tone::Plain;
@@ -324,7 +398,9 @@ class SweepPage {
   const std::vector<SweepCell>& cells_;
   std::vector<std::vector<std::string>> values_;  // of each cell, by axis
   SweepMeasure measure_;
-  std::vector<std::size_t> order_;
+  std::vector<std::vector<std::size_t>> rankings_;
+  std::vector<std::size_t> order_;  // all of them
+  std::size_t beyond_ = 0;          // cells that the plot against memory leaves out
   SweepVerdicts verdicts_;
   TimeScale scale_{1, "s"}, step_scale_{1, "s"};  // of the measure, of step times
   MemoryScale memory_scale_;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include "base/text/csv_text.hpp"
@@ -33,7 +32,7 @@ std::vector<std::string> metric_names(const std::vector<SweepCell>& cells) {
 // null where there is nothing to say.
 std::optional<std::string> or_null(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
-void write_cell(JsonWriter& out, const SweepGrid& grid, const SweepCell& cell, bool on_front) {
+void write_cell(JsonWriter& out, const SweepGrid& grid, const SweepCell& cell, bool on_front, bool is_best) {
   out.object(JsonLayout::Lines).field("index", cell.index).object("settings", JsonLayout::Lines);
   const std::vector<std::string> values = grid.values(cell.index);
   for (std::size_t i = 0; i < values.size(); ++i) out.field(grid.axes[i].key, values[i]);
@@ -46,13 +45,21 @@ void write_cell(JsonWriter& out, const SweepGrid& grid, const SweepCell& cell, b
     out.field("metrics", nullptr);
   }
   if (!grid.method.empty()) out.field("plan", or_null(cell.plan));
-  out.field("pareto", on_front).end();
+  out.field("pareto", on_front).field("best", is_best).end();
 }
 
-std::vector<bool> marks(const std::vector<SweepCell>& cells) {
+std::vector<bool> marks(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   std::vector<bool> on_front(cells.size(), false);
-  for (const std::size_t i : pareto_cells(cells)) on_front[i] = true;
+  for (const std::size_t i : pareto_cells(grid, cells)) on_front[i] = true;
   return on_front;
+}
+
+// The first of each ranking, where it fits.
+std::vector<bool> best_cells(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  std::vector<bool> best(cells.size(), false);
+  for (const auto& order : rankings(grid, cells))
+    if (cells[order.front()].status == CellStatus::Fits) best[order.front()] = true;
+  return best;
 }
 
 std::string bytes_text(double bytes) { return to_text(Bytes(static_cast<std::int64_t>(bytes))); }
@@ -111,17 +118,23 @@ SweepMeasure measure_for(const std::vector<SweepCell>& cells) {
   return {most > least * (1 + 1e-6)};
 }
 
-std::vector<std::size_t> pareto_cells(const std::vector<SweepCell>& cells) {
-  const SweepMeasure measure = measure_for(cells);
-  std::vector<page::Point> points;
-  for (const SweepCell& cell : cells) {
-    const auto memory = cell.metric("peak_memory_bytes"), time = measure.of(cell);
-    points.push_back({memory.value_or(0), time.value_or(0), 0, "", cell.status != CellStatus::Fits || !memory || !time});
+namespace {
+
+// Indices of the cells of each environment, in the grid's order.
+std::vector<std::vector<std::size_t>> by_environment(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::map<std::string, std::size_t> group_of;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const auto [group, is_new] = group_of.emplace(grid.environment(cells[i].index), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[group->second].push_back(i);
   }
-  return page::pareto_front(points);
+  return groups;
 }
 
-std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells) {
+}  // namespace
+
+std::vector<std::vector<std::size_t>> rankings(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   const SweepMeasure measure = measure_for(cells);
   const auto key = [&](std::size_t i) {
     const int kind = cells[i].status == CellStatus::Fits ? 0 : cells[i].has_answer() ? 1 : 2;
@@ -129,10 +142,24 @@ std::vector<std::size_t> ranking(const std::vector<SweepCell>& cells) {
     return std::tuple(kind, time.value_or(std::numeric_limits<double>::infinity()),
                       kind < 2 ? cells[i].metric("peak_memory_bytes").value_or(0) : 0);
   };
-  std::vector<std::size_t> order(cells.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-  return order;
+  std::vector<std::vector<std::size_t>> groups = by_environment(grid, cells);
+  for (auto& group : groups)
+    std::stable_sort(group.begin(), group.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  return groups;
+}
+
+std::vector<std::size_t> pareto_cells(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  const SweepMeasure measure = measure_for(cells);
+  std::vector<std::size_t> all;
+  for (const auto& group : by_environment(grid, cells)) {
+    std::vector<page::Point> points;
+    for (const std::size_t i : group) {
+      const auto memory = cells[i].metric("peak_memory_bytes"), time = measure.of(cells[i]);
+      points.push_back({memory.value_or(0), time.value_or(0), 0, "", cells[i].status != CellStatus::Fits || !memory || !time});
+    }
+    for (const std::size_t on_front : page::pareto_front(points)) all.push_back(group[on_front]);
+  }
+  return all;
 }
 
 namespace {
@@ -145,19 +172,22 @@ std::string interval_text(const SweepCell& cell, const std::optional<double>& ti
                      to_text(Duration(*high * *time / *step)));
 }
 
-}  // namespace
-
-std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
-  const std::vector<std::size_t> order = ranking(cells);
-  if (order.empty()) return "";
+// Of the cells of one environment, ranked.
+std::string conclusion_of(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::vector<std::size_t>& order) {
   const SweepMeasure measure = measure_for(cells);
   const SweepCell& best = cells[order.front()];
-  if (best.status != CellStatus::Fits) return best.has_answer() ? "no cell fits" : "no cell has an answer";
+  const std::string where = grid.environment(best.index);
+  const std::string place = where.empty() ? std::string() : fmt::format(" for {}", where);
+  if (best.status != CellStatus::Fits) {
+    if (where.empty()) return best.has_answer() ? "no cell fits" : "no cell has an answer";
+    return fmt::format("best{}: {}", place, best.has_answer() ? "none fits" : "none has an answer");
+  }
   const std::optional<double> time = measure.of(best);
-  std::string text = fmt::format("best: {}", grid.title(best.index));
+  std::string text = fmt::format("best{}: {}", place, grid.choice(best.index));
   if (time) text += fmt::format(": {} a {}", to_text(Duration(*time)), measure.per_sample ? "sample" : "step");
   if (const std::string range = interval_text(best, time); !range.empty()) text += " (" + range + ")";
   if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + bytes_text(*memory);
+  if (!best.reason.empty()) text += " (" + best.reason + ")";
   if (order.size() > 1 && time && cells[order[1]].status == CellStatus::Fits)
     if (const auto next = measure.of(cells[order[1]]); next && *next > 0) {
       const double less = 100 * (1 - *time / *next);
@@ -166,12 +196,28 @@ std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cell
   return text;
 }
 
-SweepVerdicts verdicts(const std::vector<SweepCell>& cells) {
+constexpr std::size_t kMostEnvironments = 24;  // lines of a conclusion; the documents have all
+
+}  // namespace
+
+std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  const auto groups = rankings(grid, cells);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(groups.size(), kMostEnvironments); ++i) {
+    if (i > 0) text += '\n';
+    text += conclusion_of(grid, cells, groups[i]);
+  }
+  if (groups.size() > kMostEnvironments)
+    text += fmt::format("\n... and {} more; \"best\" in --json and --csv marks all", groups.size() - kMostEnvironments);
+  return text;
+}
+
+SweepVerdicts verdicts(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   SweepVerdicts result;
   std::map<std::string, std::size_t> numbers;  // of reasons
   for (const SweepCell& cell : cells) {
     if (cell.status == CellStatus::Fits) {
-      result.of_cell.emplace_back();
+      result.of_cell.push_back(cell.reason);
       continue;
     }
     const std::string reason = fmt::format("{}: {}", name_of(cell.status), cell.reason);
@@ -183,10 +229,12 @@ SweepVerdicts verdicts(const std::vector<SweepCell>& cells) {
     if (is_new) result.reasons.push_back(fmt::format("({}) {}", number->second, reason));
     result.of_cell.push_back(fmt::format("{} ({})", name_of(cell.status), number->second));
   }
-  const std::vector<std::size_t> order = ranking(cells);
-  for (const std::size_t i : pareto_cells(cells))
-    result.of_cell[i] =
-        i == order.front() ? "best" : "best within " + bytes_text(cells[i].metric("peak_memory_bytes").value_or(0));
+  const std::vector<bool> best = best_cells(grid, cells);
+  for (const std::size_t i : pareto_cells(grid, cells)) {
+    std::string said = best[i] ? "best" : "best within " + bytes_text(cells[i].metric("peak_memory_bytes").value_or(0));
+    if (!result.of_cell[i].empty()) said += "; " + result.of_cell[i];
+    result.of_cell[i] = std::move(said);
+  }
   return result;
 }
 
@@ -200,12 +248,13 @@ std::string to_json(const SweepGrid& grid, const std::vector<SweepCell>& cells, 
   for (const auto& [file, hash] : inputs) out.field(file, hash);
   out.end().end().field("scenario", grid.scenario).field("engine", grid.engine).field("plan_each", or_null(grid.method));
   out.field("set", grid.sets).list("axes", kLines);
-  for (const SweepAxis& axis : grid.axes) out.object().field("key", axis.key).field("values", axis.values).end();
+  for (const SweepAxis& axis : grid.axes)
+    out.object().field("key", axis.key).field("values", axis.values).field("given", is_given(axis.key)).end();
   out.end();
   if (!shard.empty()) out.field("shard", shard);
   out.field("size", grid.size()).list("cells", kLines);
-  const std::vector<bool> on_front = marks(cells);
-  for (std::size_t i = 0; i < cells.size(); ++i) write_cell(out, grid, cells[i], on_front[i]);
+  const std::vector<bool> on_front = marks(grid, cells), best = best_cells(grid, cells);
+  for (std::size_t i = 0; i < cells.size(); ++i) write_cell(out, grid, cells[i], on_front[i], best[i]);
   return out.end().end().finish() + "\n";
 }
 
@@ -215,8 +264,10 @@ std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   for (const SweepAxis& axis : grid.axes) text += csv_cell(axis.key) + ",";
   text += "status,reason,plan";
   for (const std::string& name : names) text.append(1, ',').append(csv_cell(name));
-  text += "\n";
-  for (const SweepCell& cell : cells) {
+  text += ",best\n";
+  const std::vector<bool> best = best_cells(grid, cells);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const SweepCell& cell = cells[i];
     for (const std::string& value : grid.values(cell.index)) text += csv_cell(value) + ",";
     text += fmt::format("{},{},{}", name_of(cell.status), csv_cell(cell.reason), csv_cell(cell.plan));
     for (const std::string& name : names) {
@@ -224,14 +275,14 @@ std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
       text += ',';
       if (value) text += json_number(*value);
     }
-    text += "\n";
+    text += best[i] ? ",yes\n" : ",\n";
   }
   return text;
 }
 
 std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   const SweepMeasure measure = measure_for(cells);
-  const SweepVerdicts said = verdicts(cells);
+  const SweepVerdicts said = verdicts(grid, cells);
   std::vector<TextColumn> columns;
   for (const SweepAxis& axis : grid.axes) columns.push_back("<" + axis.key);
   columns.push_back("step time");
@@ -241,7 +292,8 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   for (const RunColumn& column : of_run) columns.emplace_back(column.head);
   columns.emplace_back("<");
   TextTable table(std::move(columns));
-  for (const std::size_t i : ranking(cells)) table.row(row_of(grid, cells[i], measure, of_run, said.of_cell[i]));
+  for (const auto& group : rankings(grid, cells))
+    for (const std::size_t i : group) table.row(row_of(grid, cells[i], measure, of_run, said.of_cell[i]));
   std::string text = grid.heading + table.text();
   for (const std::string& reason : said.reasons) text += "  " + reason + "\n";
   const std::string answer = conclusion(grid, cells);

@@ -54,6 +54,13 @@ TEST(PageAxis, NarrowLogarithmicAxisIsTickedEvenly) {
   EXPECT_EQ(texts({{"t", AxisKind::Log}, {1.40, 1.45}, 0, 300}), (Texts{"1.4", "1.41", "1.42", "1.43", "1.44", "1.45"}));
 }
 
+// The values that were chosen, also the last; 2.1 lies seven pixels beside 2 and has none.
+TEST(PageAxis, ChosenValuesAreTicks) {
+  const AxisScale scale({"", AxisKind::Log, {1, 2, 2.1, 4, 8}}, {1, 2, 2.1, 4, 8}, 0, 300);
+  EXPECT_EQ(texts(scale), (Texts{"1", "2", "4", "8"}));
+  EXPECT_NEAR(scale.at(2), 100, 1e-9);
+}
+
 TEST(PageAxis, WhatCannotBeShownMovesNothing) {
   const double nan = std::nan(""), infinite = std::numeric_limits<double>::infinity();
   const AxisScale scale({"t", AxisKind::Log}, {nan, infinite, 0, -3, 1.2, 9}, 0, 300);
