@@ -76,8 +76,9 @@ constexpr Verb kVerbs[] = {
      "  panpipe estimate my.yaml --set profile=my-profile.yaml\n",
      cli::add_profile_verb},
     {"import", "turn the inputs of other tools into scenarios and cluster files",
-     "  panpipe import piper bert.json --devices 64 --memory '8 GiB' --bandwidth '25 GB/s' --microbatches 1920 -o bert.yaml\n"
-     "  panpipe plan bert.yaml --method piper\n",
+     "  panpipe import megatron train.sh --gpus 64 -o my.yaml\n"
+     "  panpipe import topology topo.txt --device h100-sxm -o cluster.yaml\n"
+     "  panpipe import kineto trace.json.gz --scenario my.yaml\n",
      cli::add_import_verb},
     {"export", "write a plan for another trainer: Megatron-LM, torchtitan, DeepSpeed, torch.distributed.pipelining",
      "  panpipe plan my.yaml --for megatron -o plan.yaml\n"

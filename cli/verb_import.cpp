@@ -211,6 +211,16 @@ int import_nccl_tests(const NcclTestsOptions& options) {
   for (const NcclTestsRun& run : runs)
     for (const std::string& warning : run.warnings) std::fputs(("warning: " + warning + "\n").c_str(), stderr);
   CollectiveTables tables = tables_of(runs);
+  std::size_t rows = 0, points = 0;
+  for (const NcclTestsRun& run : runs) rows += run.rows.size();
+  for (const CollectiveTable& table : tables.tables) points += table.times.points.size();
+  if (rows > points)
+    std::fputs(
+        fmt::format(
+            "note: {} of {} rows repeat a size of the same collective over the same ranks: the median of each size is taken\n",
+            rows - points, rows)
+            .c_str(),
+        stderr);
   tables.measured["files"] = fmt::format("{}", fmt::join(sources, ", "));
   const std::string file = to_yaml(tables, "Written by `panpipe import nccl-tests`.");
   if (options.output.empty()) {
@@ -248,11 +258,11 @@ void add_nccl_tests(CLI::App& sub, std::function<int()>& run) {
 
 void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   sub.require_subcommand(1);
-  add_piper(sub, run);
+  add_job_imports(sub, run);
   add_topology(sub, run);
   add_nccl_tests(sub, run);
-  add_job_imports(sub, run);
   add_kineto_import(sub, run);
+  add_piper(sub, run);
 }
 
 }  // namespace panpipe::cli

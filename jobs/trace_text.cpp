@@ -56,6 +56,32 @@ std::string collectives_text(const KinetoTrace& trace, const TraceSummary& measu
 
 }  // namespace
 
+namespace {
+
+// Which group makes the step longer or shorter than predicted, and which one most against that.
+std::string verdict_text(const std::vector<TraceRow>& rows, double difference_us) {
+  const double sign = difference_us < 0 ? -1 : 1;
+  const TraceRow *with = nullptr, *against = nullptr;
+  const auto part = [&](const TraceRow& row) { return sign * (row.measured_us - row.predicted_us); };
+  for (const TraceRow& row : rows) {
+    if (row.communication || row.group == "step") continue;  // of communication the exposed part counts
+    if (!with || part(row) > part(*with)) with = &row;
+    if (!against || part(row) < part(*against)) against = &row;
+  }
+  const auto named = [](const TraceRow& row) {
+    return fmt::format("{} ({})", row.group, signed_time(row.measured_us - row.predicted_us));
+  };
+  std::string text = difference_us == 0 ? std::string("The step takes as long as predicted")
+                                        : fmt::format("The step takes {} {} than predicted", time_of(std::abs(difference_us)),
+                                                      difference_us > 0 ? "longer" : "less");
+  if (with && part(*with) > 0) text += fmt::format("; the largest part of it is {}", named(*with));
+  if (against && part(*against) < -0.1 * std::abs(difference_us) && part(*against) < 0)
+    text += fmt::format("; against it stands {}", named(*against));
+  return text + ".\n";
+}
+
+}  // namespace
+
 std::string trace_table(const KinetoTrace& trace, const TraceSummary& measured, const PredictedGroups* predicted) {
   std::string text = fmt::format("{} kernels of {} device{}, {} step{}\n", trace.kernels.size(), measured.devices,
                                  measured.devices == 1 ? "" : "s", measured.steps, measured.steps == 1 ? "" : "s");
@@ -72,23 +98,12 @@ std::string trace_table(const KinetoTrace& trace, const TraceSummary& measured, 
     table.row(std::move(cells));
   }
   text += table.text();
-  if (predicted && measured.step_us > predicted->step_us) {
-    const auto worst = std::max_element(rows.begin(), rows.end(), [](const TraceRow& a, const TraceRow& b) {
-      const auto lost = [](const TraceRow& r) {
-        return r.communication || r.group == "step" ? -1e300 : r.measured_us - r.predicted_us;
-      };
-      return lost(a) < lost(b);
-    });
-    text += fmt::format("The step takes {} longer than predicted; the largest part of it is {} ({}).\n",
-                        time_of(measured.step_us - predicted->step_us), worst->group,
-                        signed_time(worst->measured_us - worst->predicted_us));
-  }
   text += collectives_text(trace, measured);
   const auto unknown = longest_other_kernels(trace);
   if (!unknown.empty()) text += "\nkernels of no group:\n";
   for (const auto& [name, times] : unknown)
     text += fmt::format("  {} x {}: {}\n", times.count, one_line(name), time_of(times.total_us));
-  return text;
+  return predicted ? text + verdict_text(rows, measured.step_us - predicted->step_us) : text;
 }
 
 std::string trace_json(const KinetoTrace& trace, const TraceSummary& measured, const PredictedGroups* predicted) {

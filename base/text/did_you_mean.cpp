@@ -33,7 +33,9 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
     if (candidate == name) continue;
     if (lower_case(candidate) == small) return candidate;
     if (candidate.size() > 200 || name.size() > 200) continue;  // the distance is quadratic
-    if (!prefixed && name.size() >= 3 && candidate.compare(0, name.size(), name) == 0) prefixed = candidate;
+    // Of several that begin so, the one that adds least: "h100" is h100x8 before h100-pcie-x4.
+    if (name.size() >= 3 && candidate.starts_with(name) && (!prefixed || candidate.size() < prefixed->size()))
+      prefixed = candidate;
     const int distance = edit_distance(name, candidate);
     if (distance < best_distance && distance < static_cast<int>(std::max(name.size(), candidate.size()))) {
       best = candidate;

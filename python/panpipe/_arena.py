@@ -25,7 +25,7 @@ def _deadlocks(judged: dict[str, Any]) -> str:
     return ", ".join(f"{one['receives']} {kind}" for one in judged.get("transfers", []) for kind in kinds if not one[kind])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Arena:
     """Schedules beside each other, at one size, under ratios of costs, on clusters; `arena` returns it.
 
@@ -95,6 +95,10 @@ class Arena:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.text)}</pre>"
+
+    def __repr__(self) -> str:
+        schedules = len({judged["schedule"] for _, judged in self._judged()})
+        return f"<panpipe.Arena: {schedules} schedules, {self.ranks} ranks, {self.microbatches} microbatches>"
 
 
 def _ratio_text(ratio: Any) -> str:

@@ -212,7 +212,7 @@ class Candidate:
     settings: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """The answer of a search for plans.
 
@@ -256,6 +256,13 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return _html_table(self.table)
+
+    def __repr__(self) -> str:
+        if not self.candidates:
+            return f"<panpipe.Plan: none: {self.reason or 'no feasible plan'}>"
+        count = f"{len(self.candidates)} candidate{'' if len(self.candidates) == 1 else 's'}"
+        proved = ", proved optimal" if self.proved_optimal else ""
+        return f"<panpipe.Plan: {self.best.summary}: step {_seconds(self.best.metrics['step_time_s'])}; {count}{proved}>"
 
 
 @dataclass(frozen=True, slots=True)

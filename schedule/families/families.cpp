@@ -81,11 +81,10 @@ const ScheduleFamily& family_named(std::string_view name) {
 }
 
 void check_options_of(const ScheduleFamily& family, const ScheduleOptions& options) {
-  std::vector<std::string> own, all;
-  for (const auto& option : family.options) own.emplace_back(option.first);
-  all = own;
+  std::vector<std::string> all;
+  for (const auto& option : family.options) all.emplace_back(option.first);
   for (const auto& option : memory_options()) all.emplace_back(option.first);
-  const std::string known = own.empty() ? "; it has no options" : fmt::format("; there are {}", fmt::join(own, ", "));
+  const std::string known = fmt::format("; there are {}", fmt::join(all, ", "));
   for (const auto& option : options)
     if (std::find(all.begin(), all.end(), option.first) == all.end())
       throw InputError(

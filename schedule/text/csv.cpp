@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -108,7 +109,7 @@ class CsvReader {
     if (faults_.size() >= kMaxFaults) return;
     std::string text = fmt::format("{}:{}:{}: error: {}\n{}", name_, line.number, column + 1, message,
                                    shown_line(line.text, line.number, column));
-    if (!help.empty()) text += fmt::format("\n  help: {}", help);
+    if (!help.empty() && helps_.insert(help).second) text += fmt::format("\n  help: {}", help);  // each once
     faults_.push_back({name_, line.number, static_cast<int>(column) + 1, message, std::move(text)});
   }
   void throw_if_faults() {
@@ -379,6 +380,7 @@ class CsvReader {
   const std::string& name_;
   Schedule schedule_;
   std::vector<Diagnostic> faults_;
+  std::set<std::string> helps_;
   std::vector<CellAction> cell_;
   std::vector<std::vector<Place>> places_;  // per rank and action
   std::vector<Line> row_lines_;

@@ -87,7 +87,11 @@ TEST(ImportNcclTests, TheTableIsACluster) {
                              ": all_gather over 16 ranks on 2 nodes, all_reduce over 16 ranks on 2 nodes; use it with "
                              "collectives: " +
                              table + " in a cluster file\n");
+  const Outcome twice = panpipe("import nccl-tests " + reduce + " " + reduce);
+  EXPECT_EQ(twice.err,
+            "note: 2 of 4 rows repeat a size of the same collective over the same ranks: the median of each size is taken\n");
   const Outcome printed = panpipe("import nccl-tests " + reduce);
+  EXPECT_EQ(printed.err, "");
   EXPECT_THAT(printed.out, testing::StartsWith("# Written by `panpipe import nccl-tests`.\npanpipe: 1\nkind: collectives\n"));
   EXPECT_THAT(printed.out, HasSubstr("files: \"reduce.txt (sha256 "));
   EXPECT_THAT(printed.out, HasSubstr("  - [1 GiB, 9000 us]\n"));
@@ -107,8 +111,8 @@ TEST(ImportJobs, ATrainerThatIsNone) {
   const Outcome run = panpipe("import megatro job.sh");
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.err,
-            "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: piper, topology, nccl-tests, "
-            "megatron, deepspeed, accelerate, nanotron, torchtitan, kineto\n  see panpipe import --help\n");
+            "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: megatron, deepspeed, "
+            "accelerate, nanotron, torchtitan, topology, nccl-tests, kineto, piper\n  see panpipe import --help\n");
   EXPECT_THAT(panpipe("export nosuch s.yaml").err, HasSubstr("panpipe export: error: there is no 'nosuch'\n  known: "));
 }
 

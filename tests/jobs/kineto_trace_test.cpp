@@ -177,7 +177,15 @@ TEST(KinetoTrace, WhereTheDifferenceLies) {
   predicted.step_us = 700;
   const std::string text = trace_table(trace, summary, &predicted);
   EXPECT_THAT(text, HasSubstr("14 kernels of 1 device, 2 steps\n"));
-  EXPECT_THAT(text, HasSubstr("The step takes 300 us longer than predicted; the largest part of it is idle (+200 us).\n"));
+  EXPECT_THAT(text, HasSubstr("The step takes 300 us longer than predicted; the largest part of it is idle (+200 us)"));
+  EXPECT_EQ(text.substr(text.rfind('\n', text.size() - 2) + 1).find("The step takes"), 0U) << "the last line";
+  // Predicted to take 1,300 us, of which 900 idle: 300 less, of idle 600 less, and products (280 predicted, as measured + 0).
+  predicted.step_us = 1300;
+  predicted.idle_us = 900;
+  const std::string shorter = trace_table(trace, summary, &predicted);
+  EXPECT_THAT(shorter, HasSubstr("The step takes 300 us less than predicted; the largest part of it is idle (-600 us)"));
+  predicted.step_us = 1000;
+  EXPECT_THAT(trace_table(trace, summary, &predicted), HasSubstr("The step takes as long as predicted"));
   EXPECT_THAT(trace_json(trace, summary, &predicted),
               HasSubstr(R"({"group": "element-wise, normalization", "measured_s": 8e-05, "predicted_s": 8e-05})"));
 }

@@ -116,6 +116,13 @@ class Predictions(unittest.TestCase):
         self.assertRegex(repr(step), r"^<panpipe.Prediction: estimated step \d+\.?\d* ms, peak \d+\.\d+ GiB, fits>$")
         self.assertIn("traceEvents", step.to_trace())
 
+    def test_answers_name_themselves_in_a_line(self):
+        plan = panpipe.plan(SMALL, set={"schedule": ["1f1b", "gpipe"]})
+        self.assertRegex(repr(plan), r"^<panpipe.Plan: .*: step \d+\.?\d* m?s; \d+ candidates?(, proved optimal)?>$")
+        self.assertLess(len(repr(plan)), 200)
+        judged = panpipe.arena("1f1b", "gpipe", ranks=4, microbatches=8)
+        self.assertEqual(repr(judged), "<panpipe.Arena: 2 schedules, 4 ranks, 8 microbatches>")
+
     def test_a_result_travels(self):
         step = panpipe.simulate(SMALL, backend="flow")
         other = pickle.loads(pickle.dumps(step))

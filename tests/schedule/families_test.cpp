@@ -269,7 +269,8 @@ TEST(Families, RefusalsSayWhy) {
   EXPECT_EQ(refusal("1f2b", 4, 8), "error: unknown schedule '1f2b', did you mean '1f1b'?");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefech", "2"}}),
             "error: unknown option 'prefech' of schedule pfeife, did you mean 'prefetch'?");
-  EXPECT_EQ(refusal("gpipe", 4, 8, {{"group", "2"}}), "error: unknown option 'group' of schedule gpipe; it has no options");
+  EXPECT_EQ(refusal("gpipe", 4, 8, {{"group", "2"}}),
+            "error: unknown option 'group' of schedule gpipe; there are recompute, offload, offload_waiting, offload_stagger");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "two"}}),
             "error: option 'prefetch' of a schedule must be a whole number, not 'two'");
   EXPECT_EQ(refusal("pfeife", 4, 8, {{"prefetch", "2,1,0"}}),

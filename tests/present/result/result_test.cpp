@@ -137,7 +137,7 @@ TEST(Table, SaysWhereTheStepGoesAndWhyItDoesNotFit) {
   for (const char* part : {"  parameters  ", "  context  ", "  activations  ", "  fragmentation  "})
     EXPECT_THAT(table, ::testing::HasSubstr(part));
   EXPECT_LT(table.find("  parameters  "), table.find("  context  "));
-  EXPECT_THAT(table, ::testing::HasSubstr("2 more devices do the same as the one of their rank\n"));
+  EXPECT_THAT(table, ::testing::HasSubstr("2 more devices do the same as the one of their pipeline rank\n"));
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("contention")));
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b")));
   EXPECT_THAT(to_table(timeline, metrics(timeline), true), ::testing::HasSubstr("\x1b[31mfits: no\x1b[0m"));

@@ -306,8 +306,9 @@ TEST(BadInput, IsRefusedInWords) {
   EXPECT_EQ(error_of([] { read_entrant("1f1b,fast"); }),
             "error: behind the family 1f1b an option is KEY=VALUE, as in interleaved-1f1b,stages_per_rank=4, not 'fast'");
   EXPECT_EQ(error_of([] { read_entrant("gpipe,a=1,a=2"); }), "error: option 'a' of gpipe is given twice");
-  EXPECT_EQ(error_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
-            "error: unknown option 'stages_per_rank' of schedule 1f1b; it has no options");
+  EXPECT_EQ(
+      error_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
+      "error: unknown option 'stages_per_rank' of schedule 1f1b; there are recompute, offload, offload_waiting, offload_stagger");
   EXPECT_EQ(error_of([] { read_entrant("wave-search,hold=2"); }), "error: a search has no option 'hold', did you mean 'held'?");
   EXPECT_EQ(error_of([] { read_entrant("wave-search,held=-1"); }),
             "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");
@@ -324,7 +325,7 @@ TEST(BadInput, IsRefusedInWords) {
             "error: cluster h100x8 has 8 devices, too few for 16 ranks\n  help: a cluster file with more nodes has more; 'none' "
             "leaves clusters out");
   far.clusters = {"h100"};
-  EXPECT_EQ(error_of([&] { judge(far); }), "error: no cluster file 'h100'\n  help: did you mean 'clusters/h100-pcie-x4.yaml'?");
+  EXPECT_EQ(error_of([&] { judge(far); }), "error: no cluster file 'h100'\n  help: did you mean 'clusters/h100x8.yaml'?");
   const std::string file = testing::TempDir() + "faulty-cluster.yaml";
   std::ofstream(file) << "name: mine\ndevice: h100-sxm\nnode: {devices: eight}\n";
   far.clusters = {file};
