@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -94,14 +95,23 @@ std::string checked_text(const std::string& bytes, SourceText& source) {
   return text;
 }
 
+int ColumnCursor::column(int line, int byte_offset) {
+  if (line < 1 || line > static_cast<int>(source_->lines.size())) return byte_offset + 1;
+  if (line != line_) line_ = line, offset_ = 0, characters_ = 0;
+  const std::string& text = source_->lines[static_cast<std::size_t>(line - 1)];
+  const auto starts = [&] { return (static_cast<unsigned char>(text[static_cast<std::size_t>(offset_)]) & 0xC0U) != 0x80U; };
+  const int end = std::clamp(byte_offset, 0, static_cast<int>(text.size()));
+  passed_ += std::abs(end - offset_);
+  for (; offset_ < end; ++offset_) characters_ += starts() ? 1 : 0;
+  while (offset_ > end) {
+    --offset_;
+    characters_ -= starts() ? 1 : 0;
+  }
+  return 1 + characters_ + std::max(0, byte_offset - end);
+}
+
 int character_column(const SourceText& source, int line, int byte_offset) {
-  if (line < 1 || line > static_cast<int>(source.lines.size())) return byte_offset + 1;
-  const std::string& text = source.lines[static_cast<std::size_t>(line - 1)];
-  const int end = std::min(byte_offset, static_cast<int>(text.size()));
-  int column = 1;
-  for (int i = 0; i < end; ++i)
-    if ((static_cast<unsigned char>(text[static_cast<std::size_t>(i)]) & 0xC0U) != 0x80U) ++column;
-  return column + (byte_offset - end);
+  return ColumnCursor(source).column(line, byte_offset);
 }
 
 }  // namespace panpipe

@@ -18,7 +18,22 @@ std::string read_text_file(const std::string& path);
 // place, for NUL and other control bytes, UTF-16, and bytes that are not UTF-8.
 std::string checked_text(const std::string& bytes, SourceText& source);
 
-// Converts the byte offset (from 0) in a line (from 1) to a column in characters, from 1.
+// Converts byte offsets (from 0) in lines (from 1) to columns in characters, from 1. It goes on from the place that was asked for
+// last, so that all places of a text, in order, take one pass over it.
+class ColumnCursor {
+ public:
+  explicit ColumnCursor(const SourceText& source) : source_(&source) {}
+  int column(int line, int byte_offset);
+  long long bytes_passed() const { return passed_; }  // in all calls
+
+ private:
+  const SourceText* source_;
+  int line_ = 0, offset_ = 0;
+  int characters_ = 0;  // of the line, that start before offset_
+  long long passed_ = 0;
+};
+
+// One column.
 int character_column(const SourceText& source, int line, int byte_offset);
 
 }  // namespace panpipe

@@ -26,6 +26,9 @@ namespace {
 // Deeper than any sensible file, and shallower than yaml-cpp's own limit of 500, whose message has no words.
 constexpr std::size_t kDeepest = 64;
 
+// A value takes some 300 bytes here: 2^20 of them, far more than any table of costs or layers holds, take a third of a GiB.
+constexpr int kMostValues = 1 << 20;
+
 struct Place {
   int line = 0, column = 0;
 };
@@ -33,7 +36,8 @@ struct Place {
 // Turns yaml-cpp's events into Nodes and reports what this project refuses. One open map or list per frame.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(const std::string& text, std::shared_ptr<const SourceText> source) : text_(text), source_(std::move(source)) {}
+  TreeBuilder(const std::string& text, std::shared_ptr<const SourceText> source)
+      : text_(text), source_(std::move(source)), columns_(*source_) {}
 
   NodePtr root() const { return root_; }
   // Ends the reading: throws everything that was reported.
@@ -64,9 +68,9 @@ class TreeBuilder : public YAML::EventHandler {
     report(place, path, message, help);
     throw InputError(diagnostics_);
   }
-  Place place_of(const YAML::Mark& mark) const {
+  Place place_of(const YAML::Mark& mark) {
     if (mark.line < 0) return {};
-    return {mark.line + 1, character_column(*source_, mark.line + 1, mark.column)};
+    return {mark.line + 1, columns_.column(mark.line + 1, mark.column)};
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -122,6 +126,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (place.line < 1) place = {1, 1};
     node->line = place.line;
     node->column = place.column;
+    if (++values_ > kMostValues) fail(place, "", fmt::format("the file holds more than {} keys and values", kMostValues));
     if (!frames_.empty()) {
       const Frame& frame = frames_.back();
       const std::string& above = frame.node->path;
@@ -223,10 +228,12 @@ class TreeBuilder : public YAML::EventHandler {
 
   const std::string& text_;
   std::shared_ptr<const SourceText> source_;
+  ColumnCursor columns_;
   NodePtr root_;
   std::vector<Frame> frames_;
   std::vector<Diagnostic> diagnostics_, key_diagnostics_;
   int documents_ = 0;
+  int values_ = 0;
 };
 
 struct Translation {

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/input/source_text.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -53,6 +55,28 @@ TEST(Document, ScalarsStayText) {
   EXPECT_EQ(root->find("d")->text, "0x1F");
   EXPECT_EQ(root->find("e")->text, "two\nlines\n");
   EXPECT_EQ(root->find("f")->text, "it's");
+}
+
+// Every value of a line of n bytes, in order, is placed by one pass over the line: n bytes, not n for each value. Backwards too.
+TEST(Document, PlacesOfALineTakeOnePass) {
+  SourceText source;
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += "\xC3\xB6,";  // "ö,": two characters in three bytes
+  checked_text(text, source);
+  ColumnCursor columns(source);
+  for (int i = 0; i < 20000; ++i) ASSERT_EQ(columns.column(1, 3 * i), 2 * i + 1);
+  EXPECT_EQ(columns.bytes_passed(), 3 * 19999);
+  for (int i = 20000; i-- > 0;) ASSERT_EQ(columns.column(1, 3 * i), 2 * i + 1);
+  EXPECT_EQ(columns.bytes_passed(), 2 * 3 * 19999);
+  EXPECT_EQ(columns.column(1, 60005), 40001 + 5) << "behind the line's 40000 characters";
+  EXPECT_EQ(columns.column(2, 7), 8) << "there is no such line";
+}
+
+TEST(Document, MoreThanAMillionValuesAreRefused) {
+  std::string text = "a: [1";
+  for (int i = 0; i < (1 << 20) - 4; ++i) text += ",1";  // with the map, the key and the list 2^20
+  EXPECT_EQ(parse(text + "]\n")->find("a")->items.size(), (1U << 20) - 3);
+  EXPECT_NE(message_of(text + ",1]\n").find("error: the file holds more than 1048576 keys and values"), std::string::npos);
 }
 
 TEST(Document, ColumnsCountCharacters) {
