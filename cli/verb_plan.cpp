@@ -13,6 +13,7 @@
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "planner/answer_text.hpp"
 #include "present/result/heading.hpp"
 
@@ -110,7 +111,9 @@ int run_plan(const PlanOptions& options) {
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   tell_of_cores(experiment.scenario, experiment.scenario.parallel.pipeline);
   const StopOnSignal stop(options.time_limit);
-  const planner::Answer answer = search(options.plan, experiment);
+  planner::Answer answer = search(options.plan, experiment);
+  for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
+    answer.notes.push_back("assumed: " + assumption);
   if (options.json)
     print(to_json(answer));
   else

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <set>
+#include <string_view>
 
 #include "base/input/kept_document.hpp"
 #include "base/input/null_value.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/bounds.hpp"
+#include "costmodel/workload/model_config_keys.hpp"
 
 namespace panpipe {
 namespace {
@@ -25,6 +28,7 @@ class ConfigReader {
 
   // The first of the keys that the file has and that is not null; nullptr when it has none.
   const Node* find(Keys keys) const {
+    known_.insert(keys.begin(), keys.end());
     for (const char* key : keys)
       if (const Node* value = root_->find(key); value != nullptr && !is_null(*value)) return value;
     return nullptr;
@@ -38,12 +42,19 @@ class ConfigReader {
     tell(name, std::to_string(read), value);
     return read;
   }
+  // A dimension for which the class has a number of its own: an answer says so where the file states none.
+  int dimension(const char* name, Keys keys, int at_least, int fallback) {
+    const std::string assumed = fmt::format("{} {}", *keys.begin(), fallback);
+    if (find(keys) == nullptr && std::find(absent_.begin(), absent_.end(), assumed) == absent_.end()) absent_.push_back(assumed);
+    return integer(name, keys, at_least, fallback);
+  }
   double number(Keys keys, double fallback) {
     const Node* value = find(keys);
     return value ? read_number(*value, *log_, Sign::Positive).value_or(fallback) : fallback;
   }
   // Like `number`, but null switches it off.
   double number_or_none(const char* key, double fallback) {
+    known_.insert(key);
     const Node* value = root_->find(key);
     if (value != nullptr && is_null(*value)) return 0;
     return number({key}, fallback);
@@ -58,12 +69,14 @@ class ConfigReader {
   }
   // Tokens that a query sees. Null and absent differ, since a class may have a window by default.
   int window(const char* key, int fallback) {
+    known_.insert(key);
     const Node* value = root_->find(key);
     if (value == nullptr) return fallback;
     return is_null(*value) ? 0 : read_integer(*value, *log_, 0).value_or(0);
   }
   // A number of the rotary positions: `rope_parameters` of newer files, `rope_scaling` and keys of their own in older ones.
   double rotary(const char* key, Keys old_keys, double fallback, const char* part = nullptr) {
+    known_.insert(old_keys.begin(), old_keys.end());
     for (const char* folder : {"rope_parameters", "rope_scaling"}) {
       const Node* parameters = root_->find(folder);
       if (parameters != nullptr && part != nullptr && parameters->kind == NodeKind::Map) parameters = parameters->find(part);
@@ -130,15 +143,101 @@ class ConfigReader {
     leave_out("its scaling of rotary positions");
     return "";
   }
+  // Kind and numbers of the rotary positions, whether the model here follows them or not.
+  void check_rotary() {
+    for (const char* folder : {"rope_parameters", "rope_scaling"}) {
+      const Node* map = find({folder});
+      if (map != nullptr && map->kind != NodeKind::Map)
+        error(map, fmt::format("expected a map of {}'s keys", folder));
+      else if (map != nullptr)
+        check_rotary(*map, folder);
+    }
+  }
+  // The keys of the file that were looked up nowhere, and the dimensions that it leaves to the class.
+  void tell_rest() {
+    if (!absent_.empty())
+      assume(fmt::format("{}: the file does not state {}; {} of {}", fmt::join(absent_, ", "),
+                         absent_.size() == 1 ? "it" : "them", absent_.size() == 1 ? "it is the default" : "they are the defaults",
+                         made_->model));
+    for (const Node::Entry& entry : root_->entries) {
+      if (known_.count(entry.key) > 0) continue;
+      const UnusedKey unused = unused_key(made_->type, entry.key, *entry.value);
+      if (unused.effect == KeyEffect::Changes) tell_change(*root_, entry, unused.what);
+      if (unused.effect == KeyEffect::Unknown) tell_unknown(*root_, entry.key);
+    }
+    for (const char* folder : {"rope_parameters", "rope_scaling"})
+      if (const Node* map = find({folder}); map != nullptr && known_.count("partial_rotary_factor") == 0)
+        for (const Node::Entry& entry : map->entries)
+          if (const UnusedKey unused = unused_key(made_->type, entry.key, *entry.value);
+              entry.key == "partial_rotary_factor" && unused.effect == KeyEffect::Changes)
+            tell_change(*map, entry, unused.what);
+    if (unknown_ > kMostDiagnostics) assume(fmt::format("{} more keys are not known", unknown_ - kMostDiagnostics));
+  }
   void assume(std::string sentence) { made_->assumptions.push_back(std::move(sentence)); }
   void tell(const char* name, const std::string& value, const Node* at) {
     if (*name) made_->values.push_back({name, value, at ? origin_of(*at) : "default of the class"});
   }
 
  private:
+  void check_rotary(const Node& map, const std::string& folder) {
+    const Node* kind = map.find("rope_type") != nullptr ? map.find("rope_type") : map.find("type");
+    const std::vector<std::string>& kinds = rotary_scaling_kinds();
+    if (kind != nullptr && !is_null(*kind)) {
+      if (std::find(kinds.begin(), kinds.end(), kind->text) == kinds.end())
+        error(kind, fmt::format("the scaling of rotary positions '{}' is not known{}", kind->text, suggestion(kind->text, kinds)),
+              fmt::format("known are {}", fmt::join(kinds, ", ")));
+    } else if (const Node* factor = map.find("factor"); factor != nullptr && !is_null(*factor)) {
+      error(factor, fmt::format("'{}' has a factor and no rope_type", folder),
+            fmt::format("rope_type is one of {}", fmt::join(kinds, ", ")));
+    }
+    for (const Node::Entry& entry : map.entries) {
+      if (is_null(*entry.value) || entry.key.starts_with('_')) continue;
+      const auto is_among = [&](const std::vector<std::string>& keys) {
+        return std::find(keys.begin(), keys.end(), entry.key) != keys.end();
+      };
+      if (entry.value->kind == NodeKind::Map && (entry.key == "full_attention" || entry.key == "sliding_attention")) {
+        check_rotary(*entry.value, folder);
+        if (const Node* inner = entry.value->find("rope_type"); inner != nullptr && inner->text != "default")
+          leave_out("its scaling of rotary positions");
+      } else if (is_among(rotary_numbers())) {
+        read_number(*entry.value, *log_);
+      } else if (!is_among(rotary_keys())) {
+        tell_unknown(map, entry.key);
+      }
+    }
+  }
+  void tell_change(const Node& map, const Node::Entry& entry, const std::string& what) {
+    const std::string value = entry.value->kind == NodeKind::Scalar ? ": " + entry.value->text : "";
+    const std::string message = fmt::format("{}{} has no effect here; {} {}", entry.key, value, made_->model, what);
+    assume(message);
+    made_->not_followed.push_back(
+        diagnostic_at_key(map, entry.key, message,
+                          "state the value without this effect, or export the model: {pt2: FILE} (tools/export_model.py)"));
+  }
+  void tell_unknown(const Node& map, const std::string& key) {
+    if (++unknown_ > kMostDiagnostics) return;
+    std::vector<std::string> near;
+    if (&map == root_) {
+      for (const std::string_view known : known_)
+        if (root_->find(std::string(known)) == nullptr) near.emplace_back(known);
+      if (!nearest_name(key, near)) {
+        near = unused_keys_of(made_->type);
+        near.insert(near.end(), known_.begin(), known_.end());
+      }
+    } else {
+      near = rotary_keys();
+    }
+    const std::string message = fmt::format("'{}' is no key that is known for {}{}", key, made_->model, suggestion(key, near));
+    assume(message + (message.back() == '?' ? " It has no effect" : "; it has no effect"));
+    made_->not_followed.push_back(diagnostic_at_key(map, key, message, "leave it out if the model is the same without it"));
+  }
+
   const Node* root_;
   ReadLog* log_;
   ModelConfig* made_;
+  mutable std::set<std::string_view> known_;  // keys that were looked up
+  std::vector<std::string> absent_;           // "hidden_size 4096"
+  std::size_t unknown_ = 0;
 };
 
 constexpr int kMostHeadFeatures = 1 << 14;  // of a latent head's parts, so that their sum is no overflow
@@ -294,14 +393,14 @@ void falcon(ConfigReader& r, ModelDimensions& d) {
 
 Experts& experts(ConfigReader& r, ModelDimensions& d, Keys count, int fallback, int per_token, Keys ffn, int ffn_fallback) {
   Experts& e = d.traits.experts;
-  e.count = r.integer("experts", count, 1, fallback);
-  e.per_token = r.integer("experts_per_token", {"num_experts_per_tok"}, 1, per_token);
-  e.ffn = r.integer("expert_ffn", ffn, 1, ffn_fallback);
+  e.count = r.dimension("experts", count, 1, fallback);
+  e.per_token = r.dimension("experts_per_token", {"num_experts_per_tok"}, 1, per_token);
+  e.ffn = r.dimension("expert_ffn", ffn, 1, ffn_fallback);
   return e;
 }
 
 void mixtral(ConfigReader& r, ModelDimensions& d) {
-  experts(r, d, {"num_local_experts"}, 8, 2, {"intermediate_size"}, 14336);
+  experts(r, d, {"num_local_experts", "num_experts"}, 8, 2, {"intermediate_size"}, 14336);
   d.traits.window = r.window("sliding_window", 0);
 }
 
@@ -317,7 +416,7 @@ void qwen2_moe(ConfigReader& r, ModelDimensions& d) {
   d.traits.query_bias = r.flag({"qkv_bias"}, true);
   qwen_windows(r, d);
   Experts& e = experts(r, d, {"num_experts"}, 60, 4, {"moe_intermediate_size"}, 1408);
-  e.shared_ffn = r.integer("shared_expert_ffn", {"shared_expert_intermediate_size"}, 0, 5632);
+  e.shared_ffn = r.dimension("shared_expert_ffn", {"shared_expert_intermediate_size"}, 0, 5632);
   e.shared_gate = true;
   e.normalized = r.flag({"norm_topk_prob"}, false);
   sparse_layers(r, d);
@@ -334,16 +433,17 @@ void deepseek(ConfigReader& r, ModelDimensions& d, int dense, int routed, int sh
   d.traits.query_bias = d.traits.output_bias = r.flag({"attention_bias"}, false);
   LatentAttention& l = d.traits.latent;
   const bool direct = r.has("q_lora_rank") && r.find({"q_lora_rank"}) == nullptr;
-  l.query_rank = direct ? 0 : r.integer("query_rank", {"q_lora_rank"}, 1, 1536);
-  l.kv_rank = r.integer("kv_rank", {"kv_lora_rank"}, 1, 512);
-  l.plain = std::min(r.integer("", {"qk_nope_head_dim"}, 1, 128), kMostHeadFeatures);
-  l.rotary = std::min(r.integer("", {"qk_rope_head_dim"}, 2, 64), kMostHeadFeatures);
-  l.value = std::min(r.integer("", {"v_head_dim"}, 1, 128), kMostHeadFeatures);
+  l.query_rank = direct ? 0 : r.dimension("query_rank", {"q_lora_rank"}, 1, 1536);
+  l.kv_rank = r.dimension("kv_rank", {"kv_lora_rank"}, 1, 512);
+  l.plain = std::min(r.dimension("", {"qk_nope_head_dim"}, 1, 128), kMostHeadFeatures);
+  l.rotary = std::min(r.dimension("", {"qk_rope_head_dim"}, 2, 64), kMostHeadFeatures);
+  l.value = std::min(r.dimension("", {"v_head_dim"}, 1, 128), kMostHeadFeatures);
   d.head_size = l.plain + l.rotary;
   r.turn_pairs(!sigmoid || r.flag({"rope_interleave"}, true));
   d.kv_heads = d.heads;
-  Experts& e = experts(r, d, {"n_routed_experts"}, routed, per_token, {"moe_intermediate_size"}, width);
-  const long long shared_ffn = static_cast<long long>(e.ffn) * r.integer("shared_experts", {"n_shared_experts"}, 0, shared);
+  Experts& e = experts(r, d, {"n_routed_experts", "num_local_experts", "num_experts"}, routed, per_token,
+                       {"moe_intermediate_size"}, width);
+  const long long shared_ffn = static_cast<long long>(e.ffn) * r.dimension("shared_experts", {"n_shared_experts"}, 0, shared);
   e.shared_ffn = static_cast<int>(std::min<long long>(shared_ffn, 1 << 30));
   e.normalized = r.flag({"norm_topk_prob"}, sigmoid);
   e.sigmoid = e.correction = sigmoid;
@@ -354,7 +454,7 @@ void deepseek(ConfigReader& r, ModelDimensions& d, int dense, int routed, int sh
     r.assume("a token's experts may come from all groups (n_group, topk_group are left out)");
     r.leave_out("its choice of experts by groups");
   }
-  const int first = r.integer("dense_layers", {"first_k_dense_replace"}, 0, dense);
+  const int first = r.dimension("dense_layers", {"first_k_dense_replace"}, 0, dense);
   const int step = r.integer("", {"moe_layer_freq"}, 1, 1);
   for (int i = 0; i < d.layers; ++i) e.layers.push_back(i >= first && i % step == 0);
 }
@@ -367,7 +467,7 @@ void deepseek_v2(ConfigReader& r, ModelDimensions& d) {
 
 void deepseek_v3(ConfigReader& r, ModelDimensions& d) {
   deepseek(r, d, 3, 256, 1, 8, 2048, true);
-  if (r.integer("", {"num_nextn_predict_layers"}, 0, 1) > 0)
+  if (r.integer("", {"num_nextn_predict_layers", "num_mtp_layers"}, 0, 1) > 0)
     r.assume("layers that predict further tokens (num_nextn_predict_layers) are left out, as transformers does");
 }
 
@@ -492,18 +592,22 @@ void check_head_size(const ConfigReader& r, const ModelDimensions& d, ReadLog& l
   log.error(heads ? *heads : root, fmt::format("{} heads do not divide the hidden size {}", d.heads, d.hidden));
 }
 
-void read_dimensions(ConfigReader& r, const Defaults& defaults, int sequence, ModelDimensions& d) {
-  d.layers = r.integer("layers", {"num_hidden_layers", "n_layer"}, 1, defaults.layers);
-  d.hidden = r.integer("hidden", {"hidden_size", "n_embd", "n_embed"}, 1, defaults.hidden);
-  d.heads = r.integer("heads", {"num_attention_heads", "n_head"}, 1, defaults.heads);
-  d.kv_heads =
-      r.integer("kv_heads", {"num_key_value_heads"}, 1, defaults.kv_heads > 0 ? std::min(defaults.kv_heads, d.heads) : d.heads);
-  d.head_size = r.integer("", {"head_dim"}, 1, defaults.head_size > 0 ? defaults.head_size : std::max(1, d.hidden / d.heads));
+void read_dimensions(ConfigReader& r, const Defaults& defaults, bool learned, int sequence, ModelDimensions& d) {
+  d.layers = r.dimension("layers", {"num_hidden_layers", "n_layer"}, 1, defaults.layers);
+  d.hidden = r.dimension("hidden", {"hidden_size", "n_embd", "n_embed"}, 1, defaults.hidden);
+  d.heads = r.dimension("heads", {"num_attention_heads", "n_head"}, 1, defaults.heads);
+  // 0: the class derives it from others.
+  const auto own = [&](const char* name, Keys keys, int own_number, int derived) {
+    return own_number > 0 ? r.dimension(name, keys, 1, own_number) : r.integer(name, keys, 1, derived);
+  };
+  d.kv_heads = own("kv_heads", {"num_key_value_heads"}, std::min(defaults.kv_heads, d.heads), d.heads);
+  d.head_size = own("", {"head_dim"}, defaults.head_size, std::max(1, d.hidden / d.heads));
   const int wide = 4 * std::min(d.hidden, kMostHidden);
-  d.ffn =
-      r.integer("ffn", {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, 1, defaults.ffn > 0 ? defaults.ffn : wide);
-  d.vocabulary = r.integer("vocabulary", {"vocab_size"}, 1, defaults.vocabulary);
-  d.positions = r.integer("", {"max_position_embeddings", "n_positions", "seq_length"}, 1, defaults.positions);
+  d.ffn = own("ffn", {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, defaults.ffn, wide);
+  d.vocabulary = r.dimension("vocabulary", {"vocab_size"}, 1, defaults.vocabulary);
+  // Of use without a sequence of the scenario, and for tables of learned positions.
+  const auto positions = sequence > 0 && !learned ? &ConfigReader::integer : &ConfigReader::dimension;
+  d.positions = (r.*positions)("", {"max_position_embeddings", "n_positions", "seq_length"}, 1, defaults.positions);
   d.sequence = sequence > 0 ? sequence : d.positions;
   d.tied_embedding = r.flag({"tie_word_embeddings"}, defaults.tied);
 }
@@ -528,7 +632,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   tell_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
-  read_dimensions(reader, known->defaults, sequence, d);
+  read_dimensions(reader, known->defaults, known->traits().positions == Positions::Learned, sequence, d);
   if (d.layers > kMostLayers)
     log.error(root, fmt::format("'layers' of {} is {}, more than {}", made.model, d.layers, kMostLayers));
   log.throw_if_errors();  // lists of layers are counted by them
@@ -536,6 +640,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   d.traits.epsilon = reader.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}, known->defaults.epsilon);
   if (d.traits.positions == Positions::Rotary)
     d.traits.rotary_base = reader.rotary("rope_theta", {"rope_theta", "rotary_emb_base"}, known->defaults.rotary_base);
+  reader.check_rotary();
   d.traits.rotary_scaling = reader.rotary_scaling();
   d.traits.activation =
       reader.activation({"hidden_act", "hidden_activation", "activation_function", "activation"}, d.traits.activation);
@@ -549,6 +654,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
                                      d.positions));
   if (const Node* quantized = reader.find({"quantization_config"}); quantized != nullptr)
     made.assumptions.emplace_back("quantized weights (quantization_config) are trained in the scenario's precision");
+  reader.tell_rest();
   if (known->defaults.head_size == 0) check_head_size(reader, d, log, root);
   log.throw_if_errors();
   made.build = made.type == "bert" ? build_bert : build_language_model;

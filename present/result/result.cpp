@@ -160,6 +160,7 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   JsonWriter out;
   out.object(JsonLayout::Lines).field("schema", "panpipe-result/1").field("kind", name_of(timeline.kind));
   write_context(out, context, timeline);
+  if (!context.assumed.empty()) out.field("assumed", context.assumed);
   write_metrics(out, metrics, timeline.kind);
   write_memory(out, timeline, with_timeline);
   if (timeline.kind != TimelineKind::Measured) write_evidence(out, metrics.evidence);

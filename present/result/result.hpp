@@ -18,6 +18,7 @@ struct ResultContext {
   std::vector<std::pair<std::string, std::string>> libraries;
   int seed = 0;
   std::optional<std::vector<int>> unused_devices;  // of the cluster; nullopt: unknown
+  std::vector<std::string> assumed;                // assumptions_of the workload
   bool with_clock = true;                          // write date, host and wall clock
   double wall_s = 0;
 };

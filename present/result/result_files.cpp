@@ -8,6 +8,7 @@
 #include "base/files/files_write.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/version.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
 
@@ -28,6 +29,7 @@ ResultContext result_context(const Experiment& experiment, const std::string& sc
   for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of_file(path));
   context.libraries = std::move(libraries);
   context.seed = experiment.scenario.seed;
+  context.assumed = assumptions_of(experiment.scenario.workload);
   context.wall_s = wall_s;
   return context;
 }

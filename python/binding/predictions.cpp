@@ -15,6 +15,7 @@
 #include "base/version.hpp"
 #include "cli/build_info.hpp"
 #include "costmodel/timeline/metric_table.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
 #include "python/binding/interruptible.hpp"
@@ -140,6 +141,7 @@ std::string PredictedStep::document(bool with_timeline) const {
   context.libraries = cli::libraries();
   context.seed = kept_->experiment.scenario.seed;
   context.unused_devices = unused_indices(kept_->plan.devices, kept_->experiment.scenario.cluster.size());
+  context.assumed = assumptions_of(kept_->experiment.scenario.workload);
   context.wall_s = wall_s_;
   return to_result_json(timeline(), metrics_, context, described(), with_timeline);
 }

@@ -218,6 +218,25 @@ TEST(PublishedWeights, NormsAroundZeroDecayToTheScaleOne) {
   }
 }
 
+// A key that changes what the class computes, or that nobody knows: with weights and without them.
+TEST(PublishedWeights, AndTrainingWantAConfigurationThatIsFollowed) {
+  const Folder folder;
+  write_tokens(folder);
+  for (const char* weights : {"", ", weights: "}) {
+    const auto fault = [&](const std::string& key) {
+      const std::string keys = "config: {model_type: gpt2, n_layer: 2, n_embd: 16, n_head: 2, vocab_size: 48, n_positions: 12" +
+                               key + "}, sequence: 8" + weights + (*weights != '\0' ? kFolders + "gpt" : "");
+      const std::string file = folder.write("s.yaml", scenario_of(keys, 1, 1, 1, ""));
+      return run_threads(file, quiet(file, 1)).error();
+    };
+    EXPECT_EQ(fault(", scale_attn_weights: true"), "");
+    EXPECT_THAT(fault(", scale_attn_weights: false"),
+                testing::HasSubstr("scale_attn_weights: false has no effect here; GPT2LMHeadModel leaves the scores without"));
+    EXPECT_THAT(fault(", n_iner: 32"), testing::HasSubstr("'n_iner' is no key that is known for GPT2LMHeadModel, did you mean "
+                                                          "'n_inner'?"));
+  }
+}
+
 // In a microbatch's type, with fp32 masters: they hold the file's values.
 TEST(PublishedWeights, AreTheMastersOfMixedPrecision) {
   const Folder folder;
@@ -314,6 +333,11 @@ TEST(PublishedWeights, WrongOnesAreRefused) {
             "w/config.json says rope_parameters.rope_type \"llama3\"; the built-in model has \"default\"");
   EXPECT_EQ(refused(kTied.keys, tied, R"({"hidden_act": "gelu"})"),
             "w/config.json says hidden_act \"gelu\"; the built-in model has silu");
+  write_safetensors(folder.file("w/model.safetensors"), NamedTensors(gpt.begin(), gpt.end()));
+  folder.write("w/config.json", R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})");
+  const std::string built_in = folder.write("s.yaml", scenario_of(kGpt.keys + ", weights: w", 1, 1, 1, ""));
+  EXPECT_THAT(run_threads(built_in, quiet(built_in, 1)).error(),
+              testing::HasSubstr("w/config.json:1:24: error: scale_attn_by_inverse_layer_idx: true has no effect here"));
   fs::remove_all(folder.file("w"));
   fs::create_directories(folder.file("w"));
   const auto unreadable = [&](const std::string& weights) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/slices/slice_graph.hpp"
@@ -93,6 +94,8 @@ PreparedRun::PreparedRun(RunRequest asked)
     throw fault_at(scenario, "experts.capacity", "the executor drops and pads no tokens",
                    "run without experts.capacity; estimate and simulate know more");
   check_formats(scenario);
+  if (scenario.workload.config && !scenario.workload.config->not_followed.empty())
+    throw InputError(scenario.workload.config->not_followed);
   plan = experiment.plan(request.plan);
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);

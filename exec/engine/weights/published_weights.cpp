@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/files/inputs_kept.hpp"
 #include "base/input/json_input.hpp"
+#include "base/input/kept_document.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
@@ -171,6 +172,10 @@ void PublishedWeights::check_config(const std::string& folder) const {
                                   {"hidden_act", {"silu", "swish"}}})
     if (const json value = config.value(key, json()); value.is_string() && ours.count(value.get<std::string>()) == 0)
       refuse(key, value, *ours.begin());
+  const auto document = kept_document(path.string());
+  if (document->find("model_type") == nullptr && document->find("architectures") == nullptr) return;
+  const ModelConfig read = read_model_config(*document, 0);
+  if (!read.not_followed.empty()) throw InputError(read.not_followed);
 }
 
 const StoredTensor& PublishedWeights::stored(const std::string& name) const {

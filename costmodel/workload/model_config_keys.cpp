@@ -1,0 +1,188 @@
+#include "costmodel/workload/model_config_keys.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/input/null_value.hpp"
+#include "base/text/quantity_text.hpp"
+
+namespace panpipe {
+namespace {
+
+// Of every class: names, tokenizers, generation, outputs, initial values, and probabilities of dropout, which the scenario
+// states.
+constexpr std::array kHarmlessKeys = {
+    "architectures", "attn_implementation", "auto_map", "begin_suppress_tokens", "cache_implementation",
+    "chunk_size_feed_forward", "compression_config", "dtype", "finetuning_task", "gradient_checkpointing", "id2label", "init_std",
+    "initializer_range", "label2id", "model_max_length", "model_type", "n_ctx", "name_or_path", "num_labels",
+    "original_max_position_embeddings", "output_attentions", "output_hidden_states", "prefix", "pretraining_tp", "problem_type",
+    "quantization_config", "return_dict", "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript",
+    "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache", "use_return_dict",
+    // Generation.
+    "bad_words_ids", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "length_penalty", "max_length", "max_new_tokens", "min_length", "no_repeat_ngram_size",
+    "num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values", "repetition_penalty",
+    "return_dict_in_generate", "suppress_tokens", "temperature", "tf_legacy_loss", "top_k", "top_p", "typical_p"};
+constexpr std::array<std::string_view, 5> kHarmlessEnds = {"_token_id", "_token_ids", "dropout", "_pdrop", "_dropout_prob"};
+
+// `types`: the classes between spaces; empty: all of them. `neutral`: values between '|' with which the class computes what the
+// model here does; empty: any. Order: the first row that fits.
+struct KeyRow {
+  std::string_view types, key, neutral, what;
+};
+
+constexpr std::string_view kBalancing = "adds a balancing loss of the routers to the loss";
+constexpr std::string_view kBothWays = "lets every token attend to later ones too";
+
+constexpr KeyRow kRows[] = {
+    {"", "is_encoder_decoder", "false", "is then a part of an encoder and decoder"},
+    {"", "add_cross_attention", "false", "adds attention to an encoder"},
+    {"", "tie_encoder_decoder", "false", "ties an encoder to it"},
+    {"", "cross_attention_hidden_size", "", ""},
+    {"", "pruned_heads", "{}", "leaves heads out"},
+    {"", "partial_rotary_factor", "1", "rotates a part of each head"},
+    {"", "layer_types", "full_attention", "gives layers attention of several kinds"},
+    {" bert ", "is_decoder", "false", "hides later tokens from each token"},
+    {"", "is_decoder", "", ""},
+    {" bert ", "position_embedding_type", "absolute", "uses relative positions"},
+    {" bert ", "directionality", "", ""},
+    {" bert ", "pooler_fc_size", "", ""},
+    {" bert ", "pooler_num_attention_heads", "", ""},
+    {" bert ", "pooler_num_fc_layers", "", ""},
+    {" bert ", "pooler_size_per_head", "", ""},
+    {" bert ", "pooler_type", "", ""},
+    {" gpt2 ", "scale_attn_by_inverse_layer_idx", "false", "divides the scores of each layer by its number"},
+    {" gpt2 ", "scale_attn_weights", "true", "leaves the scores without their scale"},
+    {" gpt2 ", "reorder_and_upcast_attn", "", ""},
+    {" gpt2 ", "predict_special_tokens", "", ""},
+    {" gpt2 ", "n_special", "", ""},
+    {" gpt2 ", "summary_activation", "", ""},
+    {" gpt2 ", "summary_proj_to_labels", "", ""},
+    {" gpt2 ", "summary_type", "", ""},
+    {" gpt2 ", "summary_use_proj", "", ""},
+    {" opt ", "layerdrop", "0", "skips layers at random"},
+    {" opt ", "output_projection", "", ""},
+    {" bloom ", "attention_softmax_in_fp32", "", ""},
+    {" bloom ", "bias_dropout_fusion", "", ""},
+    {" bloom ", "masked_softmax_fusion", "", ""},
+    {" bloom ", "offset_alibi", "", ""},
+    {" bloom ", "skip_bias_add", "", ""},
+    {" bloom ", "skip_bias_add_qkv", "", ""},
+    {" bloom ", "slow_but_exact", "", ""},
+    {" falcon ", "apply_residual_connection_post_layernorm", "false", "puts the residual connection behind the norm"},
+    {" falcon ", "num_ln_in_parallel_attn", "", ""},
+    {" falcon ", "multi_query", "", ""},
+    {" falcon ", "parallel_attn", "", ""},
+    {" gemma gemma2 gemma3_text ", "use_bidirectional_attention", "false", kBothWays},
+    {" gemma2 ", "sliding_window_size", "", ""},
+    {" phi ", "img_processor", "", ""},
+    {" phi ", "flash_attn", "", ""},
+    {" phi ", "flash_rotary", "", ""},
+    {" phi ", "fused_dense", "", ""},
+    {" phi3 ", "attention_bias", "false", "gives the attention's products biases"},
+    {" phi3 ", "lm_head_bias", "false", "gives the head a bias"},
+    {" phi3 ", "mlp_bias", "false", "gives the MLP's products biases"},
+    {" phi3 ", "interpolate_factor", "1", "stretches the positions"},
+    {" phi3 ", "full_attn_mod", "1", "gives layers attention of several kinds"},
+    {" llama ", "is_llama_config", "", ""},
+    {" llama ", "rope_interleaved", "false", "rotates neighbouring features"},
+    {" llama ", "use_sliding_window", "false", "gives the attention a window"},
+    {" qwen2 qwen2_moe qwen3 qwen3_moe ", "use_mrope", "false", "gives positions several dimensions"},
+    {" qwen2 qwen2_moe qwen3 qwen3_moe smollm3 ", "sliding_window", "", ""},     // looked up where use_sliding_window is true
+    {" qwen2 qwen2_moe qwen3 qwen3_moe smollm3 ", "max_window_layers", "", ""},  // the same
+    {" mixtral qwen2_moe qwen3_moe gpt_oss ", "output_router_logits", "false", kBalancing},
+    {" deepseek_v2 deepseek_v3 ", "output_router_logits", "", ""},              // these two have no such loss
+    {" mixtral qwen2_moe qwen3_moe gpt_oss ", "router_aux_loss_coef", "", ""},  // of output_router_logits
+    {" mixtral ", "router_jitter_noise", "0", "multiplies what the routers read by noise"},
+    {" qwen2_moe qwen3_moe ", "router_jitter_noise", "", ""},
+    {" gpt_oss ", "experts_per_token", "", ""},
+    {" gpt_oss ", "initial_context_length", "", ""},
+    {" gpt_oss ", "swiglu_alpha", "", ""},  // of the activation that is left out anyway
+    {" gpt_oss ", "swiglu_limit", "", ""},
+    {" deepseek_v2 ", "mlp_bias", "false", "gives the MLP's products biases"},
+    {" deepseek_v2 ", "scoring_func", "softmax", "scores experts in another way"},
+    {" deepseek_v3 ", "scoring_func", "sigmoid", "scores experts in another way"},
+    {" deepseek_v2 ", "topk_method", "greedy|group_limited_greedy", "chooses experts in another way"},
+    {" deepseek_v3 ", "topk_method", "noaux_tc", "chooses experts in another way"},
+    {" deepseek_v2 deepseek_v3 ", "aux_loss_alpha", "", ""},  // of the published code; transformers has no such loss
+    {" deepseek_v2 deepseek_v3 ", "seq_aux", "", ""},
+    {" deepseek_v2 deepseek_v3 ", "ep_size", "", ""},
+    {" deepseek_v2 deepseek_v3 ", "qk_head_dim", "", ""},  // the sum of two others
+    {" deepseek_v2 ", "rope_interleave", "true", "rotates halves of features"},
+};
+
+bool concerns(const KeyRow& row, const std::string& type) {
+  return row.types.empty() || row.types.find(" " + type + " ") != std::string_view::npos;
+}
+
+bool is_word(const Node& value, std::string_view word) {
+  if (value.kind == NodeKind::Sequence)  // each of them
+    return std::all_of(value.items.begin(), value.items.end(), [&](const auto& item) { return is_word(*item, word); });
+  if (value.kind == NodeKind::Map) return word == "{}" && value.entries.empty();
+  if (value.text == word) return true;
+  const auto number = parse_number(value.text).value, wanted = parse_number(word).value;
+  return number && wanted && *number == *wanted;
+}
+
+bool is_neutral(const Node& value, std::string_view words) {
+  for (std::size_t begin = 0; begin <= words.size();) {
+    const std::size_t end = std::min(words.find('|', begin), words.size());
+    if (is_word(value, words.substr(begin, end - begin))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+UnusedKey unused_key(const std::string& type, const std::string& key, const Node& value) {
+  const auto ends = [&](std::string_view end) { return key.ends_with(end); };
+  if (is_null(value) || key.starts_with('_') || std::any_of(kHarmlessEnds.begin(), kHarmlessEnds.end(), ends) ||
+      std::find(kHarmlessKeys.begin(), kHarmlessKeys.end(), std::string_view(key)) != kHarmlessKeys.end())
+    return {KeyEffect::None, ""};
+  for (const KeyRow& row : kRows)
+    if (row.key == key && concerns(row, type)) {
+      if (row.neutral.empty() || is_neutral(value, row.neutral)) return {KeyEffect::None, ""};
+      return {KeyEffect::Changes, std::string(row.what)};
+    }
+  return {};
+}
+
+std::vector<std::string> unused_keys_of(const std::string& type) {
+  std::vector<std::string> keys(kHarmlessKeys.begin(), kHarmlessKeys.end());
+  for (const KeyRow& row : kRows)
+    if (concerns(row, type)) keys.emplace_back(row.key);
+  return keys;
+}
+
+// modeling_rope_utils.py of transformers 5.23, with the names that older files have ("su", "mrope").
+const std::vector<std::string>& rotary_scaling_kinds() {
+  static const std::vector<std::string> kinds = {"default",  "linear",       "llama3", "dynamic", "yarn",
+                                                 "longrope", "proportional", "su",     "mrope"};
+  return kinds;
+}
+
+const std::vector<std::string>& rotary_numbers() {
+  static const std::vector<std::string> keys = {"rope_theta",       "partial_rotary_factor",
+                                                "factor",           "low_freq_factor",
+                                                "high_freq_factor", "original_max_position_embeddings",
+                                                "attention_factor", "beta_fast",
+                                                "beta_slow",        "mscale",
+                                                "mscale_all_dim",   "short_mscale",
+                                                "long_mscale"};
+  return keys;
+}
+
+const std::vector<std::string>& rotary_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all = rotary_numbers();
+    for (const char* other : {"rope_type", "type", "short_factor", "long_factor", "mrope_section", "truncate", "finetuned",
+                              "full_attention", "sliding_attention"})
+      all.emplace_back(other);
+    return all;
+  }();
+  return keys;
+}
+
+}  // namespace panpipe
