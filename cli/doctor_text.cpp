@@ -100,6 +100,15 @@ std::string cores_text(const Machine& machine) {
   return text;
 }
 
+// From half of the cores on, other work and the ranks of a measurement meet.
+std::string load_text(const Machine& machine) {
+  const std::string text =
+      fmt::format("{:.1f} on {} core{}", machine.load, machine.cores_of_machine, machine.cores_of_machine == 1 ? "" : "s");
+  if (machine.load < 0.5 * machine.cores_of_machine) return text;
+  return text +
+         " over the last minute: other work keeps them busy, and what run, profile and selftest measure now takes too long";
+}
+
 std::string memory_text(const Machine& machine) {
   std::string text = fmt::format("{} usable", bytes_text(machine.memory));
   if (machine.memory != machine.memory_of_machine)
@@ -131,6 +140,7 @@ std::vector<Finding> findings_of(const Machine& machine) {
   list.push_back(machine.nccl.empty() ? Finding{"NCCL", "none", "a torch package with CUDA brings it (nvidia-nccl)"}
                                       : Finding{"NCCL", with_version(machine.nccl_version, machine.nccl), ""});
   list.push_back({"cores", cores_text(machine), ""});
+  list.push_back({"load", load_text(machine), ""});
   list.push_back({"memory", memory_text(machine), ""});
   list.push_back(machine.ports_problem.empty() ? Finding{"ports", "a port of 127.0.0.1 can be opened", ""}
                                                : Finding{"ports", "no port of 127.0.0.1 can be opened: " + machine.ports_problem,
@@ -256,6 +266,7 @@ std::string doctor_json(const Machine& machine) {
   found["nccl"] = {
       {"found", !machine.nccl.empty()}, {"file", text_or_null(machine.nccl)}, {"version", text_or_null(machine.nccl_version)}};
   found["cores"] = {{"usable", machine.cores}, {"machine", machine.cores_of_machine}};
+  found["load"] = {{"average", machine.load}};
   found["memory"] = {{"usable_bytes", machine.memory},
                      {"machine_bytes", machine.memory_of_machine},
                      {"available_bytes", machine.memory_available},

@@ -113,6 +113,7 @@ std::string listen_on_loopback() {
 void look_at_host(Machine& machine) {
   machine.cores = exec::host_cores();
   machine.cores_of_machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (getloadavg(&machine.load, 1) != 1) machine.load = 0;
   machine.memory = exec::host_memory();
   machine.memory_of_machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   machine.memory_available = std::min(available_memory(), machine.memory);

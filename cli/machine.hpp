@@ -29,6 +29,7 @@ struct Machine {
   std::string nccl, nccl_version;  // the library; empty = not found
   // The host.
   int cores = 1, cores_of_machine = 1;  // usable by this process; in total
+  double load = 0;                      // processes that ran or waited for a core, on average over the last minute
   std::int64_t memory = 0, memory_of_machine = 0, memory_available = 0;
   std::int64_t shared_memory = 0, shared_memory_free = 0;  // /dev/shm; 0 = none
   std::string ports_problem;                               // reason why no port of 127.0.0.1 can be opened

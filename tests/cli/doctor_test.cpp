@@ -58,6 +58,7 @@ TEST(Doctor, OnAMachineWithEverythingEveryVerbWorks) {
             "  GPUs      2 x NVIDIA H100 (80 GiB, 79 GiB free); driver 580.65.06 for CUDA up to 13.0\n"
             "  NCCL      2.27.5, /venv/nvidia/nccl/lib/libnccl.so.2\n"
             "  cores     16 usable\n"
+            "  load      0.0 on 16 cores\n"
             "  memory    128 GiB usable, 100 GiB available; /dev/shm 64 GiB, 64 GiB free\n"
             "  ports     a port of 127.0.0.1 can be opened\n"
             "\n"
@@ -137,6 +138,18 @@ TEST(Doctor, WhatIsMissingTakesAwayWhatStandsOnIt) {
   EXPECT_EQ(verbs(machine)["schedule"]["works"], "yes");
 }
 
+// Half of the cores is where it begins: 8 of 16.
+TEST(Doctor, OtherWorkOnTheCoresIsTold) {
+  cli::Machine machine = whole_machine();
+  machine.load = 7.9;
+  EXPECT_THAT(cli::doctor_text(machine, {}), HasSubstr("\n  load      7.9 on 16 cores\n"));
+  machine.load = 8;
+  EXPECT_THAT(
+      cli::doctor_text(machine, {.width = 200}),
+      HasSubstr("\n  load      8.0 on 16 cores over the last minute: other work keeps them busy, and what run, profile and "
+                "selftest measure now takes too long\n"));
+}
+
 TEST(Doctor, ItsLinesFitTheWidth) {
   cli::Machine machine = whole_machine();
   machine.libtorch_looked = {"VIRTUAL_ENV=/venv: torch 2.9.0 there", "CONDA_PREFIX=/opt/conda: no torch in it"};
@@ -154,7 +167,8 @@ TEST(Doctor, OfThisMachineTextAndDocumentAgree) {
   ASSERT_EQ(document.exit_code, 0) << document.err;
   const json found = json::parse(document.out);
   EXPECT_EQ(found["schema"], "panpipe-doctor/1");
-  for (const char* part : {"data", "simgrid", "ceres", "executor", "libtorch", "gpus", "nccl", "cores", "memory", "ports"})
+  for (const char* part :
+       {"data", "simgrid", "ceres", "executor", "libtorch", "gpus", "nccl", "cores", "load", "memory", "ports"})
     EXPECT_TRUE(found["found"].contains(part)) << part;
   for (const char* verb : {"check", "schedule", "estimate", "simulate", "plan", "sweep", "compare", "report", "profile", "import",
                            "validate", "fit", "run"})
