@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/input/render.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
@@ -108,10 +109,9 @@ Schedule obtain_schedule(const ScheduleRequested& asked, const ScheduleOptions& 
     return make_schedule(asked.name_or_file, *asked.ranks, *asked.microbatches, options, costs);
   }
   if (asked.name_or_file.ends_with(".yaml") || asked.name_or_file.ends_with(".yml"))
-    throw InputError(
-        fmt::format("{0}: this is no order of passes, which is a CSV file, a row for each rank\n"
-                    "  help: of a scenario, panpipe estimate {0} -o DIR draws the step into schedule.svg",
-                    asked.name_or_file));
+    throw InputError({diagnostic_of_file(
+        asked.name_or_file, "this is no order of passes, which is a CSV file, a row for each rank",
+        fmt::format("of a scenario, panpipe estimate {} -o DIR draws the step into schedule.svg", asked.name_or_file))});
   Schedule schedule = apply_memory_options(load_schedule_csv(asked.name_or_file), options, costs);
   ScheduleOptions rest = options;
   for (const auto& option : memory_options()) rest.erase(std::string(option.first));

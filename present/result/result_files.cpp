@@ -16,7 +16,7 @@ namespace panpipe {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kBytesOfSpan = 400;  // in both documents
+constexpr std::int64_t kBytesOfSpan = 500;  // in both documents
 constexpr const char* kAdvice = "choose another folder with -o";
 
 }  // namespace

@@ -77,6 +77,23 @@ TEST(Outputs, APredictionDoesNotReplaceThePlanThatItReads) {
   EXPECT_EQ(panpipe("estimate " + file + " --plan " + other + "/plan.yaml -o " + other + "/new").exit_code, 0);
 }
 
+// Of 12,000 microbatches on eight ranks: 2 x 8 passes and 2 x 2 x 7 ends of transfers each, 44, and the rest of the step: 528,010
+// spans, more than are written unasked. The trace of the shorter step that lay there is gone.
+TEST(Outputs, SpansOfAVeryLongStepAreWrittenOnRequest) {
+  const std::string folder = temporary_folder(), short_step = "estimate " + kGpt2 + " --set schedule=1f1b -o " + folder;
+  ASSERT_EQ(panpipe(short_step).exit_code, 0);
+  ASSERT_TRUE(std::filesystem::exists(folder + "/trace.json"));
+  const Outcome run = panpipe(short_step + " --set batch.microbatches=12000");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.err, "written to " + folder +
+                         ": result.json, scenario.yaml, plan.yaml, report.txt, schedule.svg\n"
+                         "note: the step has 528010 spans, more than 500000: result.json is without them and trace.json is not "
+                         "written; --all-spans writes both, about 251.8 MiB\n");
+  EXPECT_FALSE(std::filesystem::exists(folder + "/trace.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/schedule.svg"));
+  EXPECT_LT(std::filesystem::file_size(folder + "/result.json"), 100'000U);
+}
+
 TEST(Outputs, NoVerbReplacesItsInput) {
   const std::string folder = small_scenario(), file = folder + "/scenario.yaml", layers = folder + "/layers.yaml";
   fs::create_symlink("layers.yaml", folder + "/link");

@@ -24,6 +24,22 @@ TEST(CliSchedule, WritesAPicture) {
   EXPECT_EQ(panpipe("schedule 1f1b --ranks 4 --microbatches 8 --svg").out, test::read_file(file));
 }
 
+// One sentence, and not an error for each line of what is no order at all; of a broken order the help stands once.
+TEST(CliSchedule, AScenarioIsNoOrder) {
+  const std::string scenario = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
+  const Outcome run = panpipe("schedule " + scenario);
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err, scenario +
+                         ": error: this is no order of passes, which is a CSV file, a row for each rank\n  help: of a scenario, "
+                         "panpipe estimate " +
+                         scenario + " -o DIR draws the step into schedule.svg\n");
+  const std::string broken = test::temporary_folder() + "/order.csv";
+  test::write_file(broken, "0F0,0X0,0Y0\n");
+  const std::string err = panpipe("schedule " + broken).err;
+  EXPECT_NE(err.find("unknown action 'Y'"), std::string::npos) << err;
+  EXPECT_EQ(err.find("help: actions are"), err.rfind("help: actions are"));
+}
+
 TEST(CliSchedule, AnIllegalOrderHasNoPicture) {
   const Outcome run = panpipe(
       "schedule pfeife --ranks 4 --microbatches 5 --option stages_per_rank=3 --option loop_batch=4 --option prefetch=3 --svg");

@@ -51,6 +51,15 @@ TEST(Page, LoadsNothing) {
   EXPECT_NE(html.find("@media print"), std::string::npos);
 }
 
+// Seven stand as four and three, not as six and a last one alone; a row takes six.
+TEST(Page, FiguresStandInEvenRows) {
+  for (const auto& [count, columns] : {std::pair(1, 1), std::pair(6, 6), std::pair(7, 4), std::pair(9, 5), std::pair(13, 5)}) {
+    Page page("t", "");
+    page.figures(std::vector<Figure>(static_cast<std::size_t>(count), Figure{"a", "1", ""}));
+    EXPECT_NE(page.to_html().find("--columns: " + std::to_string(columns) + "\""), std::string::npos) << count;
+  }
+}
+
 TEST(Page, ThreeHeadingsMakeContents) {
   Page page("t", "");
   page.heading("one").heading("two");

@@ -93,6 +93,13 @@ TEST(Compare, AToleranceWithoutPercentIsInTheMetricsUnit) {
 }
 
 // Devices without rates: the document holds a 0, which is no share of any peak.
+TEST(Compare, FactorsReplacePerCentBeyondTenTimes) {
+  EXPECT_EQ(relative_text(0.123), "+12.3 %");
+  EXPECT_EQ(relative_text(-0.5), "-50.0 %");
+  EXPECT_EQ(relative_text(8.9), "+890.0 %");
+  EXPECT_EQ(relative_text(987.701), "988.7 times");
+}
+
 TEST(Compare, AnMfuOfZeroIsNone) {
   json with = result("simulated", 1, 1), without = result("measured", 1, 1);
   with["metrics"]["mfu"] = 0.25;
