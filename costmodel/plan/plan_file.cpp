@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.hpp"
@@ -10,8 +11,10 @@
 #include "base/input/yaml_document.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/partition.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe {
 
@@ -116,6 +119,78 @@ void read_batch(const Node* node, ReadLog& log, const Scenario& scenario) {
   batch.finish();
 }
 
+// What an override puts at a key, or first inside it; nullptr: nothing, or it leaves the key open.
+const Node* override_at(const Node* node) {
+  if (node == nullptr) return nullptr;
+  if (node->overridden) return node->kind == NodeKind::Scalar && node->text == "auto" ? nullptr : node;
+  for (const Node::Entry& entry : node->entries)
+    if (const Node* inside = override_at(entry.value.get())) return inside;
+  for (const NodePtr& item : node->items)
+    if (const Node* inside = override_at(item.get())) return inside;
+  return nullptr;
+}
+
+// Whether the request is for the plan's order. A name alone leaves the options open; the order of a searched family depends on
+// more than its options.
+bool asks_for(const ScheduleRequest& request, const Node& stated, const Schedule& order) {
+  if (!request.csv.empty() || request.name != order.name) return false;
+  const bool options = std::any_of(stated.entries.begin(), stated.entries.end(), [](const Node::Entry& entry) {
+    return entry.key != "name" && override_at(entry.value.get()) != nullptr;
+  });
+  if (!options) return true;
+  const ScheduleFamily* family = find_family(request.name);
+  return family != nullptr && !family->searched() &&
+         make_schedule(request.name, order.ranks, order.microbatches, request.options).order == order.order;
+}
+
+std::vector<int> cuts_in(const Plan& plan) {
+  std::vector<int> cuts;
+  for (const int stage : plan.schedule.chains.front())
+    if (const int first = plan.stages[static_cast<std::size_t>(stage)].first_unit; first > 0) cuts.push_back(first);
+  return cuts;
+}
+
+std::vector<int> cuts_in(const Scenario& scenario, const std::vector<UnitCost>& units, int stages) {
+  std::vector<PartitionUnit> parts;
+  for (const UnitCost& unit : units) parts.push_back({unit.name, unit.block});
+  return stated_cuts(parts, scenario.partition, stages);
+}
+
+std::string recompute_of(const Plan& plan) {
+  std::set<std::string_view> modes;
+  for (const StagePlan& stage : plan.stages) modes.insert(name_of(stage.recompute));
+  return fmt::format("{}", fmt::join(modes, " and "));
+}
+
+// What the plan decides besides degrees and batch stands in the plan alone: it replaces what the scenario's file says, and an
+// override must say the same.
+void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, const Plan& plan,
+                     const std::vector<UnitCost>& units) {
+  if (!scenario.document) return;
+  const auto stated = [&](const char* key) { return override_at(scenario.document->find(key)); };
+  const auto refuse = [&](const Node& there, const char* place, const std::string& has) {
+    const Node* node = root.find(place);
+    log.error(node != nullptr ? *node : root, fmt::format("the plan has {}, and --set says otherwise of {}", has, there.path),
+              fmt::format("the plan decides {}: do not set it, or plan again", there.path));
+  };
+  const Schedule& order = plan.schedule;
+  const int stages = static_cast<int>(order.chains.front().size());
+  if (const Node* there = stated("schedule"); there != nullptr && !is_open(scenario, "schedule"))
+    if (!asks_for(scenario.schedule, *scenario.document->find("schedule"), order))
+      refuse(*there, "schedule", "schedule " + order.name);
+  if (const Node* there = stated("recompute"); there != nullptr && recompute_of(plan) != name_of(scenario.recompute))
+    refuse(*there, "stages", "recompute " + recompute_of(plan));
+  if (const Node* there = stated("partition"))
+    if (const std::vector<int> cuts = cuts_in(plan); cuts_in(scenario, units, stages) != cuts)
+      refuse(*there, "stages", fmt::format("cuts at {}", fmt::join(cuts, ", ")));
+  if (const Node* there = stated("placement"); there != nullptr && scenario.placement && *scenario.placement != plan.devices)
+    refuse(*there, "devices", "its own devices");
+  const Node* parallel = scenario.document->find("parallel");
+  if (const Node* there = parallel != nullptr ? override_at(parallel->find("virtual_stages")) : nullptr)
+    if (scenario.parallel.virtual_stages * order.ranks != stages)
+      refuse(*there, "schedule", fmt::format("{} stages on {} ranks", stages, order.ranks));
+}
+
 void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
   const int size = plan.pipeline * plan.devices_of_rank();
   if (static_cast<int>(plan.devices.size()) != size)
@@ -206,6 +281,8 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   log.throw_if_errors();
   check_cover(*stages, plan, static_cast<int>(units.size()));
   check_plan_schedule(plan.schedule);
+  check_overrides(*root, log, scenario, plan, units);
+  log.throw_if_errors();
   return plan;
 }
 

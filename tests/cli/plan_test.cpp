@@ -133,5 +133,23 @@ TEST(PlanFile, BringsItsKeysAndRefusesOverridesOfThem) {
   EXPECT_THAT(refused.err, HasSubstr("the plan decides batch.micro: do not set it, or plan again"));
 }
 
+// It also decides the schedule, the recompute, the cuts and the placement, which stand in it alone: an override may repeat them.
+TEST(PlanFile, RefusesOverridesOfWhatStandsInItAlone) {
+  const std::string folder = temporary_folder();
+  ASSERT_EQ(panpipe("estimate " + kGpt2 + " --set schedule=zb-h1 --set recompute=none -o " + folder + "/plan").exit_code, 0);
+  const std::string call = "estimate " + kGpt2 + " --plan " + folder + "/plan/plan.yaml --set ";
+  for (const auto& [setting, key] :
+       {std::pair("schedule=1f1b", "schedule"), std::pair("schedule.name=zb-h2", "schedule.name"),
+        std::pair("recompute=full", "recompute"), std::pair("partition=[1,2,3,4,5,6,7]", "partition"),
+        std::pair("placement=[7,6,5,4,3,2,1,0]", "placement")}) {
+    const Outcome run = panpipe(call + "'" + setting + "'");
+    EXPECT_EQ(run.exit_code, 2) << setting;
+    EXPECT_THAT(run.err, HasSubstr(std::string("the plan decides ") + key + ": do not set it, or plan again")) << setting;
+  }
+  for (const char* setting :
+       {"schedule=zb-h1", "schedule=auto", "recompute=none", "recompute=auto", "placement=[0,1,2,3,4,5,6,7]"})
+    EXPECT_EQ(panpipe(call + "'" + setting + "'").exit_code, 0) << setting;
+}
+
 }  // namespace
 }  // namespace panpipe::test
