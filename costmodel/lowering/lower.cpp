@@ -10,6 +10,7 @@
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/lowering/prices.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "schedule/limits.hpp"
 
 namespace panpipe {
 
@@ -99,6 +100,24 @@ void fill_totals(Lowering& lowering) {
   graph.peak_per_device = mean_peak(scenario, plan);
 }
 
+// A part of a pass takes the memory of an action.
+void check_number_of_parts(const Lowering& lowering) {
+  const Schedule& schedule = lowering.plan.schedule;
+  double parts = 0;
+  for (const StageInfo& info : lowering.stages)
+    for (const ActionKind kind : {ActionKind::F, ActionKind::B})
+      if (has_parts(lowering, kind)) parts += static_cast<double>(info.parts.size());
+  parts *= static_cast<double>(schedule.microbatches) * schedule.splits;
+  if (parts <= kMaxActions) return;
+  const bool global = !is_open(lowering.scenario, "batch.global");
+  throw fault_at(
+      lowering.scenario, global ? "batch.global" : "batch.microbatches",
+      fmt::format("{} microbatches, whose passes gather their parameters block by block (ZeRO {}), make {:.6g} million "
+                  "parts of passes; at most {:g} million are taken, what 8 GB of memory hold",
+                  schedule.microbatches, lowering.zero(), parts / 1e6, kMaxActions / 1e6),
+      "use fewer microbatches, or a lower parallel.zero");
+}
+
 // Stages, what flows between them, and what their passes cost.
 void begin(Lowering& lowering) {
   const Plan& plan = lowering.plan;
@@ -119,6 +138,7 @@ void begin(Lowering& lowering) {
   make_stage_edges(lowering);
   make_bucket_trains(lowering);
   make_stage_parts(lowering);
+  check_number_of_parts(lowering);
   make_programs(lowering);
 }
 

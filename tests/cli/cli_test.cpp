@@ -328,6 +328,18 @@ TEST(CommandLine, MoreActionsThanMemoryHoldsAreRefused) {
                                  "million are taken, what 8 GB of memory hold"));
 }
 
+// Under ZeRO 3 the parts of the passes are counted: 24 blocks, the units before and after them, forward and backward, each of
+// 200,000 microbatches, are 2 x 26 x 200,000 = 10.4 million.
+TEST(CommandLine, MorePartsOfPassesThanMemoryHoldsAreRefused) {
+  const Outcome run = panpipe(
+      "estimate scenarios/examples/gpt2-large-rtx3090x8.yaml --set 'workload={model: gpt, layers: 24, hidden: 256, heads: 4, "
+      "vocabulary: 512, sequence: 128}' --set 'parallel={pipeline: 1, data: 2, zero: 3}' --set schedule=1f1b --set "
+      "'batch={micro: 1, microbatches: 200000}'");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("200000 microbatches, whose passes gather their parameters block by block (ZeRO 3), make 10.4 "
+                                 "million parts of passes; at most 6 million are taken, what 8 GB of memory hold"));
+}
+
 TEST(CommandLine, OutputThatCannotBeWrittenIsTheMachinesFault) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   for (const std::string& arguments : {std::string("schedule 1f1b --ranks 4 --microbatches 8"), "check --links " + kGpt2}) {
