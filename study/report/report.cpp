@@ -17,6 +17,7 @@
 #include "base/text/memory_text.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "present/page/page.hpp"
 #include "present/picture/picture_layout.hpp"
@@ -147,6 +148,10 @@ class Report {
       figures.insert(figures.begin() + 1,
                      {"runs alike", std::to_string(result.evidence->runs), to_text(*result.evidence), page::Tone::Plain});
     if (of("mfu") > 0) figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", page::Tone::Plain});
+    if (of("run_time_s") > 0)  // the scenario says how much is trained
+      figures.push_back({"the run", long_time_text(of("run_time_s")),
+                         of("cost") > 0 ? money_text(of("cost"), result.currency) : count_text(of("gpu_hours")) + " GPU hours",
+                         page::Tone::Plain});
     if (result.kind == TimelineKind::Simulated)
       figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", page::Tone::Plain});
     return figures;

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "study/report/report.hpp"
 #include "study/report/timeline_view.hpp"
 #include "tests/cli/program.hpp"
@@ -128,6 +129,25 @@ TEST(Report, NamesFromDocumentsStayText) {
   const std::string page = to_report_page({read_report_input(folder)});
   EXPECT_EQ(page.find("<img src=x"), std::string::npos);
   EXPECT_EQ(count(page, "</script>"), 1U);
+}
+
+// A scenario that states a run: its days and its price stand on the page as in the table.
+TEST(Report, StatesTheRun) {
+  const std::string folder = test::temporary_folder() + "/run";
+  const test::Outcome run = test::panpipe(
+      "estimate scenarios/examples/gpt2-large-rtx3090x8.yaml --set run.steps=1000000 --set 'run.price=0.5 USD' -o " + folder);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const ResultDocument result = read_result(folder);
+  double days = 0, money = 0;
+  for (const auto& [name, value] : result.metrics) {
+    if (name == "run_time_s") days = value / 86400;
+    if (name == "cost") money = value;
+  }
+  EXPECT_NEAR(money, days * 24 * 8 * 0.5, 1e-6 * money);
+  const std::string page = to_report_page({read_report_input(folder)});
+  EXPECT_NE(page.find("the run"), std::string::npos);
+  EXPECT_NE(page.find(long_time_text(days * 86400)), std::string::npos);
+  EXPECT_NE(page.find(money_text(money, "USD")), std::string::npos);
 }
 
 TEST(ReportVerb, WritesThePageAndExplainsWhatIsMissing) {
