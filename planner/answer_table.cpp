@@ -52,18 +52,26 @@ std::string proof(const Answer& answer) {
   return text;
 }
 
+// " on 6 of 8 devices": where some are idle, though paid for.
+std::string devices_text(const Answer& answer, const Candidate& best) {
+  const std::size_t idle = unused_devices(answer, best).size();
+  return idle == 0 ? "" : fmt::format(" on {} of {} devices", static_cast<std::size_t>(answer.devices) - idle, answer.devices);
+}
+
 // The figure that decided, and the other one beside it.
 std::string headline(const Answer& answer, const TextStyle& style) {
   const Candidate& best = answer.candidates.front();
   const std::string objective = objective_text(answer.objective, value_of(best, answer.objective));
+  const std::string devices = devices_text(answer, best);
   if (!is_time(answer))
-    return style.paint(kBold, fmt::format("{} {}", answer.objective, objective)) + fmt::format("  ({})", proof(answer));
+    return style.paint(kBold, fmt::format("{} {}{}", answer.objective, objective, devices)) +
+           fmt::format("  ({})", proof(answer));
   const double* step = find_metric(best.simulated, "step_time_s");
   const std::string simulated = step ? to_text(Duration(*step)) : "";
   if (answer.simulation_decides)
-    return style.paint(kBold, fmt::format("step {} simulated", simulated)) +
+    return style.paint(kBold, fmt::format("step {} simulated{}", simulated, devices)) +
            fmt::format("  (the least of those simulated; estimated {}, {})", objective, proof(answer));
-  return style.paint(kBold, fmt::format("step {} estimated", objective)) +
+  return style.paint(kBold, fmt::format("step {} estimated{}", objective, devices)) +
          fmt::format("  ({}{})", step ? fmt::format("simulated {}; ", simulated) : std::string(), proof(answer));
 }
 

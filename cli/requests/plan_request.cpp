@@ -129,6 +129,7 @@ class SizeSearch {
     const planner::Candidate& best = answer.candidates.front();
     size.plan = best.summary;
     size.run = best.run;
+    size.idle = static_cast<int>(planner::unused_devices(answer, best).size());
     const auto& figures = answer.simulation_decides && !best.simulated.empty() ? best.simulated : best.metrics;
     for (const auto& [name, value] : figures) {
       if (name == "step_time_s") size.step_time_s = value;

@@ -61,6 +61,19 @@ class Trials {
     }
   }
 
+  // The smallest within the limits may leave nodes idle: then fewer nodes hold the same plan.
+  void without_idle() {
+    for (;;) {
+      const auto smallest =
+          std::find_if(tried_.begin(), tried_.end(), [&](const TriedSize& size) { return within(request_, size); });
+      if (smallest == tried_.end() || smallest->nodes == 0) return;
+      const int each = smallest->gpus / smallest->nodes, spare = smallest->idle / each;
+      if (spare == 0 || spare >= smallest->nodes) return;
+      const int fewer = smallest->nodes - spare;
+      if (!within(request_, at(fewer))) return;
+    }
+  }
+
   std::vector<TriedSize> all() { return std::move(tried_); }
 
  private:
@@ -83,7 +96,10 @@ std::vector<TriedSize> try_sizes(const SizeRequest& request, const std::function
   Trials trials(request, try_size);
   for (const int nodes : request.sizes) trials.at(nodes);
   if (request.sizes.empty())
-    if (const int first = trials.doubled(); first > 1) trials.halved(first);
+    if (const int first = trials.doubled(); first > 1) {
+      trials.halved(first);
+      trials.without_idle();
+    }
   return trials.all();
 }
 

@@ -32,6 +32,7 @@ struct TriedSize {
   std::string reason;  // reason why there is none
   double step_time_s = 0;
   double samples = 0;  // per step
+  int idle = 0;        // GPUs that the plan does not use, though they are paid for
   std::optional<RunCost> run;
   bool has_plan() const { return run.has_value(); }
 };
@@ -50,7 +51,8 @@ struct SizeRequest {
 std::string verdict(const SizeRequest& request, const TriedSize& size);
 
 // Tries sizes until the answer is known. Doubling ends at the first size within the limits, at one over the budget (a larger one
-// trains faster and costs more), or at `most`; then the sizes between it and the one before are tried. Ascending.
+// trains faster and costs more), or at `most`; then the sizes between it and the one before are tried, and those that are left
+// without whole nodes that a plan does not use. Ascending.
 std::vector<TriedSize> try_sizes(const SizeRequest& request, const std::function<TriedSize(int nodes)>& try_size);
 
 // The best size: the smallest within the limits, or the one with the least objective. -1: none.

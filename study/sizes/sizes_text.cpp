@@ -40,7 +40,8 @@ std::string headline(const SizeRequest& request, const std::vector<TriedSize>& t
                      : *request.objective == SizeObjective::Step ? "the fastest"
                      : *request.objective == SizeObjective::Cost ? "the cheapest"
                                                                  : "those of the least energy";
-  std::string text = fmt::format("{} {} {} tried{}{}: {}", counted(size.gpus, "GPU"), size.gpus == 1 ? "is" : "are", what,
+  const std::string idle = size.idle > 0 ? fmt::format(", {} of them idle,", size.idle) : "";
+  std::string text = fmt::format("{}{} {} {} tried{}{}: {}", counted(size.gpus, "GPU"), idle, size.gpus == 1 ? "is" : "are", what,
                                  limits.empty() ? "" : " ", limits, long_time_text(size.run->time_s));
   if (size.run->cost) text += ", " + money_text(*size.run->cost, size.run->currency);
   if (size.run->energy_kwh) text += ", " + energy_text(*size.run->energy_kwh);
@@ -87,7 +88,8 @@ std::string to_table(const SizeRequest& request, const std::vector<TriedSize>& t
     if (energy) row.push_back(cell([](const RunCost& run) { return run.energy_kwh ? energy_text(*run.energy_kwh) : "-"; }));
     const std::string says = verdict(request, size);
     row.push_back(static_cast<int>(i) == best ? "best" : says);
-    row.push_back(size.has_plan() ? size.plan : size.reason);
+    const std::string idle = size.idle > 0 ? fmt::format("{} idle; ", counted(size.idle, "GPU")) : "";
+    row.push_back(size.has_plan() ? idle + size.plan : size.reason);
     table.row(std::move(row));
   }
   return wrapped(headline(request, tried) + "\n" + table.text() + note_on_samples(tried), width);
@@ -114,7 +116,7 @@ std::string to_json(const SizeRequest& request, const std::vector<TriedSize>& tr
         .field("step_time_s", size.step_time_s)
         .field("run_steps", run.steps)
         .field("run_time_s", run.time_s);
-    out.field("gpu_hours", run.gpu_hours);
+    out.field("unused_devices", size.idle).field("gpu_hours", run.gpu_hours);
     if (run.goodput) out.field("goodput", *run.goodput);
     if (run.cost) out.field("cost", *run.cost).field("currency", run.currency);
     if (run.energy_kwh) out.field("energy_kwh", *run.energy_kwh);

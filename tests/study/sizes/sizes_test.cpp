@@ -76,6 +76,29 @@ TEST(Sizes, ADeadlineIsDoubledToAndThenHalved) {
 }
 
 // 20,000 USD are enough for one node already; for 100 h they are not enough at any size: 16 nodes are over the budget.
+// From 33 nodes on the run takes 10 h, and the plan uses 33 nodes up to 48. Halving between 32 and 64 ends at 34 nodes, one of
+// them idle: 33 train as fast for less.
+TEST(Sizes, NodesThatAPlanLeavesIdleAreNotOffered) {
+  SizeRequest request;
+  request.deadline = Duration(20 * kHour);
+  request.most = 512;
+  const auto plan_on = [](int nodes) {
+    TriedSize size = of_nodes(nodes);
+    size.idle = nodes >= 33 && nodes <= 48 ? 8 * (nodes - 33) : 0;
+    size.run->time_s = (nodes >= 33 ? 10 : 1000.0 / nodes) * kHour;
+    size.step_time_s = size.run->time_s / 1000;
+    return size;
+  };
+  const auto tried = try_sizes(request, plan_on);
+  const TriedSize& best = tried[static_cast<std::size_t>(best_size(request, tried))];
+  EXPECT_EQ(best.nodes, 33);
+  EXPECT_EQ(best.idle, 0);
+  request.sizes = {35};  // what was asked for is answered, with a word on it
+  const std::string text = to_table(request, try_sizes(request, plan_on), 0);
+  EXPECT_THAT(text, ::testing::HasSubstr("280 GPUs, 16 of them idle, are the fewest tried within 20 h: 10 h"));
+  EXPECT_THAT(text, ::testing::HasSubstr("16 GPUs idle; a plan"));
+}
+
 TEST(Sizes, ABudgetEndsTheDoubling) {
   SizeRequest request;
   request.most = 512;
