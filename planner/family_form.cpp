@@ -66,7 +66,7 @@ ScheduleOptions FamilyForm::options(int stages_per_rank) const {
 
 bool FamilyForm::exists(int ranks, int stages_per_rank, int microbatches) const {
   if (family == nullptr) return true;
-  if (open_chunks() ? stages_per_rank < 2 : stages_per_rank != chunks) return false;  // with one they are families on a line
+  if (open_chunks() ? stages_per_rank < 1 : stages_per_rank != chunks) return false;
   return family->refusal == nullptr || family->refusal(ranks, microbatches, options(stages_per_rank)).empty();
 }
 

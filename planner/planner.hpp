@@ -69,7 +69,7 @@ struct Candidate {
   std::vector<std::pair<std::string, double>> metrics;  // "step_time_s", "peak_memory_bytes", "time_per_sample" ...
   std::vector<std::pair<std::string, double>> simulated;
   std::optional<Evidence> evidence;  // of its step, if engines can run it
-  std::optional<RunCost> run;        // of the run that the scenario states, from the estimated step
+  std::optional<RunCost> run;        // of the run that the scenario states, from the step that decides
   std::vector<PlannedStage> stages;
   std::string schedule;                                               // family
   std::vector<std::pair<std::string, std::string>> schedule_options;  // its keys

@@ -350,9 +350,13 @@ void activation_peaks(const PlacedStages& placed, const Ground& ground, const Or
   }
 }
 
-double memory_peak(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
-                   const std::vector<double>& activations) {
-  double largest = 0;
+RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
+                          const std::vector<double>& activations) {
+  double largest = 0, sum = 0;
+  const auto add = [&](double bytes) {
+    largest = std::max(largest, bytes);
+    sum += bytes;
+  };
   const double group = per.shard;
   const double given_copies = (per.zero >= 3 ? 1 / group : 1) + (per.zero >= 2 ? 1 / group : 1);
   if (placed.placement == StagePlacement::Opaque) {
@@ -362,22 +366,23 @@ double memory_peak(const PlacedStages& placed, const Ground& ground, const PerPa
     for (const StageCost& stage : placed.table.stages) kept += static_cast<double>(stage.kept);
     const double copies = ground.as_pfeife ? 4 * per.weights : per.weights + per.gradients + per.optimizer;
     const double all = elements * copies + kept * ground.stated_kept;
-    return static_cast<double>(ground.context) + ground.allocator * all / placed.ranks;
+    const double mean = static_cast<double>(ground.context) + ground.allocator * all / placed.ranks;
+    return {mean, mean};
   }
   for (int r = 0; r < placed.ranks; ++r) {
     const PlacedStages::Rank& rank = placed.rank[at(r)];
     const auto elements = static_cast<double>(rank.elements), given = static_cast<double>(rank.given);
     if (ground.as_pfeife) {  // parameters, gradients and two moments, all alike
-      largest = std::max(largest, 4 * (std::ceil(elements * per.weights) + given) + activations[at(r)]);
+      add(4 * (std::ceil(elements * per.weights) + given) + activations[at(r)]);
       continue;
     }
     double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
     bytes += given * given_copies;
     bytes += static_cast<double>(ground.one_message ? rank.waiting : rank.buffers) + activations[at(r)];
     if (per.zero >= 3 && per.data > 1) bytes += static_cast<double>(rank.gathered);
-    largest = std::max(largest, static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
+    add(static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
   }
-  return largest;
+  return {largest, sum / placed.ranks};
 }
 
 }  // namespace panpipe::planner

@@ -128,8 +128,10 @@ class Surroundings {
 // Peak of activations and temporaries per rank, at given moments of the order. Zero without counts of the order.
 void activation_peaks(const PlacedStages& placed, const Ground& ground, const OrderCounts& order, int microbatches,
                       std::vector<double>& peaks);
-// Peak of the largest rank, bytes.
-double memory_peak(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
-                   const std::vector<double>& activations);
+struct RankMemories {
+  double largest = 0, mean = 0;  // over the ranks, bytes
+};
+RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
+                          const std::vector<double>& activations);
 
 }  // namespace panpipe::planner

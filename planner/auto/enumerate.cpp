@@ -13,6 +13,15 @@ namespace panpipe::planner {
 namespace {
 
 constexpr std::size_t kMostKept = 200'000;
+constexpr std::size_t kMostTight = 512;
+
+// Leaves the best bounds, if there are many more.
+void trim_tight(std::vector<Priced>& tight, std::size_t allowed) {
+  if (tight.size() <= allowed) return;
+  const auto end = tight.begin() + static_cast<std::ptrdiff_t>(kMostTight);
+  std::nth_element(tight.begin(), end, tight.end());
+  tight.erase(end, tight.end());
+}
 
 }  // namespace
 
@@ -48,7 +57,7 @@ class Worker {
   }
 
   void run(const SearchOptions& options, bool again) {
-    if (!any_sizes() || !make_pricer()) return;
+    if (options.stopped() || !any_sizes() || !make_pricer()) return;
     for (auto p = space_.pipeline.rbegin(); p != space_.pipeline.rend(); ++p) {
       if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
@@ -58,7 +67,7 @@ class Worker {
   }
 
   Tally tally;
-  std::vector<Priced> found;
+  std::vector<Priced> found, tight;
 
  private:
   bool make_pricer() {
@@ -123,6 +132,7 @@ class Worker {
     if (pricer_ && form.split && form.placement != StagePlacement::Opaque && !pricer_->sums().split_backward()) return false;
     // On one rank all orders of one stage are alike, and the default holds least; a rank of its own is not cut into stages.
     if (p == 1 && space_.families.size() > 1 && form.name != ScheduleRequest().name) return false;
+    if (chunks == 1 && form.open_chunks() && default_searched_) return false;  // with one stage a rank that one stands for it
     return form.exists(p, chunks, m);
   }
 
@@ -190,6 +200,7 @@ class Worker {
       base_.family = static_cast<std::int16_t>(f);
       run_family(placed, form, count);
     }
+    trim_tight(tight, 8 * kMostTight);
   }
 
   void price(const PlacedStages& placed, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
@@ -199,6 +210,10 @@ class Worker {
   }
 
   bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
+  // Whether it does not fit, but may with cuts that give the fullest rank less.
+  bool is_tight(const RankMemories& memory) const {
+    return space_.stages == 0 && above_limit(memory.largest) && !above_limit(memory.mean);
+  }
   bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
 
   // What the busiest rank does for one microbatch, of any family of this placement, without hand-overs.
@@ -221,8 +236,8 @@ class Worker {
                      peaks_);
     const std::vector<int>& zeros = zeros_of(space_, degrees(d));
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
-      const double memory = memory_peak(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_);
-      return above_limit(memory) && !least(memory);
+      const RankMemories memory = memory_peaks(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_);
+      return above_limit(memory.largest) && !least(memory.largest) && !is_tight(memory);
     });
   }
 
@@ -232,9 +247,11 @@ class Worker {
     const bool room_seen = tally.evaluated > tally.without_room;
     for (const int zero : zeros_of(space_, base_.degrees())) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const double memory = memory_peak(placed, common_.ground, per, peaks_);
+      const RankMemories memory = memory_peaks(placed, common_.ground, per, peaks_);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
-      if (above_limit(memory) ? least(memory) : !room_seen || std::any_of(bounds_.begin(), bounds_.end(), fast)) return true;
+      const bool any_fast = std::any_of(bounds_.begin(), bounds_.end(), fast);
+      if (!above_limit(memory.largest) ? !room_seen || any_fast : least(memory.largest) || (any_fast && is_tight(memory)))
+        return true;
     }
     return false;
   }
@@ -254,7 +271,8 @@ class Worker {
     for (const int zero : zeros_of(space_, base_.degrees())) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const double memory = memory_peak(placed, common_.ground, per, peaks_);
+      const RankMemories peaks = memory_peaks(placed, common_.ground, per, peaks_);
+      const double memory = peaks.largest;
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];
         const double bound = bounds_[o][at(per.zero)];
@@ -262,6 +280,7 @@ class Worker {
         if (above_limit(memory)) {
           ++tally.without_room;
           if (least(memory)) tally.least_memory = memory, tally.least_memory_of = base_;
+          if (bound < incumbent_ && is_tight(peaks)) tight.push_back({bound, memory, base_, false});
           continue;
         }
         tally.least_bound = std::min(tally.least_bound, bound);
@@ -286,6 +305,8 @@ class Worker {
   std::vector<double> peaks_;
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
   std::vector<int> sizes_;                     // data degrees
+  const bool default_searched_ = std::any_of(space_.families.begin(), space_.families.end(),
+                                             [](int f) { return forms()[at(f)].name == ScheduleRequest().name; });
   const OrderCounts no_order_;
   OrderCounts any_order_;  // of these ranks and stages a rank
   std::pair<int, int> any_order_sizes_{0, 0};
@@ -314,6 +335,8 @@ std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, 
     tallies.push_back(worker->tally);
     tally_.add(worker->tally);
     keep(worker->found);
+    tight_.insert(tight_.end(), worker->tight.begin(), worker->tight.end());
+    trim_tight(tight_, 2 * kMostTight);
   }
   return tallies;
 }
@@ -325,6 +348,12 @@ void Enumeration::keep(const std::vector<Priced>& found) {
   std::nth_element(kept_.begin(), last, kept_.end());
   dropped_ = std::min(dropped_, last->bound);
   kept_.erase(last, kept_.end());
+}
+
+std::vector<Priced> Enumeration::take_tight() {
+  trim_tight(tight_, kMostTight);
+  std::sort(tight_.begin(), tight_.end());
+  return std::exchange(tight_, {});
 }
 
 std::vector<Priced> Enumeration::take() {

@@ -57,6 +57,8 @@ class Enumeration {
   std::vector<Tally> run_round(Round& round, bool whole, bool again, double incumbent);
 
   std::vector<Priced> take();  // kept so far, best first
+  // The best bounds of those that do not fit with balanced cuts, though other cuts may make room: best first.
+  std::vector<Priced> take_tight();
   const Tally& tally() const { return tally_; }
   double dropped() const { return dropped_; }  // least bound of those dropped for lack of space; infinite if none was
 
@@ -66,7 +68,7 @@ class Enumeration {
   Common& common_;
   const SearchOptions& options_;
   Tally tally_;
-  std::vector<Priced> kept_;
+  std::vector<Priced> kept_, tight_;
   double dropped_;
 };
 

@@ -19,6 +19,9 @@ namespace panpipe::planner {
 namespace {
 
 constexpr std::size_t kMostVariants = 24;
+constexpr int kMovesEach = 96;    // estimates of one plan with moved cuts
+constexpr int kFittingEach = 32;  // the same for a plan that does not fit
+constexpr int kReceivers = 3;     // of a block, of which the fastest is taken
 
 const FamilyForm& form_of(const Configuration& c) { return forms()[static_cast<std::size_t>(c.family)]; }
 
@@ -108,11 +111,14 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   // The parts of a prediction that the search compares, by the functions that make them there, without the spans.
   exact.step_time = to_duration(step_end(times)).base();
   exact.fits = true;
+  exact.room.assign(static_cast<std::size_t>(plan.pipeline), kInfinite);
   for (int r = 0; r < graph.ranks; ++r) {
     DeviceTimeline device;
     add_memory(graph, times, r, device);
     exact.memory = std::max(exact.memory, static_cast<double>(device.peak.base()));
     exact.fits = exact.fits && panpipe::fits(device);
+    double& room = exact.room[static_cast<std::size_t>(r % plan.pipeline)];
+    if (device.limit > Bytes(0)) room = std::min(room, static_cast<double>((device.limit - device.peak).base()));
   }
   return exact;
 }
@@ -178,14 +184,28 @@ int moved_cut(const std::vector<UnitCost>& units, int cut, int by) {
   return u > 0 ? u : -1;
 }
 
-std::optional<Plan> with_cut_moved(const Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, int by) {
+// False if a stage would hold nothing.
+bool move_cut(Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, int by) {
   const std::vector<int>& chain = plan.schedule.chains.front();
-  Plan moved = plan;
-  StagePlan& before = moved.stages[static_cast<std::size_t>(chain[cut])];
-  StagePlan& after = moved.stages[static_cast<std::size_t>(chain[cut + 1])];
+  StagePlan& before = plan.stages[static_cast<std::size_t>(chain[cut])];
+  StagePlan& after = plan.stages[static_cast<std::size_t>(chain[cut + 1])];
   const int to = moved_cut(units, after.first_unit, by);
-  if (to <= before.first_unit || to >= after.end_unit) return std::nullopt;
+  if (to <= before.first_unit || to >= after.end_unit) return false;
   before.end_unit = after.first_unit = to;
+  return true;
+}
+
+std::optional<Plan> with_cut_moved(const Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, int by) {
+  std::optional<Plan> moved = plan;
+  if (!move_cut(*moved, units, cut, by)) moved.reset();
+  return moved;
+}
+
+// One block less for the stage at `from` of the chain, one more for that at `to`; those between them pass theirs on.
+std::optional<Plan> with_block_moved(const Plan& plan, const std::vector<UnitCost>& units, std::size_t from, std::size_t to) {
+  std::optional<Plan> moved = plan;
+  for (std::size_t at = from; moved && at != to; at = from < to ? at + 1 : at - 1)
+    if (!move_cut(*moved, units, from < to ? at : at - 1, from < to ? -1 : 1)) moved.reset();
   return moved;
 }
 
@@ -200,24 +220,108 @@ void copy_cuts(const Plan& from, Plan& to) {
   for (std::size_t s = 0; s < from.stages.size(); ++s) to.stages[s] = from.stages[s];
 }
 
+bool same_cuts(const Plan& a, const Plan& b) {
+  return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(),
+                    [](const StagePlan& x, const StagePlan& y) { return x.end_unit == y.end_unit; });
+}
+
+const std::vector<UnitCost>& units_of(Evaluator& evaluator, const Configuration& configuration) {
+  const CostModel& model = evaluator.model(configuration);
+  return model.units(model.scenario().cluster.devices.front().type).units;
+}
+
+double missing(const Exact& exact) {
+  double bytes = 0;
+  for (const double room : exact.room) bytes += std::max(0.0, -room);
+  return bytes;
+}
+
+// A block leaves the stage at `from` of the chain for that at `to`, whose rank then works `work` seconds for a microbatch.
+struct BlockMove {
+  double work = 0;
+  std::size_t from = 0, to = 0;
+  bool operator<(const BlockMove& other) const {
+    const auto distance = [](const BlockMove& move) { return move.from < move.to ? move.to - move.from : move.from - move.to; };
+    return std::tuple(work, distance(*this), from, to) < std::tuple(other.work, distance(other), other.from, other.to);
+  }
+};
+
+// From the rank that misses most memory to those that have room, the least busy first.
+std::vector<BlockMove> moves_to_fit(Evaluator& evaluator, const Exact& now, double most_work) {
+  const Plan& plan = *now.plan;
+  const std::vector<int>& chain = plan.schedule.chains.front();
+  const UnitSums& sums = evaluator.sums(now.configuration);
+  const auto rank_of = [&](std::size_t s) {
+    return static_cast<std::size_t>(plan.schedule.stage_to_rank[static_cast<std::size_t>(chain[s])]);
+  };
+  std::vector<double> work(now.room.size());
+  const auto time = [&](std::size_t s) {
+    const StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[s])];
+    return sums.time(stage.recompute, stage.first_unit, stage.end_unit);
+  };
+  for (std::size_t s = 0; s < chain.size(); ++s) work[rank_of(s)] += time(s);
+  const auto giver = static_cast<std::size_t>(std::min_element(now.room.begin(), now.room.end()) - now.room.begin());
+  const double block = sums.time(plan.stages.front().recompute, 0, sums.units()) / sums.most_stages();
+  std::vector<BlockMove> moves;
+  for (std::size_t from = 0; from < chain.size(); ++from)
+    for (std::size_t to = 0; to < chain.size() && rank_of(from) == giver; ++to)
+      if (now.room[rank_of(to)] > 0 && work[rank_of(to)] + block <= most_work) moves.push_back({work[rank_of(to)], from, to});
+  std::sort(moves.begin(), moves.end());
+  return moves;
+}
+
 }  // namespace
 
-Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluations) {
+Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough, const SearchOptions& options) {
+  const Configuration few = shortened(configuration);
+  Exact now = evaluator.evaluate(few);
+  if (!now.plan || now.plan->schedule.chains.size() != 1) return {};
+  const std::vector<UnitCost>& units = units_of(evaluator, few);
+  const double most_work = enough / configuration.microbatches;
+  for (int evaluations = 0; !now.fits;) {
+    Exact best;  // the fastest of a few that miss less
+    int tried = 0;
+    double work = -1;
+    for (const BlockMove& move : moves_to_fit(evaluator, now, most_work)) {
+      if (best.plan && move.work < work * (1 + 1e-6)) continue;  // another rank with as much work
+      const std::optional<Plan> moved = with_block_moved(*now.plan, units, move.from, move.to);
+      if (!moved) continue;
+      if (++evaluations > kFittingEach || options.stopped()) return {};
+      Exact next = evaluator.evaluate(few, *moved);
+      if (missing(next) < missing(now) && (!best.plan || next.step_time < best.step_time)) best = std::move(next);
+      work = move.work;
+      if (++tried >= kReceivers && best.plan) break;
+    }
+    if (!best.plan) return {};
+    now = std::move(best);
+  }
+  Exact whole = evaluator.evaluate(configuration);
+  if (!whole.plan) return {};
+  Plan plan = *whole.plan;
+  copy_cuts(*now.plan, plan);
+  return evaluator.evaluate(configuration, plan);
+}
+
+Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options) {
   if (start.plan->schedule.chains.size() != 1 || form_of(start.configuration).last()) return start;
   const Configuration few = shortened(start.configuration);
   Exact best = evaluator.evaluate(few);
+  if (best.plan && !same_cuts(*best.plan, *start.plan)) {
+    Plan plan = *best.plan;
+    copy_cuts(*start.plan, plan);
+    best = evaluator.evaluate(few, plan);
+  }
   if (!best.usable()) return start;
-  const CostModel& model = evaluator.model(few);
-  const std::vector<UnitCost>& units = model.units(model.scenario().cluster.devices.front().type).units;
+  const std::vector<UnitCost>& units = units_of(evaluator, few);
   int evaluations = 0;
   bool moved_any = false;
-  for (bool better = true; better && evaluations < most_evaluations;) {
+  for (bool better = true; better && evaluations < kMovesEach && !options.stopped();) {
     better = false;
     const Plan plan = *best.plan;
     for (std::size_t cut = 0; cut + 1 < plan.stages.size(); ++cut) {
       for (const int by : {-1, 1}) {
         const std::optional<Plan> moved = with_cut_moved(plan, units, cut, by);
-        if (!moved || ++evaluations > most_evaluations) continue;
+        if (!moved || ++evaluations > kMovesEach || options.stopped()) continue;
         const Exact next = evaluator.evaluate(few, *moved);
         if (next.usable() && next.step_time < best.step_time) best = next, better = moved_any = true;
       }

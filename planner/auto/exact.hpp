@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,10 +19,13 @@ struct Exact {
   double step_time = 0;  // seconds; 0 = no such plan exists
   double memory = 0;     // bytes, on the largest device
   bool fits = false;
+  std::vector<double> room;  // by pipeline rank: bytes that its fullest device has left; negative = missing
   std::shared_ptr<const Plan> plan;
   std::string fault;                                      // reason why no such plan exists
   std::vector<std::pair<std::string, double>> simulated;  // figures with contention; empty = not simulated
+  std::optional<RunCost> simulated_run;                   // of the run that the scenario states, from the simulated step
 
+  double simulated_step() const { return simulated.empty() ? kInfinite : simulated.front().second; }
   bool usable() const { return step_time > 0 && fits; }
   bool operator<(const Exact& other) const {
     return step_time != other.step_time ? step_time < other.step_time : configuration < other.configuration;
@@ -49,6 +53,7 @@ class Evaluator {
   const Scenario& scenario() const { return base_.scenario; }
   TaskGraph lowered(const Configuration& configuration, const Plan& plan);
   const std::vector<StageCost>& stages(const Configuration& configuration);
+  const UnitSums& sums(const Configuration& configuration) { return variant(configuration).sums; }
   // True if the workload can be cut into this many stages and, if requested, splits its backward.
   bool can_cut(const Configuration& configuration, bool split_backward);
 
@@ -64,6 +69,10 @@ class Evaluator {
 std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact);
 
 // Moves single blocks across the cuts of a plan as long as that makes it faster.
-Exact improve_cuts(Evaluator& evaluator, const Exact& start, int most_evaluations);
+Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options);
+
+// Cuts for a configuration that does not fit with those that balance its stages' times: blocks leave the fullest rank, for the
+// rank that is then the least busy, until all fit. Gives up where no rank takes a block in less than `enough` seconds of work.
+Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough, const SearchOptions& options);
 
 }  // namespace panpipe::planner

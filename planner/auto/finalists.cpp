@@ -19,6 +19,7 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
   state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
+  if (exact.simulated_run) candidate.run = exact.simulated_run;
   candidate.stages = stages_of(*exact.plan, model.units(model.scenario().cluster.devices.front().type));
   candidate.schedule = exact.plan->schedule.name;
   const PlanRequest request = evaluator.request(exact.configuration);
@@ -51,16 +52,16 @@ std::string last_text(const Account& account, const Answer& answer) {
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
   const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
   const Scenario& scenario = evaluator.model(exact.configuration).scenario();
-  exact.simulated = figures_of(predict(graph, scenario, *exact.plan, options.simulate));
+  const Prediction prediction = predict(graph, scenario, *exact.plan, options.simulate);
+  exact.simulated = figures_of(prediction);
+  exact.simulated_run = prediction.metrics.run;
 }
 
 void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {
   std::vector<const Exact*> order;
   for (const Exact& one : best) order.push_back(&one);
-  std::stable_sort(order.begin(), order.end(), [](const Exact* a, const Exact* b) {
-    if (a->simulated.empty() || b->simulated.empty()) return !a->simulated.empty() && b->simulated.empty();
-    return a->simulated.front().second < b->simulated.front().second;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Exact* a, const Exact* b) { return a->simulated_step() < b->simulated_step(); });
   order.resize(std::min(order.size(), std::max<std::size_t>(1, options.candidates)));
   for (const Exact* one : order) answer.candidates.push_back(candidate_of(*one, evaluator));
   answer.simulation_decides = !answer.candidates.front().simulated.empty();
@@ -82,7 +83,17 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
       "replayed {}, estimated {} ({} did not fit after all, {} have no order that finishes); {} excluded by their bounds",
       account.replayed, account.estimated, account.without_room, account.without_order, account.excluded));
   if (account.open > 0) notes.push_back(share(account.open, "were not estimated: the lower bound is theirs"));
+  if (account.left_out > 0)
+    notes.push_back(
+        fmt::format("{} microbatches of some degrees were left out: smaller ones let expect too little of them, but "
+                    "no bound covers them, so nothing is proved",
+                    account.left_out));
   notes.emplace_back("cuts are those that balance the stages' times, moved block by block for the best plans");
+  if (account.tight > 0)
+    notes.push_back(
+        fmt::format("{} configurations need other cuts to fit in memory; of the best of these {} fit with cuts that "
+                    "give the fullest ranks less",
+                    account.tight, account.fitted));
   if (!account.tried_last.empty()) notes.push_back(last_text(account, answer));
   if (least_proved)
     notes.push_back(fmt::format(
@@ -116,8 +127,9 @@ std::string reason_of(const Account& account, const Ground& ground) {
                        (memory - static_cast<double>(ground.limit)) / kGi, static_cast<double>(ground.limit) / kGi);
   };
   if (account.estimated == 0 && tally.least_memory > 0)
-    return fmt::format("memory is in the way: of {} configurations the smallest needs {} ({})", tally.evaluated,
-                       over(tally.least_memory), summary_of(tally.least_memory_of));
+    return fmt::format("memory is in the way: of {} configurations the smallest needs {} ({}){}", tally.evaluated,
+                       over(tally.least_memory), summary_of(tally.least_memory_of),
+                       account.tight > 0 ? ", and no moved cuts were found that fit" : "");
   std::string text = fmt::format("none of the {} most promising configurations is a plan", account.estimated);
   if (account.without_room > 0)
     text += fmt::format("; {} do not fit, the smallest of them needs {}", account.without_room, over(account.least_memory));

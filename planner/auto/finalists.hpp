@@ -22,6 +22,8 @@ struct Account {
   std::int64_t could_be_faster = 0;     // not simulated, but with a bound below the least simulated step
   bool below_simulated = false;         // all plans below that step were searched
   int largest_micro = 0;                // larger microbatches were left out because this one fits nowhere; 0 = none left out
+  std::size_t left_out = 0;             // microbatches of degrees that were not priced, and have no bound
+  std::size_t tight = 0, fitted = 0;    // degrees whose balanced cuts do not fit; of these, plans with cuts that fit
 };
 
 // `least_proved`: no plan searched in closed form has a faster estimate than the best found.

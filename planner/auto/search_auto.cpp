@@ -21,13 +21,17 @@ constexpr std::size_t kPerRound = 4;          // estimated after each round of t
 constexpr std::size_t kReplayed = 512;        // orders replayed at a time
 constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number of threads, so the answer does not either
 constexpr std::size_t kMostEstimated = 640;
-constexpr int kImproved = 3, kMovesEach = 96;
+constexpr std::size_t kImproved = 3;  // the best plans, and the best of so many degrees
 constexpr std::size_t kTriedLast = 3;
+constexpr std::size_t kFitted = 8;           // configurations at a time whose cuts are moved until they fit
+constexpr std::size_t kMostFitted = 64;      // while nothing fits
+constexpr std::size_t kMostRevisited = 256;  // microbatches of shapes that an extrapolation spoke against
 // Plans that are simulated: so many at least, and while an estimate is below the least simulated step so many at most. Apart from
 // how many are shown, so that what is shown does not change what is best.
 constexpr std::size_t kSimulated = 8, kMostSimulated = 32;
-constexpr std::size_t kOfOneShape = 2;      // plans of the same degrees that are estimated because contention may choose them
+constexpr std::size_t kOfOneShape = 4;      // plans of the same degrees that are estimated because contention may choose them
 constexpr std::size_t kMostContended = 96;  // of all degrees
+constexpr std::size_t kAtOnce = 4;          // simulated before the next are chosen
 
 class AutoSearch {
  public:
@@ -43,6 +47,8 @@ class AutoSearch {
   Answer run() {
     sweep_all();
     refine();
+    revisit();
+    fit();
     improve();
     try_last();
     contend();
@@ -50,6 +56,8 @@ class AutoSearch {
   }
 
  private:
+  enum class End : std::uint8_t { No, Likely, Surely };  // whether larger microbatches of a shape are of use: end_of()
+
   double incumbent() const { return best_.empty() ? kInfinite : best_.front().step_time; }
 
   void tell() {
@@ -67,45 +75,83 @@ class AutoSearch {
     const bool rounds = rounds_of(space_, 1).size() > 1;
     const auto sweeps = rounds ? std::vector<std::vector<bool>>{{true, false}} : std::vector<std::vector<bool>>{{true}, {false}};
     for (const std::vector<bool>& wholes : sweeps) {
-      std::set<GraphShape> without_use;
+      std::map<GraphShape, End> ended;
+      bool of_use = true;
       for (const int micro : space_.micro) {
-        if (options_.stopped()) return;
-        if (sweep(micro, wholes, rounds, without_use)) continue;
-        largest_micro_ = micro;
-        break;
+        if (options_.stopped()) break;
+        if (sweep(micro, wholes, rounds, ended)) continue;
+        if (of_use) largest_micro_ = micro;
+        of_use = false;
+        if (!rounds) break;
       }
     }
+    // Stopped before anything was estimated: the best bounds so far may yet give a plan.
+    if (options_.stopped() && best_.empty()) estimate_first(kPerRound);
   }
 
   // False where larger microbatches are of no use: they take no less room, and their work is the same. Shapes of which that is
-  // known are left out.
-  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::set<GraphShape>& without_use) {
+  // known are left out; those of which it is only likely are looked at again.
+  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::map<GraphShape, End>& ended) {
     Tally all;
     std::size_t tried = 0;
     for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
-      std::erase_if(shapes, [&](const GraphShape& shape) { return without_use.count(of_any_micro(shape)) > 0; });
+      if (options_.stopped()) return true;
+      std::erase_if(shapes, [&](const GraphShape& shape) {
+        const auto known = ended.find(of_any_micro(shape));
+        if (known != ended.end() && known->second == End::Likely) left_out_.push_back(shape);
+        return known != ended.end();
+      });
       tried += shapes.size();
+      if (shapes.empty()) continue;
       Enumeration::Round round(std::move(shapes));
       std::vector<Tally> sums(round.shapes.size());
       for (const bool whole : wholes) {
         const std::vector<Tally> tallies = enumeration_.run_round(round, whole, whole != wholes.back(), incumbent());
         for (std::size_t s = 0; s < sums.size(); ++s) sums[s].add(tallies[s]);
         merge(enumeration_.take());
+        if (options_.stopped()) return true;
         if (micro == space_.micro.front() || !by_shape) estimate_first(kPerRound);
         tell();
       }
       for (std::size_t s = 0; s < sums.size(); ++s) {
         all.add(sums[s]);
         const GraphShape &shape = round.shapes[s], any_micro = of_any_micro(shape);
-        double& least = least_bounds_.try_emplace(shape, kInfinite).first->second;
-        least = std::min(least, sums[s].least_bound);
+        note_least(shape, sums[s]);
         LeastBound& last = last_bounds_[any_micro];
-        if (by_shape && ended(sums[s], last, micro)) without_use.insert(any_micro);
+        if (by_shape)
+          if (const End end = end_of(sums[s], last, micro); end != End::No) ended[any_micro] = end;
         last = {micro, sums[s].least_bound};
       }
     }
-    if (by_shape) estimate_first(kPerRound);
+    if (by_shape && tried > 0) estimate_first(kPerRound);
     return by_shape ? tried > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
+  }
+
+  void note_least(const GraphShape& shape, const Tally& tally) {
+    double& least = least_bounds_.try_emplace(shape, kInfinite).first->second;
+    least = std::min(least, tally.least_bound);
+  }
+
+  // Prices what was left out because it is unlikely to be better, now that a good plan is known: the most promising first, as
+  // far as the limit goes.
+  void revisit() {
+    if (left_out_.empty() || options_.stopped()) return;
+    std::stable_sort(left_out_.begin(), left_out_.end(), [&](const GraphShape& a, const GraphShape& b) {
+      return last_bounds_[of_any_micro(a)].bound < last_bounds_[of_any_micro(b)].bound;
+    });
+    const std::size_t count = std::min(left_out_.size(), kMostRevisited);
+    std::size_t first = 0;
+    for (; first < count && !options_.stopped(); first += kShapesOfRound) {
+      const auto begin = left_out_.begin() + static_cast<std::ptrdiff_t>(first);
+      Enumeration::Round round({begin, begin + static_cast<std::ptrdiff_t>(std::min(kShapesOfRound, count - first))});
+      for (const bool whole : {true, false}) {
+        const std::vector<Tally> tallies = enumeration_.run_round(round, whole, whole, incumbent());
+        for (std::size_t s = 0; s < tallies.size(); ++s) note_least(round.shapes[s], tallies[s]);
+      }
+      merge(enumeration_.take());
+    }
+    left_out_.erase(left_out_.begin(), left_out_.begin() + static_cast<std::ptrdiff_t>(std::min(first, count)));
+    refine();
   }
 
   // What a shape's configurations take at least with a microbatch.
@@ -114,16 +160,16 @@ class AutoSearch {
     double bound = kInfinite;
   };
 
-  // Of one shape: where it is not possible, fits nowhere, or where no microbatch is large enough. What a microbatch costs apart
-  // from its samples (launches, latencies, products below their full rate) falls as 1/micro, and nothing else falls: from the
-  // gain between two microbatches follows what is left to gain.
-  bool ended(const Tally& tally, const LeastBound& before, int micro) const {
-    if (tally.skipped_shape > 0) return true;
-    if (tally.evaluated + tally.skipped_slow == 0) return false;
-    if (tally.evaluated == tally.without_room) return true;
-    if (before.bound == kInfinite) return false;
+  // Whether larger microbatches of a shape are of use. Surely not where it is not possible, or fits nowhere. Likely not where the
+  // gain between two microbatches is too small: most of what a microbatch costs apart from its samples (launches, latencies)
+  // falls as 1/micro, which tells what is left to gain. Products below their full rate, and the bubble, need not follow that.
+  End end_of(const Tally& tally, const LeastBound& before, int micro) const {
+    if (tally.skipped_shape > 0) return End::Surely;
+    if (tally.evaluated + tally.skipped_slow == 0) return End::No;
+    if (tally.evaluated == tally.without_room) return End::Surely;
+    if (before.bound == kInfinite) return End::No;
     const double gain = std::max(0.0, before.bound - tally.least_bound);
-    return tally.least_bound - gain * before.micro / (micro - before.micro) >= incumbent();
+    return tally.least_bound - gain * before.micro / (micro - before.micro) >= incumbent() ? End::Likely : End::No;
   }
 
   static GraphShape of_any_micro(GraphShape shape) {
@@ -165,15 +211,18 @@ class AutoSearch {
   void estimate_all(const std::vector<Priced>& chosen) {
     std::vector<Exact> results(chosen.size());
     in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
+      if (options_.stopped() && (i > 0 || !best_.empty())) return;
       results[i] = evaluator.evaluate(chosen[i].configuration);
       results[i].bound = chosen[i].bound;
     });
-    estimated_ += static_cast<std::int64_t>(results.size());
     for (Exact& result : results) {
+      if (result.step_time == 0 && result.fault.empty()) continue;  // stopped before
+      ++estimated_;
       if (result.usable()) {
         best_.push_back(std::move(result));
       } else if (result.step_time > 0) {
         if (without_room_++ == 0 || result.memory < least_memory_) least_memory_ = result.memory;
+        too_large_.push_back({result.bound, result.memory, result.configuration, false});
       } else {
         if (without_order_++ == 0) fault_ = result.fault;
       }
@@ -190,13 +239,12 @@ class AutoSearch {
 
   // Best first: bounds are sharpened by replay, then the first are estimated, until nothing open can be better.
   void refine() {
-    std::size_t estimated = 0;
     while (!open_.empty() && open_.front().bound < incumbent() && !options_.stopped()) {
-      if (estimated >= kMostEstimated) return;  // what is open bounds the answer
+      if (refined_ >= kMostEstimated) return;  // what is open bounds the answer
       sharpen();
       drop_slow();
       const std::size_t count = std::min(kEstimatedAtOnce, open_.size());
-      estimated += count;
+      refined_ += count;
       estimate_first(count);
       tell();
     }
@@ -219,23 +267,58 @@ class AutoSearch {
     }
   }
 
+  // Configurations that would be faster, but do not fit with the cuts that balance their times: with cuts that fit.
+  void fit() {
+    if (options_.stopped() || space_.stages > 0) return;
+    std::vector<Priced> tight = enumeration_.take_tight();
+    std::erase_if(too_large_, [](const Priced& one) { return one.configuration.pipeline == 1; });
+    tight.insert(tight.end(), too_large_.begin(), too_large_.end());
+    std::sort(tight.begin(), tight.end());
+    std::map<DegreesKey, std::size_t> of_degrees;
+    std::erase_if(tight, [&](const Priced& one) {
+      return one.bound >= incumbent() || ++of_degrees[degrees_key(one.configuration)] > kOfOneShape;
+    });
+    tight_ = tight.size();
+    for (std::size_t first = 0; first < std::min(tight.size(), best_.empty() ? kMostFitted : kFitted); first += kFitted) {
+      std::vector<Exact> fitted(std::min(kFitted, tight.size() - first));
+      in_parallel(fitted.size(), [&](std::size_t i, Evaluator& evaluator) {
+        fitted[i] = fit_cuts(evaluator, tight[first + i].configuration, incumbent(), options_);
+        fitted[i].bound = tight[first + i].bound;
+      });
+      for (Exact& one : fitted) {
+        if (!one.usable()) continue;
+        ++fitted_;
+        best_.push_back(std::move(one));
+      }
+    }
+    std::sort(best_.begin(), best_.end());
+  }
+
   void improve() {
     if (best_.empty() || options_.stopped() || !experiment_.scenario.partition.empty()) return;
-    const std::size_t count = std::min<std::size_t>(kImproved, best_.size());
-    std::vector<Exact> better(best_.begin(), best_.begin() + static_cast<std::ptrdiff_t>(count));
-    in_parallel(count, [&](std::size_t i, Evaluator& evaluator) { better[i] = improve_cuts(evaluator, better[i], kMovesEach); });
-    std::copy(better.begin(), better.end(), best_.begin());
+    std::vector<Exact*> chosen = first_of_degrees(kImproved);
+    for (std::size_t i = 0; i < std::min(kImproved, best_.size()); ++i)
+      if (std::find(chosen.begin(), chosen.end(), &best_[i]) == chosen.end()) chosen.push_back(&best_[i]);
+    in_parallel(chosen.size(),
+                [&](std::size_t i, Evaluator& evaluator) { *chosen[i] = improve_cuts(evaluator, *chosen[i], options_); });
     std::sort(best_.begin(), best_.end());
+  }
+
+  // The best plans, each of other degrees.
+  std::vector<Exact*> first_of_degrees(std::size_t count) {
+    std::vector<Exact*> chosen;
+    for (Exact& one : best_) {
+      const auto alike = [&](const Exact* other) { return same_degrees(one.configuration, other->configuration); };
+      if (chosen.size() < count && std::none_of(chosen.begin(), chosen.end(), alike)) chosen.push_back(&one);
+    }
+    return chosen;
   }
 
   // Where the schedule is open: families without closed forms, on the degrees of the best plans.
   void try_last() {
     if (!is_open(experiment_.scenario, "schedule") || space_.stages > 0) return;
     std::vector<Exact> starts;
-    for (const Exact& one : best_) {
-      const auto alike = [&](const Exact& other) { return same_degrees(one.configuration, other.configuration); };
-      if (starts.size() < kTriedLast && std::none_of(starts.begin(), starts.end(), alike)) starts.push_back(one);
-    }
+    for (const Exact* one : first_of_degrees(kTriedLast)) starts.push_back(*one);
     std::vector<LastTried> tried(starts.size());
     in_parallel(starts.size(), [&](std::size_t i, Evaluator& evaluator) {
       tried[i] = try_last_families(evaluator, common_.ground, starts[i], options_);
@@ -252,27 +335,23 @@ class AutoSearch {
 
   double least_simulated() const {
     double least = kInfinite;
-    for (const Exact& one : best_)
-      if (!one.simulated.empty()) least = std::min(least, one.simulated.front().second);
+    for (const Exact& one : best_) least = std::min(least, one.simulated_step());
     return least;
   }
 
-  // Contention only adds to an estimate: a plan whose estimate is above a simulated step cannot be faster.
-  void simulate_best(std::size_t least) {
-    std::vector<Exact*> first;  // simulated whatever comes out: at once
-    for (Exact& one : best_)
-      if (one.simulated.empty() && simulated_ + first.size() < least) first.push_back(&one);
-    in_parallel(first.size(), [&](std::size_t i, Evaluator& evaluator) {
-      if (!options_.stopped()) simulate(*first[i], evaluator, options_);
+  void simulate_all(const std::vector<Exact*>& chosen) {
+    in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
+      if (!options_.stopped()) simulate(*chosen[i], evaluator, options_);
     });
     simulated_ += static_cast<std::size_t>(
-        std::count_if(first.begin(), first.end(), [](const Exact* one) { return !one->simulated.empty(); }));
-    for (std::size_t i = 0; i < best_.size() && simulated_ < kMostSimulated && !options_.stopped(); ++i) {
-      if (!best_[i].simulated.empty()) continue;
-      if (simulated_ >= least && best_[i].step_time >= least_simulated()) return;
-      simulate(best_[i], *evaluators_.front(), options_);
-      ++simulated_;
-    }
+        std::count_if(chosen.begin(), chosen.end(), [](const Exact* one) { return !one->simulated.empty(); }));
+  }
+
+  void simulate_best() {
+    std::vector<Exact*> first;
+    for (Exact& one : best_)
+      if (first.size() < kSimulated) first.push_back(&one);
+    simulate_all(first);
   }
 
   // All configurations with a bound below the limit. Shapes that have none are known.
@@ -290,42 +369,126 @@ class AutoSearch {
     }
   }
 
-  // Where links are shared the plan with the least estimate need not be the fastest: all degrees whose bound is below the least
-  // simulated step are looked at once more.
+  // Where links are shared the plan with the least estimate need not be the fastest. Which devices exchange what tells most of
+  // what contention adds, so the first plan of a layout shows how the others of it will fare: plans are taken in the order of
+  // their bounds times what contention added to the first of their layout, and layouts that are not known yet by their bounds.
+  // Contention only adds to an estimate: what is above the least simulated step cannot be faster.
   void contend() {
     if (best_.empty() || !options_.simulate) return;
-    simulate_best(kSimulated);
+    simulate_best();
     constexpr double kRounding = 1 + 1e-9;
     if (options_.stopped() || least_simulated() <= incumbent() * kRounding) return;
     Enumeration again(common_, options_);
     price_again(again, least_simulated());
-    std::map<DegreesKey, std::size_t> of_degrees;
-    std::vector<Priced> chosen;
+    std::vector<Priced> pool = again.take();
+    const auto head = static_cast<std::ptrdiff_t>(std::min(kReplayed, pool.size()));
+    std::vector<Priced> sharper(pool.begin(), pool.begin() + head);
+    pool.erase(pool.begin(), pool.begin() + head);
+    replays_ += replay_orders(sharper, common_, options_.threads);
+    pool.insert(pool.end(), sharper.begin(), sharper.end());
+    kept_ = kKept + kMostContended;
+    std::erase_if(pool, [&](const Priced& one) { return known(one.configuration) != nullptr; });
+    for (const Exact& one : best_)
+      if (one.simulated.empty()) pool.push_back({one.step_time, one.memory, one.configuration, true});
+    const std::int64_t estimated_before = estimated_;
     std::int64_t others = 0;
-    for (const Priced& one : again.take()) {
-      const auto known = [&](const Exact& exact) {
-        return !(exact.configuration < one.configuration) && !(one.configuration < exact.configuration);
-      };
-      std::size_t& count = of_degrees[degrees_key(one.configuration)];
-      if (std::any_of(best_.begin(), best_.end(), known)) {
-        ++count;
-      } else if (chosen.size() < kMostContended && count < kOfOneShape) {
-        ++count;
-        chosen.push_back(one);
-      } else {
-        ++others;
+    while (simulated_ < kMostSimulated && !options_.stopped()) {
+      const double least = least_simulated();
+      std::erase_if(pool, [&](const Priced& one) { return one.bound >= least; });
+      const std::vector<Priced> chosen = next_contenders(pool, others);
+      if (chosen.empty()) break;
+      std::vector<Priced> to_estimate;
+      for (const Priced& one : chosen)
+        if (known(one.configuration) == nullptr) to_estimate.push_back(one);
+      if (estimated_ - estimated_before + static_cast<std::int64_t>(to_estimate.size()) >
+          static_cast<std::int64_t>(kMostContended)) {
+        others += static_cast<std::int64_t>(chosen.size());
+        break;
       }
+      estimate_all(to_estimate);
+      std::vector<Exact*> simulated;
+      for (const Priced& one : chosen)
+        if (Exact* exact = known(one.configuration); exact != nullptr && exact->step_time < least) simulated.push_back(exact);
+      simulate_all(simulated);
     }
-    kept_ = kKept + chosen.size();
-    estimate_all(chosen);
-    simulate_best(kSimulated);
+    polish();
     below_simulated_ = true;
     const double least = least_simulated();
-    could_be_faster_ = others + std::count_if(best_.begin(), best_.end(),
-                                              [&](const Exact& one) { return one.simulated.empty() && one.step_time < least; });
+    could_be_faster_ = others + std::count_if(pool.begin(), pool.end(), [&](const Priced& one) { return one.bound < least; });
     if (again.dropped() < least) ++could_be_faster_;
   }
 
+  Exact* known(const Configuration& configuration) {
+    const auto found =
+        std::find_if(best_.begin(), best_.end(), [&](const Exact& one) { return one.configuration == configuration; });
+    return found == best_.end() ? nullptr : &*found;
+  }
+
+  // Takes the plans to simulate next out of the pool; adds to `others` how many leave it because enough of the same degrees were
+  // looked at.
+  std::vector<Priced> next_contenders(std::vector<Priced>& pool, std::int64_t& others) {
+    std::map<Layout, double> slowdowns;  // the least seen
+    std::map<DegreesKey, std::size_t> of_degrees;
+    for (const Exact& one : best_) {
+      ++of_degrees[degrees_key(one.configuration)];
+      if (one.bound == 0) continue;
+      const double slowdown = (one.simulated.empty() ? one.step_time : one.simulated_step()) / one.bound;
+      double& least = slowdowns.try_emplace(layout_of(one.configuration), slowdown).first->second;
+      least = std::min(least, slowdown);
+    }
+    const auto expected = [&](const Priced& one) {
+      const auto slowdown = slowdowns.find(layout_of(one.configuration));
+      return one.bound * (slowdown == slowdowns.end() ? 1 : slowdown->second);
+    };
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < pool.size(); ++i) order.emplace_back(expected(pool[i]), i);
+    std::sort(order.begin(), order.end());
+    std::vector<Priced> chosen;
+    std::set<Layout> now;
+    std::vector<bool> taken(pool.size());
+    for (const auto& [value, i] : order) {
+      if (chosen.size() >= std::min(kAtOnce, kMostSimulated - simulated_)) break;
+      const Layout layout = layout_of(pool[i].configuration);
+      if (slowdowns.count(layout) == 0 && now.count(layout) > 0) continue;  // the first of it tells first
+      taken[i] = true;
+      const bool fresh = known(pool[i].configuration) == nullptr;  // the others are in best_, and counted
+      if (fresh && of_degrees[degrees_key(pool[i].configuration)]++ >= kOfOneShape) {
+        ++others;
+        continue;
+      }
+      now.insert(layout);
+      chosen.push_back(pool[i]);
+    }
+    std::erase_if(pool, [&, i = std::size_t{0}](const Priced&) mutable { return taken[i++]; });
+    return chosen;
+  }
+
+  // The cuts of the fastest simulated plans are moved as those of the best estimates were.
+  void polish() {
+    if (options_.stopped() || space_.stages > 0) return;
+    std::vector<Exact*> fastest;
+    for (Exact& one : best_)
+      if (!one.simulated.empty()) fastest.push_back(&one);
+    std::stable_sort(fastest.begin(), fastest.end(),
+                     [](const Exact* a, const Exact* b) { return a->simulated_step() < b->simulated_step(); });
+    fastest.resize(std::min(fastest.size(), kImproved));
+    std::vector<Exact> better(fastest.size());
+    in_parallel(fastest.size(), [&](std::size_t i, Evaluator& evaluator) {
+      better[i] = improve_cuts(evaluator, *fastest[i], options_);
+      if (better[i].step_time < fastest[i]->step_time) simulate(better[i], evaluator, options_);
+    });
+    for (std::size_t i = 0; i < fastest.size(); ++i) {
+      if (better[i].step_time < fastest[i]->step_time) ++simulated_;
+      if (better[i].simulated_step() < fastest[i]->simulated_step()) *fastest[i] = std::move(better[i]);
+    }
+    std::sort(best_.begin(), best_.end());
+  }
+
+  // Which devices exchange what.
+  using Layout = std::tuple<int, int, int, int, int, int, int, AxisOrder>;
+  static Layout layout_of(const Configuration& c) {
+    return {c.tensor, c.pipeline, c.data, c.context, c.expert, c.expert_tensor, c.zero, c.order};
+  }
   using DegreesKey = std::tuple<GraphShape, int, int, int, Recompute, AxisOrder>;
   static DegreesKey degrees_key(const Configuration& c) { return {c.shape(), c.pipeline, c.data, c.zero, c.recompute, c.order}; }
   static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }
@@ -349,7 +512,7 @@ class AutoSearch {
     if (!best_.empty()) {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, enumeration_.dropped());
       state.best = incumbent();
-      const bool bounded = !answer.interrupted && one_type() && !common_.crowded;
+      const bool bounded = !answer.interrupted && one_type() && !common_.crowded && left_out_.empty();
       state.lower_bound = bounded ? std::min(open, state.best) : 0;
       add_finalists(best_, *evaluators_.front(), options_, answer);
       // The simulation may choose a plan whose estimate is not the least: then the proof is of another plan.
@@ -367,6 +530,9 @@ class AutoSearch {
     account.fault = fault_;
     account.open = static_cast<std::int64_t>(open_.size());
     account.largest_micro = largest_micro_;
+    account.left_out = left_out_.size();
+    account.tight = tight_;
+    account.fitted = fitted_;
     account.tried_last = tried_last_;
     account.gained_last = gained_last_;
     account.simulated = simulated_;
@@ -379,7 +545,8 @@ class AutoSearch {
   }
 
   static constexpr std::size_t kKept = 64;
-  std::size_t kept_ = kKept, simulated_ = 0;
+  std::size_t kept_ = kKept, simulated_ = 0, refined_ = 0;
+  std::size_t tight_ = 0, fitted_ = 0;  // too large with balanced cuts; of these with cuts that fit
   std::int64_t could_be_faster_ = 0;
   bool below_simulated_ = false;
   const Experiment& experiment_;
@@ -388,8 +555,10 @@ class AutoSearch {
   Common common_;
   Enumeration enumeration_;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
-  std::vector<Priced> open_;  // best bound first
-  std::vector<Exact> best_;   // estimated and fitting, fastest first
+  std::vector<Priced> open_;          // best bound first
+  std::vector<Exact> best_;           // estimated and fitting, fastest first
+  std::vector<Priced> too_large_;     // estimated, not fitting
+  std::vector<GraphShape> left_out_;  // with a microbatch of which no bound is known
   std::int64_t estimated_ = 0, replays_ = 0, without_room_ = 0, without_order_ = 0, excluded_ = 0;
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order

@@ -224,7 +224,6 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
 }
 
 std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
-  constexpr std::size_t kOfRound = 16;
   std::vector<GraphShape> all;
   for (const int context : space.context)
     for (const int expert : space.expert)
@@ -246,9 +245,9 @@ std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
     return a.context != b.context ? a.context < b.context : from_node(a) < from_node(b);
   });
   std::vector<std::vector<GraphShape>> rounds;
-  for (std::size_t first = 0; first < all.size(); first += kOfRound)
+  for (std::size_t first = 0; first < all.size(); first += kShapesOfRound)
     rounds.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(first),
-                        all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), first + kOfRound)));
+                        all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), first + kShapesOfRound)));
   return rounds;
 }
 

@@ -34,6 +34,7 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits = {});
 
 // Number of microbatches for these degrees; 0 if the batch cannot be divided so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);
+constexpr std::size_t kShapesOfRound = 16;
 // The shapes of a device's graph for one microbatch, in rounds. Plans of earlier rounds exclude later ones, so groups of experts
 // that fill a node come first. If neither context nor experts are searched there is one round.
 std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro);

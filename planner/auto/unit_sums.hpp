@@ -76,6 +76,10 @@ class UnitSums {
   int most_stages() const { return most_stages_; }
   const Stages& table(Recompute mode, int stages);
   const std::vector<TiedParameter>& tied() const { return table_.tied(); }
+  // Seconds of a forward and a backward of these units as one stage.
+  double time(Recompute mode, int first, int end) const {
+    return table_.time(ActionKind::F, mode, first, end) + table_.time(ActionKind::B, mode, first, end);
+  }
   // Seconds of the forward and backward of one microbatch over all units, without collectives and host effects: a bound for any
   // order.
   double least_work(Recompute mode) const;

@@ -390,6 +390,98 @@ TEST(SearchAuto, WhereTheFastestEstimateWinsTheProofIsOfIt) {
               HasSubstr(" estimated  (proved on idle links: no searched plan is estimated faster)\n"));
 }
 
+// Of a run the figures are those of the step in the headline: where the simulation decides, twice the estimated time.
+TEST(SearchAuto, TheRunIsOfTheStepThatDecides) {
+  SearchOptions options;
+  const Scenario scenario = testing::four_cards("run: {steps: 1000}\n", {"batch.micro=1", "schedule=1f1b"});
+  const Answer estimated = answer_of(scenario, options);
+  options.simulate = [](const TaskGraph& graph, const Cluster&) {
+    Timeline timeline = estimate(graph);
+    timeline.step_time = timeline.step_time * 2.0;
+    return timeline;
+  };
+  const Answer simulated = answer_of(scenario, options);
+  ASSERT_TRUE(simulated.simulation_decides);
+  const Candidate& best = simulated.candidates.front();
+  ASSERT_TRUE(best.run.has_value());
+  EXPECT_DOUBLE_EQ(best.run->time_s, 1000 * figure(best.simulated, "step_time_s"));
+  const Candidate& alone = estimated.candidates.front();
+  EXPECT_DOUBLE_EQ(alone.run->time_s, 1000 * figure(alone.metrics, "step_time_s"));
+}
+
+// 1f1b holds eight microbatches on the first rank, and balanced cuts give it the embedding too. A block more on the last rank,
+// which holds one microbatch, and the plan fits.
+TEST(SearchAuto, CutsThatFitAreFoundWhereBalancedOnesDoNot) {
+  const auto scenario = [](const std::vector<std::string>& overrides) {
+    return parse_scenario(
+        "panpipe: 1\n"
+        "cluster: {file: clusters/rtx4090x8.yaml, nodes: 2}\n"
+        "workload: {config: {model_type: llama, hidden_size: 3072, intermediate_size: 8192, num_hidden_layers: 28, "
+        "num_attention_heads: 24, num_key_value_heads: 8, vocab_size: 128256}, sequence: 4096}\n"
+        "batch: {micro: 1, global: 256}\n"
+        "precision: bf16\n"
+        "optimizer: adamw\n"
+        "framework: megatron-core\n"
+        "parallel: {pipeline: 8, tensor: 1, data: 2, zero: 1}\n"
+        "schedule: 1f1b\n"
+        "recompute: none\n",
+        "tight.yaml", ".", overrides);
+  };
+  ASSERT_FALSE(estimated(scenario({})).fits);
+  const Answer answer = answer_of(scenario({}));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  const Candidate& best = answer.candidates.front();
+  std::vector<std::string> overrides;
+  for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
+  const Metrics again = estimated(scenario(overrides));
+  EXPECT_TRUE(again.fits);
+  EXPECT_EQ(again.step_time_s, figure(best.metrics, "step_time_s"));
+}
+
+// A family with a choice of stages per rank is also tried with one where it is stated, and 1f1b does not stand for it.
+TEST(SearchAuto, OneStageARankIsTriedWhereTheFamilyIsStated) {
+  const auto scenario = [](const std::vector<std::string>& overrides) {
+    return parse_scenario(
+        "panpipe: 1\n"
+        "cluster: {file: clusters/rtx3090x8.yaml}\n"
+        "workload: {model: vit, layers: 2, hidden: 2048, heads: 16, image: 224, patch: 16}\n"
+        "batch: {micro: auto, microbatches: 16}\n"
+        "precision: bf16\n"
+        "schedule: interleaved-1f1b\n"
+        "recompute: auto\n"
+        "framework: stp\n",
+        "one-stage.yaml", ".", overrides);
+  };
+  const double one_each = estimated(scenario({"batch={micro: 2, microbatches: 4}", "recompute=none",
+                                              "parallel={pipeline: 2, data: 2, virtual_stages: 1, zero: 2}"}))
+                              .step_time_s;
+  EXPECT_LE(answer_of(scenario({})).search.best, one_each * (1 + 1e-12));
+  const Answer stated = answer_of(scenario({"parallel={virtual_stages: 1}"}));
+  ASSERT_FALSE(stated.candidates.empty()) << stated.reason;
+}
+
+// Cuts are moved for the best of several degrees: two layers in one microbatch of eight gain more by it than in two of four.
+TEST(SearchAuto, ALargerSpaceHasNoSlowerAnswer) {
+  const auto scenario = [](const std::vector<std::string>& overrides) {
+    return parse_scenario(
+        "panpipe: 1\n"
+        "cluster: {file: clusters/a100-80g-pcie-x4.yaml}\n"
+        "workload: {config: {model_type: mixtral, hidden_size: 2048, intermediate_size: 4096, num_hidden_layers: 2, "
+        "num_attention_heads: 16, num_key_value_heads: 16, vocab_size: 32000, num_local_experts: 8, num_experts_per_tok: 2}, "
+        "sequence: 512}\n"
+        "batch: {micro: auto, microbatches: 8}\n"
+        "precision: bf16\n"
+        "parallel: {pipeline: 2, tensor: 2, data: 1, sequence_parallel: true, zero: 0, expert: 1}\n"
+        "framework: megatron-core\n"
+        "schedule: auto\n"
+        "recompute: auto\n",
+        "larger.yaml", ".", overrides);
+  };
+  const double all = answer_of(scenario({})).search.best;
+  EXPECT_LE(all, answer_of(scenario({"recompute=none"})).search.best * (1 + 1e-12));
+  EXPECT_LE(all, answer_of(scenario({"batch={micro: 8, microbatches: 1}"})).search.best * (1 + 1e-12));
+}
+
 // How many are shown is a matter of display.
 TEST(SearchAuto, TheBestDoesNotDependOnHowManyAreShown) {
   std::vector<std::string> best;
