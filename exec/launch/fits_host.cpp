@@ -1,6 +1,7 @@
 #include "exec/launch/fits_host.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -127,6 +128,13 @@ std::string told_before_start(const HostUse& use, bool overcommit) {
   return text;
 }
 
+std::string told_of_load(double load, int cores, const std::string& purpose) {
+  if (load < 0.5 * cores) return "";
+  return fmt::format(
+      "this machine is busy: a load of {:.1f} on {} core{}; what this {} measures takes longer than on a quiet one", load, cores,
+      cores == 1 ? "" : "s", purpose);
+}
+
 namespace {
 
 HostUse here(HostUse use) {
@@ -143,6 +151,8 @@ void check_host(const HostUse& use, bool overcommit) { told_before_start(here(us
 void tell_before_start(const HostUse& use, bool overcommit) {
   if (const std::string text = told_before_start(here(use), overcommit); !text.empty())
     std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
+  const std::string load = told_of_load(host_load(), static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), use.purpose);
+  if (!load.empty() && isatty(STDERR_FILENO)) std::fputs(("panpipe: " + load + "\n").c_str(), stderr);
 }
 
 }  // namespace panpipe::exec

@@ -108,6 +108,12 @@ int host_cores() {
   return cores;
 }
 
+double host_load() {
+  std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": the fourth begins with those of now, this one included
+  double minute = 0, five = 0, fifteen = 0, now = 0;
+  return file >> minute >> five >> fifteen >> now ? std::max(0.0, std::min(minute, now - 1)) : 0;
+}
+
 std::int64_t host_memory() {
   const std::int64_t machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   const auto limit = own_limits().memory;

@@ -447,6 +447,25 @@ TEST(BeforeStart, WithoutGpusItSaysWhatStartsAndWhatThatNeeds) {
   EXPECT_EQ(told_before_start(use, false), "no GPU here: 8 ranks, threads of one process, run on the CPU, 2 cores" + turns);
 }
 
+// Half of two cores is a load of 1.
+TEST(BeforeStart, OtherWorkOnTheCoresIsTold) {
+  EXPECT_EQ(told_of_load(0.9, 2, "run"), "");
+  EXPECT_EQ(told_of_load(1, 2, "run"),
+            "this machine is busy: a load of 1.0 on 2 cores; what this run measures takes longer than on a quiet one");
+  EXPECT_EQ(told_of_load(8.12, 1, "profile"),
+            "this machine is busy: a load of 8.1 on 1 core; what this profile measures takes longer than on a quiet one");
+}
+
+// Threads that spin count as soon as Linux's average of a minute has risen: not before, and never more than run now.
+TEST(Host, ItsLoadIsAtMostWhatRunsNow) {
+  const double load = host_load();
+  std::ifstream file("/proc/loadavg");
+  double minute = 0;
+  ASSERT_TRUE(file >> minute);
+  EXPECT_GE(load, 0);
+  EXPECT_LE(load, minute + 1) << "the average may be renewed in between";
+}
+
 TEST(BeforeStart, WhatMemoryDoesNotHoldIsRefusedUnlessAskedFor) {
   HostUse use = eight_ranks();
   use.memory = std::int64_t{21} << 29;
