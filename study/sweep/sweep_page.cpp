@@ -320,7 +320,7 @@ class SweepPage {
       page::Bar bar{grid_.axes[axis].values[value], {0}, hint(i)};
       const auto seconds = measure_.of(cell);
       if (!seconds || (only_fitting && cell.status != CellStatus::Fits)) {
-        bar.label = only_fitting ? "none fits" : name_of(cell.status);
+        bar.label = only_fitting && cell.has_answer() ? "none fits" : name_of(cell.status);
       } else {
         bar.values = {time(cell)};
         bar.label = to_text(Duration(*seconds));

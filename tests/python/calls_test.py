@@ -121,7 +121,7 @@ class Predictions(unittest.TestCase):
         self.assertRegex(repr(plan), r"^<panpipe.Plan: .*: step \d+\.?\d* m?s; \d+ candidates?(, proved optimal)?>$")
         self.assertLess(len(repr(plan)), 200)
         judged = panpipe.arena("1f1b", "gpipe", ranks=4, microbatches=8)
-        self.assertEqual(repr(judged), "<panpipe.Arena: 2 schedules, 4 ranks, 8 microbatches>")
+        self.assertRegex(repr(judged), r"^<panpipe.Arena: \d+ schedules, 4 ranks, 8 microbatches>$")
 
     def test_a_result_travels(self):
         step = panpipe.simulate(SMALL, backend="flow")
