@@ -353,6 +353,12 @@ Parsed<long long> parse_integer(std::string_view text) {
   text = trimmed(text);
   const NumberAndRest parts = split_number(text, "a whole number");
   if (!parts.problem.empty()) return {{}, parts.problem};
+  constexpr long double kMostThousands = 1e9L;
+  if ((parts.rest == "k" || parts.rest == "K") && parts.value > 0 && parts.value < kMostThousands)
+    return {
+        {},
+        fmt::format("'{}' is not a whole number; write '{:.0f}' or '{:.0f}'", text,
+                    static_cast<double>(std::round(1000 * parts.value)), static_cast<double>(std::round(1024 * parts.value)))};
   if (!parts.rest.empty())
     return {{}, fmt::format("'{}' is not a whole number; this value has no unit, write '{}'", text, parts.number)};
   std::string_view digits = parts.number;

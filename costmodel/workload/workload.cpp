@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "base/input/key_record.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "base/text/quantity_text.hpp"
 #include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
@@ -48,6 +50,22 @@ bool is_count(const Node& node) {
   return node.kind == NodeKind::Scalar && !node.text.empty() && node.text.find_first_not_of("+-.0123456789") == std::string::npos;
 }
 
+// Tokens: 4096, or 4k = 4 x 1024 as sequences are called. Other counts have no short form: a vocabulary of 32k has 32,000 words.
+int read_sequence(MapReader& map) {
+  const Node& node = *map.find("sequence");
+  constexpr long long kMost = 1 << 20;
+  const std::string& text = node.text;
+  if (node.kind == NodeKind::Scalar && (text.ends_with('k') || text.ends_with('K'))) {
+    const auto thousands = parse_integer(std::string_view(text).substr(0, text.size() - 1)).value;
+    if (thousands && *thousands >= 1 && *thousands <= kMost) {
+      note_form(node, node.path, ValueForm::Whole, 1);
+      map.log().resolved(node.path, std::to_string(1024 * *thousands), origin_of(node));
+      return static_cast<int>(1024 * *thousands);
+    }
+  }
+  return map.integer("sequence", 1);
+}
+
 void read_dropout(MapReader& map, WorkloadRequest& request) {
   request.dropout = map.number("dropout", Sign::NonNegative, 0.0);
   if (request.dropout >= 1) map.log().error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", request.dropout));
@@ -79,7 +97,7 @@ void read_model(MapReader& map, WorkloadRequest& request) {
       log.error_at_key(map.node(), count.key, fmt::format("the model '{}' has no '{}'", request.model, count.key));
       continue;
     }
-    request.*count.asked = map.integer(count.key, 1);
+    request.*count.asked = count.asked == &WorkloadRequest::sequence ? read_sequence(map) : map.integer(count.key, 1);
   }
   if (map.has("tied_embedding")) request.tied_embedding = map.boolean("tied_embedding");
   map.find("tied_embedding");
@@ -130,7 +148,7 @@ void read_config(MapReader& map, WorkloadRequest& request) {
   const Node& config = *map.find("config");
   const bool in_place = config.kind == NodeKind::Map;
   const auto file = in_place ? std::nullopt : read_file_reference(config, log, "configuration of a model");
-  request.sequence = map.has("sequence") ? map.integer("sequence", 1) : 0;
+  request.sequence = map.has("sequence") ? read_sequence(map) : 0;
   request.layers = map.has("layers") ? map.integer("layers", 1) : 0;
   read_weights(map, request);
   read_dropout(map, request);
