@@ -23,6 +23,10 @@ std::vector<std::string> shipped_names(const std::string& folder) {
   return names;
 }
 
+std::string shipped_file(const std::string& folder, const std::string& name) {
+  return (fs::path(data_directory()) / folder / (name + ".yaml")).string();
+}
+
 std::string shipped_list(const std::string& folder) {
   const std::vector<std::string> names = shipped_names(folder);
   if (!names.empty()) return fmt::format("{}", fmt::join(names, ", "));

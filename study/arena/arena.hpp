@@ -56,6 +56,7 @@ struct ArenaRequest {
   int ranks = 4, microbatches = 8;
   std::vector<CostRatio> ratios;
   std::vector<std::string> clusters;  // as a scenario names them
+  std::vector<std::string> left_out;  // "h100x8 (8 devices)": default clusters with fewer devices than ranks
   Engine simulate;                    // the engine for shared links
   int threads = 0;                    // 0: all cores
 };

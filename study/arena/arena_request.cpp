@@ -1,8 +1,13 @@
 #include "study/arena/arena_request.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/input/reader.hpp"
+#include "base/input/shipped.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 
 namespace panpipe::arena {
 namespace {
@@ -16,6 +21,19 @@ void set_sizes(const ArenaAsked& asked, ArenaRequest& request) {
   }
   request.ranks = asked.ranks.value_or(request.ranks);
   request.microbatches = asked.microbatches.value_or(request.microbatches);
+}
+
+// Those of three that have a device for each rank.
+void add_default_clusters(ArenaRequest& request) {
+  for (const char* name : {"rtx3090x8-nobridge", "dgx-a100-80g", "h100x8"}) {
+    ReadLog log;
+    const int devices = load_cluster(shipped_file("clusters", name), log).size();
+    log.throw_if_errors();
+    if (devices < request.ranks)
+      request.left_out.push_back(fmt::format("{} ({} devices)", name, devices));
+    else
+      request.clusters.emplace_back(name);
+  }
 }
 
 }  // namespace
@@ -33,7 +51,7 @@ ArenaRequest request_of(ArenaAsked asked) {
   for (const std::string& text : asked.ratios) request.ratios.push_back(read_cost_ratio(text));
   if (request.ratios.empty()) request.ratios.push_back(cost_ratios().front());
   request.clusters = std::move(asked.clusters);
-  if (request.clusters.empty()) request.clusters = {"rtx3090x8-nobridge", "dgx-a100-80g", "h100x8"};
+  if (request.clusters.empty()) add_default_clusters(request);
   if (request.clusters == std::vector<std::string>{"none"}) request.clusters.clear();
   return request;
 }

@@ -1,5 +1,6 @@
 // The arena as a table for people and as a document.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -153,6 +154,9 @@ std::string to_table(const Arena& arena) {
     text += "\n" + winners_text(arena, round);
     any = true;
   }
+  if (!arena.request.left_out.empty())
+    text += fmt::format("\ntoo small for {} ranks, and left out: {}; --clusters names others\n", arena.request.ranks,
+                        fmt::join(arena.request.left_out, ", "));
   if (!any) return text;
   return text +
          "\nheld: microbatches whose activations the fullest rank holds; step: in forwards of a rank's share; *: nothing is as "
@@ -171,6 +175,7 @@ std::string to_json(const Arena& arena) {
   out.list("clusters");
   for (const std::string& cluster : arena.request.clusters) out.value(cluster);
   out.end();
+  if (!arena.request.left_out.empty()) out.field("left_out", arena.request.left_out);
   out.list("rounds", JsonLayout::Lines);
   for (const Round& round : arena.rounds) {
     out.object(JsonLayout::Lines).field("costs", round.ratio.name).field("origin", round.ratio.origin);
