@@ -11,7 +11,8 @@ The archive is a training step for one microbatch: its first output is the scala
 hf:NAME is a model's name on Hugging Face or a local folder or config.json; weights are random unless --pretrained is given. It needs
 transformers 5 (tried with 5.23.0); the attention masks of transformers 4 cannot be saved.
 MODULE:CALLABLE is any callable that returns an nn.Module (or an nn.Module); it needs nothing but PyTorch.
-With --loss own the module returns the scalar loss first and takes the inputs that its function `example_inputs(micro)` gives.
+With --loss own the module returns the scalar loss first. A function `example_inputs(micro)` beside the model, or its method, returns
+a dictionary of its inputs by the names of the arguments of `forward`: {"input_ids": ids, "labels": labels}.
 """
 import argparse
 import ast
@@ -237,7 +238,13 @@ def any_module(options):
         example = getattr(model, "example_inputs", None) or getattr(importlib.import_module(options.model.partition(":")[0]), "example_inputs", None)
         if example is None:
             raise Refused("--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs")
-        return model, (), example(options.micro)
+        inputs = example(options.micro)
+        if not isinstance(inputs, dict) or not all(isinstance(name, str) for name in inputs):
+            raise Refused(
+                f"example_inputs({options.micro}) returns a {type(inputs).__name__}, not a dictionary of inputs by the names of forward's arguments: "
+                f"return {{{', '.join(repr(name) + ': ...' for name in inspect.signature(model.forward).parameters)}}}"
+            )
+        return model, (), inputs
     if not options.input:
         raise Refused("give the shape of one sample with --input, for example --input 3,224,224")
     shape = [int(extent) for extent in options.input.split(",")]
@@ -267,7 +274,7 @@ def main():
     parser.add_argument("--pretrained", action="store_true", help="with the published weights instead of random ones")
     parser.add_argument("--input", help="shape of one sample without the microbatch: 3,224,224")
     parser.add_argument("--tokens", type=int, help="the sample holds integers below this number (a vocabulary) instead of reals")
-    parser.add_argument("--loss", choices=LOSSES, default="cross-entropy", help="added behind the model's first output (default cross-entropy)")
+    parser.add_argument("--loss", choices=LOSSES, default="cross-entropy", help="added behind the model's first output (default cross-entropy); own: the model returns it, and example_inputs(micro) a dictionary of inputs")
     parser.add_argument("--argument", action="append", default=[], metavar="NAME=VALUE", help="passed to the callable, or set in the configuration; repeat for more")
     parser.add_argument("--seed", type=int, default=0, help="of random weights (default 0)")
     options = parser.parse_args()

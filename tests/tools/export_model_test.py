@@ -40,6 +40,10 @@ class OwnLoss(nn.Module):
     def example_inputs(self, micro):
         return {"x": torch.randn(micro, 4), "y": torch.randn(micro, 1)}
 
+class TupleOfInputs(OwnLoss):
+    def example_inputs(self, micro):
+        return torch.randn(micro, 4), torch.randn(micro, 1)
+
 class Branches(nn.Module):
     def __init__(self):
         super().__init__()
@@ -199,6 +203,8 @@ def main():
             for archive, micro in (("classifier.pt2", 4), ("tagger.pt2", 2), ("own.pt2", 3), ("mse.pt2", 4)):
                 train(binary, folder, archive, micro)
         outputs(folder)
+        refused(folder, "example_inputs(3) returns a tuple, not a dictionary of inputs by the names of forward's arguments: return {'x': ..., 'y': ...}",
+                "models:TupleOfInputs", "--loss", "own", "--micro", "3")
         refused(folder, "'models' has no 'clasifier'", "models:clasifier", "--input", "6")
         refused(folder, "cannot import 'nowhere': No module named 'nowhere'", "nowhere:model", "--input", "6")
         refused(folder, "'models:number' gives a int, not an nn.Module", "models:number", "--input", "6")
