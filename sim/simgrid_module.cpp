@@ -40,8 +40,9 @@ struct Module {
 Module load() {
   const fs::path file = find_part(kModule);
   if (file.empty())
-    return {nullptr, fmt::format("{} is not in {}: this build has no SimGrid (configured with PANPIPE_SIM=OFF)", kModule,
-                                 program_folder().string())};
+    return {nullptr, fmt::format("{} is not in {}: either this build was configured without SimGrid (PANPIPE_SIM=OFF), or the "
+                                 "program was copied without the files that lie beside it",
+                                 kModule, program_folder().string())};
   void* library = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!library) return {nullptr, fmt::format("cannot load {}: {}", file.string(), dlerror())};
   void* symbol = dlsym(library, "panpipe_simgrid_backend");

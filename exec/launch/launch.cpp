@@ -28,9 +28,10 @@ namespace fs = std::filesystem;
 std::string executor() {
   const fs::path program = find_part("panpipe-exec");
   if (program.empty())
-    throw MachineError(
-        "this build has no executor: it was made without LibTorch; run make setup, which installs it into .venv, then make "
-        "build");
+    throw MachineError(fmt::format(
+        "panpipe-exec is not in {}: either the program was copied without the files that lie beside it, or this build was made "
+        "without LibTorch; then run make setup, which installs it into .venv, and make build",
+        program_folder().string()));
   use_libtorch();
   return program.string();
 }

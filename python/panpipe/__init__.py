@@ -8,6 +8,8 @@ A scenario is the path of a file, the name of a shipped one, or a dict with the 
 (`timeline`, `table`) are read by pandas, polars and pyarrow without a copy, through the Arrow PyCapsule interface.
 """
 
+import sys as _sys
+
 from panpipe._errors import Diagnostic, InputError, InternalError, MachineError, NoAnswer, PanpipeError
 
 try:
@@ -79,10 +81,19 @@ __all__ = [
 ]
 
 
+def _built_modules() -> str:
+    """The files of the module, whose names say the release of Python that each is for: cpython-311; abi3 for all from 3.12 on."""
+    import pathlib
+
+    names = sorted(path.name for path in pathlib.Path(__file__).parent.glob("_core*.so"))
+    return ", ".join(names) if names else "no file _core*.so"
+
+
 def __getattr__(name: str):
     if _why is not None and name in __all__:
         raise ImportError(
             f"panpipe.{name} needs the module panpipe._core, which does not load here: {_why}\n"
-            "  help: it is built for one release of CPython (or for all from 3.12 on); the command `panpipe` works without it"
+            f"  help: this is {_sys.implementation.name} {_sys.version_info.major}.{_sys.version_info.minor}, and the folder of panpipe "
+            f"has {_built_modules()}; the command `panpipe` works without it"
         )
     raise AttributeError(f"module 'panpipe' has no attribute '{name}'")

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/input/reader.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "tests/cli/program.hpp"
 
@@ -157,15 +158,22 @@ TEST(CommandLine, CheckPrintsLinksAndCosts) {
 }
 
 TEST(CommandLine, WithoutAnExecutorRunSaysSoAndWhatToDo) {
-  // The executor is the program beside: without it this is a build that was made without LibTorch.
+  // The executor is the program beside: without it, the build has none or the program was copied alone.
   const std::string alone = temporary_folder();
   std::filesystem::copy(std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", alone + "/panpipe");
   const std::string command = alone + "/panpipe run ../" + kGpt2 + " --steps 3 2>" + alone + "/err";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3);
-  EXPECT_EQ(
-      read_file(alone + "/err"),
-      "panpipe: this machine cannot: this build has no executor: it was made without LibTorch; run make setup, which installs it "
-      "into .venv, then make build\n");
+  EXPECT_EQ(read_file(alone + "/err"), "panpipe: this machine cannot: panpipe-exec is not in " + alone +
+                                           ": either the program was copied without the files that lie beside it, or this build "
+                                           "was made without LibTorch; then run "
+                                           "make setup, which installs it into .venv, and make build\n");
+  // The module that simulates is such a file too.
+  const std::string simulate =
+      "PANPIPE_DATA=" + data_directory() + " " + alone + "/panpipe simulate ../" + kGpt2 + " 2>" + alone + "/err";
+  EXPECT_EQ(WEXITSTATUS(std::system(simulate.c_str())), 3);
+  EXPECT_THAT(read_file(alone + "/err"), HasSubstr("panpipe_simgrid.so is not in " + alone +
+                                                   ": either this build was configured "
+                                                   "without SimGrid (PANPIPE_SIM=OFF), or the program was copied without"));
 }
 
 // `panpipe` with an executor beside it that only says that it was started.
