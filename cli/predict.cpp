@@ -58,6 +58,17 @@ std::string unused_note(const std::vector<int>& unused, int devices) {
   return unused.empty() ? "" : "warning: " + unused_devices_text(unused, devices) + "; MFU and bubble leave them out\n";
 }
 
+// Without a word on degrees every device is a stage of one pipeline, which is seldom meant.
+std::string split_note(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
+  const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
+  const auto states = [&](const char* key) { return parallel != nullptr && parallel->find(key) != nullptr; };
+  if (!options.plan.empty() || plan.pipeline <= 1) return "";
+  for (const char* degree : {"pipeline", "tensor", "data", "context", "expert"})
+    if (states(degree)) return "";
+  return fmt::format("note: no split is stated, so all {} devices are one pipeline; panpipe plan {} searches for a better one\n",
+                     plan.pipeline, options.scenario);
+}
+
 }  // namespace
 
 void tell_of_cores(const Scenario& scenario, int pipeline) {
@@ -70,7 +81,8 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
   ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
   const int devices = experiment.scenario.cluster.size();
   context.unused_devices = unused_indices(plan.devices, devices);
-  const std::string all_notes = assumed_note(experiment.scenario) + unused_note(*context.unused_devices, devices) + notes;
+  const std::string all_notes = assumed_note(experiment.scenario) + unused_note(*context.unused_devices, devices) +
+                                split_note(experiment.scenario, plan, options) + notes;
   const Timeline& timeline = prediction.timeline;
   const Metrics& figures = prediction.metrics;
   const ResultPlan described = describe_plan(experiment, plan, timeline);

@@ -3,12 +3,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/index_ranges.hpp"
+#include "base/input/shipped.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
+#include "cli/requests/lists.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
@@ -98,6 +102,20 @@ NodePtr document_of(const std::string& file, const std::vector<std::string>& ove
   return root;
 }
 
+// The file of a shipped cluster that is called by the name that `list` prints. A name of another list is told what it is.
+std::string file_named(const std::string& given) {
+  std::error_code ignored;
+  if (std::filesystem::exists(given, ignored)) return given;
+  for (const ListKind& kind : list_kinds())
+    for (const ListedItem& item : kind.items()) {
+      if (item.name != given) continue;
+      if (std::string_view(kind.name) == "clusters") return shipped_file("clusters", given);
+      throw InputError(fmt::format("{}: there is no such file; it is a name of panpipe list {}\n  help: a scenario names it: {}",
+                                   given, kind.name, kind.key));
+    }
+  return given;
+}
+
 bool is_cluster_file(const std::string& file) {
   const NodePtr root = load_document(file);
   const Node* kind = root->kind == NodeKind::Map ? root->find("kind") : nullptr;
@@ -146,7 +164,7 @@ void add_check_verb(CLI::App& sub, std::function<int()>& run) {
   };
   auto options = std::make_shared<Settings>();
   add_scenario_options(sub, options->scenario, options->overrides);
-  sub.get_option("SCENARIO")->description("scenario file, or cluster file (YAML)");
+  sub.get_option("SCENARIO")->description("scenario file, or cluster file (YAML), or the name of a shipped cluster");
   sub.add_flag("--links", options->links, "print the bandwidth and latency of every pair of devices");
   sub.add_flag("--costs", options->costs, "print the costs that predictions use, and where each comes from");
   sub.add_flag("--operators", options->operators, "print the operator graph of one microbatch");
@@ -155,6 +173,7 @@ void add_check_verb(CLI::App& sub, std::function<int()>& run) {
                "also the values of files that the scenario names; with --units, why no cut may stand inside a unit");
   sub.add_flag("--json", options->json, "with --links, --costs or --units: as a JSON document");
   run = [options] {
+    options->scenario = file_named(options->scenario);
     if (is_cluster_file(options->scenario)) {
       if (options->costs || options->operators || options->units)
         throw InputError(fmt::format(

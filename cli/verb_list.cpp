@@ -1,4 +1,4 @@
-// panpipe list KIND: the names that a scenario may use, each with a line and the source of its numbers.
+// panpipe list KIND: the names that a scenario may use, each with a line, and on request the source of its numbers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,12 +16,12 @@ namespace {
 // Up to the first semicolon: the document has the whole.
 std::string first_part(const std::string& text) { return text.substr(0, text.find(';')); }
 
-std::string list_text(const ListKind& kind, const TextStyle& style) {
+std::string list_text(const ListKind& kind, bool sources, const TextStyle& style) {
   const std::vector<ListedItem> items = kind.items();
   TextTable table({"<", "<"}, 0);
   for (const ListedItem& item : items) {
     table.row({item.name, item.line});
-    if (!item.source.empty()) table.row({"", "source: " + first_part(item.source)});
+    if (sources && !item.source.empty()) table.row({"", "source: " + first_part(item.source)});
   }
   return table.text(style) +
          wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width) +
@@ -39,11 +39,12 @@ std::string kinds_text() {
 void add_list_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
     std::string kind;
-    bool json = false;
+    bool sources = false, json = false;
   };
   auto settings = std::make_shared<Settings>();
   sub.add_option("KIND", settings->kind,
                  fmt::format("{}; without it, how many there are of each", fmt::join(list_kind_names(), ", ")));
+  sub.add_flag("--sources", settings->sources, "also where the numbers of each come from");
   sub.add_flag("--json", settings->json, "print the document panpipe-list/1");
   run = [settings] {
     if (settings->kind.empty()) {
@@ -51,7 +52,7 @@ void add_list_verb(CLI::App& sub, std::function<int()>& run) {
       return 0;
     }
     const ListKind& kind = list_kind_named(settings->kind);
-    print(settings->json ? to_json(kind) : list_text(kind, style_of_output()));
+    print(settings->json ? to_json(kind) : list_text(kind, settings->sources, style_of_output()));
     return 0;
   };
 }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -11,19 +12,47 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/prediction/experiment.hpp"
+#include "costmodel/workload/model_config.hpp"
 
 namespace panpipe::cli {
 namespace {
 
 struct NewSettings {
   std::string model = "gpt2", cluster = "rtx3090x8", schedule = "1f1b", output;
+  bool force = false;
 };
 
 std::string line(const std::string& text, const std::string& comment) { return fmt::format("{:<44}# {}\n", text, comment); }
+
+constexpr int kUsualSequence = 4096;
+
+// A built-in model by its name, or the file of one: config.json (also by its folder) or an exported model. Files are named from
+// the folder of the scenario.
+std::string workload_of(const NewSettings& settings) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path file = settings.model;
+  if (fs::is_directory(file, ignored)) file /= "config.json";
+  const bool exported = file.extension() == ".pt2";
+  if (!exported && file.extension() != ".json") return fmt::format("{{model: {}}}", scalar_text(settings.model));
+  std::string named = file.string();
+  if (fs::exists(file, ignored) && !settings.output.empty() && !file.is_absolute())
+    named = fs::relative(fs::absolute(file), fs::absolute(settings.output).parent_path(), ignored).string();
+  if (exported) return fmt::format("{{pt2: {}}}", scalar_text(named));
+  const auto found = find_file(file.string(), "");
+  const int positions = found ? read_model_config(*found, 0).dimensions.positions : kUsualSequence;
+  return fmt::format("{{config: {}, sequence: {}}}", scalar_text(named), std::min(positions, kUsualSequence));
+}
+
+// Where references of the scenario start.
+std::string folder_of(const NewSettings& settings) {
+  return settings.output.empty() ? "" : std::filesystem::absolute(settings.output).parent_path().string();
+}
 
 std::string scenario_text(const NewSettings& settings, const std::string& precision, int microbatches, int replicas) {
   std::string text =
@@ -32,8 +61,9 @@ std::string scenario_text(const NewSettings& settings, const std::string& precis
   text += line("panpipe: 1", "the format of this file");
   text += line("cluster: " + scalar_text(settings.cluster),
                "panpipe list clusters; a file of your own: {file: my-cluster.yaml, nodes: 2}");
-  text += line(fmt::format("workload: {{model: {}}}", scalar_text(settings.model)),
-               "panpipe list models; {pt2: FILE} for a model of your own (docs/models/exported.md)");
+  text += line("workload: " + workload_of(settings),
+               "panpipe list models; {config: FILE} for a config.json of Hugging Face; {pt2: FILE} for an exported model "
+               "(docs/models/exported.md)");
   text += line(fmt::format("batch: {{micro: 1, microbatches: {}}}", microbatches),
                "samples a microbatch, microbatches a step of each replica; or {micro, global}");
   text += line("precision: " + precision, "fp32, tf32, bf16, fp16, bf16-pure, fp16-pure");
@@ -56,28 +86,37 @@ std::string precision_for(const Cluster& cluster) {
 // The names that were given, in the place of the defaults; a fault of one stands at its option.
 Scenario draft_of(const NewSettings& settings) {
   const std::vector<std::tuple<const char*, std::string, std::string>> names = {{"--cluster", "cluster", settings.cluster},
-                                                                                {"--model", "workload.model", settings.model},
+                                                                                {"--model", "workload", workload_of(settings)},
                                                                                 {"--schedule", "schedule", settings.schedule}};
   std::vector<std::string> overrides;
-  for (const auto& [option, key, name] : names) overrides.push_back(key + "=" + scalar_text(name));
+  const auto override_of = [](const std::string& key, const std::string& value) {
+    return key + "=" + (key == "workload" ? value : scalar_text(value));
+  };
+  for (const auto& [option, key, name] : names) overrides.push_back(override_of(key, name));
   try {
-    return parse_scenario(scenario_text({}, "fp32", 1, 1), "panpipe new", "", overrides);
+    return parse_scenario(scenario_text({}, "fp32", 1, 1), "panpipe new", folder_of(settings), overrides);
   } catch (const InputError& error) {
     std::vector<Diagnostic> faults = error.diagnostics();
     for (Diagnostic& fault : faults)
       for (const auto& [option, key, name] : names)
-        if (fault.override_text == key + "=" + scalar_text(name)) fault = shown_at(fault, fmt::format("{} {}", option, name));
+        if (fault.override_text == override_of(key, name))
+          fault = shown_at(fault, fmt::format("{} {}", option, key == "workload" ? settings.model : name));
     throw InputError(faults);
   }
 }
 
 int make_new(const NewSettings& settings) {
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
+  std::error_code ignored;
+  if (!settings.output.empty() && !settings.force && !is_written_into(settings.output) &&
+      std::filesystem::exists(settings.output, ignored))
+    throw InputError(fmt::format("the file {} exists, and may have been edited\n  help: {}, or replace it with --force",
+                                 settings.output, kAdvice));
   const Scenario draft = draft_of(settings);
   const int replicas = std::max(1, draft.cluster.nodes);                      // a pipeline through each node
   const int microbatches = 4 * std::max(1, draft.cluster.size() / replicas);  // a bubble of about a fifth of the step
   const std::string text = scenario_text(settings, precision_for(draft.cluster), microbatches, replicas);
-  const Experiment experiment(parse_scenario(text, "panpipe new", ""));
+  const Experiment experiment(parse_scenario(text, "panpipe new", folder_of(settings)));
   (void)experiment.plan("");
   if (settings.output.empty()) {
     print(text);
@@ -92,11 +131,14 @@ int make_new(const NewSettings& settings) {
 
 void add_new_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<NewSettings>();
-  sub.add_option("--model", settings->model, "a built-in model (panpipe list models); default gpt2")->type_name("NAME");
+  sub.add_option("--model", settings->model,
+                 "a built-in model (panpipe list models), a config.json or its folder, or an exported model (.pt2); default gpt2")
+      ->type_name("NAME|FILE");
   sub.add_option("--cluster", settings->cluster, "a shipped cluster (panpipe list clusters) or a file; default rtx3090x8")
       ->type_name("NAME");
   sub.add_option("--schedule", settings->schedule, "a schedule (panpipe list schedules); default 1f1b")->type_name("NAME");
   sub.add_option("-o", settings->output, "scenario to write instead of standard output")->type_name("FILE");
+  sub.add_flag("--force", settings->force, "replace the file of -o if it exists");
   run = [settings] { return make_new(*settings); };
 }
 

@@ -47,7 +47,7 @@ template <class Figures>
 std::vector<ListedItem> files_of(const std::string& folder, Figures figures) {
   std::vector<ListedItem> items;
   for (const std::string& name : shipped_names(folder)) {
-    const std::string path = data_directory() + "/" + folder + "/" + name + ".yaml";
+    const std::string path = shipped_file(folder, name);
     const NodePtr root = load_document(path);
     ListedItem item;
     item.name = name;

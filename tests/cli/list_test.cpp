@@ -53,6 +53,10 @@ TEST(List, EveryNameHasALineAndASource) {
     EXPECT_EQ(list["count"], list["items"].size());
     EXPECT_GE(list["items"].size(), kind == "prices" ? 5u : 9u) << kind;
     const std::string text = panpipe("list " + kind).out;
+    EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
+              list["items"].size() + (kind == "schedules" ? 2 : 1))
+        << "a line each, and the number of them";
+    EXPECT_THAT(panpipe("list --sources " + kind).out, HasSubstr(" source: "));
     for (const json& item : list["items"]) {
       const std::string name = item["name"];
       EXPECT_GE(item["line"].get<std::string>().size(), 8u) << kind << " " << name;
@@ -134,6 +138,72 @@ TEST(New, ItsLinesAreExplainedAndItsFaultsAreThoseOfTheOption) {
               HasSubstr("step time  "));
   EXPECT_THAT(panpipe("new --model gpt-2").err, testing::StartsWith("--model gpt-2: error: "));
   EXPECT_EQ(panpipe("new --cluster nowhere").exit_code, 2);
+}
+
+TEST(New, DoesNotReplaceAFile) {
+  const std::string file = temporary_folder() + "/s.yaml";
+  ASSERT_EQ(panpipe("new -o " + file).exit_code, 0);
+  const std::string text = read_file(file);
+  write_file(file, text + "# mine\n");
+  const Outcome again = panpipe("new -o " + file);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_EQ(again.err,
+            "error: the file " + file +
+                " exists, and may have been edited\n  help: choose another file with -o, or replace it with --force\n");
+  EXPECT_EQ(read_file(file), text + "# mine\n");
+  EXPECT_EQ(panpipe("new --force -o " + file).exit_code, 0);
+  EXPECT_EQ(read_file(file), text);
+  EXPECT_EQ(panpipe("new -o /dev/stdout").exit_code, 0);
+}
+
+// A model of the user's own: its file is named from the folder of the scenario, and found there.
+TEST(New, TakesAConfigurationOfHuggingFace) {
+  const std::string folder = temporary_folder();
+  std::filesystem::create_directories(folder + "/model");
+  write_file(
+      folder + "/model/config.json",
+      R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8,
+ "vocab_size": 1000, "max_position_embeddings": 2048})");
+  EXPECT_THAT(panpipe("new --model " + folder + "/model/config.json").out,
+              HasSubstr("workload: {config: " + folder + "/model/config.json, sequence: 2048}"));
+  const std::string file = folder + "/s.yaml";
+  const Outcome made = panpipe("new --model " + folder + "/model -o " + file);
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(panpipe("estimate " + file).out, HasSubstr("LlamaForCausalLM"));
+  EXPECT_THAT(panpipe("new --model workloads/llama-3-8b.json --cluster h100x8").out,
+              HasSubstr("workload: {config: workloads/llama-3-8b.json, sequence: 4096}"));
+  EXPECT_THAT(panpipe("new").out, HasSubstr("{config: FILE} for a config.json"));
+  EXPECT_EQ(panpipe("new --model nowhere.json").exit_code, 2);
+}
+
+TEST(CheckCluster, TakesTheNamesThatListPrints) {
+  EXPECT_THAT(panpipe("check rtx4090x8").out, testing::StartsWith("# rtx4090x8: 8 x RTX4090"));
+  EXPECT_EQ(panpipe("check gpt2-xl").err,
+            "error: gpt2-xl: there is no such file; it is a name of panpipe list models\n  help: a scenario names it: workload: "
+            "{model: NAME}\n");
+  EXPECT_THAT(panpipe("check nowhere").err, HasSubstr("nowhere: error: there is no such file"));
+}
+
+// No degree is stated: eight stages of a pipeline, and a sentence that says so; with one stated, none.
+TEST(Predictions, SayThatNoSplitWasStated) {
+  const std::string file = "scenarios/examples/gpt2-large-rtx3090x8.yaml", note = "note: no split is stated";
+  const std::string alone = temporary_folder() + "/s.yaml";
+  write_file(alone,
+             "panpipe: 1\ncluster: rtx3090x8\nworkload: {model: gpt2, sequence: 1k}\nbatch: {micro: 1, microbatches: 8}\n");
+  EXPECT_THAT(panpipe("estimate " + alone).out,
+              HasSubstr(note + ", so all 8 devices are one pipeline; panpipe plan " + alone + " searches for a better one\n"));
+  EXPECT_THAT(panpipe("estimate " + alone + " --set parallel.data=2").out, testing::Not(HasSubstr(note)));
+  EXPECT_EQ(panpipe("estimate " + alone).out, panpipe("estimate " + alone + " --set workload.sequence=1024").out)
+      << "tokens of 1k";
+}
+
+TEST(Arena, LeavesOutTheDefaultClustersThatAreTooSmall) {
+  const Outcome run = panpipe("arena 1f1b gpipe --alone --ranks 16 --microbatches 16");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out,
+              HasSubstr("too small for 16 ranks, and left out: rtx3090x8-nobridge (8 devices), dgx-a100-80g (8 devices), "
+                        "h100x8 (8 devices); --clusters names others\n"));
+  EXPECT_EQ(panpipe("arena 1f1b --alone --ranks 16 --clusters h100x8").exit_code, 2);
 }
 
 TEST(CheckCluster, AClusterFileIsCheckedByItself) {
