@@ -19,6 +19,7 @@ struct Exact {
   double step_time = 0;  // seconds; 0 = no such plan exists
   double memory = 0;     // bytes, on the largest device
   bool fits = false;
+  bool cuts_moved = false;   // as long as that helped
   std::vector<double> room;  // by pipeline rank: bytes that its fullest device has left; negative = missing
   std::shared_ptr<const Plan> plan;
   std::string fault;                                      // reason why no such plan exists

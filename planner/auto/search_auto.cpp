@@ -299,8 +299,10 @@ class AutoSearch {
     std::vector<Exact*> chosen = first_of_degrees(kImproved);
     for (std::size_t i = 0; i < std::min(kImproved, best_.size()); ++i)
       if (std::find(chosen.begin(), chosen.end(), &best_[i]) == chosen.end()) chosen.push_back(&best_[i]);
-    in_parallel(chosen.size(),
-                [&](std::size_t i, Evaluator& evaluator) { *chosen[i] = improve_cuts(evaluator, *chosen[i], options_); });
+    in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
+      *chosen[i] = improve_cuts(evaluator, *chosen[i], options_);
+      chosen[i]->cuts_moved = true;
+    });
     std::sort(best_.begin(), best_.end());
   }
 
@@ -472,6 +474,7 @@ class AutoSearch {
     std::stable_sort(fastest.begin(), fastest.end(),
                      [](const Exact* a, const Exact* b) { return a->simulated_step() < b->simulated_step(); });
     fastest.resize(std::min(fastest.size(), kImproved));
+    std::erase_if(fastest, [](const Exact* one) { return one->cuts_moved; });
     std::vector<Exact> better(fastest.size());
     in_parallel(fastest.size(), [&](std::size_t i, Evaluator& evaluator) {
       better[i] = improve_cuts(evaluator, *fastest[i], options_);

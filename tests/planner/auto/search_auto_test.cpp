@@ -346,6 +346,21 @@ TEST(SearchAuto, StopsWithTheBestSoFar) {
   EXPECT_EQ(nothing.reason, "stopped before a plan was found");
 }
 
+// A round is ended where the time is up: no further graph is priced, which takes seconds on thousands of devices.
+TEST(SearchAuto, AStoppedRoundPricesNoFurtherGraph) {
+  const Experiment experiment(testing::four_experts("parallel: {context: auto}\n"));
+  const Space space = space_of(experiment);
+  Common common(experiment, space);
+  const std::atomic<bool> stop{true};
+  SearchOptions options;
+  options.stop = &stop;
+  Enumeration enumeration(common, options);
+  Enumeration::Round round(rounds_of(space, 1).front());
+  enumeration.run_round(round, true, true, kInfinite);
+  EXPECT_EQ(enumeration.tally().evaluated, 0);
+  for (const auto& pricer : round.pricers) EXPECT_EQ(pricer, nullptr);
+}
+
 // Contention that slows all plans down but the one with the fourth least estimate (the first three are equal).
 SearchOptions fourth_is_best(int& calls, std::size_t shown) {
   SearchOptions options;
