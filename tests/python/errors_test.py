@@ -1,6 +1,10 @@
 """Faults as exceptions: kinds, places, remedies."""
+import os
 import pathlib
 import pickle
+import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -83,6 +87,23 @@ class Faults(unittest.TestCase):
         error = pickle.loads(pickle.dumps(fault(panpipe.estimate, {**DICT, "parallel": {"tensr": 2}})))
         self.assertEqual(error.diagnostics[0].key, "parallel.tensr")
         self.assertIn("did you mean", str(error))
+
+
+class WithoutItsModule(unittest.TestCase):
+    def test_the_message_names_this_python_and_the_modules_that_are_there(self):
+        package = pathlib.Path(panpipe.__file__).parent
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(package, pathlib.Path(folder) / "panpipe", ignore=shutil.ignore_patterns("_core*.so", "_prefix", "__pycache__"))
+
+            def fault():
+                done = subprocess.run([sys.executable, "-c", "import panpipe; panpipe.plan"], capture_output=True, text=True,
+                                      env={**os.environ, "PYTHONPATH": folder}, cwd=folder)
+                return done.stderr
+
+            this = f"this is cpython {sys.version_info.major}.{sys.version_info.minor}, and the folder of panpipe has "
+            self.assertIn(this + "no file _core*.so;", fault())
+            (pathlib.Path(folder) / "panpipe/_core.cpython-37-x86_64-linux-gnu.so").touch()
+            self.assertIn(this + "_core.cpython-37-x86_64-linux-gnu.so;", fault())
 
 
 if __name__ == "__main__":
