@@ -144,7 +144,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.bash("run", "x.yaml", "--transport", "g"), ["gloo"])
         self.assertEqual(self.bash("schedule", "zb-"), ["zb-h1", "zb-h2", "zb-v", "zb-auto", "zb-v-auto"])
         self.assertEqual(self.bash("estimate", "examples/gpt3"), ["examples/gpt3-175b-a100x64.yaml"])
-        self.assertEqual(self.bash("import", "t"), ["topology", "torchtitan"])
+        self.assertEqual(self.bash("import", "t"), ["torchtitan", "topology"])
         # = and : are words of their own to readline, and only what follows them is replaced.
         self.assertEqual(self.bash("estimate", "x.yaml", "--set", "clus"), ["cluster="])
         self.assertEqual(self.bash("estimate", "x.yaml", "--set", "cluster", "=", "rtx3090x8-no"), ["rtx3090x8-nobridge"])
