@@ -60,6 +60,7 @@ std::string to_json(const Answer& answer) {
   for (const Candidate& candidate : answer.candidates) write_candidate(out, answer, candidate);
   out.end().object("search").field("evaluated", answer.search.evaluated).field("pruned", answer.search.pruned);
   out.field("lower_bound", answer.search.lower_bound).field("proved_optimal", answer.search.proved_optimal);
+  if (!answer.search.proved_but_for.empty()) out.field("proved_but_for", answer.search.proved_but_for);
   out.field("interrupted", answer.interrupted).end();
   if (!answer.reason.empty()) out.field("reason", answer.reason);
   return out.field("notes", answer.notes).end().finish() + "\n";

@@ -36,6 +36,9 @@ std::string proof(const Answer& answer) {
   const double value = value_of(answer.candidates.front(), answer.objective);
   if (answer.search.proved_optimal)
     return is_time(answer) ? "proved on idle links: no searched plan is estimated faster" : "proved: no searched plan is better";
+  if (!answer.search.proved_but_for.empty())
+    return fmt::format("proved on idle links but for {}: no other searched plan is estimated faster",
+                       fmt::join(answer.search.proved_but_for, ", "));
   std::string text = answer.interrupted ? "interrupted, not proved" : "not proved";
   if (answer.simulation_decides && answer.search.best > 0 && answer.search.best < value) {
     const auto least = std::find_if(answer.candidates.begin(), answer.candidates.end(), [&](const Candidate& candidate) {

@@ -29,6 +29,8 @@ struct SearchState {
   double best = 0;              // least objective found; 0 = none yet
   double lower_bound = 0;       // bound on the objective in the searched space
   bool proved_optimal = false;  // for the objective in the first candidate's metrics
+  // Where it would be proved but for these families, of which the work alone is a bound; else empty.
+  std::vector<std::string> proved_but_for = {};
 };
 
 // Capabilities of the trainer for which plans are made. Cuts need no entry, because this search cuts between whole blocks.

@@ -95,11 +95,16 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
                     "give the fullest ranks less",
                     account.tight, account.fitted));
   if (!account.tried_last.empty()) notes.push_back(last_text(account, answer));
-  if (least_proved)
+  if (least_proved) {
+    const std::vector<std::string>& but_for = answer.search.proved_but_for;
     notes.push_back(fmt::format(
         "proved on idle links{}: nothing else that was searched in closed form is estimated faster, with the cuts that balance "
-        "it; the proof does not cover other cuts, several stages on a single rank, or contention",
-        answer.search.proved_optimal ? "" : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best)))));
+        "it; the proof does not cover other cuts, several stages on a single rank, {}or contention",
+        answer.search.proved_optimal || !but_for.empty()
+            ? ""
+            : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best))),
+        account.tried_last.empty() ? "" : "families without closed forms, "));
+  }
   if (account.simulated > 0)
     notes.push_back(
         fmt::format("simulated {} plans{}", account.simulated,

@@ -39,14 +39,15 @@ Exact search_within_memory(Evaluator& evaluator, const Ground& ground, Configura
 
 }  // namespace
 
-LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Exact& start, const SearchOptions& options) {
+LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Configuration& start,
+                            const SearchOptions& options) {
   LastTried tried;
-  if (start.configuration.pipeline == 1) return tried;
+  if (start.pipeline == 1) return tried;
   for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
     const FamilyForm& form = forms()[f];
     if (!form.last() || !may_choose(evaluator.scenario(), options.limits, form.name)) continue;
     const bool searched = form.family->searched();
-    Configuration c = start.configuration;
+    Configuration c = start;
     c.family = static_cast<std::int16_t>(f);
     c.chunks = static_cast<std::int16_t>(form.chunks);
     if (!form.exists(c.pipeline, c.chunks, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;

@@ -21,8 +21,8 @@ constexpr std::size_t kPerRound = 4;          // estimated after each round of t
 constexpr std::size_t kReplayed = 512;        // orders replayed at a time
 constexpr std::size_t kEstimatedAtOnce = 16;  // does not depend on the number of threads, so the answer does not either
 constexpr std::size_t kMostEstimated = 640;
-constexpr std::size_t kImproved = 3;  // the best plans, and the best of so many degrees
-constexpr std::size_t kTriedLast = 3;
+constexpr std::size_t kImproved = 3;         // the best plans, and the best of so many degrees
+constexpr std::size_t kTriedLast = 3;        // splits, and kinds of recompute of the best of them
 constexpr std::size_t kFitted = 8;           // configurations at a time whose cuts are moved until they fit
 constexpr std::size_t kMostFitted = 64;      // while nothing fits
 constexpr std::size_t kMostRevisited = 256;  // microbatches of shapes that an extrapolation spoke against
@@ -316,11 +316,15 @@ class AutoSearch {
     return chosen;
   }
 
-  // Where the schedule is open: families without closed forms, on the degrees of the best plans.
+  // Where the schedule is open: families without closed forms, on the best plans of several splits.
   void try_last() {
     if (!is_open(experiment_.scenario, "schedule") || space_.stages > 0) return;
-    std::vector<Exact> starts;
-    for (const Exact* one : first_of_degrees(kTriedLast)) starts.push_back(*one);
+    std::vector<Configuration> starts;
+    for (const Exact& one : best_) {
+      const Configuration& c = one.configuration;
+      const auto alike = [&](const Configuration& other) { return split_of(c) == split_of(other); };
+      if (starts.size() < kTriedLast && c.pipeline > 1 && std::none_of(starts.begin(), starts.end(), alike)) starts.push_back(c);
+    }
     std::vector<LastTried> tried(starts.size());
     in_parallel(starts.size(), [&](std::size_t i, Evaluator& evaluator) {
       tried[i] = try_last_families(evaluator, common_.ground, starts[i], options_);
@@ -492,6 +496,8 @@ class AutoSearch {
   static Layout layout_of(const Configuration& c) {
     return {c.tensor, c.pipeline, c.data, c.context, c.expert, c.expert_tensor, c.zero, c.order};
   }
+  using Split = std::tuple<int, int, int, int, int, int>;
+  static Split split_of(const Configuration& c) { return {c.tensor, c.pipeline, c.data, c.context, c.expert, c.expert_tensor}; }
   using DegreesKey = std::tuple<GraphShape, int, int, int, Recompute, AxisOrder>;
   static DegreesKey degrees_key(const Configuration& c) { return {c.shape(), c.pipeline, c.data, c.zero, c.recompute, c.order}; }
   static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }
@@ -516,11 +522,15 @@ class AutoSearch {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, enumeration_.dropped());
       state.best = incumbent();
       const bool bounded = !answer.interrupted && one_type() && !common_.crowded && left_out_.empty();
-      state.lower_bound = bounded ? std::min(open, state.best) : 0;
+      // Of families without closed forms the work alone is a bound.
+      const double least = tried_last_.empty() ? open : std::min(open, tally.least_work);
+      state.lower_bound = bounded ? std::min(least, state.best) : 0;
       add_finalists(best_, *evaluators_.front(), options_, answer);
       // The simulation may choose a plan whose estimate is not the least: then the proof is of another plan.
       least_proved = bounded && open >= state.best;
-      state.proved_optimal = least_proved && answer.candidates.front().metrics.front().second <= state.best;
+      const bool of_this = least_proved && answer.candidates.front().metrics.front().second <= state.best;
+      state.proved_optimal = of_this && least >= state.best;
+      if (of_this && !state.proved_optimal) state.proved_but_for = tried_last_;
     }
     Account account;
     account.tally = &tally;
