@@ -27,13 +27,13 @@ struct NewSettings {
   bool force = false;
 };
 
-std::string line(const std::string& text, const std::string& comment) { return fmt::format("{:<44}# {}\n", text, comment); }
+std::string line(const std::string& text, const std::string& comment) { return fmt::format("{:<43} # {}\n", text, comment); }
 
 constexpr int kUsualSequence = 4096;
 
 // A built-in model by its name, or the file of one: config.json (also by its folder) or an exported model. Files are named from
-// the folder of the scenario.
-std::string workload_of(const NewSettings& settings) {
+// the folder of the scenario `output`; where it is empty, from the working directory.
+std::string workload_of(const NewSettings& settings, const std::string& output) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::path file = settings.model;
@@ -41,8 +41,8 @@ std::string workload_of(const NewSettings& settings) {
   const bool exported = file.extension() == ".pt2";
   if (!exported && file.extension() != ".json") return fmt::format("{{model: {}}}", scalar_text(settings.model));
   std::string named = file.string();
-  if (fs::exists(file, ignored) && !settings.output.empty() && !file.is_absolute())
-    named = fs::relative(fs::absolute(file), fs::absolute(settings.output).parent_path(), ignored).string();
+  if (fs::exists(file, ignored) && !output.empty() && !file.is_absolute())
+    named = fs::relative(fs::absolute(file), fs::absolute(output).parent_path(), ignored).string();
   if (exported) return fmt::format("{{pt2: {}}}", scalar_text(named));
   const auto found = find_file(file.string(), "");
   const int positions = found ? read_model_config(*found, 0).dimensions.positions : kUsualSequence;
@@ -61,7 +61,7 @@ std::string scenario_text(const NewSettings& settings, const std::string& precis
   text += line("panpipe: 1", "the format of this file");
   text += line("cluster: " + scalar_text(settings.cluster),
                "panpipe list clusters; a file of your own: {file: my-cluster.yaml, nodes: 2}");
-  text += line("workload: " + workload_of(settings),
+  text += line("workload: " + workload_of(settings, settings.output),
                "panpipe list models; {config: FILE} for a config.json of Hugging Face; {pt2: FILE} for an exported model "
                "(docs/models/exported.md)");
   text += line(fmt::format("batch: {{micro: 1, microbatches: {}}}", microbatches),
@@ -83,11 +83,13 @@ std::string precision_for(const Cluster& cluster) {
   return "bf16";
 }
 
-// The names that were given, in the place of the defaults; a fault of one stands at its option.
+// The names that were given, in the place of the defaults; a fault of one stands at its option. An override names its file from
+// the working directory, as options do.
 Scenario draft_of(const NewSettings& settings) {
-  const std::vector<std::tuple<const char*, std::string, std::string>> names = {{"--cluster", "cluster", settings.cluster},
-                                                                                {"--model", "workload", workload_of(settings)},
-                                                                                {"--schedule", "schedule", settings.schedule}};
+  const std::vector<std::tuple<const char*, std::string, std::string>> names = {
+      {"--cluster", "cluster", settings.cluster},
+      {"--model", "workload", workload_of(settings, "")},
+      {"--schedule", "schedule", settings.schedule}};
   std::vector<std::string> overrides;
   const auto override_of = [](const std::string& key, const std::string& value) {
     return key + "=" + (key == "workload" ? value : scalar_text(value));

@@ -1,6 +1,5 @@
 #include "base/input/kept_document.hpp"
 
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -23,7 +22,7 @@ std::shared_ptr<const Node> kept_document(const std::string& path) {
     const auto found = kept.find(path);
     if (found != kept.end() && found->second.text == text) return found->second.root;
   }
-  const std::shared_ptr<const Node> root = parse_document(text, path, std::filesystem::path(path).parent_path().string());
+  const std::shared_ptr<const Node> root = parse_document(text, path, reference_folder(path));
   const std::lock_guard lock(mutex);
   kept[path] = {std::move(text), root};
   return root;

@@ -84,6 +84,11 @@ std::string read_text_file(const std::string& path) {
   return std::move(*text);
 }
 
+std::string reference_folder(const std::string& path) {
+  if (path == "/dev/stdin" || path.starts_with("/dev/fd/")) return "";
+  return std::filesystem::path(path).parent_path().string();
+}
+
 std::string checked_text(const std::string& bytes, SourceText& source) {
   std::string_view view = bytes;
   if (view.substr(0, 2) == "\xFF\xFE" || view.substr(0, 2) == "\xFE\xFF")

@@ -14,6 +14,9 @@ constexpr long long kLargestFile = 64LL << 20;
 // Reads a whole file. Throws InputError if it is missing, a directory, unreadable, or larger than kLargestFile.
 std::string read_text_file(const std::string& path);
 
+// The folder where a document's references start: the file's own; of a stream ("/dev/stdin"), the working directory, "".
+std::string reference_folder(const std::string& path);
+
 // Removes a byte-order mark, converts line ends to '\n', fills source.lines, and returns the text. Throws InputError, with the
 // place, for NUL and other control bytes, UTF-16, and bytes that are not UTF-8.
 std::string checked_text(const std::string& bytes, SourceText& source);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -317,7 +316,7 @@ NodePtr parse_document(const std::string& text, const std::string& name, const s
 
 NodePtr load_document(const std::string& path) {
   const std::string text = read_text_file(path);
-  return parse_document(text, path, std::filesystem::path(path).parent_path().string());
+  return parse_document(text, path, reference_folder(path));
 }
 
 Diagnostic diagnostic_at(const Node& node, const std::string& message, const std::string& help) {

@@ -176,6 +176,25 @@ TEST(New, TakesAConfigurationOfHuggingFace) {
   EXPECT_EQ(panpipe("new --model nowhere.json").exit_code, 2);
 }
 
+// Options name files from the working directory, the scenario from its folder; one from a pipe from the working directory.
+TEST(New, FindsARelativeConfigurationFromTheWorkingDirectory) {
+  const std::string folder = temporary_folder(), program = std::getenv("PANPIPE_BIN") + std::string("/panpipe ");
+  std::filesystem::create_directories(folder + "/models");
+  std::filesystem::create_directories(folder + "/runs");
+  write_file(
+      folder + "/models/config.json",
+      R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8,
+ "vocab_size": 1000, "max_position_embeddings": 2048})");
+  const auto made = [&](const std::string& options) { return panpipe_after("cd " + folder + " &&", "new --force " + options); };
+  EXPECT_THAT(made("--model models/config.json -o runs/a.yaml").err, testing::StartsWith("written to "));
+  EXPECT_THAT(read_file(folder + "/runs/a.yaml"), HasSubstr("{config: ../models/config.json, sequence: 2048} # panpipe list"));
+  EXPECT_THAT(made("--model models -o models/b.yaml").err, testing::StartsWith("written to "));
+  EXPECT_THAT(read_file(folder + "/models/b.yaml"), HasSubstr("{config: config.json, sequence: 2048}"));
+  EXPECT_THAT(panpipe("estimate " + folder + "/models/b.yaml").out, HasSubstr("LlamaForCausalLM"));
+  EXPECT_THAT(panpipe_after("cd " + folder + " && " + program + "new --model models/config.json |", "estimate -").out,
+              HasSubstr("LlamaForCausalLM"));
+}
+
 TEST(CheckCluster, TakesTheNamesThatListPrints) {
   EXPECT_THAT(panpipe("check rtx4090x8").out, testing::StartsWith("# rtx4090x8: 8 x RTX4090"));
   EXPECT_EQ(panpipe("check gpt2-xl").err,
