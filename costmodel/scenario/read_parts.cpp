@@ -256,16 +256,11 @@ void read_context(MapReader& reader, Parallel& parallel) {
 
 }  // namespace
 
-// The short names of other trainers.
-void suggest_names(MapReader& parallel) {
-  constexpr std::pair<const char*, const char*> kShort[] = {
-      {"pp", "pipeline"},          {"tp", "tensor"},         {"dp", "data"},
-      {"cp", "context"},           {"ep", "expert"},         {"etp", "expert_tensor"},
-      {"sp", "sequence_parallel"}, {"vpp", "virtual_stages"}};
-  for (const auto& [given, name] : kShort)
-    if (parallel.node().find(given) != nullptr && parallel.find(given) != nullptr)
-      parallel.log().error_at_key(parallel.node(), given, fmt::format("unknown key '{}', {}", given, did_you_mean(name)), "",
-                                  FaultCode::UnknownKey);
+void suggest_names(MapReader& reader, std::span<const NamePair> names, const std::string& prefix) {
+  for (const auto& [given, name] : names)
+    if (reader.node().find(given) != nullptr && reader.find(given) != nullptr)
+      reader.log().error_at_key(reader.node(), given, fmt::format("unknown key '{}', {}", given, did_you_mean(prefix + name)), "",
+                                FaultCode::UnknownKey);
 }
 
 Parallel read_parallel(MapReader& scenario) {
@@ -297,7 +292,7 @@ Parallel read_parallel(MapReader& scenario) {
   }
   if (!read_auto(reader, "sequence_parallel", "false")) parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
   read_expert_degrees(reader, parallel);
-  suggest_names(reader);
+  suggest_names(reader, kOtherDegreeNames);
   reader.finish();
   return parallel;
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/input/reader.hpp"
@@ -13,6 +15,13 @@ namespace panpipe {
 
 // True if the value is `auto`: a planner chooses it, and other verbs use the default, which is recorded as `fallback`.
 bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback);
+
+// Logs a fault for each key that other trainers have, with its name here behind the prefix ("parallel."). Before finish().
+using NamePair = std::pair<const char*, const char*>;
+void suggest_names(MapReader& reader, std::span<const NamePair> names, const std::string& prefix = "");
+inline constexpr NamePair kOtherDegreeNames[] = {{"pp", "pipeline"},          {"tp", "tensor"},         {"dp", "data"},
+                                                 {"cp", "context"},           {"ep", "expert"},         {"etp", "expert_tensor"},
+                                                 {"sp", "sequence_parallel"}, {"vpp", "virtual_stages"}};
 
 // `parallel:`. Absent keys keep their defaults; pipeline stays 0 until the cluster is known.
 Parallel read_parallel(MapReader& scenario);

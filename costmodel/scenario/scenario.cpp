@@ -187,6 +187,11 @@ std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
   }
 }
 
+// The names of other trainers.
+constexpr NamePair kOtherBatchNames[] = {{"micro_batch_size", "micro"},        {"microbatch_size", "micro"},
+                                         {"global_batch_size", "global"},      {"train_batch_size", "global"},
+                                         {"num_microbatches", "microbatches"}, {"gradient_accumulation_steps", "microbatches"}};
+
 // The samples of a step over all replicas, where the scenario states them: `microbatches` then follow from the degrees.
 std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
   const Node* node = reader.require("batch");
@@ -203,6 +208,7 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
   } else {
     scenario.microbatches = batch.integer("microbatches", 1);
   }
+  suggest_names(batch, kOtherBatchNames);
   batch.finish();
   return global;
 }
@@ -335,6 +341,8 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   check_evaluation(reader, scenario);
   scenario.run = read_run(reader, cluster);
   reader.find("kind");
+  suggest_names(reader, kOtherBatchNames, "batch.");
+  suggest_names(reader, kOtherDegreeNames, "parallel.");
   reader.finish();
   log.throw_if_errors();
   scenario.cluster = std::move(*cluster);
