@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -40,11 +41,12 @@ class ConfigReader {
     const Node* value = find(keys);
     const int read = value ? read_integer(*value, *log_, at_least).value_or(fallback) : fallback;
     tell(name, std::to_string(read), value);
+    if (value == nullptr) derived_.insert_or_assign(*keys.begin(), read);
     return read;
   }
   // A dimension for which the class has a number of its own: an answer says so where the file states none.
   int dimension(const char* name, Keys keys, int at_least, int fallback) {
-    const std::string assumed = fmt::format("{} {}", *keys.begin(), fallback);
+    const std::string assumed = assumed_text(*keys.begin(), fallback);
     if (find(keys) == nullptr && std::find(absent_.begin(), absent_.end(), assumed) == absent_.end()) absent_.push_back(assumed);
     return integer(name, keys, at_least, fallback);
   }
@@ -206,9 +208,10 @@ class ConfigReader {
       }
     }
   }
+  static std::string assumed_text(const std::string& key, int value) { return fmt::format("{} {}", key, value); }
   void tell_change(const Node& map, const Node::Entry& entry, const std::string& what) {
     const std::string value = entry.value->kind == NodeKind::Scalar ? ": " + entry.value->text : "";
-    const std::string message = fmt::format("{}{} has no effect here; {} {}", entry.key, value, made_->model, what);
+    const std::string message = fmt::format("{}{} has no effect here; with it, {} {}", entry.key, value, made_->model, what);
     assume(message);
     made_->not_followed.push_back(
         diagnostic_at_key(map, entry.key, message,
@@ -216,6 +219,9 @@ class ConfigReader {
   }
   void tell_unknown(const Node& map, const std::string& key) {
     if (++unknown_ > kMostDiagnostics) return;
+    // Of other libraries.
+    for (const char* kv_heads : {"num_kv_heads", "n_kv_heads", "n_head_kv"})
+      if (&map == root_ && key == kv_heads) return tell_unknown(map, key, "num_key_value_heads");
     std::vector<std::string> near;
     if (&map == root_) {
       for (const std::string_view known : known_)
@@ -227,7 +233,18 @@ class ConfigReader {
     } else {
       near = rotary_keys();
     }
-    const std::string message = fmt::format("'{}' is no key that is known for {}{}", key, made_->model, suggestion(key, near));
+    tell_unknown(map, key, nearest_name(key, near).value_or(""));
+  }
+  // `meant`: the key that the file may mean; empty: none.
+  void tell_unknown(const Node& map, const std::string& key, const std::string& meant) {
+    // Dimensions with a number of the class's own are told together.
+    const auto derived = &map == root_ && root_->find(meant) == nullptr ? derived_.find(meant) : derived_.end();
+    if (derived != derived_.end() &&
+        std::find(absent_.begin(), absent_.end(), assumed_text(meant, derived->second)) == absent_.end())
+      assume(fmt::format("{}: the file does not state it; it is the default of {}", assumed_text(meant, derived->second),
+                         made_->model));
+    const std::string message =
+        fmt::format("'{}' is no key that is known for {}{}", key, made_->model, meant.empty() ? "" : ", " + did_you_mean(meant));
     assume(message + (message.back() == '?' ? " It has no effect" : "; it has no effect"));
     made_->not_followed.push_back(diagnostic_at_key(map, key, message, "leave it out if the model is the same without it"));
   }
@@ -237,6 +254,7 @@ class ConfigReader {
   ModelConfig* made_;
   mutable std::set<std::string_view> known_;  // keys that were looked up
   std::vector<std::string> absent_;           // "hidden_size 4096"
+  std::map<std::string, int> derived_;        // whole numbers that the file does not state, by their first key
   std::size_t unknown_ = 0;
 };
 

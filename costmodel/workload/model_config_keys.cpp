@@ -13,12 +13,14 @@ namespace {
 // Of every class: names, tokenizers, generation, outputs, initial values, and probabilities of dropout, which the scenario
 // states.
 constexpr std::array kHarmlessKeys = {
-    "architectures", "attn_implementation", "auto_map", "begin_suppress_tokens", "cache_implementation",
-    "chunk_size_feed_forward", "compression_config", "dtype", "finetuning_task", "gradient_checkpointing", "id2label", "init_std",
-    "initializer_range", "label2id", "model_max_length", "model_type", "n_ctx", "name_or_path", "num_labels",
-    "original_max_position_embeddings", "output_attentions", "output_hidden_states", "prefix", "pretraining_tp", "problem_type",
-    "quantization_config", "return_dict", "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript",
-    "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache", "use_return_dict",
+    "architectures", "attn_implementation", "auto_map", "begin_suppress_tokens", "bos_token", "cache_implementation",
+    "chunk_size_feed_forward", "cls_token", "compression_config", "dtype", "eos_token", "finetuning_task",
+    "gradient_checkpointing", "id2label", "init_std", "initializer_range", "label2id", "mask_token", "max_sequence_length",
+    "model_max_length", "model_type", "n_ctx", "name_or_path", "num_labels", "original_max_position_embeddings",
+    "output_attentions", "output_hidden_states", "output_past", "pad_token", "prefix", "pretraining_tp", "problem_type",
+    "quantization_config", "return_dict", "sep_token", "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript",
+    "transformers.js_config", "transformers_version", "unk_token", "unsloth_fixed", "unsloth_version", "use_bfloat16",
+    "use_cache", "use_return_dict", "xla_device",
     // Generation.
     "bad_words_ids", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty", "length_penalty", "max_length", "max_new_tokens", "min_length", "no_repeat_ngram_size",
@@ -27,7 +29,8 @@ constexpr std::array kHarmlessKeys = {
 constexpr std::array<std::string_view, 5> kHarmlessEnds = {"_token_id", "_token_ids", "dropout", "_pdrop", "_dropout_prob"};
 
 // `types`: the classes between spaces; empty: all of them. `neutral`: values between '|' with which the class computes what the
-// model here does; empty: any. Order: the first row that fits.
+// model here does; empty: any. `what`: what the class does with another value; empty: it does not know the key, which files
+// of other classes brought. Order: the first row that fits.
 struct KeyRow {
   std::string_view types, key, neutral, what;
 };
@@ -36,12 +39,13 @@ constexpr std::string_view kBalancing = "adds a balancing loss of the routers to
 constexpr std::string_view kBothWays = "lets every token attend to later ones too";
 
 constexpr KeyRow kRows[] = {
-    {"", "is_encoder_decoder", "false", "is then a part of an encoder and decoder"},
+    {"", "is_encoder_decoder", "false", "is a part of an encoder and decoder"},
     {"", "add_cross_attention", "false", "adds attention to an encoder"},
     {"", "tie_encoder_decoder", "false", "ties an encoder to it"},
     {"", "cross_attention_hidden_size", "", ""},
     {"", "pruned_heads", "{}", "leaves heads out"},
     {"", "partial_rotary_factor", "1", "rotates a part of each head"},
+    {" mistral mixtral phi3 ", "layer_types", "full_attention|sliding_attention", "gives layers attention of several kinds"},
     {"", "layer_types", "full_attention", "gives layers attention of several kinds"},
     {" bert ", "is_decoder", "false", "hides later tokens from each token"},
     {"", "is_decoder", "", ""},
@@ -89,8 +93,7 @@ constexpr KeyRow kRows[] = {
     {" llama ", "rope_interleaved", "false", "rotates neighbouring features"},
     {" llama ", "use_sliding_window", "false", "gives the attention a window"},
     {" qwen2 qwen2_moe qwen3 qwen3_moe ", "use_mrope", "false", "gives positions several dimensions"},
-    {" qwen2 qwen2_moe qwen3 qwen3_moe smollm3 ", "sliding_window", "", ""},     // looked up where use_sliding_window is true
-    {" qwen2 qwen2_moe qwen3 qwen3_moe smollm3 ", "max_window_layers", "", ""},  // the same
+    {" qwen2 qwen2_moe qwen3 qwen3_moe smollm3 ", "sliding_window", "", ""},  // looked up where use_sliding_window is true
     {" mixtral qwen2_moe qwen3_moe gpt_oss ", "output_router_logits", "false", kBalancing},
     {" deepseek_v2 deepseek_v3 ", "output_router_logits", "", ""},              // these two have no such loss
     {" mixtral qwen2_moe qwen3_moe gpt_oss ", "router_aux_loss_coef", "", ""},  // of output_router_logits
@@ -110,6 +113,11 @@ constexpr KeyRow kRows[] = {
     {" deepseek_v2 deepseek_v3 ", "ep_size", "", ""},
     {" deepseek_v2 deepseek_v3 ", "qk_head_dim", "", ""},  // the sum of two others
     {" deepseek_v2 ", "rope_interleave", "true", "rotates halves of features"},
+    // What classes of other types read, and tools write into every file.
+    {"", "attention_bias", "false", ""},
+    {"", "max_window_layers", "", ""},
+    {"", "mlp_bias", "false", ""},
+    {"", "use_sliding_window", "false", ""},
 };
 
 bool concerns(const KeyRow& row, const std::string& type) {
@@ -144,6 +152,7 @@ UnusedKey unused_key(const std::string& type, const std::string& key, const Node
   for (const KeyRow& row : kRows)
     if (row.key == key && concerns(row, type)) {
       if (row.neutral.empty() || is_neutral(value, row.neutral)) return {KeyEffect::None, ""};
+      if (row.what.empty()) break;
       return {KeyEffect::Changes, std::string(row.what)};
     }
   return {};

@@ -231,7 +231,7 @@ TEST(PublishedWeights, AndTrainingWantAConfigurationThatIsFollowed) {
     };
     EXPECT_EQ(fault(", scale_attn_weights: true"), "");
     EXPECT_THAT(fault(", scale_attn_weights: false"),
-                testing::HasSubstr("scale_attn_weights: false has no effect here; GPT2LMHeadModel leaves the scores without"));
+                testing::HasSubstr("scale_attn_weights: false has no effect here; with it, GPT2LMHeadModel leaves the scores"));
     EXPECT_THAT(fault(", n_iner: 32"), testing::HasSubstr("'n_iner' is no key that is known for GPT2LMHeadModel, did you mean "
                                                           "'n_inner'?"));
   }

@@ -322,7 +322,8 @@ TEST_F(ModelConfigs, KeysThatChangeTheComputationAreNotFollowedSilently) {
   }
   EXPECT_EQ(
       read_model_config(file(stated("mixtral", ", num_local_experts: 4, output_router_logits: true")), 128).assumptions.back(),
-      "output_router_logits: true has no effect here; MixtralForCausalLM adds a balancing loss of the routers to the loss");
+      "output_router_logits: true has no effect here; with it, MixtralForCausalLM adds a balancing loss of the routers to the "
+      "loss");
 }
 
 // What transformers writes for every class, and what published files hold beside it, is known.
@@ -347,6 +348,45 @@ TEST_F(ModelConfigs, KeysWithoutEffectAreKnown) {
       EXPECT_TRUE(config.not_followed.empty()) << entry.path();
       for (const std::string& said : config.assumptions) EXPECT_EQ(said.find("does not state"), std::string::npos) << said;
     }
+}
+
+// Keys that classes of other types read stand in published files of all: their neutral values are no fault, another value is one.
+TEST_F(ModelConfigs, NeutralKeysOfOtherClassesAreKnown) {
+  const auto faults = [&](const std::string& type, const std::string& more) {
+    const std::string dimensions = type == "deepseek_v2" ? ", num_experts_per_tok: 2" : "";
+    return read_model_config(file("{model_type: " + type + dimensions + more + "}"), 128).not_followed;
+  };
+  for (const std::string& type : model_config_types()) {
+    const std::vector<Diagnostic> told = faults(
+        type,
+        ", output_past: true, max_sequence_length: 2048, attention_bias: false, mlp_bias: false, use_sliding_window: false, "
+        "max_window_layers: 28, bos_token: <s>, eos_token: </s>, pad_token: <pad>, unk_token: <unk>, _name_or_path: x, "
+        "torch_dtype: bfloat16, dtype: bfloat16, transformers_version: 5.0.0, auto_map: {AutoConfig: x.Y}, use_cache: true, "
+        "task_specific_params: {a: {do_sample: true}}, pretraining_tp: 1, quantization_config: {bits: 4}, xla_device: true");
+    EXPECT_TRUE(told.empty()) << type << ": " << told.front().message;
+  }
+  for (const char* type : {"gpt2", "mistral", "bert"})
+    for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"})
+      EXPECT_EQ(faults(type, fmt::format(", {}: true", key)).size(), 1U) << type << " " << key;
+  // A window of every layer, which the list repeats; a list of two kinds is another model.
+  const std::string window = ", num_hidden_layers: 2, sliding_window: 64, layer_types: ";
+  EXPECT_TRUE(faults("mistral", window + "[sliding_attention, sliding_attention]").empty());
+  EXPECT_EQ(faults("mistral", window + "[sliding_attention, full_attention]").size(), 1U);
+  EXPECT_EQ(faults("llama", window + "[sliding_attention, sliding_attention]").size(), 2U);  // and sliding_window itself
+}
+
+// LlamaConfig: as many key-value heads as heads, 16 here, where the file states none.
+TEST_F(ModelConfigs, AMisspeltDimensionThatFollowsFromOthersIsTold) {
+  const ModelConfig config = read_model_config(
+      file("{model_type: llama, hidden_size: 512, intermediate_size: 1024, num_hidden_layers: 2, num_attention_heads: 16, "
+           "vocab_size: 512, num_kv_heads: 4}"),
+      128);
+  EXPECT_EQ(config.dimensions.kv_heads, 16);
+  EXPECT_EQ(config.assumptions,
+            (std::vector<std::string>{
+                "num_key_value_heads 16: the file does not state it; it is the default of LlamaForCausalLM",
+                "'num_kv_heads' is no key that is known for LlamaForCausalLM, did you mean 'num_key_value_heads'? It has no "
+                "effect"}));
 }
 
 // transformers 5.23: SmolLM3Config gives windows to the layers without rotary positions, every fourth.
