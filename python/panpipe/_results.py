@@ -125,6 +125,11 @@ class Prediction:
         return self._kept["timeline"]
 
     @property
+    def assumed(self) -> list[str]:
+        """Where the model differs from its file, as `panpipe estimate` says it; empty without such."""
+        return self.to_dict().get("assumed", [])
+
+    @property
     def plan(self) -> str:
         """The plan as plan.yaml has it: write it into a file for `plan=` of another call."""
         return self._core.plan_yaml()

@@ -123,11 +123,22 @@ class Predictions(unittest.TestCase):
         judged = panpipe.arena("1f1b", "gpipe", ranks=4, microbatches=8)
         self.assertRegex(repr(judged), r"^<panpipe.Arena: \d+ schedules, 4 ranks, 8 microbatches>$")
 
+    def test_what_is_assumed_of_a_model_is_an_attribute(self):
+        # One dimension is left to the class.
+        config = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 48, "vocab_size": 1000}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "config.json"
+            path.write_text(json.dumps(config))
+            step = panpipe.estimate(SCENARIO | {"workload": {"config": str(path), "sequence": 128}})
+        self.assertEqual(len(step.assumed), 1)
+        self.assertIn("num_attention_heads 32: ", step.assumed[0])
+
     def test_a_result_travels(self):
         step = panpipe.simulate(SMALL, backend="flow")
         other = pickle.loads(pickle.dumps(step))
         self.assertEqual(other.metrics, step.metrics)
         self.assertEqual(without_clock(other.to_dict()), without_clock(step.to_dict()))
+        self.assertEqual((step.assumed, other.assumed), ([], []))
         self.assertEqual(other.timeline.to_pydict(), step.timeline.to_pydict())
         for same in ("plan", "scenario"):
             self.assertEqual(getattr(other, same), getattr(step, same))
