@@ -195,6 +195,32 @@ TEST(Resuming, AMetricsFileHoldsEveryStepOnce) {
   EXPECT_THAT(text, ContainsRegex("^\\{\"step\":1,.*\n\\{\"step\":2,.*\n# a note\n\\{\"step\":3,.*\n\\{\"step\":4,.*\n$"));
 }
 
+// Rank 1 is killed in the third step, behind the checkpoint of the second: its line is there before the run goes on.
+TEST(Resuming, AMetricsFileHoldsTheStepOfACheckpointBeforeAKilledRank) {
+  const std::string folder = temporary_folder(), metrics = folder + "/m.jsonl", scenario = folder + "/s.yaml";
+  std::string tokens;  // 64 samples of 4, in two bytes each
+  for (int i = 0; i <= 64 * 4; ++i) tokens += static_cast<char>(i % 16), tokens += '\0';
+  write_file(folder + "/tokens", tokens);
+  write_file(scenario,
+             "panpipe: 1\n"
+             "cluster: {devices: 2, memory: 4 GiB, link: {latency: 10 us, bandwidth: 10 GB/s}}\n"
+             "workload: {model: gpt, layers: 2, hidden: 8, heads: 1, vocabulary: 16, sequence: 4}\n"
+             "batch: {micro: 1, microbatches: 2}\n"
+             "schedule: 1f1b\n"
+             "data: {tokens: tokens, held_out: 20 %}\n"
+             "training: {evaluate: {every: 2, steps: 1}}\n");
+  const std::string run = "run " + scenario + " --no-progress --threads 1 --transport gloo --device cpu --deadline 2 --steps 4 " +
+                          "--json --checkpoint " + folder + "/ck --checkpoint-every 1 --resume auto --metrics " + metrics;
+  EXPECT_EQ(start_panpipe(run, {{"PANPIPE_FAULT", "rank=1,step=2,action=1F1,kind=kill"}}).end().exit_code, 1);
+  EXPECT_TRUE(fs::exists(folder + "/ck/step-000002/manifest.json"));
+  EXPECT_THAT(read_file(metrics), ContainsRegex("^\\{\"step\":1,.*\n\\{\"step\":2,.*\"validation_loss\".*\n$"));
+  const Ended resumed = start_panpipe(run).end();
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("training goes on at step 3\n"));
+  EXPECT_THAT(read_file(metrics), ContainsRegex("^\\{\"step\":1,.*\n\\{\"step\":2,.*\"validation_loss\".*\n\\{\"step\":3,.*\n"
+                                                "\\{\"step\":4,.*\n$"));
+}
+
 TEST(Stopping, CtrlCEndsAProfileAtOnceAndWritesNothing) {
   for (const std::string transport : {"gloo", "local"}) {
     for (const int signal : {SIGINT, SIGTERM}) {

@@ -181,6 +181,7 @@ bool TrainingRun::next() {
                               folder.empty() ? "; no checkpoint was written" : "; checkpoint: " + folder));
   }
   if (writes && stepped_ && run_.request.checkpoint_every > 0 && step_ % run_.request.checkpoint_every == 0) {
+    tell();  // first: a run resumed from the checkpoint does not train this step again, and nobody would tell it
     checkpoint();
     transport_.barrier(deadline_, "the start of a step");
   }
