@@ -93,6 +93,8 @@ World place(const Environment& environment, const Names& names) {
 void find_master(World& world, const Environment& environment) {
   if (const auto address = text_of(environment, "MASTER_ADDR")) {
     world.master_address = *address;
+    if (address->size() > 2 && address->front() == '[' && address->back() == ']')  // an IPv6 address as URLs write it
+      world.master_address = address->substr(1, address->size() - 2);
   } else if (const auto nodes = text_of(environment, "SLURM_STEP_NODELIST"); nodes && world.launcher == "srun") {
     world.master_address = first_host(*nodes);
   } else if (world.launcher != "panpipe run" && world.local_size < world.size) {

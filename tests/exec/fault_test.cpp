@@ -398,6 +398,24 @@ TEST(Starting, AnUnreachableMasterIsNamed) {
                          " within 2 s: is rank 0 running, and are MASTER_ADDR and MASTER_PORT those of its host?\n");
 }
 
+// `.invalid` never has an address (RFC 6761).
+TEST(Starting, AMasterWithoutAnAddressIsNamed) {
+  const auto at = [](int rank) {
+    auto environment = place(rank, 2, unused_port());
+    environment["MASTER_ADDR"] = "head.invalid";
+    return environment;
+  };
+  Started first = start_panpipe(small(""), at(0)), second = start_panpipe(small(""), at(1));
+  const Ended ended[] = {first.end(), second.end()};
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ended[rank].exit_code, 3);
+    EXPECT_THAT(ended[rank].err,
+                ContainsRegex("^panpipe: this machine cannot: rank " + std::to_string(rank) +
+                              " found no address of the master head.invalid within 2 s \\([^)]+\\): set MASTER_ADDR on every "
+                              "rank to an address of rank 0's host, or to a name that every host knows\n$"));
+  }
+}
+
 TEST(Starting, APortInUseIsNamed) {
   const Listener other;
   const Ended zero = start_panpipe(small(""), place(0, 2, other.port())).end();

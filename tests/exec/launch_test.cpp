@@ -117,6 +117,15 @@ TEST(World, WhereNobodySaysTheLocalNumberTheRanksFindIt) {
   EXPECT_TRUE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->local_told) << "alone";
 }
 
+TEST(World, AnIpv6MasterMayStandInBrackets) {
+  const auto master = [](const std::string& address) {
+    return world_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", address}})->master_address;
+  };
+  EXPECT_EQ(master("[::1]"), "::1");
+  EXPECT_EQ(master("::1"), "::1");
+  EXPECT_EQ(master("[]"), "[]") << "nothing is no address: the ranks say so";
+}
+
 TEST(World, FirstHostOfSlurmsLists) {
   EXPECT_EQ(first_host("node1"), "node1");
   EXPECT_EQ(first_host("node1,node2"), "node1");

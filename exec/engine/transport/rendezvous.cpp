@@ -2,6 +2,7 @@
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <netdb.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,10 +32,28 @@ bool one_host(const World& world) {
   return master == "localhost" || master == "::1" || master.rfind("127.", 0) == 0;
 }
 
+// Retries until the deadline: a name may get its address later, as a pod's does.
+void wait_for_master_address(const World& world, Clock::duration deadline) {
+  const auto end = Clock::now() + deadline;
+  while (true) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    const int fault = getaddrinfo(world.master_address.c_str(), nullptr, &hints, &found);
+    if (fault == 0) return freeaddrinfo(found);
+    if (Clock::now() >= end)
+      throw MachineError(
+          fmt::format("rank {} found no address of the master {} within {:.3g} s ({}): set MASTER_ADDR on every "
+                      "rank to an address of rank 0's host, or to a name that every host knows",
+                      world.rank, world.master_address, in_seconds(deadline), gai_strerror(fault)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat what we say in words
   c10::initLogging();                         // outside Python nobody else reads the level
   const World& world = options.world;
+  wait_for_master_address(world, options.deadline);  // before rank 0 listens
   c10d::TCPStoreOptions asked;
   asked.port = static_cast<std::uint16_t>(world.master_port);
   asked.isServer = world.rank == 0 && !world.store_elsewhere;
