@@ -138,6 +138,36 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
   }
 }
 
+// The class's default is 8 groups of experts, of which a token's lie in 4. Training chose from all, and the export says so: with
+// it, a step of rate 0 from the exported weights has the loss of the step before.
+TEST(ModelFolders, SayThatExpertsWereChosenFromAllGroups) {
+  const Folder folder;
+  write_tokens(folder);
+  const std::string published = content(kFolders + "classes/deepseek_v3/config.json");
+  for (const auto& [groups, of_them] : {std::pair("", ""), {"\"n_group\": 4,", "\"topk_group\": 2,"}}) {
+    SCOPED_TRACE(groups);
+    std::string config = published;
+    const auto replace = [&](const std::string& old, const std::string& by) { config.replace(config.find(old), old.size(), by); };
+    replace("\"n_group\": 1,", groups);
+    replace("\"topk_group\": 1,", of_them);
+    const std::string keys = fmt::format("config: {}, sequence: 8", folder.write("config.json", config));
+    const std::string file = folder.write("s.yaml", scenario_of(keys, 1, 1, 1, "optimizer: {name: sgd, learning_rate: 0}\n"));
+    RunRequest request = quiet(file, 1);
+    request.export_folder = folder.file(std::string("export") + (*groups ? "4" : ""));
+    const Outcome first = run_threads(file, request);
+    ASSERT_EQ(first.error(), "");
+    const auto written = nlohmann::json::parse(content(request.export_folder + "/config.json"));
+    EXPECT_EQ(written.at("n_group"), 1);
+    EXPECT_EQ(written.at("topk_group"), 1);
+    const std::string again = folder.write(
+        "again.yaml",
+        scenario_of(fmt::format("config: {0}/config.json, sequence: 8, weights: {0}", request.export_folder), 1, 1, 1, ""));
+    const Outcome second = run_threads(again, quiet(again, 1));
+    ASSERT_EQ(second.error(), "");
+    EXPECT_NEAR(second.losses()[0], first.losses()[0], 2e-6 * first.losses()[0]);
+  }
+}
+
 // Experts shared out over two of two, and over two of four replicas: each token goes to those that transformers chooses.
 TEST(PublishedWeights, GiveTheLossWithTheirExpertsOverRanks) {
   const Folder folder;

@@ -93,6 +93,8 @@ ordered_json config_of(const Scenario& scenario) {
   ordered_json config = scenario.workload.config ? given_config(scenario) : built_in_config(scenario.workload);
   if (scenario.workload.layers > 0 && scenario.workload.config) keep_layers(config, scenario.workload.layers);
   config["architectures"] = {class_name(scenario)};
+  if (scenario.workload.config && scenario.workload.config->dimensions.traits.experts.groups > 1)
+    config["n_group"] = config["topk_group"] = 1;  // experts were chosen from all groups
   config.erase("quantization_config");
   config.erase("torch_dtype");
   config["dtype"] = type_of_weights(scenario.precision);
