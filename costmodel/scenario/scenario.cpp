@@ -386,6 +386,22 @@ void apply_plan_keys(Node& root, const Node& plan) {
   root.entries.push_back({"placement", devices->line, devices->column, placement});
 }
 
+// Degrees and batch that overrides left open (`parallel={}`, `parallel.data=auto`) are the plan's.
+void fill_open_keys(Node& root, const Node& plan) {
+  if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
+  for (const char* name : {"batch", "parallel"}) {
+    const Node *map = plan.find(name), *now = root.find(name);
+    if (map == nullptr || now == nullptr || map->kind != NodeKind::Map || now->kind != NodeKind::Map) continue;
+    Node open = *map;
+    std::erase_if(open.entries, [&](const Node::Entry& entry) {
+      if (entry.key == "microbatches" && now->find("global") != nullptr) return true;
+      const Node* stated = now->find(entry.key);
+      return stated != nullptr && (stated->kind != NodeKind::Scalar || stated->text != "auto");
+    });
+    put_entries(root, name, open);
+  }
+}
+
 // The written node nearest to a path: "schedule.group" -> schedule.group, schedule, or the document; "optimizer.groups[1].match".
 const Node& nearest_node(const Node& root, const std::string& path) {
   const Node* node = &root;
@@ -420,8 +436,14 @@ std::string file_of_scenario(const std::string& path) {
 
 Scenario resolve_document(const NodePtr& root, const std::string& name, const std::vector<std::string>& overrides,
                           const std::string& plan_file) {
-  if (!plan_file.empty()) apply_plan_keys(*root, *load_document(plan_file));
+  if (plan_file.empty()) {
+    apply_overrides(*root, overrides);
+    return read_scenario(root, name);
+  }
+  const NodePtr plan = load_document(plan_file);
+  apply_plan_keys(*root, *plan);
   apply_overrides(*root, overrides);
+  fill_open_keys(*root, *plan);
   return read_scenario(root, name);
 }
 

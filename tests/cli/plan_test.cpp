@@ -178,5 +178,21 @@ TEST(PlanFile, RefusesOverridesOfWhatStandsInItAlone) {
     EXPECT_EQ(panpipe(call + "'" + setting + "'").exit_code, 0) << setting;
 }
 
+// What was left open for the search may stay open for its plan, whose degrees are not those of a scenario that states none.
+TEST(PlanFile, FillsWhatIsLeftOpen) {
+  const std::string folder = temporary_folder();
+  const std::string degrees = "{pipeline: 2, data: 4}";
+  ASSERT_EQ(panpipe("estimate " + kGpt2 + " --set 'parallel=" + degrees + "' -o " + folder + "/plan").exit_code, 0);
+  const std::string call = "estimate " + kGpt2 + " --plan " + folder + "/plan/plan.yaml";
+  const std::string same = panpipe(call).out;
+  for (const char* open :
+       {" --set parallel={}", " --set parallel.pipeline=auto --set parallel.data=auto", " --set batch.micro=auto"}) {
+    const Outcome run = panpipe(call + open);
+    EXPECT_EQ(run.exit_code, 0) << open << run.err;
+    EXPECT_EQ(run.out, same) << open;
+  }
+  EXPECT_EQ(panpipe(call + " --set parallel.data=2").exit_code, 2);
+}
+
 }  // namespace
 }  // namespace panpipe::test
