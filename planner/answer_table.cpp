@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/index_ranges.hpp"
 #include "base/text/quantity_text.hpp"
