@@ -54,10 +54,6 @@ std::string collectives_text(const KinetoTrace& trace, const TraceSummary& measu
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 // Which group makes the step longer or shorter than predicted, and which one most against that.
 std::string verdict_text(const std::vector<TraceRow>& rows, double difference_us) {
   const double sign = difference_us < 0 ? -1 : 1;

@@ -491,13 +491,11 @@ class AutoSearch {
     std::sort(best_.begin(), best_.end());
   }
 
-  // Which devices exchange what.
-  using Layout = std::tuple<int, int, int, int, int, int, int, AxisOrder>;
-  static Layout layout_of(const Configuration& c) {
-    return {c.tensor, c.pipeline, c.data, c.context, c.expert, c.expert_tensor, c.zero, c.order};
-  }
+  // How the work is divided among devices; and, with how the axes lie on them, which devices exchange what.
   using Split = std::tuple<int, int, int, int, int, int>;
   static Split split_of(const Configuration& c) { return {c.tensor, c.pipeline, c.data, c.context, c.expert, c.expert_tensor}; }
+  using Layout = std::tuple<Split, int, AxisOrder>;
+  static Layout layout_of(const Configuration& c) { return {split_of(c), c.zero, c.order}; }
   using DegreesKey = std::tuple<GraphShape, int, int, int, Recompute, AxisOrder>;
   static DegreesKey degrees_key(const Configuration& c) { return {c.shape(), c.pipeline, c.data, c.zero, c.recompute, c.order}; }
   static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }

@@ -39,7 +39,7 @@ Manifest manifest_of(const Trainer& trainer, const std::vector<json>& shares) {
   manifest.optimizer = scenario.optimizer.name;
   manifest.precision = std::string(name_of(scenario.precision));
   manifest.seed = scenario.seed;
-  manifest.shuffle = scenario.data.kind != DataRequest::Kind::Synthetic && scenario.data.shuffle;
+  manifest.shuffle = shuffles(scenario);
   manifest.ranks = trainer.transport().size();
   manifest.data = trainer.run().plan.data;
   manifest.position = trainer.position();

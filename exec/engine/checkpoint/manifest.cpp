@@ -182,6 +182,8 @@ void check_manifest(const Manifest& manifest, const std::string& folder, const P
                                scenario.micro));
 }
 
+bool shuffles(const Scenario& scenario) { return scenario.data.kind != DataRequest::Kind::Synthetic && scenario.data.shuffle; }
+
 std::vector<std::string> changes_since(const Manifest& manifest, const PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
   std::vector<std::string> changes;
@@ -194,12 +196,12 @@ std::vector<std::string> changes_since(const Manifest& manifest, const PreparedR
             pure(precision)            ? "weights and the optimizer's state are rounded to 2 bytes"
             : pure(manifest.precision) ? "weights and the optimizer's state stay as they were rounded to 2 bytes"
                                        : "products are rounded in another way from here on");
-  const bool shuffles = scenario.data.kind != DataRequest::Kind::Synthetic && scenario.data.shuffle;
-  if (manifest.shuffle.value_or(shuffles) != shuffles)
-    changed("data.shuffle", *manifest.shuffle, shuffles, "some samples of this epoch come twice, and others not at all");
+  const bool shuffled = shuffles(scenario);
+  if (manifest.shuffle.value_or(shuffled) != shuffled)
+    changed("data.shuffle", *manifest.shuffle, shuffled, "some samples of this epoch come twice, and others not at all");
   if (manifest.seed != scenario.seed)
     changed("seed", manifest.seed, scenario.seed,
-            shuffles ? "dropout differs, some samples of this epoch come twice, and others not at all"
+            shuffled ? "dropout differs, some samples of this epoch come twice, and others not at all"
                      : "dropout and synthetic data differ from those of one uninterrupted run");
   return changes;
 }

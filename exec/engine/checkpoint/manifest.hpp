@@ -38,6 +38,9 @@ Manifest read_manifest(const std::string& folder);
 // Throws InputError if the checkpoint belongs to another model (listing the differences) or optimizer.
 void check_manifest(const Manifest& manifest, const std::string& folder, const PreparedRun& run);
 
+// Whether the order of the samples is drawn anew in every epoch.
+bool shuffles(const Scenario& scenario);
+
 // What the run may change and the user should know of: one sentence each.
 std::vector<std::string> changes_since(const Manifest& manifest, const PreparedRun& run);
 
