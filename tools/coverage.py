@@ -283,17 +283,16 @@ def verdict(result):
 def write_table(results, path):
     import torch
 
-    rows, captured, equal = [], 0, 0
+    equal, others, captured = {}, [], 0
     for result in results:
-        runs, words, worst = verdict(result)
+        runs, words, _ = verdict(result)
         captured += runs is not None
-        equal += runs is True
-        sizes = next((line for line in result.get("lines", []) if "operators" in line), {})
-        parameters = f"{result['parameters'] / 1e6:.2f}" if "parameters" in result else ""
-        if not runs and result["name"] in REASONS:
-            words += f" ({REASONS[result['name']]})"
-        words = words.replace("|", "\\|").replace("\n", " ")
-        rows.append(f"| {result['name']} | {parameters} | {sizes.get('operators', '')} | {sizes.get('units', '')} | {words} | {'' if worst is None else f'{worst:.0e}'} |")
+        if runs:
+            library, _, name = result["name"].partition("/")
+            equal.setdefault(library, []).append(name)
+            continue
+        reason = f" ({REASONS[result['name']]})" if result["name"] in REASONS else ""
+        others.append(f"* {result['name']}: {' '.join(words.split())}{reason}.")
     versions = ", ".join(f"{name} {__import__(name).__version__}" for name in ("torchvision", "timm", "transformers"))
     text = f"""# Which architectures run
 
@@ -301,22 +300,20 @@ def write_table(results, path):
 `torch.export`. It cuts each model in two and in four stages and trains one step of {MICROBATCHES} microbatches over ranks that are threads
 (1F1B and ZB-H1 on two ranks, 1F1B on four). It compares the loss and every gradient with PyTorch in one process (fp32).
 
-PyTorch {torch.__version__}, {versions}: `torch.export` captured {captured} of {len(results)} architectures; **{equal} of these give equal
+PyTorch {torch.__version__}, {versions}: `torch.export` captured {captured} of {len(results)} architectures; **{sum(map(len, equal.values()))} of these give equal
 losses and gradients** on every cut. Equal means that no gradient differs by more than 1e-5 of the largest gradient of its parameter. If all
 gradients of a parameter are smaller than a hundredth of the largest gradient, they are compared with that hundredth (fp32 resolves no more).
 Dropout is set to 0 here, because PyTorch draws its random numbers in an order that a pipeline cannot follow;
 `tests/exec/exported_test.cpp` tests that dropout is the same on every cut.
 
-The last column is the largest difference over all cuts. Units are the places where the model may be cut.
-
-| model | parameters, millions | operators | units | result | largest difference |
-|---|---:|---:|---:|---|---:|
-""" + "\n".join(rows) + "\n"
+""" + "\n".join(f"* {library}: {', '.join(sorted(names))}" for library, names in equal.items()) + "\n"
+    if others:
+        text += "\nThe others:\n\n" + "\n".join(others) + "\n"
     missing = [name for name in all_names() if name not in {result["name"] for result in results}]
     if missing:
         text += "\nIn the script's list and not run yet: " + ", ".join(missing) + ".\n"
     pathlib.Path(path).write_text(reflowed(text))
-    print(f"{path}: {len(results)} architectures, {captured} captured, {equal} equal")
+    print(f"{path}: {len(results)} architectures, {captured} captured, {sum(map(len, equal.values()))} equal")
 
 
 def main():

@@ -1,6 +1,6 @@
 // Step time and memory of a configuration without an order of passes, from each rank's work, the time before its first pass and
 // the time after its last one. The time is a lower bound of the estimate; most orders reach the memory bound
-// (docs/models/plan-auto.md has the equations, plan-auto-notes.md their distance from estimates).
+// (docs/models/plan-auto.md has the equations).
 #pragma once
 
 #include <array>

@@ -3,7 +3,7 @@
 
     validation/planning/degrees.py build/release/bin/panpipe [published | examples]
 
-Prints the tables of docs/models/plan-auto-notes.md in Markdown: seconds, simulated with contention.
+Prints tables in Markdown: seconds, simulated with contention.
 """
 import pathlib
 import sys
