@@ -454,10 +454,9 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
   if (launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / launch.base()));
 }
 
-// Number of pieces into which collectives of sequence parallelism and adjacent products are cut. A profile implies Panpipe's
-// executor, which does not cut them.
+// Number of pieces into which collectives of sequence parallelism and adjacent products are cut.
 int GraphCost::tensor_chunks() const {
-  if (model_.scenario().profile || tensor_degree() < 2) return 1;
+  if (tensor_degree() < 2) return 1;
   const int stated = model_.scenario().framework.tensor_chunks;
   return stated > 0 ? stated : tensor_degree();
 }

@@ -145,11 +145,12 @@ struct Lowering {
   bool backward_all_in_weight(int s) const {
     const std::vector<int>& in = edges_in[static_cast<std::size_t>(s)];
     const auto carries = [&](int e) { return edges[static_cast<std::size_t>(e)].gradient; };
-    return panpipe::backward_all_in_weight(scenario, std::any_of(in.begin(), in.end(), carries));
+    return panpipe::backward_all_in_weight(scenario.framework, std::any_of(in.begin(), in.end(), carries));
   }
-  // True if a stage's gradients are allocated by its first backward instead of kept from step to step, as in that executor.
+  bool autograd_gradients() const { return scenario.framework.gradient_storage == GradientStorage::Autograd; }
+  // True if a stage's gradients are allocated by its first backward instead of kept from step to step.
   bool gradients_come_late() const {
-    return scenario.profile && plan.replicas() == 1 && scenario.precision == Precision::Fp32 &&
+    return autograd_gradients() && plan.replicas() == 1 && scenario.precision == Precision::Fp32 &&
            scenario.memory_model == MemoryModelKind::Full;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }

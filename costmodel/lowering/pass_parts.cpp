@@ -21,7 +21,7 @@ std::vector<GatheredPart> parts_of(const Lowering& lowering, const StageInfo& in
 
 void make_stage_parts(Lowering& lowering) {
   if (!lowering.plan.exchanges() || lowering.whole_reductions) return;
-  if (lowering.zero() < 3 && !gathers_beside(lowering.scenario, lowering.zero())) return;
+  if (lowering.zero() < 3 && !gathers_beside(lowering.scenario.framework, lowering.zero())) return;
   for (StageInfo& info : lowering.stages) info.parts = parts_of(lowering, info);
 }
 

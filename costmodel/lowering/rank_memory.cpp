@@ -56,8 +56,7 @@ void fill_passes(const StageInfo& info, const StageActivations& kept, const Stag
   }
 }
 
-// A profile implies Panpipe's executor, whose W is modelled in more detail: it makes a parameter's gradient before it adds it to
-// the sum.
+// A W that makes a parameter's gradient before it adds it to the sum.
 std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
   std::int64_t freed = 0, rise = 0;
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
@@ -109,7 +108,7 @@ Bytes waiting_message(const Lowering& lowering, int rank) {
 
 // Buffers of stage hand-overs: one to receive into and one to send from per neighbour and direction.
 Bytes boundary_buffers(const Lowering& lowering, int rank) {
-  if (lowering.scenario.profile) return waiting_message(lowering, rank);
+  if (lowering.scenario.framework.hand_over_buffers == HandOverBuffers::Waiting) return waiting_message(lowering, rank);
   Bytes sum(0);
   for (const StageEdge& edge : lowering.edges) {
     if (edge.forward_link < 0) continue;
@@ -119,11 +118,11 @@ Bytes boundary_buffers(const Lowering& lowering, int rank) {
   return sum;
 }
 
-// Gradients that several ranks sum. The executor, which profiles imply, copies them to buckets at the end of the step, in
-// addition to autograd's own. In mixed precision it accumulates in the buckets themselves.
+// Gradients that several ranks sum: autograd's own are copied to buckets at the end of the step. In mixed precision they are
+// accumulated in the buckets themselves.
 Bytes bucket_bytes(const Lowering& lowering, int rank) {
   const Precision precision = lowering.scenario.precision;
-  if (!lowering.scenario.profile || is_mixed(precision)) return Bytes(0);
+  if (!lowering.autograd_gradients() || is_mixed(precision)) return Bytes(0);
   return gradient_size(lowering, summed_parameters(lowering, rank));
 }
 
@@ -225,7 +224,7 @@ void make_memory(Lowering& lowering) {
       };
       const StageActivations kept = sums(info.recompute);
       fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
-      if (lowering.scenario.profile && info.weight_apart && !all_in_weight)
+      if (lowering.autograd_gradients() && info.weight_apart && !all_in_weight)
         memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, info));
     }
   }

@@ -197,7 +197,7 @@ class Exchange {
 std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, const HeldParameters& held) {
   const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
   const Bytes others = gradient_size(lowering, held.others()), experts = gradient_size(lowering, held.only_experts());
-  if (!buckets_when_awaited(lowering.scenario) || others + experts <= size) return exchange.reduce(held);
+  if (!lowering.scenario.framework.awaited_buckets || others + experts <= size) return exchange.reduce(held);
   return exchange.reduce(cut(others, size), cut(experts, size), size);
 }
 

@@ -22,11 +22,11 @@ ModelCosts::ModelCosts(const CostModel& model, const Degrees& degrees)
       measured_(times_are_given(model)) {}
 
 Breakdown ModelCosts::optimizer(std::int64_t elements, std::int64_t tensors, int site) const {
-  return measured_ && !model_->scenario().profile ? Breakdown{} : model_->optimizer(elements, tensors, site, degrees_);
+  return optimizer_is_given() ? Breakdown{} : model_->optimizer(elements, tensors, site, degrees_);
 }
 
 Breakdown ModelCosts::expert_optimizer(std::int64_t elements, std::int64_t tensors, int site) const {
-  if (elements == 0 || (measured_ && !model_->scenario().profile)) return {};
+  if (elements == 0 || optimizer_is_given()) return {};
   const Degrees experts = degrees_of_experts(degrees_);
   Breakdown cost = model_->optimizer(elements, tensors, site, experts);
   const Breakdown once = model_->optimizer(0, 0, site, experts);

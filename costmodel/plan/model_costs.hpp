@@ -38,13 +38,15 @@ class ModelCosts : public LoweringCosts {
   std::int64_t trained_parameters() const override { return model_->source().trained_parameters; }
   int tokens_per_sample() const override { return panpipe::tokens_per_sample(model_->source()); }
   Flops model_flops() const override { return model_->source().model_flops; }
-  bool measured() const override { return measured_ || model_->scenario().profile; }  // the executor does not block either
+  bool measured() const override { return measured_; }
   bool temporary_over_before() const override { return model_->source().layers.has_value(); }
 
  protected:
   const Occupancy& occupancy() const { return occupancy_; }
 
  private:
+  bool optimizer_is_given() const { return measured_ && model_->scenario().profile == nullptr; }
+
   const CostModel* model_;
   Degrees degrees_;
   Occupancy occupancy_;

@@ -10,11 +10,10 @@
 
 namespace panpipe {
 
-// A stage that receives no gradient-carrying tensor (the first one) has no input gradient to compute. The executor's I then does
-// nothing and its W is the whole backward; a profile implies this executor. Other frameworks still split the first stage's
-// backward.
-inline bool backward_all_in_weight(const Scenario& scenario, bool gradient_comes_in) {
-  return scenario.profile != nullptr && !gradient_comes_in;
+// True if the W of a stage does its whole backward, and its I nothing: a stage that receives no gradient-carrying tensor (the
+// first one) has no input gradient to compute.
+inline bool backward_all_in_weight(const Execution& execution, bool gradient_comes_in) {
+  return !execution.splits_first_backward && !gradient_comes_in;
 }
 
 // The pass whose work a pass of such a stage runs; nullopt for I.
@@ -29,33 +28,24 @@ inline bool has_messages(ActionKind kind, bool backward) {
 }
 
 // True if replicas reduce gradients while the backward runs, under this effective ZeRO stage. The scenario decides, else the
-// framework. Stages 2 and 3 keep no whole gradients, so a reduction follows every backward. A profile implies Panpipe's executor,
-// to which no framework preset applies.
+// framework. Stages 2 and 3 keep no whole gradients, so a reduction follows every backward.
 inline bool reduces_beside(const Scenario& scenario, int zero) {
-  if (zero >= 2 || scenario.overlap_gradients) return zero >= 2 || *scenario.overlap_gradients;
-  const Framework& framework = scenario.framework;
-  return scenario.profile == nullptr && (zero == 1 ? framework.overlap_reduce_scatter : framework.overlap_all_reduce);
-}
-
-// True if gradients that are reduced after the backward also travel in buckets. A profile implies Panpipe's executor, which
-// reduces during the backward.
-inline bool buckets_when_awaited(const Scenario& scenario) {
-  return scenario.profile == nullptr && scenario.framework.awaited_buckets;
+  if (zero >= 2) return true;
+  const Execution& execution = scenario.framework;
+  return scenario.overlap_gradients.value_or(zero == 1 ? execution.overlap_reduce_scatter : execution.overlap_all_reduce);
 }
 
 // True if parameters updated under ZeRO 1 or 2 are gathered while the forwards that read them first run.
-inline bool gathers_beside(const Scenario& scenario, int zero) {
-  return (zero == 1 || zero == 2) && scenario.profile == nullptr && scenario.framework.overlap_parameter_gather;
+inline bool gathers_beside(const Execution& execution, int zero) {
+  return (zero == 1 || zero == 2) && execution.overlap_parameter_gather;
 }
 
-// Size of a bucket in which gradients are reduced. A profile implies Panpipe's executor, whose buckets have PyTorch's default
-// size (exec/engine/training/gradients.hpp).
+// Size of a bucket in which gradients are reduced.
 inline Bytes gradient_bucket(const Scenario& scenario, int data, double bytes_of_element) {
-  if (scenario.gradient_bucket) return *scenario.gradient_bucket;
-  const Framework& framework = scenario.framework;
-  if (scenario.profile != nullptr || framework.gradient_bucket_elements <= 0)
-    return scenario.profile != nullptr ? Framework{}.gradient_bucket : framework.gradient_bucket;
-  const double elements = std::max(framework.gradient_bucket_elements, framework.gradient_bucket_elements_per_copy * data);
+  const Execution& execution = scenario.framework;
+  if (scenario.gradient_bucket || execution.gradient_bucket_elements <= 0)
+    return scenario.gradient_bucket.value_or(execution.gradient_bucket);
+  const double elements = std::max(execution.gradient_bucket_elements, execution.gradient_bucket_elements_per_copy * data);
   return Bytes(static_cast<std::int64_t>(elements * bytes_of_element));
 }
 

@@ -115,8 +115,27 @@ void read_choices(Reader& reader, Framework& f) {
 }
 
 template <class Reader>
+void read_execution(Reader& reader, Execution& e) {
+  reader.read("blocking_transfers", e.blocking_transfers);
+  reader.read("splits_first_backward", e.splits_first_backward);
+  reader.read("tensor_chunks", e.tensor_chunks);
+  reader.read("gradient_bucket", e.gradient_bucket);
+  reader.read("gradient_bucket_elements", e.gradient_bucket_elements);
+  reader.read("gradient_bucket_elements_per_copy", e.gradient_bucket_elements_per_copy);
+  reader.read("awaited_buckets", e.awaited_buckets);
+  reader.read("overlap_all_reduce", e.overlap_all_reduce);
+  reader.read("overlap_reduce_scatter", e.overlap_reduce_scatter);
+  reader.read("overlap_parameter_gather", e.overlap_parameter_gather);
+  reader.read("hand_over_buffers", e.hand_over_buffers,
+              Choices<HandOverBuffers>{{"neighbours", HandOverBuffers::Neighbours}, {"waiting", HandOverBuffers::Waiting}});
+  reader.read("gradient_storage", e.gradient_storage,
+              Choices<GradientStorage>{{"kept", GradientStorage::Kept}, {"autograd", GradientStorage::Autograd}});
+}
+
+template <class Reader>
 void read_keys(Reader& reader, Framework& f) {
   read_choices(reader, f);
+  read_execution(reader, f);
   reader.read("elementwise_factor", f.elementwise_factor);
   reader.read("replicated_factor", f.replicated_factor);
   reader.read("score_factor", f.score_factor);
@@ -134,21 +153,12 @@ void read_keys(Reader& reader, Framework& f) {
   reader.read("launch", f.launch);
   reader.read("collective_launches", f.collective_launches);
   reader.read("synchronous_launches", f.synchronous_launches);
-  reader.read("blocking_transfers", f.blocking_transfers);
   reader.read("scatter_gather", f.scatter_gather);
   reader.read("distributed_optimizer", f.distributed_optimizer);
   reader.read("overlap_tensor_collectives", f.overlap_tensor_collectives);
-  reader.read("tensor_chunks", f.tensor_chunks);
   reader.read("expert_dispatch", f.expert_dispatch,
               Choices<ExpertDispatch>{{"rows", ExpertDispatch::Rows}, {"nodes", ExpertDispatch::Nodes}});
   reader.read("residual_before_reduction", f.residual_before_reduction);
-  reader.read("gradient_bucket", f.gradient_bucket);
-  reader.read("gradient_bucket_elements", f.gradient_bucket_elements);
-  reader.read("gradient_bucket_elements_per_copy", f.gradient_bucket_elements_per_copy);
-  reader.read("awaited_buckets", f.awaited_buckets);
-  reader.read("overlap_all_reduce", f.overlap_all_reduce);
-  reader.read("overlap_reduce_scatter", f.overlap_reduce_scatter);
-  reader.read("overlap_parameter_gather", f.overlap_parameter_gather);
   reader.read("gather_prefetch", f.gather_prefetch);
   reader.read("gathers_in_flight", f.gathers_in_flight);
   if (f.gathers_in_flight < 1)
@@ -174,6 +184,8 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
   f.sources = file.finish();
   return f;
 }
+
+Execution executors_choices() { return load_framework("panpipe", ""); }
 
 Framework read_framework_choices(const Node& node, const std::string& otherwise, ReadLog& log) {
   MapReader map(node, log);

@@ -34,7 +34,33 @@ enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 // more.
 enum class Fp8Scaling : std::uint8_t { Delayed, Current };
 
-struct Framework {
+// Buffers of hand-overs: for each neighbour one to receive into and one to send from, or the messages that wait for one pass.
+enum class HandOverBuffers : std::uint8_t { Neighbours, Waiting };
+// Gradients are summed and reduced where they were allocated once, or as autograd leaves them: allocated by a step's first
+// backward, made before they are added to the sum, and copied into buckets to be reduced (in one precision throughout).
+enum class GradientStorage : std::uint8_t { Kept, Autograd };
+
+// The choices that a program makes whatever kernels it runs. Panpipe's executor makes its own, in the preset `panpipe`.
+struct Execution {
+  bool blocking_transfers = true;     // a rank waits for its own pipeline sends
+  bool splits_first_backward = true;  // false: the first stage, which hands on no gradient, has no I, and its W is a backward
+  // Sequence parallelism: number of chunks into which its gathers and reduce-scatters and the adjacent products are cut, to
+  // overlap them. 1: not cut; 0: one chunk per rank of the group.
+  int tensor_chunks = 1;
+  // Size of the buckets of gradients that are reduced during the backward. If elements are given they replace the bytes, with the
+  // per-replica number as a minimum.
+  Bytes gradient_bucket = mib(25);
+  double gradient_bucket_elements = 0;
+  double gradient_bucket_elements_per_copy = 0;
+  bool awaited_buckets = false;  // gradients reduced after the backward are also sent in buckets, one after another
+  // Overlap with the last backward: all-reduces of gradients without ZeRO, reduce-scatters under ZeRO 1. Overlap with the next
+  // step's first forwards: gathers of the parameters that ZeRO 1 and 2 have updated, block by block.
+  bool overlap_all_reduce = false, overlap_reduce_scatter = false, overlap_parameter_gather = false;
+  HandOverBuffers hand_over_buffers = HandOverBuffers::Neighbours;
+  GradientStorage gradient_storage = GradientStorage::Kept;
+};
+
+struct Framework : Execution {
   std::string name = "megatron";
   std::string changed;  // "attention: unfused": the choices that a scenario states in addition to the name
   // Choices.
@@ -67,24 +93,11 @@ struct Framework {
   int collective_launches = 0;        // operators per tensor-parallel collective; 0 = one, and its wait for the other hosts
   bool synchronous_launches = false;  // host and device times add up instead of overlapping
   // Communication.
-  bool blocking_transfers = true;  // a rank waits for its own pipeline sends
-  bool scatter_gather = true;      // a hand-over is divided among the tensor-parallel ranks and gathered at the receiver
+  bool scatter_gather = true;  // a hand-over is divided among the tensor-parallel ranks and gathered at the receiver
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
-  // Sequence parallelism: number of chunks into which its gathers and reduce-scatters and the adjacent products are cut, to
-  // overlap them. 1: not cut; 0: one chunk per rank of the group.
-  int tensor_chunks = 1;
   ExpertDispatch expert_dispatch = ExpertDispatch::Rows;
   bool residual_before_reduction = false;  // each tensor-parallel rank adds its part of the residual before the all-reduce
-  // Size of the buckets of gradients that are reduced during the backward. If elements are given they replace the bytes, with the
-  // per-replica number as a minimum.
-  Bytes gradient_bucket = mib(25);
-  double gradient_bucket_elements = 0;
-  double gradient_bucket_elements_per_copy = 0;
-  bool awaited_buckets = false;  // gradients reduced after the backward are also sent in buckets, one after another
-  // Overlap with the last backward: all-reduces of gradients without ZeRO, reduce-scatters under ZeRO 1. Overlap with the next
-  // step's first forwards: gathers of the parameters that ZeRO 1 and 2 have updated, block by block.
-  bool overlap_all_reduce = false, overlap_reduce_scatter = false, overlap_parameter_gather = false;
   // ZeRO 3: how many blocks ahead parameters are requested, and how many blocks may be whole at once.
   int gather_prefetch = 1, gathers_in_flight = 2;
   // Memory.
@@ -111,5 +124,8 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
 // Reads `framework: {name: torch-compile, attention: unfused}`: a preset or file with single keys changed. Uses the preset
 // `otherwise` if no name is given. `node` must be a map. Faults in it are logged; faults in the file throw InputError.
 Framework read_framework_choices(const Node& node, const std::string& otherwise, ReadLog& log);
+
+// The choices of Panpipe's executor: those of the preset `panpipe`.
+Execution executors_choices();
 
 }  // namespace panpipe

@@ -332,10 +332,10 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   else
     reader.find("placement");
   scenario.framework = read_framework(reader, scenario.workload, cluster && cluster->given);
+  if (auto profile = read_profile_part(reader)) use_profile(scenario, std::move(profile));
   check_shard(reader, scenario);
   check_chunk(reader, scenario);
   read_transfer_rules(reader, cluster && cluster->given, scenario);
-  scenario.profile = read_profile_part(reader);
   read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);
   check_evaluation(reader, scenario);
@@ -459,6 +459,11 @@ Scenario parse_scenario(const std::string& text, const std::string& name, const 
 Bytes memory_limit(const Scenario& scenario, const DeviceType& type) {
   const double share = scenario.usable.value_or(type.usable);
   return Bytes(static_cast<std::int64_t>(std::floor(static_cast<double>(type.memory.base()) * share)));
+}
+
+void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile) {
+  scenario.profile = std::move(profile);
+  static_cast<Execution&>(scenario.framework) = executors_choices();
 }
 
 InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help) {

@@ -164,6 +164,10 @@ Degrees degrees_of(const Scenario& scenario);
 Workload make_workload(const Scenario& scenario, const Degrees& degrees);
 inline Workload make_workload(const Scenario& scenario) { return make_workload(scenario, degrees_of(scenario)); }
 
+// Measured costs are Panpipe's executor's, so it runs the step: the choices of execution become its own, whatever the framework.
+// The framework still chooses kernels and what the executor takes from it.
+void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile);
+
 // The origin of a scenario's value, "a.yaml:7", "--set" or "default", for messages that name two places.
 std::string origin_of(const Scenario& scenario, const std::string& path);
 

@@ -83,7 +83,7 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
     per.summed = std::min(per.summed, costs.accumulation(0, kMany, 1, type).total.base() / kMany);
   }
   per.zero = zero_in_effect(scenario.framework, degrees);
-  per.gathers_beside = gathers_beside(scenario, per.zero);
+  per.gathers_beside = gathers_beside(scenario.framework, per.zero);
   if (reduces_beside(scenario, per.zero))
     per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.replicas(), per.reduced).base());
   per.data = degrees.replicas();

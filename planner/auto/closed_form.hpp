@@ -66,7 +66,7 @@ struct Ground {
   bool count_collectives = true;  // false if passes may run next to the collectives of others
   bool early_gradients = false;   // a full backward sends its result before its last weight gradient
   bool as_pfeife = false;         // count memory as Pfeife does
-  bool one_message = false;  // only the hand-overs for one waiting pass take memory, as in the executor that a profile implies
+  bool one_message = false;       // only the hand-overs for one waiting pass take memory
   // For a given schedule: the share of a pass's work that is certain (slices of a sequence omit the masked part), and of
   // activations that are certainly held (the schedule may recompute or offload them).
   double stated_work = 1, stated_kept = 1;

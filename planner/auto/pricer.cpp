@@ -50,7 +50,7 @@ Ground ground_of(const Experiment& experiment) {
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
   ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
-  ground.one_message = scenario.profile != nullptr;
+  ground.one_message = scenario.framework.hand_over_buffers == HandOverBuffers::Waiting;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has_option(stated.name, "sequence_splits")) ground.stated_work = ground.stated_kept = 0.5;

@@ -52,7 +52,7 @@ UnitSums::UnitSums(const CostModel& model, BalancedCuts& balanced)
       count_(static_cast<int>(workload_.units.size())),
       most_stages_(most_stages_of(workload_.units)),
       table_(scenario_, costs_, type_, {Recompute::None, Recompute::Selective, Recompute::Full}) {
-  // A profile may know each unit's own time.
+  // Measured units that are alike still differ in time.
   constexpr double kCoarse = 16, kFine = 4096;
   parts_ = !scenario_.profile && table_.distinct() * 8 <= count_ ? kCoarse : kFine;
 }
@@ -165,7 +165,7 @@ const Stages& UnitSums::table(Recompute mode, int stages) {
     length = end - first;
   }
   StageCost& start = table->stages.front();
-  if (backward_all_in_weight(scenario_, false)) {
+  if (backward_all_in_weight(scenario_.framework, false)) {
     start.weight_gradient = start.backward, start.input_gradient = 0;
     start.weight_work = start.work - start.forward_work, start.input_work = 0;
     start.input_rise = 0;

@@ -171,7 +171,7 @@ TEST(Profile, OfTwoRanksCoversEveryUnitAndPredictsAStep) {
   EXPECT_GT(profile.optimizer.time, Duration(0));
 
   Scenario scenario = job.experiment.scenario;
-  scenario.profile = std::make_shared<const Profile>(parse_profile(to_yaml(profile), "p.yaml"));
+  use_profile(scenario, std::make_shared<const Profile>(parse_profile(to_yaml(profile), "p.yaml")));
   const Workload workload = make_workload(scenario);
   const CostModel model(scenario, workload);
   EXPECT_TRUE(model.workload(0).unmeasured.empty());
@@ -216,7 +216,7 @@ TEST(Profile, OfTensorParallelRanksLeavesTheirSumsToTheTables) {
   EXPECT_NE(profile.collective("all_reduce", 4), nullptr);
 
   Scenario scenario = job.experiment.scenario;
-  scenario.profile = std::make_shared<const Profile>(parse_profile(to_yaml(profile), "p.yaml"));
+  use_profile(scenario, std::make_shared<const Profile>(parse_profile(to_yaml(profile), "p.yaml")));
   const Workload workload = make_workload(scenario);
   const CostModel model(scenario, workload);
   EXPECT_TRUE(model.workload(0).unmeasured.empty());
@@ -249,7 +249,7 @@ TEST(Profile, OfOneDeviceKnowsTheShardsOfATensorParallelRun) {
   EXPECT_TRUE(single.transfers.empty() && single.collectives.empty());
 
   Scenario scenario = one.experiment.scenario;
-  scenario.profile = std::make_shared<const Profile>(single);
+  use_profile(scenario, std::make_shared<const Profile>(single));
   const Workload workload = make_workload(scenario);
   const CostModel model(scenario, workload);
   EXPECT_TRUE(model.workload(0).unmeasured.empty());

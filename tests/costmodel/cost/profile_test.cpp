@@ -37,29 +37,18 @@ std::string message_of(const std::string& yaml) {
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
-  const std::vector<std::string> expected = {"deepspeed",
-                                             "eager",
-                                             "eager-sdpa",
-                                             "eager-sdpa-chunked-loss",
-                                             "flash-attn",
-                                             "fms-fsdp",
-                                             "huggingface",
-                                             "llm-foundry",
-                                             "llm.c",
-                                             "megatron",
-                                             "megatron-core",
-                                             "megatron-deepspeed",
-                                             "megatron-zb",
-                                             "nanotron",
-                                             "nemo",
-                                             "nemo-performance",
-                                             "pfeife-huggingface",
-                                             "pfeife-timm",
-                                             "sagemaker",
-                                             "stp",
-                                             "timm",
-                                             "torch-compile",
-                                             "torch-compile-2.0",
+  const std::vector<std::string> expected = {"deepspeed",     "eager",
+                                             "eager-sdpa",    "eager-sdpa-chunked-loss",
+                                             "flash-attn",    "fms-fsdp",
+                                             "huggingface",   "llm-foundry",
+                                             "llm.c",         "megatron",
+                                             "megatron-core", "megatron-deepspeed",
+                                             "megatron-zb",   "nanotron",
+                                             "nemo",          "nemo-performance",
+                                             "panpipe",       "pfeife-huggingface",
+                                             "pfeife-timm",   "sagemaker",
+                                             "stp",           "timm",
+                                             "torch-compile", "torch-compile-2.0",
                                              "torchtitan"};
   EXPECT_EQ(shipped("frameworks"), expected);
   for (const auto& name : expected) {
@@ -139,7 +128,8 @@ TEST(Frameworks, UnknownNamesAreAnswered) {
         error.what(),
         "error: no framework 'jax'; there are deepspeed, eager, eager-sdpa, eager-sdpa-chunked-loss, flash-attn, "
         "fms-fsdp, huggingface, llm-foundry, llm.c, megatron, megatron-core, megatron-deepspeed, megatron-zb, nanotron, nemo, "
-        "nemo-performance, pfeife-huggingface, pfeife-timm, sagemaker, stp, timm, torch-compile, torch-compile-2.0, torchtitan");
+        "nemo-performance, panpipe, pfeife-huggingface, pfeife-timm, sagemaker, stp, timm, torch-compile, torch-compile-2.0, "
+        "torchtitan");
   }
   try {
     load_framework("./nowhere.yaml", "/tmp");

@@ -107,7 +107,7 @@ TEST(Memory, TheExecutorsGradientBuckets) {
     const test::TableCosts costs = chain_of(2, 1, 1, 1);
     Scenario scenario = scenario_of(2, 4, schedule, 1, data);
     scenario.precision = precision;
-    if (profile) scenario.profile = std::make_shared<Profile>();
+    if (profile) use_profile(scenario, std::make_shared<Profile>());
     std::vector<std::int64_t> found;
     for (const RankMemory& memory : lower(scenario, make_plan(scenario, costs), costs).memory) {
       found.push_back(0);

@@ -38,10 +38,10 @@ TEST(StageLinks, UnitsOfNoStageHandNothingOver) {
 
 TEST(PassRules, AProfiledFirstStageDoesItsWholeBackwardAsWeightGradients) {
   Scenario scenario;
-  EXPECT_FALSE(backward_all_in_weight(scenario, false));
-  scenario.profile = std::make_shared<Profile>();
-  EXPECT_TRUE(backward_all_in_weight(scenario, false));
-  EXPECT_FALSE(backward_all_in_weight(scenario, true));
+  EXPECT_FALSE(backward_all_in_weight(scenario.framework, false));
+  use_profile(scenario, std::make_shared<Profile>());
+  EXPECT_TRUE(backward_all_in_weight(scenario.framework, false));
+  EXPECT_FALSE(backward_all_in_weight(scenario.framework, true));
   EXPECT_EQ(work_of_pass(ActionKind::I, true), std::nullopt);
   EXPECT_EQ(work_of_pass(ActionKind::W, true), ActionKind::B);
   for (const ActionKind kind : {ActionKind::F, ActionKind::B, ActionKind::R}) EXPECT_EQ(work_of_pass(kind, true), kind);

@@ -110,7 +110,7 @@ TEST(Profile, CollectivesSayWhereTheirTimesComeFrom) {
   const auto cost = [&](CollectiveKind kind, Bytes size) { return CostModel(scenario, workload).collective(kind, size, {0, 1}); };
   EXPECT_EQ(cost(CollectiveKind::AllReduce, Bytes(1000000)).source, CostSource::Given);
   EXPECT_NEAR(cost(CollectiveKind::AllReduce, Bytes(1000000)).time.base(), 1.002e-3, 1e-12);
-  scenario.profile = std::make_shared<Profile>(small_profile());
+  use_profile(scenario, std::make_shared<Profile>(small_profile()));
   EXPECT_EQ(cost(CollectiveKind::AllReduce, mib(1)).source, CostSource::Interpolated);
   EXPECT_NEAR(cost(CollectiveKind::AllReduce, mib(1)).time.base(), 1.1e-3, 1e-12);
   EXPECT_EQ(cost(CollectiveKind::AllReduce, mib(2)).source, CostSource::Extrapolated);
@@ -156,6 +156,16 @@ TEST_F(WithProfile, SeveralFilesAreOneProfile) {
   EXPECT_EQ(scenario.profile->transfer(0, 1)->at(Bytes(0)), micros(7));
   EXPECT_EQ(scenario.profile->measured.at("host"), units.measured.at("host"));
   EXPECT_NE(resolved_text(scenario).find(list.substr(0, list.size() - 1)), std::string::npos) << resolved_text(scenario);
+
+  // The executor runs the step, whatever framework is named.
+  const std::string megatron = "framework: {name: megatron, overlap_all_reduce: true, context: 3 GiB}\n";
+  EXPECT_TRUE(parse_scenario(kScenario + megatron, "s.yaml", ".").framework.overlap_all_reduce);
+  const Framework ours = parse_scenario(kScenario + list + megatron, "s.yaml", ".").framework;
+  EXPECT_FALSE(ours.overlap_all_reduce || ours.blocking_transfers || ours.splits_first_backward);
+  EXPECT_EQ(ours.gradient_bucket_elements, 0);
+  EXPECT_EQ(ours.gradient_storage, GradientStorage::Autograd);
+  EXPECT_EQ(ours.hand_over_buffers, HandOverBuffers::Waiting);
+  EXPECT_EQ(ours.context, gib(3));
 
   // What both have is the first's; what only the second has is taken.
   const Scenario turned = parse_scenario(std::string(kScenario) + "profile: [" + other + ", " + file_ + "]\n", "s.yaml", ".");

@@ -170,7 +170,7 @@ TEST(AutoBounds, HoldWithAProfile) {
   for (int from = 0; from < 8; ++from)
     for (int to = 0; to < 8; ++to)
       profile->transfers.push_back({"gloo", from, to, {{{Bytes(0), micros(50)}, {mib(64), millis(5 + random() % 30)}}}});
-  scenario.profile = profile;
+  use_profile(scenario, profile);
   for (const auto& [name, d] : distances(scenario, 30)) EXPECT_GE(d.count, 5) << name;
 }
 
