@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""Holds the documents to the rules of prose that a program can judge: lines of at most 120 characters, and plain English.
+"""Checks the documents by the rules of prose that a program can judge: lines of at most 120 characters, and plain English.
 
-Tables, code, headings and comments are exempt from the length; pages whose head says `do not edit` are exempt from all, because a
-tool writes them. A line is too long only where it could break: links and code spans stay whole."""
+Tables, code, headings and comments are exempt from the length; pages whose head has `do not edit` are exempt from all, because a
+tool writes them. A line is too long only where it could break: links and code spans stay whole.
+
+    check_prose.py [--count]     --count: how often comments and identifiers of the sources use each word of DIALECT, and nothing else"""
+import ast
+import collections
+import io
 import json
 import pathlib
 import re
 import sys
+import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -35,6 +41,26 @@ HABITS = [
     (r"\b(?:is|are|was|were) there\.", "write 'exists', 'is available' or 'has arrived'", "LibTorch is there.", "There is LibTorch."),
     (r"\w  +\w", "write one space between words", "two  spaces", "one space"),
     (r"\b([a-z]+) \1\b(?<!that that)(?<!had had)", "a word stands twice", "of the the page", "the page that that page names"),
+]
+# Comments of C++ and Python sources are checked too where this is True.
+SOURCES = False
+SOURCE_FOLDERS = ("base", "bench", "cli", "costmodel", "exec", "jobs", "planner", "present", "python", "schedule", "sim", "study", "tests", "tools",
+                  "validation")
+# Words that a reader would have to learn, where the field or plain English has one: (word in a comment, word in an identifier, remedy, a comment
+# that breaks the rule, one that does not).
+DIALECT = [
+    (r"\b(?:un)?told\b|\btell(?:s|ing)?\b(?!.*\bapart\b)", "tell|tells|told|untold", "report, state, distinguish", "The fault is told once.",
+     "It tells two texts apart."),
+    (r"(?<!page )(?<!paper )(?<!, )\b(?:says?|said|saying)\b", "say|says|said|saying", "report, state, print", "The verb says what it left out.",
+     "As the paper says."),
+    (r"\b(?:meets|met)\b(?! at\b)", "meet|meets|met", "encounter, reach, satisfy", "What each rank meets on it.", "Ranks meet at a store."),
+    (r"\bgrounds?\b(?! truth)", "ground|grounds", "context, common part", "The ground of all verbs.", "In the background."),
+    (r"\bsurroundings\b", "surroundings", "context", "The surroundings of a unit.", "Around a unit."),
+    (r"\bfullest\b", "fullest", "largest, most loaded, with the highest peak", "The fullest device.", "The full device."),
+    (r"\bLetters?\b", "letter|letters", "report", "A Letter to the user.", "One letter of a word."),
+    (r"\bstrangers?\b", "stranger|strangers", "foreign, unknown", "A stranger's file.", "A strange file."),
+    (r"\b[Ww]hoever\b", "whoever", "the caller, a rank, who", "Whoever ends it.", "Who ends it."),
+    (r"\bbeside\b", "beside", "next to, with, in addition to", "A pass beside a sum.", "Besides, a pass."),
 ]
 
 
@@ -83,13 +109,73 @@ def faults_of(name, text):
                     yield f"{name}:{first}: '{found}': {remedy}"
 
 
+def sources():
+    """Name and text of every C++ and Python source except this one."""
+    for folder in SOURCE_FOLDERS:
+        for file in sorted((ROOT / folder).rglob("*")):
+            if not file.is_file() or file.suffix not in (".cpp", ".hpp", ".py", "") or file == pathlib.Path(__file__).resolve():
+                continue
+            text = file.read_text(encoding="utf-8", errors="replace")
+            if file.suffix or text.startswith("#!/usr/bin/env python3"):
+                yield file.relative_to(ROOT).as_posix(), text
+
+
+def comments_of(name, text):
+    """(line, comment) of a source; docstrings are comments. The rest of the text follows as (0, code)."""
+    if name.endswith((".cpp", ".hpp")):
+        token = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])*\'', re.S)
+        for match in token.finditer(text):
+            if match.group().startswith("/"):
+                first = text.count("\n", 0, match.start()) + 1
+                yield from ((first + i, line) for i, line in enumerate(match.group().splitlines()))
+        yield 0, token.sub(" ", text)
+        return
+    code = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+        elif token.type == tokenize.NAME:
+            code.append(token.string)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (words := ast.get_docstring(node, clean=False)):
+            yield from ((node.body[0].lineno + i, line) for i, line in enumerate(words.splitlines()))
+    yield 0, " ".join(code)
+
+
+def dialect_of(name, text):
+    for line, comment in comments_of(name, text):
+        for pattern, _, remedy, _, _ in DIALECT if line else ():
+            for match in re.finditer(pattern, comment):
+                yield f"{name}:{line}: '{match.group()}' in a comment: {remedy}"
+
+
+def count():
+    """How often each word of DIALECT stands in comments and in identifiers (single_words and SingleWords)."""
+    found = collections.Counter()
+    for name, text in sources():
+        for line, words in comments_of(name, text):
+            if line:
+                found.update((row, "comments") for row, rule in enumerate(DIALECT) for _ in re.finditer(rule[0], words))
+                continue
+            for identifier in re.findall(r"[A-Za-z_]\w*", words):
+                parts = {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", identifier)}
+                found.update((row, "identifiers") for row, rule in enumerate(DIALECT) if parts & set(rule[1].split("|")))
+    for row, rule in enumerate(DIALECT):
+        print(f"{rule[1]:24} comments {found[row, 'comments']:5}   identifiers {found[row, 'identifiers']:5}   {rule[2]}")
+
+
 def main():
+    if "--count" in sys.argv:
+        count()
+        return 0
     faults, documents = [], list(pages())
-    for pattern, _, broken, kept in HABITS:
-        if not re.search(pattern, broken) or re.search(pattern, kept):
-            faults.append(f"check_prose.py: the rule '{pattern}' does not tell '{broken}' from '{kept}'")
+    for pattern, broken, right in [(rule[0], rule[2], rule[3]) for rule in HABITS] + [(rule[0], rule[3], rule[4]) for rule in DIALECT]:
+        if not re.search(pattern, broken) or re.search(pattern, right):
+            faults.append(f"check_prose.py: the rule '{pattern}' does not distinguish '{broken}' from '{right}'")
     for name, text in documents:
         faults += faults_of(name, text)
+    for name, text in sources() if SOURCES else ():
+        faults += dialect_of(name, text)
     print("\n".join(faults) or f"{len(documents)} documents and cells in plain prose, no line over {WIDTH} characters")
     return 1 if faults else 0
 
