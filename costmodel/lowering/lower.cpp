@@ -28,8 +28,6 @@ std::string_view name_of(Lane lane) {
       return "data";
     case Lane::Copy:
       return "copy";
-    case Lane::Host:
-      return "host";
   }
   return "";
 }

@@ -16,8 +16,8 @@
 
 namespace panpipe {
 
-enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy, Host };
-constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Host) + 1;
+enum class Lane : std::uint8_t { Compute, Tensor, Send, Receive, Data, Copy };
+constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::Copy) + 1;
 std::string_view name_of(Lane lane);  // "compute", "tensor", ...
 
 // A collective as a flow. Each member sends `wire_bytes` to the next in its ring, or in an all-to-all equal parts of them to

@@ -33,16 +33,7 @@ std::string kernel_name(const Span& span) {
   return to_text(span.action);
 }
 
-std::string_view category(Lane lane) {
-  switch (lane) {
-    case Lane::Copy:
-      return "gpu_memcpy";
-    case Lane::Host:
-      return "cpu_op";
-    default:
-      return "kernel";
-  }
-}
+std::string_view category(Lane lane) { return lane == Lane::Copy ? "gpu_memcpy" : "kernel"; }
 
 // At one instant slices come first, then the tails of arrows, then their heads, then memory.
 enum class EventKind : std::uint8_t { Slice, Tail, Head, Memory };

@@ -53,7 +53,7 @@ void check_numbers(const Json& value, const std::string& place, const std::strin
 }
 
 Lane lane_of(const std::string& name, const std::string& path) {
-  for (const Lane lane : {Lane::Compute, Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data, Lane::Copy, Lane::Host})
+  for (const Lane lane : {Lane::Compute, Lane::Tensor, Lane::Send, Lane::Receive, Lane::Data, Lane::Copy})
     if (name_of(lane) == name) return lane;
   fail(path, "timeline: there is no lane '" + name + "'");
 }

@@ -86,9 +86,8 @@ TEST(Metrics, CommunicationCountsOnceAndOnlyBesideAnIdleComputeLane) {
   EXPECT_DOUBLE_EQ(result.bubble_span, 0.5);
 }
 
-TEST(Metrics, CopiesAndHostWorkAreNotCommunication) {
-  const Metrics result =
-      metrics(timeline_of(1, {span(0, Lane::Compute, 0, 1), span(0, Lane::Copy, 1, 2), span(0, Lane::Host, 0, 2)}, 2));
+TEST(Metrics, CopiesAreNotCommunication) {
+  const Metrics result = metrics(timeline_of(1, {span(0, Lane::Compute, 0, 1), span(0, Lane::Copy, 1, 2)}, 2));
   EXPECT_EQ(result.exposed_communication_s, 0);
   EXPECT_EQ(result.compute_s, 1);
 }
