@@ -57,21 +57,8 @@ class ChoicesReader {
   MapReader& reader_;
 };
 
-// `older` states in numbers or in two values the meaning of `key`.
-template <class Reader>
-void refuse_both(Reader& reader, const std::string& key, const std::string& older) {
-  if (reader.has(key) && reader.has(older))
-    reader.error(older, "'" + key + "' and '" + older + "' say the same", "remove '" + older + "'");
-}
-
 template <class Reader>
 void read_choices(Reader& reader, Framework& f) {
-  refuse_both(reader, "attention", "flash_attention");
-  bool flash = is_fused(f.attention);
-  if (reader.has("flash_attention")) {
-    reader.read("flash_attention", flash);
-    f.attention = flash ? AttentionKernel::Flash : AttentionKernel::FusedSoftmax;
-  }
   reader.read("attention", f.attention, attention_kernels());
   reader.read(
       "elementwise", f.elementwise,
@@ -103,9 +90,6 @@ void read_choices(Reader& reader, Framework& f) {
   reader.read("fp8_scaling", f.fp8_scaling,
               Choices<Fp8Scaling>{{"delayed", Fp8Scaling::Delayed}, {"current", Fp8Scaling::Current}});
   reader.read("fp8_parameters", f.fp8_parameters);
-  refuse_both(reader, "loss", "loss_bytes_per_logit");
-  reader.read("loss_bytes_per_logit", f.loss_bytes_per_logit);
-  if (reader.has("loss_bytes_per_logit")) f.loss_in_chunks = false;  // the number is of passes that are not known
   LossKernels loss{f.loss_bytes_per_logit, f.loss_in_chunks};
   reader.read("loss", loss, losses());
   f.loss_bytes_per_logit = loss.bytes;

@@ -81,7 +81,7 @@ struct Framework : Execution {
   double replicated_factor =
       0;  // the same for normalizations and residual sums, which every tensor-parallel rank repeats; 0 = elementwise_factor
   double score_factor = 1.0;         // factor on the traffic of unfused attention scores
-  double loss_bytes_per_logit = 20;  // traffic of the loss, forward and backward together
+  double loss_bytes_per_logit = 52;  // traffic of the loss, forward and backward together; vocabulary-parallel
   bool loss_in_chunks = false;       // the backward recomputes the logits of each chunk
   int training_metrics = 0;          // additional cross entropies computed for the log, forward only
   bool dropout = true;               // trains with dropout: masks are written, read and kept even if the graph has none

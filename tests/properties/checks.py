@@ -127,7 +127,7 @@ EFFICIENCIES = ("gemm_efficiency", "attention_efficiency", "memory_efficiency", 
                 "network_efficiency", "transfer_efficiency", "bridge_efficiency")
 COSTS = ("wave_quantisation", "gemm_fill", "attention_ramp", "elementwise_scale", "score_bytes", "launch", "launch_contention",
          "collective_host", "kernel_gap", "step", "transfer_latency", "collective_latency", "stage_jitter", "optimizer_traffic", "overlap_loss")
-FRAMEWORK_COSTS = ("elementwise_factor", "replicated_factor", "score_factor", "loss_bytes_per_logit", "forward_operators",
+FRAMEWORK_COSTS = ("elementwise_factor", "replicated_factor", "score_factor", "forward_operators",
                    "backward_operators", "optimizer_factor")
 
 

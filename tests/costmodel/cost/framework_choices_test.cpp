@@ -503,10 +503,6 @@ TEST(FrameworkChoices, SayWhatIsWrong) {
             "F:5:45: error: unknown attention 'flsh-2', did you mean 'flash-2'?\n  at framework.attention\n"
             "    5 | framework: {name: torch-compile, attention: flsh-2}\n      |                                             ^\n"
             "  help: attention is one of unfused, fused-softmax, flash, flash-1, flash-2, flash-3, flash-triton and cudnn");
-  EXPECT_EQ(refusal("{name: eager, attention: unfused, flash_attention: false}"),
-            "F:5:46: error: 'attention' and 'flash_attention' say the same\n  at framework.flash_attention\n"
-            "    5 | framework: {name: eager, attention: unfused, flash_attention: false}\n"
-            "      |                                              ^\n  help: remove 'flash_attention'");
   EXPECT_EQ(refusal("{name: megatrn}"),
             "F:5:12: error: no framework 'megatrn', did you mean 'megatron'?\n  at framework\n"
             "    5 | framework: {name: megatrn}\n      |            ^");
@@ -538,18 +534,6 @@ TEST(FrameworkChoices, AnotherCountLeavesAFittedFactorBehind) {
   EXPECT_DOUBLE_EQ(factor(", attention: unfused"), 9.3);
   EXPECT_DOUBLE_EQ(factor(", elementwise: eager"), 0) << "as the other traffic";
   EXPECT_DOUBLE_EQ(factor(", elementwise: eager, replicated_factor: 1.5"), 1.5);
-}
-
-// What a file says in the older key stays: a kernel at the calibrated rate, or Megatron's fused softmax.
-TEST(FrameworkChoices, TheOlderKeyOfAttentionStaysReadable) {
-  const std::string head =
-      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n";
-  const auto kernel = [&](const char* value) {
-    return parse_scenario(head + "framework: {name: torch-compile, flash_attention: " + value + "}\n", "F", ".")
-        .framework.attention;
-  };
-  EXPECT_EQ(kernel("true"), AttentionKernel::Flash);
-  EXPECT_EQ(kernel("false"), AttentionKernel::FusedSoftmax);
 }
 
 TEST(Calibrations, AKernelsRateHasTwoDirections) {

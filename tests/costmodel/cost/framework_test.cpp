@@ -19,7 +19,7 @@ constexpr double kBytesPerSecond = 2039e9 * 0.85 / 0.913;  // A800: memory bandw
 std::unique_ptr<Made> with(const std::string& lines, bool sequence = false) {
   const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << "panpipe: 1\nkind: framework\nname: trial\n"
-                      << "flash_attention: {value: true, source: test}\ndropout: {value: false, source: test}\n"
+                      << "attention: {value: flash, source: test}\ndropout: {value: false, source: test}\n"
                       << lines;
   auto made = make(fmt::format(R"(panpipe: 1
 cluster: clusters/a800x8.yaml

@@ -68,7 +68,7 @@ TEST(Frameworks, OfSeveralGpusHoldNoFittedFactor) {
   for (const std::string name : {"megatron", "megatron-core", "megatron-zb", "nemo", "nanotron", "fms-fsdp", "torchtitan",
                                  "deepspeed", "sagemaker", "llm.c"}) {
     const Framework framework = load_framework(name, "");
-    for (const std::string key : {"elementwise_factor", "replicated_factor", "score_factor", "loss_bytes_per_logit"})
+    for (const std::string key : {"elementwise_factor", "replicated_factor", "score_factor"})
       EXPECT_EQ(framework.sources.count(key), 0U) << name << " " << key;
     for (const std::string key : {"attention", "elementwise", "loss"})
       EXPECT_EQ(framework.sources.count(key), 1U) << name << " " << key;
