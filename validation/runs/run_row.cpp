@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <set>
-#include <string_view>
 
 #include "base/input/reader.hpp"
 #include "base/text/csv_text.hpp"
@@ -182,115 +179,70 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
   return found;
 }
 
-struct NoteWords {
-  const char* words;
+// In files that have neither `step_kind` nor `peak_kind`, words of `source`, `note` and `attention_kernel` say what cells say
+// elsewhere. The rows below count in this order.
+struct Words {
+  const char* words;  // "": in any row
   const char* column;
-  std::string RunRow::*cell;  // nullptr: the column is a key of `framework:`
-  const char* before;         // nullptr: any
+  const char* before;  // what the cell holds; nullptr: anything
   const char* after;
-  const char* unless = nullptr;  // other words of the note
+  bool (*of)(const RunRow&) = nullptr;  // of these rows alone
 };
-// In files that have neither `step_kind` nor `peak_kind`, the note says what cells say elsewhere.
-constexpr std::array kNoteWords = {
-    NoteWords{"bf16 optimizer", "precision", &RunRow::precision, "16bit-mixed", "bf16-mixed"},
-    NoteWords{"; tf32", "precision", &RunRow::precision, nullptr, "tf32"},
-    NoteWords{"synchronising", "step_kind", &RunRow::step_kind, nullptr, "step"},
-    NoteWords{"torch.compile", "framework", &RunRow::framework, "eager", "torch-compile"},
-    NoteWords{"SDPA flash", "framework", &RunRow::framework, "eager", "eager-sdpa"},
-    NoteWords{"chunked cross-entropy", "framework", &RunRow::framework, "eager-sdpa", "eager-sdpa-chunked-loss"},
-    NoteWords{"max_memory_allocated", "peak_kind", &RunRow::peak_kind, "", "allocated"},
-    NoteWords{", SGD", "optimizer", &RunRow::optimizer, "", "sgd"}, NoteWords{"no dropout", "dropout", nullptr, "", "false"},
-    NoteWords{"autocast", "autocast", nullptr, "", "true"}, NoteWords{"AMP", "autocast", nullptr, "", "true"},
-    NoteWords{"GradScaler", "gradient_scaler", nullptr, "", "true"},
-    // The preset of the trainer with that optimizer counts its sum in fp32 itself.
-    NoteWords{"fp32 gradient accumulation", "gradient_accumulation", nullptr, "", "fp32", "bf16 optimizer"},
-    NoteWords{"fused Adam", "optimizer_kernel", nullptr, "", "fused"},
-    NoteWords{"gradient reduce", "overlap_reduce_scatter", nullptr, "", "true"},
-    NoteWords{"parameter gather overlapped", "overlap_parameter_gather", nullptr, "", "true"}};
 
-struct TrainerWords {
-  const char* words;
-  const char* before;  // the nearest preset of releases that had none for the trainer
-  const char* after;
-};
-// Trainers that such files name in source, note or attention_kernel beside a preset that comes near.
-constexpr std::array kTrainers = {TrainerWords{"nanotron", "stp", "nanotron"},
-                                  TrainerWords{"tp_linear_async_communication", "stp", "nanotron"},  // a switch of nanotron's
-                                  TrainerWords{"torchtitan", "torch-compile", "torchtitan"},
-                                  TrainerWords{"timm", "eager", "timm"},
-                                  TrainerWords{"; HF; ", "eager", "huggingface"},
-                                  TrainerWords{"languini", "torch-compile", "torch-compile-2.0"},  // of 2023
-                                  TrainerWords{"fms", "eager-sdpa", "fms-fsdp"},
-                                  TrainerWords{"bf16 O2", "megatron", "nemo"},
-                                  TrainerWords{"under DeepSpeed", "eager-sdpa", "deepspeed"},
-                                  TrainerWords{"communication overlapped", "flash-attn", "nemo-performance"},
-                                  TrainerWords{"Transformer Engine", "flash-attn", "megatron-core"}};
+bool of_pytorch(const RunRow& row) { return row.framework == "eager"; }
+bool of_nanotron(const RunRow& row) { return row.framework == "nanotron"; }
+constexpr int kHiddenOf3B = 3072, kGpt2Vocabulary = 50257;
 
-void take_trainer(RunRow& row) {
-  const std::string said = row.source + "; " + row.note + "; " + row.attention_kernel;
-  for (const TrainerWords& known : kTrainers) {
-    if (row.framework != known.before || said.find(known.words) == std::string::npos) continue;
-    row.framework = known.after;
-    row.assumed.push_back(fmt::format("framework: {} (from '{}')", known.after, known.words));
-    return;
+constexpr Words kWords[] = {
+    {"", "peak_kind", "", "allocated", of_pytorch},
+    {"max_memory_allocated", "peak_kind", "", "allocated"},
+    {"synchronising", "step_kind", "", "step"},
+    {"bf16 optimizer", "precision", "16bit-mixed", "bf16-mixed"},
+    {"; tf32", "precision", nullptr, "tf32"},
+    {", SGD", "optimizer", "", "sgd"},
+    {"untied embeddings", "tied_embedding", "", "false"},
+    {"tied embeddings in 1B and 3B", "tied_embedding", "", "true",
+     [](const RunRow& row) { return row.hidden && *row.hidden <= kHiddenOf3B; }},
+    {"tied embeddings in 1B and 3B", "tied_embedding", "", "false"},
+    {"no dropout", "dropout", "", "false"},
+    {"autocast", "autocast", "", "true"},
+    {"AMP", "autocast", "", "true"},
+    {"GradScaler", "gradient_scaler", "", "true"},
+    {"fused Adam", "optimizer_kernel", "", "fused"},
+    {"gradient reduce", "overlap_reduce_scatter", "", "true"},
+    {"parameter gather overlapped", "overlap_parameter_gather", "", "true"},
+    // A trainer that is named, beside the preset that comes nearest.
+    {"torch.compile", "framework", "eager", "torch-compile"},
+    {"SDPA flash", "framework", "eager", "eager-sdpa"},
+    {"chunked cross-entropy", "framework", "eager-sdpa", "eager-sdpa-chunked-loss"},
+    {"nanotron", "framework", "stp", "nanotron"},
+    {"torchtitan", "framework", "torch-compile", "torchtitan"},
+    {"timm", "framework", "eager", "timm"},
+    {"; HF; ", "framework", "eager", "huggingface"},
+    {"languini", "framework", "torch-compile", "torch-compile-2.0"},  // of 2023
+    {"fms", "framework", "eager-sdpa", "fms-fsdp"},
+    {"under DeepSpeed", "framework", "eager-sdpa", "deepspeed"},
+    {"bf16 O2", "framework", "megatron", "nemo"},
+    {"communication overlapped", "framework", "flash-attn", "nemo-performance"},
+    {"Transformer Engine", "framework", "flash-attn", "megatron-core"},
+    // Its log's peak is what PyTorch's allocator has given out.
+    {"", "peak_kind", "", "allocated", [](const RunRow& row) { return of_nanotron(row) && row.peak_gib; }},
+    {"fp32 gradient accumulation", "gradient_accumulation", "", "fp32", of_nanotron},
+    // GPT-2 is the model of transformers whose activation is a chain of operators.
+    {"", "activation", "", "operators",
+     [](const RunRow& row) { return row.framework == "huggingface" && row.vocab == kGpt2Vocabulary; }}};
+
+void take_words(RunRow& row) {
+  const std::string text = row.source + "; " + row.note + "; " + row.attention_kernel;
+  for (const Words& known : kWords) {
+    const Column& column =
+        *std::find_if(columns().begin(), columns().end(), [&](const Column& c) { return c.name == known.column; });
+    if (text.find(known.words) == std::string::npos || (known.of != nullptr && !known.of(row))) continue;
+    if (known.before != nullptr && column.get(row) != known.before) continue;
+    column.set(row, known.after);
+    row.assumed.push_back(fmt::format("{}: {}", known.column, known.after));
+    if (*known.words != '\0') row.assumed.back() += fmt::format(" (from '{}')", known.words);
   }
-}
-
-constexpr int kGpt2Vocabulary = 50257;
-
-// GPT-2 is the model of transformers whose activation is a chain of operators.
-void take_activation(RunRow& row) {
-  std::string& activation = row.framework_choices["activation"];
-  if (row.framework != "huggingface" || row.vocab != kGpt2Vocabulary || !activation.empty()) return;
-  activation = "operators";
-  row.assumed.emplace_back("activation: operators (GPT-2's vocabulary)");
-}
-
-constexpr std::string_view kTied = "tied embeddings";
-
-// Parameters outside the embeddings, rounded to billions, as models are called.
-long billions(const RunRow& row) {
-  if (!row.layers || !row.hidden) return 0;
-  const double h = *row.hidden, heads = row.heads.value_or(1), ffn = row.ffn.value_or(4 * *row.hidden);
-  const double gates = row.kv_heads ? 3 : 2;
-  return std::lround(*row.layers *
-                     (2 * h * h + 2 * h * h * row.kv_heads.value_or(row.heads.value_or(1)) / heads + gates * h * ffn) / 1e9);
-}
-
-// "tied embeddings", "untied embeddings", or "tied embeddings in 1B and 3B" in the note of every size.
-std::string tied_by_note(const RunRow& row) {
-  const std::size_t found = row.note.find(kTied);
-  if (found == std::string::npos) return "";
-  if (found >= 2 && row.note.compare(found - 2, 2, "un") == 0) return "false";
-  const std::string rest = row.note.substr(found + kTied.size(), row.note.find(';', found) - found - kTied.size());
-  const bool sizes = rest.rfind(" in ", 0) == 0;
-  return !sizes || rest.find(fmt::format(" {}B", billions(row))) != std::string::npos ? "true" : "false";
-}
-
-void take_words_of_note(RunRow& row) {
-  if (row.framework == "eager") {
-    row.peak_kind = "allocated";
-    if (row.peak_gib) row.assumed.emplace_back("peak_kind: allocated");
-  }
-  if (const std::string tied = tied_by_note(row); row.tied_embedding.empty() && !tied.empty()) {
-    row.tied_embedding = tied;
-    row.assumed.push_back("tied_embedding: " + tied + " (from the note)");
-  }
-  for (const NoteWords& known : kNoteWords) {
-    std::string& cell = known.cell != nullptr ? row.*known.cell : row.framework_choices[known.column];
-    if (known.unless != nullptr && row.note.find(known.unless) != std::string::npos) continue;
-    if (row.note.find(known.words) == std::string::npos || (known.before != nullptr && cell != known.before)) continue;
-    cell = known.after;
-    row.assumed.push_back(fmt::format("{}: {} (from the note)", known.column, known.after));
-  }
-  take_trainer(row);
-  take_activation(row);
-  // Its log's peak is what PyTorch's allocator has given out.
-  if (row.framework == "nanotron" && row.peak_gib && row.peak_kind.empty()) {
-    row.peak_kind = "allocated";
-    row.assumed.emplace_back("peak_kind: allocated (nanotron)");
-  }
-  std::erase_if(row.framework_choices, [](const auto& choice) { return choice.second.empty(); });
 }
 
 }  // namespace
@@ -322,7 +274,7 @@ std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path) {
   ReadLog log;
   const std::vector<const Column*> heading = match_heading(table, log);
   log.throw_if_errors();
-  const bool notes_count = std::none_of(heading.begin(), heading.end(), [](const Column* column) {
+  const bool words_count = std::none_of(heading.begin(), heading.end(), [](const Column* column) {
     return column != nullptr && (column->name == "step_kind" || column->name == "peak_kind");
   });
   std::vector<RunRow> rows;
@@ -336,7 +288,7 @@ std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path) {
       const Problem problem = heading[c]->set(row, cells[c].text);
       if (!problem.empty()) log.add(diagnostic_at(table, cells[c], heading[c]->name + ": " + problem));
     }
-    if (notes_count) take_words_of_note(row);
+    if (words_count) take_words(row);
     if (row.id.empty()) log.add(diagnostic_at(table, cells.front(), "this row has no id"));
     if (!row.id.empty() && !ids.insert(row.id).second)
       log.add(diagnostic_at(table, cells.front(), fmt::format("the id '{}' occurs twice", row.id)));
