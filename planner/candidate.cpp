@@ -6,7 +6,7 @@
 namespace panpipe::planner {
 
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction) {
-  // The objective first, then what a person chooses by; answers of earlier versions have this order.
+  // The objective first, then what a person chooses by.
   auto figures =
       panpipe::figures_of(prediction.metrics, {"step_time_s", "samples_per_s", "mfu", "bubble_step", "bubble_span", "compute_s",
                                                "exposed_communication_s", "peak_memory_bytes", "memory_limit_bytes",

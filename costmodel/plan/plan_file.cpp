@@ -109,12 +109,11 @@ void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan
                scenario.parallel.sequence_parallel ? "true" : "false");
 }
 
-void read_batch(const Node* node, ReadLog& log, const Scenario& scenario) {
-  if (node == nullptr) return;  // plans of earlier versions do not say
-  MapReader batch(*node, log);
+void read_batch(const Node& node, ReadLog& log, const Scenario& scenario) {
+  MapReader batch(node, log);
   for (const auto& [key, value] : {std::pair("batch.micro", scenario.micro), {"batch.microbatches", scenario.microbatches}}) {
     const int here = batch.integer(std::string(key).substr(6), 1, value);
-    check_agrees(*node, log, scenario, key, std::to_string(here), std::to_string(value));
+    check_agrees(node, log, scenario, key, std::to_string(here), std::to_string(value));
   }
   batch.finish();
 }
@@ -256,14 +255,14 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   reader.integer("panpipe", 1);
   reader.choice<int>("kind", {{"plan", 0}});
   Plan plan{degrees_of(scenario), {}, {}, {}};  // read again, and held against them
-  const Node* batch = reader.find("batch");
+  const Node* batch = reader.require("batch");
   const Node* parallel = reader.require("parallel");
   const Node* devices = reader.require("devices");
   const Node* stages = reader.require("stages");
   const Node* schedule = reader.require("schedule");
   reader.finish();
   log.throw_if_errors();
-  read_batch(batch, log, scenario);
+  read_batch(*batch, log, scenario);
   read_degrees(*parallel, log, scenario, plan);
   plan.devices = read_integers(devices, log);
   check_devices(*devices, log, plan, scenario);

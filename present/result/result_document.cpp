@@ -115,32 +115,13 @@ Span to_span(const Json& row, const std::string& path) {
   return span;
 }
 
-// Whose copy a device is, by the memory rows that name theirs. In older documents they do not: then the device of the same rank
-// that has a row, and without one the first of all.
-class Originals {
- public:
-  explicit Originals(const Json& memory) {
-    for (const Json& row : memory) {
-      const std::int32_t device = device_of(row);
-      own_.push_back(device);
-      for (const Json& copy : row.value("copies", Json::array())) original_[copy.get<std::int32_t>()] = device;
-    }
-  }
-
-  void note_rank(const DeviceTimeline& device) {
-    if (std::find(own_.begin(), own_.end(), device.device) != own_.end()) of_rank_.emplace(device.rank, device.device);
-  }
-
-  std::int32_t of(const DeviceTimeline& copy, const std::vector<DeviceTimeline>& devices) const {
-    if (const auto named = original_.find(copy.device); named != original_.end()) return named->second;
-    if (const auto rank = of_rank_.find(copy.rank); rank != of_rank_.end()) return rank->second;
-    return devices.front().device == copy.device ? -1 : devices.front().device;
-  }
-
- private:
-  std::vector<std::int32_t> own_;
-  std::map<std::int32_t, std::int32_t> original_, of_rank_;
-};
+// Whose copy each device is: the memory rows of the others name theirs.
+std::map<std::int32_t, std::int32_t> originals_of(const Json& memory) {
+  std::map<std::int32_t, std::int32_t> originals;
+  for (const Json& row : memory)
+    for (const Json& copy : row.value("copies", Json::array())) originals[copy.get<std::int32_t>()] = device_of(row);
+  return originals;
+}
 
 MemoryUse use_of(const std::string& name, const std::string& path) {
   if (const auto use = memory_use_named(name)) return *use;
@@ -149,27 +130,24 @@ MemoryUse use_of(const std::string& name, const std::string& path) {
 
 void add_devices(const Json& document, const std::string& path, Timeline& timeline) {
   const Json memory = document.value("memory", Json::array());
-  Originals originals(memory);
-  std::vector<std::size_t> copies;
+  const std::map<std::int32_t, std::int32_t> originals = originals_of(memory);
   for (const Json& row : document.at("metrics").at("per_device")) {
     DeviceTimeline device;
     device.device = device_of(row);
     device.rank = index(row, "rank", 0);
     device.peak = bytes_of(row, "peak_memory_bytes");
-    originals.note_rank(device);
     const auto own = std::find_if(memory.begin(), memory.end(), [&](const Json& m) { return m.at("device") == device.device; });
-    if (own == memory.end()) {
-      copies.push_back(timeline.devices.size());
-    } else {
+    if (own != memory.end()) {
       device.limit = bytes_of(*own, "limit_bytes");
       const Json parts = own->value("parts", Json::object());
       for (const auto& [name, bytes] : parts.items()) device.peak_parts.push_back({use_of(name, path), bytes_of(bytes)});
       for (const Json& sample : own->value("curve", Json::array()))
         device.memory.push_back({time_of(sample.at(0)), bytes_of(sample.at(1))});
+    } else if (const auto original = originals.find(device.device); original != originals.end()) {
+      device.same_as = original->second;
     }
     timeline.devices.push_back(std::move(device));
   }
-  for (const std::size_t i : copies) timeline.devices[i].same_as = originals.of(timeline.devices[i], timeline.devices);
 }
 
 PlanFacts to_plan(const Json& row) {
@@ -232,7 +210,7 @@ ResultDocument to_result(const Json& document, const std::string& path) {
   result.scenario = document.value("context", Json::object()).value("scenario", "");
   result.heading = document.value("heading", std::vector<std::string>());
   result.paths = document.value("paths", Json::object()).get<std::map<std::string, std::vector<std::string>>>();
-  if (const auto plan = document.find("plan"); plan != document.end()) result.plan = to_plan(*plan);
+  result.plan = to_plan(document.value("plan", Json::object()));
   if (const auto evidence = document.find("evidence"); evidence != document.end()) result.evidence = to_evidence(*evidence);
   result.timeline.kind = result.kind;
   for (const auto& [name, value] : document.at("metrics").items()) {

@@ -14,14 +14,14 @@ namespace panpipe {
 struct ResultDocument {
   std::string path;                  // as the user named it
   std::string scenario;              // the scenario's name in the document
-  std::vector<std::string> heading;  // lines on model, cluster and plan; empty for documents of earlier versions
+  std::vector<std::string> heading;  // lines on model, cluster and plan
   TimelineKind kind{};
   std::string currency;                                   // of the metric `cost`, if present
   std::vector<std::pair<std::string, double>> metrics;    // in the document's order; truth values are 1 and 0
   std::vector<DeviceMetrics> per_device;                  // as the engine computed them
   std::map<std::string, std::vector<std::string>> paths;  // "tensor", "pipeline", "data" -> classes of path, from near to far
-  std::optional<PlanFacts> plan;                          // absent in older documents
-  std::optional<Evidence> evidence;                       // of predictions; absent in older documents
+  PlanFacts plan;
+  std::optional<Evidence> evidence;  // of predictions
   bool has_timeline = false;
   Timeline timeline;  // spans, devices with memory, contention; parts missing in the document stay empty
 

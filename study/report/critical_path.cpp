@@ -159,7 +159,7 @@ class MeasuredPath : public Path {
 class PredictedPath : public Path {
  public:
   explicit PredictedPath(const ResultDocument& result)
-      : Path(result.timeline), sends_hold_(!result.plan || result.plan->transfers != "asynchronous") {
+      : Path(result.timeline), sends_hold_(result.plan.transfers != "asynchronous") {
     for (const DeviceTimeline& device : result.timeline.devices) copies_ = copies_ || device.same_as >= 0;
     for (const auto& [key, spans] : lanes_) {
       Spans& ends = ends_[key];

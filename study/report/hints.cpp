@@ -13,7 +13,6 @@ namespace panpipe {
 namespace {
 
 constexpr double kWorthSaying = 0.01;  // of the step
-constexpr int kMany = 2;               // of what is not known: that there may be more than one
 constexpr double kRoom = 0.3;          // share of a device's memory that is worth using
 
 // A class of path (name_of(PathClass)) in words, and what the names of its resources contain.
@@ -32,24 +31,6 @@ const std::vector<PathWords>& path_words() {
       {"network", "the network between nodes", {".nic", ".uplink.", "spine"}},
       {"given", "the cluster's links", {"link.device"}}};
   return kWords;
-}
-
-// What the spans of a document without a plan tell of it. What they do not tell counts as not done.
-PlanFacts plan_of_spans(const ResultDocument& result) {
-  PlanFacts plan;
-  std::set<std::int32_t> stages;
-  for (const Span& span : result.timeline.spans) {
-    if (span.lane == Lane::Compute && span.action.is_compute()) {
-      stages.insert(span.action.stage);
-      plan.splits_backward = plan.splits_backward || span.action.kind == ActionKind::W;
-    }
-    if (span.label == "reduce_scatter") plan.zero = std::max(plan.zero, 1);
-  }
-  for (const DeviceTimeline& device : result.timeline.devices) plan.pipeline = std::max(plan.pipeline, device.rank + 1);
-  plan.stages = std::max(plan.pipeline, static_cast<int>(stages.size()));
-  plan.tensor = plan.data = kMany;
-  plan.micro = kMany;
-  return plan;
 }
 
 // "a, b or c"
@@ -71,10 +52,7 @@ std::string advice(const std::vector<std::string>& ways, const std::string& verb
 class Hints {
  public:
   Hints(const ResultDocument& result, const Traffic& traffic)
-      : result_(result),
-        traffic_(traffic),
-        plan_(result.plan.value_or(plan_of_spans(result))),
-        step_(result.timeline.step_time.base()) {}
+      : result_(result), traffic_(traffic), plan_(result.plan), step_(result.timeline.step_time.base()) {}
 
   std::vector<Hint> run() {
     if (!(step_ > 0)) return {};
@@ -219,7 +197,7 @@ class Hints {
     } else if (const double used = static_cast<double>(fullest->peak.base()) / static_cast<double>(fullest->limit.base());
                used < 1 - kRoom) {
       std::vector<std::string> ways = {"larger microbatches"};
-      if (!result_.plan || plan_.recomputed_stages > 0) ways.emplace_back("less recomputation");
+      if (plan_.recomputed_stages > 0) ways.emplace_back("less recomputation");
       ways.emplace_back("a schedule that holds more activations");
       const std::string of_limit = used < 0.01 ? "less than 1 %" : fmt::format("only {:.0f} %", 100 * used);
       hints_.push_back({0, fmt::format("Even the fullest device (device {}) uses {} of its memory: {} may be faster.",

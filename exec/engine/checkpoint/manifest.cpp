@@ -57,7 +57,7 @@ Manifest from_json(const json& root) {
   manifest.optimizer = root.at("optimizer");
   manifest.precision = root.at("precision");
   manifest.seed = root.at("seed");
-  if (root.contains("shuffle")) manifest.shuffle = root.at("shuffle").get<bool>();
+  manifest.shuffle = root.at("shuffle");
   manifest.ranks = root.at("ranks");
   manifest.data = root.at("data");
   const json& position = root.at("position");
@@ -106,7 +106,7 @@ std::string to_json(const Manifest& manifest) {
   root["optimizer"] = manifest.optimizer;
   root["precision"] = manifest.precision;
   root["seed"] = manifest.seed;
-  if (manifest.shuffle) root["shuffle"] = *manifest.shuffle;
+  root["shuffle"] = manifest.shuffle;
   root["ranks"] = manifest.ranks;
   root["data"] = manifest.data;
   root["position"] = {{"step", manifest.position.step},
@@ -197,8 +197,8 @@ std::vector<std::string> changes_since(const Manifest& manifest, const PreparedR
             : pure(manifest.precision) ? "weights and the optimizer's state stay as they were rounded to 2 bytes"
                                        : "products are rounded in another way from here on");
   const bool shuffled = shuffles(scenario);
-  if (manifest.shuffle.value_or(shuffled) != shuffled)
-    changed("data.shuffle", *manifest.shuffle, shuffled, "some samples of this epoch come twice, and others not at all");
+  if (manifest.shuffle != shuffled)
+    changed("data.shuffle", manifest.shuffle, shuffled, "some samples of this epoch come twice, and others not at all");
   if (manifest.seed != scenario.seed)
     changed("seed", manifest.seed, scenario.seed,
             shuffled ? "dropout differs, some samples of this epoch come twice, and others not at all"

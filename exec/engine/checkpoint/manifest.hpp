@@ -19,8 +19,8 @@ struct Manifest {
   std::string optimizer;    // name
   std::string precision;
   int seed = 0;
-  std::optional<bool> shuffle;  // of the data; checkpoints of version 0.1.0 do not say
-  int ranks = 1, data = 1;      // numbers of ranks and replicas that wrote it
+  bool shuffle = false;     // of the data
+  int ranks = 1, data = 1;  // numbers of ranks and replicas that wrote it
   TrainingPosition position;
   std::vector<WrittenFile> files;
   std::map<std::string, std::string> tensors;  // parameter, buffer or piece of optimizer state -> file
