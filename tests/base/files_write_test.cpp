@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -27,12 +28,6 @@ namespace fs = std::filesystem;
 
 class Outputs : public ::testing::Test {
  protected:
-  Outputs() {
-    std::string name = (fs::temp_directory_path() / "panpipe-outputs-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Outputs() override { fs::remove_all(folder_); }
-
   std::string at(const std::string& name) const { return folder_ + "/" + name; }
   static std::string read(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -62,7 +57,8 @@ class Outputs : public ::testing::Test {
     }
   }
 
-  std::string folder_;
+  const test::TemporaryFolder own_;
+  const std::string folder_ = own_.path();
 };
 
 using ::testing::UnorderedElementsAre;

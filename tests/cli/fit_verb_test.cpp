@@ -1,12 +1,9 @@
 // panpipe fit: what it refuses, word by word.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "tests/cli/program.hpp"
+#include "tests/temporary_folder.hpp"
 #include "validation/fit/fit.hpp"
 
 namespace panpipe::test {
@@ -14,12 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string file_with(const std::string& name, const std::string& text) {
-  const std::string own = std::to_string(getpid()) + "_" + name;  // tests run beside each other
-  const std::string path = (std::filesystem::temp_directory_path() / own).string();
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
+std::string file_with(const std::string& name, const std::string& text) { return scratch().write(name, text); }
 
 Outcome refused(const std::string& arguments) {
   const Outcome run = panpipe("fit " + arguments);

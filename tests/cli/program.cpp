@@ -11,28 +11,14 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/temporary_folder.hpp"
+
 namespace panpipe::test {
 namespace fs = std::filesystem;
 
-namespace {
-struct Folders {
-  std::string base;
-  int count = 0;
-  Folders() {
-    std::string name = (fs::temp_directory_path() / "panpipe-test-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-    base = name;
-  }
-  ~Folders() { fs::remove_all(base); }
-};
-Folders& folders() {
-  static Folders instance;
-  return instance;
-}
-}  // namespace
-
 std::string temporary_folder() {
-  const std::string folder = folders().base + "/" + std::to_string(folders().count++);
+  static int count = 0;
+  const std::string folder = scratch().file(std::to_string(count++));
   fs::create_directories(folder);
   return folder;
 }

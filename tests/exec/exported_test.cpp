@@ -194,7 +194,8 @@ TEST(ExportedTraining, CopiesOfWholeWeightsAreRefusedWhereWeightsComeAndGo) {
 // Of an fp32 program on one rank, by unit.
 std::map<std::string, ProfiledUnit> profiled(const std::string& precision) {
   ProfileRequest request;
-  request.scenario = testing::TempDir() + "panpipe-exported-profile.yaml";
+  const Folder folder;
+  request.scenario = folder.file("profiled.yaml");
   std::ofstream(request.scenario)
       << "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: {pt2: "
       << path_of("gpt") << ".pt2}\nbatch: {micro: 2, microbatches: 1}\nprecision: " << precision << "\n";

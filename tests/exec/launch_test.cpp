@@ -23,6 +23,7 @@
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/world.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -247,19 +248,8 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
 
 // --- GPUs ---
 
-// A folder like the root of a file system.
-struct Root {
-  std::filesystem::path path;
-  Root() {
-    std::string name = (std::filesystem::temp_directory_path() / "panpipe-root-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Root() { std::filesystem::remove_all(path); }
-  void put(const std::string& file, const std::string& text = "") const {
-    std::filesystem::create_directories((path / file).parent_path());
-    std::ofstream(path / file) << text;
-  }
-};
+// Like the root of a file system.
+using Root = test::TemporaryFolder;
 
 int gpus_of(const Root& root, const Variables& variables = {}) {
   return visible_gpus(
@@ -267,14 +257,14 @@ int gpus_of(const Root& root, const Variables& variables = {}) {
         const auto found = variables.find(name);
         return found == variables.end() ? nullptr : found->second.c_str();
       },
-      root.path.string());
+      root.path().string());
 }
 
 TEST(Gpus, AreTheDeviceNodesThatCudaVisibleDevicesDoesNotHide) {
   const Root root;
   EXPECT_EQ(gpus_of(root), 0);
   for (const char* node : {"dev/nvidia0", "dev/nvidia1", "dev/nvidia10", "dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia"})
-    root.put(node);
+    root.write(node, "");
   EXPECT_EQ(gpus_of(root), 3);
   EXPECT_EQ(gpus_of(root, {{"CUDA_VISIBLE_DEVICES", "1,0"}}), 2);
   EXPECT_EQ(gpus_of(root, {{"CUDA_VISIBLE_DEVICES", "GPU-8a1"}}), 1);
@@ -285,10 +275,10 @@ TEST(Gpus, AreTheDeviceNodesThatCudaVisibleDevicesDoesNotHide) {
 // The library there is one that knows two devices (wsl_driver.cpp).
 TEST(Gpus, UnderWsl2AreCountedByTheDriversLibrary) {
   const Root root;
-  std::filesystem::create_directories(root.path / "usr/lib/wsl/lib");
-  std::filesystem::copy_file(PANPIPE_WSL_DRIVER, root.path / "usr/lib/wsl/lib/libcuda.so.1");
+  std::filesystem::create_directories(root.path() / "usr/lib/wsl/lib");
+  std::filesystem::copy_file(PANPIPE_WSL_DRIVER, root.path() / "usr/lib/wsl/lib/libcuda.so.1");
   EXPECT_EQ(gpus_of(root), 0) << "without the node it is not WSL2";
-  root.put("dev/dxg");
+  root.write("dev/dxg", "");
   EXPECT_EQ(gpus_of(root), 2);
 }
 
@@ -332,11 +322,11 @@ TEST(Gpus, ADriverServesTheReleasesOfItsMajorNumberAndEarlierOnes) {
 
 TEST(Gpus, TheDriversVersionIsTheKernelModules) {
   const Root root;
-  EXPECT_EQ(driver_version(root.path.string()), "");
-  root.put("proc/driver/nvidia/version",
-           "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
-           "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
-  EXPECT_EQ(driver_version(root.path.string()), "535.129.03");
+  EXPECT_EQ(driver_version(root.path().string()), "");
+  root.write("proc/driver/nvidia/version",
+             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
+             "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
+  EXPECT_EQ(driver_version(root.path().string()), "535.129.03");
 }
 
 TEST(Gpus, SharedMemoryThatIsTooSmallForNcclIsTold) {
@@ -351,16 +341,9 @@ TEST(Gpus, SharedMemoryThatIsTooSmallForNcclIsTold) {
 // A folder like /sys/fs/cgroup.
 class Groups : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "panpipe-groups-XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text;
-  }
-  std::filesystem::path root_;
+  void write(const std::string& file, const std::string& text) const { folder_.write(file, text); }
+  const test::TemporaryFolder folder_;
+  const std::filesystem::path root_ = folder_.path();
 };
 
 TEST_F(Groups, TheTightestOfAGroupAndThoseAboveItCounts) {
@@ -581,11 +564,10 @@ TEST(RunRanks, AProgramThatCannotBeStartedIsAMachineError) {
 
 // A launcher in a process of its own, to be interrupted or killed. Its ranks write their process numbers into files.
 struct Launcher {
-  std::filesystem::path folder;
+  test::TemporaryFolder own;
+  std::filesystem::path folder = own.path();
   pid_t process = -1;
   explicit Launcher(const std::string& script, OnInterrupt on_interrupt = OnInterrupt::EndStep) {
-    std::string name = (std::filesystem::temp_directory_path() / "panpipe-launch-XXXXXX").string();
-    folder = mkdtemp(name.data());
     process = fork();
     if (process != 0) return;
     dup2(open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
@@ -593,7 +575,6 @@ struct Launcher {
         {"/bin/sh", "-c", "cd " + folder.string() + "; echo $$ > rank$RANK.part; mv rank$RANK.part rank$RANK; " + script}, 2, 1.0,
         on_interrupt));
   }
-  ~Launcher() { std::filesystem::remove_all(folder); }
   pid_t rank(int number) const {
     for (int i = 0; i < 500; ++i, std::this_thread::sleep_for(10ms)) {
       pid_t found = 0;

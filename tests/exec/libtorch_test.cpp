@@ -9,6 +9,8 @@
 #include <fstream>
 #include <map>
 
+#include "tests/temporary_folder.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -18,12 +20,9 @@ using testing::ElementsAre;
 class LibTorch : public testing::Test {
  protected:
   LibTorch() {
-    std::string pattern = testing::TempDir() + "libtorch-XXXXXX";
-    base_ = mkdtemp(pattern.data());
     fs::create_directories(base_ / "prefix/lib/panpipe");
     built_with("version 2.11.0\n");
   }
-  ~LibTorch() override { fs::remove_all(base_); }
 
   static void write(const fs::path& file, const std::string& text) {
     fs::create_directories(file.parent_path());
@@ -45,7 +44,8 @@ class LibTorch : public testing::Test {
     return find_libtorch(value, {base_ / "prefix/lib/panpipe/panpipe-exec", base_ / "prefix"});
   }
   std::string at(const std::string& name) const { return (base_ / name).string(); }
-  fs::path base_;
+  const test::TemporaryFolder folder_;
+  const fs::path base_ = folder_.path();
 };
 
 TEST_F(LibTorch, TheNamedFolderComesFirstAndIsTheOnlyOneLookedAt) {

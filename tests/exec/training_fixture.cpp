@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -24,21 +23,6 @@ std::string text_of(const std::exception& error) {
 }
 
 }  // namespace
-
-Folder::Folder() {
-  static int count = 0;
-  path_ = fs::temp_directory_path() / fmt::format("panpipe-training-{}-{}", ::getpid(), count++);
-  fs::create_directories(path_);
-}
-Folder::~Folder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::string Folder::write(const std::string& name, const std::string& content) const {
-  std::ofstream(path_ / name, std::ios::binary) << content;
-  return file(name);
-}
 
 std::vector<double> Outcome::losses() const {
   std::vector<double> all;

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,22 +11,11 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "exec/engine/checkpoint/safetensors.hpp"
 #include "exec/launch/run_request.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::exec {
 
-// A folder of a test's own, removed at its end.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string write(const std::string& name, const std::string& content) const;  // returns the path
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = test::TemporaryFolder;
 
 struct Outcome {
   std::vector<std::string> errors;  // by rank; "" where none

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "costmodel/prediction/prediction.hpp"
@@ -15,6 +13,7 @@
 #include "jobs/trace_compare.hpp"
 #include "present/result/result.hpp"
 #include "tests/jobs/job_values.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -109,7 +108,7 @@ TEST(KinetoTrace, CollectivesByGroupAndSize) {
 }
 
 TEST(KinetoTrace, AGzippedFileIsTheSame) {
-  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("panpipe-trace-{}.json.gz", getpid())).string();
+  const std::string path = test::scratch().file("trace.json.gz");
   std::string text(1 << 14, '\0');
   const gzFile from = gzopen(kTwoSteps.c_str(), "rb");  // zlib reads plain files too
   text.resize(static_cast<std::size_t>(gzread(from, text.data(), static_cast<unsigned>(text.size()))));
@@ -120,7 +119,6 @@ TEST(KinetoTrace, AGzippedFileIsTheSame) {
   EXPECT_EQ(summary_of(read_kineto_trace(path, 8), 0).idle_us, 300);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   EXPECT_THAT(fault_of([&] { read_kineto_trace(path, 8); }), HasSubstr(path));
-  std::filesystem::remove(path);
 }
 
 TEST(KinetoTrace, WhatIsNoTrace) {

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "schedule/schedule.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -193,7 +194,7 @@ TEST(CsvErrors, LettersBeyondAscii) {
 
 // A file that holds nothing but says that it is long, and one without an end: what is read stops at the limit.
 TEST(CsvErrors, LongerThanAnySchedule) {
-  const std::string path = testing::TempDir() + "sparse-order.csv";
+  const std::string path = test::scratch().file("sparse-order.csv");
   std::ofstream(path).put('0');
   std::filesystem::resize_file(path, (std::uintmax_t{256} << 20) + 1);
   EXPECT_EQ(error_of_file(path), path + ": error: longer than 256 MiB: no schedule is");
@@ -201,7 +202,6 @@ TEST(CsvErrors, LongerThanAnySchedule) {
   std::filesystem::resize_file(path, 1000);
   EXPECT_EQ(error_of_file(path),
             path + ": error: this is not a text file\n  help: a schedule is text: a row of actions for each rank");
-  std::filesystem::remove(path);
 }
 
 // 4000 rows of 1500 actions are the 6 million that are taken; one more is too many, and the row is told.

@@ -187,6 +187,7 @@ def main():
         return subprocess.run([PYTHON, __file__, binary]).returncode
     with tempfile.TemporaryDirectory(prefix="panpipe-export-") as name:
         folder = pathlib.Path(name)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "compiler")  # of PyTorch, else in the temporary folder
         (folder / "models.py").write_text(MODELS)
         done = call(PYTHON, SOURCE / "tools/export_model.py", "models:classifier", "--argument", "width=16", "--input", "6", "--micro", "4", "-o", "classifier.pt2",
                     folder=folder)

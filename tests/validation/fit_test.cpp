@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.hpp"
+#include "tests/temporary_folder.hpp"
 #include "validation/fit/fit.hpp"
 #include "validation/runs/run_prediction.hpp"
 
@@ -78,11 +77,7 @@ TEST(Fit, SaysWhatItsRowsDoNotShow) {
   EXPECT_NEAR(result.parameters[1].value, Calibration{}.network_efficiency, 1e-3);
 }
 
-std::string written(const std::string& text) {
-  const std::string path = (std::filesystem::temp_directory_path() / "panpipe_fit_test.yaml").string();
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
+std::string written(const std::string& text) { return test::scratch().write("fit.yaml", text); }
 
 FitRecord record() {
   FitRecord r;

@@ -1,13 +1,11 @@
 // Tables of matrix products against the cost model's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "tests/temporary_folder.hpp"
 #include "validation/products/product_table.hpp"
 
 namespace panpipe {
@@ -15,14 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-CsvTable table_of(const std::string& text) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("panpipe_products_" + std::to_string(getpid()) + ".csv")).string();
-  std::ofstream(path) << text;
-  const CsvTable table = load_csv(path);
-  std::filesystem::remove(path);
-  return table;
-}
+CsvTable table_of(const std::string& text) { return load_csv(test::scratch().write("products.csv", text)); }
 
 std::string fault_of(const std::string& text) {
   try {

@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "base/error.hpp"
 #include "costmodel/profile/calibration.hpp"
+#include "tests/temporary_folder.hpp"
 #include "validation/fit/profile_fit.hpp"
 
 namespace panpipe {
@@ -15,11 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string written(const std::string& name, const std::string& text) {
-  const std::string path = (std::filesystem::temp_directory_path() / name).string();
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
+std::string written(const std::string& name, const std::string& text) { return test::scratch().write(name, text); }
 
 // 100 GFLOP/s, 10 GB/s: an operator of w operations takes w / (e 100e9), one of b bytes b / (e 10e9).
 DeviceType device() {

@@ -3,21 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "tests/temporary_folder.hpp"
 #include "validation/runs/run_prediction.hpp"
 
 namespace panpipe {
 
-// A file of the test that asks.
-inline std::string file_with(const std::string& text) {
-  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = (std::filesystem::temp_directory_path() / (std::string("runs_") + info->name() + ".csv")).string();
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
+inline std::string file_with(const std::string& text) { return test::scratch().write("runs.csv", text); }
 
 // Korthikanti et al., arXiv 2205.05198, table 5: the 22B model with full recomputation.
 inline RunRow korthikanti_22b() {

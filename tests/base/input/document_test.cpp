@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "base/input/source_text.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -142,7 +142,7 @@ TEST(Document, FilesThatCannotBeRead) {
 }
 
 TEST(Document, AFileLargerThan64MiBIsRefused) {
-  const std::string path = testing::TempDir() + "panpipe_large_" + std::to_string(getpid()) + ".yaml";
+  const std::string path = test::scratch().file("large.yaml");
   {
     std::ofstream file(path, std::ios::binary);
     file.seekp((64LL << 20));
@@ -154,7 +154,6 @@ TEST(Document, AFileLargerThan64MiBIsRefused) {
   } catch (const InputError& error) {
     EXPECT_EQ(error.what(), path + ": error: the file is larger than 64 MiB");
   }
-  std::remove(path.c_str());
 }
 
 TEST(Override, ReplacesCreatesAndIndexes) {

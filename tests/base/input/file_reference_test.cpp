@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include "base/input/reader.hpp"
 #include "base/input/shipped.hpp"
 #include "base/input/source_text.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -19,22 +19,19 @@ namespace fs = std::filesystem;
 class FileReference : public testing::Test {
  protected:
   void SetUp() override {
-    base_ = fs::path(testing::TempDir()) / ("panpipe_reference_" + std::to_string(::getpid()));
-    fs::create_directories(base_ / "folder");
-    fs::create_directories(base_ / "data");
-    for (const char* file : {"folder/here.yaml", "data/here.yaml", "data/only.yaml"}) std::ofstream(base_ / file) << "a: 1\n";
+    for (const char* file : {"folder/here.yaml", "data/here.yaml", "data/only.yaml"}) files_.write(file, "a: 1\n");
     const char* before = std::getenv("PANPIPE_DATA");
     before_ = before != nullptr ? before : "";
     ::setenv("PANPIPE_DATA", (base_ / "data").c_str(), 1);
   }
   void TearDown() override {
-    fs::remove_all(base_);
     if (before_.empty())
       ::unsetenv("PANPIPE_DATA");
     else
       ::setenv("PANPIPE_DATA", before_.c_str(), 1);
   }
-  fs::path base_;
+  const test::TemporaryFolder files_;
+  const fs::path base_ = files_.path();
   std::string before_;
 };
 

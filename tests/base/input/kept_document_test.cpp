@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
+
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // One tree as long as the file holds one text, whatever its time says; a fault is told every time; a file that went away is
 // missed.
 TEST(KeptDocument, IsParsedAgainWhenTheTextChanges) {
-  const std::string path = (std::filesystem::temp_directory_path() / "kept_document_test.yaml").string();
+  const std::string path = test::scratch().file("kept.yaml");
   const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::binary) << text; };
   write("a: 1\n");
   const auto first = kept_document(path);

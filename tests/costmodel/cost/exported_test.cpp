@@ -1,15 +1,14 @@
 // The same GPT built in and exported by PyTorch, with its loss in each of the usual forms: what they cost is the same, however
 // the program is cut into units. tests/costmodel/cost/export_gpt.py makes the programs.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "tests/costmodel/cost/priced_models.hpp"
 #include "tests/costmodel/workload/archive_file.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -18,7 +17,7 @@ using Json = nlohmann::json;
 
 const std::vector<std::string> kForms = {"plain", "cast_then_view", "view_then_cast", "shifted_logits", "padded_labels"};
 
-// The archive of a program, its weights zeros; in a folder of the process's own.
+// The archive of a program, its weights zeros.
 std::string archive_of(const std::string& form) {
   std::ifstream file("costmodel/cost/data/gpt_" + form + ".json");  // ctest runs in tests/
   const Json kept = Json::parse(file);
@@ -34,9 +33,7 @@ std::string archive_of(const std::string& form) {
     for (const Json& extent : payload["tensor_meta"]["sizes"]) bytes *= extent["as_int"].get<std::int64_t>();
     entries.push_back({"m/data/weights/" + entry, std::string(static_cast<std::size_t>(bytes), '\0')});
   }
-  const std::string folder = testing::TempDir() + "panpipe-exported-" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  return write_file(folder + "/" + form + ".pt2", zip(entries));
+  return test::scratch().write(form + ".pt2", zip(entries));
 }
 
 std::unique_ptr<Made> make_with(const std::string& workload, const std::string& framework) {

@@ -1,13 +1,11 @@
 // A framework as a list of choices: what each counts in bytes and launches, and how scenarios and files state them.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "costmodel/cost/compute.hpp"
 #include "tests/costmodel/cost/priced_models.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -537,8 +535,8 @@ TEST(FrameworkChoices, AnotherCountLeavesAFittedFactorBehind) {
 }
 
 TEST(Calibrations, AKernelsRateHasTwoDirections) {
-  const std::string path = testing::TempDir() + "rates_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(path) << "panpipe: 1\nkind: calibration\nname: x\nflash_2_forward: {value: 300 TFLOP/s, source: test}\n";
+  const std::string path = test::scratch().write(
+      "rates.yaml", "panpipe: 1\nkind: calibration\nname: x\nflash_2_forward: {value: 300 TFLOP/s, source: test}\n");
   try {
     load_calibration(path, ".");
     FAIL();
@@ -548,7 +546,6 @@ TEST(Calibrations, AKernelsRateHasTwoDirections) {
                   ":4:1: error: a kernel's rate has two directions\n  at flash_2_forward\n"
                   "    4 | flash_2_forward: {value: 300 TFLOP/s, source: test}\n      | ^\n  help: add 'flash_2_backward'");
   }
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 // What a framework does beyond the fused reference: factors on replicated parts, the order of a full backward, what stays kept.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "tests/costmodel/cost/priced_models.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -17,10 +14,11 @@ constexpr double kBytesPerSecond = 2039e9 * 0.85 / 0.913;  // A800: memory bandw
 
 // A Llama of two layers with a framework of the given lines, TP2 on A800.
 std::unique_ptr<Made> with(const std::string& lines, bool sequence = false) {
-  const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(path) << "panpipe: 1\nkind: framework\nname: trial\n"
-                      << "attention: {value: flash, source: test}\ndropout: {value: false, source: test}\n"
-                      << lines;
+  const std::string path =
+      test::scratch().write("framework.yaml",
+                            "panpipe: 1\nkind: framework\nname: trial\nattention: {value: flash, source: test}\n"
+                            "dropout: {value: false, source: test}\n" +
+                                lines);
   auto made = make(fmt::format(R"(panpipe: 1
 cluster: clusters/a800x8.yaml
 workload: {{model: llama, layers: 2, hidden: {}, heads: {}, kv_heads: {}, ffn: {}, vocabulary: 32000, sequence: {}}}
@@ -31,7 +29,6 @@ framework: {}
 )",
                                kHidden, kHeads, kKeyValueHeads, kFfn, kSequence, kTensor, sequence, path));
   made->cost();
-  std::filesystem::remove(path);
   return made;
 }
 

@@ -5,13 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "costmodel/cluster/collective_tables.hpp"
 #include "costmodel/cost/measured_collective.hpp"
 #include "tests/costmodel/cost/priced_models.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -296,9 +295,9 @@ TEST(MeasuredCollective, ComesBeforeFormulasOfACluster) {
 // A table is met at its own sizes on every network: 32 adapters of 12.5 GB/s, of which a ring over eight devices uses eight;
 // fewer adapters than devices; a narrow uplink; a narrow spine.
 TEST(MeasuredCollective, IsMetAtItsOwnSizesOnEveryNetwork) {
-  const std::string file = testing::TempDir() + "met_at_its_own_sizes.yaml";
-  std::ofstream(file)
-      << "panpipe: 1\nkind: collectives\ntables: [{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 GiB, 20 ms]]}]\n";
+  const std::string file = test::scratch().write(
+      "collectives.yaml",
+      "panpipe: 1\nkind: collectives\ntables: [{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 GiB, 20 ms]]}]\n");
   for (const char* network :
        {"nics_per_node: 32, bandwidth: 12.5 GB/s, latency: 75 us", "nics_per_node: 4, bandwidth: 25 GB/s, latency: 5 us",
         "nics_per_node: 8, bandwidth: 25 GB/s, oversubscription: 4", "nics_per_node: 8, bandwidth: 50 GB/s, spine: 100 GB/s"}) {

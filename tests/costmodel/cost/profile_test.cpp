@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "base/input/reader.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -24,8 +24,7 @@ std::vector<std::string> shipped(const std::string& folder) {
 }
 
 std::string message_of(const std::string& yaml) {
-  const std::string path = testing::TempDir() + "framework_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(path) << yaml;
+  const std::string path = test::scratch().write("framework.yaml", yaml);
   try {
     load_framework(path, ".");
   } catch (const InputError& error) {

@@ -14,17 +14,12 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/workload.hpp"
 #include "tests/costmodel/lowering/action_replay.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
 using nlohmann::json;
-
-std::string write_file(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + "_" + name;
-  std::ofstream(path) << text;
-  return path;
-}
 
 // Transfers: free, a latency, or [c, m, x]: c ms up to x MiB, then m ms more for each MiB.
 std::string link_text(const json& comm) {
@@ -68,22 +63,22 @@ struct Lowered {
 };
 
 Lowered lower_case(const json& in, const std::string& layers, const std::string& partition, const std::string& extra) {
-  write_file("layers.yaml", "panpipe: 1\nkind: layers\nsource: test\nlayers:\n" + layers + edges_text(in["edges_bytes"]));
+  const std::string file = test::scratch().write(
+      "layers.yaml", "panpipe: 1\nkind: layers\nsource: test\nlayers:\n" + layers + edges_text(in["edges_bytes"]));
   std::string schedule =
       fmt::format("{{name: pfeife, loop_batch: {}, prefetch: {}}}", in["loop_batch"].get<int>(), in["prefetch"].get<int>());
   int virtual_stages = in["loops"];
   if (in.contains("order")) {
-    schedule = fmt::format("{{csv: {}}}", write_file("order.csv", csv_of(in["order"])));
+    schedule = fmt::format("{{csv: {}}}", test::scratch().write("order.csv", csv_of(in["order"])));
     virtual_stages = 1;
   }
   const std::string text = fmt::format(
       "panpipe: 1\ncluster: {{devices: {0}, memory: 1 TiB, link: {1}}}\nworkload: {{layers: {2}}}\n"
       "batch: {{micro: 1, microbatches: {3}}}\nparallel: {{pipeline: {0}{4}}}\nschedule: {5}\npartition: {6}\n{7}",
-      in["devices"].get<int>(), link_text(in.value("comm", json::object())),
-      ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + "_layers.yaml", in["batches"].get<int>(),
+      in["devices"].get<int>(), link_text(in.value("comm", json::object())), file, in["batches"].get<int>(),
       virtual_stages > 1 ? fmt::format(", virtual_stages: {}", virtual_stages) : "", schedule, partition, extra);
   Lowered result;
-  result.scenario = parse_scenario(text, "case.yaml", ::testing::TempDir());
+  result.scenario = parse_scenario(text, "case.yaml", ".");
   result.workload = make_workload(result.scenario.workload, {});
   const CostModel model(result.scenario, result.workload);
   result.graph = lower(result.scenario, make_plan(result.scenario, model), model);

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
@@ -8,6 +7,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/workload.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -71,19 +71,15 @@ TEST(MakePlan, PartsThatDoNotFitAreExplained) {
 }
 
 TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_illegal_" + std::to_string(getpid()) + ".csv";
-  std::ofstream(path) << "0F0,0B0\n1B0,1F0\n";
   Scenario scenario = scenario_of(2, 1, "");
-  scenario.schedule.csv = path;
+  scenario.schedule.csv = test::scratch().write("illegal.csv", "0F0,0B0\n1B0,1F0\n");
   const std::string message = message_of<NoAnswer>(scenario, chain_of(2, 1, 1, 1));
   EXPECT_NE(message.find("is illegal: rank 1"), std::string::npos) << message;
 }
 
 TEST(MakePlan, AFileForOtherSizesIsRefused) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_sizes_" + std::to_string(getpid()) + ".csv";
-  std::ofstream(path) << "0F0,0B0\n1F0,1B0\n";
   Scenario scenario = scenario_of(2, 3, "");
-  scenario.schedule.csv = path;
+  scenario.schedule.csv = test::scratch().write("sizes.csv", "0F0,0B0\n1F0,1B0\n");
   const std::string message = message_of<InputError>(scenario, chain_of(2, 1, 1, 1));
   EXPECT_NE(message.find("is for 1 microbatches, but batch.microbatches is 3"), std::string::npos) << message;
 }
@@ -94,7 +90,7 @@ struct Loaded {
 };
 
 Loaded measured_layers(int layers) {
-  const std::string path = ::testing::TempDir() + "panpipe_plan_file_layers_" + std::to_string(getpid()) + ".yaml";
+  const std::string path = test::scratch().file("layers.yaml");
   std::ofstream file(path);
   file << "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
   for (int l = 0; l < layers; ++l)
@@ -104,7 +100,7 @@ Loaded measured_layers(int layers) {
   loaded.scenario = parse_scenario(
       "panpipe: 1\ncluster: {devices: 4, memory: 1 GiB, link: {latency: 1 us, bandwidth: unlimited}}\nworkload: {layers: " +
           path + "}\nbatch: {micro: 1, microbatches: 8}\nschedule: zb-h1\n",
-      "plan.yaml", ::testing::TempDir());
+      "plan.yaml", ".");
   loaded.workload = make_workload(loaded.scenario.workload, {});
   return loaded;
 }
@@ -148,8 +144,7 @@ TEST(PlanFile, ComesBackAsItWas) {
   Plan plan = make_plan(loaded.scenario, model);
   plan.stages[1].recompute = Recompute::Full;
   std::swap(plan.devices[0], plan.devices[3]);
-  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(path) << to_yaml(plan, model.units(0));
+  const std::string path = test::scratch().write("plan.yaml", to_yaml(plan, model.units(0)));
   const Plan back = load_plan(path, loaded.scenario, model);
   EXPECT_EQ(to_yaml(back, model.units(0)), to_yaml(plan, model.units(0)));
   EXPECT_EQ(back.devices, plan.devices);
@@ -163,8 +158,7 @@ TEST(PlanFile, ComesBackAsItWas) {
 TEST(PlanFile, APlanForAnotherWorkloadIsRefused) {
   const Loaded six = measured_layers(6);
   const CostModel model(six.scenario, six.workload);
-  const std::string path = ::testing::TempDir() + "panpipe_plan_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(path) << to_yaml(make_plan(six.scenario, model), model.units(0));
+  const std::string path = test::scratch().write("plan.yaml", to_yaml(make_plan(six.scenario, model), model.units(0)));
   const Loaded five = measured_layers(5);
   const CostModel other(five.scenario, five.workload);
   try {

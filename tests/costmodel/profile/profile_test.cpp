@@ -2,7 +2,6 @@
 #include "costmodel/profile/profile.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -133,10 +133,9 @@ class WithProfile : public testing::Test {
     write(profile);
     profile_ = profile;
   }
-  void TearDown() override { std::filesystem::remove(file_); }
   void write(const Profile& profile) { std::ofstream(file_) << to_yaml(profile); }
 
-  const std::string file_ = testing::TempDir() + "profile_" + std::to_string(getpid()) + ".yaml";
+  const std::string file_ = test::scratch().file("profile.yaml");
   Profile profile_;
 };
 

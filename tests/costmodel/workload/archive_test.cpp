@@ -1,8 +1,5 @@
 // Exported models: what is read from an archive, and that wrong, damaged and hostile archives are refused in words.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include <functional>
 
@@ -11,18 +8,14 @@
 #include "costmodel/workload/movable_units.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "tests/costmodel/workload/archive_file.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
 using Json = nlohmann::json;
 
-// A folder of the process's own: ctest runs several at once.
-std::string path() {
-  static const std::string folder = testing::TempDir() + "panpipe-archive-" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  return folder + "/model.pt2";
-}
+std::string path() { return test::scratch().file("model.pt2"); }
 
 OperatorGraph load(const TinyModel& model, int microbatch = 2) {
   return load_exported(write_file(path(), zip(model.entries())), microbatch);

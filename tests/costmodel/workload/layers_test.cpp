@@ -1,43 +1,30 @@
 // Tables of measured layers: what a file may say, and what is refused, word for word.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "base/error.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
-// Writes the text to a file in a folder of its own and reads it; faults name the file FILE.
+// Writes the text to a file and reads it; faults name the file FILE.
 class Layers : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / ("panpipe-layers-" + std::to_string(getpid()) + "-" + test->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  LayerTable load(const std::string& text) {
-    const std::string path = (folder_ / "layers.yaml").string();
-    std::ofstream(path) << text;
-    return load_layers(path);
-  }
+  LayerTable load(const std::string& text) { return load_layers(folder_.write("layers.yaml", text)); }
   std::string fault(const std::string& text) {
     try {
       load(text);
     } catch (const InputError& error) {
       std::string message = error.what();
-      const std::string path = (folder_ / "layers.yaml").string();
+      const std::string path = folder_.file("layers.yaml");
       for (std::size_t at; (at = message.find(path)) != std::string::npos;) message.replace(at, path.size(), "FILE");
       return message;
     }
     return "accepted";
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 const std::string kHead = "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";

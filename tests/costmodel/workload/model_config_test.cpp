@@ -7,27 +7,18 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
 class ModelConfigs : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / "model_configs";
-    std::filesystem::create_directories(folder_);
-  }
-
-  std::string file(const std::string& text) {
-    const std::string path = (folder_ / fmt_name()).string();
-    std::ofstream(path) << text;
-    return path;
-  }
+  std::string file(const std::string& text) { return folder_.write(fmt_name(), text); }
 
   Workload make(const std::string& path, int degree = 1, int sequence = 256, bool sequence_parallel = false) {
     WorkloadRequest request;
@@ -45,7 +36,7 @@ class ModelConfigs : public testing::Test {
       read_model_config(file(text), sequence);
     } catch (const InputError& error) {
       std::string message = error.what();
-      const std::string folder = folder_.string() + "/";
+      const std::string folder = folder_.path().string() + "/";
       for (std::size_t at = message.find(folder); at != std::string::npos; at = message.find(folder))
         message.erase(at, folder.size());
       return message;
@@ -55,7 +46,7 @@ class ModelConfigs : public testing::Test {
 
  private:
   static std::string fmt_name() { return std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".json"; }
-  std::filesystem::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 // Published sizes, and what transformers 5.23 counts for the same file (parameters of the class on the meta device).

@@ -1,15 +1,14 @@
 // The fast evaluation of cuts is that of lower + estimate.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <random>
 
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
 #include "planner/pfeife/cut_search.hpp"
 #include "tests/planner/pfeife/layer_chains.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::test {
 namespace {
@@ -80,10 +79,11 @@ TEST(CutEvaluator, IsTheEstimateOfMeasuredLayers) {
 
 // A profiled transport, whose ends compute; a chain and skip connections.
 TEST(CutEvaluator, IsTheEstimateWhereMessagesTakeTime) {
-  const std::string file = ::testing::TempDir() + "messages_" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(file) << "panpipe: 1\nkind: profile\nmeasured: {}\n"
-                         "transfers:\n- {transport: gloo, from: 0, to: 1, table: [[0 B, 60 us], [1 KiB, 1 ms]]}\n"
-                         "collectives:\n- {kind: message, members: 2, table: [[0 B, 20 us], [1 KiB, 0.4 ms]]}\n";
+  const std::string file =
+      scratch().write("messages.yaml",
+                      "panpipe: 1\nkind: profile\nmeasured: {}\n"
+                      "transfers:\n- {transport: gloo, from: 0, to: 1, table: [[0 B, 60 us], [1 KiB, 1 ms]]}\n"
+                      "collectives:\n- {kind: message, members: 2, table: [[0 B, 20 us], [1 KiB, 0.4 ms]]}\n");
   LayersCase made;
   for (int u = 0; u < 12; ++u) made.layers.push_back({1 + u % 7 * 0.37, 1000 + 17 * u, 50 * (u % 3), 64 * u});
   for (int u = 0; u + 1 < 12; ++u) made.edges.emplace_back(u, u + 1, 1000 * (1 + u % 5));

@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
 
+#include "tests/temporary_folder.hpp"
+
 namespace panpipe::test {
 
 std::unique_ptr<Experiment> experiment_of(const LayersCase& made) {
-  const std::string path = ::testing::TempDir() + "panpipe_planner_layers_" + std::to_string(getpid()) + ".yaml";
+  const std::string path = scratch().file("layers.yaml");
   std::ofstream file(path);
   file << "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
   for (std::size_t i = 0; i < made.layers.size(); ++i) {
@@ -31,7 +32,7 @@ std::unique_ptr<Experiment> experiment_of(const LayersCase& made) {
       "panpipe: 1\ncluster: {{devices: {}, memory: {} B, usable: {}, link: {}}}\nworkload: {{layers: {}}}\n"
       "batch: {{micro: 1, microbatches: {}}}\n{}",
       made.devices, made.memory, made.usable, made.link, path, made.microbatches, made.extra);
-  return std::make_unique<Experiment>(parse_scenario(scenario, "case.yaml", ::testing::TempDir()));
+  return std::make_unique<Experiment>(parse_scenario(scenario, "case.yaml", "."));
 }
 
 planner::Answer plan_pfeife(const Experiment& experiment, std::size_t candidates, int threads) {

@@ -6,13 +6,11 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-
-#include <unistd.h>
 
 #include "base/error.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "planner/planner.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
@@ -20,21 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A folder of this test alone.
 class PiperFormat : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("panpipe-piper-" + std::to_string(getpid()) + "-" + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  PiperFile read(const std::string& text) {
-    std::ofstream(path()) << text;
-    return read_piper_file(path());
-  }
-  std::string path() const { return (folder_ / "in.json").string(); }
+  PiperFile read(const std::string& text) { return read_piper_file(folder_.write("in.json", text)); }
+  std::string path() const { return folder_.file("in.json"); }
 
   // The first line of what reading complains of, without the folder.
   std::string fault(const std::string& text) {
@@ -44,7 +31,7 @@ class PiperFormat : public testing::Test {
       std::string all;
       for (const Diagnostic& d : error.diagnostics())
         all += (all.empty() ? "" : "\n") +
-               d.text.substr(folder_.string().size() + 1, d.text.find('\n') - folder_.string().size() - 1);
+               d.text.substr(folder_.path().string().size() + 1, d.text.find('\n') - folder_.path().string().size() - 1);
       return all;
     }
     return "no fault";
@@ -52,11 +39,11 @@ class PiperFormat : public testing::Test {
 
   Experiment experiment(const ImportOptions& options, const PiperFile& file, const std::vector<std::string>& overrides = {}) {
     const Imported imported = import_piper(file, options, "layers.yaml");
-    std::ofstream(folder_ / "layers.yaml") << imported.layers;
-    return Experiment(parse_scenario(imported.scenario, "in.yaml", folder_.string(), overrides));
+    folder_.write("layers.yaml", imported.layers);
+    return Experiment(parse_scenario(imported.scenario, "in.yaml", folder_.path().string(), overrides));
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 SearchOptions with_piper() {

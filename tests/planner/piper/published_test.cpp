@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include <unistd.h>
 #include <sstream>
 
 #include "planner/piper/piper_file.hpp"
 #include "planner/piper/problem_of.hpp"
 #include "planner/piper/solve.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
@@ -39,7 +39,7 @@ std::vector<Setting> settings() {
 }
 
 // The problem as the import makes it, but with the memory unrounded, as the published runs have it.
-PlanningProblem problem_of(const PiperFile& file, const Setting& row, const fs::path& folder) {
+PlanningProblem problem_of(const PiperFile& file, const Setting& row) {
   ImportOptions options;
   options.devices = std::stoi(row.devices);
   options.microbatches = std::stoi(row.microbatches);
@@ -49,8 +49,8 @@ PlanningProblem problem_of(const PiperFile& file, const Setting& row, const fs::
   if (row.variant == "no_tp") options.most_tensor = 1;
   options.recompute = row.variant != "no_recompute";
   const Imported imported = import_piper(file, options, "layers.yaml");
-  std::ofstream(folder / "layers.yaml") << imported.layers;
-  const Experiment experiment(parse_scenario(imported.scenario, "in.yaml", folder.string()));
+  test::scratch().write("layers.yaml", imported.layers);
+  const Experiment experiment(parse_scenario(imported.scenario, "in.yaml", test::scratch().path().string()));
   PlanningProblem problem = pose(experiment, Objective::TimePerSample).problem;
   problem.memory = std::stod(row.memory);
   return problem;
@@ -62,8 +62,6 @@ bool is_slow(const Setting& row) { return row.input == "gnmt" && std::stod(row.m
 TEST(Published, FeasibilityAndOptimaAgree) {
   const char* inputs = std::getenv("PANPIPE_PIPER_INPUTS");
   if (!inputs) GTEST_SKIP() << "PANPIPE_PIPER_INPUTS is not set: a folder with the published inputs";
-  const fs::path folder = fs::temp_directory_path() / ("panpipe-published-" + std::to_string(getpid()));
-  fs::create_directories(folder);
   std::string last;
   PiperFile file;
   int compared = 0;
@@ -74,7 +72,7 @@ TEST(Published, FeasibilityAndOptimaAgree) {
     last = row.input;
     SolveOptions options;
     options.threads = 2;
-    const PlanningProblem problem = problem_of(file, row, folder);
+    const PlanningProblem problem = problem_of(file, row);
     const Solution found = least_load(problem, options);
     const std::string at = row.input + " K=" + row.devices + " N=" + row.microbatches + " M=" + row.memory + " " + row.variant;
     EXPECT_TRUE(found.proved) << at;
@@ -88,7 +86,6 @@ TEST(Published, FeasibilityAndOptimaAgree) {
     if (row.optimum.empty() || row.optimum == "none") continue;
     EXPECT_GE(found.objective, std::stod(row.optimum) * (1 - 1e-9)) << at;
   }
-  fs::remove_all(folder);
   EXPECT_GT(compared, 300);
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -13,6 +12,7 @@
 #include "schedule/step_bound.hpp"
 #include "sim/simulate.hpp"
 #include "study/arena/arena.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::arena {
 namespace {
@@ -276,8 +276,7 @@ TEST(ArenaPage, ShowsWhatIsNewAndWhoWins) {
 }
 
 TEST(ArenaPage, SaysWhyAnOrderTakesNoPart) {
-  const std::string file = testing::TempDir() + "dead-on-a-page.csv";
-  std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n";
+  const std::string file = test::scratch().write("dead-on-a-page.csv", "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
   const std::string page = to_page(judge(request_of({read_entrant(file)}, 2, 2)));
   EXPECT_THAT(page, HasSubstr("<h3>dead-on-a-page.csv: not legal</h3>"));
   EXPECT_THAT(page, HasSubstr("rank 1 waits at 1F1 for 0F1, cell 2 of rank 0: a cycle"));
@@ -285,8 +284,7 @@ TEST(ArenaPage, SaysWhyAnOrderTakesNoPart) {
 
 // A file's order that is legal as text and no schedule: said with the cycle, and nothing else of it is known.
 TEST(BadInput, OrderThatCannotFinish) {
-  const std::string file = testing::TempDir() + "dead.csv";
-  std::ofstream(file) << "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n";
+  const std::string file = test::scratch().write("dead.csv", "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
   const Judged judged = judged_alone(file, 2, 2);
   EXPECT_FALSE(judged.legal());
   EXPECT_EQ(judged.faults[0],
@@ -296,8 +294,7 @@ TEST(BadInput, OrderThatCannotFinish) {
 }
 
 TEST(BadInput, OrderThatMissesAPass) {
-  const std::string file = testing::TempDir() + "missing.csv";
-  std::ofstream(file) << "0F0,0F1,0B0\n1F0,1F1,1B0,1B1\n";
+  const std::string file = test::scratch().write("missing.csv", "0F0,0F1,0B0\n1F0,1F1,1B0,1B1\n");
   EXPECT_EQ(judged_alone(file, 2, 2).faults[0], "rank 0: 0B1 is missing (as B, or as I and W)");
 }
 
@@ -326,8 +323,7 @@ TEST(BadInput, IsRefusedInWords) {
             "leaves clusters out");
   far.clusters = {"h100"};
   EXPECT_EQ(error_of([&] { judge(far); }), "error: no cluster file 'h100'\n  help: did you mean 'clusters/h100x8.yaml'?");
-  const std::string file = testing::TempDir() + "faulty-cluster.yaml";
-  std::ofstream(file) << "name: mine\ndevice: h100-sxm\nnode: {devices: eight}\n";
+  const std::string file = test::scratch().write("faulty-cluster.yaml", "name: mine\ndevice: h100-sxm\nnode: {devices: eight}\n");
   far.clusters = {file};
   EXPECT_THAT(error_of([&] { judge(far); }), HasSubstr("faulty-cluster.yaml:"));
   EXPECT_EQ(judged_alone("wave-search,held=0.5", 4, 8).refused,

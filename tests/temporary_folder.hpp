@@ -1,0 +1,49 @@
+// Files of tests, where other tests do not meet them and nothing of them is left behind.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+namespace panpipe::test {
+
+// A folder of its own, removed with all that is in it by the process that made it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "panpipe-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (getpid() == owner_) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  // Makes the folders of `name` too. Returns the path.
+  std::string write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return file(name);
+  }
+
+ private:
+  std::filesystem::path path_;
+  pid_t owner_ = getpid();
+};
+
+// The folder of this test program, which lives as long as the program. ctest runs each test in a program of its own.
+inline const TemporaryFolder& scratch() {
+  static const TemporaryFolder folder;
+  return folder;
+}
+
+}  // namespace panpipe::test
