@@ -17,7 +17,7 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!text.empty()) text += '\n';
-    text += diagnostic.text;
+    text += diagnostic.text();
   }
   return without_controls(std::move(text), kLines);
 }
@@ -25,30 +25,27 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
 // Faults quote text from files and the command line.
 std::vector<Diagnostic> printable(std::vector<Diagnostic> diagnostics) {
   for (Diagnostic& diagnostic : diagnostics)
-    for (std::string* text : {&diagnostic.message, &diagnostic.text}) *text = without_controls(std::move(*text), kLines);
+    for (std::string* text : {&diagnostic.message, &diagnostic.help, &diagnostic.key, &diagnostic.place, &diagnostic.excerpt})
+      *text = without_controls(std::move(*text), kLines);
   return diagnostics;
-}
-
-Diagnostic without_place(const std::string& message) {
-  Diagnostic diagnostic;
-  diagnostic.message = message;
-  diagnostic.text = "error: " + message;
-  return diagnostic;
 }
 
 }  // namespace
 
-Diagnostic shown_at(Diagnostic diagnostic, const std::string& place) {
-  PANPIPE_CHECK(!diagnostic.place.empty() && diagnostic.text.starts_with(diagnostic.place), "a fault without a stated place");
-  diagnostic.text.replace(0, diagnostic.place.size(), place);
-  diagnostic.place = place;
-  return diagnostic;
+std::string Diagnostic::text() const {
+  if (rendered) return message;
+  std::string text = (place.empty() ? "" : place + ": ") + "error: " + message;
+  if (!key.empty()) text += "\n  at " + key;
+  if (!excerpt.empty()) text += "\n" + excerpt;
+  if (!help.empty()) text += "\n  help: " + help;
+  return text;
 }
 
 InputError::InputError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(joined(diagnostics)), diagnostics_(printable(std::move(diagnostics))) {}
 
-InputError::InputError(const std::string& message) : InputError(std::vector<Diagnostic>{without_place(message)}) {}
+InputError::InputError(const std::string& message, const std::string& help, std::string_view code)
+    : InputError(std::vector<Diagnostic>{{.message = message, .help = help, .code = code}}) {}
 
 void internal_error(const char* file, int line, const char* expression, const std::string& message) {
   throw InternalError(fmt::format("this is a bug in panpipe: {} ({}:{}: '{}' does not hold)", message, file, line, expression));

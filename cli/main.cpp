@@ -246,7 +246,7 @@ int run_to_exit_code(int argc, char** argv) {
     return run(argc, argv);
   } catch (const InputError& error) {
     std::string text;
-    for (const Diagnostic& diagnostic : error.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text;
+    for (const Diagnostic& diagnostic : error.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text();
     return say(text, ExitCode::Input);
   } catch (const NoAnswer& error) {
     return say(std::string("panpipe: ") + error.what(), ExitCode::CheckFailed);

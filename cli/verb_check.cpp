@@ -110,8 +110,8 @@ std::string file_named(const std::string& given) {
     for (const ListedItem& item : kind.items()) {
       if (item.name != given) continue;
       if (std::string_view(kind.name) == "clusters") return shipped_file("clusters", given);
-      throw InputError(fmt::format("{}: there is no such file; it is a name of panpipe list {}\n  help: a scenario names it: {}",
-                                   given, kind.name, kind.key));
+      throw InputError(fmt::format("{}: there is no such file; it is a name of panpipe list {}", given, kind.name),
+                       fmt::format("a scenario names it: {}", kind.key), code::kNoFile);
     }
   return given;
 }

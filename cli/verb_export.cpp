@@ -33,8 +33,9 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
   const jobs::ExportedJob job =
       export_job(trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output});
   if (stream && !job.schedule_csv.empty())
-    throw InputError(fmt::format("{} has no name for the order of {}: it goes into a file beside\n  help: give -o FILE",
-                                 trainer.title, plan.schedule.name));
+    throw InputError(
+        fmt::format("{} has no name for the order of {}: it goes into a file beside", trainer.title, plan.schedule.name),
+        "give -o FILE");
   tell_of_export(trainer, job);
   if (options.output.empty()) {
     print(job.text);

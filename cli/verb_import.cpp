@@ -56,8 +56,8 @@ int import_piper(const PiperOptions& options) {
   const fs::path scenario(options.output);
   const fs::path layers = scenario.parent_path() / (scenario.stem().string() + "-layers.yaml");
   if (is_written_into(options.output))
-    throw InputError(fmt::format("-o {}: this is no file, and the layers go into a file beside the scenario\n  help: {}",
-                                 options.output, kAdvice));
+    throw InputError(fmt::format("-o {}: this is no file, and the layers go into a file beside the scenario", options.output),
+                     kAdvice);
   check_outputs({layers.string(), scenario.string()}, kAdvice);
   const planner::piper::Imported imported = planner::piper::import_piper(file, wanted, layers.filename().string());
   planner::piper::warn_of_traps(file);
@@ -135,7 +135,7 @@ DeviceType device_named(const std::string& name) {
   } catch (const InputError& error) {
     std::vector<Diagnostic> diagnostics = error.diagnostics();
     for (Diagnostic& diagnostic : diagnostics)
-      if (diagnostic.text.rfind(": ", 0) == 0) diagnostic.text = "--device" + diagnostic.text;
+      if (diagnostic.file.empty()) diagnostic.place = "--device";
     throw InputError(diagnostics);
   }
 }

@@ -102,7 +102,7 @@ Scenario draft_of(const NewSettings& settings) {
     for (Diagnostic& fault : faults)
       for (const auto& [option, key, name] : names)
         if (fault.override_text == override_of(key, name))
-          fault = shown_at(fault, fmt::format("{} {}", option, key == "workload" ? settings.model : name));
+          fault.place = fmt::format("{} {}", option, key == "workload" ? settings.model : name);
     throw InputError(faults);
   }
 }
@@ -112,8 +112,8 @@ int make_new(const NewSettings& settings) {
   std::error_code ignored;
   if (!settings.output.empty() && !settings.force && !is_written_into(settings.output) &&
       std::filesystem::exists(settings.output, ignored))
-    throw InputError(fmt::format("the file {} exists, and may have been edited\n  help: {}, or replace it with --force",
-                                 settings.output, kAdvice));
+    throw InputError(fmt::format("the file {} exists, and may have been edited", settings.output),
+                     fmt::format("{}, or replace it with --force", kAdvice));
   const Scenario draft = draft_of(settings);
   const int replicas = std::max(1, draft.cluster.nodes);                      // a pipeline through each node
   const int microbatches = 4 * std::max(1, draft.cluster.size() / replicas);  // a bubble of about a fifth of the step

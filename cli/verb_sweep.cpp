@@ -177,7 +177,7 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
         throw InputError("panpipe sweep: --merge takes folders of shards alone: they know their scenario and keys");
       return merge(*settings);
     }
-    if (settings->scenario.empty()) throw InputError("panpipe sweep: SCENARIO is missing\n  help: see panpipe sweep --help");
+    if (settings->scenario.empty()) throw InputError("panpipe sweep: SCENARIO is missing", "see panpipe sweep --help");
     return sweep(*settings);
   };
 }

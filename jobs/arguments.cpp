@@ -62,8 +62,8 @@ bool Arguments::has(const std::string& option) const { return given_.find(key_of
 
 void Arguments::refuse(const std::string& option, const std::string& message, const std::string& help) const {
   const Given& given = given_.at(key_of(option));
-  throw InputError(fmt::format("{}:{}:{}: {} {}{}", name_, given.line, given.column, given.written, without_controls(message),
-                               help.empty() ? "" : "\n  help: " + help));
+  throw InputError(fmt::format("{}:{}:{}: {} {}", name_, given.line, given.column, given.written, without_controls(message)),
+                   help);
 }
 
 bool Arguments::flag(const std::string& option) { return find(option) != nullptr; }

@@ -117,10 +117,9 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
     job.cannot.emplace_back("recompute of some of the layers: all are recomputed");
   if (plan.pipeline > 1) {
     if (plan.zero > 1)
-      throw InputError(fmt::format(
-          "{}: DeepSpeed's pipelines divide no gradients and no parameters, and the plan has ZeRO {}\n  help: panpipe plan --for "
-          "deepspeed plans without",
-          request.scenario, plan.zero));
+      throw InputError(fmt::format("{}: DeepSpeed's pipelines divide no gradients and no parameters, and the plan has ZeRO {}",
+                                   request.scenario, plan.zero),
+                       "panpipe plan --for deepspeed plans without");
     tell_of_stages(layers_of_stages(request, "DeepSpeed"), plan.pipeline, interval, job);
   } else if (interval > 0) {
     job.besides.emplace_back("In code: each layer's forward goes through deepspeed.checkpointing.checkpoint.");

@@ -176,21 +176,20 @@ const Trainer& trainer_named(const std::string& name) {
 ExportedJob export_job(const Trainer& trainer, const ExportRequest& request) {
   const Plan& plan = request.plan;
   if (!request.experiment.workload.graph)
-    throw InputError(fmt::format(
-        "{}: measured layers are no model that {} could train\n  help: export a scenario with a model or a config.json",
-        request.scenario, trainer.title));
+    throw InputError(fmt::format("{}: measured layers are no model that {} could train", request.scenario, trainer.title),
+                     "export a scenario with a model or a config.json");
   if (plan.tensor > 1 && !trainer.tensor)
-    throw InputError(fmt::format(
-        "{}: {} has no tensor parallelism here, and the plan has tensor {}\n  help: panpipe plan --for {} plans without it",
-        request.scenario, trainer.title, plan.tensor, trainer.name));
+    throw InputError(fmt::format("{}: {} has no tensor parallelism here, and the plan has tensor {}", request.scenario,
+                                 trainer.title, plan.tensor),
+                     fmt::format("panpipe plan --for {} plans without it", trainer.name));
   if (!trainer.tensor && context_ranks(plan) > 1)
     throw InputError(fmt::format("{}: {} has no context parallelism here, and the plan has context {}", request.scenario,
                                  trainer.title, context_ranks(plan)));
   if (plan.pipeline > 1 && !known_order(plan.schedule, trainer.schedules) && trainer.name != "torch" &&
       trainer.name != "torchtitan")
-    throw InputError(fmt::format(
-        "{}: {} does not have the order of the schedule {}; it has {}\n  help: panpipe plan --for {} plans with those",
-        request.scenario, trainer.title, plan.schedule.name, titles_of(trainer.schedules), trainer.name));
+    throw InputError(fmt::format("{}: {} does not have the order of the schedule {}; it has {}", request.scenario, trainer.title,
+                                 plan.schedule.name, titles_of(trainer.schedules)),
+                     fmt::format("panpipe plan --for {} plans with those", trainer.name));
   return trainer.write(request);
 }
 

@@ -60,11 +60,10 @@ std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view
     };
     const int cut = layer_at(stage.first_unit);
     if (cut >= 0 && cut == layer_at(stage.first_unit - 1))
-      throw InputError(fmt::format(
-          "{}: stage {} begins inside layer {} ({}), and {} cuts between layers\n  help: panpipe plan --for plans such cuts; a "
-          "partition names them: [{}]",
-          request.scenario, s, cut, graph.units[static_cast<std::size_t>(stage.first_unit)].name, trainer,
-          graph.units[static_cast<std::size_t>(stage.first_unit - 1)].name));
+      throw InputError(fmt::format("{}: stage {} begins inside layer {} ({}), and {} cuts between layers", request.scenario, s,
+                                   cut, graph.units[static_cast<std::size_t>(stage.first_unit)].name, trainer),
+                       fmt::format("panpipe plan --for plans such cuts; a partition names them: [{}]",
+                                   graph.units[static_cast<std::size_t>(stage.first_unit - 1)].name));
     int count = 0;
     for (int unit = stage.first_unit; unit < stage.end_unit; ++unit)
       if (layer_at(unit) >= 0 && layer_at(unit) != layer_at(unit - 1)) ++count;

@@ -45,8 +45,8 @@ void put_cluster(ImportedJob& job, const JobMachine& machine) {
   }
   const int per_node = std::min(machine.per_node, machine.gpus);
   if (machine.gpus % per_node != 0)
-    throw InputError(fmt::format("{}: {} GPUs ({}) do not fill nodes of {}\n  help: --cluster FILE states the machine",
-                                 job.source, machine.gpus, machine.origin, per_node));
+    throw InputError(fmt::format("{}: {} GPUs ({}) do not fill nodes of {}", job.source, machine.gpus, machine.origin, per_node),
+                     "--cluster FILE states the machine");
   const std::string size = per_node == kGpusOfANode ? "" : fmt::format(", devices_per_node: {}", per_node);
   job.set("cluster", fmt::format("{{file: clusters/h100x8.yaml, nodes: {}{}}}", machine.gpus / per_node, size), machine.origin);
   job.assumptions.push_back(fmt::format("nodes of {} H100; --cluster FILE states the machine.",
@@ -56,8 +56,8 @@ void put_cluster(ImportedJob& job, const JobMachine& machine) {
 int replicas_of(const ImportedJob& job, const JobMachine& machine, long long ranks, const std::string& degrees) {
   if (machine.gpus % ranks != 0)
     throw InputError(
-        fmt::format("{}: {} GPUs ({}) are no multiple of {} = {}\n  help: the degrees must divide the number of GPUs", job.source,
-                    machine.gpus, machine.origin, degrees, ranks));
+        fmt::format("{}: {} GPUs ({}) are no multiple of {} = {}", job.source, machine.gpus, machine.origin, degrees, ranks),
+        "the degrees must divide the number of GPUs");
   return static_cast<int>(machine.gpus / ranks);
 }
 

@@ -21,10 +21,8 @@ JobKeys job_keys(const std::string& text, const std::string& name) {
 
 void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional<int> sequence, const std::string& origin) {
   if (options.model.empty())
-    throw InputError(
-        fmt::format("{}: a configuration of {} holds no model\n  help: --model FILE names its config.json, as Hugging "
-                    "Face's transformers writes it",
-                    job.source, job.trainer));
+    throw InputError(fmt::format("{}: a configuration of {} holds no model", job.source, job.trainer),
+                     "--model FILE names its config.json, as Hugging Face's transformers writes it");
   job.set("workload.config", quoted_scalar(options.model), "--model");
   if (options.sequence)
     job.set("workload.sequence", *options.sequence, "--sequence");

@@ -278,10 +278,10 @@ KinetoTrace read_from(TraceBytes& bytes, const std::string& name, int per_node) 
   stream.exceptions(std::ios::badbit);  // what underflow() throws goes on
   nlohmann::json::sax_parse(stream, &handler);
   if (!handler.events_seen())
-    throw InputError(
-        fmt::format("{}: there are no 'traceEvents'\n  help: give what torch.profiler's export_chrome_trace writes", name));
+    throw InputError(fmt::format("{}: there are no 'traceEvents'", name),
+                     "give what torch.profiler's export_chrome_trace writes");
   if (trace.kernels.empty())
-    throw InputError(fmt::format("{}: there are no kernels among the events\n  help: profile with ProfilerActivity.CUDA", name));
+    throw InputError(fmt::format("{}: there are no kernels among the events", name), "profile with ProfilerActivity.CUDA");
   std::sort(trace.kernels.begin(), trace.kernels.end(), [](const KernelSpan& a, const KernelSpan& b) {
     return std::tie(a.device, a.start_us, a.end_us) < std::tie(b.device, b.start_us, b.end_us);
   });

@@ -231,10 +231,11 @@ class PlanArguments {
 // Megatron-LM's layer of experts raises without.
 void require_sequence_parallel(const ExportRequest& request, const LanguageModel& model) {
   if (model.dimensions.traits.experts.count > 0 && request.plan.tensor > 1 && !request.plan.sequence_parallel)
-    throw InputError(fmt::format(
-        "{}: Megatron-LM trains experts beside tensor parallelism with sequence parallelism only, and the plan has tensor {} "
-        "without\n  help: state parallel.sequence_parallel true",
-        request.scenario, request.plan.tensor));
+    throw InputError(
+        fmt::format("{}: Megatron-LM trains experts beside tensor parallelism with sequence parallelism only, and the plan has "
+                    "tensor {} without",
+                    request.scenario, request.plan.tensor),
+        "state parallel.sequence_parallel true");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace panpipe::jobs {
 int MegatronJob::needed(const char* option, int at_most) {
   const auto value = arguments.integer(option, 1, at_most);
   if (!value)
-    throw InputError(fmt::format("{}: {} is missing\n  help: give the arguments of pretrain_gpt.py, as a shell would pass them",
-                                 arguments.name(), option));
+    throw InputError(fmt::format("{}: {} is missing", arguments.name(), option),
+                     "give the arguments of pretrain_gpt.py, as a shell would pass them", code::kMissingKey);
   return *value;
 }
 

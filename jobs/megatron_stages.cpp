@@ -99,10 +99,8 @@ class MegatronStages {
       if (embedding_ || loss_)
         a_.refuse(embedding_ ? "--account-for-embedding-in-pipeline-split" : "--account-for-loss-in-pipeline-split",
                   fmt::format("makes {} parts, which {} stages do not divide", parts(), stages));
-      throw InputError(fmt::format(
-          "{}: {} layers cannot be cut into {} equal stages\n  help: Megatron needs --decoder-first-pipeline-num-layers, "
-          "--decoder-last-pipeline-num-layers or --pipeline-model-parallel-layout here",
-          a_.name(), m_.layers, stages));
+      throw InputError(fmt::format("{}: {} layers cannot be cut into {} equal stages", a_.name(), m_.layers, stages),
+                       fmt::format("Megatron needs {}, {} or {} here", kFirst, kLast, kLayout));
     }
     std::vector<int> layers(static_cast<std::size_t>(stages), parts() / stages);
     if (embedding_) --layers.front();

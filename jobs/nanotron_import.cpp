@@ -16,6 +16,8 @@
 namespace panpipe::jobs {
 namespace {
 
+constexpr const char* kNameModel = "--model FILE names the model's config.json";
+
 const std::vector<std::string> kNanotronNotModelled = {"model.model_config._attn_implementation",
                                                        "model.model_config.sliding_window*",
                                                        "model.model_config.z_loss*",
@@ -79,8 +81,8 @@ class NanotronImport : ConfigurationImport {
   int needed(const std::string& path, int at_most) {
     const auto value = keys_.integer(path, 1, at_most);
     if (!value)
-      throw InputError(fmt::format("{}: '{}' is missing\n  help: give the configuration that run_train.py takes by --config-file",
-                                   job_.source, path));
+      throw InputError(fmt::format("{}: '{}' is missing", job_.source, path),
+                       "give the configuration that run_train.py takes by --config-file", code::kMissingKey);
     return *value;
   }
 
@@ -97,10 +99,8 @@ class NanotronImport : ConfigurationImport {
     JobMachine machine{static_cast<int>(gpus * data), kGpusOfANode, "dp x tp x pp"};
     machine.cluster = options_.cluster;
     if (options_.gpus && *options_.gpus != machine.gpus)
-      throw InputError(
-          fmt::format("{}: the degrees make {} GPUs, and --gpus says {}\n  help: leave out --gpus, or change "
-                      "parallelism.dp",
-                      job_.source, machine.gpus, *options_.gpus));
+      throw InputError(fmt::format("{}: the degrees make {} GPUs, and --gpus says {}", job_.source, machine.gpus, *options_.gpus),
+                       "leave out --gpus, or change parallelism.dp");
     put_cluster(job_, machine);
     job_.set("parallel.pipeline", pipeline, "parallelism.pp");
     job_.set("parallel.tensor", tensor, "parallelism.tp");
@@ -136,11 +136,9 @@ class NanotronImport : ConfigurationImport {
       return;
     }
     if (!keys_.has(in + "hidden_size"))
-      throw InputError(fmt::format(
-          "{}: 'model.model_config' has no 'hidden_size'\n  help: --model FILE names the model's config.json", job_.source));
+      throw InputError(fmt::format("{}: 'model.model_config' has no 'hidden_size'", job_.source), kNameModel);
     for (const std::string& other : keys_.take({in + "is_starcoder2_config"}))
-      throw InputError(fmt::format("{}: {} is a model that is not known\n  help: --model FILE names the model's config.json",
-                                   job_.source, other));
+      throw InputError(fmt::format("{}: {} is a model that is not known", job_.source, other), kNameModel);
     const bool experts = keys_.has(in + "moe_config.num_experts");
     const bool bias = keys_.flag(in + "attention_bias").value_or(false);
     ConfigText config;

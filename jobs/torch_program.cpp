@@ -53,9 +53,8 @@ class Writer {
  public:
   explicit Writer(const OperatorGraph& graph) : g_(graph), of_loss_(graph.operators.size(), false) {
     if (!graph.values_file.empty())
-      throw InputError(
-          "a script cannot hold the values of an exported model's archive\n  help: export a built-in model or one "
-          "from its config.json");
+      throw InputError("a script cannot hold the values of an exported model's archive",
+                       "export a built-in model or one from its config.json");
     PANPIPE_CHECK(graph.tensor_degree == 1, "a script computes whole parameters");
     find_target();
     made_by_.assign(graph.tensors.size(), -1);

@@ -117,10 +117,10 @@ void require_loop(const ExportRequest& request) {
   const Schedule& schedule = request.plan.schedule;
   for (int s = 0; s < schedule.stages; ++s)
     if (schedule.stage_to_rank[static_cast<std::size_t>(s)] != s % schedule.ranks)
-      throw InputError(fmt::format(
-          "{}: torchtitan places the stages of an order from a file in a loop, and {} places stage {} on rank {}\n  help: "
-          "panpipe plan --for torchtitan plans with the schedules that it has",
-          request.scenario, schedule.name, s, schedule.stage_to_rank[static_cast<std::size_t>(s)]));
+      throw InputError(
+          fmt::format("{}: torchtitan places the stages of an order from a file in a loop, and {} places stage {} on rank {}",
+                      request.scenario, schedule.name, s, schedule.stage_to_rank[static_cast<std::size_t>(s)]),
+          "panpipe plan --for torchtitan plans with the schedules that it has");
 }
 
 void add_pipeline(const ExportRequest& request, Tables& tables, ExportedJob& job) {
@@ -162,16 +162,17 @@ DataRanks data_ranks_of(const ExportRequest& request) {
   const Plan& plan = request.plan;
   const int context = context_ranks(plan), group = plan.zero >= 2 ? plan.shard_group() : context;
   if (group % context != 0 || plan.data % (group / context) != 0)
-    throw InputError(fmt::format(
-        "{}: torchtitan divides over data ranks times context {}, and the plan's shard groups have {} ranks\n  help: state a "
-        "parallel.shard that {} divides",
-        request.scenario, context, group, context));
+    throw InputError(
+        fmt::format("{}: torchtitan divides over data ranks times context {}, and the plan's shard groups have {} ranks",
+                    request.scenario, context, group),
+        fmt::format("state a parallel.shard that {} divides", context));
   const DataRanks ranks{plan.data * context / group, group / context, group > 1};
   if (!ranks.fsdp && plan.data > 1 && plan.pipeline * plan.tensor > 1)
-    throw InputError(fmt::format(
-        "{}: torchtitan cannot run replicas without FSDP beside other parallelism, and the plan has data {} with pipeline {} and "
-        "tensor {}\n  help: state parallel.zero 2 or 3; panpipe plan --for torchtitan plans with them",
-        request.scenario, plan.data, plan.pipeline, plan.tensor));
+    throw InputError(
+        fmt::format("{}: torchtitan cannot run replicas without FSDP beside other parallelism, and the plan has data {} with "
+                    "pipeline {} and tensor {}",
+                    request.scenario, plan.data, plan.pipeline, plan.tensor),
+        "state parallel.zero 2 or 3; panpipe plan --for torchtitan plans with them");
   return ranks;
 }
 

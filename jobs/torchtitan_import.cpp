@@ -114,10 +114,10 @@ class TorchtitanImport : ConfigurationImport {
       if (one.model == name && one.flavor == flavor) known = &one;
     }
     if (known == nullptr)
-      throw InputError(fmt::format(
-          "{}: the model '{}' has no flavor '{}' here{}\n  help: known are {}; --model FILE names the "
-          "config.json of another model",
-          job_.source, one_line(name), one_line(flavor), suggestion(name + " " + flavor, names), fmt::join(names, ", ")));
+      throw InputError(fmt::format("{}: the model '{}' has no flavor '{}' here{}", job_.source, one_line(name), one_line(flavor),
+                                   suggestion(name + " " + flavor, names)),
+                       fmt::format("known are {}; --model FILE names the config.json of another model", fmt::join(names, ", ")),
+                       code::kUnknownName);
     layers_ = known->layers;
     job_.set("workload.config", known->config, "model.name, model.flavor: torchtitan's own table");
     job_.set("workload.sequence", options_.sequence.value_or(sequence), options_.sequence ? "--sequence" : origin);
@@ -274,9 +274,9 @@ ImportedJob import_torchtitan(const std::string& text, const std::string& name, 
   if (is_python(checked_text(text, source)))
     throw InputError(
         fmt::format("{}: this is Python; torchtitan's registry of configurations (since February 2026) can only be run, "
-                    "and nothing is run here\n  help: give the same settings as a TOML file of earlier releases, or as "
-                    "overrides behind one",
-                    name));
+                    "and nothing is run here",
+                    name),
+        "give the same settings as a TOML file of earlier releases, or as overrides behind one");
   JobKeys keys(parse_toml(text, name));
   override_torchtitan_keys(keys, overrides);
   return TorchtitanImport(std::move(keys), options).job();

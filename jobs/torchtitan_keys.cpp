@@ -27,18 +27,14 @@ void set_switch(JobKeys& keys, const std::string& path) {
 void override_torchtitan_keys(JobKeys& keys, const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!is_option_word(words[i]))
-      throw InputError(
-          fmt::format("'{}' is no option of torchtitan\n  help: behind the file stand overrides such as "
-                      "--parallelism.tensor_parallel_degree 2",
-                      one_line(words[i])));
+      throw InputError(fmt::format("'{}' is no option of torchtitan", one_line(words[i])),
+                       "behind the file stand overrides such as --parallelism.tensor_parallel_degree 2");
     const std::size_t equals = words[i].find('=');
     std::string path = words[i].substr(2, equals == std::string::npos ? equals : equals - 2);
     std::replace(path.begin(), path.end(), '-', '_');
     if (path.find('.') == std::string::npos)
-      throw InputError(
-          fmt::format("'--{}' is no option of torchtitan, whose options are SECTION.KEY\n  help: options of this "
-                      "command stand before them too; panpipe import torchtitan --help lists these",
-                      one_line(path)));
+      throw InputError(fmt::format("'--{}' is no option of torchtitan, whose options are SECTION.KEY", one_line(path)),
+                       "options of this command stand before them too; panpipe import torchtitan --help lists these");
     if (equals != std::string::npos)
       keys.replace(path, words[i].substr(equals + 1));
     else if (i + 1 < words.size() && !is_option_word(words[i + 1]))

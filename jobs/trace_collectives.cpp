@@ -31,10 +31,8 @@ CollectiveTables collectives_of(const KinetoTrace& trace, const std::string& fil
     tables.tables.push_back(std::move(table));
   }
   if (tables.tables.empty())
-    throw InputError(
-        fmt::format("{}: no collective tells its group and bytes\n  help: releases of PyTorch from 2.4 on write them "
-                    "beside each kernel of NCCL",
-                    file));
+    throw InputError(fmt::format("{}: no collective tells its group and bytes", file),
+                     "releases of PyTorch from 2.4 on write them beside each kernel of NCCL");
   return tables;
 }
 

@@ -49,8 +49,8 @@ PredictedGroups predicted_groups(const Experiment& experiment, const Plan& plan,
   const auto own = std::find_if(timeline.devices.begin(), timeline.devices.end(),
                                 [&](const DeviceTimeline& known) { return known.device == device; });
   if (own == timeline.devices.end())
-    throw InputError(
-        fmt::format("device {} has no part in the plan of {}\n  help: --rank N names another", device, experiment.scenario.file));
+    throw InputError(fmt::format("device {} has no part in the plan of {}", device, experiment.scenario.file),
+                     "--rank N names another");
   PredictedGroups groups;
   groups.device = device;
   const int twin = own->same_as >= 0 ? own->same_as : device;

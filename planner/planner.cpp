@@ -8,6 +8,7 @@
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/timeline/metric_table.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
@@ -78,12 +79,7 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
   for (const Candidate& candidate : answer.candidates)
     for (const auto* figures : {&candidate.metrics, &candidate.simulated})
       for (const auto& [name, value] : *figures)
-        if (!std::isfinite(value))
-          throw InputError(
-              fmt::format("no finite figure: {} of {} is {}\n  help: a cost that the inputs give is too large or too small; "
-                          "panpipe check --costs "
-                          "prints them, each with its source",
-                          name, candidate.summary, value));
+        if (!std::isfinite(value)) throw not_finite(fmt::format("figure: {} of {} is {}", name, candidate.summary, value));
   return answer;
 }
 

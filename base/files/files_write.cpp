@@ -25,14 +25,11 @@ namespace fs = std::filesystem;
 
 constexpr int kMostLinks = 40;  // that the kernel follows, too
 
-std::string with(const std::string& advice, const char* between) { return advice.empty() ? "" : between + advice; }
-
-[[noreturn]] void refuse(const std::string& message, const std::string& advice) {
-  throw InputError(message + with(advice, "\n  help: "));
-}
+[[noreturn]] void refuse(const std::string& message, const std::string& advice) { throw InputError(message, advice); }
 
 [[noreturn]] void cannot(const std::string& doing, int reason, const std::string& advice) {
-  throw MachineError(fmt::format("cannot {}: {}{}", doing, std::strerror(reason != 0 ? reason : EIO), with(advice, "; ")));
+  throw MachineError(
+      fmt::format("cannot {}: {}{}", doing, std::strerror(reason != 0 ? reason : EIO), advice.empty() ? "" : "; " + advice));
 }
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }

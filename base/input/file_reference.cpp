@@ -57,12 +57,12 @@ std::optional<std::string> read_file_reference(const Node& node, ReadLog& log, c
   const bool absolute = fs::path(*reference).is_absolute();
   for (const std::string& folder : {directory, data_directory()})
     if (const auto similar = similar_file(*reference, absolute ? "/" : folder)) {
-      log.error(node, fmt::format("there is no {} '{}', {}", what, *reference, did_you_mean(*similar)));
+      log.error(node, fmt::format("there is no {} '{}', {}", what, *reference, did_you_mean(*similar)), "", code::kNoFile);
       return std::nullopt;
     }
   const std::string here = directory.empty() ? "." : directory;
   log.error(node, fmt::format("there is no {} '{}'", what, *reference),
-            absolute ? "" : fmt::format("looked in '{}' and in '{}'", here, data_directory()));
+            absolute ? "" : fmt::format("looked in '{}' and in '{}'", here, data_directory()), code::kNoFile);
   return std::nullopt;
 }
 

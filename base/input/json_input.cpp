@@ -64,7 +64,7 @@ class FaultFinder : public nlohmann::json_sax<nlohmann::json> {
   if (first == 0 && text.compare(0, 3, "\xEF\xBB\xBF") == 0) first = std::min<std::size_t>(offset, 3);  // a byte-order mark
   const auto line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
   const int column = character_column(source, line, static_cast<int>(offset - first));
-  throw InputError({render_diagnostic(source, false, line, column, "", fault.message, fault.help)});
+  throw InputError({render_diagnostic(source, false, line, column, "", fault.message, fault.help, code::kSyntax)});
 }
 
 // Where brackets outside of strings are too deep; the text's size when nowhere.

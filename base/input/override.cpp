@@ -23,8 +23,8 @@ struct Step {
 };
 
 [[noreturn]] void fail_override(const SourceText& source, int column, const std::string& path, const std::string& message,
-                                const std::string& help = "") {
-  throw InputError(std::vector<Diagnostic>{render_diagnostic(source, true, 1, column, path, message, help)});
+                                const std::string& help = "", std::string_view code = code::kSyntax) {
+  throw InputError(std::vector<Diagnostic>{render_diagnostic(source, true, 1, column, path, message, help, code)});
 }
 
 // "cluster.devices[1].memory" -> steps.
@@ -103,13 +103,15 @@ std::string path_below(const Node& node, const Step& step) {
 [[noreturn]] void fail_kind(const Node& node, const Step& step, const std::string& path, const SourceText& source,
                             const char* wanted) {
   const std::string name = node.path.empty() ? "the document" : node.path;
-  fail_override(source, step.column, path, fmt::format("'{}' is {}, not {}", name, kind_words(node.kind), wanted));
+  fail_override(source, step.column, path, fmt::format("'{}' is {}, not {}", name, kind_words(node.kind), wanted), "",
+                code::kWrongType);
 }
 
 NodePtr& item_slot(Node& list, const Step& step, const std::string& path, const SourceText& source) {
   if (list.kind != NodeKind::Sequence) fail_kind(list, step, path, source, "a list");
   if (step.index >= static_cast<int>(list.items.size()))
-    fail_override(source, step.column, path, fmt::format("'{}' has {} items, numbered from 0", list.path, list.items.size()));
+    fail_override(source, step.column, path, fmt::format("'{}' has {} items, numbered from 0", list.path, list.items.size()), "",
+                  code::kOutOfRange);
   return list.items[static_cast<std::size_t>(step.index)];
 }
 

@@ -37,10 +37,12 @@ std::string last_key(const Node& node) {
 bool is_scalar(const Node& node, ReadLog& log, const char* expected) {
   if (node.kind == NodeKind::Scalar) return true;
   if (node.kind == NodeKind::Null)
-    log.error(node, node.path.empty() ? fmt::format("expected {}, found nothing", expected)
-                                      : fmt::format("'{}' has no value; expected {}", last_key(node), expected));
+    log.error(node,
+              node.path.empty() ? fmt::format("expected {}, found nothing", expected)
+                                : fmt::format("'{}' has no value; expected {}", last_key(node), expected),
+              "", code::kEmpty);
   else
-    log.error(node, fmt::format("expected {}, found {}", expected, words_for(node)));
+    log.error(node, fmt::format("expected {}, found {}", expected, words_for(node)), "", code::kWrongType);
   return false;
 }
 
@@ -65,11 +67,11 @@ std::optional<T> read_scalar(const Node& node, ReadLog& log, Sign sign, Parsed<T
   if (!is_scalar(node, log, expected)) return std::nullopt;
   const Parsed<T> parsed = parse(node.text);
   if (!parsed.value) {
-    log.error(node, parsed.problem);
+    log.error(node, parsed.problem, "", code::kNotANumber);
     return std::nullopt;
   }
   if (const std::string problem = sign_problem(plain(*parsed.value), sign, node.text); !problem.empty()) {
-    log.error(node, problem);
+    log.error(node, problem, "", code::kOutOfRange);
     return std::nullopt;
   }
   log.resolved(node.path, node.text, origin_of(node));
@@ -106,28 +108,30 @@ std::string origin_of(const Node& node) {
 
 // --- ReadLog ---
 
-void ReadLog::error(const Node& at, const std::string& message, const std::string& help) {
-  add(diagnostic_at(at, message, help));
+void ReadLog::error(const Node& at, const std::string& message, const std::string& help, std::string_view code) {
+  add(diagnostic_at(at, message, help, code));
 }
 
 void ReadLog::error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
-                           FaultCode code) {
+                           std::string_view code) {
   if (diagnostics_.size() >= kMostDiagnostics) return;  // finding the key and drawing its line take time
-  Diagnostic diagnostic = diagnostic_at_key(map, key, message, help);
-  diagnostic.code = code;
-  add(std::move(diagnostic));
+  add(diagnostic_at_key(map, key, message, help, code));
 }
 
 void ReadLog::add(Diagnostic diagnostic) {
   if (diagnostics_.size() >= kMostDiagnostics) return;
-  for (const Diagnostic& known : diagnostics_)
-    if (known.text == diagnostic.text) return;
+  if (std::find(diagnostics_.begin(), diagnostics_.end(), diagnostic) != diagnostics_.end()) return;
   if (std::find(files_.begin(), files_.end(), diagnostic.file) == files_.end()) files_.push_back(diagnostic.file);
   diagnostics_.push_back(std::move(diagnostic));
 }
 
 void ReadLog::add(const InputError& error) {
   for (const Diagnostic& diagnostic : error.diagnostics()) add(diagnostic);
+}
+
+void ReadLog::add_at(const Node& at, const InputError& error) {
+  for (const Diagnostic& fault : error.diagnostics())
+    add(fault.place.empty() ? diagnostic_at(at, fault.message, fault.help, fault.code) : fault);
 }
 
 void ReadLog::throw_if_errors() const {
@@ -173,11 +177,11 @@ std::optional<double> read_fraction(const Node& node, ReadLog& log) {
   if (!is_scalar(node, log, "a share, as in '85 %'")) return std::nullopt;
   const Parsed<double> parsed = parse_fraction(node.text);
   if (!parsed.value) {
-    log.error(node, parsed.problem);
+    log.error(node, parsed.problem, "", code::kNotANumber);
     return std::nullopt;
   }
   if (*parsed.value < 0 || *parsed.value > 1) {
-    log.error(node, fmt::format("'{}' must be between 0 % and 100 %", node.text));
+    log.error(node, fmt::format("'{}' must be between 0 % and 100 %", node.text), "", code::kOutOfRange);
     return std::nullopt;
   }
   log.resolved(node.path, node.text, origin_of(node));
@@ -194,7 +198,7 @@ std::optional<int> read_integer(const Node& node, ReadLog& log, int at_least) {
                             : fmt::format("'{}' must be at least {}", node.text, at_least);
   if (parsed.value && *parsed.value > std::numeric_limits<int>::max()) problem = fmt::format("'{}' is too large", node.text);
   if (!problem.empty()) {
-    log.error(node, problem);
+    log.error(node, problem, "", parsed.value ? code::kOutOfRange : code::kNotANumber);
     return std::nullopt;
   }
   log.resolved(node.path, node.text, origin_of(node));
@@ -209,9 +213,11 @@ std::optional<bool> read_boolean(const Node& node, ReadLog& log) {
     for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     const bool means_true = small == "yes" || small == "on" || small == "y" || small == "1" || small == "true";
     const bool means_false = small == "no" || small == "off" || small == "n" || small == "0" || small == "false";
-    log.error(node, means_true || means_false
-                        ? fmt::format("'{}' is not true or false; write '{}'", node.text, means_true ? "true" : "false")
-                        : fmt::format("'{}' is not true or false", node.text));
+    log.error(node,
+              means_true || means_false
+                  ? fmt::format("'{}' is not true or false; write '{}'", node.text, means_true ? "true" : "false")
+                  : fmt::format("'{}' is not true or false", node.text),
+              "", code::kWrongType);
     return std::nullopt;
   }
   log.resolved(node.path, node.text, origin_of(node));
@@ -222,7 +228,7 @@ std::optional<std::string> read_string(const Node& node, ReadLog& log) {
   note_form(node, node.path, ValueForm::Text);
   if (!is_scalar(node, log, "a text")) return std::nullopt;
   if (node.text.empty()) {
-    log.error(node, "the text is empty");
+    log.error(node, "the text is empty", "", code::kEmpty);
     return std::nullopt;
   }
   log.resolved(node.path, node.text, origin_of(node));
@@ -235,7 +241,8 @@ MapReader::MapReader(const Node& node, ReadLog& log) : node_(&node), log_(&log),
   if (is_map_) return;
   const bool open = node.kind == NodeKind::Scalar && node.text == "auto";
   log.error(node, fmt::format("expected a map ('key: value'), found {}", words_for(node)),
-            open ? "'auto' stands for single values: leave this key out, or write auto for keys inside it" : "");
+            open ? "'auto' stands for single values: leave this key out, or write auto for keys inside it" : "",
+            code::kWrongType);
 }
 
 bool MapReader::has(const std::string& key) const {
@@ -277,7 +284,7 @@ void MapReader::complain_missing(const std::vector<std::string>& unread) {
   if (present.size() == 1) help = "the only key here is " + present.front();
   if (present.size() > 1) help = "the keys here are " + list_of(present);
   if (present.size() > kMostListed) help.clear();
-  log_->error(*node_, fmt::format("missing key{} {}", absent.size() == 1 ? "" : "s", list_of(absent)), help);
+  log_->error(*node_, fmt::format("missing key{} {}", absent.size() == 1 ? "" : "s", list_of(absent)), help, code::kMissingKey);
 }
 
 std::string MapReader::path_of(const std::string& key) const { return node_->path.empty() ? key : node_->path + "." + key; }
@@ -344,7 +351,7 @@ std::string MapReader::choice_name(const std::string& key, const std::vector<std
   if (value == nullptr || !is_scalar(*value, *log_, fmt::format("one of {}", list_of(names)).c_str())) return otherwise;
   if (std::find(names.begin(), names.end(), value->text) == names.end()) {
     log_->error(*value, fmt::format("unknown {} '{}'{}", key, value->text, suggestion(value->text, names)),
-                fmt::format("{} is one of {}", key, list_of(names)));
+                fmt::format("{} is one of {}", key, list_of(names)), code::kUnknownName);
     return otherwise;
   }
   log_->resolved(value->path, value->text, origin_of(*value));
@@ -367,14 +374,13 @@ void MapReader::finish() {
     auto nearest = nearest_name(key, absent);
     if (!nearest) nearest = nearest_name(key, read_);
     if (nearest) {
-      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', {}", key, did_you_mean(*nearest)), "",
-                         FaultCode::UnknownKey);
+      log_->error_at_key(*node_, key, fmt::format("unknown key '{}', {}", key, did_you_mean(*nearest)), "", code::kUnknownKey);
       continue;
     }
     std::string help = read_.empty() ? "no key is known here" : fmt::format("known here: {}", list_of(read_));
     if (known_were_listed) help.clear();
     known_were_listed = true;
-    log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key), help, FaultCode::UnknownKey);
+    log_->error_at_key(*node_, key, fmt::format("unknown key '{}'", key), help, code::kUnknownKey);
   }
 }
 

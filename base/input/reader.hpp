@@ -27,11 +27,12 @@ constexpr std::size_t kMostDiagnostics = 20;
 // Collects the faults (at most kMostDiagnostics) and the resolved values of one load.
 class ReadLog {
  public:
-  void error(const Node& at, const std::string& message, const std::string& help = "");
+  void error(const Node& at, const std::string& message, const std::string& help = "", std::string_view code = code::kInvalid);
   void error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "",
-                    FaultCode code = FaultCode::Other);
+                    std::string_view code = code::kInvalid);
   void add(Diagnostic diagnostic);
-  void add(const InputError& error);  // adds every fault found in another file
+  void add(const InputError& error);                     // adds every fault found in another file
+  void add_at(const Node& at, const InputError& error);  // the same; faults without a place are at the node
   bool has_errors() const { return !diagnostics_.empty(); }
   void throw_if_errors() const;  // throws InputError with all collected faults
 

@@ -33,7 +33,7 @@ std::string excerpt(const std::string& line, const std::string& number, int colu
   const std::size_t first = character_count(line) > kWidestLine && at > kWidestLine / 2 ? at - kWidestLine / 2 : 0;
   const std::string left = first > 0 ? "..." : "";
   const std::string right = character_count(line) > first + kWidestLine ? "..." : "";
-  std::string text = fmt::format("\n{:>5} | {}{}{}", number, left, characters(line, first, kWidestLine), right);
+  std::string text = fmt::format("{:>5} | {}{}{}", number, left, characters(line, first, kWidestLine), right);
   if (column > 0) text += fmt::format("\n      | {}^", std::string(left.size() + at - first, ' '));
   return text;
 }
@@ -41,31 +41,25 @@ std::string excerpt(const std::string& line, const std::string& number, int colu
 }  // namespace
 
 Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line, int column, const std::string& path,
-                             const std::string& message, const std::string& help) {
-  Diagnostic diagnostic;
-  diagnostic.file = overridden ? "--set" : source.name;
-  diagnostic.line = overridden ? 0 : line;
-  diagnostic.column = overridden ? 0 : column;
-  diagnostic.message = message;
-  if (overridden) diagnostic.override_text = source.lines.front();
-  diagnostic.place = overridden || line <= 0 ? source.name : fmt::format("{}:{}:{}", source.name, line, column);
-  std::string& text = diagnostic.text;
-  text = fmt::format("{}: error: {}", diagnostic.place, message);
-  if (!path.empty()) text += fmt::format("\n  at {}", path);
+                             const std::string& message, const std::string& help, std::string_view code) {
+  Diagnostic made = diagnostic_of_file(source.name, message, help, code);
+  made.key = path;
   if (line > 0 && line <= static_cast<int>(source.lines.size()))
-    text += excerpt(source.lines[static_cast<std::size_t>(line - 1)], overridden ? "" : std::to_string(line), column);
-  if (!help.empty()) text += "\n  help: " + help;
-  return diagnostic;
+    made.excerpt = excerpt(source.lines[static_cast<std::size_t>(line - 1)], overridden ? "" : std::to_string(line), column);
+  if (overridden) {
+    made.file = "--set";
+    made.override_text = source.lines.front();
+    return made;
+  }
+  made.line = line;
+  made.column = column;
+  if (line > 0) made.place = fmt::format("{}:{}:{}", source.name, line, column);
+  return made;
 }
 
-Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help) {
-  Diagnostic diagnostic;
-  diagnostic.file = file;
-  diagnostic.place = file;
-  diagnostic.message = message;
-  diagnostic.text = fmt::format("{}: error: {}", file, message);
-  if (!help.empty()) diagnostic.text += "\n  help: " + help;
-  return diagnostic;
+Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help,
+                              std::string_view code) {
+  return {.message = message, .help = help, .place = file, .code = code, .file = file};
 }
 
 }  // namespace panpipe

@@ -1,4 +1,4 @@
-// Renders a fault as text: place, message, path, source line, caret, help.
+// Faults at a place of a text: with the path, the source line and a caret under it.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace panpipe {
 
 // Line 0 shows only the file. An override is shown as "--set key=value: error: ..." with a caret in the assignment.
 Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line, int column, const std::string& path,
-                             const std::string& message, const std::string& help);
+                             const std::string& message, const std::string& help, std::string_view code = code::kInvalid);
 
 // A fault of a whole file: "file: error: message".
-Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help = "");
+Diagnostic diagnostic_of_file(const std::string& file, const std::string& message, const std::string& help = "",
+                              std::string_view code = code::kInvalid);
 
 }  // namespace panpipe

@@ -21,8 +21,9 @@ namespace panpipe {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& file, const std::string& message, const std::string& help = "") {
-  throw InputError(std::vector<Diagnostic>{diagnostic_of_file(file, message, help)});
+[[noreturn]] void fail(const std::string& file, const std::string& message, const std::string& help = "",
+                       std::string_view code = code::kNotText) {
+  throw InputError(std::vector<Diagnostic>{diagnostic_of_file(file, message, help, code)});
 }
 
 std::string with_plain_line_ends(std::string_view bytes) {
@@ -71,15 +72,16 @@ void check_bytes(const std::string& text, const SourceText& source) {
 
 std::string read_text_file(const std::string& path) {
   std::error_code problem;
-  if (path.empty()) fail("''", "a file name is empty");
+  if (path.empty()) fail("''", "a file name is empty", "", code::kNoFile);
   const auto status = std::filesystem::status(path, problem);
-  if (status.type() == std::filesystem::file_type::not_found) fail(path, "there is no such file");
-  if (problem && !std::filesystem::exists(status)) fail(path, fmt::format("the file cannot be read: {}", problem.message()));
-  if (std::filesystem::is_directory(status)) fail(path, "this is a folder, not a file");
+  if (status.type() == std::filesystem::file_type::not_found) fail(path, "there is no such file", "", code::kNoFile);
+  if (problem && !std::filesystem::exists(status))
+    fail(path, fmt::format("the file cannot be read: {}", problem.message()), "", code::kNoFile);
+  if (std::filesystem::is_directory(status)) fail(path, "this is a folder, not a file", "", code::kNoFile);
   std::optional<std::string> text = input_bytes(path, kLargestFile);
-  if (!text) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)));
+  if (!text) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)), "", code::kNoFile);
   if (static_cast<long long>(text->size()) > kLargestFile)
-    fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20));
+    fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20), "", code::kOutOfRange);
   report_file_read(path);
   return std::move(*text);
 }

@@ -54,14 +54,15 @@ class TreeBuilder : public YAML::EventHandler {
     return Place{frames_.back().node->line, frames_.back().node->column};
   }
 
-  void report(Place place, const std::string& path, const std::string& message, const std::string& help = "") {
+  void report(Place place, const std::string& path, const std::string& message, const std::string& help = "",
+              std::string_view code = code::kSyntax) {
     if (diagnostics_.size() < kMostDiagnostics)
-      diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, help));
+      diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, help, code));
   }
   // A key that cannot be one. Forgotten when the text ends inside a bracket, where yaml-cpp takes open brackets for keys.
   void report_key(Place place, const std::string& path, const std::string& message) {
     if (diagnostics_.size() + key_diagnostics_.size() < kMostDiagnostics)
-      key_diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, ""));
+      key_diagnostics_.push_back(render_diagnostic(*source_, false, place.line, place.column, path, message, "", code::kSyntax));
   }
   [[noreturn]] void fail(Place place, const std::string& path, const std::string& message, const std::string& help = "") {
     report(place, path, message, help);
@@ -193,7 +194,8 @@ class TreeBuilder : public YAML::EventHandler {
     }
     const auto [earlier, is_new] = frame.first_lines.emplace(key.text, key.line);
     if (!is_new) {
-      report(frame.key_place, path, fmt::format("key '{}' is given twice, first on line {}", key.text, earlier->second));
+      report(frame.key_place, path, fmt::format("key '{}' is given twice, first on line {}", key.text, earlier->second), "",
+             code::kRepeated);
       return;
     }
     frame.drop_value = false;
@@ -310,7 +312,7 @@ NodePtr parse_document(const std::string& text, const std::string& name, const s
   const std::string clean = checked_text(text, *source);
   NodePtr root = parse_source(clean, source);
   if (!root || root->kind == NodeKind::Null)
-    throw InputError(std::vector<Diagnostic>{diagnostic_of_file(name, "the file is empty")});
+    throw InputError(std::vector<Diagnostic>{diagnostic_of_file(name, "the file is empty", "", code::kEmpty)});
   return root;
 }
 
@@ -319,16 +321,17 @@ NodePtr load_document(const std::string& path) {
   return parse_document(text, path, reference_folder(path));
 }
 
-Diagnostic diagnostic_at(const Node& node, const std::string& message, const std::string& help) {
-  return render_diagnostic(*node.source, node.overridden, node.line, node.column, node.path, message, help);
+Diagnostic diagnostic_at(const Node& node, const std::string& message, const std::string& help, std::string_view code) {
+  return render_diagnostic(*node.source, node.overridden, node.line, node.column, node.path, message, help, code);
 }
 
-Diagnostic diagnostic_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help) {
+Diagnostic diagnostic_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help,
+                             std::string_view code) {
   for (const Node::Entry& entry : map.entries)
     if (entry.key == key)
       return render_diagnostic(*entry.value->source, entry.value->overridden, entry.line, entry.column,
-                               map.path.empty() ? key : map.path + "." + key, message, help);
-  return diagnostic_at(map, message, help);
+                               map.path.empty() ? key : map.path + "." + key, message, help, code);
+  return diagnostic_at(map, message, help, code);
 }
 
 }  // namespace panpipe

@@ -56,7 +56,9 @@ NodePtr load_document(const std::string& path);
 void apply_override(Node& root, const std::string& assignment);
 
 // Renders a diagnostic at a node, or at a key, with source line and caret. `help` may be empty.
-Diagnostic diagnostic_at(const Node& node, const std::string& message, const std::string& help = "");
-Diagnostic diagnostic_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "");
+Diagnostic diagnostic_at(const Node& node, const std::string& message, const std::string& help = "",
+                         std::string_view code = code::kInvalid);
+Diagnostic diagnostic_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "",
+                             std::string_view code = code::kInvalid);
 
 }  // namespace panpipe

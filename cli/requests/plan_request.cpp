@@ -60,7 +60,7 @@ std::vector<int> sizes_of(const SizeOptions& options, const SizeKey& key) {
   if (!options.gpus.empty() && !options.nodes.empty())
     throw InputError("panpipe plan: give --gpus or --nodes, not both: they say the same");
   if (!options.nodes.empty() && key.devices == 1 && std::string_view(key.key) == "cluster.devices")
-    throw InputError("--nodes: a cluster written in place has no nodes\n  help: give --gpus");
+    throw InputError("--nodes: a cluster written in place has no nodes", "give --gpus");
   std::vector<int> sizes = options.nodes;
   for (const int gpus : options.gpus) {
     if (gpus % key.devices != 0)
@@ -181,10 +181,8 @@ SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, co
     throw InputError("--method piper plans for the devices of its problem; sizes are compared with --method auto or pfeife");
   const Scenario scenario = source.load({});
   if (!scenario.run)
-    throw InputError(
-        fmt::format("{}: the scenario does not say how much is trained\n"
-                    "  help: give --tokens 300B, or state it, as in 'run: {{tokens: 300B}}'",
-                    source.name));
+    throw InputError(fmt::format("{}: the scenario does not say how much is trained", source.name),
+                     "give --tokens 300B, or state it, as in 'run: {tokens: 300B}'");
   SizesAnswer answer;
   answer.key = planner::size_key(scenario);
   answer.request = request_of(options, plan.objective, scenario, answer.key);

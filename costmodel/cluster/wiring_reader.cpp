@@ -185,7 +185,7 @@ NodeWiring start_wiring(MapReader* reader, int devices, const DeviceType& type, 
   try {
     return wiring_from_matrix(*matrix, type);
   } catch (const InputError& error) {
-    log.error(*topology, error.diagnostics().front().message);
+    log.add_at(*topology, error);
   }
   return wiring;
 }

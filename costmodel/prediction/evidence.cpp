@@ -133,7 +133,8 @@ std::string evidence_file() { return data_directory() + "/evidence/steps.json"; 
 EvidenceTable read_shipped() {
   const std::string path = evidence_file();
   const std::optional<std::string> text = input_bytes(path);
-  if (!text) throw InputError(path + ": this file cannot be read\n  help: it comes with Panpipe; `make accuracy` writes it anew");
+  if (!text)
+    throw InputError(path + ": this file cannot be read", "it comes with Panpipe; `make accuracy` writes it anew", code::kNoFile);
   return parse_evidence(*text, path);
 }
 

@@ -260,7 +260,7 @@ void suggest_names(MapReader& reader, std::span<const NamePair> names, const std
   for (const auto& [given, name] : names)
     if (reader.node().find(given) != nullptr && reader.find(given) != nullptr)
       reader.log().error_at_key(reader.node(), given, fmt::format("unknown key '{}', {}", given, did_you_mean(prefix + name)), "",
-                                FaultCode::UnknownKey);
+                                code::kUnknownKey);
 }
 
 Parallel read_parallel(MapReader& scenario) {

@@ -155,12 +155,10 @@ Framework read_framework(MapReader& reader, const WorkloadRequest& workload, boo
     if (!name) return {};
     return load_framework(*name, node->source->directory);
   } catch (const InputError& error) {
-    for (const Diagnostic& diagnostic : error.diagnostics()) {
-      if (diagnostic.file.empty() && node != nullptr)
-        reader.log().error(*node, diagnostic.message);
-      else
-        reader.log().add(diagnostic);
-    }
+    if (node != nullptr)
+      reader.log().add_at(*node, error);
+    else
+      reader.log().add(error);
     return {};
   }
 }
@@ -466,15 +464,16 @@ void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile) {
   static_cast<Execution&>(scenario.framework) = executors_choices();
 }
 
-InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help) {
-  if (!scenario.document) return InputError(help.empty() ? message : message + "; " + help);
-  return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help)});
+InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help,
+                    std::string_view code) {
+  if (!scenario.document) return InputError(message, help, code);
+  return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help, code)});
 }
 
 InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path) {
   const std::vector<Diagnostic>& diagnostics = fault.diagnostics();
   if (diagnostics.size() != 1 || !diagnostics.front().file.empty()) return fault;
-  return fault_at(scenario, path, diagnostics.front().message);
+  return fault_at(scenario, path, diagnostics.front().message, diagnostics.front().help, diagnostics.front().code);
 }
 
 Degrees degrees_of(const Scenario& scenario) {

@@ -152,7 +152,8 @@ Bytes memory_limit(const Scenario& scenario, const DeviceType& type);
 
 // A fault found after reading (a schedule that does not exist for these sizes, more stages than layers), with the place of a key
 // ("schedule.group"). If the key is absent, the nearest enclosing key is used.
-InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help = "");
+InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help = "",
+                    std::string_view code = code::kInvalid);
 
 // Adds the place of a key to a fault without one; returns other faults unchanged.
 InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
@@ -46,6 +47,9 @@ std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, s
 
 // The known figures of the whole run, in the table's order; empty if the scenario states no run.
 std::vector<std::pair<std::string, double>> run_figures_of(const Metrics& metrics);
+
+// A figure or a time that is infinite or no number: "time: F0 on device 1 ends at inf s".
+InputError not_finite(const std::string& figure);
 
 // Writes a field of a document: bytes ("..._bytes") as whole numbers, truth values as true or false, other values with the digits
 // that read back as the same number.

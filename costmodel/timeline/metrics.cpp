@@ -26,17 +26,14 @@ DeviceSums measure_device(const Span* first, const Span* last, double step) {
 
 // The last place where a number that is none can be stopped: no document and no table shows one.
 void check_finite(const Timeline& timeline, const Metrics& m) {
-  constexpr const char* kWhere =
-      "\n  help: a cost that the inputs give is too large or too small; panpipe check --costs prints them, each with its source";
   for (const Span& span : timeline.spans)
     for (const auto& [end, time] : {std::pair("starts", span.start), std::pair("ends", span.end)})
       if (!std::isfinite(time.base()))
-        throw InputError(fmt::format("no finite time: {} on device {} {} at {} s{}",
-                                     span.label.empty() ? to_text(span.action) : span.label, span.device, end, time.base(),
-                                     kWhere));
+        throw not_finite(fmt::format("time: {} on device {} {} at {} s", span.label.empty() ? to_text(span.action) : span.label,
+                                     span.device, end, time.base()));
   for (const Metric& metric : metric_table())
     if (const double value = metric.of_step(m); !std::isfinite(value))
-      throw InputError(fmt::format("no finite figure: {} is {}{}", metric.name, value, kWhere));
+      throw not_finite(fmt::format("figure: {} is {}", metric.name, value));
 }
 
 using SumsOfDevices = std::unordered_map<std::int32_t, DeviceSums>;  // of devices with spans of their own
@@ -123,6 +120,13 @@ Metrics step_metrics(const TaskGraph& graph, const TaskTimes& times, TimelineKin
   SumsOfDevices sums;
   for (std::size_t d = 0; d < devices.size(); ++d) sums[devices[d]] = sums_of(std::move(intervals[d]), frame.step_time.base());
   return metrics_from(frame, sums);
+}
+
+InputError not_finite(const std::string& figure) {
+  return InputError(
+      "no finite " + figure,
+      "a cost that the inputs give is too large or too small; panpipe check --costs prints them, each with its source",
+      code::kOutOfRange);
 }
 
 }  // namespace panpipe

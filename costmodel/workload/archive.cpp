@@ -66,7 +66,8 @@ OperatorGraph translate_newer(ArchiveContainer& archive, const ArchiveDocument& 
     return translate(archive, program);
   } catch (const InputError& error) {
     std::vector<Diagnostic> diagnostics = error.diagnostics();
-    diagnostics.back().text += "\n  help: " + remark;
+    std::string& help = diagnostics.back().help;
+    help += (help.empty() ? "" : "\n  help: ") + remark;
     throw InputError(std::move(diagnostics));
   }
 }

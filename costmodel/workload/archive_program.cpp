@@ -293,12 +293,11 @@ void ArchiveProgram::throw_unusable() const {
   for (const Unusable& one : unusable_) {
     if (diagnostics.size() == kMostFaults) break;
     Diagnostic& diagnostic = diagnostics.emplace_back();
-    diagnostic.file = archive_;
+    diagnostic.file = diagnostic.place = archive_;
     diagnostic.message = one.what;
     if (!one.module.empty()) diagnostic.message += fmt::format(" in module '{}'", one.module);
     if (one.more > 0) diagnostic.message += fmt::format(" and {} more", one.more);
     diagnostic.message += ": " + one.why;
-    diagnostic.text = fmt::format("{}: error: {}", archive_, diagnostic.message);
   }
   throw InputError(std::move(diagnostics));
 }

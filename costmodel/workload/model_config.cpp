@@ -679,7 +679,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   try {
     check_language_model(made.model, d);
   } catch (const InputError& error) {
-    for (const Diagnostic& fault : error.diagnostics()) log.error(root, fault.message);
+    log.add_at(root, error);
     log.throw_if_errors();
   }
   return made;

@@ -116,7 +116,7 @@ void read_model(MapReader& map, WorkloadRequest& request) {
         log.resolved(map.node().path.empty() ? count.key : map.node().path + "." + count.key,
                      std::to_string(dimensions.*count.resolved), fmt::format("derived: model {}", request.model));
   } catch (const InputError& error) {
-    for (const Diagnostic& fault : error.diagnostics()) log.error(map.node(), fault.message);
+    log.add_at(map.node(), error);
   }
 }
 

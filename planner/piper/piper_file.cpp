@@ -70,7 +70,7 @@ class Reader {
     try {
       unknown.throw_if_errors();
     } catch (const InputError& error) {
-      for (const Diagnostic& d : error.diagnostics()) file_.warnings.push_back(as_warning(d.text) + " (skipped)");
+      for (const Diagnostic& d : error.diagnostics()) file_.warnings.push_back(as_warning(d.text()) + " (skipped)");
     }
   }
 
@@ -339,7 +339,7 @@ class Reader {
 }  // namespace
 
 std::string warning_at(const Node& node, const std::string& message, const std::string& help) {
-  return as_warning(diagnostic_at(node, message, help).text);
+  return as_warning(diagnostic_at(node, message, help).text());
 }
 
 PiperFile read_piper_file(const std::string& path) {

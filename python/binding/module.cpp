@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <algorithm>
 #include <cctype>
@@ -27,19 +28,7 @@
 namespace panpipe::python {
 namespace {
 
-// The part of a rendered diagnostic that stands behind a mark, to the end of its line or, of the last part, of the text.
-std::string part_behind(const std::string& text, const std::string& mark, bool to_the_end) {
-  const std::size_t at = text.find(mark);
-  if (at == std::string::npos) return "";
-  const std::size_t begin = at + mark.size();
-  return text.substr(begin, to_the_end ? std::string::npos : text.find('\n', begin) - begin);
-}
-
-// Rows of an order may be thousands of letters.
-std::string shown_override(const std::string& text) {
-  constexpr std::size_t kShown = 80;
-  return "set " + shortened(text, kShown);
-}
+constexpr std::size_t kShownOverride = 80;  // rows of an order may be thousands of letters
 
 // Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
 std::string in_words_of_python(const std::string& text) {
@@ -67,20 +56,17 @@ std::string in_words_of_python(const std::string& text) {
   return made;
 }
 
-// (message, remedy, file, line, column, key, text)
-nb::tuple parts_of(const Diagnostic& given) {
-  // Overrides are of the command line only there.
-  const Diagnostic fault = given.override_text.empty() ? given : shown_at(given, shown_override(given.override_text));
-  // A text without a place is about the call; what a file holds is not touched.
-  const auto words = [&](const std::string& text) {
-    return fault.place.empty() && fault.file.empty() ? in_words_of_python(text) : text;
-  };
-  const std::string help = words(part_behind(fault.text, "\n  help: ", true));
-  std::string key = part_behind(fault.text, "\n  at ", false);
-  std::string message = fault.message;
-  if (const std::size_t at = message.find("\n  help: "); at != std::string::npos) message.resize(at);
-  return nb::make_tuple(words(message), help, given.override_text.empty() ? fault.file : std::string("set"), fault.line,
-                        fault.column, key, words(fault.text));
+// As the package's Diagnostic.
+nb::object shown(Diagnostic fault) {
+  if (!fault.override_text.empty()) {  // which the command line alone calls --set
+    fault.file = "set";
+    fault.place = "set " + shortened(fault.override_text, kShownOverride);
+  } else if (fault.place.empty()) {  // about the call; what a file holds is not touched
+    fault.message = in_words_of_python(fault.message);
+    fault.help = in_words_of_python(fault.help);
+  }
+  return nb::module_::import_("panpipe._errors")
+      .attr("Diagnostic")(fault.message, fault.help, fault.file, fault.line, fault.column, fault.key, fault.text(), fault.code);
 }
 
 void raise(const char* kind, const nb::object& arguments) {
@@ -89,14 +75,12 @@ void raise(const char* kind, const nb::object& arguments) {
 }
 
 void raise_input_error(const InputError& error) {
-  nb::list diagnostics;
-  std::string text;
+  nb::list diagnostics, texts;
   for (const Diagnostic& fault : error.diagnostics()) {
-    const nb::tuple parts = parts_of(fault);
-    text += (text.empty() ? "" : "\n") + nb::cast<std::string>(nb::object(parts[6]));
-    diagnostics.append(parts);
+    diagnostics.append(shown(fault));
+    texts.append(diagnostics[nb::len(diagnostics) - 1].attr("text"));
   }
-  raise("InputError", nb::make_tuple(text, nb::module_::import_("panpipe._errors").attr("diagnostics_of")(diagnostics)));
+  raise("InputError", nb::make_tuple(nb::str("\n").attr("join")(texts), diagnostics));
 }
 
 void translate(const std::exception_ptr& pointer, void*) {

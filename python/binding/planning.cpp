@@ -125,9 +125,8 @@ std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrid
   const nb::gil_scoped_release no_gil;
   const Scenario read = input.load(overrides);
   if (stated && is_open(read, "parallel.pipeline"))
-    throw InputError(
-        "the search chooses parallel.pipeline, and an order is made for a number of ranks\n  help: state it: parallel: "
-        "{pipeline: 4}");
+    throw InputError("the search chooses parallel.pipeline, and an order is made for a number of ranks",
+                     "state it: parallel: {pipeline: 4}");
   return {read.parallel.pipeline, read.microbatches};
 }
 

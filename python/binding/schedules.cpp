@@ -101,7 +101,7 @@ std::string semantics_of(const JudgedSchedule& schedule, const std::string& sema
 std::vector<std::tuple<int, std::string, int, int>> actions_of_cell(const std::string& text) {
   std::vector<CellAction> actions;
   CellFault fault;
-  if (!parse_cell(text, actions, fault)) throw InputError(fault.message + (fault.help.empty() ? "" : "\n  help: " + fault.help));
+  if (!parse_cell(text, actions, fault)) throw InputError(fault.message, fault.help);
   std::vector<std::tuple<int, std::string, int, int>> list;
   for (const CellAction& one : actions)
     list.emplace_back(one.action.stage, std::string(name_of(one.action.kind)), one.action.microbatch, one.action.split);

@@ -23,6 +23,9 @@ class Diagnostic:
         Path of the key at fault: "parallel.tensor"; empty where none is.
     text : str
         The whole as the command line prints it, with the line of the file and a mark under it.
+    code : str
+        Kind of the fault, for programs, since wording may change: "unknown-key", "missing-key", "repeated", "unknown-name", "wrong-type",
+        "not-a-number", "out-of-range", "conflict", "no-file", "not-text", "syntax", "empty"; "invalid" for any other.
     """
 
     message: str
@@ -32,6 +35,7 @@ class Diagnostic:
     column: int = 0
     key: str = ""
     text: str = ""
+    code: str = "invalid"
 
 
 class PanpipeError(Exception):
@@ -65,8 +69,3 @@ class MachineError(PanpipeError, RuntimeError):
 
 class InternalError(PanpipeError, RuntimeError):
     """A bug of Panpipe's."""
-
-
-def diagnostics_of(parts: list[tuple]) -> tuple[Diagnostic, ...]:
-    """What the module gives."""
-    return tuple(Diagnostic(*part) for part in parts)

@@ -77,7 +77,7 @@ const ScheduleFamily& family_named(std::string_view name) {
   if (const ScheduleFamily* family = find_family(name)) return *family;
   std::vector<std::string> names;
   for (const ScheduleFamily& family : schedule_families()) names.emplace_back(family.name);
-  throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion_or_list(name, names)));
+  throw InputError(fmt::format("unknown schedule '{}'{}", name, suggestion_or_list(name, names)), "", code::kUnknownName);
 }
 
 void check_options_of(const ScheduleFamily& family, const ScheduleOptions& options) {

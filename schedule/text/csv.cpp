@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
+#include "base/input/render.hpp"
 #include "base/text/characters.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/schedule.hpp"
@@ -107,16 +108,18 @@ class CsvReader {
   // --- faults ---
   void add_fault(const Line& line, std::size_t column, const std::string& message, const std::string& help) {
     if (faults_.size() >= kMaxFaults) return;
-    std::string text = fmt::format("{}:{}:{}: error: {}\n{}", name_, line.number, column + 1, message,
-                                   shown_line(line.text, line.number, column));
-    if (!help.empty() && helps_.insert(help).second) text += fmt::format("\n  help: {}", help);  // each once
-    faults_.push_back({name_, line.number, static_cast<int>(column) + 1, message, std::move(text)});
+    Diagnostic fault = diagnostic_of_file(name_, message, !help.empty() && helps_.insert(help).second ? help : "");  // each once
+    fault.line = line.number;
+    fault.column = static_cast<int>(column) + 1;
+    fault.place = fmt::format("{}:{}:{}", name_, fault.line, fault.column);
+    fault.excerpt = shown_line(line.text, line.number, column);
+    faults_.push_back(std::move(fault));
   }
   void throw_if_faults() {
     if (!faults_.empty()) throw InputError(std::move(faults_));
   }
   [[noreturn]] void fail(const std::string& message, const std::string& help) {
-    throw InputError({{name_, 0, 0, message, fmt::format("{}: error: {}\n  help: {}", name_, message, help)}});
+    throw InputError({diagnostic_of_file(name_, message, help)});
   }
   // A fault at a cell that was read before.
   void fault_at(std::size_t rank, std::size_t action, const std::string& message, const std::string& help) {
@@ -395,9 +398,7 @@ class CsvReader {
 Schedule read_schedule_csv(const std::string& text, const std::string& name) { return CsvReader(text, name).run(); }
 
 Schedule load_schedule_csv(const std::string& path) {
-  const auto fail = [&](const std::string& message) {
-    throw InputError({{path, 0, 0, message, fmt::format("{}: error: {}", path, message)}});
-  };
+  const auto fail = [&](const std::string& message) { throw InputError({diagnostic_of_file(path, message, "", code::kNoFile)}); };
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
   if (S_ISDIR(status.st_mode)) fail("this is a directory, not a schedule");

@@ -152,10 +152,9 @@ void check_sizes(const ArenaRequest& request) {
     if (entrant.given() == nullptr) continue;
     const Schedule& order = *entrant.given();
     if (order.ranks != request.ranks || order.microbatches != request.microbatches)
-      throw InputError(
-          fmt::format("{} has {} ranks and {} microbatches, the arena {} and {}\n  help: an order of a file is judged "
-                      "at its own sizes: leave --ranks and --microbatches out",
-                      entrant.name, order.ranks, order.microbatches, request.ranks, request.microbatches));
+      throw InputError(fmt::format("{} has {} ranks and {} microbatches, the arena {} and {}", entrant.name, order.ranks,
+                                   order.microbatches, request.ranks, request.microbatches),
+                       "an order of a file is judged at its own sizes: leave --ranks and --microbatches out");
   }
 }
 

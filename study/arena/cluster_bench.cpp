@@ -28,16 +28,13 @@ Scenario scenario_on(const std::string& cluster, int ranks, int microbatches) {
     } catch (const InputError& error) {
       const Diagnostic& fault = error.diagnostics().front();
       if (fault.file != "arena") throw;  // in the cluster's file
-      const std::size_t help = fault.text.find("\n  help: ");
-      throw InputError(fault.message + (help == std::string::npos ? "" : fault.text.substr(help)));
+      throw InputError(fault.message, fault.help, fault.code);
     }
   }();
   const int devices = one.cluster.size();
   if (devices < ranks)
-    throw InputError(
-        fmt::format("cluster {} has {} devices, too few for {} ranks\n  help: a cluster file with more nodes has "
-                    "more; 'none' leaves clusters out",
-                    cluster, devices, ranks));
+    throw InputError(fmt::format("cluster {} has {} devices, too few for {} ranks", cluster, devices, ranks),
+                     "a cluster file with more nodes has more; 'none' leaves clusters out");
   return bare_scenario(cluster, ranks, microbatches);
 }
 

@@ -128,8 +128,8 @@ CostRatio read_cost_ratio(const std::string& text) {
   }
   std::vector<std::string> names;
   for (const CostRatio& ratio : cost_ratios()) names.push_back(ratio.name);
-  throw InputError(fmt::format("--cost-ratios has no '{}'{}\n  help: or three numbers, F:I:W, as in 10:12:8", text,
-                               suggestion_or_list(text, names)));
+  throw InputError(fmt::format("--cost-ratios has no '{}'{}", text, suggestion_or_list(text, names)),
+                   "or three numbers, F:I:W, as in 10:12:8", code::kUnknownName);
 }
 
 }  // namespace panpipe::arena

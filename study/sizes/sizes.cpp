@@ -118,17 +118,14 @@ int best_size(const SizeRequest& request, const std::vector<TriedSize>& tried) {
 void check_request(const SizeRequest& request, const RunRequest& run) {
   const bool money = request.budget || request.objective == SizeObjective::Cost;
   if (money && run.prices.empty())
-    throw InputError(
-        fmt::format("{} needs a price\n  help: state it under 'run:', or give --set 'run.price=2.5 USD' or the name of a "
-                    "price list",
-                    request.budget ? "--budget" : "--objective cost"));
+    throw InputError(fmt::format("{} needs a price", request.budget ? "--budget" : "--objective cost"),
+                     "state it under 'run:', or give --set 'run.price=2.5 USD' or the name of a price list");
   if (request.budget && request.budget->currency != run.currency)
     throw InputError(fmt::format("--budget is in {}, the price in {}: amounts of two currencies do not compare",
                                  request.budget->currency, run.currency));
   if (request.objective == SizeObjective::Energy && !run.power)
-    throw InputError(
-        "--objective energy needs the power of the devices, which is not published for all of them\n"
-        "  help: state it under 'run:', or give --set 'run.power.gpu=400 W'");
+    throw InputError("--objective energy needs the power of the devices, which is not published for all of them",
+                     "state it under 'run:', or give --set 'run.power.gpu=400 W'");
 }
 
 void check_deadline(const SizeRequest& request, const std::vector<TriedSize>& tried) {
@@ -145,9 +142,8 @@ SizeKey size_key(const Scenario& scenario) {
   if (cluster.given) return {"cluster.devices", 1};
   for (const ClusterNode& node : cluster.node)
     if (node.group != cluster.node.front().group)
-      throw InputError(
-          "the nodes of this cluster are of several kinds: no single key says how many there are\n"
-          "  help: --over of panpipe sweep varies any key");
+      throw InputError("the nodes of this cluster are of several kinds: no single key says how many there are",
+                       "--over of panpipe sweep varies any key");
   return {"cluster.nodes", cluster.size() / cluster.nodes};
 }
 

@@ -85,8 +85,7 @@ SweepAxis parse_axis(const std::string& text) {
 }
 
 void check_grid(const SweepGrid& grid) {
-  if (grid.axes.empty())
-    throw InputError("panpipe sweep: there is nothing to vary\n  help: give --over KEY=VALUE,VALUE at least once");
+  if (grid.axes.empty()) throw InputError("panpipe sweep: there is nothing to vary", "give --over KEY=VALUE,VALUE at least once");
   std::set<std::string> keys;
   for (const SweepAxis& axis : grid.axes) {
     if (!keys.insert(axis.key).second) throw bad_axis(axis.key, "the key is varied twice", "give all its values in one --over");

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kSamples = 40;  // cells whose scenario is read before work starts
 
 bool is_unknown_key(const Diagnostic& diagnostic) {
-  return diagnostic.code == FaultCode::UnknownKey && !diagnostic.override_text.empty();
+  return diagnostic.code == code::kUnknownKey && !diagnostic.override_text.empty();
 }
 
 // As faults of --over, where they are: the reader knows overrides as --set.
@@ -28,8 +28,7 @@ InputError renamed(const InputError& error, const SweepGrid& grid) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& diagnostic : diagnostics)
     for (const SweepAxis& axis : grid.axes)
-      if (diagnostic.override_text.starts_with(axis.key + "="))
-        diagnostic = shown_at(std::move(diagnostic), "--over " + diagnostic.override_text);
+      if (diagnostic.override_text.starts_with(axis.key + "=")) diagnostic.place = "--over " + diagnostic.override_text;
   return InputError(std::move(diagnostics));
 }
 
@@ -61,7 +60,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 // "a.yaml:4:3: error: x" without the word that every refusal shares.
 std::string reason_of(const InputError& error) {
   const Diagnostic& first = error.diagnostics().front();
-  std::string reason = first.message.empty() ? first_line(first.text) : first.message;
+  std::string reason = first.message;
   if (error.diagnostics().size() > 1) reason += fmt::format(" (and {} more)", error.diagnostics().size() - 1);
   return reason;
 }

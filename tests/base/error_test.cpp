@@ -8,12 +8,16 @@ namespace panpipe {
 namespace {
 
 TEST(Error, InputErrorJoinsTheTextsOfItsDiagnostics) {
-  Diagnostic first, second;
-  first.text = "a.yaml:1:2: error: one";
-  second.text = "a.yaml:3:4: error: two";
+  const Diagnostic first{.message = "one", .place = "a.yaml:1:2"}, second{.message = "two", .place = "a.yaml:3:4"};
   const InputError error({first, second});
   EXPECT_STREQ(error.what(), "a.yaml:1:2: error: one\na.yaml:3:4: error: two");
   EXPECT_EQ(error.diagnostics().size(), 2u);
+}
+
+TEST(Error, TheTextHasThePartsInOrder) {
+  const Diagnostic all{.message = "m", .help = "h", .key = "a.b", .place = "p", .excerpt = "    1 | x"};
+  EXPECT_EQ(all.text(), "p: error: m\n  at a.b\n    1 | x\n  help: h");
+  EXPECT_EQ((Diagnostic{.message = "p: error: m", .rendered = true}.text()), "p: error: m");
 }
 
 TEST(Error, InputErrorWithoutPlace) {
@@ -23,6 +27,8 @@ TEST(Error, InputErrorWithoutPlace) {
   EXPECT_EQ(error.diagnostics()[0].message, "unknown schedule 'x'");
   EXPECT_EQ(error.diagnostics()[0].file, "");
   EXPECT_EQ(error.diagnostics()[0].line, 0);
+  EXPECT_EQ(error.diagnostics()[0].code, "invalid");
+  EXPECT_STREQ(InputError("m", "h").what(), "error: m\n  help: h");
 }
 
 TEST(Error, CheckNamesPlaceExpressionAndMessage) {

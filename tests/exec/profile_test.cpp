@@ -305,7 +305,7 @@ TEST(ProfileFaults, SharedSequencesAreNotMeasured) {
   } catch (const InputError& error) {
     EXPECT_EQ(error.diagnostics().front().message,
               "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share");
-    EXPECT_TRUE(error.diagnostics().front().text.ends_with("help: profile with parallel.context 1"));
+    EXPECT_TRUE(error.diagnostics().front().text().ends_with("help: profile with parallel.context 1"));
   }
 }
 

@@ -51,7 +51,7 @@ bool accepts(Read read) {
   } catch (const InputError& error) {
     if (error.diagnostics().empty() || error.diagnostics().size() > 20) std::abort();
     for (const Diagnostic& diagnostic : error.diagnostics())
-      if (diagnostic.text.empty()) std::abort();
+      if (diagnostic.text().empty()) std::abort();
   } catch (const NoAnswer&) {
   } catch (const MachineError&) {
   }

@@ -107,7 +107,7 @@ std::string message_of(const std::string& path) {
     read(path);
   } catch (const InputError& error) {
     std::string text;
-    for (const Diagnostic& diagnostic : error.diagnostics()) text += diagnostic.text + "\n";
+    for (const Diagnostic& diagnostic : error.diagnostics()) text += diagnostic.text() + "\n";
     return with_names_of_folders(text);
   }
   return "accepted\n";

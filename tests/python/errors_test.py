@@ -27,7 +27,7 @@ class Faults(unittest.TestCase):
         self.assertIsInstance(error, ValueError)
         [found] = error.diagnostics
         self.assertEqual((found.file, found.line, found.key), ("scenario", 0, "parallel.tensr"))
-        self.assertEqual(found.message, "unknown key 'tensr', did you mean 'tensor'?")
+        self.assertEqual((found.code, found.message), ("unknown-key", "unknown key 'tensr', did you mean 'tensor'?"))
         self.assertEqual(str(error), "scenario: error: unknown key 'tensr', did you mean 'tensor'?\n  at parallel.tensr")
 
     def test_a_list_in_a_dict_names_the_item(self):

@@ -174,7 +174,7 @@ TEST(EvidenceRows, LeftOutPredictionsStandInForOurs) {
     try {
       read_left_out({path});
     } catch (const InputError& error) {
-      return error.diagnostics().front().text;
+      return error.diagnostics().front().text();
     }
     return "";
   };

@@ -29,20 +29,20 @@ TEST(Runs, EveryFaultOfATableIsNamedWithItsPlace) {
     FAIL();
   } catch (const InputError& error) {
     ASSERT_EQ(error.diagnostics().size(), 1U);
-    EXPECT_EQ(error.diagnostics()[0].text, path +
-                                               ":1:22: error: there is no column 'recomputed'\n"
-                                               "    1 | id,gpu,step_s,layers,recomputed\n"
-                                               "      |                      ^\n"
-                                               "  help: did you mean 'recompute'?");
+    EXPECT_EQ(error.diagnostics()[0].text(), path +
+                                                 ":1:22: error: there is no column 'recomputed'\n"
+                                                 "    1 | id,gpu,step_s,layers,recomputed\n"
+                                                 "      |                      ^\n"
+                                                 "  help: did you mean 'recompute'?");
   }
   try {
     read_runs(file_with("id,gpu,step_s,layers\na,H20,1,twelve\na,H20,-1,3\n"));
     FAIL();
   } catch (const InputError& error) {
     ASSERT_EQ(error.diagnostics().size(), 3U);
-    EXPECT_THAT(error.diagnostics()[0].text, HasSubstr(":2:9: error: layers: "));
-    EXPECT_THAT(error.diagnostics()[1].text, HasSubstr(":3:1: error: the id 'a' occurs twice"));
-    EXPECT_THAT(error.diagnostics()[2].text, HasSubstr(":3:7: error: step_s: must be positive, not -1"));
+    EXPECT_THAT(error.diagnostics()[0].text(), HasSubstr(":2:9: error: layers: "));
+    EXPECT_THAT(error.diagnostics()[1].text(), HasSubstr(":3:1: error: the id 'a' occurs twice"));
+    EXPECT_THAT(error.diagnostics()[2].text(), HasSubstr(":3:7: error: step_s: must be positive, not -1"));
   }
 }
 
@@ -321,7 +321,7 @@ TEST(Runs, ColumnsSayWhatNotesSaid) {
     read_runs(file_with("id,gpu,step_s,step_kind\na,H20,1,rolling\n"));
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_THAT(error.diagnostics()[0].text, HasSubstr(":2:9: error: step_kind: expected step or period, not 'rolling'"));
+    EXPECT_THAT(error.diagnostics()[0].text(), HasSubstr(":2:9: error: step_kind: expected step or period, not 'rolling'"));
   }
 }
 

@@ -25,7 +25,7 @@ Failure describe_failure(const std::exception_ptr& error, int rank, const std::s
     std::rethrow_exception(error);
   } catch (const InputError& fault) {
     std::string text;
-    for (const Diagnostic& diagnostic : fault.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text;
+    for (const Diagnostic& diagnostic : fault.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text();
     return {ExitCode::Input, text, false};
   } catch (const NoAnswer& fault) {
     return {ExitCode::CheckFailed, fmt::format("panpipe: {}", fault.what()), false};

@@ -14,11 +14,7 @@ using namespace std::chrono_literals;
 // The watch knows more about a broken connection than the connection; it gets this long to say it.
 constexpr Clock::duration kWatchFirst = 1s;
 
-InputError refusal(const std::string& text) {
-  Diagnostic told;
-  told.message = told.text = text;
-  return InputError({told});
-}
+InputError refusal(const std::string& text) { return InputError({Diagnostic{.message = text, .rendered = true}}); }
 
 }  // namespace
 

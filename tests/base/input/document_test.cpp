@@ -184,12 +184,12 @@ TEST(Override, LaterOnesWin) {
 TEST(Override, DiagnosticsStandInTheAssignment) {
   const NodePtr root = parse("a: {b: 1}\n");
   apply_override(*root, "a.b=zwölf");
-  EXPECT_EQ(diagnostic_at(*root->find("a")->find("b"), "not a number").text,
+  EXPECT_EQ(diagnostic_at(*root->find("a")->find("b"), "not a number").text(),
             "--set a.b=zwölf: error: not a number\n"
             "  at a.b\n"
             "      | a.b=zwölf\n"
             "      |     ^");
-  EXPECT_EQ(diagnostic_at_key(*root->find("a"), "b", "unknown").text,
+  EXPECT_EQ(diagnostic_at_key(*root->find("a"), "b", "unknown").text(),
             "--set a.b=zwölf: error: unknown\n"
             "  at a.b\n"
             "      | a.b=zwölf\n"

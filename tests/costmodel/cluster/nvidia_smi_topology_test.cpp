@@ -112,7 +112,7 @@ std::string fault(const std::string& text) {
   try {
     parse_topology_matrix(text, "topo.txt");
   } catch (const InputError& error) {
-    return error.diagnostics().front().text;
+    return error.diagnostics().front().text();
   }
   return "";
 }

@@ -22,7 +22,7 @@ inline std::string faults_of(const std::string& yaml) {
     cluster_from(yaml);
   } catch (const InputError& error) {
     std::string text;
-    for (const Diagnostic& diagnostic : error.diagnostics()) text += diagnostic.text + "\n";
+    for (const Diagnostic& diagnostic : error.diagnostics()) text += diagnostic.text() + "\n";
     return text;
   }
   return "";

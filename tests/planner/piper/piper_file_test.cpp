@@ -31,7 +31,7 @@ class PiperFormat : public testing::Test {
       std::string all;
       for (const Diagnostic& d : error.diagnostics())
         all += (all.empty() ? "" : "\n") +
-               d.text.substr(folder_.path().string().size() + 1, d.text.find('\n') - folder_.path().string().size() - 1);
+               d.text().substr(folder_.path().string().size() + 1, d.text().find('\n') - folder_.path().string().size() - 1);
       return all;
     }
     return "no fault";

@@ -17,7 +17,7 @@ std::string message_of(const std::function<void()>& action) {
   try {
     action();
   } catch (const InputError& error) {
-    return error.diagnostics().front().text;
+    return error.diagnostics().front().text();
   }
   return "no error";
 }

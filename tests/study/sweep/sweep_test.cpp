@@ -315,7 +315,7 @@ TEST(Sweep, DifferentSweepsAreNotMerged) {
     merge_sweeps({one, two}, "");
     FAIL() << "merged";
   } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().text,
+    EXPECT_EQ(error.diagnostics().front().text(),
               two + ": error: this is another sweep than " + one +
                   "\n  help: shards of one sweep have the same scenario, keys, values, engine and version of panpipe");
   }
