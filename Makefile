@@ -5,7 +5,7 @@ RELEASE := build/release
 # Given to CMake when build/release is configured, which is done again when they change: make build CMAKE_OPTIONS=-DPANPIPE_SIM=OFF
 export CMAKE_OPTIONS
 
-.PHONY: help setup build demo test bench accuracy arena format clean
+.PHONY: help setup build demo test bench accuracy arena format tidy clean
 help:   ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -33,8 +33,12 @@ arena: ## judge all schedules beside each other and write docs/arena.md; seconds
 	@$(MAKE) --no-print-directory build PROGRAMS=1
 	@tools/arena $(RELEASE)/bin/panpipe
 
-format: ## rewrite the sources with clang-format
+format: ## rewrite the sources with clang-format and black
 	@clang-format-14 -i $$(git ls-files '*.hpp' '*.cpp')
+	@.venv/bin/python3 -m black -q $$(git ls-files '*.py')
+
+tidy:   ## look for faults with ruff
+	@.venv/bin/python3 -m ruff check -q
 
 clean:  ## remove build/
 	@rm -rf build

@@ -250,8 +250,8 @@ def load_libraries(names):
     import torch
 
     torch.set_num_threads(1)
-    import torch._dynamo  # noqa: F401, what torch.export stands on
-    import torch._export.utils  # noqa: F401
+    import torch._dynamo
+    import torch._export.utils
 
     import export_model  # noqa: F401
     import export_small_models  # noqa: F401

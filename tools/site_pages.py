@@ -101,7 +101,7 @@ def answer(*arguments):
     try:
         return subprocess.run([program, *arguments], check=True, capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise PluginError(f"the reference pages need the program, and {program} {' '.join(arguments)} failed: {error}; 'make build PROGRAMS=1' makes it")
+        raise PluginError(f"the reference pages need the program, and {program} {' '.join(arguments)} failed: {error}; 'make build PROGRAMS=1' makes it") from error
 
 
 def cell(text):

@@ -40,26 +40,26 @@ class Action:
         return f"{self.kind}({self.microbatch}{stage}{part})"
 
 
-def F(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:  # noqa: N802
+def F(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:
     """The forward."""
     return Action("F", microbatch, stage, part)
 
 
-def I(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:  # noqa: E743, N802
+def I(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:  # noqa: E743
     """The gradient of the stage's inputs: what the stage before waits for."""
     return Action("I", microbatch, stage, part)
 
 
-def W(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:  # noqa: N802
+def W(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:
     """The gradient of the weights: nobody waits for it but the optimizer."""
     return Action("W", microbatch, stage, part)
 
 
-def B(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:  # noqa: N802
+def B(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:
     """The whole backward: I and W in one."""
     return Action("B", microbatch, stage, part)
 
 
-def R(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:  # noqa: N802
+def R(microbatch: int, stage: int | None = None, part: int | None = None) -> Action:
     """The forward again, right before a backward: the first one keeps only its inputs."""
     return Action("R", microbatch, stage, part)

@@ -15,10 +15,10 @@ import sys
 import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
 
-from reflow import WIDTH, blocks, wrapped
+from reflow import WIDTH, blocks, wrapped  # noqa: E402
 
 SUBJECT = "name the subject first: subject, verb, object"
 # (pattern, remedy, a sentence that breaks the rule, one that does not). Each is looked for in sentences without their code spans and

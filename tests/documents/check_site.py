@@ -4,7 +4,6 @@
     check_site.py [--built]     --built: the site of build/site as it is
 Exit code 77 (skipped) where MkDocs Material is not installed: tools/site installs it."""
 import html.parser
-import pathlib
 import re
 import subprocess
 import sys

@@ -10,7 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import notebooks  # noqa: E402
+import notebooks
 
 SLOWEST_S = 180
 LONGEST_LINE = 120

@@ -86,10 +86,11 @@ expect("a path of the machine in a program", lambda folder: library(folder / "pa
        "panpipe/_prefix/bin/panpipe holds the text /home/someone/panpipe", build_paths=["/home/someone/panpipe"])
 for part in DECLARED:
     slug = parts_file.slug(part)
-    expect(f"no licence of {part['name']}", lambda folder: (folder / LICENCES / f"{slug}-copyright").unlink(),
+    expect(f"no licence of {part['name']}", lambda folder, slug=slug: (folder / LICENCES / f"{slug}-copyright").unlink(),
            f"the licence text of {part['name']} is not in the wheel")
     expect(f"{part['name']} is not in the NOTICE",
-           lambda folder: (folder / LICENCES / "NOTICE").write_text((folder / LICENCES / "NOTICE").read_text().replace(f"* {part['name']} ", "* ")),
+           lambda folder, name=part["name"]: (folder / LICENCES / "NOTICE").write_text(
+               (folder / LICENCES / "NOTICE").read_text().replace(f"* {name} ", "* ")),
            f"the NOTICE does not name {part['name']}")
 expect("no licence of Panpipe", lambda folder: (folder / LICENCES / "LICENSE").unlink(), "Panpipe's own LICENSE is not in the wheel")
 expect("no source of SimGrid", lambda folder: (folder / LICENCES / "NOTICE").write_text((folder / LICENCES / "NOTICE").read_text().replace("simgrid-3.32.tar.gz", "")),
@@ -116,7 +117,7 @@ expect("a module for other interpreters than the tag's", stable_module, "panpipe
 expect("no module", lambda folder: (folder / MODULE).unlink(), "one Python module panpipe/_core.*so is expected, the wheel has []")
 expect("two modules", lambda folder: shutil.copy(folder / MODULE, folder / "panpipe/_core.abi3.so"), "one Python module panpipe/_core.*so is expected")
 for name in ("__init__.py", "_core.pyi", "py.typed"):
-    expect(f"no {name}", lambda folder: (folder / "panpipe" / name).unlink(), f"panpipe/{name} is not in the wheel")
+    expect(f"no {name}", lambda folder, name=name: (folder / "panpipe" / name).unlink(), f"panpipe/{name} is not in the wheel")
 expect("a module that wants torch", lambda folder: library(folder / MODULE, ["libc10.so"]), f"{MODULE} wants torch's libraries")
 expect("a wheel without the executor", without_executor)
 expect("no metadata", lambda folder: shutil.rmtree(folder / "panpipe-0.1.0.dist-info"),

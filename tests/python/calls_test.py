@@ -184,7 +184,7 @@ class Searches(unittest.TestCase):
         self.assertEqual(found.candidates, [])
         self.assertTrue(found.reason)
         with self.assertRaises(panpipe.NoAnswer):
-            found.best
+            _ = found.best
 
     def test_sizes(self):
         sizes = panpipe.plan("examples/llama-3-8b-h100.yaml", set={"parallel": {}, "schedule": "auto"}, gpus=[8, 16], threads=1)
@@ -255,7 +255,7 @@ class Schedules(unittest.TestCase):
         self.assertTrue(order.problems[0].message)
         self.assertIsNone(order._repr_svg_())
         with self.assertRaises(panpipe.NoAnswer):
-            order.makespan
+            _ = order.makespan
 
     def test_families(self):
         names = [family.name for family in panpipe.families()]

@@ -7,7 +7,7 @@ import signal
 import unittest
 
 import panpipe
-from panpipe.actions import B, F, I, W
+from panpipe.actions import B, F
 
 try:
     import numpy

@@ -61,7 +61,7 @@ def compare(binary):
                 theirs = {r: torch_schedules._add_reduce_grad(torch_schedules._add_unshard_reshard(row), microbatches)
                           for r, row in theirs.items()}
             if "send-recv" in lower:
-                theirs = torch_schedules._add_send_recv(theirs, lambda stage: home[stage], len(home))
+                theirs = torch_schedules._add_send_recv(theirs, home.__getitem__, len(home))
             ours = rows(binary, name, ranks, microbatches, *options, "--lower", lower)
             for rank in range(ranks):
                 wanted, got = sorted_reshards([text(a) for a in theirs[rank]]), sorted_reshards(ours[rank])

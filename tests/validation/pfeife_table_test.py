@@ -17,7 +17,7 @@ def predicted(cuts, *settings):
         return table5.summary(table5.judged(PROGRAM, settings, cuts))
     except SystemExit as error:
         if "SimGrid" in str(error):
-            raise unittest.SkipTest("built without SimGrid")
+            raise unittest.SkipTest("built without SimGrid") from error
         raise
 
 

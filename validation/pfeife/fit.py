@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import table5  # noqa: E402
+import table5
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "scenarios/calibrations/rtx-3090-fp32.yaml"
 UNITS = {"gemm_efficiency": "", "launch": " us"}

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from answers import answer  # noqa: E402: beside the folders of studies
+from answers import answer
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORKLOAD = {"vit-g-14": "{model: vit-g-14}", "gpt2-large": "{model: gpt2-large, sequence: 512}"}

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from answers import answer  # noqa: E402: beside the folders of studies
+from answers import answer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "validation/pfeife/row.yaml"  # as the table was run: fp32, one process

@@ -3,7 +3,6 @@
 
 Exits 77 (skipped) where there is no Chromium. `--keep DIR` leaves the pages and pictures of them there, to be looked at.
 """
-import os
 import pathlib
 import re
 import shutil
