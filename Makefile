@@ -37,8 +37,9 @@ format: ## rewrite the sources with clang-format and black
 	@clang-format-14 -i $$(git ls-files '*.hpp' '*.cpp')
 	@.venv/bin/python3 -m black -q $$(git ls-files '*.py')
 
-tidy:   ## look for faults with ruff
+tidy:   ## look for faults with clang-tidy (5 core minutes) and ruff
 	@.venv/bin/python3 -m ruff check -q
+	@tools/tidy
 
 clean:  ## remove build/
 	@rm -rf build

@@ -129,7 +129,7 @@ class TorchtitanImport : ConfigurationImport {
     const int local = stated.value_or(8);
     if (!stated) job_.assumptions.emplace_back("8 samples of a replica at a time, torchtitan's default local_batch_size.");
     const int global = keys_.integer("training.global_batch_size", -1, kMostSamples).value_or(-1);
-    int micro = local;
+    int micro = 0;
     if (pipeline_ > 1) {
       const std::string part = "parallelism.pipeline_parallel_microbatch_size";
       micro = micro_batch(job_, options_, keys_.integer(part, 1, kMostSamples).value_or(1), part);

@@ -96,7 +96,7 @@ void for_each_tensor(const c10::IValue& value, Visit visit) {
   if (value.isTensorList()) {
     const auto list = value.toTensorList();
     for (std::size_t i = 0; i < list.size(); ++i)
-      if (const at::Tensor one = list.get(i); one.defined()) visit(one, static_cast<int>(i));
+      if (const at::Tensor& one = list.get(i); one.defined()) visit(one, static_cast<int>(i));
   }
   if (value.isOptionalTensorList()) {
     const auto list = value.toOptionalTensorList();

@@ -9,6 +9,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "costmodel/workload/attention_operator.hpp"
@@ -282,8 +283,8 @@ void SegmentedStage::return_expert_rows(Part& part, BackwardFlow& flow, const at
 Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inputs, Give outputs) {
   Steps steps;
   for (const auto& [first, end] : stretches(false)) {
-    steps.emplace_back([this, flow, first = first, end = end, take = first == 0 ? std::move(inputs) : Take(),
-                        give = end == parts_.size() ? std::move(outputs) : Give()] {
+    steps.emplace_back([this, flow, first = first, end = end, take = first == 0 ? std::exchange(inputs, {}) : Take(),
+                        give = end == parts_.size() ? std::exchange(outputs, {}) : Give()] {
       if (take) {
         std::vector<at::Tensor> values = take();
         for (std::size_t i = 0; i < inputs_.size(); ++i) flow->values[inputs_[i]].tensor = std::move(values[i]);
@@ -413,8 +414,8 @@ Steps SegmentedStage::backward(ActionKind kind, int microbatch, Take output_grad
   }
   auto flow = std::make_shared<BackwardFlow>(BackwardFlow{microbatch, kind, {}, {}});
   for (const auto& [first, end] : stretches(true)) {
-    steps.emplace_back([this, flow, first = first, end = end, take = first == 0 ? std::move(output_gradients) : Take(),
-                        give = end == parts_.size() ? std::move(input_gradients) : Give()] {
+    steps.emplace_back([this, flow, first = first, end = end, take = first == 0 ? std::exchange(output_gradients, {}) : Take(),
+                        give = end == parts_.size() ? std::exchange(input_gradients, {}) : Give()] {
       if (take) {
         std::vector<at::Tensor> values = take();
         for (std::size_t i = 0; i < outputs_.size(); ++i)
