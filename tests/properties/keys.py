@@ -34,7 +34,7 @@ NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "
                "run", "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
                "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
                "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
-               "framework.expert_dispatch", "offload", "workload.lora", "workload.frozen", "optimizer.states", "optimizer.master",
+               "framework.expert_dispatch", "framework.hand_over_buffers", "framework.gradient_storage", "offload", "workload.lora", "workload.frozen", "optimizer.states", "optimizer.master",
                "parallel.context_exchange", "data.width", "data.shuffle", "data.validation", "data.held_out")
 FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
 
