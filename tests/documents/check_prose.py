@@ -53,7 +53,7 @@ DIALECT = [
      "It tells two texts apart."),
     (r"(?<!page )(?<!paper )(?<!, )\b(?:says?|said|saying)\b", "say|says|said|saying", "report, state, print", "The verb says what it left out.",
      "As the paper says."),
-    (r"\b(?:meets|met)\b(?! at\b)", "meet|meets|met", "encounter, reach, satisfy", "What each rank meets on it.", "Ranks meet at a store."),
+    (r"\b(?:meets|met)\b(?! (?:at|the bound)\b)", "meet|meets|met", "encounter, reach, satisfy", "What each rank meets on it.", "Ranks meet at a store."),
     (r"\bgrounds?\b(?! truth)", "ground|grounds", "context, common part", "The ground of all verbs.", "In the background."),
     (r"\bsurroundings\b", "surroundings", "context", "The surroundings of a unit.", "Around a unit."),
     (r"\bfullest\b", "fullest", "largest, most loaded, with the highest peak", "The fullest device.", "The full device."),
