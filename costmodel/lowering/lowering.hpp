@@ -10,7 +10,9 @@
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/gathered_parts.hpp"
+#include "costmodel/plan/held_parameters.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
+#include "costmodel/plan/memory_model.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 #include "costmodel/plan/stage_links.hpp"
 
@@ -147,11 +149,9 @@ struct Lowering {
     const auto carries = [&](int e) { return edges[static_cast<std::size_t>(e)].gradient; };
     return panpipe::backward_all_in_weight(scenario.framework, std::any_of(in.begin(), in.end(), carries));
   }
-  bool autograd_gradients() const { return scenario.framework.gradient_storage == GradientStorage::Autograd; }
   // True if a stage's gradients are allocated by its first backward instead of kept from step to step.
   bool gradients_come_late() const {
-    return autograd_gradients() && plan.replicas() == 1 && scenario.precision == Precision::Fp32 &&
-           scenario.memory_model == MemoryModelKind::Full;
+    return MemoryModel(scenario).autograd_gradients() && plan.replicas() == 1 && scenario.precision == Precision::Fp32;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
   int device(int rank) const { return plan.device(rank, replica, 0); }
@@ -237,86 +237,15 @@ void make_shared_flows(Lowering& lowering);
 // memory.cpp: StageInfo::memory of every stage, and TaskGraph::memory.
 void make_memory(Lowering& lowering);
 
-// Parameters of a rank, each counted once, even if it is tied between two of its stages.
-struct HeldParameters {
-  std::int64_t elements = 0;                     // trained, of this tensor-parallel rank's shards
-  std::int64_t experts = 0;                      // part of these in experts of which other ranks of the stage hold other parts
-  std::int64_t tensors = 0, expert_tensors = 0;  // that hold them
-  Bytes given{0};                                // measured layers
-  Bytes frozen{0}, copies{0}, narrower{0};
-  Bytes expert_frozen{0}, expert_copies{0}, expert_narrower{0};  // the experts' part of these
-
-  // The part that a step updates.
-  HeldParameters trained() const {
-    HeldParameters those = *this;
-    those.frozen = those.expert_frozen = Bytes(0);
-    those.narrower = trained_narrower, those.expert_narrower = expert_trained_narrower;
-    return those;
-  }
-  Bytes trained_narrower{0}, expert_trained_narrower{0};  // trained part of `narrower`
-
-  void add(const ParameterUse& use) {
-    elements += use.elements;
-    given += use.given;
-    frozen += use.frozen;
-    copies += use.copies;
-    narrower += use.narrower;
-    tensors += use.elements > 0 ? 1 : 0;
-    if (use.elements > 0) trained_narrower += use.narrower;
-    if (!use.experts) return;
-    if (use.elements > 0) expert_trained_narrower += use.narrower;
-    experts += use.elements;
-    expert_tensors += use.elements > 0 ? 1 : 0;
-    expert_frozen += use.frozen;
-    expert_copies += use.copies;
-    expert_narrower += use.narrower;
-  }
-  void add(const HeldParameters& more) {
-    elements += more.elements;
-    experts += more.experts;
-    tensors += more.tensors;
-    expert_tensors += more.expert_tensors;
-    given += more.given;
-    frozen += more.frozen;
-    copies += more.copies;
-    narrower += more.narrower;
-    expert_frozen += more.expert_frozen;
-    expert_copies += more.expert_copies;
-    expert_narrower += more.expert_narrower;
-    trained_narrower += more.trained_narrower;
-    expert_trained_narrower += more.expert_trained_narrower;
-  }
-  // Parameters that all replicas hold (others), and those divided among them (only_experts).
-  HeldParameters others() const {
-    return {.elements = elements - experts,
-            .tensors = tensors - expert_tensors,
-            .given = given,
-            .frozen = frozen - expert_frozen,
-            .copies = copies - expert_copies,
-            .narrower = narrower - expert_narrower};
-  }
-  HeldParameters only_experts() const {
-    return {.elements = experts,
-            .experts = experts,
-            .tensors = expert_tensors,
-            .expert_tensors = expert_tensors,
-            .frozen = expert_frozen,
-            .copies = expert_copies,
-            .narrower = expert_narrower,
-            .expert_frozen = expert_frozen,
-            .expert_copies = expert_copies,
-            .expert_narrower = expert_narrower};
-  }
-};
+// Parameters of a rank's stages, each counted once, even if it is tied between two of them.
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
 // Of these, the parameters whose gradients are also summed over other ranks: other replicas, or other holders of the same
 // parameter.
 HeldParameters summed_parameters(const Lowering& lowering, int rank);
-Bytes gradient_size(const Lowering& lowering, const HeldParameters& held);
+Bytes gradient_size(const Lowering& lowering, const ParameterSums& sums);
 // Parameters of one group of a stage's parts.
 HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group);
-// Bytes of weights in the format that passes read.
-Bytes weight_size(const Lowering& lowering, const HeldParameters& held);
+Bytes weight_size(const Lowering& lowering, const ParameterSums& sums);
 
 // pass_parts.cpp: fills StageInfo::pass_parts of a stage, once its exchanges are known.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);

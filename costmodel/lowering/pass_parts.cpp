@@ -41,20 +41,13 @@ HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info,
 }
 
 GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) {
+  // Parameters of a rank without peers need no gather.
+  const Plan& plan = lowering.plan;
+  const bool others = !plan.experts_apart() || plan.replicas() > 1, experts = !plan.experts_apart() || plan.expert_holders() > 1;
   std::vector<Bytes> sizes;
-  for (int u = info.first_unit; u < info.end_unit;) {
-    const std::string& block = lowering.unit(info, u).block;
-    HeldParameters held;
-    do {
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) held.add(use);
-      ++u;
-    } while (!block.empty() && u < info.end_unit && lowering.unit(info, u).block == block);
-    // Parameters of a rank without peers need no gather.
-    const Plan& plan = lowering.plan;
-    if (plan.experts_apart() && plan.expert_holders() == 1) held = held.others();
-    if (plan.experts_apart() && plan.replicas() == 1) held = held.only_experts();
-    sizes.push_back(weight_size(lowering, held));
-  }
+  for (const HeldParameters& held : held_by_block(lowering.workload(info), info.first_unit, info.end_unit))
+    sizes.push_back((others ? weight_size(lowering, held.others) : Bytes(0)) +
+                    (experts ? weight_size(lowering, held.experts) : Bytes(0)));
   GatheredBlocks gathered;
   const auto most = static_cast<std::size_t>(std::max(1, lowering.scenario.framework.gathers_in_flight));
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -70,129 +70,65 @@ std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
   return rise;
 }
 
-// As in Pfeife's planner (ICML 2025, github MerHS/pfeife): the temporary of a stage is the largest of (activations up to and
-// including an operator, plus that operator's own temporary), for F and B alike, and I frees nothing.
-void fill_pfeife_passes(const Lowering& lowering, StageInfo& info) {
-  std::int64_t kept = 0, peak = 0;
-  for (int u = info.first_unit; u < info.end_unit; ++u) {
-    kept += lowering.unit(info, u).saved.base();
-    peak = std::max(peak, kept + lowering.unit(info, u).temporary.base());
-  }
-  const Bytes temporary(peak - kept);
-  std::array<PassMemory, 5> memory{};
-  memory[index_of(ActionKind::F)] = {Bytes(kept), Bytes(0), temporary};
-  memory[index_of(ActionKind::B)] = {Bytes(0), Bytes(kept), temporary};
-  memory[index_of(ActionKind::I)] = {Bytes(0), info.weight_apart ? Bytes(0) : Bytes(kept), temporary};
-  memory[index_of(ActionKind::W)] = {Bytes(0), Bytes(kept), Bytes(0)};
-  info.memory.assign(info.memory.size(), memory);
-}
-
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
 
-// One message waits for the pass that reads it: in all of the executor's transports a posted receive takes no memory before its
-// message arrives. A pass sends its own result, which is soon received.
-Bytes waiting_message(const Lowering& lowering, int rank) {
-  Bytes most(0);
+// What crosses the boundaries of a rank's stages, in the rank's order of stages.
+std::vector<BoundaryBytes> rank_boundaries(const Lowering& lowering, int rank) {
+  std::vector<BoundaryBytes> boundaries;
   for (const int s : lowering.stages_of_rank(rank)) {
-    Bytes forward(0), backward(0);
-    for (const int e : lowering.edges_in[static_cast<std::size_t>(s)])
-      if (lowering.edges[static_cast<std::size_t>(e)].forward_link >= 0)
-        forward += Bytes(lowering.edges[static_cast<std::size_t>(e)].bytes);
-    for (const int e : lowering.edges_out[static_cast<std::size_t>(s)])
-      if (lowering.edges[static_cast<std::size_t>(e)].backward_link >= 0)
-        backward += Bytes(lowering.edges[static_cast<std::size_t>(e)].gradient_bytes);
-    most = std::max({most, forward, backward});
+    BoundaryBytes& at = boundaries.emplace_back();
+    for (const int e : lowering.edges_in[static_cast<std::size_t>(s)]) {
+      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+      if (edge.forward_link >= 0) at.in += edge.bytes, at.gradients_out += edge.gradient_bytes;
+    }
+    for (const int e : lowering.edges_out[static_cast<std::size_t>(s)]) {
+      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+      if (edge.forward_link >= 0) at.out += edge.bytes, at.gradients_in += edge.gradient_bytes;
+    }
   }
-  return Bytes(most.base() / lowering.plan.schedule.splits);
+  return boundaries;
 }
 
-// Buffers of stage hand-overs: one to receive into and one to send from per neighbour and direction.
-Bytes boundary_buffers(const Lowering& lowering, int rank) {
-  if (lowering.scenario.framework.hand_over_buffers == HandOverBuffers::Waiting) return waiting_message(lowering, rank);
-  Bytes sum(0);
-  for (const StageEdge& edge : lowering.edges) {
-    if (edge.forward_link < 0) continue;
-    const int ends = (lowering.stage(edge.from).rank == rank ? 1 : 0) + (lowering.stage(edge.to).rank == rank ? 1 : 0);
-    sum += Bytes((edge.bytes + edge.gradient_bytes) / lowering.plan.schedule.splits * ends);
+std::vector<BoundaryBytes> boundaries_by_edge(const Lowering& lowering, int rank) {
+  std::vector<BoundaryBytes> boundaries;
+  for (const int s : lowering.stages_of_rank(rank)) {
+    const StageInfo& info = lowering.stage(s);
+    BoundaryBytes& at = boundaries.emplace_back();
+    const auto inside = [&](int unit) { return unit >= info.first_unit && unit < info.end_unit; };
+    for (const UnitEdge& edge : lowering.workload(info).edges) {
+      if (inside(edge.to) && !inside(edge.from)) at.in += edge.bytes.base();
+      if (inside(edge.from) && !inside(edge.to)) at.out += edge.bytes.base();
+    }
+    for (int u = info.first_unit; u < info.end_unit; ++u) at.inputs += lowering.unit(info, u).graph_inputs.base();
   }
-  return sum;
+  return boundaries;
 }
 
 // Gradients that several ranks sum: autograd's own are copied to buckets at the end of the step. In mixed precision they are
 // accumulated in the buckets themselves.
-Bytes bucket_bytes(const Lowering& lowering, int rank) {
-  const Precision precision = lowering.scenario.precision;
-  if (!lowering.autograd_gradients() || is_mixed(precision)) return Bytes(0);
-  return gradient_size(lowering, summed_parameters(lowering, rank));
+Bytes bucket_bytes(const Lowering& lowering, const MemoryModel& model, int rank) {
+  if (!model.autograd_gradients() || is_mixed(lowering.scenario.precision)) return Bytes(0);
+  const HeldParameters summed = summed_parameters(lowering, rank);
+  return gradient_size(lowering, summed.others) + gradient_size(lowering, summed.experts);
 }
 
-RankMemory rank_memory(const Lowering& lowering, int rank) {
-  const LoweringCosts& costs = lowering.costs;
+RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int rank) {
   const HeldParameters held = held_parameters(lowering, lowering.stages_of_rank(rank));
-  const auto others = static_cast<double>(held.others().elements), experts = static_cast<double>(held.experts);
-  const ElementBytes of_experts = costs.expert_bytes();
-  const auto given = static_cast<double>(held.given.base());
-  const double group = lowering.plan.shard_group();
-  const int zero = lowering.zero();
-  const int moment_copies = moments(lowering.scenario.optimizer.name);  // of parameters that are given in bytes
+  const StateBytes state = model.state(lowering.costs, lowering.plan);
+  const Schedule& schedule = lowering.plan.schedule;
+  const Bytes buffers = model.hand_over_buffers(
+      model.buffers_every_edge() ? boundaries_by_edge(lowering, rank) : rank_boundaries(lowering, rank), schedule.splits);
   RankMemory memory;
-  const auto divided = [&](int stage) { return zero >= stage ? given / group : given; };  // the model divides its own
-  // Frozen weights and copies in 8 bits; under ZeRO 3 they come and go block by block, and their copies with them.
-  const auto besides = [&](const HeldParameters& part, double shares) {
-    if (zero < 3 || shares == 1) return static_cast<double>((part.frozen + part.copies).base());
-    return static_cast<double>((part.frozen - part.narrower).base()) / shares;
-  };
-  const double expert_group =
-      of_experts.parameter > 0 ? group * costs.parameter_bytes() / of_experts.parameter : group;  // both divide one format
-  const double weights = others * costs.parameter_bytes() + experts * of_experts.parameter + divided(3) +
-                         besides(held.others(), group) + besides(held.only_experts(), expert_group);
-  memory.parts.push_back({MemoryUse::Parameters, whole(lowering.scenario.offload.parameters ? 0 : weights)});
-  memory.parts.push_back(
-      {MemoryUse::Gradients, whole(others * costs.gradient_bytes() + experts * of_experts.gradient + divided(2))});
-  if (const Bytes buckets = bucket_bytes(lowering, rank); buckets > Bytes(0))
+  memory.parts.push_back({MemoryUse::Parameters, whole(state.parameters(held))});
+  memory.parts.push_back({MemoryUse::Gradients, whole(state.gradients(held))});
+  if (const Bytes buckets = bucket_bytes(lowering, model, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
-  memory.parts.push_back({MemoryUse::Optimizer,
-                          whole(others * costs.optimizer_bytes() + experts * of_experts.optimizer + moment_copies * divided(1))});
-  memory.parts.push_back({MemoryUse::BoundaryBuffers, boundary_buffers(lowering, rank)});
-  memory.parts.push_back({MemoryUse::Context, costs.framework_context()});
-  memory.allocator_factor = costs.allocator_factor();
+  memory.parts.push_back({MemoryUse::Optimizer, whole(state.optimizer(held))});
+  memory.parts.push_back({MemoryUse::BoundaryBuffers, buffers * model.buffered_microbatches(schedule.microbatches)});
+  memory.parts.push_back({MemoryUse::Context, model.context(lowering.costs)});
+  memory.allocator_factor = model.allocator_factor(lowering.costs);
   return memory;
 }
-
-// Static bytes as Pfeife counts them: four copies of the parameters, and per stage and microbatch of the step three buffers of
-// what comes in (input, its gradient, a clone), two of what goes out, one of the graph's inputs.
-RankMemory pfeife_rank_memory(const Lowering& lowering, int rank) {
-  const std::vector<int>& stages = lowering.stages_of_rank(rank);
-  const HeldParameters held = held_parameters(lowering, stages);
-  const Bytes parameters = held.given + whole(static_cast<double>(held.elements) * lowering.costs.parameter_bytes());
-  std::vector<int> stage_of(lowering.workload(lowering.stages.front()).units.size(), -1);
-  for (std::size_t s = 0; s < lowering.stages.size(); ++s)
-    std::fill(stage_of.begin() + lowering.stages[s].first_unit, stage_of.begin() + lowering.stages[s].end_unit,
-              static_cast<int>(s));
-  Bytes buffers(0);
-  for (const int s : stages) {
-    const StageInfo& info = lowering.stage(s);
-    Bytes in(0), out(0), inputs(0);
-    for (const UnitEdge& edge : lowering.workload(info).edges) {  // every edge: a tensor read twice counts twice
-      const int from = stage_of[static_cast<std::size_t>(edge.from)], to = stage_of[static_cast<std::size_t>(edge.to)];
-      if (from == to) continue;
-      if (to == s) in += edge.bytes;
-      if (from == s) out += edge.bytes;
-    }
-    for (int u = info.first_unit; u < info.end_unit; ++u) inputs += lowering.unit(info, u).graph_inputs;
-    buffers += (3 * in + 2 * out + inputs) * lowering.plan.schedule.microbatches;
-  }
-  RankMemory memory;
-  memory.parts = {{MemoryUse::Parameters, parameters},
-                  {MemoryUse::Gradients, parameters},
-                  {MemoryUse::Optimizer, 2 * parameters},
-                  {MemoryUse::BoundaryBuffers, buffers}};
-  return memory;
-}
-
-}  // namespace
-
-namespace {
 
 // Over the devices of a rank; 0 if none states a limit.
 Bytes least_limit(const Lowering& lowering, int rank) {
@@ -208,28 +144,24 @@ Bytes least_limit(const Lowering& lowering, int rank) {
 }  // namespace
 
 void make_memory(Lowering& lowering) {
-  const bool pfeife = lowering.scenario.memory_model == MemoryModelKind::Pfeife;
+  const MemoryModel model(lowering.scenario);
   for (std::size_t stage = 0; stage < lowering.stages.size(); ++stage) {
     StageInfo& info = lowering.stages[stage];
-    if (pfeife) {
-      fill_pfeife_passes(lowering, info);
-      continue;
-    }
     const bool all_in_weight = lowering.backward_all_in_weight(static_cast<int>(stage));
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
       const auto sums = [&](Recompute mode) {
-        return sum_activations(lowering.workload(info), info.first_unit, info.end_unit, mode,
-                               lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
+        return model.activations(lowering.workload(info), info.first_unit, info.end_unit, mode,
+                                 lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
       };
       const StageActivations kept = sums(info.recompute);
       fill_passes(info, kept, info.recompute_apart ? sums(Recompute::None) : kept, all_in_weight, memory);
-      if (lowering.autograd_gradients() && info.weight_apart && !all_in_weight)
+      if (model.autograd_gradients() && info.weight_apart && !all_in_weight)
         memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, info));
     }
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {
-    RankMemory memory = pfeife ? pfeife_rank_memory(lowering, rank) : rank_memory(lowering, rank);
+    RankMemory memory = rank_memory(lowering, model, rank);
     memory.limit = least_limit(lowering, rank);
     lowering.graph.memory.push_back(std::move(memory));
   }

@@ -125,28 +125,28 @@ void StageTable::find_alike(const WorkloadCost& workload) {
 }
 
 void StageTable::add_parameters(const WorkloadCost& workload) {
-  elements_.push_back(0);
-  tensors_.push_back(0);
-  given_.push_back(0);
+  uses_.emplace_back();
   given_optimizer_.push_back(0);
-  std::map<int, TiedParameter> uses;
+  std::map<int, TiedParameter> parameters;
   for (int u = 0; u < units_; ++u) {
     const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
-    elements_.push_back(elements_.back());
-    tensors_.push_back(tensors_.back());
-    given_.push_back(given_.back());
     given_optimizer_.push_back(given_optimizer_.back() + unit.optimizer.base());
+    HeldParameters held = uses_.back();
     for (const ParameterUse& use : unit.parameters) {
-      elements_.back() += use.elements;
-      tensors_.back() += use.elements > 0 ? 1 : 0;
-      given_.back() += use.given.base();
+      held.add(use);
       if (use.tensor < 0) continue;
-      TiedParameter& parameter = uses[use.tensor];
-      parameter.elements = use.elements;
-      if (parameter.units.empty() || parameter.units.back() != u) parameter.units.push_back(u);
+      TiedParameter& parameter = parameters[use.tensor];
+      if (!parameter.units.empty() && parameter.units.back() == u) continue;
+      if (parameter.units.empty()) parameter.held.add(use);
+      parameter.units.push_back(u);
     }
+    uses_.push_back(held);
   }
-  for (const auto& [tensor, parameter] : uses)
+  for (const HeldParameters& held : uses_) {
+    elements_.push_back(held.elements());
+    tensors_.push_back(held.tensors());
+  }
+  for (const auto& [tensor, parameter] : parameters)
     if (parameter.units.size() > 1) tied_.push_back(parameter);
 }
 
@@ -171,26 +171,15 @@ double StageTable::time(ActionKind kind, Recompute mode, int first, int end) con
   return launched(kind, mode, first, end) + sum(&PassSums::synchronous, kind, mode, first, end);
 }
 
-// What the uses of a tied parameter after its first count in units [first, end).
-template <class Count>
-std::int64_t StageTable::held_again(int first, int end, Count count) const {
-  std::int64_t sum = 0;
+HeldParameters StageTable::held(int first, int end) const {
+  HeldParameters held = uses_[static_cast<std::size_t>(end)];
+  held.add(uses_[static_cast<std::size_t>(first)], -1);
   for (const TiedParameter& parameter : tied_) {
     const auto begin = std::lower_bound(parameter.units.begin(), parameter.units.end(), first);
     const std::int64_t uses = std::lower_bound(begin, parameter.units.end(), end) - begin;
-    sum += std::max<std::int64_t>(0, uses - 1) * count(parameter);
+    if (uses > 1) held.add(parameter.held, 1 - uses);
   }
-  return sum;
-}
-
-std::int64_t StageTable::elements_held(int first, int end) const {
-  return elements_[static_cast<std::size_t>(end)] - elements_[static_cast<std::size_t>(first)] -
-         held_again(first, end, [](const TiedParameter& parameter) { return parameter.elements; });
-}
-
-std::int64_t StageTable::tensors_held(int first, int end) const {
-  return tensors_[static_cast<std::size_t>(end)] - tensors_[static_cast<std::size_t>(first)] -
-         held_again(first, end, [](const TiedParameter& parameter) { return std::int64_t{parameter.elements > 0 ? 1 : 0}; });
+  return held;
 }
 
 }  // namespace panpipe

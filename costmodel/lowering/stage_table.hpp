@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "costmodel/plan/held_parameters.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
 #include "schedule/action.hpp"
 
@@ -23,7 +24,7 @@ struct PassSums {
 
 // A parameter that several units use.
 struct TiedParameter {
-  std::int64_t elements = 0;
+  HeldParameters held;     // it alone
   std::vector<int> units;  // ascending, each once
 };
 
@@ -66,16 +67,13 @@ class StageTable {
   int like(int u) const { return like_[static_cast<std::size_t>(u)]; }
   int distinct() const { return distinct_; }
 
-  // Prefix sums before each unit: elements of parameters (a tied one at each use), bytes of parameters given in bytes, and given
-  // seconds of the optimizer step.
+  // Prefix sums before each unit: elements of trained parameters (a tied one at each use) and the tensors that hold them, and
+  // given seconds of the optimizer step.
   const std::vector<std::int64_t>& elements() const { return elements_; }
-  const std::vector<std::int64_t>& tensors() const { return tensors_; }  // of the trained elements, counted like these
-  const std::vector<std::int64_t>& given() const { return given_; }
+  const std::vector<std::int64_t>& tensors() const { return tensors_; }
   const std::vector<double>& given_optimizer() const { return given_optimizer_; }
   const std::vector<TiedParameter>& tied() const { return tied_; }
-  // Elements, or tensors, of units [first, end), counting each parameter once.
-  std::int64_t elements_held(int first, int end) const;
-  std::int64_t tensors_held(int first, int end) const;
+  HeldParameters held(int first, int end) const;  // by units [first, end)
 
  private:
   template <class Visit>
@@ -83,8 +81,6 @@ class StageTable {
   void draft_units(const Scenario& scenario, const WorkloadCost& workload, const std::set<Recompute>& modes);
   void find_alike(const WorkloadCost& workload);
   void add_parameters(const WorkloadCost& workload);
-  template <class Count>
-  std::int64_t held_again(int first, int end, Count count) const;
 
   const LoweringCosts& costs_;
   int site_ = 0, units_ = 0, distinct_ = 0, recompute_first_ = 0;
@@ -92,7 +88,8 @@ class StageTable {
   std::vector<int> like_;
   PassSums forward_, weight_;
   std::array<PassSums, 3> input_, whole_;  // by Recompute
-  std::vector<std::int64_t> elements_, tensors_, given_;
+  std::vector<HeldParameters> uses_;       // before each unit, a tied parameter at each use
+  std::vector<std::int64_t> elements_, tensors_;
   std::vector<double> given_optimizer_;
   std::vector<TiedParameter> tied_;
 };

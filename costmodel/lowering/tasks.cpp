@@ -298,9 +298,9 @@ class RankTasks {
     const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
     if (!lowering_.gradients_come_late() || !backward) return Bytes(0);
     if (std::find(with_gradients_.begin(), with_gradients_.end(), action.stage) != with_gradients_.end()) return Bytes(0);
-    const std::int64_t before = held_parameters(lowering_, with_gradients_).elements;
+    const std::int64_t before = held_parameters(lowering_, with_gradients_).elements();
     with_gradients_.push_back(action.stage);
-    const std::int64_t elements = held_parameters(lowering_, with_gradients_).elements - before;
+    const std::int64_t elements = held_parameters(lowering_, with_gradients_).elements() - before;
     return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
   }
 
@@ -390,7 +390,7 @@ namespace {
 // An optimizer in the host's memory: gradients are copied to it during the backwards that make them, the rest before the step,
 // and the updated weights are copied back after it. All devices of the plan copy at once.
 Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
-  if (!lowering.scenario.offload.optimizer || held.elements == 0) return Duration(0);
+  if (!lowering.scenario.offload.optimizer || held.elements() == 0) return Duration(0);
   const Cluster& cluster = lowering.scenario.cluster;
   const int device = lowering.device(rank);
   const auto rate = [&](bool away) {
@@ -408,8 +408,9 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
     if (backward >= 0) hidden += lowering.graph.programs[static_cast<std::size_t>(backward)].duration;
   }
   const bool divided = lowering.zero() >= 1;
-  const double share = static_cast<double>(held.others().elements) / (divided ? lowering.plan.shard_group() : 1) +
-                       static_cast<double>(held.experts) / (divided ? degrees_of_experts(lowering.plan).shard_group() : 1);
+  const double share =
+      static_cast<double>(held.others.elements) / (divided ? lowering.plan.shard_group() : 1) +
+      static_cast<double>(held.experts.elements) / (divided ? degrees_of_experts(lowering.plan).shard_group() : 1);
   const auto width = static_cast<double>(size_of(compute_dtype(lowering.scenario.precision)).base());
   const Duration down(share * lowering.costs.reduced_bytes() / rate(true).base());
   return std::max(down - to_duration(hidden), Duration(0)) + Duration(share * width / rate(false).base());
@@ -426,9 +427,8 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   }
   const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
   const HeldParameters held = held_parameters(lowering, stages);
-  const HeldParameters others = held.others();
-  Breakdown cost = lowering.costs.optimizer(others.elements, others.tensors, type);
-  if (held.experts > 0) cost = cost + lowering.costs.expert_optimizer(held.experts, held.expert_tensors, type);
+  Breakdown cost = lowering.costs.optimizer(held.others.elements, held.others.tensors, type);
+  if (held.experts.elements > 0) cost = cost + lowering.costs.expert_optimizer(held.experts.elements, held.experts.tensors, type);
   return add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held), cost);
 }
 

@@ -12,6 +12,7 @@
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
+#include "costmodel/plan/replica_traffic.hpp"
 
 namespace panpipe {
 
@@ -24,8 +25,6 @@ constexpr std::size_t kMostPoints = 16384;
 ParameterKey key_of(const ParameterUse& use, int unit) {
   return use.tensor >= 0 ? ParameterKey(true, use.tensor) : ParameterKey(false, unit);
 }
-
-Bytes bytes_of(double elements, double bytes_each) { return Bytes(static_cast<std::int64_t>(std::ceil(elements * bytes_each))); }
 
 // Groups of devices that do the same at the same time.
 using Groups = std::vector<std::vector<int>>;
@@ -77,34 +76,20 @@ CollectiveCost in_a_row(CollectiveCost first, std::int64_t times, const Collecti
   return first;
 }
 
-// Consecutive exchanges: `times` pieces of one size, and a remainder.
-struct Pieces {
-  std::int64_t whole = 0;
-  Bytes rest{0};
-};
-
-Pieces cut(Bytes all, Bytes size) { return {all.base() / size.base(), Bytes(all.base() % size.base())}; }
-
-// The exchanges between the replicas of one rank. Experts that they divide have fewer holders, so their gradients and weights are
-// exchanged among these, after the others'.
+// The exchanges between the replicas of one rank, as flows of which each starts when the one before has ended.
 class Exchange {
  public:
-  Exchange(Lowering& lowering, int rank) : lowering_(lowering) {
-    const Plan& plan = lowering.plan;
-    if (lowering.zero() > 0 && plan.shard_group() < plan.replicas()) {
-      inside_ = Among::ShardGroup;
-      holders_ = groups_of(lowering, rank, Among::Holders);
-    }
-    groups_ = groups_of(lowering, rank, inside_);
-    if (plan.experts_apart()) experts_ = groups_of(lowering, rank, Among::ExpertData);
+  Exchange(Lowering& lowering, int rank) : lowering_(lowering), traffic_(lowering.scenario.framework, lowering.plan) {
+    const auto add = [&](Among among) { groups_[among] = groups_of(lowering, rank, among); };
+    add(traffic_.inside());
+    if (traffic_.in_shard_groups()) add(Among::Holders);
+    if (traffic_.experts_apart()) add(Among::ExpertData);
   }
 
   std::int32_t gather(const HeldParameters& held) {
-    const Bytes others = weight_size(lowering_, held.others()), experts = weight_size(lowering_, held.only_experts());
-    return known({Traffic::Gather, others.base(), 0, experts.base(), 0}, [&] {
-      const std::int32_t flow = in_pieces(CollectiveKind::AllGather, {0, others}, Bytes(0), groups_, inside_);
-      return behind(flow, of_experts(CollectiveKind::AllGather, {0, experts}, Bytes(0)));
-    });
+    const Bytes others = weight_size(lowering_, held.others), experts = weight_size(lowering_, held.experts);
+    return known({Traffic::Gather, others.base(), 0, experts.base(), 0},
+                 [&] { return flows_of(traffic_.gather(others, experts)); });
   }
 
   // Parameters in the host's memory come to each device before they are gathered.
@@ -113,19 +98,20 @@ class Exchange {
     const std::int32_t flow = gather(held);
     if (!lowering_.scenario.offload.parameters || known_.size() == before || flow < 0) return flow;
     const Plan& plan = lowering_.plan;
-    const int device = groups_.front().front();
+    const Groups& inside = groups_.at(traffic_.inside());
+    const int device = inside.front().front();
     const Bandwidth rate = shared_host_copy_bandwidth(lowering_.scenario.cluster, plan.devices, device, false);
     if (rate <= Bandwidth(0))
       throw fault_at(lowering_.scenario, "offload",
                      fmt::format("device '{}' has no copy_bandwidth, which parameters in the host's memory need",
                                  lowering_.scenario.cluster.type_of(device).name),
                      "state it in the device file");
-    const auto share = [](Bytes bytes, const Groups& among) {
-      return among.empty() ? bytes : Bytes(bytes.base() / std::ssize(among.front()));
+    const auto share = [&](const ParameterSums& sums, Among among) {
+      const auto groups = groups_.find(among);
+      const Bytes bytes = weight_size(lowering_, sums);
+      return groups == groups_.end() ? bytes : Bytes(bytes.base() / std::ssize(groups->second.front()));
     };
-    const Duration copy =
-        (share(weight_size(lowering_, held.others()), groups_) + share(weight_size(lowering_, held.only_experts()), experts_)) /
-        rate;
+    const Duration copy = (share(held.others, traffic_.inside()) + share(held.experts, Among::ExpertData)) / rate;
     auto& spec = lowering_.graph.flows[static_cast<std::size_t>(flow)];
     spec.cost.latency += copy;
     spec.cost.time += copy;
@@ -133,22 +119,13 @@ class Exchange {
     return flow;
   }
 
-  // Gradients. In a shard group first, then each shard among its holders.
   std::int32_t reduce(const Pieces& others, const Pieces& experts, Bytes size) {
     const auto bytes = [&](const Pieces& pieces) { return pieces.whole * size.base() + pieces.rest.base(); };
-    return known({Traffic::Reduce, bytes(others), others.whole, bytes(experts), experts.whole}, [&] {
-      const CollectiveKind kind = lowering_.zero() >= 1 ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
-      std::int32_t flow = in_pieces(kind, others, size, groups_, inside_);
-      if (!holders_.empty() && flow >= 0) {
-        const auto shard = [&](Bytes all) { return Bytes((all.base() + shards() - 1) / shards()); };
-        behind(flow,
-               in_pieces(CollectiveKind::AllReduce, {others.whole, shard(others.rest)}, shard(size), holders_, Among::Holders));
-      }
-      return behind(flow, of_experts(kind, experts, size));
-    });
+    return known({Traffic::Reduce, bytes(others), others.whole, bytes(experts), experts.whole},
+                 [&] { return flows_of(traffic_.reduction(others, experts, size)); });
   }
   std::int32_t reduce(const HeldParameters& held) {
-    return reduce({0, gradient_size(lowering_, held.others())}, {0, gradient_size(lowering_, held.only_experts())}, Bytes(0));
+    return reduce({0, gradient_size(lowering_, held.others)}, {0, gradient_size(lowering_, held.experts)}, Bytes(0));
   }
 
  private:
@@ -163,40 +140,36 @@ class Exchange {
     return known_[key] = make();
   }
 
-  std::int64_t shards() const { return std::ssize(groups_.front()); }
-
-  std::int32_t in_pieces(CollectiveKind kind, const Pieces& pieces, Bytes size, const Groups& groups, Among among) {
-    if ((pieces.whole == 0 && pieces.rest <= Bytes(0)) || groups.front().size() < 2) return -1;
-    CollectiveCost cost, last;
-    cost.kind = kind;
-    if (pieces.whole > 0) cost = slowest_of(lowering_, kind, size, groups);
-    if (pieces.rest > Bytes(0)) last = slowest_of(lowering_, kind, pieces.rest, groups);
-    return add_flow(lowering_, pieces.whole > 0 ? in_a_row(cost, pieces.whole, last) : last, among);
-  }
-  std::int32_t of_experts(CollectiveKind kind, const Pieces& pieces, Bytes size) {
-    return experts_.empty() ? -1 : in_pieces(kind, pieces, size, experts_, Among::ExpertData);
-  }
-  // The first of two flows of which the second follows at once.
-  std::int32_t behind(std::int32_t first, std::int32_t second) {
-    if (first < 0) return second;
-    std::int32_t last = first;
-    while (next_of(last) >= 0) last = next_of(last);
-    next_of(last) = second;
+  template <class All>
+  std::int32_t flows_of(const All& all) {
+    std::int32_t first = -1, last = -1;
+    for (const Exchanged& one : all) {
+      if (one.pieces.empty() || groups_.at(one.among).front().size() < 2) continue;
+      const std::int32_t flow = add_flow(lowering_, cost_of(one), one.among);
+      (last < 0 ? first : lowering_.graph.flows[static_cast<std::size_t>(last)].next) = flow;
+      last = flow;
+    }
     return first;
   }
-  std::int32_t& next_of(std::int32_t flow) { return lowering_.graph.flows[static_cast<std::size_t>(flow)].next; }
+  CollectiveCost cost_of(const Exchanged& one) {
+    const Groups& groups = groups_.at(one.among);
+    CollectiveCost cost, last;
+    cost.kind = one.kind;
+    if (one.pieces.whole > 0) cost = slowest_of(lowering_, one.kind, one.size, groups);
+    if (one.pieces.rest > Bytes(0)) last = slowest_of(lowering_, one.kind, one.pieces.rest, groups);
+    return one.pieces.whole > 0 ? in_a_row(cost, one.pieces.whole, last) : last;
+  }
 
   Lowering& lowering_;
-  Among inside_ = Among::Data;  // of gathers and reduce-scatters
-  Groups groups_, holders_;     // none where every rank holds a shard of its own
-  Groups experts_;              // that hold the same experts; none where all hold what the others do
+  const ReplicaTraffic traffic_;
+  std::map<Among, Groups> groups_;  // those among which something is exchanged
   std::map<Key, std::int32_t> known_;
 };
 
 // A stage's gradients behind its backward.
 std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, const HeldParameters& held) {
   const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
-  const Bytes others = gradient_size(lowering, held.others()), experts = gradient_size(lowering, held.only_experts());
+  const Bytes others = gradient_size(lowering, held.others), experts = gradient_size(lowering, held.experts);
   if (!lowering.scenario.framework.awaited_buckets || others + experts <= size) return exchange.reduce(held);
   return exchange.reduce(cut(others, size), cut(experts, size), size);
 }
@@ -282,18 +255,15 @@ HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>&
   return held;
 }
 
-Bytes weight_size(const Lowering& lowering, const HeldParameters& held) {
-  const auto each = size_of(compute_dtype(lowering.scenario.precision)).base();
-  return Bytes(held.elements * each) + held.given + held.frozen - held.narrower;
-}
+Bytes weight_size(const Lowering& lowering, const ParameterSums& sums) { return weight_bytes(sums, lowering.scenario.precision); }
 
 bool ends_gradient(const Lowering& lowering, const Action& action) {
   if (action.kind == ActionKind::B || action.kind == ActionKind::W) return true;
   return action.kind == ActionKind::I && !lowering.stage(action.stage).weight_apart;
 }
 
-Bytes gradient_size(const Lowering& lowering, const HeldParameters& held) {
-  return bytes_of(static_cast<double>(held.elements), lowering.costs.reduced_bytes()) + held.given;
+Bytes gradient_size(const Lowering& lowering, const ParameterSums& sums) {
+  return gradient_bytes(sums, lowering.costs.reduced_bytes());
 }
 
 // A parameter's gradient is whole when the backward has done the first unit that uses it. ZeRO 3 reduces by block instead.
@@ -306,7 +276,7 @@ void make_bucket_trains(Lowering& lowering) {
   const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes()).base();
   // For the parameters that all replicas hold, and for experts.
   const auto sizes_of = [&](const HeldParameters& held) {
-    return std::array{gradient_size(lowering, held.others()).base(), gradient_size(lowering, held.only_experts()).base()};
+    return std::array{gradient_size(lowering, held.others).base(), gradient_size(lowering, held.experts).base()};
   };
   const std::size_t most = std::max<std::size_t>(1, kMostPoints / (lowering.stages.size() * lowering.stages[0].programs.size()));
   for (std::size_t s = 0; s < lowering.stages.size(); ++s) {
@@ -421,8 +391,8 @@ void make_shared_flows(Lowering& lowering) {
     for (int t = 0; t < lowering.plan.tensor; ++t)
       for (const std::int32_t rank : ranks)
         groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.replica, t));
-    const Bytes share(gradient_size(lowering, held.others()).base() / shards +
-                      gradient_size(lowering, held.only_experts()).base() / of_experts);
+    const Bytes share(gradient_size(lowering, held.others).base() / shards +
+                      gradient_size(lowering, held.experts).base() / of_experts);
     const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);
     if (flow >= 0) lowering.graph.cross_rank_flows.push_back({flow, ranks});
   }

@@ -10,8 +10,10 @@
 
 namespace panpipe::planner {
 
-PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& parameters, int p, int v, StagePlacement s)
+PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& parameters, const MemoryModel& memory, int p,
+                           int v, StagePlacement s)
     : ranks(p), chunks(v), placement(s), rank(at(p)), table(of) {
+  std::vector<BoundaryBytes> boundaries(at(v));
   for (int r = 0; r < p; ++r) {
     Rank& sum = rank[at(r)];
     for (int c = 0; c < v; ++c) {
@@ -22,37 +24,28 @@ PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& p
       sum.work += cost.work;
       sum.weight = std::max(sum.weight, cost.weight_gradient);
       sum.optimizer += cost.optimizer;
-      sum.elements += cost.elements;
-      sum.tensors += cost.tensors;
-      sum.given += cost.given;
+      sum.held.add(cost.held);
       sum.gathered = c == 0 ? cost.gathered : std::min(sum.gathered, cost.gathered);
-      const auto add_boundary = [&](int other, const StageCost& maker) {
-        if (rank_of(other) != r) sum.buffers += maker.forward_bytes + maker.backward_bytes;
-      };
-      if (index > 0) {
-        const StageCost& before = table.stages[at(index - 1)];
-        add_boundary(index - 1, before);
-        if (rank_of(index - 1) != r) sum.waiting = std::max(sum.waiting, before.forward_bytes);
+      BoundaryBytes& boundary = boundaries[at(c)] = {};
+      const auto crosses = [&](int other) { return rank_of(other) != r || memory.buffers_every_edge(); };
+      if (index > 0 && crosses(index - 1)) {
+        boundary.in = table.stages[at(index - 1)].forward_bytes;
+        boundary.gradients_out = table.stages[at(index - 1)].backward_bytes;
       }
-      if (index + 1 < p * v) {
-        add_boundary(index + 1, cost);
-        if (rank_of(index + 1) != r) sum.waiting = std::max(sum.waiting, cost.backward_bytes);
-      }
+      if (index + 1 < p * v && crosses(index + 1)) boundary.out = cost.forward_bytes, boundary.gradients_in = cost.backward_bytes;
     }
+    sum.buffers = memory.hand_over_buffers(boundaries, 1).base();
   }
   for (std::size_t t = 0; t < parameters.size(); ++t) {
     int first = p, last = -1;
     std::vector<int> uses(at(p), 0);
     for (const int stage : table.tied_stages[t]) {
       const int r = rank_of(stage);
-      if (++uses[at(r)] > 1) {
-        rank[at(r)].elements -= parameters[t].elements;
-        rank[at(r)].tensors -= parameters[t].elements > 0 ? 1 : 0;
-      }
+      if (++uses[at(r)] > 1) rank[at(r)].held.add(parameters[t].held, -1);
       first = std::min(first, r);
       last = std::max(last, r);
     }
-    if (first < last) tied.push_back({parameters[t].elements, first, last});
+    if (first < last) tied.push_back({parameters[t].held.elements(), first, last});
   }
 }
 
@@ -60,18 +53,10 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   const Scenario& scenario = model.scenario();
   const ModelCosts costs(model, degrees);
   const int type = scenario.cluster.devices.front().type;
-  PerParameter per;
-  // Where experts are divided over other ranks, of each the smaller: a bound.
-  const ElementBytes experts = costs.expert_bytes();
-  per.weights = std::min(costs.parameter_bytes(), experts.parameter);
-  per.gradients = std::min(costs.gradient_bytes(), experts.gradient);
-  per.optimizer = std::min(costs.optimizer_bytes(), experts.optimizer);
-  const bool narrow = has_8bit_products(scenario.precision) && scenario.framework.fp8_parameters;
-  if (narrow && zero_in_effect(scenario.framework, degrees) >= 3) per.weights /= 2;
-  if (scenario.offload.parameters) per.weights = 0;
+  PerParameter per{.traffic = ReplicaTraffic(scenario.framework, degrees)};
+  per.precision = scenario.precision;
+  per.state = MemoryModel(scenario).state(costs, degrees);
   per.reduced = costs.reduced_bytes();
-  per.element = static_cast<double>(size_of(compute_dtype(scenario.precision)).base());
-  if (narrow) per.element = 1;  // the least that is gathered
   constexpr std::int64_t kMany = 1'000'000'000;
   per.step = costs.optimizer(0, 0, type).total.base();
   per.step_per_element = (costs.optimizer(kMany, 0, type).total.base() - per.step) / kMany;
@@ -84,11 +69,9 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   }
   per.zero = zero_in_effect(scenario.framework, degrees);
   per.gathers_beside = gathers_beside(scenario.framework, per.zero);
-  if (reduces_beside(scenario, per.zero))
-    per.bucket = static_cast<double>(gradient_bucket(scenario, degrees.replicas(), per.reduced).base());
+  if (reduces_beside(scenario, per.zero)) per.bucket = gradient_bucket(scenario, degrees.replicas(), per.reduced);
   per.data = degrees.replicas();
   per.shard = degrees.shard_group();
-  per.experts_apart = degrees.experts_apart();
   return per;
 }
 
@@ -164,33 +147,34 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
 void Surroundings::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
   const auto zero = at(per.zero);
   const auto& stages = placed_->table.stages;
-  double known_bytes = -1, known_weights = -1, known_gather = 0;
   // On the data lane, and of it what is surely behind the backward.
   struct Reduction {
     double all = 0, last = 0;
   } known_reduce;
-  // Groups of some of the replicas are not priced here: what they exchange counts as nothing, which no plan is below.
-  const bool in_groups = (per.zero >= 1 && per.shard < per.data) || per.experts_apart;
-  const auto collective = [&](double bytes) {
-    if (in_groups) return 0.0;
-    return per.zero >= 1 ? reductions.scatter(bytes) : reductions.all_reduce(bytes);
-  };
+  double known_gather = 0;
+  std::pair known_gradients(Bytes(-1), Bytes(-1)), known_weights = known_gradients;
   const auto reduce = [&](const StageCost& stage) {
-    const double bytes = static_cast<double>(stage.elements) * per.reduced + static_cast<double>(stage.given);
-    if (bytes == known_bytes) return known_reduce;
-    known_bytes = bytes;
-    known_reduce.all = known_reduce.last = collective(bytes);
-    if (per.bucket > 0 && bytes > per.bucket) {  // a pass of a group is followed by the whole
-      const double full = std::floor(bytes / per.bucket), rest = bytes - full * per.bucket;
-      known_reduce.all = std::min(known_reduce.all, full * collective(per.bucket) + collective(rest));
-      known_reduce.last = std::min(known_reduce.last, collective(rest > 0 ? rest : per.bucket));
+    const Bytes others = gradient_bytes(stage.held.others, per.reduced),
+                experts = gradient_bytes(stage.held.experts, per.reduced);
+    if (std::pair(others, experts) == known_gradients) return known_reduce;
+    known_gradients = {others, experts};
+    known_reduce.all = known_reduce.last = reductions.time(per.traffic.reduction({0, others}, {0, experts}, Bytes(0)));
+    if (const Bytes size = per.bucket;
+        size > Bytes(0) && others + experts > size) {  // a pass of a group is followed by the whole
+      const Pieces most = cut(others, size), more = cut(experts, size);
+      Pieces last{0, most.rest};
+      if (last.empty() && experts == Bytes(0)) last.whole = 1;
+      known_reduce.all = std::min(known_reduce.all, reductions.time(per.traffic.reduction(most, more, size)));
+      known_reduce.last = std::min(known_reduce.last, reductions.time(per.traffic.reduction(last, {0, more.rest}, size)));
     }
     if (per.zero >= 3) known_reduce.last = 0;  // of a block, whose size is not known here
     return known_reduce;
   };
   const auto gather = [&](const StageCost& stage) {
-    const double bytes = static_cast<double>(stage.elements) * per.element + static_cast<double>(stage.given);
-    if (bytes != known_weights) known_weights = bytes, known_gather = in_groups ? 0 : reductions.scatter(bytes);
+    const HeldParameters held = per.zero >= 3 ? stage.held : stage.held.trained();
+    const std::pair bytes(weight_bytes(held.others, per.precision), weight_bytes(held.experts, per.precision));
+    if (bytes != known_weights)
+      known_weights = bytes, known_gather = reductions.time(per.traffic.gather(bytes.first, bytes.second));
     return known_gather;
   };
   for (int r = 0; r < placed_->ranks; ++r) {
@@ -204,12 +188,12 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
       if (per.zero >= 1) gathers += gather(stage);
     }
     const PlacedStages::Rank& sums = placed_->rank[at(r)];
-    const auto elements = static_cast<double>(sums.elements), tensors = static_cast<double>(sums.tensors);
+    const auto elements = static_cast<double>(sums.held.elements()), tensors = static_cast<double>(sums.held.tensors());
     rank.summing[zero] = per.summed * elements;
     double closing = per.step + std::max(per.step_per_element * elements, per.step_per_tensor * tensors) + sums.optimizer;
     if ((per.zero == 1 || per.zero == 2) && !per.gathers_beside) closing += gathers;
     // Who waits for the send of its last pass reduces meanwhile.
-    const double reduced = per.bucket > 0 ? least : all;
+    const double reduced = per.bucket > Bytes(0) ? least : all;
     rank.closing[zero] = closing + reduced - (ground_->blocking ? std::min(rank.to_before, reduced) : 0);
     rank.draining[zero] = closing + all;
     // A microbatch's gradients one after another, under ZeRO 3 also the weights of its forward and its backward.
@@ -304,36 +288,10 @@ std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatc
   return longest;
 }
 
-namespace {
-
-// Pfeife keeps what a pass saves, whatever is recomputed, until its weight gradient is made, and for every microbatch of the step
-// three buffers of what comes into a stage and two of what leaves it.
-double pfeife_peak(const PlacedStages& placed, const Moment& moment, int r, int microbatches) {
-  std::int64_t held = 0, waiting = 0, rise = 0, buffers = 0;
-  if (moment.forward >= 0) rise = placed.stage(r, moment.forward).saved_rise;
-  if (moment.backward >= 0) rise = std::max(rise, placed.stage(r, moment.backward).saved_rise);
-  for (int c = 0; c < placed.chunks; ++c) {
-    const int s = placed.stage_of(r, c);
-    const std::int64_t saved = placed.stage(r, c).saved;
-    held += moment.held[at(c)] * saved;
-    waiting = c == 0 ? saved : std::min(waiting, saved);
-    if (s > 0) buffers += 3 * placed.table.stages[at(s - 1)].forward_bytes;
-    if (s + 1 < placed.ranks * placed.chunks) buffers += 2 * placed.table.stages[at(s)].forward_bytes;
-  }
-  return static_cast<double>(held + moment.weights * waiting + rise + buffers * microbatches);
-}
-
-}  // namespace
-
-void activation_peaks(const PlacedStages& placed, const Ground& ground, const OrderCounts& order, int microbatches,
-                      std::vector<double>& peaks) {
+void activation_peaks(const PlacedStages& placed, const OrderCounts& order, std::vector<double>& peaks) {
   peaks.assign(at(placed.ranks), 0);
   for (int r = 0; at(r) < order.size(); ++r) {
     for (const Moment& moment : order[at(r)].moments) {
-      if (ground.as_pfeife) {
-        peaks[at(r)] = std::max(peaks[at(r)], pfeife_peak(placed, moment, r, microbatches));
-        continue;
-      }
       std::int64_t held = 0, waiting = 0, rise = 0;
       for (int c = 0; c < placed.chunks; ++c) {
         const StageCost& stage = placed.stage(r, c);
@@ -351,36 +309,26 @@ void activation_peaks(const PlacedStages& placed, const Ground& ground, const Or
 }
 
 RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
-                          const std::vector<double>& activations) {
-  double largest = 0, sum = 0;
-  const auto add = [&](double bytes) {
-    largest = std::max(largest, bytes);
-    sum += bytes;
-  };
-  const double group = per.shard;
-  const double given_copies = (per.zero >= 3 ? 1 / group : 1) + (per.zero >= 2 ? 1 / group : 1);
+                          const std::vector<double>& activations, int microbatches) {
   if (placed.placement == StagePlacement::Opaque) {
     // Every element is somewhere, and before its first gradient all that a microbatch leaves is.
-    double elements = 0, kept = 0;
-    for (const PlacedStages::Rank& rank : placed.rank) elements += static_cast<double>(rank.elements);
+    double state = 0, kept = 0;
+    for (const PlacedStages::Rank& rank : placed.rank) state += per.state.all(rank.held);
     for (const StageCost& stage : placed.table.stages) kept += static_cast<double>(stage.kept);
-    const double copies = ground.as_pfeife ? 4 * per.weights : per.weights + per.gradients + per.optimizer;
-    const double all = elements * copies + kept * ground.stated_kept;
+    const double all = state + kept * ground.stated_kept;
     const double mean = static_cast<double>(ground.context) + ground.allocator * all / placed.ranks;
     return {mean, mean};
   }
+  double largest = 0, sum = 0;
   for (int r = 0; r < placed.ranks; ++r) {
     const PlacedStages::Rank& rank = placed.rank[at(r)];
-    const auto elements = static_cast<double>(rank.elements), given = static_cast<double>(rank.given);
-    if (ground.as_pfeife) {  // parameters, gradients and two moments, all alike
-      add(4 * (std::ceil(elements * per.weights) + given) + activations[at(r)]);
-      continue;
-    }
-    double bytes = std::ceil(elements * per.weights) + std::ceil(elements * per.gradients) + std::ceil(elements * per.optimizer);
-    bytes += given * given_copies;
-    bytes += static_cast<double>(ground.one_message ? rank.waiting : rank.buffers) + activations[at(r)];
+    double bytes = std::ceil(per.state.parameters(rank.held)) + std::ceil(per.state.gradients(rank.held)) +
+                   std::ceil(per.state.optimizer(rank.held));
+    bytes += static_cast<double>(rank.buffers) * ground.memory.buffered_microbatches(microbatches) + activations[at(r)];
     if (per.zero >= 3 && per.data > 1) bytes += static_cast<double>(rank.gathered);
-    add(static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes));
+    const double allocated = static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes);
+    largest = std::max(largest, allocated);
+    sum += allocated;
   }
   return {largest, sum / placed.ranks};
 }

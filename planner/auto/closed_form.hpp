@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "costmodel/plan/memory_model.hpp"
+#include "costmodel/plan/replica_traffic.hpp"
 #include "planner/auto/configuration.hpp"
 #include "planner/auto/links.hpp"
 #include "planner/auto/order_counts.hpp"
@@ -17,16 +19,16 @@ namespace panpipe::planner {
 // The stages of a table placed on ranks: sums per rank for one microbatch.
 class PlacedStages {
  public:
-  PlacedStages(const Stages& table, const std::vector<TiedParameter>& tied, int ranks, int chunks, StagePlacement placement);
+  PlacedStages(const Stages& table, const std::vector<TiedParameter>& tied, const MemoryModel& memory, int ranks, int chunks,
+               StagePlacement placement);
 
   struct Rank {
     double fused = 0, split = 0, work = 0;  // seconds per microbatch: F and B; F, I and W; without collectives
     double weight = 0;                      // the longest weight gradient
     double optimizer = 0;                   // measured layers
-    std::int64_t elements = 0, given = 0, tensors = 0;
+    HeldParameters held;
     std::int64_t gathered = 0;  // the least over its stages
-    std::int64_t buffers = 0;   // of hand-overs
-    std::int64_t waiting = 0;   // the part of these that arrives for the largest pass
+    std::int64_t buffers = 0;   // of hand-overs of a microbatch
   };
   struct Tied {
     std::int64_t elements = 0;
@@ -49,14 +51,15 @@ class PlacedStages {
 
 // Bytes and seconds per parameter at a ZeRO stage and a data degree.
 struct PerParameter {
-  double weights = 0, gradients = 0, optimizer = 0;            // bytes kept
-  double reduced = 0, element = 0;                             // bytes sent: gradients, weights
+  StateBytes state{};                                          // bytes kept
+  double reduced = 0;                                          // bytes of a gradient's element that are sent
   double step = 0, step_per_element = 0, step_per_tensor = 0;  // optimizer, seconds: the larger of the last two parts
   double summed = 0;                                           // seconds of a microbatch: adds a gradient to those before it
-  double bucket = 0;                                           // bytes; 0 = gradients are reduced as a whole, after the passes
+  Bytes bucket{0};                                             // 0 = gradients are reduced as a whole, after the passes
   bool gathers_beside = false;                                 // gathers updated parameters while the forwards that read them run
   int zero = 0, data = 1, shard = 1;                           // data: replicas; shard: replicas of a shard group
-  bool experts_apart = false;                                  // experts have fewer holders than the rest
+  Precision precision = Precision::Fp32;
+  ReplicaTraffic traffic;
 };
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 
@@ -65,15 +68,14 @@ struct Ground {
   bool blocking = false;          // senders wait
   bool count_collectives = true;  // false if passes may run next to the collectives of others
   bool early_gradients = false;   // a full backward sends its result before its last weight gradient
-  bool as_pfeife = false;         // count memory as Pfeife does
-  bool one_message = false;       // only the hand-overs for one waiting pass take memory
+  MemoryModel memory;
   // For a given schedule: the share of a pass's work that is certain (slices of a sequence omit the masked part), and of
   // activations that are certainly held (the schedule may recompute or offload them).
   double stated_work = 1, stated_kept = 1;
   double allocator = 1;
   std::int64_t context = 0, limit = 0;
-  std::vector<double> rank_jitter;  // by length of the pipeline
-  std::vector<double> node_jitter;  // added to rank_jitter, by number of devices in use
+  std::vector<double> rank_jitter{};  // by length of the pipeline
+  std::vector<double> node_jitter{};  // added to rank_jitter, by number of devices in use
   double jitter(int pipeline, std::int64_t devices) const {
     const auto used = std::min(static_cast<std::size_t>(devices), node_jitter.size() - 1);
     return rank_jitter[static_cast<std::size_t>(pipeline)] + node_jitter[used];
@@ -126,12 +128,11 @@ class Surroundings {
 };
 
 // Peak of activations and temporaries per rank, at given moments of the order. Zero without counts of the order.
-void activation_peaks(const PlacedStages& placed, const Ground& ground, const OrderCounts& order, int microbatches,
-                      std::vector<double>& peaks);
+void activation_peaks(const PlacedStages& placed, const OrderCounts& order, std::vector<double>& peaks);
 struct RankMemories {
   double largest = 0, mean = 0;  // over the ranks, bytes
 };
 RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
-                          const std::vector<double>& activations);
+                          const std::vector<double>& activations, int microbatches);
 
 }  // namespace panpipe::planner

@@ -204,7 +204,7 @@ class Worker {
   }
 
   void price(const PlacedStages& placed, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
-    activation_peaks(placed, common_.ground, counts, base_.microbatches, peaks_);
+    activation_peaks(placed, counts, peaks_);
     bounds_.resize(orders);
     for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches, counts);
   }
@@ -232,11 +232,10 @@ class Worker {
 
   // Whether it fits in no order, and needs more memory than another one that does not fit.
   bool no_room(const PlacedStages& placed, int d, int m) {
-    activation_peaks(placed, common_.ground, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), m,
-                     peaks_);
+    activation_peaks(placed, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), peaks_);
     const std::vector<int>& zeros = zeros_of(space_, degrees(d));
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
-      const RankMemories memory = memory_peaks(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_);
+      const RankMemories memory = memory_peaks(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_, m);
       return above_limit(memory.largest) && !least(memory.largest) && !is_tight(memory);
     });
   }
@@ -247,7 +246,7 @@ class Worker {
     const bool room_seen = tally.evaluated > tally.without_room;
     for (const int zero : zeros_of(space_, base_.degrees())) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const RankMemories memory = memory_peaks(placed, common_.ground, per, peaks_);
+      const RankMemories memory = memory_peaks(placed, common_.ground, per, peaks_, base_.microbatches);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
       const bool any_fast = std::any_of(bounds_.begin(), bounds_.end(), fast);
       if (!above_limit(memory.largest) ? !room_seen || any_fast : least(memory.largest) || (any_fast && is_tight(memory)))
@@ -271,7 +270,7 @@ class Worker {
     for (const int zero : zeros_of(space_, base_.degrees())) {
       base_.zero = static_cast<std::int8_t>(zero);
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const RankMemories peaks = memory_peaks(placed, common_.ground, per, peaks_);
+      const RankMemories peaks = memory_peaks(placed, common_.ground, per, peaks_, base_.microbatches);
       const double memory = peaks.largest;
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];

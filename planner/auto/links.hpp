@@ -10,6 +10,7 @@
 
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/occupancy.hpp"
+#include "costmodel/plan/replica_traffic.hpp"
 #include "planner/auto/configuration.hpp"
 
 namespace panpipe::planner {
@@ -85,6 +86,22 @@ class Reductions {
   Reductions(const CostModel& model, const Occupancy& occupancy, const std::vector<std::vector<int>>& groups);
   double all_reduce(double bytes) const { return between(all_reduce_, bytes) * (trees_ ? kUnderChord : 1); }
   double scatter(double bytes) const { return between(scatter_, bytes); }  // reduce-scatter, or all-gather
+  // Of exchanges one after another. Those in groups of some of the replicas are not priced here: they count as nothing, which no
+  // plan is below.
+  template <class All>
+  double time(const All& all) const {
+    double sum = 0;
+    for (const Exchanged& one : all) {
+      if (one.among != Among::Data) continue;
+      const auto each = [&](Bytes size) {
+        const auto bytes = static_cast<double>(size.base());
+        return one.kind == CollectiveKind::AllReduce ? all_reduce(bytes) : scatter(bytes);
+      };
+      if (one.pieces.whole > 0) sum += static_cast<double>(one.pieces.whole) * each(one.size);
+      sum += each(one.pieces.rest);
+    }
+    return sum;
+  }
 
  private:
   static constexpr std::size_t kPoints = 7;

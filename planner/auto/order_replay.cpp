@@ -69,7 +69,7 @@ class OrderReplay {
         costs_[cost_entry(pass, s)].value[slot] =
             to_ticks(Duration(time * jitter)).base() + (blocking ? to_ticks(Duration(send)).base() : 0);
       };
-      const double summed = per.summed * static_cast<double>(stage.elements);  // what the host takes may hide it
+      const double summed = per.summed * static_cast<double>(stage.held.elements());  // what the host takes may hide it
       set(Pass::F, stage.forward, down);
       set(Pass::B, std::max(stage.backward, stage.work - stage.forward_work + summed), up);
       set(Pass::I, stage.input_gradient, up);

@@ -45,18 +45,16 @@ void fill_jitter(const Experiment& experiment, Ground& ground) {
 Ground ground_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const ModelCosts costs(experiment.model, degrees_of(scenario));
-  Ground ground;
+  Ground ground{.memory = MemoryModel(scenario)};
   ground.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
   ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
-  ground.as_pfeife = scenario.memory_model == MemoryModelKind::Pfeife;
-  ground.one_message = scenario.framework.hand_over_buffers == HandOverBuffers::Waiting;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has_option(stated.name, "sequence_splits")) ground.stated_work = ground.stated_kept = 0.5;
   if (!stated.csv.empty() || has("recompute") || has("offload")) ground.stated_kept = 0;
-  ground.allocator = ground.as_pfeife ? 1 : costs.allocator_factor();
-  ground.context = ground.as_pfeife ? 0 : costs.framework_context().base();
+  ground.allocator = ground.memory.allocator_factor(costs);
+  ground.context = ground.memory.context(costs).base();
   for (const Device& device : scenario.cluster.devices)
     ground.limit = std::max(ground.limit, memory_limit(scenario, scenario.cluster.types[at(device.type)]).base());
   fill_jitter(experiment, ground);

@@ -49,7 +49,8 @@ class Pricer {
 
   const UnitSums& sums() const { return variant_.sums; }
   PlacedStages place_stages(Recompute mode, int ranks, int chunks, StagePlacement placement) {
-    return PlacedStages(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), ranks, chunks, placement);
+    return PlacedStages(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), common_.ground.memory, ranks, chunks,
+                        placement);
   }
   const PerParameter& per_parameter(int zero, int data);
   // Prepares for all ZeRO stages of the space.

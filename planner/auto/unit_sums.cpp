@@ -45,6 +45,7 @@ const std::vector<int>& BalancedCuts::find(Weighed& weighed, int stages) {
 
 UnitSums::UnitSums(const CostModel& model, BalancedCuts& balanced)
     : scenario_(model.scenario()),
+      memory_(scenario_),
       costs_(model, on_one_rank(model.source().shape)),
       balanced_(balanced),
       type_(scenario_.cluster.devices.front().type),
@@ -83,29 +84,16 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
     stage.input_work = compute(ActionKind::I);
     stage.weight_work = compute(ActionKind::W);
   }
-  const StageActivations sums = sum_activations(workload_, first, end, mode, costs_.temporary_over_before(), WholeBytes{});
+  const StageActivations sums = memory_.activations(workload_, first, end, mode, costs_.temporary_over_before(), WholeBytes{});
   stage.kept = sums.kept;
   stage.kept_for_weight = sums.kept_for_weight;
   stage.forward_rise = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);
   stage.backward_rise = sums.backward_peak;
   stage.input_rise = sums.input_rise();
-  const std::int64_t each = size_of(compute_dtype(scenario_.precision)).base();
-  std::int64_t block = 0;
-  for (int u = first; u < end; ++u) {
-    const UnitCost& unit = workload_.units[at(u)];
-    stage.saved += unit.saved.base();
-    stage.saved_rise = std::max(stage.saved_rise, stage.saved + unit.temporary.base());
-    if (u > first && (unit.block.empty() || unit.block != workload_.units[at(u - 1)].block)) block = 0;
-    for (const ParameterUse& use : unit.parameters) {
-      // Experts may be held by one rank each, which gathers none: a bound leaves them out.
-      if (!use.experts) block += use.elements * each + use.given.base() + (use.frozen - use.narrower).base();
-    }
-    stage.gathered = std::max(stage.gathered, block);
-  }
-  stage.saved_rise -= stage.saved;
-  stage.elements = table_.elements_held(first, end);
-  stage.tensors = table_.tensors_held(first, end);
-  stage.given = table_.given()[at(end)] - table_.given()[at(first)];
+  // Experts may be held by one rank each, which gathers none: a bound leaves them out.
+  for (const HeldParameters& block : held_by_block(workload_, first, end))
+    stage.gathered = std::max(stage.gathered, weight_bytes(block.others, scenario_.precision).base());
+  stage.held = table_.held(first, end);
   stage.optimizer = table_.given_optimizer()[at(end)] - table_.given_optimizer()[at(first)];
   return stage;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "costmodel/lowering/stage_table.hpp"
+#include "costmodel/plan/memory_model.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 
@@ -24,10 +25,9 @@ struct StageCost {
   double work = 0;                              // forward and backward without tensor-parallel collectives: no order can hide it
   double forward_work = 0, input_work = 0, weight_work = 0;  // the same for single passes
   std::int64_t kept = 0, kept_for_weight = 0;
-  std::int64_t forward_rise = 0, backward_rise = 0;    // above the live bytes, while the pass runs
-  std::int64_t input_rise = 0;                         // the same for a separate input gradient, including the bytes left for W
-  std::int64_t saved = 0, saved_rise = 0;              // without recompute, as Pfeife counts memory
-  std::int64_t elements = 0, given = 0, tensors = 0;   // parameters
+  std::int64_t forward_rise = 0, backward_rise = 0;  // above the live bytes, while the pass runs
+  std::int64_t input_rise = 0;                       // the same for a separate input gradient, including the bytes left for W
+  HeldParameters held;
   std::int64_t gathered = 0;                           // the largest block's weights, in bytes
   std::int64_t forward_bytes = 0, backward_bytes = 0;  // sent to the next stage, and back from it
   double optimizer = 0;                                // measured layers
@@ -91,6 +91,7 @@ class UnitSums {
   std::vector<int> cuts(Recompute mode, int stages);
 
   const Scenario& scenario_;
+  const MemoryModel memory_;
   const CostsOfShape costs_;  // for one rank: only the workload's shape matters
   BalancedCuts& balanced_;
   const int type_;

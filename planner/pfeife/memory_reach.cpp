@@ -4,24 +4,9 @@
 #include <cmath>
 #include <set>
 
-#include "costmodel/cost/zero_and_optimizer.hpp"
-#include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/plan/memory_model.hpp"
 
 namespace panpipe::planner {
-namespace {
-
-// Bytes that a parameter takes on a device in all its copies: per element, and per byte of one that is given in bytes.
-std::pair<double, double> bytes_of_parameter(const SearchSpace& space) {
-  const Scenario& scenario = space.scenario();
-  const LoweringCosts& costs = space.costs();
-  if (scenario.memory_model == MemoryModelKind::Pfeife) return {4 * costs.parameter_bytes(), 4};
-  const int stage = zero_in_effect(scenario.framework, degrees_of(scenario));
-  const auto divided = [&](int zero) { return stage >= zero ? 1.0 / degrees_of(scenario).shard_group() : 1.0; };
-  return {costs.parameter_bytes() + costs.gradient_bytes() + costs.optimizer_bytes(), divided(3) + divided(2)};
-}
-
-}  // namespace
-
 MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space().units()) {
   const SearchSpace& space = evaluator.space();
   const Scenario& scenario = space.scenario();
@@ -33,9 +18,9 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
   for (const auto& row : schedule.order)
     for (const Action& action : row) known = known && action.kind != ActionKind::R;
   if (!known) return;
-  const double context =
-      scenario.memory_model == MemoryModelKind::Pfeife ? 0 : static_cast<double>(space.costs().framework_context().base());
-  const double factor = scenario.memory_model == MemoryModelKind::Pfeife ? 1 : space.costs().allocator_factor();
+  const MemoryModel model(scenario);
+  const auto context = static_cast<double>(model.context(space.costs()).base());
+  const double factor = model.allocator_factor(space.costs());
   const auto limit_of = [&](int rank) {
     const DeviceType& type = scenario.cluster.type_of(space.device_of_rank(rank));
     constexpr double kRounding = 64;  // bytes: parts are rounded one by one
@@ -53,31 +38,31 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
 
 MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
   const WorkloadCost& workload = space.costs().workload(type);
-  const bool pfeife = space.scenario().memory_model == MemoryModelKind::Pfeife;
-  const auto [per_element, per_byte] = bytes_of_parameter(space);
+  const MemoryModel model(space.scenario());
+  const StateBytes state = model.state(space.costs(), degrees_of(space.scenario()));
   const std::vector<Recompute>& modes = space.stages().modes();
   OfType of;
   for (Sums& sums : of.least) sums.assign(1, 0);
   of.kept.assign(modes.size(), Sums(1, 0));
   std::set<int> seen;
   for (const UnitCost& unit : workload.units) {
-    double fixed = 0;
+    HeldParameters fixed;
     for (const ParameterUse& use : unit.parameters) {
       if (use.tensor >= 0 && !seen.insert(use.tensor).second) continue;
-      fixed += static_cast<double>(use.elements) * per_element + static_cast<double>(use.given.base()) * per_byte;
+      fixed.add(use);
     }
     const auto kept = [&](Recompute mode) {
       // Of blocks that are made again together only the first keeps its input.
       if (mode == Recompute::Full && workload.recompute_chunk > 1 && !unit.block.empty()) return 0.0;
-      return static_cast<double>(WholeBytes::saved_under(unit, mode));
+      return static_cast<double>(model.kept(unit, mode).base());
     };
     double least = kept(modes.front());
     for (std::size_t m = 0; m < modes.size(); ++m) {
       of.kept[m].push_back(of.kept[m].back() + kept(modes[m]));
       least = std::min(least, kept(modes[m]));
     }
-    const double weight = pfeife ? static_cast<double>(unit.saved.base()) : static_cast<double>(unit.kept_for_weight.base());
-    of.least[0].push_back(of.least[0].back() + fixed);
+    const auto weight = static_cast<double>(model.kept_for_weight(unit).base());
+    of.least[0].push_back(of.least[0].back() + state.all(fixed));
     of.least[1].push_back(of.least[1].back() + least);
     of.least[2].push_back(of.least[2].back() + std::clamp(weight, std::min(least, 0.0), std::max(least, 0.0)));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/plan/memory_model.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 
 namespace panpipe::planner {
@@ -37,7 +38,7 @@ StageTicks::StageTicks(const Scenario& scenario, const LoweringCosts& costs, int
 
 void StageTicks::choose_modes(const Scenario& scenario, const WorkloadCost& workload) {
   modes_ = {scenario.recompute};
-  if (!is_open(scenario, "recompute") || scenario.memory_model == MemoryModelKind::Pfeife) return;  // which does not know it
+  if (!is_open(scenario, "recompute") || !MemoryModel(scenario).counts_recompute()) return;
   const auto saved = [&](Bytes UnitCost::*bytes) {
     Bytes sum(0);
     for (const UnitCost& unit : workload.units) sum += unit.block.empty() ? unit.saved : unit.*bytes;

@@ -96,13 +96,13 @@ TEST(StageTable, CountsATiedParameterOnce) {
   costs.table.units[3].parameters.push_back({0, 100, Bytes(0)});
   const StageTable table(test::scenario_of(1, 1, "gpipe"), costs, 0, {Recompute::None});
   EXPECT_EQ(table.elements().back(), 600);
-  EXPECT_EQ(table.elements_held(0, 4), 400);
-  EXPECT_EQ(table.elements_held(1, 4), 400);  // 1, 2, 3 and 0
-  EXPECT_EQ(table.elements_held(1, 3), 300);
-  EXPECT_EQ(table.elements_held(3, 3), 0);
+  EXPECT_EQ(table.held(0, 4).elements(), 400);
+  EXPECT_EQ(table.held(1, 4).elements(), 400);  // 1, 2, 3 and 0
+  EXPECT_EQ(table.held(1, 3).elements(), 300);
+  EXPECT_EQ(table.held(3, 3).elements(), 0);
   EXPECT_EQ(table.tensors().back(), 6);
-  EXPECT_EQ(table.tensors_held(0, 4), 4);
-  EXPECT_EQ(table.tensors_held(1, 3), 3);
+  EXPECT_EQ(table.held(0, 4).tensors(), 4);
+  EXPECT_EQ(table.held(1, 3).tensors(), 3);
 }
 
 }  // namespace

@@ -114,10 +114,14 @@ TEST(AutoBounds, HoldWherePassesRunUnitByUnit) {
   expect_compared(distances(testing::eight_cards("transfers: {full_backward_sends: input_gradient}\n"), 35));
 }
 
-// Experts have fewer holders than the rest: their ZeRO shares are larger, and what replicas exchange is not counted.
+// Experts have fewer holders than the rest: their ZeRO shares are larger, and what these exchange is not counted. Memory is the
+// same sum over stages as the lowering's.
 TEST(AutoBounds, HoldWithExpertsOverRanks) {
   for (const char* more : {"", "transfers: {semantics: asynchronous}\n", "overlap_gradients: true\n"})
-    for (const auto& [name, d] : distances(testing::experts_over_ranks(more), 12)) EXPECT_GT(d.count + d.without_plan, 0) << name;
+    for (const auto& [name, d] : distances(testing::experts_over_ranks(more), 12)) {
+      EXPECT_GT(d.count + d.without_plan, 0) << name;
+      EXPECT_GE(d.memory / d.count, 0.95) << name;
+    }
 }
 
 TEST(AutoBounds, HoldWithContextParallelism) {

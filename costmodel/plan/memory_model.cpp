@@ -1,0 +1,72 @@
+#include "costmodel/plan/memory_model.hpp"
+
+#include <algorithm>
+
+#include "costmodel/cost/zero_and_optimizer.hpp"
+
+namespace panpipe {
+
+double StateBytes::parameters(const HeldParameters& held) const {
+  if (in_host_memory) return 0;
+  const auto beside = [](const ParameterSums& part, double ranks) {
+    return static_cast<double>((ranks == 1 ? part.frozen + part.copies : part.frozen - part.narrower).base()) / ranks;
+  };
+  const double state = sum(&ElementBytes::parameter, held);
+  return besides ? state + beside(held.others, shares) + beside(held.experts, expert_shares) : state;
+}
+
+// Pfeife (ICML 2025, github MerHS/pfeife) counts four copies of the parameters.
+StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees) const {
+  StateBytes state;
+  state.others = {costs.parameter_bytes(), costs.gradient_bytes(), costs.optimizer_bytes()};
+  state.experts = costs.expert_bytes();
+  if (as_pfeife_) {
+    for (ElementBytes* bytes : {&state.others, &state.experts})
+      bytes->gradient = bytes->parameter, bytes->optimizer = 2 * bytes->parameter;
+    state.given = {1, 1, 2};
+    state.besides = false;
+    return state;
+  }
+  const int zero = zero_in_effect(scenario_->framework, degrees);
+  const auto part = [&](int stage) { return zero >= stage ? 1.0 / degrees.shard_group() : 1.0; };  // the model divides its own
+  state.given = {part(3), part(2), moments(scenario_->optimizer.name) * part(1)};
+  state.in_host_memory = scenario_->offload.parameters;
+  if (zero >= 3) {
+    state.shares = degrees.shard_group();
+    state.expert_shares = degrees_of_experts(degrees).shard_group();
+  }
+  return state;
+}
+
+// As in Pfeife's planner: the temporary of a stage is the largest of (activations up to and including an operator, plus that
+// operator's own temporary), for F and B alike, and I frees nothing.
+StageActivations MemoryModel::pfeife_activations(const WorkloadCost& workload, int first, int end) {
+  std::int64_t kept = 0, peak = 0;
+  for (int u = first; u < end; ++u) {
+    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    kept += unit.saved.base();
+    peak = std::max(peak, kept + unit.temporary.base());
+  }
+  return {.saved = kept,
+          .kept = kept,
+          .kept_for_weight = kept,
+          .forward_peak = peak,
+          .backward_peak = peak - kept,
+          .input_peak = peak - kept};
+}
+
+Bytes MemoryModel::hand_over_buffers(const std::vector<BoundaryBytes>& stages, int splits) const {
+  std::int64_t sum = 0, most = 0;
+  for (const BoundaryBytes& stage : stages) {
+    // Of Pfeife's, three hold what comes in (input, its gradient, a clone), and two what goes out.
+    sum += as_pfeife_ ? 3 * stage.in + 2 * stage.out + stage.inputs
+                      : (stage.in + stage.out + stage.gradients_in + stage.gradients_out) / splits;
+    most = std::max({most, stage.in, stage.gradients_in});
+  }
+  // One message waits for the pass that reads it: in all of the executor's transports a posted receive takes no memory before
+  // its message arrives. A pass sends its own result, which is soon received.
+  const bool waiting = !as_pfeife_ && scenario_->framework.hand_over_buffers == HandOverBuffers::Waiting;
+  return Bytes(waiting ? most / splits : sum);
+}
+
+}  // namespace panpipe

@@ -1,0 +1,82 @@
+// How the memory of a rank is counted (docs/models/memory.md). The lowering counts the stages of a plan with it and searches
+// their tables of stages, so that a bound is the same sum. `memory_model` is asked here alone.
+#pragma once
+
+#include <vector>
+
+#include "costmodel/plan/held_parameters.hpp"
+#include "costmodel/plan/lowering_costs.hpp"
+#include "costmodel/plan/stage_activations.hpp"
+
+namespace panpipe {
+
+// Bytes that a rank keeps of its parameters, gradients and optimizer state.
+class StateBytes {
+ public:
+  double parameters(const HeldParameters& held) const;
+  double gradients(const HeldParameters& held) const { return sum(&ElementBytes::gradient, held); }
+  double optimizer(const HeldParameters& held) const { return sum(&ElementBytes::optimizer, held); }
+  double all(const HeldParameters& held) const { return parameters(held) + gradients(held) + optimizer(held); }
+
+ private:
+  friend class MemoryModel;
+  double sum(double ElementBytes::*use, const HeldParameters& held) const {
+    return static_cast<double>(held.others.elements) * (others.*use) +
+           static_cast<double>(held.experts.elements) * (experts.*use) +
+           static_cast<double>(held.others.given.base()) * (given.*use);
+  }
+  ElementBytes others, experts;  // of an element
+  ElementBytes given;            // of a byte that measured layers give
+  bool in_host_memory = false;   // parameters
+  // Frozen weights and copies in 8 bits count, divided over so many ranks; where that is more than one, weights come and go block
+  // by block, and their copies with them.
+  bool besides = true;
+  double shares = 1, expert_shares = 1;
+};
+
+// Bytes of a microbatch that cross a stage's boundaries. Gradients come in from later stages.
+struct BoundaryBytes {
+  std::int64_t in = 0, out = 0, gradients_in = 0, gradients_out = 0;
+  std::int64_t inputs = 0;  // the model's own, which the stage reads
+};
+
+class MemoryModel {
+ public:
+  explicit MemoryModel(const Scenario& scenario)
+      : scenario_(&scenario), as_pfeife_(scenario.memory_model == MemoryModelKind::Pfeife) {}
+
+  // False if what is recomputed counts as kept.
+  bool counts_recompute() const { return !as_pfeife_; }
+  // True if gradients are as autograd leaves them: made before they are added to a sum, and in a second copy to be reduced.
+  bool autograd_gradients() const { return !as_pfeife_ && scenario_->framework.gradient_storage == GradientStorage::Autograd; }
+  Bytes context(const LoweringCosts& costs) const { return as_pfeife_ ? Bytes(0) : costs.framework_context(); }
+  double allocator_factor(const LoweringCosts& costs) const { return as_pfeife_ ? 1 : costs.allocator_factor(); }
+  StateBytes state(const LoweringCosts& costs, const Degrees& degrees) const;
+
+  // What a microbatch keeps on a stage of units [first, end), and what its passes need.
+  template <class BytesOf>
+  StageActivations activations(const WorkloadCost& workload, int first, int end, Recompute mode, bool over_before,
+                               const BytesOf& bytes) const {
+    return as_pfeife_ ? pfeife_activations(workload, first, end)
+                      : sum_activations(workload, first, end, mode, over_before, bytes);
+  }
+  // Of one unit: kept for its backward, and until its weight gradient.
+  Bytes kept(const UnitCost& unit, Recompute mode) const {
+    return as_pfeife_ ? unit.saved : Bytes(WholeBytes::saved_under(unit, mode));
+  }
+  Bytes kept_for_weight(const UnitCost& unit) const { return as_pfeife_ ? unit.saved : unit.kept_for_weight; }
+
+  // Buffers of a rank's stages for hand-overs, of a sequence in `splits` slices; there are so many of each for `microbatches`.
+  Bytes hand_over_buffers(const std::vector<BoundaryBytes>& stages, int splits) const;
+  int buffered_microbatches(int microbatches) const { return as_pfeife_ ? microbatches : 1; }
+  // True if every edge between two stages counts: even within a rank, and a tensor that is read twice counts twice.
+  bool buffers_every_edge() const { return as_pfeife_; }
+
+ private:
+  static StageActivations pfeife_activations(const WorkloadCost& workload, int first, int end);
+
+  const Scenario* scenario_;
+  bool as_pfeife_;
+};
+
+}  // namespace panpipe
