@@ -1,15 +1,19 @@
-// Every wrong input, with the whole message it must give: NAME.yaml or NAME.csv beside NAME.expected.
+// Every wrong input, and what is said of it: of NAME.yaml or NAME.csv the whole message, which stands in NAME.expected; of the
+// inputs in cases.txt the code, the key, the line and some words of the message.
 //
-// A file is read as a scenario (.yaml) or a schedule (.csv). Comment lines at its top ask for more:
+// An input is read as a scenario, a file .csv as a schedule. Comment lines at its top ask for more:
 //   # --set KEY=VALUE      an override
+//   # read as: csv         a schedule: the lines below
 //   # read as: layers      a table of measured layers
 //   # read as: plan        a scenario, then its workload and plan
 //   # read as: routes      a scenario, then the route of each pair of devices
 //   # read as: schedule NAME RANKS MICROBATCHES [KEY=VALUE]...
 // An .expected without a file beside it is the message for a file that does not exist.
-// PANPIPE_UPDATE=1 rewrites the .expected files; read every one before committing it.
+// PANPIPE_UPDATE=1 rewrites the .expected files and the lines of cases.txt; read every one before committing it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -21,23 +25,13 @@
 #include "base/input/reader.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string kFolder = "input_errors/";
-
-// Messages name files as they were given: all paths are relative to tests/.
-std::vector<std::string> all_names() {
-  fs::current_path(PANPIPE_TESTS);
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kFolder)) {
-    const std::string suffix = entry.path().extension();
-    if (suffix == ".yaml" || suffix == ".csv" || suffix == ".expected") names.insert(entry.path().stem());
-  }
-  return {names.begin(), names.end()};
-}
+const std::string kFolder = "input_errors/", kCases = kFolder + "cases.txt";
 
 std::string content(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -46,17 +40,69 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+struct Case {
+  std::string place, words;  // "code | key | line" and a part of the message
+  std::vector<std::string> input;
+};
+
+// By name, with `head` among them.
+std::map<std::string, Case> read_cases() {
+  std::map<std::string, Case> all;
+  Case* last = nullptr;
+  for (const std::string& line : lines_of(content(kCases))) {
+    if (line.starts_with("  ")) {
+      last->input.push_back(line.substr(2));
+    } else if (!line.starts_with("#")) {
+      const std::string name = line.substr(0, line.find(" | "));
+      last = &all[name];
+      if (name == "head") continue;
+      const std::size_t words = line.find(" | ", line.find(" | ", line.find(" | ", name.size() + 3) + 3) + 3);
+      last->place = line.substr(name.size() + 3, words - name.size() - 3);
+      last->words = line.substr(words + 3);
+    }
+  }
+  return all;
+}
+
+// Lines that do not state `panpipe` are laid over those of the head.
+std::vector<std::string> laid_over(const std::vector<std::string>& head, const std::vector<std::string>& input) {
+  const auto key = [](const std::string& line) { return line.substr(0, line.find(':')); };
+  std::vector<std::string> comments, body = head;
+  for (const std::string& line : input) {
+    if (line.find("panpipe:") != std::string::npos || line.starts_with("# read as: schedule") ||
+        line.starts_with("# read as: csv"))
+      return input;
+    const auto stated =
+        std::find_if(head.begin(), head.end(), [&](const std::string& of_head) { return key(of_head) == key(line); });
+    if (line.starts_with("# "))
+      comments.push_back(line);
+    else if (stated != head.end())
+      body[static_cast<std::size_t>(stated - head.begin())] = line;
+    else
+      body.push_back(line);
+  }
+  comments.insert(comments.end(), body.begin(), body.end());
+  return comments;
+}
+
 struct Request {
   std::string how = "scenario";
   std::vector<std::string> overrides;
 };
 
-Request request_of(const std::string& path) {
+Request request_of(const std::string& text) {
   Request request;
-  std::istringstream lines(fs::is_regular_file(path) ? content(path) : "");
-  for (std::string line; std::getline(lines, line) && line.rfind("# ", 0) == 0;) {
-    if (line.rfind("# --set ", 0) == 0) request.overrides.push_back(line.substr(8));
-    if (line.rfind("# read as: ", 0) == 0) request.how = line.substr(11);
+  for (const std::string& line : lines_of(text)) {
+    if (!line.starts_with("# ")) break;
+    if (line.starts_with("# --set ")) request.overrides.push_back(line.substr(8));
+    if (line.starts_with("# read as: ")) request.how = line.substr(11);
   }
   return request;
 }
@@ -75,24 +121,36 @@ void walk_routes(const Cluster& cluster) {
     for (int to = 0; to < cluster.size(); ++to) cluster.route(from, to);
 }
 
-void read(const std::string& path) {
-  const Request request = request_of(path);
+// Reads the file at `path`, or the text in its place.
+void read(const std::string& path, const std::optional<std::string>& text) {
+  const Request request = request_of(text ? *text : fs::is_regular_file(path) ? content(path) : "");
   std::istringstream words(request.how);
   std::string how;
   words >> how;
-  if (fs::path(path).extension() == ".csv") {
-    load_schedule_csv(path);
+  if (how == "csv" || fs::path(path).extension() == ".csv") {
+    load_schedule_csv(text ? test::scratch().write("order.csv", text->substr(text->find('\n') + 1)) : path);
   } else if (how == "layers") {
-    load_layers(path);
+    load_layers(text ? test::scratch().write("layers.yaml", *text) : path);
   } else if (how == "schedule") {
     make_schedule_of(words);
   } else {
-    const Scenario scenario = load_scenario(path, request.overrides);
+    const Scenario scenario =
+        text ? parse_scenario(*text, path, kFolder, request.overrides) : load_scenario(path, request.overrides);
     if (how == "routes") walk_routes(scenario.cluster);
     if (how != "plan") return;
     const Workload workload = make_workload(scenario);
     make_plan(scenario, CostModel(scenario, workload));
   }
+}
+
+std::vector<Diagnostic> faults_of(const std::string& path, const std::optional<std::string>& text = std::nullopt) {
+  try {
+    read(path, text);
+  } catch (const InputError& error) {
+    return error.diagnostics();
+  }
+  ADD_FAILURE() << "a wrong input must be refused";
+  return {};
 }
 
 std::string with_names_of_folders(std::string text) {
@@ -102,29 +160,64 @@ std::string with_names_of_folders(std::string text) {
   return text;
 }
 
-std::string message_of(const std::string& path) {
-  try {
-    read(path);
-  } catch (const InputError& error) {
-    std::string text;
-    for (const Diagnostic& diagnostic : error.diagnostics()) text += diagnostic.text() + "\n";
-    return with_names_of_folders(text);
+// Messages name files as they were given: all paths are relative to tests/.
+std::vector<std::string> names(bool whole) {
+  fs::current_path(PANPIPE_TESTS);
+  std::set<std::string> all;
+  const auto cases = read_cases();
+  for (const auto& [name, row] : cases)
+    if (!whole && name != "head") all.insert(name);
+  for (const auto& entry : fs::directory_iterator(kFolder)) {
+    const std::string name = entry.path().stem(), suffix = entry.path().extension();
+    if (whole && cases.count(name) == 0 && (suffix == ".yaml" || suffix == ".csv" || suffix == ".expected")) all.insert(name);
   }
-  return "accepted\n";
+  return {all.begin(), all.end()};
 }
+
+bool update() { return std::getenv("PANPIPE_UPDATE") != nullptr; }
 
 class InputErrors : public testing::TestWithParam<std::string> {};
 
 TEST_P(InputErrors, GivesTheWholeMessage) {
   const std::string base = kFolder + GetParam();
-  const std::string path = fs::exists(base + ".csv") ? base + ".csv" : base + ".yaml";
-  const std::string message = message_of(path);
-  EXPECT_NE(message, "accepted\n") << "a wrong input must be refused";
-  if (std::getenv("PANPIPE_UPDATE") != nullptr) std::ofstream(base + ".expected") << message;
+  std::string message;
+  for (const Diagnostic& fault : faults_of(base + (fs::exists(base + ".csv") ? ".csv" : ".yaml")))
+    message += with_names_of_folders(fault.text()) + "\n";
+  if (update()) std::ofstream(base + ".expected") << message;
   EXPECT_EQ(message, content(base + ".expected"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, InputErrors, testing::ValuesIn(all_names()), [](const auto& name) { return name.param; });
+INSTANTIATE_TEST_SUITE_P(All, InputErrors, testing::ValuesIn(names(true)), [](const auto& name) { return name.param; });
+
+class InputErrorCases : public testing::TestWithParam<std::string> {};
+
+TEST_P(InputErrorCases, SaysWhatIsWrongAndWhere) {
+  const auto cases = read_cases();
+  const Case& row = cases.at(GetParam());
+  const std::string path = kFolder + GetParam() + ".yaml";
+  const auto input = row.input.empty() ? lines_of("") : laid_over(cases.at("head").input, row.input);
+  const std::vector<Diagnostic> faults =
+      input.empty() ? faults_of(path) : faults_of(path, fmt::format("{}\n", fmt::join(input, "\n")));
+  ASSERT_EQ(faults.size(), 1U) << "of more than one fault the whole message is tested";
+  const Diagnostic& fault = faults.front();
+  const std::string line = fault.line > 0 ? std::to_string(fault.line) : fault.file == "--set" ? fault.file : "-";
+  const std::string place = fmt::format("{} | {} | {}", fault.code, fault.key.empty() ? "-" : fault.key, line);
+  if (update()) {
+    std::string text;
+    for (const std::string& old : lines_of(content(kCases)))
+      text += (old.starts_with(GetParam() + " | ")
+                   ? fmt::format("{} | {} | {}", GetParam(), place,
+                                 fault.message.find(row.words) != std::string::npos ? row.words : fault.message)
+                   : old) +
+              "\n";
+    std::ofstream(kCases) << text;
+    return;
+  }
+  EXPECT_EQ(place, row.place);
+  EXPECT_THAT(fault.message, testing::HasSubstr(row.words));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InputErrorCases, testing::ValuesIn(names(false)), [](const auto& name) { return name.param; });
 
 }  // namespace
 }  // namespace panpipe
