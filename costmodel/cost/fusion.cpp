@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 
 #include "base/index.hpp"
 #include "costmodel/cost/eight_bit.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
-bool is_sum(const Operator& op) { return starts_with(op.target, "aten::add") || starts_with(op.target, "aten::sub"); }
+bool is_sum(const Operator& op) { return row_of(op).role == OperatorRole::Sum; }
 
 // Element-wise operators of one chain run as one kernel: it reads what comes from outside and writes what is used outside.
 class Chains {
@@ -146,7 +144,7 @@ double second_kernel(const UnitView& unit, int i) {
 
 bool is_residual_sum(const UnitView& unit, int i) {
   const Operator& op = unit.op(i);
-  if (!starts_with(op.target, "aten::add")) return false;
+  if (!is_sum(op)) return false;
   int activations = 0;
   bool same = true;
   for_each_operand(op, [&](int t) {
@@ -166,7 +164,7 @@ bool is_replicated(const UnitView& unit, int i) { return unit.of(i).kind == Oper
 
 bool has_dropout(const UnitView& unit) {
   for (int i = 0; i < unit.size(); ++i)
-    if (unit.op(i).target.find("dropout") != std::string::npos) return true;
+    if (row_of(unit.op(i)).role == OperatorRole::Dropout) return true;
   return false;
 }
 
@@ -195,16 +193,15 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic&
 
 // True if the model's Python code makes a normalization of operators.
 bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
-  const std::string& target = unit.op(i).target;
-  const bool rms = starts_with(target, "aten::rms_norm") || starts_with(target, "panpipe_nn::zero_centered_rms_norm");
   return rates.elementwise == Elementwise::Eager &&
-         (rates.normalization == NormalizationKernel::Operators || (rates.normalization == NormalizationKernel::Modules && rms));
+         (rates.normalization == NormalizationKernel::Operators ||
+          (rates.normalization == NormalizationKernel::Modules && row_of(unit.op(i)).traits.composed));
 }
 
 // GELU as 0.5 x (1 + tanh(c (x + d x^3))), an operator each.
 bool activates_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
   return rates.elementwise == Elementwise::Eager && rates.activation == ActivationKernel::Operators &&
-         starts_with(unit.op(i).target, "aten::gelu");
+         row_of(unit.op(i)).role == OperatorRole::Pointwise && row_of(unit.op(i)).traits.composed;
 }
 
 // Gradients of tensor t beyond the first, in tensors of its size.

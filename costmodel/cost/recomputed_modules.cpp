@@ -3,13 +3,16 @@
 #include <string_view>
 
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
 
-bool has_target(const UnitView& unit, std::string_view target) {
+OperatorRole role_of(const UnitView& unit, int i) { return row_of(unit.op(i)).role; }
+
+bool routes(const UnitView& unit) {
   for (int i = 0; i < unit.size(); ++i)
-    if (unit.op(i).target == target) return true;
+    if (role_of(unit, i) == OperatorRole::Routing) return true;
   return false;
 }
 
@@ -17,7 +20,7 @@ bool is_mlp(const UnitView& unit) { return unit.graph->units[static_cast<std::si
 
 // Around the modules of a block: its normalizations, residual sums and their dropout.
 bool is_around(const UnitView& unit, int i) {
-  return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i) || unit.op(i).target == "aten::dropout";
+  return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i) || role_of(unit, i) == OperatorRole::Dropout;
 }
 
 bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> ends) {
@@ -34,11 +37,17 @@ void for_each_maker(const UnitView& unit, int i, Visit visit) {
   });
 }
 
+// To experts, in their order, and back; and between ranks.
+bool moves_rows(const OperatorRow& row) {
+  return row.role == OperatorRole::Routing || row.role == OperatorRole::ExpertRows || row.role == OperatorRole::Regroup ||
+         row.between_ranks();
+}
+
 // Operators without weights that read nothing but what `members` make.
 void follow(const UnitView& unit, std::vector<bool>& members) {
   for (int i = 0; i < unit.size(); ++i) {
     const OperatorClass kind = unit.of(i).kind;
-    if ((kind != OperatorClass::Elementwise && kind != OperatorClass::View) || !unit.op(i).target.starts_with("aten::")) continue;
+    if ((kind != OperatorClass::Elementwise && kind != OperatorClass::View) || moves_rows(row_of(unit.op(i)))) continue;
     bool reads = false, others = false;
     for_each_maker(unit, i, [&](int maker) {
       const bool member = maker >= 0 && members[static_cast<std::size_t>(maker)];
@@ -85,7 +94,7 @@ std::vector<bool> expert_activation(const UnitView& unit) {
   std::vector<bool> members(static_cast<std::size_t>(unit.size()), false), products = members;
   for (int i = 0; i < unit.size(); ++i)
     products[static_cast<std::size_t>(i)] = members[static_cast<std::size_t>(i)] =
-        unit.op(i).target == "panpipe_nn::grouped_linear";
+        role_of(unit, i) == OperatorRole::ExpertProduct;
   follow(unit, members);
   for (std::size_t i = 0; i < members.size(); ++i) members[i] = members[i] && !products[i];
   return members;
@@ -113,7 +122,7 @@ bool runs_as_a_whole(RecomputedModule module) {
 
 std::vector<bool> module_members(const UnitView& unit, RecomputedModule module) {
   std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
-  const bool routed = has_target(unit, "panpipe_nn::route");
+  const bool routed = routes(unit);
   switch (module) {
     case RecomputedModule::CoreAttention:
       for (int i = 0; i < unit.size(); ++i) members[static_cast<std::size_t>(i)] = unit.of(i).kind == OperatorClass::Attention;

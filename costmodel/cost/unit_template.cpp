@@ -5,6 +5,7 @@
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -196,7 +197,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
     result.counted += time.counted;
     // Whether rows are sorted by expert follows from how many experts a rank holds, of which a layer's number knows nothing.
-    result.sharing += time.counted && op.target != "panpipe_nn::regroup";
+    result.sharing += time.counted && row_of(op).role != OperatorRole::Regroup;
     time.forward_launches = launches[static_cast<std::size_t>(i)].forward;
     time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
     time.weight_launches = launches[static_cast<std::size_t>(i)].weight;

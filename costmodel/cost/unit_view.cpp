@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "costmodel/workload/aliases.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -27,9 +28,9 @@ std::vector<bool> transformer_units(const OperatorGraph& graph) {
   std::set<std::string_view> blocks;
   for (const Operator& op : graph.operators) {
     const std::string& block = graph.units[static_cast<std::size_t>(op.unit)].block;
-    if (!block.empty() && (op.target.starts_with("aten::scaled_dot_product_attention") ||
-                           op.target.starts_with("aten::softmax") || op.target.starts_with("aten::_softmax")))
-      blocks.insert(block);
+    if (block.empty()) continue;
+    const OperatorRole role = row_of(op).role;
+    if (role == OperatorRole::Attention || role == OperatorRole::Softmax) blocks.insert(block);
   }
   std::vector<bool> transformer;
   for (const UnitInfo& unit : graph.units)
@@ -42,31 +43,32 @@ std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
   std::vector<bool> normalized(graph.tensors.size(), false);
   for (const Operator& op : graph.operators) {
     int source = viewed_tensor(graph, op);
-    if (source < 0 && op.target.starts_with("panpipe::")) for_each_operand(op, [&](int t) { source = source < 0 ? t : source; });
-    const bool made = op.target.find("norm") != std::string::npos;
+    const OperatorRow& row = row_of(op);
+    if (source < 0 && row.between_ranks()) for_each_operand(op, [&](int t) { source = source < 0 ? t : source; });
+    const bool made = row.role == OperatorRole::Norm;
     const bool passed = source >= 0 && normalized[static_cast<std::size_t>(source)];
     for (const int out : op.outputs) normalized[static_cast<std::size_t>(out)] = made || passed;
   }
   return normalized;
 }
 
-// A router's weights and the head's stay in 2 bytes. Experts' biases have two dimensions too: the weight is in front of them.
+// A router's weights and the head's stay in 2 bytes.
 std::vector<int> weights_of_products(const OperatorGraph& graph, const TensorUse& use) {
   std::vector<bool> routes(graph.tensors.size(), false);
   for (const Operator& op : graph.operators)
-    if (op.target == "panpipe_nn::route") for_each_operand(op, [&](int t) { routes[static_cast<std::size_t>(t)] = true; });
+    if (row_of(op).role == OperatorRole::Routing)
+      for_each_operand(op, [&](int t) { routes[static_cast<std::size_t>(t)] = true; });
   std::vector<int> result(graph.operators.size(), -1);
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     const Operator& op = graph.operators[i];
-    const bool product = op.target == "aten::linear" || op.target == "aten::addmm" || op.target == "aten::mm" ||
-                         op.target == "panpipe_nn::grouped_linear";
-    if (!product || !use.transformer[static_cast<std::size_t>(op.unit)]) continue;
+    const std::string_view weight = row_of(op).traits.weight;
+    if (weight.empty() || !use.transformer[static_cast<std::size_t>(op.unit)]) continue;
     const auto made = static_cast<std::size_t>(op.outputs.front());
     if (use.logits[made] || routes[made]) continue;
-    for_each_operand(op, [&](int t) {
-      const Tensor& weight = graph.tensors[static_cast<std::size_t>(t)];
-      if (result[i] < 0 && weight.role == TensorRole::Parameter && weight.shape.size() >= 2) result[i] = t;
-    });
+    const int t = tensor_argument(op, weight);
+    if (t < 0) continue;
+    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+    if (tensor.role == TensorRole::Parameter && tensor.shape.size() >= 2) result[i] = t;
   }
   return result;
 }
@@ -167,8 +169,10 @@ int UnitView::root(int t) const {
 }
 
 double UnitView::own_bytes(int t) const {
-  if (!inside(t) || op(tensor(t).producer - first).target != kContextKeys) return bytes(t);
-  return bytes(std::get<TensorRef>(op(tensor(t).producer - first).arguments.front()).tensor);
+  if (!inside(t)) return bytes(t);
+  const Operator& maker = op(tensor(t).producer - first);
+  const bool gathered = row_of(maker).role == OperatorRole::Collective && viewed_tensor(*graph, maker) >= 0;
+  return bytes(gathered ? tensor_argument(maker, "self") : t);
 }
 
 UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit) {

@@ -12,8 +12,4 @@ namespace panpipe {
 // InputError for faults of the file, or with up to twenty unsupported operators, each with its module path and remedy.
 OperatorGraph load_exported(const std::string& path, int microbatch);
 
-// For an operator that writes into one of its tensors: the position of that argument, else -1. Running statistics of
-// normalizations do not count.
-int written_argument(const std::string& target);
-
 }  // namespace panpipe

@@ -8,54 +8,33 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/archive.hpp"
 #include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
 
-std::string_view name_of_target(std::string_view target) { return target.substr(0, target.find('.')); }
-
-int operand(const Operator& op, std::size_t position) {
-  if (position >= op.arguments.size()) return -1;
-  const auto* ref = std::get_if<TensorRef>(&op.arguments[position]);
-  return ref ? ref->tensor : -1;
-}
-
-bool flag(const Operator& op, std::size_t position) {
-  const auto* value = position < op.arguments.size() ? std::get_if<bool>(&op.arguments[position]) : nullptr;
-  return value && *value;
-}
-
 // Tensors an operator writes into: its first argument when it works in place, and running statistics in training.
 std::vector<int> written_tensors(const Operator& op) {
   std::vector<int> written;
-  if (const int position = written_argument(op.target); position >= 0)
-    if (const int tensor = operand(op, static_cast<std::size_t>(position)); tensor >= 0) written.push_back(tensor);
-  const std::string_view name = name_of_target(op.target);
-  // (input, weight, bias, running mean, running variance, training or "use the input's statistics", ...)
-  const bool statistics = name == "aten::batch_norm" || name == "aten::instance_norm" || name == "aten::native_batch_norm" ||
-                          name == "aten::_native_batch_norm_legit" || name == "aten::cudnn_batch_norm";
-  if (statistics && flag(op, 5))
-    for (const std::size_t position : {3, 4})
-      if (const int tensor = operand(op, position); tensor >= 0) written.push_back(tensor);
+  if (works_in_place(op.target) && first_tensor(op) >= 0) written.push_back(first_tensor(op));
+  for (const char* learns : {"training", "use_input_stats"})
+    if (value_argument<bool>(op, learns).value_or(false))
+      for (const char* statistic : {"running_mean", "running_var"})
+        if (const int tensor = tensor_argument(op, statistic); tensor >= 0) written.push_back(tensor);
   return written;
 }
 
 }  // namespace
 
-int written_argument(const std::string& target) {
-  const std::string_view name = name_of_target(target);
-  return name.ends_with('_') && !name.ends_with("__") ? 0 : -1;
-}
-
 std::vector<int> memory_owners(const OperatorGraph& graph) {
   std::vector<int> owner(graph.tensors.size());
   for (std::size_t i = 0; i < owner.size(); ++i) owner[i] = static_cast<int>(i);
   for (const Operator& op : graph.operators) {
-    if (aliasing_of(op.target) == Aliasing::Never && written_argument(op.target) < 0) continue;
-    const int source = operand(op, 0);
+    const OperatorRow* row = find_row(op.target);
+    if ((row == nullptr || row->traits.aliasing == Aliasing::Never) && !works_in_place(op.target)) continue;
+    const int source = first_tensor(op);
     if (source < 0) continue;
     for (const int made : op.outputs) owner[static_cast<std::size_t>(made)] = owner[static_cast<std::size_t>(source)];
   }
@@ -72,7 +51,8 @@ void mark_written_and_gradients(OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
     bool gradient = false;
     for_each_operand(op, [&](int index) { gradient |= tensor(index).requires_gradient; });
-    gradient &= op.recorded && name_of_target(op.target) != "aten::detach" && name_of_target(op.target) != "aten::detach_";
+    const OperatorRow* row = find_row(op.target);
+    gradient &= op.recorded && (row == nullptr || !row->traits.detaches);
     for (const int made : op.outputs) tensor(made).requires_gradient = gradient && differentiable(tensor(made).dtype);
     for (const int target : written_tensors(op)) {
       Tensor& owned = tensor(owner[static_cast<std::size_t>(target)]);

@@ -1,21 +1,15 @@
-// The settings of an attention operator, by whichever of its two names: aten::scaled_dot_product_attention, or
-// panpipe_nn::attention, which adds a window, a soft cap, sinks and linear biases. Both take query, key and value first.
+// The settings of an attention operator, whichever it is: ATen's, or panpipe_nn::attention, which adds a window, a soft cap,
+// sinks and linear biases. Both take query, key and value.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <type_traits>
-#include <variant>
 
-#include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 
-// Arguments of panpipe_nn::attention that hold one number per head.
-inline constexpr std::size_t kSinksArgument = 3, kSlopesArgument = 4;
-
 struct AttentionSettings {
-  bool own = false;             // panpipe_nn::attention
   int sinks = -1, slopes = -1;  // tensors with one number per head; -1: none
   double dropout = 0;
   bool causal = false;
@@ -24,27 +18,15 @@ struct AttentionSettings {
   double cap = 0;                 // soft cap on scores, by tanh; 0: none
 };
 
-// Nothing if the operator is no attention.
-inline std::optional<AttentionSettings> attention_settings(const Operator& op) {
+inline AttentionSettings attention_settings(const Operator& op) {
   AttentionSettings found;
-  found.own = op.target == "panpipe_nn::attention";
-  if (!found.own && op.target != "aten::scaled_dot_product_attention") return std::nullopt;
-  const auto read = [&op](std::size_t position, auto& value) {
-    using Value = std::decay_t<decltype(value)>;
-    if (position >= op.arguments.size()) return;
-    if (const auto* given = std::get_if<Value>(&op.arguments[position])) value = *given;
-  };
-  const std::size_t dropout = found.own ? 5 : 4;  // then causal, scale, grouped
-  read(dropout, found.dropout);
-  read(dropout + 1, found.causal);
-  double scale = 0;
-  read(dropout + 2, scale);
-  if (scale > 0) found.scale = scale;
-  if (!found.own) return found;
-  found.sinks = tensor_argument(op, kSinksArgument);
-  found.slopes = tensor_argument(op, kSlopesArgument);
-  read(9, found.window);
-  read(10, found.cap);
+  found.sinks = tensor_argument(op, "sinks");
+  found.slopes = tensor_argument(op, "slopes");
+  found.dropout = value_argument<double>(op, "dropout_p").value_or(0);
+  found.causal = value_argument<bool>(op, "is_causal").value_or(false);
+  found.scale = value_argument<double>(op, "scale");
+  found.window = value_argument<std::int64_t>(op, "window").value_or(0);
+  found.cap = value_argument<double>(op, "cap").value_or(0);
   return found;
 }
 

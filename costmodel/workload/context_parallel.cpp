@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 
@@ -40,7 +39,7 @@ int GraphBuilder::whole_context(int x) {
   if (graph_.context_degree == 1 || request_.exchange == ContextExchange::Ulysses) return x;
   Shape whole = shape(x);
   whole[kTokens] *= graph_.context_degree;
-  return op(kContextKeys, std::move(whole), dtype(x), TensorRef{x});
+  return op("panpipe::context_keys", std::move(whole), dtype(x), TensorRef{x});
 }
 
 int GraphBuilder::heads_for_tokens(int x) { return exchange_heads(x, kTokens, kHeads); }

@@ -2,25 +2,14 @@
 
 #include <algorithm>
 #include <string_view>
-#include <variant>
 
-#include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
 
-std::string_view without_overload(std::string_view target) { return target.substr(0, target.find('.')); }
-
 // Ids count the whole vocabulary, however it is cut.
 const Shape& uncut(const Tensor& tensor) { return tensor.shard_dimension >= 0 ? tensor.full_shape : tensor.shape; }
-
-// Of a loss; PyTorch's default where the operator states none.
-std::int64_t ignored_label(const Operator& op) {
-  const auto named = std::find(op.argument_names.begin(), op.argument_names.end(), "ignore_index");
-  const std::size_t position = op.argument_names.empty() ? 4 : static_cast<std::size_t>(named - op.argument_names.begin());
-  const auto* stated = position < op.arguments.size() ? std::get_if<std::int64_t>(&op.arguments[position]) : nullptr;
-  return stated ? *stated : -100;
-}
 
 }  // namespace
 
@@ -36,23 +25,24 @@ std::vector<IntegerRange> integer_ranges(const OperatorGraph& graph) {
       known = {std::min(known.limit, most), known.ignored == ignored ? ignored : std::nullopt};
   };
   for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
-    const std::string_view name = without_overload(op->target);
-    const auto shape = [&](std::size_t position) -> Shape {
-      const int tensor = tensor_argument(*op, position);
+    const auto shape = [&](std::string_view name) -> Shape {
+      const int tensor = tensor_argument(*op, name);
       return tensor < 0 ? Shape{} : uncut(graph.tensors[static_cast<std::size_t>(tensor)]);
     };
-    if (name == "aten::embedding" || name == "aten::embedding_bag") {
-      if (const Shape rows = shape(0); !rows.empty()) limit(tensor_argument(*op, 1), rows[0]);
-    } else if (name == "aten::cross_entropy_loss" || name == "aten::nll_loss_nd" || name == "aten::nll_loss") {
-      const Shape logits = shape(0);
-      if (!logits.empty()) limit(tensor_argument(*op, 1), logits.size() == 1 ? logits[0] : logits[1], ignored_label(*op));
-    } else if (name == "panpipe::vocabulary_parallel_cross_entropy") {
-      limit(tensor_argument(*op, 1), std::get<std::int64_t>(op->arguments[3]), ignored_label(*op));
-    } else if (name == "aten::one_hot" && op->arguments.size() > 1) {
-      if (const auto* classes = std::get_if<std::int64_t>(&op->arguments[1])) limit(tensor_argument(*op, 0), *classes);
+    const OperatorRow* row = find_row(op->target);
+    if (row != nullptr && row->role == OperatorRole::Embedding) {
+      if (const Shape rows = shape("weight"); !rows.empty()) limit(tensor_argument(*op, "indices"), rows[0]);
+    } else if (row != nullptr && row->takes("ignore_index")) {  // PyTorch's default where none is stated
+      const std::int64_t ignored = value_argument<std::int64_t>(*op, "ignore_index").value_or(-100);
+      const Shape logits = shape("self");
+      const auto vocabulary = value_argument<std::int64_t>(*op, "vocabulary");
+      if (vocabulary || !logits.empty())
+        limit(tensor_argument(*op, "target"), vocabulary ? *vocabulary : logits.size() == 1 ? logits[0] : logits[1], ignored);
+    } else if (const auto classes = value_argument<std::int64_t>(*op, "num_classes")) {
+      limit(tensor_argument(*op, "self"), *classes);
     } else if (op->outputs.size() == 1) {
       const IntegerRange made = ranges[static_cast<std::size_t>(op->outputs[0])];
-      limit(tensor_argument(*op, 0), made.limit, made.ignored);
+      limit(first_tensor(*op), made.limit, made.ignored);
     }
   }
   return ranges;

@@ -1,7 +1,6 @@
 // The input tensors of an operator.
 #pragma once
 
-#include <cstddef>
 #include <variant>
 #include <vector>
 
@@ -22,12 +21,6 @@ void for_each_operand(const std::vector<Argument>& arguments, Visit visit) {
 template <class Visit>
 void for_each_operand(const Operator& op, Visit visit) {
   for_each_operand(op.arguments, visit);
-}
-
-// The tensor at a position; -1 if there is none.
-inline int tensor_argument(const Operator& op, std::size_t position) {
-  const auto* reference = position < op.arguments.size() ? std::get_if<TensorRef>(&op.arguments[position]) : nullptr;
-  return reference ? reference->tensor : -1;
 }
 
 }  // namespace panpipe

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -52,7 +53,7 @@ void read_lora(const Node& node, ReadLog& log, Tuning& tuning) {
 std::vector<std::string> products_of(const OperatorGraph& graph) {
   std::set<std::string> names;
   for (const Operator& op : graph.operators)
-    if (op.target == "aten::linear" && !op.module.ends_with(".lora_A") && !op.module.ends_with(".lora_B"))
+    if (row_of(op).role == OperatorRole::Product && !op.module.ends_with(".lora_A") && !op.module.ends_with(".lora_B"))
       names.insert(last_name(op.module));
   return {names.begin(), names.end()};
 }

@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/context/block_attention.hpp"
+#include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/context/sequence_share.hpp"
 #include "tests/exec/pipeline_equality.hpp"
 
@@ -118,6 +120,22 @@ TEST(SequenceShare, IsTheFirstAndTheLastThatAreLeft) {
   EXPECT_TRUE((SequenceShare{2, 3}.part(tokens, 1).equal(at::tensor({4, 5, 6, 7}, at::kLong).unsqueeze(0))));
   EXPECT_TRUE(in_order(by_ranks(tokens, 1, 3), 1, 3).equal(tokens));
   EXPECT_FALSE(by_ranks(tokens, 1, 3).equal(tokens));
+}
+
+// Ring and all-gather have an attention of their own: what it does not know is not left out in silence.
+TEST(ContextParallel, RefusesArgumentsOfAttentionThatItDoesNotKnow) {
+  const SharedModel both = small_shared("gpt", 2, ContextExchange::Ring);
+  OperatorGraph part = both.part.graph;
+  for (Operator& op : part.operators)
+    if (row_of(op).role == OperatorRole::Attention) op.arguments[3] = TensorRef{part.inputs.front()};
+  try {
+    context_graph(part, *both.whole.graph);
+    FAIL() << "a mask was taken";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().front().message,
+              "the attention of 'transformer.h.0.attn' over a divided sequence has no rule for its 'attn_mask'; run with "
+              "context_exchange: ulysses, or with parallel.context 1");
+  }
 }
 
 // Softmax over the scores and one number more for each head, whose share goes to no value.

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "costmodel/workload/archive.hpp"
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/profile/profile_rank.hpp"
 #include "tests/exec/exported_check.hpp"
 #include "tests/exec/training_fixture.hpp"
@@ -32,6 +33,7 @@ std::string path_of(const std::string& model) {
 
 // A step of the archive over two ranks is the step of the reference.
 void expect_reference(const OperatorGraph& graph, const Reference& reference) {
+  for (const Operator& op : graph.operators) EXPECT_NE(row_of(op).name, "aten::") << op.target << " has no row";
   const StepOutcome found = train(graph, plan_of(graph, {.schedule = "zb-h1", .ranks = 2}, reference.microbatches), reference);
   const Difference difference = compare(graph, reference.expected, found);
   EXPECT_LE(difference.loss, kTolerance);

@@ -127,6 +127,18 @@ TEST(Slices, AreRefusedWhereTheyMakeNoSense) {
     EXPECT_NE(refused(model, 2).find(model + " cannot be cut into slices of the sequence: the attention of '"), std::string::npos)
         << refused(model, 2);
   const Workload gpt = small_model("gpt");
+  OperatorGraph mixes = *gpt.graph;
+  for (Operator& op : mixes.operators)
+    if (op.target == "aten::gelu") op.target = "aten::cumsum";
+  try {
+    slice_graph(small_request("gpt"), gpt.shape, mixes, 2);
+    FAIL() << "an operator without a rule was taken";
+  } catch (const InputError& error) {
+    EXPECT_EQ(
+        error.diagnostics().front().message,
+        "gpt cannot be cut into slices of the sequence: what aten::cumsum of 'transformer.h.0.mlp.act' makes of a token depends "
+        "on other tokens in a way that has no rule for parts of a sequence");
+  }
   WorkloadRequest exported;
   exported.pt2_file = "gpt.pt2";
   EXPECT_THROW(slice_graph(exported, {}, *gpt.graph, 2), InputError);

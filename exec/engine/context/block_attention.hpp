@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace panpipe::exec {
 
@@ -21,6 +22,10 @@ struct AttentionForm {
   double dropout = 0;             // of the attention weights; the backward draws the same from `seed` and the first query and key
   std::uint64_t seed = 0;
 };
+
+// What it knows of an attention operator; others are refused.
+inline constexpr std::string_view kFormArguments[] = {"query",     "key",   "value",      "sinks",  "slopes", "dropout_p",
+                                                      "is_causal", "scale", "enable_gqa", "window", "cap"};
 
 // `count` tokens starting at `first`.
 struct Tokens {

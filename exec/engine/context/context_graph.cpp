@@ -2,28 +2,49 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "costmodel/workload/operator_table.hpp"
+#include "exec/engine/context/block_attention.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 void check_loss(const OperatorGraph& graph) {
   const int maker = graph.tensors[static_cast<std::size_t>(graph.loss)].producer;
-  const std::string& target = graph.operators[static_cast<std::size_t>(maker)].target;
-  if (target.find("cross_entropy") != std::string::npos && labels_of(graph) >= 0) return;
+  if (is_over_classes(graph.operators[static_cast<std::size_t>(maker)]) && labels_of(graph) >= 0) return;
   throw InputError(
       fmt::format("the loss of {} is not one cross entropy over the tokens: ranks with parts of a sequence cannot sum it; "
                   "run with parallel.context 1",
                   graph.name));
 }
 
+// The exchange of keys and values has an attention of its own, which must know all that the operator says.
+void check_attention(const OperatorGraph& graph) {
+  for (const Operator& op : graph.operators) {
+    if (op.among != Among::Context || row_of(op).role != OperatorRole::Attention) continue;
+    for (const std::string_view name : row_of(op).names) {
+      const Argument* given = argument(op, name);
+      if (given == nullptr || std::holds_alternative<NoArgument>(*given)) continue;
+      if (std::find(std::begin(kFormArguments), std::end(kFormArguments), name) == std::end(kFormArguments))
+        throw InputError(
+            fmt::format("the attention of '{}' over a divided sequence has no rule for its '{}'; run with "
+                        "context_exchange: ulysses, or with parallel.context 1",
+                        op.module, name));
+    }
+  }
+}
+
 }  // namespace
 
 SliceGraph context_graph(const OperatorGraph& part, const OperatorGraph& whole) {
   check_loss(part);
+  check_parts_of_sequence(part, "divided over context-parallel ranks");
+  check_attention(part);
   std::map<std::string_view, const Tensor*> known;
   for (const Tensor& tensor : whole.tensors)
     if (tensor.role != TensorRole::Activation) known[tensor.name] = &tensor;

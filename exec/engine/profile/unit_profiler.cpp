@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/expert_rows.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
@@ -16,8 +17,6 @@
 
 namespace panpipe::exec {
 namespace {
-
-constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_cross_entropy";
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -80,7 +79,7 @@ class HeldForward {
 
 // Of rows that come from other ranks: as many of each rank for each expert.
 void fill_row_counts(const Operator& producer, const OperatorGraph& graph, const at::Tensor& counts) {
-  if (!moves_expert_rows(producer)) return;
+  if (row_of(producer).role != OperatorRole::ExpertTransfer) return;
   const std::int64_t rows = graph.tensors[index(producer.outputs.front())].shape[0];
   const at::Tensor ends = at::floor_divide(at::arange(counts.numel() + 1, at::kLong) * rows, counts.numel());
   counts.copy_(ends.diff().view(counts.sizes()));
@@ -164,7 +163,7 @@ UnitProfiler::UnitProfiler(const OperatorGraph& graph, const StageLayout& layout
     Unit& unit = units_.emplace_back();
     unit.index = u;
     for (const StagePart& range : cut)
-      if (!range.communicates || graph.operators[index(range.first_operator)].target == kLossOverVocabulary)
+      if (!range.communicates || row_of(graph.operators[index(range.first_operator)]).role == OperatorRole::Loss)
         unit.parts.push_back(make_part(stage, range, cut.size() == 1));
   }
 }
@@ -184,15 +183,15 @@ UnitProfiler::Part UnitProfiler::make_part(const StageRange& stage, const StageP
 
 // Logits of this rank's part of the vocabulary, with labels anywhere in it.
 VocabularyPart UnitProfiler::make_loss(const Operator& op) const {
-  const int logits = std::get<TensorRef>(op.arguments.at(0)).tensor, labels = std::get<TensorRef>(op.arguments.at(1)).tensor;
-  const auto vocabulary = std::get<std::int64_t>(op.arguments.at(3));
+  const int logits = tensor_argument(op, "self"), labels = tensor_argument(op, "target");
+  const std::int64_t vocabulary = value_argument<std::int64_t>(op, "vocabulary").value();
   VocabularyPart own;
   own.logits = stand_in_values(graph_, {logits}, seed_, device_).front();
   const std::int64_t width = own.logits.size(1);
   own.first = width * shard_;
   own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
   own.labels = at::arange(graph_.tensors[index(labels)].elements(), own.logits.options().dtype(at::kLong)).remainder(vocabulary);
-  own.ignored = std::get<std::int64_t>(op.arguments.at(4));
+  own.ignored = value_argument<std::int64_t>(op, "ignore_index").value();
   return own;
 }
 
@@ -306,7 +305,7 @@ UnitMemory UnitProfiler::memory(int unit, DeviceMemory& account) const {
     const Operator& first = graph_.operators[index(range.first_operator)];
     if (!range.communicates)
       add_memory(stage, range, cut.size() == 1 ? stage.outputs : range.makes, outside, account, found);
-    else if (first.target == kLossOverVocabulary)
+    else if (row_of(first).role == OperatorRole::Loss)
       add_loss_memory(first, account, found);
   }
   return found;

@@ -11,14 +11,13 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "exec/engine/stage/autograd_node.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-// Arguments of aten::scaled_dot_product_attention; (sample, head, token, feature).
-enum : std::size_t { kQuery, kKey, kValue, kMask, kDropout, kIsCausal };
-constexpr std::int64_t kTokens = 2;
+constexpr std::int64_t kTokens = 2;  // of (sample, head, token, feature)
 
 at::Tensor tokens_before(const at::Tensor& tensor, std::int64_t end) { return tensor.narrow(kTokens, 0, end); }
 
@@ -81,18 +80,20 @@ at::Tensor AttendedSequence::append(std::shared_ptr<Whole>& whole, const at::Ten
   return all;
 }
 
-void AttendedSequence::attend(int op, int slice, bool places_queries_last, torch::jit::Stack& stack) {
-  const at::Tensor query = stack[kQuery].toTensor(), key = stack[kKey].toTensor();
+void AttendedSequence::attend(int op, int slice, const OperatorRow& row, torch::jit::Stack& stack) {
+  const auto given = [&](std::string_view name) -> c10::IValue& { return stack[panpipe::at(row.position(name))]; };
+  const at::Tensor query = given("query").toTensor(), key = given("key").toTensor();
   Attention& attention = attentions_[op];
   // A query that is a view of a fused product would keep the keys and values alive a second time.
-  if (query.storage().is_alias_of(key.storage())) stack[kQuery] = query.clone(at::MemoryFormat::Contiguous);
-  stack[kKey] = append(attention.keys, key, slice);
-  stack[kValue] = append(attention.values, stack[kValue].toTensor(), slice);
-  if (slice == 0 || places_queries_last) return;  // causal as it is
+  if (query.storage().is_alias_of(key.storage())) given("query") = query.clone(at::MemoryFormat::Contiguous);
+  given("key") = append(attention.keys, key, slice);
+  given("value") = append(attention.values, given("value").toTensor(), slice);
+  if (slice == 0 || row.along == Along::AttendsLast) return;  // causal as it is
+  PANPIPE_CHECK(row.along == Along::AttendsBehindMask, "an attention without a rule for slices");
   at::Tensor& mask = (*masks_)[slice];
   if (!mask.defined()) mask = mask_of(query, key.size(kTokens) * slice);
-  stack[kMask] = mask;
-  stack[kIsCausal] = false;
+  given("attn_mask") = mask;
+  given("is_causal") = false;
 }
 
 at::Tensor SequenceSlice::part(int graph_tensor, const at::Tensor& whole) const {

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/workload/operator_table.hpp"
+
 namespace panpipe::exec {
 
 class AttendedSequence {
@@ -26,9 +28,8 @@ class AttendedSequence {
 
   // Replaces the arguments of a causal attention, operator `op` of the graph: those of the slice alone become those of the slice
   // after the preceding ones. Autograd records this if it is on. A repeated forward of the same slice (recompute) gets the same
-  // arguments. `places_queries_last`: the operator (panpipe_nn::attention) takes the queries for the last of the keys' tokens;
-  // ATen's takes them for the first, and gets a mask.
-  void attend(int op, int slice, bool places_queries_last, torch::jit::Stack& stack);
+  // arguments. An operator that takes the queries for the first of the keys' tokens gets a mask.
+  void attend(int op, int slice, const OperatorRow& row, torch::jit::Stack& stack);
 
  private:
   struct Whole;  // keys or values

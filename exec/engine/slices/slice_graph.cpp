@@ -12,23 +12,36 @@
 namespace panpipe::exec {
 namespace {
 
+bool is_attention(const Operator& op) { return row_of(op).role == OperatorRole::Attention; }
+
 // Can what one token becomes be computed from the tokens before it?
 void check_looks_back_only(const OperatorGraph& graph) {
   bool attends = false;
   for (const Operator& op : graph.operators) {
-    const auto attention = attention_settings(op);
-    if (!attention) continue;
+    if (!is_attention(op)) continue;
     attends = true;
-    if (!attention->causal)
+    if (!attention_settings(op).causal)
       throw InputError(
           fmt::format("{} cannot be cut into slices of the sequence: the attention of '{}' also looks ahead, at "
                       "slices that are not there yet",
                       graph.name, op.module));
   }
   if (!attends) throw InputError(fmt::format("{} cannot be cut into slices of the sequence: it has no attention", graph.name));
+  check_parts_of_sequence(graph, "cut into slices of the sequence");
 }
 
 }  // namespace
+
+void check_parts_of_sequence(const OperatorGraph& graph, std::string_view how) {
+  for (const Operator& op : graph.operators) {
+    const Along along = row_of(op).along;
+    if (along == Along::Unknown || along == Along::Mixed)
+      throw InputError(
+          fmt::format("{} cannot be {}: what {} of '{}' makes of a token depends on other tokens in a way that has "
+                      "no rule for parts of a sequence",
+                      graph.name, how, op.target, op.module));
+  }
+}
 
 int cut_dimension(const Shape& whole, const Shape& part, int parts) {
   if (whole.size() != part.size()) return -2;
@@ -57,7 +70,7 @@ SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shap
   for (std::size_t i = 0; same && i < graph.operators.size(); ++i) {
     Operator& op = graph.operators[i];
     same = op.unit == whole.operators[i].unit;
-    if (!attention_settings(op) || !attention_settings(whole.operators[i])) {
+    if (!is_attention(op) || !is_attention(whole.operators[i])) {
       same = same && op.target == whole.operators[i].target;
       continue;
     }
@@ -100,9 +113,9 @@ void check_slice_order(const Schedule& schedule) {
 int labels_of(const OperatorGraph& graph) {
   const auto producer = [&](int tensor) { return graph.tensors[static_cast<std::size_t>(tensor)].producer; };
   if (graph.loss < 0 || producer(graph.loss) < 0) return -1;
-  int tensor = tensor_argument(graph.operators[static_cast<std::size_t>(producer(graph.loss))], 1);
+  int tensor = tensor_argument(graph.operators[static_cast<std::size_t>(producer(graph.loss))], "target");
   while (tensor >= 0 && producer(tensor) >= 0)  // through views
-    tensor = tensor_argument(graph.operators[static_cast<std::size_t>(producer(tensor))], 0);
+    tensor = first_tensor(graph.operators[static_cast<std::size_t>(producer(tensor))]);
   return tensor >= 0 && graph.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::Input ? tensor : -1;
 }
 

@@ -3,6 +3,7 @@
 // attended_sequence.hpp keeps.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "costmodel/workload/workload.hpp"
@@ -21,6 +22,9 @@ struct SliceGraph {
 // Throws InputError if a slice cannot be computed from itself and earlier slices: attention that looks ahead, an exported model
 // (a program for whole sequences), a sequence that does not divide.
 SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shape, const OperatorGraph& whole, int splits);
+
+// Throws InputError if an operator has no rule for parts of a sequence; `how`: "cut into slices of the sequence".
+void check_parts_of_sequence(const OperatorGraph& graph, std::string_view how);
 
 // -1 if the shapes are equal; the dimension in which `part` is `parts` times shorter; -2 otherwise.
 int cut_dimension(const Shape& whole, const Shape& part, int parts);

@@ -3,8 +3,8 @@
 #include <ATen/autocast_mode.h>
 
 #include <algorithm>
-#include <array>
 
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 
 namespace panpipe::exec {
@@ -17,23 +17,9 @@ std::optional<c10::ScalarType> autocast_of(const OperatorGraph& graph, Precision
   return wide ? std::optional(scalar_type(compute_dtype(precision))) : std::nullopt;
 }
 
-// PyTorch's lists of what autocast lowers, for CUDA (AT_FORALL_LOWER_PRECISION_FP in ATen/autocast_mode.h) and for CPUs
-// (autocast_mode.cpp): what stands in both.
 bool autocast_lowers(std::string_view name) {
-  constexpr std::array<std::string_view, 13> kLowered = {"aten::linear",
-                                                         "aten::matmul",
-                                                         "aten::mm",
-                                                         "aten::bmm",
-                                                         "aten::addmm",
-                                                         "aten::baddbmm",
-                                                         "aten::addbmm",
-                                                         "aten::conv1d",
-                                                         "aten::conv2d",
-                                                         "aten::conv3d",
-                                                         "aten::conv_transpose1d",
-                                                         "aten::conv_transpose2d",
-                                                         "aten::conv_transpose3d"};
-  return std::find(kLowered.begin(), kLowered.end(), name) != kLowered.end();
+  const OperatorRow* row = find_row(name);
+  return row != nullptr && row->traits.autocast;
 }
 
 // The cache of cast weights is one per process; a weight cast for one rank's thread would be cleared by another's, and one cast

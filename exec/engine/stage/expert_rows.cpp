@@ -4,16 +4,11 @@
 #include <ATen/ops/bincount.h>
 
 #include <numeric>
-#include <string_view>
-#include <variant>
 
-#include "base/error.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe::exec {
 namespace {
-
-constexpr std::string_view kSend = "panpipe::send_to_experts", kBack = "panpipe::send_back";
-constexpr std::string_view kGather = "panpipe::gather_rows", kScatter = "panpipe::scatter_rows";
 
 std::vector<std::int64_t> numbers_of(const at::Tensor& counts) {
   const at::Tensor flat = counts.contiguous();
@@ -23,20 +18,14 @@ std::vector<std::int64_t> numbers_of(const at::Tensor& counts) {
 
 }  // namespace
 
-bool moves_expert_rows(const Operator& op) {
-  return op.target == kSend || op.target == kBack || op.target == kGather || op.target == kScatter;
-}
+bool leads_to_experts(const Operator& op) { return op.outputs.size() > 1; }  // rows, and how many of each
 
-bool leads_to_experts(const Operator& op) { return op.target == kSend || op.target == kGather; }
-
-int counts_of(const Operator& op) {
-  return leads_to_experts(op) ? op.outputs.at(1) : std::get<TensorRef>(op.arguments.at(1)).tensor;
-}
+int counts_of(const Operator& op) { return leads_to_experts(op) ? op.outputs[1] : tensor_argument(op, "counts"); }
 
 at::Tensor agree_on_rows(const Operator& op, const at::Tensor& given, int experts, PassGroup& group, RowCounts& counts) {
   const at::NoGradGuard no_graph;
   const std::int64_t members = group.degree();
-  if (op.target == kSend) {
+  if (op.forward_collective == CollectiveKind::AllToAll) {
     const at::Tensor asked = at::bincount(given.flatten(), {}, experts).view({members, experts / members});
     at::Tensor arrived = group.swap_numbers(asked);
     counts = {numbers_of(asked.to(at::kCPU).sum(1)), numbers_of(arrived.sum(1))};

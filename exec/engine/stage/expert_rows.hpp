@@ -12,9 +12,7 @@
 
 namespace panpipe::exec {
 
-// True for operators that move rows of experts between ranks.
-bool moves_expert_rows(const Operator& op);
-// True for those that send rows to the experts; the others send them back.
+// Of operators that move rows of experts between ranks: true for those that send rows to the experts; the others send them back.
 bool leads_to_experts(const Operator& op);
 // The graph tensor of the counts that identifies an operator which moves rows: made on the way to the experts, read on the way
 // back.

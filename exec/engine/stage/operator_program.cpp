@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "exec/engine/mixed_bits.hpp"
 #include "exec/engine/slices/attended_sequence.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
@@ -101,17 +102,6 @@ class Surroundings {
   at::ScalarType dtype_{};
 };
 
-// Operators that draw random numbers: found by the tag that PyTorch gives them, and the two composites that reach one.
-bool draws(const c10::OperatorHandle& handle) {
-  if (handle.hasTag(at::Tag::nondeterministic_seeded)) return true;
-  const std::string& name = handle.schema().name();
-  return name == "aten::dropout" || name == "aten::dropout_" || name == "aten::alpha_dropout" ||
-         name == "aten::feature_dropout" || name == "aten::scaled_dot_product_attention" || name == "panpipe_nn::attention" ||
-         name == "aten::feature_alpha_dropout" || name == "aten::feature_dropout_" || name == "aten::rrelu" ||
-         name == "aten::rrelu_" || name == "aten::lstm" || name == "aten::gru" || name == "aten::rnn_tanh" ||
-         name == "aten::rnn_relu" || name.compare(0, 10, "aten::rand") == 0;
-}
-
 // The default generator is one per process and shared by rank threads: held from seeding until the draw is done.
 std::mutex& generator_lock() {
   static std::mutex lock;
@@ -138,11 +128,11 @@ std::vector<std::pair<int, c10::IValue>> outside_training(const c10::FunctionSch
   throw InputError(fmt::format("operator {} of module '{}': {}", op.target, op.module, why));
 }
 
-// Numbers by head, of panpipe_nn::attention: where ranks exchange heads, the query has this rank's part of them alone.
-void take_own_heads(torch::jit::Stack& stack, int member) {
-  const std::int64_t heads = stack[0].toTensor().size(1);
-  for (const std::size_t position : {kSinksArgument, kSlopesArgument})
-    if (c10::IValue& numbers = stack[position]; numbers.isTensor() && numbers.toTensor().size(0) != heads)
+// Where ranks exchange heads, the query has this rank's part of them alone.
+void take_own_heads(const OperatorRow& attention, torch::jit::Stack& stack, int member) {
+  const std::int64_t heads = stack[panpipe::at(attention.position("query"))].toTensor().size(1);
+  for (const int position : attention.by_head)
+    if (c10::IValue& numbers = stack[panpipe::at(position)]; numbers.isTensor() && numbers.toTensor().size(0) != heads)
       numbers = numbers.toTensor().narrow(0, heads * member, heads);
 }
 
@@ -238,8 +228,9 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   const std::string name = op.target.substr(0, dot), overload = dot == std::string::npos ? "" : op.target.substr(dot + 1);
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) cannot(op, "LibTorch has no operator of this name");
-  Node node{*found, index, {}, {}, {}, {}, draws(*found), !op.recorded || op.autocast.has_value(), attention_settings(op),
-            false,  false, {}, {}, {}};
+  const OperatorRow& row = row_of(op);
+  const bool draws = row.traits.draws || found->hasTag(at::Tag::nondeterministic_seeded);
+  Node node{*found, index, {}, {}, {}, {}, draws, !op.recorded || op.autocast.has_value(), &row, false, false, {}, {}, {}};
   const auto& wanted = found->schema().arguments();
   if (op.arguments.size() > wanted.size())
     cannot(op, fmt::format("{} arguments were given, its schema takes {}", op.arguments.size(), wanted.size()));
@@ -262,7 +253,7 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   }
   // Rows whose numbers did not come over ranks: then they are on the host already.
   const auto is_arrived = [&](const Fill& fill) { return wanted[static_cast<std::size_t>(fill.position)].name() == "arrived"; };
-  node.reads = name == "panpipe_nn::grouped_linear" && std::none_of(node.fills.begin(), node.fills.end(), is_arrived);
+  node.reads = row.role == OperatorRole::ExpertProduct && std::none_of(node.fills.begin(), node.fills.end(), is_arrived);
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
   node.lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
   for (Fill& fill : node.fills) {
@@ -347,9 +338,10 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
           argument = context.copies->stand_in(argument.toTensor());
         }
     try {
-      if (node.attention && context.slice)
-        context.slice->sequence->attend(node.index, context.slice->index, node.attention->own, stack);
-      if (node.attention && node.attention->own) take_own_heads(stack, context.context_member);
+      if (node.row->role == OperatorRole::Attention) {
+        if (context.slice) context.slice->sequence->attend(node.index, context.slice->index, *node.row, stack);
+        take_own_heads(*node.row, stack, context.context_member);
+      }
       std::optional<Recomputation::Operator> watch;
       if (context.recomputation)
         watch.emplace(*context.recomputation, node.index, node.writes, node.lowers ? context.autocast : std::nullopt, stack);

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/workload/attention_operator.hpp"
-#include "costmodel/workload/graph.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe::exec {
 
@@ -75,11 +74,11 @@ class OperatorProgram {
     int index;                           // in the graph
     std::vector<c10::IValue> arguments;  // constants; arguments from slots are None
     std::vector<Fill> fills;
-    std::vector<int> results;                             // slot per result, -1 = not used
-    std::vector<int> dead;                                // slots not needed after this node
-    bool random;                                          // draws from the generator
-    bool surrounded;                                      // is in a region without gradients or with autocast
-    std::optional<AttentionSettings> attention;           // also reads earlier slices of the sequence
+    std::vector<int> results;  // slot per result, -1 = not used
+    std::vector<int> dead;     // slots not needed after this node
+    bool random;               // draws from the generator
+    bool surrounded;           // is in a region without gradients or with autocast
+    const OperatorRow* row;
     bool lowers;                                          // autocast casts its operands
     bool reads = false;                                   // reads its operands on the host
     std::vector<int> writes;                              // arguments that it writes to, according to its schema

@@ -18,22 +18,25 @@
 namespace panpipe::exec {
 namespace {
 
-constexpr std::string_view kLossOverVocabulary = "panpipe::vocabulary_parallel_cross_entropy";
-constexpr std::string_view kScatterSequence = "panpipe::scatter_to_sequence_parallel";
-constexpr std::string_view kGatherSequence = "panpipe::gather_sequence";
-constexpr std::string_view kExchangeHeads = "panpipe::exchange_heads";
 constexpr std::int64_t kTokensOfHeads = 2;  // the dimension of exchanged heads
+constexpr std::array kAttentionOperands = {"query", "key", "value"};
 
-int tensor_of(const Operator& op, std::size_t i) { return std::get<TensorRef>(op.arguments.at(i)).tensor; }
-std::int64_t integer_argument(const Operator& op, std::size_t i) { return std::get<std::int64_t>(op.arguments.at(i)); }
+std::int64_t integer_argument(const Operator& op, std::string_view name) {
+  return value_argument<std::int64_t>(op, name).value();
+}
 
 // The sequence's, of operators that cut it.
-std::int64_t dimension_of(const Operator& op) { return op.arguments.size() > 1 ? integer_argument(op, 1) : 0; }
+std::int64_t dimension_of(const Operator& op) { return value_argument<std::int64_t>(op, "dim").value_or(0); }
 
-bool attends_over_context(const Operator& op) { return op.among == Among::Context && op.target != kExchangeHeads; }
+bool grows_tokens(const Operator& exchange) { return integer_argument(exchange, "grows") == kTokensOfHeads; }
+
+// Without communication, against a gather in the other direction: each rank takes its part of what all have.
+bool takes_own_part(CollectiveKind kind, CollectiveKind other_way) {
+  return kind == CollectiveKind::None && other_way == CollectiveKind::AllGather;
+}
 
 AttentionForm attention_form(const Operator& op, const ParameterStore& parameters) {
-  const AttentionSettings settings = attention_settings(op).value();
+  const AttentionSettings settings = attention_settings(op);
   const auto by_head = [&parameters](int tensor) { return tensor < 0 ? at::Tensor() : parameters.tensor(tensor); };
   return {.causal = settings.causal,
           .scale = settings.scale,
@@ -67,7 +70,7 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
                                        [&](const RecomputedOperator& op) { return op.index == part.first_operator; });
     PANPIPE_CHECK(group_of(parts_.back()) != nullptr || !(posts(parts_.back(), false) || posts(parts_.back(), true)),
                   fmt::format("{} communicates, but there are no ranks to do so", operator_of(parts_.back()).target));
-    if (part.communicates && attends_over_context(operator_of(parts_.back())))
+    if (part.communicates && role_of(parts_.back()) == OperatorRole::Attention)
       parts_.back().form = std::make_unique<AttentionForm>(attention_form(operator_of(parts_.back()), parameters));
     // A stage of one segment gives its outputs in the stage's own order.
     const std::vector<int>& outputs = cut.size() == 1 ? range.outputs : part.makes;
@@ -104,6 +107,8 @@ void SegmentedStage::close(const Part& part, bool backward, bool gradients) {
 const Operator& SegmentedStage::operator_of(const Part& part) const {
   return graph_.operators[static_cast<std::size_t>(part.range.first_operator)];
 }
+
+OperatorRole SegmentedStage::role_of(const Part& part) const { return row_of(operator_of(part)).role; }
 
 SegmentedStage::Value SegmentedStage::exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens) {
   const int degree = group.degree();
@@ -190,30 +195,32 @@ void SegmentedStage::run_segment(Part& part, ForwardFlow& flow) {
 
 void SegmentedStage::run_collective(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
-  if (op.target == kLossOverVocabulary) return run_loss(part, flow);
-  if (part.form) return run_attention(part, flow);
-  if (moves_expert_rows(op)) return run_expert_rows(part, flow);
-  at::Tensor value = take_value(flow, part, tensor_of(op, 0));
+  const OperatorRole role = role_of(part);
+  if (role == OperatorRole::Loss) return run_loss(part, flow);
+  if (role == OperatorRole::Attention) return run_attention(part, flow);
+  if (role == OperatorRole::ExpertTransfer) return run_expert_rows(part, flow);
+  at::Tensor value = take_value(flow, part, tensor_argument(op, "self"));
   PassGroup* const group = group_of(part);
   Value& made = flow.values[op.outputs[0]];
-  if (op.target == kExchangeHeads)
-    made = exchanged(*group, value, integer_argument(op, 1) == kTokensOfHeads);
+  if (role == OperatorRole::HeadExchange)
+    made = exchanged(*group, value, grows_tokens(op));
   else if (op.forward_collective != CollectiveKind::None)
     made = {{}, group->post(op.forward_collective, std::move(value), dimension_of(op)), group};
   else
-    made.tensor = op.target == kScatterSequence ? group->own_part(value, dimension_of(op)) : std::move(value);
+    made.tensor = takes_own_part(op.forward_collective, op.backward_collective) ? group->own_part(value, dimension_of(op))
+                                                                                : std::move(value);
 }
 
 void SegmentedStage::run_loss(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   PassGroup* const group = group_of(part);
   VocabularyPart own;
-  own.logits = take_value(flow, part, tensor_of(op, 0));
-  own.labels = take_value(flow, part, tensor_of(op, 1));
-  const std::int64_t vocabulary = integer_argument(op, 3), width = own.logits.size(1);
+  own.logits = take_value(flow, part, tensor_argument(op, "self"));
+  own.labels = take_value(flow, part, tensor_argument(op, "target"));
+  const std::int64_t vocabulary = integer_argument(op, "vocabulary"), width = own.logits.size(1);
   own.first = width * group->member();
   own.columns = std::clamp<std::int64_t>(vocabulary - own.first, 0, width);
-  own.ignored = integer_argument(op, 4);
+  own.ignored = integer_argument(op, "ignore_index");
   const auto posted = group->post(CollectiveKind::AllReduce, vocabulary_statistics(own, group->member(), group->degree()));
   VocabularyLoss whole = vocabulary_loss(own, group->take(*posted));
   flow.values[op.outputs[0]].tensor = whole.loss;
@@ -224,7 +231,8 @@ void SegmentedStage::run_loss(Part& part, ForwardFlow& flow) {
 void SegmentedStage::run_attention(Part& part, ForwardFlow& flow) {
   const Operator& op = operator_of(part);
   std::array<at::Tensor, 3> operands;
-  for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = take_value(flow, part, tensor_of(op, i));
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    operands[i] = take_value(flow, part, tensor_argument(op, kAttentionOperands[i]));
   const auto& [query, key, value] = operands;
   AttentionForm form = *part.form;
   if (flow.context.evaluates) form.dropout = 0;
@@ -244,7 +252,7 @@ void SegmentedStage::return_attention(Part& part, BackwardFlow& flow, const at::
                                                       std::move(part.attended.extract(flow.microbatch).mapped()), gradient);
   std::size_t operand = 0;
   for (at::Tensor* one : {&found.query, &found.key, &found.value})
-    flow.gradients[tensor_of(op, operand++)].push_back({std::move(*one)});
+    flow.gradients[tensor_argument(op, kAttentionOperands[operand++])].push_back({std::move(*one)});
   if (!found.sinks.defined() || !part.form->sinks.requires_grad()) return;
   part.sinks[flow.microbatch] = {{torch::autograd::impl::gradient_edge(part.form->sinks)}, {std::move(found.sinks)}};
   if (flow.kind == ActionKind::B) return_sinks(part, flow.microbatch);
@@ -260,11 +268,11 @@ void SegmentedStage::run_expert_rows(Part& part, ForwardFlow& flow) {
   PassGroup* const group = group_of(part);
   const bool there = leads_to_experts(op);
   const std::pair key(flow.microbatch, counts_of(op));
-  const at::Tensor rows = take_value(flow, part, tensor_of(op, 0));
+  const at::Tensor rows = take_value(flow, part, tensor_argument(op, "rows"));
   RowCounts& counts = counts_of_rows_[key];
   if (there)
     flow.values[op.outputs[1]].tensor =
-        agree_on_rows(op, take_value(flow, part, tensor_of(op, 1)), graph_.routing.experts, *group, counts);
+        agree_on_rows(op, take_value(flow, part, tensor_argument(op, "given")), graph_.routing.experts, *group, counts);
   flow.values[op.outputs[0]] = {{}, post_rows(op.forward_collective, there, rows, counts, *group), group};
   if (!there && !flow.recorded) counts_of_rows_.erase(key);
 }
@@ -275,7 +283,7 @@ void SegmentedStage::return_expert_rows(Part& part, BackwardFlow& flow, const at
   const bool there = leads_to_experts(op);
   const auto counts = counts_of_rows_.find({flow.microbatch, counts_of(op)});
   PANPIPE_CHECK(counts != counts_of_rows_.end(), "rows of experts whose way is not known");
-  flow.gradients[tensor_of(op, 0)].push_back(
+  flow.gradients[tensor_argument(op, "rows")].push_back(
       {{}, post_rows(op.backward_collective, !there, gradient, counts->second, *group), group});
   if (there) counts_of_rows_.erase(counts);
 }
@@ -385,19 +393,21 @@ void SegmentedStage::return_collective(Part& part, BackwardFlow& flow) {
   const Operator& op = operator_of(part);
   at::Tensor gradient = take_gradient(flow, op.outputs[0]);
   if (!gradient.defined()) return;
-  if (part.form) return return_attention(part, flow, gradient);
-  if (moves_expert_rows(op)) return return_expert_rows(part, flow, gradient);
+  const OperatorRole role = role_of(part);
+  if (role == OperatorRole::Attention) return return_attention(part, flow, gradient);
+  if (role == OperatorRole::ExpertTransfer) return return_expert_rows(part, flow, gradient);
   PassGroup* const group = group_of(part);
-  Value& back = flow.gradients[tensor_of(op, 0)].emplace_back();
-  if (op.target == kLossOverVocabulary) {
+  Value& back = flow.gradients[tensor_argument(op, "self")].emplace_back();
+  if (role == OperatorRole::Loss) {
     const auto [own, whole] = std::move(part.losses.extract(flow.microbatch).mapped());
     back.tensor = vocabulary_gradient(own, whole, gradient);
-  } else if (op.target == kExchangeHeads) {
-    back = exchanged(*group, gradient, integer_argument(op, 1) != kTokensOfHeads);
+  } else if (role == OperatorRole::HeadExchange) {
+    back = exchanged(*group, gradient, !grows_tokens(op));
   } else if (op.backward_collective != CollectiveKind::None) {
     back = {{}, group->post(op.backward_collective, std::move(gradient), dimension_of(op)), group};
   } else {
-    back.tensor = op.target == kGatherSequence ? group->own_part(gradient, dimension_of(op)) : std::move(gradient);
+    back.tensor = takes_own_part(op.backward_collective, op.forward_collective) ? group->own_part(gradient, dimension_of(op))
+                                                                                : std::move(gradient);
   }
 }
 

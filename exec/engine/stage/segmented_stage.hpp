@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/context/context_attention.hpp"
 #include "exec/engine/stage/expert_rows.hpp"
 #include "exec/engine/stage/parameter_gate.hpp"
@@ -89,6 +90,7 @@ class SegmentedStage {
   };
 
   const Operator& operator_of(const Part& part) const;
+  OperatorRole role_of(const Part& part) const;
   static Value exchanged(PassGroup& group, const at::Tensor& value, bool grows_tokens);
   void mark_groups();
   void open(const Part& part, bool backward);

@@ -5,17 +5,12 @@
 #include <set>
 
 #include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 const Operator& operator_of(const OperatorGraph& graph, int index) { return graph.operators[static_cast<std::size_t>(index)]; }
-
-// Operators that only move, and any that has a collective, such as attention over the context.
-bool communicates(const Operator& op) {
-  return op.target.rfind("panpipe::", 0) == 0 || op.forward_collective != CollectiveKind::None ||
-         op.backward_collective != CollectiveKind::None;
-}
 
 // Is the work after this operator divided, given that before it?
 bool divided_after(const Operator& op, bool before) {

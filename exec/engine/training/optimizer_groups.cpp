@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/parameters.hpp"
 #include "exec/engine/training/learning_rate.hpp"
 
@@ -17,12 +18,6 @@ namespace panpipe::exec {
 namespace {
 
 using Roots = std::set<int>;
-
-bool normalizes(std::string_view target) {
-  for (const char* name : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm"})
-    if (target.find(name) != std::string_view::npos) return true;
-  return false;
-}
 
 // The trained parameters of a kind.
 Roots roots_of_kind(const OperatorGraph& graph, const Roots& trained, std::string_view kind) {
@@ -33,8 +28,9 @@ Roots roots_of_kind(const OperatorGraph& graph, const Roots& trained, std::strin
   };
   if (kind == "norms" || kind == "embeddings") {
     for (const Operator& op : graph.operators) {
-      if (kind == "norms" && normalizes(op.target)) for_each_operand(op, add);
-      if (kind == "embeddings" && op.target.rfind("aten::embedding", 0) == 0) add(tensor_argument(op, 0));
+      const OperatorRole role = row_of(op).role;
+      if (kind == "norms" && role == OperatorRole::Norm) for_each_operand(op, add);
+      if (kind == "embeddings" && role == OperatorRole::Embedding) add(tensor_argument(op, "weight"));
     }
     return found;
   }

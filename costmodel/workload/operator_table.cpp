@@ -1,0 +1,392 @@
+#include "costmodel/workload/operator_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "costmodel/workload/operator_rules.hpp"
+
+namespace panpipe {
+namespace {
+
+using namespace work_rules;  // NOLINT(google-build-using-namespace): the table is about them
+using Role = OperatorRole;
+
+OperatorRow row(std::string_view name, Role role, Along along, const WorkRule& rule, std::string_view arguments,
+                const OperatorTraits& traits = {}) {
+  return {name, role, along, &rule, arguments, traits};
+}
+// Groups with equal behaviour.
+OperatorRow view(std::string_view name, std::string_view arguments = "self", std::string_view torch = {}) {
+  return {name, Role::View, Along::Tokens, &kView, arguments, {.aliasing = Aliasing::View, .torch = torch}};
+}
+OperatorRow parts(std::string_view name, std::string_view arguments = "self", std::string_view torch = {}) {
+  return {name, Role::View, Along::Tokens, &kView, arguments, {.aliasing = Aliasing::View, .list = true, .torch = torch}};
+}
+OperatorRow reshape(std::string_view name, std::string_view arguments = "self", std::string_view torch = {}) {
+  return {name, Role::View, Along::Tokens, &kView, arguments, {.aliasing = Aliasing::IfStridesAllow, .torch = torch}};
+}
+OperatorRow pointwise(std::string_view name, const WorkRule& rule, std::string_view arguments = "self",
+                      std::string_view torch = {}) {
+  return {name, Role::Pointwise, Along::Tokens, &rule, arguments, {.torch = torch}};
+}
+OperatorRow convolution(std::string_view name, const WorkRule& rule, std::string_view arguments = "input weight bias",
+                        std::string_view torch = {}) {
+  return {name, Role::Convolution, Along::Mixed, &rule, arguments, {.autocast = true, .torch = torch}};
+}
+OperatorRow normalization(std::string_view name) {  // of archives alone
+  return {name, Role::Norm, Along::Mixed, &kAnyOperator, "input"};
+}
+OperatorRow other(std::string_view name, std::string_view arguments = "self") {
+  return {name, Role::Other, Along::Mixed, &kAnyOperator, arguments};
+}
+OperatorRow copy(std::string_view name, Along along, std::string_view arguments = "self") {
+  return {name, Role::Copy, along, &kKeepsNothing, arguments};
+}
+OperatorRow draw(std::string_view name, Role role, Along along, std::string_view arguments) {
+  return {name, role, along, &kAnyOperator, arguments, {.draws = true}};
+}
+OperatorRow collective(std::string_view name, std::string_view arguments = "self") {
+  return {name, Role::Collective, Along::Tokens, &kCollective, arguments};
+}
+OperatorRow transfer(std::string_view name, std::string_view arguments) {
+  return {name, Role::ExpertTransfer, Along::Tokens, &kCollective, arguments};
+}
+
+// panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp). panpipe: between ranks; segments of a stage do
+// it. ATen's operators that are not here are read by the last row, with the names that an archive gives their arguments.
+std::vector<OperatorRow> make_rows() {
+  return {
+      // Products
+      row("aten::linear", Role::Product, Along::Tokens, kLinear, "input weight bias",
+          {.autocast = true, .weight = "weight", .torch = "F.linear({input}, {weight}, {bias})"}),
+      row("aten::matmul", Role::Product, Along::Tokens, kProduct, "self other", {.autocast = true}),
+      row("aten::bmm", Role::Product, Along::Tokens, kProduct, "self mat2", {.autocast = true}),
+      row("aten::mm", Role::Product, Along::Tokens, kProduct, "self mat2", {.autocast = true, .weight = "mat2"}),
+      row("aten::addmm", Role::Product, Along::Tokens, kAddedProduct, "self mat1 mat2", {.autocast = true, .weight = "mat2"}),
+      row("aten::baddbmm", Role::Product, Along::Tokens, kAddedProduct, "self batch1 batch2", {.autocast = true}),
+      row("aten::addbmm", Role::Product, Along::Mixed, kAnyOperator, "self batch1 batch2", {.autocast = true}),
+      row("panpipe_nn::grouped_linear", Role::ExpertProduct, Along::Tokens, kGroupedLinear,
+          "rows chosen weight bias transposed share arrived", {.weight = "weight"}),
+      convolution("aten::conv1d", kConvolution),
+      convolution("aten::conv2d", kConvolution, "input weight bias stride padding dilation groups",
+                  "F.conv2d({input}, {weight}, {bias}, {stride}, {padding}, {dilation}, {groups})"),
+      convolution("aten::conv3d", kConvolution),
+      convolution("aten::conv_transpose1d", kTransposedConvolution),
+      convolution("aten::conv_transpose2d", kTransposedConvolution),
+      convolution("aten::conv_transpose3d", kTransposedConvolution),
+      row("aten::convolution", Role::Convolution, Along::Mixed, kConvolution,
+          "input weight bias stride padding dilation transposed"),
+
+      // Attention
+      row("aten::scaled_dot_product_attention", Role::Attention, Along::AttendsBehindMask, kAttention,
+          "query key value attn_mask dropout_p is_causal scale enable_gqa",
+          {.draws = true,
+           .torch = "F.scaled_dot_product_attention({query}, {key}, {value}, dropout_p={dropout_p}, is_causal={is_causal}, "
+                    "scale={scale}, enable_gqa={enable_gqa})"}),
+      row("panpipe_nn::attention", Role::Attention, Along::AttendsLast, kAttention,
+          "query key value sinks:head slopes:head dropout_p is_causal scale enable_gqa window cap", {.draws = true}),
+      row("aten::softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
+      row("aten::_softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
+
+      // Normalizations
+      row("aten::layer_norm", Role::Norm, Along::Tokens, kLayerNorm, "input normalized_shape weight bias eps cudnn_enable",
+          {.torch = "F.layer_norm({input}, {normalized_shape}, {weight}, {bias}, {eps})"}),
+      row("aten::rms_norm", Role::Norm, Along::Tokens, kRmsNorm, "input normalized_shape weight eps",
+          {.composed = true, .torch = "F.rms_norm({input}, {normalized_shape}, {weight}, {eps})"}),
+      row("panpipe_nn::zero_centered_rms_norm", Role::Norm, Along::Tokens, kRmsNorm, "input normalized_shape weight eps",
+          {.composed = true, .torch = "F.rms_norm({input}, {normalized_shape}, 1 + {weight}, {eps})"}),
+      row("aten::group_norm", Role::Norm, Along::Mixed, kGroupNorm, "input num_groups weight bias eps cudnn_enabled",
+          {.torch = "F.group_norm({input}, {num_groups}, {weight}, {bias}, {eps})"}),
+      normalization("aten::batch_norm"),
+      normalization("aten::instance_norm"),
+      normalization("aten::native_batch_norm"),
+      normalization("aten::_native_batch_norm_legit"),
+      normalization("aten::cudnn_batch_norm"),
+      normalization("aten::native_group_norm"),
+      normalization("aten::native_layer_norm"),
+      normalization("aten::_fused_rms_norm"),
+
+      // Element by element
+      row("aten::add", Role::Sum, Along::Tokens, kSum, "self other alpha", {.torch = "{self} + {other}[ * {alpha}]"}),
+      row("aten::sub", Role::Sum, Along::Tokens, kSum, "self other alpha"),
+      pointwise("aten::mul", kMultiply, "self other", "{self} * {other}"),
+      row("aten::gelu", Role::Pointwise, Along::Tokens, kGelu, "self approximate",
+          {.composed = true, .torch = "F.gelu({self}, approximate={approximate})"}),
+      pointwise("aten::silu", kActivation, "self", "F.silu({self})"),
+      pointwise("aten::tanh", kTanh, "self", "torch.tanh({self})"),
+      pointwise("aten::cos", kActivation),
+      pointwise("aten::sin", kActivation),
+      pointwise("aten::relu", kAnyOperator, "self", "F.relu({self})"),
+      pointwise("aten::sigmoid", kAnyOperator, "self", "torch.sigmoid({self})"),
+      pointwise("aten::neg", kMove, "self", "-{self}"),
+      pointwise("aten::lt", kMove, "self other"),
+      pointwise("aten::ge", kMove, "self other"),
+      pointwise("aten::logical_or", kMove, "self other"),
+      pointwise("aten::logical_and", kAnyOperator, "self other"),
+      pointwise("aten::logical_not", kAnyOperator),
+      pointwise("aten::masked_fill", kMaskedFill, "self mask value"),
+      pointwise("aten::where", kAnyOperator, "condition self other"),
+      pointwise("aten::div", kAnyOperator, "self other"),
+      pointwise("aten::pow", kAnyOperator, "self exponent"),
+      pointwise("aten::rsqrt", kAnyOperator),
+      pointwise("aten::softplus", kAnyOperator),
+      pointwise("aten::clamp", kAnyOperator, "self min max"),
+      pointwise("aten::hardtanh", kAnyOperator, "self min_val max_val"),
+
+      row("aten::dropout", Role::Dropout, Along::Tokens, kDropout, "input p train",
+          {.aliasing = Aliasing::IfUnchanged, .draws = true, .torch = "F.dropout({input}, {p})"}),
+      row("aten::alpha_dropout", Role::Dropout, Along::Tokens, kAnyOperator, "input p train",
+          {.aliasing = Aliasing::IfUnchanged, .draws = true}),
+      row("aten::feature_dropout", Role::Dropout, Along::Mixed, kAnyOperator, "input p train",
+          {.aliasing = Aliasing::IfUnchanged, .draws = true}),
+      draw("aten::feature_alpha_dropout", Role::Dropout, Along::Mixed, "input p train"),
+      draw("aten::native_dropout", Role::Dropout, Along::Tokens, "input p train"),
+      row("aten::rrelu", Role::Other, Along::Mixed, kAnyOperator, "self", {.aliasing = Aliasing::IfUnchanged, .draws = true}),
+
+      row("aten::to.dtype", Role::Cast, Along::Tokens, kCast, "self dtype non_blocking copy memory_format",
+          {.aliasing = Aliasing::IfUnchanged, .torch = "{self}.to({dtype})"}),
+      row("aten::to", Role::Cast, Along::Tokens, kCast, "self", {.aliasing = Aliasing::IfUnchanged}),
+      row("aten::type_as", Role::Cast, Along::Tokens, kCast, "self other", {.aliasing = Aliasing::IfUnchanged}),
+
+      // Views
+      view("aten::_reshape_alias"),
+      view("aten::_unsafe_view"),
+      view("aten::adjoint"),
+      view("aten::alias"),
+      view("aten::as_strided"),
+      view("aten::atleast_1d"),
+      view("aten::atleast_2d"),
+      view("aten::atleast_3d"),
+      view("aten::broadcast_to"),
+      view("aten::conj"),
+      row("aten::detach", Role::View, Along::Tokens, kView, "self", {.aliasing = Aliasing::View, .detaches = true}),
+      view("aten::diagonal"),
+      view("aten::expand", "self size implicit", "{self}.expand({size})"),
+      view("aten::expand_as"),
+      view("aten::imag"),
+      view("aten::lift_fresh"),
+      view("aten::mH"),
+      view("aten::mT"),
+      view("aten::matrix_H"),
+      view("aten::moveaxis"),
+      view("aten::movedim"),
+      view("aten::narrow"),
+      view("aten::numpy_T"),
+      view("aten::permute", "self dims", "{self}.permute({dims})"),
+      view("aten::positive"),
+      view("aten::real"),
+      view("aten::select", "self dim index", "{self}.select({dim}, {index})"),
+      view("aten::slice", "self dim start end step", "{self}.narrow({dim}, {start}, {length})"),
+      view("aten::squeeze"),
+      view("aten::swapaxes"),
+      view("aten::swapdims"),
+      view("aten::t"),
+      view("aten::transpose", "self dim0 dim1", "{self}.transpose({dim0}, {dim1})"),
+      view("aten::unflatten"),
+      view("aten::unfold"),
+      view("aten::unsqueeze", "self dim", "{self}.unsqueeze({dim})"),
+      view("aten::view", "self size", "{self}.view({size})"),
+      view("aten::view_as"),
+      view("aten::view_as_complex"),
+      view("aten::view_as_real"),
+      parts("aten::chunk"),
+      parts("aten::dsplit"),
+      parts("aten::hsplit"),
+      parts("aten::split", "self split_size dim", "{self}.split({split_size}, {dim})"),
+      parts("aten::split_with_sizes"),
+      parts("aten::tensor_split"),
+      parts("aten::unbind"),
+      parts("aten::unsafe_chunk"),
+      parts("aten::unsafe_split"),
+      parts("aten::vsplit"),
+      reshape("aten::contiguous"),
+      reshape("aten::flatten"),
+      reshape("aten::ravel"),
+      reshape("aten::reshape", "self shape", "{self}.reshape({shape})"),
+      reshape("aten::reshape_as"),
+      row("aten::resolve_conj", Role::View, Along::Tokens, kView, "self", {.aliasing = Aliasing::IfReal}),
+      row("aten::resolve_neg", Role::View, Along::Tokens, kView, "self", {.aliasing = Aliasing::IfReal}),
+
+      // Copies and sums that keep nothing
+      row("aten::cat", Role::Copy, Along::Tokens, kConcatenation, "tensors dim", {.torch = "torch.cat({tensors}, {dim})"}),
+      copy("aten::clone", Along::Tokens),
+      copy("aten::stack", Along::Tokens, "tensors dim"),
+      copy("aten::repeat", Along::Mixed),
+      copy("aten::roll", Along::Mixed),
+      copy("aten::flip", Along::Mixed),
+      row("aten::copy_", Role::Copy, Along::Tokens, kAnyOperator, "self src"),
+      row("aten::upsample_nearest2d.vec", Role::Copy, Along::Mixed, kUpsample, "input output_size scale_factors"),
+      row("aten::pad", Role::Padding, Along::Mixed, kKeepsNothing, "self", {.aliasing = Aliasing::IfUnchanged}),
+      row("aten::constant_pad_nd", Role::Padding, Along::Mixed, kKeepsNothing, "self"),
+      row("aten::sum", Role::Other, Along::Mixed, kKeepsNothing, "self"),
+      row("aten::mean", Role::Other, Along::Mixed, kKeepsNothing, "self"),
+      row("aten::cumsum", Role::Other, Along::Mixed, kKeepsNothing, "self"),
+
+      draw("aten::lstm", Role::Recurrent, Along::Mixed, ""),
+      draw("aten::gru", Role::Recurrent, Along::Mixed, ""),
+      draw("aten::rnn_tanh", Role::Recurrent, Along::Mixed, ""),
+      draw("aten::rnn_relu", Role::Recurrent, Along::Mixed, ""),
+
+      // Tables and losses
+      row("aten::embedding", Role::Embedding, Along::Tokens, kEmbedding, "weight indices padding_idx scale_grad_by_freq sparse",
+          {.torch = "F.embedding({indices}, {weight})"}),
+      row("aten::embedding_bag", Role::Embedding, Along::Mixed, kAnyOperator, "weight indices"),
+      row("aten::cross_entropy_loss", Role::Loss, Along::Summed, kCrossEntropy,
+          "self target weight reduction ignore_index label_smoothing",
+          {.torch = "F.cross_entropy({self}, {target}, ignore_index={ignore_index})"}),
+      row("panpipe::vocabulary_parallel_cross_entropy", Role::Loss, Along::Summed, kVocabularyCrossEntropy,
+          "self target first_row vocabulary ignore_index"),
+      row("aten::nll_loss", Role::Other, Along::Mixed, kAnyOperator, "self target weight reduction ignore_index"),
+      row("aten::nll_loss_nd", Role::Other, Along::Mixed, kAnyOperator, "self target weight reduction ignore_index"),
+      row("aten::mse_loss", Role::Loss, Along::Mixed, kSquaredError, "self target reduction"),
+
+      // Experts
+      row("panpipe_nn::route", Role::Routing, Along::Tokens, kRoute, "logits correction per_token sigmoid normalized scale"),
+      row("panpipe_nn::dispatch", Role::ExpertRows, Along::Tokens, kDispatch, "rows chosen"),
+      row("panpipe_nn::combine", Role::ExpertRows, Along::Tokens, kCombine, "rows weights chosen"),
+      row("panpipe_nn::regroup", Role::Regroup, Along::Tokens, kRegroup, "rows counts back"),
+
+      // Between ranks
+      collective("panpipe::copy_to_tensor_parallel"),
+      collective("panpipe::reduce_from_tensor_parallel"),
+      collective("panpipe::gather_from_sequence_parallel", "self dim"),
+      collective("panpipe::reduce_scatter_to_sequence_parallel", "self dim"),
+      collective("panpipe::gather_sequence", "self dim"),
+      collective("panpipe::scatter_to_sequence_parallel", "self dim"),
+      // Keys or values of the whole sequence. The attention that reads them exchanges them, and its backward does so again, so a
+      // rank keeps only its own.
+      row("panpipe::context_keys", Role::Collective, Along::Tokens, kView, "self", {.aliasing = Aliasing::View}),
+      row("panpipe::exchange_heads", Role::HeadExchange, Along::Tokens, kCollective, "self grows shrinks"),
+      transfer("panpipe::send_to_experts", "rows given"),
+      transfer("panpipe::gather_rows", "rows given"),
+      transfer("panpipe::scatter_rows", "rows counts"),
+      transfer("panpipe::send_back", "rows counts"),
+
+      other("aten::adaptive_avg_pool2d"),
+      other("aten::arange", ""),
+      other("aten::broadcast_tensors", "tensors"),
+      other("aten::full", ""),
+      other("aten::index", "self indices"),
+      other("aten::lift_fresh_copy"),
+      other("aten::max_pool2d"),
+      other("aten::sort"),
+      other("aten::std"),
+      other("aten::zeros", ""),
+      other("aten::zeros_like"),
+      other("aten::", ""),
+  };
+}
+
+// Without its overload, and without the mark of its in-place form: "aten::squeeze" of "aten::squeeze_.dim".
+std::string_view base_name(std::string_view target) {
+  if (works_in_place(target)) return target.substr(0, std::min(target.find('.'), target.size()) - 1);
+  return target.substr(0, target.find('.'));
+}
+
+struct OperatorTable {
+  struct Named {
+    const OperatorRow* row = nullptr;           // of any overload
+    std::vector<const OperatorRow*> overloads;  // that have a row of their own
+  };
+  std::vector<OperatorRow> rows = make_rows();
+  std::unordered_map<std::string_view, Named> by_name;
+
+  OperatorTable() {
+    for (OperatorRow& row : rows) {
+      read_arguments(row);
+      Named& named = by_name[base_name(row.name)];
+      if (row.name.find('.') == row.name.npos)
+        named.row = &row;
+      else
+        named.overloads.push_back(&row);
+    }
+  }
+
+  static void read_arguments(OperatorRow& row) {
+    constexpr std::string_view kByHead = ":head";
+    for (std::string_view rest = row.arguments; !rest.empty();) {
+      std::string_view name = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+      if (name.ends_with(kByHead)) {
+        name.remove_suffix(kByHead.size());
+        row.by_head.push_back(static_cast<int>(row.names.size()));
+      }
+      row.names.push_back(name);
+    }
+  }
+};
+
+const OperatorTable& table() {
+  static const OperatorTable made;
+  return made;
+}
+
+}  // namespace
+
+int OperatorRow::position(std::string_view argument) const {
+  const auto found = std::find(names.begin(), names.end(), argument);
+  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+}
+
+bool works_in_place(std::string_view target) {
+  target = target.substr(0, target.find('.'));
+  return target.ends_with('_') && !target.ends_with("__");
+}
+
+const std::vector<OperatorRow>& operator_rows() { return table().rows; }
+
+const OperatorRow* find_row(std::string_view target) {
+  const OperatorTable& known = table();
+  if (const auto found = known.by_name.find(base_name(target)); found != known.by_name.end()) {
+    const auto overload = [](std::string_view name) { return name.substr(std::min(name.find('.'), name.size())); };
+    for (const OperatorRow* row : found->second.overloads)
+      if (overload(row->name) == overload(target)) return row;
+    if (found->second.row != nullptr) return found->second.row;
+  }
+  return target.starts_with("aten::") ? &known.rows.back() : nullptr;
+}
+
+const OperatorRow& row_of(const Operator& op) {
+  if (const OperatorRow* row = find_row(op.target)) return *row;
+  throw InputError(fmt::format("the operator '{}' at '{}' is not known: its work cannot be counted", op.target, op.module));
+}
+
+bool is_over_classes(const Operator& op) {
+  const OperatorRow& row = row_of(op);
+  return row.role == OperatorRole::Loss && row.takes("ignore_index");
+}
+
+bool communicates(const Operator& op) {
+  return op.forward_collective != CollectiveKind::None || op.backward_collective != CollectiveKind::None ||
+         row_of(op).between_ranks();
+}
+
+const Argument* argument(const Operator& op, const OperatorRow& row, std::string_view name) {
+  int position = row.position(name);
+  if (!op.argument_names.empty()) {
+    const auto found = std::find(op.argument_names.begin(), op.argument_names.end(), name);
+    position = found == op.argument_names.end() ? -1 : static_cast<int>(found - op.argument_names.begin());
+  }
+  return position < 0 || at(position) >= op.arguments.size() ? nullptr : &op.arguments[at(position)];
+}
+
+const Argument* argument(const Operator& op, std::string_view name) {
+  static const OperatorRow kUnknown;
+  const OperatorRow* row = find_row(op.target);
+  return argument(op, row == nullptr ? kUnknown : *row, name);
+}
+
+int tensor_of(const Argument* argument) {
+  const auto* reference = argument == nullptr ? nullptr : std::get_if<TensorRef>(argument);
+  return reference == nullptr ? -1 : reference->tensor;
+}
+
+int first_tensor(const Operator& op) { return op.arguments.empty() ? -1 : tensor_of(&op.arguments.front()); }
+
+int tensor_argument(const Operator& op, std::string_view name) { return tensor_of(argument(op, name)); }
+
+}  // namespace panpipe
