@@ -202,12 +202,13 @@ class Writer {
     for (std::size_t i = 0; i < g_.operators.size(); ++i) {
       const Operator& op = g_.operators[i];
       if (loss ? !of_loss_[i] : op.unit != unit || of_loss_[i]) continue;
-      own_operators_ = own_operators_ || op.target.rfind("panpipe_nn::", 0) == 0;
-      dropout_ = dropout_ || op.target == "aten::dropout";
+      const OperatorRow& row = row_of(op);
+      own_operators_ = own_operators_ || is_own(row);
+      dropout_ = dropout_ || row.role == OperatorRole::Dropout;
       const std::string call = call_text(op, [&](int index) { return operand(index, path, names); });
       std::vector<std::string> results;
       for (const int made : op.outputs) results.push_back(names[made] = fmt::format("x{}", names.size() + 1));
-      const bool list = op.target == "aten::split.Tensor" && results.size() == 1;
+      const bool list = row.traits.list && results.size() == 1;
       text += fmt::format("    {}{} = {}\n", fmt::join(results, ", "), list ? "," : "", call);
     }
     return text;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -52,49 +54,46 @@ struct ArgumentText {
   std::string operator()(const DeviceOfRank& /*device*/) const { return "DEVICE"; }
 };
 
-// How people write an operator: {0} is the first argument, and so on.
-struct Idiom {
-  std::string_view target, text;
-};
-constexpr Idiom kIdioms[] = {
-    {"aten::linear", "F.linear({0}, {1}, {2})"},
-    {"aten::embedding", "F.embedding({1}, {0})"},
-    {"aten::layer_norm", "F.layer_norm({0}, {1}, {2}, {3}, {4})"},
-    {"aten::rms_norm", "F.rms_norm({0}, {1}, {2}, {3})"},
-    {"panpipe_nn::zero_centered_rms_norm", "F.rms_norm({0}, {1}, 1 + {2}, {3})"},
-    {"aten::group_norm", "F.group_norm({0}, {1}, {2}, {3}, {4})"},
-    {"aten::conv2d", "F.conv2d({0}, {1}, {2}, {3}, {4}, {5}, {6})"},
-    {"aten::gelu", "F.gelu({0}, approximate={1})"},
-    {"aten::silu", "F.silu({0})"},
-    {"aten::relu", "F.relu({0})"},
-    {"aten::tanh", "torch.tanh({0})"},
-    {"aten::sigmoid", "torch.sigmoid({0})"},
-    {"aten::neg", "-{0}"},
-    {"aten::add.Tensor", "{0} + {1}"},
-    {"aten::mul.Tensor", "{0} * {1}"},
-    {"aten::mul.Scalar", "{0} * {1}"},
-    {"aten::view", "{0}.view({1})"},
-    {"aten::reshape", "{0}.reshape({1})"},
-    {"aten::transpose.int", "{0}.transpose({1}, {2})"},
-    {"aten::permute", "{0}.permute({1})"},
-    {"aten::unsqueeze", "{0}.unsqueeze({1})"},
-    {"aten::expand", "{0}.expand({1})"},
-    {"aten::select.int", "{0}.select({1}, {2})"},
-    {"aten::split.Tensor", "{0}.split({1}, {2})"},
-    {"aten::cat", "torch.cat({0}, {1})"},
-    {"aten::to.dtype", "{0}.to({1})"},
-    {"aten::dropout", "F.dropout({0}, {1})"},
-    {"aten::scaled_dot_product_attention",
-     "F.scaled_dot_product_attention({0}, {1}, {2}, dropout_p={4}, is_causal={5}, scale={6}, enable_gqa={7})"},
-    {"aten::cross_entropy_loss", "F.cross_entropy({0}, {1}, ignore_index={4})"},
-};
+bool is_neutral(const Argument& argument) {  // None, False, 1
+  if (const auto* flag = std::get_if<bool>(&argument)) return !*flag;
+  if (const auto* whole = std::get_if<std::int64_t>(&argument)) return *whole == 1;
+  if (const auto* number = std::get_if<double>(&argument)) return *number == 1;
+  return std::holds_alternative<NoArgument>(argument);
+}
 
-std::string filled(std::string_view text, const std::vector<std::string>& arguments) {
+// `{length}`: of the part that a slice with a step of 1 takes.
+std::optional<std::string> length_of(const Operator& op) {
+  const auto start = value_argument<std::int64_t>(op, "start"), end = value_argument<std::int64_t>(op, "end");
+  if (!start || !end || *start < 0 || *end < *start || value_argument<std::int64_t>(op, "step").value_or(1) != 1) return {};
+  return std::to_string(*end - *start);
+}
+
+// The row's own text: {name} is an argument, and what stands in [] is left out if its argument changes nothing. Nothing if an
+// argument has no text.
+std::optional<std::string> idiom_of(const Operator& op, std::string_view text, const Operand& operand) {
+  if (text.empty()) return {};
   std::string made;
+  std::size_t optional = std::string::npos;  // where the part in [] begins
+  bool neutral = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '{') {
-      made += arguments.at(static_cast<std::size_t>(text[at + 1] - '0'));
-      at += 2;
+    if (text[at] == '[') {
+      optional = made.size();
+    } else if (text[at] == ']') {
+      if (neutral) made.resize(optional);
+      optional = std::string::npos;
+    } else if (text[at] == '{') {
+      const std::string_view name = text.substr(at + 1, text.find('}', at) - at - 1);
+      at += name.size() + 1;
+      if (const Argument* given = argument(op, name)) {
+        if (optional != std::string::npos) neutral = is_neutral(*given);
+        made += std::visit(ArgumentText{operand}, *given);
+      } else if (optional != std::string::npos) {
+        neutral = true;
+      } else if (const auto length = name == "length" ? length_of(op) : std::nullopt) {
+        made += *length;
+      } else {
+        return {};
+      }
     } else {
       made += text[at];
     }
@@ -127,28 +126,22 @@ std::string parameter_text(const std::string& name, DType type) {
   return type == DType::Float32 ? path : fmt::format("{}.to({})", path, torch_type(type));
 }
 
+bool is_own(const OperatorRow& row) { return row.name.starts_with("panpipe_nn::"); }
+
 std::string call_text(const Operator& op, const Operand& operand) {
+  const OperatorRow& row = row_of(op);
+  if (op.argument_names.empty())
+    if (auto idiom = idiom_of(op, row.traits.torch, operand)) return std::move(*idiom);
   std::vector<std::string> arguments;
-  for (const Argument& argument : op.arguments) arguments.push_back(std::visit(ArgumentText{operand}, argument));
-  if (op.argument_names.empty()) {
-    if (op.target == "aten::slice.Tensor" && arguments.size() == 5 && arguments[4] == "1" && arguments[3] != "None") {
-      const auto* start = std::get_if<std::int64_t>(&op.arguments[2]);
-      const auto* end = std::get_if<std::int64_t>(&op.arguments[3]);
-      if (start != nullptr && end != nullptr && *start >= 0 && *end >= *start)
-        return fmt::format("{}.narrow({}, {}, {})", arguments[0], arguments[1], *start, *end - *start);
-    }
-    for (const Idiom& idiom : kIdioms)
-      if (op.target == idiom.target) return filled(idiom.text, arguments);
-  } else {
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-      if (!op.argument_names[i].empty()) arguments[i] = op.argument_names[i] + "=" + arguments[i];
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    const bool named = i < op.argument_names.size() && !op.argument_names[i].empty();
+    arguments.push_back((named ? op.argument_names[i] + "=" : "") + std::visit(ArgumentText{operand}, op.arguments[i]));
   }
   const std::size_t colon = op.target.find("::"), dot = op.target.find('.');
-  const std::string library = op.target.substr(0, colon);
   const std::string name = op.target.substr(colon + 2, dot == std::string::npos ? dot : dot - colon - 2);
-  if (library == "panpipe_nn") return fmt::format("{}({})", name, fmt::join(arguments, ", "));
+  if (is_own(row)) return fmt::format("{}({})", name, fmt::join(arguments, ", "));
   const std::string overload = dot == std::string::npos ? "default" : op.target.substr(dot + 1);
-  return fmt::format("torch.ops.{}.{}.{}({})", library, name, overload, fmt::join(arguments, ", "));
+  return fmt::format("torch.ops.{}.{}.{}({})", op.target.substr(0, colon), name, overload, fmt::join(arguments, ", "));
 }
 
 }  // namespace panpipe::jobs

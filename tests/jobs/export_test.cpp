@@ -222,6 +222,16 @@ TEST(Export, TextsOfAScenarioStayTexts) {
   }
 }
 
+// alpha / rank times what the two narrow products make.
+TEST(Export, ATorchScriptScalesAdapters) {
+  const std::string tuned = kCluster +
+                            "workload: {model: llama, layers: 8, hidden: 64, heads: 4, ffn: 128, vocabulary: 1024, sequence: 32, "
+                            "lora: {rank: 4, alpha: 8, targets: [q_proj]}}\nparallel: {pipeline: 2, data: 4}\n" +
+                            kPlain;
+  EXPECT_THAT(exported("torch", tuned).text, HasSubstr(" + x5 * 2.0\n"));
+  EXPECT_THAT(exported("torch", kGpt + "parallel: {pipeline: 2, data: 4}\n" + kPlain).text, Not(HasSubstr(" * 1\n")));
+}
+
 TEST(Export, MegatronRecomputesModules) {
   const std::string text = kExperts + kPlain + "parallel: {pipeline: 2, data: 4}\n";
   const ExportedJob job = exported("megatron", text + "recompute: {modules: [core_attn, moe_act, layernorm]}\n");
