@@ -99,18 +99,6 @@ void visit_member(const UnitView& unit, const Chains& chains, int chain, int i, 
   }
 }
 
-// An activation used by k operators gets k gradients, summed two at a time: two reads and a write for each beyond the
-// first. Views that take parts of it share one gradient. The first user pays, wherever the others stand.
-void add_accumulation(const UnitView& unit, std::vector<OperatorTraffic>& traffic) {
-  std::vector<int> seen;
-  for (int i = 0; i < unit.size(); ++i)
-    for_each_operand(unit.op(i), [&](int t) {
-      if (unit.use->first_user[static_cast<std::size_t>(t)] != unit.first + i || !add_once(seen, t)) return;
-      const double gradients = unit.use->gradients[static_cast<std::size_t>(t)];
-      traffic[static_cast<std::size_t>(i)].backward += 3 * std::max(0.0, gradients - unit.bytes(t));
-    });
-}
-
 double bias_gradient(const UnitView& unit, int i) {
   int parameters = 0;
   for_each_operand(
@@ -177,7 +165,7 @@ double elements_out(const UnitView& unit, int i) {
 // Query, key and value are read in place, or (batched products of unfused attention) rearranged by heads. The result is
 // rearranged for the next product, read and written once more. In the backward the same happens to its gradient and to those of
 // query, key and value, which become one tensor.
-void add_reordering(const UnitView& unit, int i, bool in_place, OperatorTraffic& traffic) {
+void add_reordering(const UnitView& unit, int i, bool in_place, OperatorKernels& traffic) {
   std::vector<int> seen;
   for_each_operand(unit.op(i), [&](int t) {
     if (!unit.activation(t) || !add_once(seen, t)) return;
@@ -204,90 +192,47 @@ bool activates_in_operators(const UnitView& unit, int i, const DeviceRates& rate
          row_of(unit.op(i)).role == OperatorRole::Pointwise && row_of(unit.op(i)).traits.composed;
 }
 
-// Gradients of tensor t beyond the first, in tensors of its size.
-double more_gradients(const UnitView& unit, int t) {
-  return std::max(0.0, unit.use->gradients[static_cast<std::size_t>(t)] - unit.bytes(t)) / unit.bytes(t);
-}
-
-// Calls `add` with every tensor that operator i is the first of the graph to read.
-template <class Add>
-void for_each_first_use(const UnitView& unit, int i, std::vector<int>& seen, Add add) {
-  for_each_operand(unit.op(i), [&](int t) {
-    if (unit.use->first_user[static_cast<std::size_t>(t)] == unit.first + i && add_once(seen, t)) add(t);
-  });
-}
-
-std::vector<OperatorTraffic> fused_traffic(const UnitView& unit, const DeviceRates& rates) {
-  std::vector<OperatorTraffic> result(static_cast<std::size_t>(unit.size()));
-  const Chains chains(unit);
-  std::vector<ChainTraffic> of_chain(result.size());
-  const bool add_masks = rates.dropout && unit.transformer() && !has_dropout(unit);
-  for (int i = 0; i < unit.size(); ++i) {
-    OperatorTraffic& traffic = result[static_cast<std::size_t>(i)];
-    const OperatorWork& work = unit.of(i);
-    switch (work.kind) {
-      case OperatorClass::Elementwise:
-        visit_member(unit, chains, chains.find(i), i, of_chain[static_cast<std::size_t>(chains.find(i))]);
-        if (add_masks && is_residual_sum(unit, i)) {
-          // Dropout before the sum: a mask of one byte is written, then read; the gradient is read and written.
-          traffic.forward += elements_out(unit, i);
-          traffic.backward += elements_out(unit, i) + 2 * unit.bytes(unit.op(i).outputs.front());
-        }
-        break;
-      case OperatorClass::Normalization:
-        traffic.forward += both_ways(work.forward);
-        traffic.backward += both_ways(work.input_gradient) + second_kernel(unit, i);
-        break;
-      case OperatorClass::Gemm:
-        if (!in_8_bits(unit, i, rates)) traffic.backward += bias_gradient(unit, i);  // else in the gradient's cast
-        break;
-      case OperatorClass::Attention:
-        add_reordering(unit, i, rates.flash || rates.elementwise == Elementwise::Fused, traffic);
-        break;
-      default:
-        break;
-    }
-  }
-  // A chain's kernel runs where its last member stands.
-  for (int i = 0; i < unit.size(); ++i) {
-    result[static_cast<std::size_t>(i)].forward += of_chain[static_cast<std::size_t>(i)].forward;
-    result[static_cast<std::size_t>(i)].backward += of_chain[static_cast<std::size_t>(i)].backward;
-  }
-  add_accumulation(unit, result);
-  return result;
-}
-
-// Counts for `elementwise: compiled` and `eager`, with e bytes an element, and r of residuals and normalizations (fp32 under
-// autocast).
-class ChosenKernels {
+// The kernels of every operator: what each moves and how many there are. `elementwise: fused` makes one of each chain; `compiled`
+// also puts sums into the kernels around them; `eager` has one for each operator, or several. With e bytes an element, and r of
+// residuals and normalizations (fp32 under autocast).
+class UnitKernels {
  public:
-  ChosenKernels(const UnitView& unit, const DeviceRates& rates)
+  UnitKernels(const UnitView& unit, const DeviceRates& rates)
       : unit_(unit),
         rates_(rates),
+        fused_(rates.elementwise == Elementwise::Fused),
         compiled_(rates.elementwise == Elementwise::Compiled),
+        eager_(rates.elementwise == Elementwise::Eager),
+        autocast_(rates.weight_cast > 0),
         masks_(rates.dropout && unit.transformer() && !has_dropout(unit)),
         e_(rates.element),
         r_(rates.residual),
         chains_(unit),
-        of_chain_(static_cast<std::size_t>(unit.size())),
-        result_(static_cast<std::size_t>(unit.size())) {}
+        of_chain_(at(unit.size())),
+        result_(at(unit.size())) {}
 
-  std::vector<OperatorTraffic> run() {
+  std::vector<OperatorKernels> run() {
     for (int i = 0; i < unit_.size(); ++i) {
-      OperatorTraffic& traffic = result_[at(i)];
+      OperatorKernels& kernels = result_[at(i)];
       switch (unit_.of(i).kind) {
-        case OperatorClass::Elementwise:
-          adds_input(unit_, i) ? add_residual(i, traffic) : add_elementwise(i, traffic);
-          break;
-        case OperatorClass::Normalization:
-          add_normalization(i, traffic);
-          break;
         case OperatorClass::Gemm:
-          if (!in_8_bits(unit_, i, rates_)) traffic.backward += bias_gradient(unit_, i);  // else in the gradient's cast
-          add_casts(i, traffic);
+          add_product(i, kernels);
           break;
         case OperatorClass::Attention:
-          add_reordering(unit_, i, rates_.flash, traffic);
+          add_attention(i, kernels);
+          break;
+        case OperatorClass::Normalization:
+          add_normalization(i, kernels);
+          break;
+        case OperatorClass::Elementwise:
+          if (adds_input(unit_, i) && !fused_)
+            add_residual(i, kernels);
+          else
+            eager_ ? add_elementwise(i, kernels) : add_to_chain(i, kernels);
+          break;
+        case OperatorClass::Embedding:
+        case OperatorClass::Loss:
+          kernels.launch(1, 1);
           break;
         default:
           break;
@@ -302,246 +247,172 @@ class ChosenKernels {
   }
 
  private:
-  // The residual and a branch's result are read, and the sum is written. In the backward the residual's gradient passes through;
-  // the branch's has another format under autocast. Dropout is a separate kernel, or a mask in the compiled one.
-  void add_residual(int i, OperatorTraffic& traffic) {
-    const double n = elements_out(unit_, i);
-    traffic.forward += (r_ + e_ + r_) * n;
-    if (r_ > e_) traffic.backward += (compiled_ ? e_ : r_ + e_) * n;
-    if (!masks_) return;
-    traffic.forward += (compiled_ ? 1 : 2 * e_ + 1) * n;
-    traffic.backward += (compiled_ ? 1 : 2 * e_ + 1) * n;
-  }
-
-  // One kernel reads and writes the tensor; backward one reads gradient and input and writes a gradient, one reads both for the
-  // weight's. A compiled one finds its input where the sum before it was made, leaves its result in the products' format, and
-  // writes its gradient with the sum of the residual's (add_sums_of_gradients).
-  void add_normalization(int i, OperatorTraffic& traffic) {
-    const double n = elements_out(unit_, i);
-    if (compiled_) {
-      traffic.forward += e_ * n;
-      traffic.backward += (e_ + r_) * (trains_parameter(unit_, i) ? 2 : 1) * n;
-    } else if (!normalizes_in_operators(unit_, i, rates_)) {
-      traffic.forward += 2 * r_ * n;
-      traffic.backward += (3 + (trains_parameter(unit_, i) ? 2 : 0)) * r_ * n;
-    } else {
-      // To fp32, square, mean, product, back, times the weight; and the gradients of each: docs/models/compute.md.
-      traffic.forward += (28 + 4 * e_) * n;
-      traffic.backward += (56 + 8 * e_) * n;
-    }
-  }
-
-  // Under autocast each product casts what a normalization left in fp32, and the gradient back.
-  void add_casts(int i, OperatorTraffic& traffic) {
-    if (compiled_ || r_ <= e_) return;
-    for_each_operand(unit_.op(i), [&](int t) {
-      if (!unit_.activation(t) || !unit_.normalized(t)) return;
-      const double n = static_cast<double>(unit_.tensor(t).elements());
-      traffic.forward += (r_ + e_) * n;
-      traffic.backward += (r_ + e_) * n;
-    });
-  }
-
-  // A kernel reads its operands and writes its result. Backward, a kernel for each operand reads the result's gradient and what
-  // was kept, and writes the operand's.
-  void add_elementwise(int i, OperatorTraffic& traffic) {
-    if (compiled_) return visit_member(unit_, chains_, chains_.find(i), i, of_chain_[at(chains_.find(i))]);
-    if (activates_in_operators(unit_, i, rates_)) return add_activation(i, traffic);
-    const Operator& op = unit_.op(i);
-    const double out = unit_.bytes(op.outputs.front());
-    const bool passes_through = is_sum(op) && unit_.of(i).saved.empty();
-    traffic.forward += out + static_cast<double>(unit_.of(i).saved_extra.base());
-    bool differentiated = false;
-    for_each_operand(op, [&](int t) {
-      traffic.forward += unit_.bytes(t);
-      const bool gradient = unit_.tensor(t).requires_gradient;
-      if (gradient && unit_.tensor(t).role == TensorRole::Parameter) traffic.backward += out;
-      if (passes_through || !gradient || !unit_.activation(t)) return;
-      differentiated = true;
-      traffic.backward += out + unit_.bytes(t);
-    });
-    if (!differentiated) return;
-    traffic.backward += static_cast<double>(unit_.of(i).saved_extra.base());
-    for (const int t : unit_.of(i).saved)
-      if (unit_.tensor(t).role != TensorRole::Parameter) traffic.backward += unit_.bytes(t);
-  }
-
-  // Forward: x^3, its multiple, the sum with x, its multiple, tanh, 1 +, half of x, their product. Autocast takes the power in
-  // fp32, and everything behind it: casts before and behind. Backward a kernel for each operand, three for the power, and two
-  // sums of gradients of x; docs/models/compute.md.
-  void add_activation(int i, OperatorTraffic& traffic) {
-    const double n = elements_out(unit_, i), cast = r_ > e_ ? r_ + e_ : 0;
-    traffic.forward += (14 * r_ + 4 * e_ + 2 * cast) * n;
-    traffic.backward += (19 * r_ + 9 * e_ + 4 * cast) * n;
-  }
-
-  // An activation used by k operators gets k gradients. A kernel for each beyond the first reads two and writes one; a compiled
-  // one reads each where the next gradient is made, and of a residual writes the sum.
-  void add_sums_of_gradients() {
-    std::vector<int> seen;
-    for (int i = 0; i < unit_.size(); ++i)
-      for_each_first_use(unit_, i, seen, [&](int t) {
-        const double more = more_gradients(unit_, t);
-        const bool residual = unit_.of(i).kind == OperatorClass::Normalization || adds_input(unit_, i);
-        const double width = residual || unit_.normalized(t) ? r_ : e_;
-        const double each = !compiled_ ? 3 * width : residual ? 2 * width : e_;
-        result_[at(i)].backward += each * more * static_cast<double>(unit_.tensor(t).elements());
-      });
-  }
-
-  const UnitView& unit_;
-  const DeviceRates& rates_;
-  const bool compiled_, masks_;
-  const double e_, r_;
-  const Chains chains_;
-  std::vector<ChainTraffic> of_chain_;
-  std::vector<OperatorTraffic> result_;
-};
-
-}  // namespace
-
-namespace {
-
-// Counts launches of operators, as ChosenKernels and fused_traffic count bytes.
-class CountedLaunches {
- public:
-  CountedLaunches(const UnitView& unit, const DeviceRates& rates)
-      : unit_(unit),
-        rates_(rates),
-        eager_(rates.elementwise == Elementwise::Eager),
-        compiled_(rates.elementwise == Elementwise::Compiled),
-        autocast_(rates.weight_cast > 0),
-        masks_(rates.dropout && unit.transformer() && !has_dropout(unit)),
-        chains_(unit),
-        result_(static_cast<std::size_t>(unit.size())) {}
-
-  std::vector<OperatorLaunches> run() {
-    std::vector<int> chains, seen;
-    for (int i = 0; i < unit_.size(); ++i) {
-      OperatorLaunches& launches = result_[at(i)];
-      switch (unit_.of(i).kind) {
-        case OperatorClass::Gemm:
-          add_product(i, launches);
-          break;
-        case OperatorClass::Attention:
-          add_attention(i, launches);
-          break;
-        case OperatorClass::Normalization:
-          add_normalization(i, launches);
-          break;
-        case OperatorClass::Elementwise:
-          if (eager_)
-            add_elementwise(i, launches);
-          else if (!(compiled_ && adds_input(unit_, i)) && add_once(chains, chains_.find(i)))  // else the normalization's kernel
-            launches = {1, adds_input(unit_, i) && !masks_ ? 0 : 1};                           // a sum passes its gradient on
-          break;
-        case OperatorClass::Embedding:
-        case OperatorClass::Loss:
-          launches = {1, 1};
-          break;
-        default:
-          break;
-      }
-      if (compiled_) continue;  // sums where the next gradient is made
-      for_each_first_use(unit_, i, seen,
-                         [&](int t) { launches.backward += static_cast<int>(std::lround(more_gradients(unit_, t))); });
-    }
-    return std::move(result_);
-  }
-
- private:
   // TorchInductor makes two kernels of a sum over rows, one for parts of them.
   int row_sum() const { return compiled_ ? 2 : 1; }
 
-  void add_product(int i, OperatorLaunches& launches) {
+  // Bytes of products are their own; here are casts, and the sum of a bias's gradient (in 8 bits a part of the gradient's cast).
+  void add_product(int i, OperatorKernels& kernels) {
     const OperatorWork& work = unit_.of(i);
+    const bool eight = in_8_bits(unit_, i, rates_);
+    if (const double sum = eight ? 0 : bias_gradient(unit_, i); sum > 0) {
+      kernels.backward += sum;
+      kernels.launch(0, row_sum());
+    }
     int parameters = 0, trained = 0;
     for_each_operand(unit_.op(i), [&](int t) {
       parameters += unit_.tensor(t).role == TensorRole::Parameter;
       trained += unit_.tensor(t).role == TensorRole::Parameter && unit_.tensor(t).requires_gradient;
       if (!autocast_ || !eager_ || !unit_.activation(t) || !unit_.normalized(t)) return;
-      ++launches.forward;
-      ++launches.backward;
+      // Under autocast each product casts what a normalization left in fp32, and the gradient back.
+      const double n = static_cast<double>(unit_.tensor(t).elements());
+      kernels.forward += (r_ + e_) * n;
+      kernels.backward += (r_ + e_) * n;
+      kernels.launch(1, 1);
     });
-    launches.forward += static_cast<int>(work.forward.gemms.size()) + (autocast_ ? parameters : 0);
-    if (rates_.unpacking > 0 && unit_.frozen_weight(i) > 0) {
-      ++launches.forward;
-      launches.backward += work.input_gradient.gemms.empty() ? 0 : 1;
-    }
-    launches.weight =
-        static_cast<int>(work.weight_gradient.gemms.size()) + (autocast_ ? trained : 0) + (rates_.accumulation > 0 ? trained : 0);
-    launches.backward += static_cast<int>(work.input_gradient.gemms.size()) + launches.weight;
-    if (in_8_bits(unit_, i, rates_)) {
-      const Casts casts = casts_of(unit_, i, rates_);
-      launches.forward += casts.forward_launches;
-      launches.backward += casts.backward_launches;
-    } else if (bias_gradient(unit_, i) > 0) {
-      launches.backward += row_sum();
-    }
+    const auto products = [](const PassWork& pass) { return static_cast<int>(pass.gemms.size()); };
+    kernels.weight_launches =
+        products(work.weight_gradient) + (autocast_ ? trained : 0) + (rates_.accumulation > 0 ? trained : 0);
+    kernels.launch(products(work.forward) + (autocast_ ? parameters : 0),
+                   products(work.input_gradient) + kernels.weight_launches);
+    if (rates_.unpacking > 0 && unit_.frozen_weight(i) > 0) kernels.launch(1, work.input_gradient.gemms.empty() ? 0 : 1);
+    if (!eight) return;
+    const Casts casts = casts_of(unit_, i, rates_);
+    kernels.launch(casts.forward_launches, casts.backward_launches);
   }
 
   // Two products, and four in the backward, instead of a fused kernel and its three backward kernels. Rearranging by heads:
   // query, key, value and the result; in the backward all four gradients, or if query, key and value are one tensor, the result's
   // and that tensor's.
-  void add_attention(int i, OperatorLaunches& launches) {
-    if (rates_.flash) {
-      launches = {1, 4};  // backward: row sums, the gradients, that of queries to its format; and the tensor of all three
-      return;
-    }
-    if (rates_.elementwise == Elementwise::Fused || rates_.score_mask <= 0) {  // one kernel on the scores
-      const int copies = compiled_ ? 4 : 1;
-      launches = {2 + 1 + copies, 4 + 1 + 4};
-      return;
-    }
+  void add_attention(int i, OperatorKernels& kernels) {
+    add_reordering(unit_, i, rates_.flash || fused_, kernels);
     const int on_scores = 2 + (autocast_ ? 1 : 0) + (unit_.of(i).attention.causal ? 1 : 0) + (masks_ ? 1 : 0);
-    launches = {2 + on_scores + 4, 4 + on_scores + 4};
-  }
-
-  void add_normalization(int i, OperatorLaunches& launches) {
-    if (normalizes_in_operators(unit_, i, rates_))
-      launches = {8, 15};
+    if (rates_.flash)
+      kernels.launch(1, 4);  // backward: row sums, the gradients, that of queries to its format; and the tensor of all three
+    else if (fused_ || rates_.score_mask <= 0)
+      kernels.launch(2 + 1 + (compiled_ ? 4 : 1), 4 + 1 + 4);  // one kernel on the scores
     else
-      launches = {1, 1 + (trains_parameter(unit_, i) ? row_sum() : 0)};
+      kernels.launch(2 + on_scores + 4, 4 + on_scores + 4);
   }
 
-  void add_elementwise(int i, OperatorLaunches& launches) {
-    const int casts = autocast_ ? 1 : 0;
-    if (activates_in_operators(unit_, i, rates_)) {
-      launches = {8 + 2 * casts, 11 + 4 * casts};
-      return;
+  // One kernel reads and writes the tensor; backward one reads gradient and input and writes a gradient, one reads both for the
+  // weight's. A compiled one finds its input where the sum before it was made, leaves its result in the products' format, and
+  // writes its gradient with the sum of the residual's (add_sums_of_gradients).
+  void add_normalization(int i, OperatorKernels& kernels) {
+    const double n = elements_out(unit_, i);
+    const bool trains = trains_parameter(unit_, i);
+    if (normalizes_in_operators(unit_, i, rates_)) {
+      // To fp32, square, mean, product, back, times the weight; and the gradients of each: docs/models/compute.md.
+      kernels.forward += (28 + 4 * e_) * n;
+      kernels.backward += (56 + 8 * e_) * n;
+      return kernels.launch(8, 15);
     }
-    launches.forward = 1;
-    if (adds_input(unit_, i)) {
-      launches.backward = casts;  // of the branch's gradient
-      if (!masks_) return;
-      ++launches.forward;
-      ++launches.backward;
-      return;
+    kernels.launch(1, 1 + (trains ? row_sum() : 0));
+    if (fused_) {
+      kernels.forward += both_ways(unit_.of(i).forward);
+      kernels.backward += both_ways(unit_.of(i).input_gradient) + second_kernel(unit_, i);
+    } else if (compiled_) {
+      kernels.forward += e_ * n;
+      kernels.backward += (e_ + r_) * (trains ? 2 : 1) * n;
+    } else {
+      kernels.forward += 2 * r_ * n;
+      kernels.backward += (3 + (trains ? 2 : 0)) * r_ * n;
     }
-    const bool passes_through = is_sum(unit_.op(i)) && unit_.of(i).saved.empty();
-    for_each_operand(unit_.op(i), [&](int t) {
+  }
+
+  // The residual and a branch's result are read, and the sum is written. In the backward the residual's gradient passes through;
+  // the branch's has another format under autocast. Dropout is a separate kernel, or a mask in the compiled one. A compiled sum
+  // is in the kernel of the normalization.
+  void add_residual(int i, OperatorKernels& kernels) {
+    const double n = elements_out(unit_, i);
+    kernels.forward += (r_ + e_ + r_) * n;
+    if (r_ > e_) kernels.backward += (compiled_ ? e_ : r_ + e_) * n;
+    if (eager_) kernels.launch(1, autocast_ ? 1 : 0);
+    if (!masks_) return;
+    kernels.forward += (compiled_ ? 1 : 2 * e_ + 1) * n;
+    kernels.backward += (compiled_ ? 1 : 2 * e_ + 1) * n;
+    if (eager_) kernels.launch(1, 1);
+  }
+
+  // One kernel for a chain. With its masks written and read, if the framework's dropout stands before a residual sum; without, a
+  // sum passes its gradient on.
+  void add_to_chain(int i, OperatorKernels& kernels) {
+    const int chain = chains_.find(i);
+    visit_member(unit_, chains_, chain, i, of_chain_[at(chain)]);
+    if (fused_ && masks_ && is_residual_sum(unit_, i)) {
+      kernels.forward += elements_out(unit_, i);
+      kernels.backward += elements_out(unit_, i) + 2 * unit_.bytes(unit_.op(i).outputs.front());
+    }
+    if (add_once(launched_, chain)) kernels.launch(1, adds_input(unit_, i) && !masks_ ? 0 : 1);
+  }
+
+  // A kernel reads its operands and writes its result. Backward, a kernel for each operand reads the result's gradient and what
+  // was kept, and writes the operand's.
+  void add_elementwise(int i, OperatorKernels& kernels) {
+    if (activates_in_operators(unit_, i, rates_)) return add_activation(i, kernels);
+    const Operator& op = unit_.op(i);
+    const double out = unit_.bytes(op.outputs.front());
+    const bool passes_through = is_sum(op) && unit_.of(i).saved.empty();
+    kernels.forward += out + static_cast<double>(unit_.of(i).saved_extra.base());
+    kernels.launch(1, 0);
+    bool differentiated = false;
+    for_each_operand(op, [&](int t) {
+      kernels.forward += unit_.bytes(t);
       const bool gradient = unit_.tensor(t).requires_gradient;
-      launches.backward +=
-          gradient && (unit_.tensor(t).role == TensorRole::Parameter || (unit_.activation(t) && !passes_through));
+      const bool parameter = gradient && unit_.tensor(t).role == TensorRole::Parameter;
+      const bool activation = gradient && unit_.activation(t) && !passes_through;
+      if (parameter) kernels.backward += out;
+      if (activation) kernels.backward += out + unit_.bytes(t);
+      if (parameter || activation) kernels.launch(0, 1);
+      differentiated |= activation;
     });
+    if (!differentiated) return;
+    kernels.backward += static_cast<double>(unit_.of(i).saved_extra.base());
+    for (const int t : unit_.of(i).saved)
+      if (unit_.tensor(t).role != TensorRole::Parameter) kernels.backward += unit_.bytes(t);
+  }
+
+  // Forward: x^3, its multiple, the sum with x, its multiple, tanh, 1 +, half of x, their product. Autocast takes the power in
+  // fp32, and everything behind it: casts before and behind. Backward a kernel for each operand, three for the power, and two
+  // sums of gradients of x; docs/models/compute.md.
+  void add_activation(int i, OperatorKernels& kernels) {
+    const double n = elements_out(unit_, i), cast = autocast_ ? r_ + e_ : 0;
+    kernels.forward += (14 * r_ + 4 * e_ + 2 * cast) * n;
+    kernels.backward += (19 * r_ + 9 * e_ + 4 * cast) * n;
+    const int casts = autocast_ ? 1 : 0;
+    kernels.launch(8 + 2 * casts, 11 + 4 * casts);
+  }
+
+  // An activation used by k operators gets k gradients; views that take parts of it share one. A kernel for each beyond the first
+  // reads two and writes one; a compiled one reads each where the next gradient is made, and of a residual writes the sum. The
+  // first user pays, wherever the others stand.
+  void add_sums_of_gradients() {
+    std::vector<int> seen;
+    for (int i = 0; i < unit_.size(); ++i)
+      for_each_operand(unit_.op(i), [&](int t) {
+        if (unit_.use->first_user[at(t)] != unit_.first + i || !add_once(seen, t)) return;
+        const double beyond = std::max(0.0, unit_.use->gradients[at(t)] - unit_.bytes(t)), more = beyond / unit_.bytes(t);
+        const bool residual = unit_.of(i).kind == OperatorClass::Normalization || adds_input(unit_, i);
+        const double width = residual || unit_.normalized(t) ? r_ : e_;
+        const double each = eager_ ? 3 * width : residual ? 2 * width : e_;
+        result_[at(i)].backward += fused_ ? 3 * beyond : each * more * static_cast<double>(unit_.tensor(t).elements());
+        if (!compiled_) result_[at(i)].launch(0, static_cast<int>(std::lround(more)));
+      });
   }
 
   const UnitView& unit_;
   const DeviceRates& rates_;
-  const bool eager_, compiled_, autocast_, masks_;
+  const bool fused_, compiled_, eager_, autocast_, masks_;
+  const double e_, r_;
   const Chains chains_;
-  std::vector<OperatorLaunches> result_;
+  std::vector<int> launched_;  // chains
+  std::vector<ChainTraffic> of_chain_;
+  std::vector<OperatorKernels> result_;
 };
 
 }  // namespace
 
-std::vector<OperatorLaunches> counted_launches(const UnitView& unit, const DeviceRates& rates) {
-  return CountedLaunches(unit, rates).run();
-}
-
-std::vector<OperatorTraffic> elementwise_traffic(const UnitView& unit, const DeviceRates& rates) {
-  if (rates.elementwise == Elementwise::Fused) return fused_traffic(unit, rates);
-  return ChosenKernels(unit, rates).run();
+std::vector<OperatorKernels> unit_kernels(const UnitView& unit, const DeviceRates& rates) {
+  return UnitKernels(unit, rates).run();
 }
 
 }  // namespace panpipe

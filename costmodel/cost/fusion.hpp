@@ -1,5 +1,4 @@
-// Kernels of a unit: memory traffic of element-wise operators and normalizations, and all kernel launches. Internal to this
-// folder.
+// Kernels of a unit: memory traffic of element-wise operators and normalizations, and all launches. Internal to this folder.
 #pragma once
 
 #include <vector>
@@ -9,25 +8,23 @@
 
 namespace panpipe {
 
-struct OperatorTraffic {
+// What the kernels of an operator move and how many there are: bytes without those of matrix products, attention scores,
+// embedding and loss, at an element-wise factor of 1; launches of all.
+struct OperatorKernels {
   double forward = 0;   // bytes
   double backward = 0;  // bytes, in the input-gradient pass
+  int forward_launches = 0;
+  int backward_launches = 0;  // of both gradients together
+  int weight_launches = 0;    // the part of these for weight gradients: products, their casts and sums
+
+  void launch(int in_forward, int in_backward) {
+    forward_launches += in_forward;
+    backward_launches += in_backward;
+  }
 };
 
-// Number of kernels that an operator launches on the device.
-struct OperatorLaunches {
-  int forward = 0;
-  int backward = 0;  // of both gradients together
-  int weight = 0;    // the part of these for weight gradients: products, their casts and sums
-};
-
-// Traffic per operator of the unit, except that of matrix products, attention scores, embedding and loss, at an element-wise
-// factor of 1 and under the framework's choices (`rates`). Rules: docs/models/compute.md.
-std::vector<OperatorTraffic> elementwise_traffic(const UnitView& unit, const DeviceRates& rates);
-
-// Kernels of every operator of the unit under the framework's choices, including products and attention. Rules:
-// docs/models/compute.md.
-std::vector<OperatorLaunches> counted_launches(const UnitView& unit, const DeviceRates& rates);
+// Under the framework's choices (`rates`). Rules: docs/models/compute.md.
+std::vector<OperatorKernels> unit_kernels(const UnitView& unit, const DeviceRates& rates);
 
 // True if operator i adds two activations of the same shape (a residual connection).
 bool is_residual_sum(const UnitView& unit, int i);

@@ -89,7 +89,7 @@ void add_reordered_heads(const UnitView& unit, int i, const DeviceRates& rates, 
   time.input_gradient = time.input_gradient + copies;
 }
 
-void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, const DeviceRates& rates, OperatorTime& time) {
+void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, const DeviceRates& rates, OperatorTime& time) {
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
     case OperatorClass::Gemm: {
@@ -135,8 +135,8 @@ void time_operator(const UnitView& unit, int i, const OperatorTraffic& traffic, 
   }
   if (part_of_loss(unit, i)) return;
   const double factor = is_replicated(unit, i) ? rates.replicated_factor : rates.elementwise_factor;
-  time.forward = time.forward + traffic_cost(factor * traffic.forward, rates);
-  time.input_gradient = time.input_gradient + traffic_cost(factor * traffic.backward, rates);
+  time.forward = time.forward + traffic_cost(factor * kernels.forward, rates);
+  time.input_gradient = time.input_gradient + traffic_cost(factor * kernels.backward, rates);
 }
 
 // True if operator i reads the result of one with a backward collective (Megatron's f).
@@ -179,8 +179,7 @@ double logits(const UnitView& unit, int i) {
 
 UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates) {
   UnitTemplate result;
-  const std::vector<OperatorTraffic> traffic = elementwise_traffic(unit, rates);
-  const std::vector<OperatorLaunches> launches = counted_launches(unit, rates);
+  const std::vector<OperatorKernels> kernels = unit_kernels(unit, rates);
   bool products = false, lookup = false;
   for (int i = 0; i < unit.size(); ++i) {
     products |= unit.of(i).kind == OperatorClass::Gemm;
@@ -198,9 +197,10 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     result.counted += time.counted;
     // Whether rows are sorted by expert follows from how many experts a rank holds, of which a layer's number knows nothing.
     result.sharing += time.counted && row_of(op).role != OperatorRole::Regroup;
-    time.forward_launches = launches[static_cast<std::size_t>(i)].forward;
-    time.backward_launches = launches[static_cast<std::size_t>(i)].backward;
-    time.weight_launches = launches[static_cast<std::size_t>(i)].weight;
+    const OperatorKernels& own = kernels[static_cast<std::size_t>(i)];
+    time.forward_launches = own.forward_launches;
+    time.backward_launches = own.backward_launches;
+    time.weight_launches = own.weight_launches;
     time.residual = adds_input(unit, i);
     time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
     time.among = op.among;
@@ -212,7 +212,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
         (time.forward_collective != CollectiveKind::None) + (time.backward_collective != CollectiveKind::None);
     if (collectives > 0) count_collectives(unit, i, rates, time);
     if (op.among == Among::Tensor) result.collectives += collectives;
-    time_operator(unit, i, traffic[static_cast<std::size_t>(i)], rates, time);
+    time_operator(unit, i, own, rates, time);
   }
   if (result.embedding) time_embedding(unit, rates, result);
   count_memory(unit, externals, rates, result);

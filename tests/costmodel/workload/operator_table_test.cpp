@@ -7,7 +7,7 @@
 #include <memory>
 #include <set>
 
-#include "base/files/installation.hpp"
+#include "base/input/reader.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/workload.hpp"
