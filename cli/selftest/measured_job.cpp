@@ -30,9 +30,8 @@ std::string gpu_cell(const Trial& trial) {
 }
 
 std::string precision_for(const std::string& gpu) {
-  const std::string file = device_file_of(gpu);
-  ReadLog log;
-  return !file.empty() && load_device(file, "", log).peak_for(Precision::Bf16) > ComputeRate(0) ? "bf16" : "fp32";
+  const DeviceType* device = device_of(gpu);
+  return device != nullptr && device->peak_for(Precision::Bf16) > ComputeRate(0) ? "bf16" : "fp32";
 }
 
 // Two layers a rank or more. Of a GPU's memory a small part, for others may use it: per layer 12 hidden^2 parameters of 18 bytes

@@ -32,6 +32,9 @@ struct DeviceType {
   int nvlink_links = 0;                        // links of one device; 0: none
   Bandwidth nvlink_bandwidth{0};               // of one link, one direction
   std::string calibration;                     // name of the shipped calibration, empty = data sheet only
+  std::string driver_name;                     // as nvidia-smi prints it: "NVIDIA A100-SXM4-80GB"
+  std::string server;                          // name of the shipped cluster that describes a server of these; empty: none
+  double compute_capability = 0;               // 0: not stated
   std::map<std::string, std::string> sources;  // key -> the number's source
 
   bool has_rates() const { return memory_bandwidth > Bandwidth(0) && !peak.empty(); }

@@ -59,6 +59,9 @@ DeviceType read_device(const Node& node, ReadLog& log) {
   type.multicast = reader.boolean("multicast", false);
   read_nvlink(reader, type);
   if (reader.has("calibration")) type.calibration = reader.string("calibration");
+  if (reader.find("driver_name")) type.driver_name = reader.string("driver_name");
+  if (reader.find("server")) type.server = reader.string("server");
+  if (reader.find("compute_capability")) type.compute_capability = reader.number("compute_capability", Sign::Positive);
   type.sources = read_sources(reader);
   reader.finish();
   return type;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/input/shipped.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 #include "tests/validation/run_fixture.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_report.hpp"
@@ -17,37 +19,19 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-struct NamedGpu {
-  const char *gpu, *device, *cluster;
-  int gpus_per_node;
-};
-
-// GPT-2 small on two cards of each, as a pipeline: what a row calls the card finds its file and its server.
-TEST(Runs, EveryNamedGpuIsPredictedOnItsServer) {
-  const NamedGpu named[] = {
-      {"A100-80G-SXM", "a100-80g-sxm", "dgx-a100-80g", 8},
-      {"A100-40G-SXM", "a100-40g-sxm", "dgx-a100-40g", 8},
-      {"A100-80G-PCIe", "a100-80g-pcie", "a100-80g-pcie-x4", 4},
-      {"A800-80G-SXM", "a800-80g-sxm", "a800x8", 8},
-      {"H100-SXM", "h100-sxm", "h100x8", 8},
-      {"H100-PCIe", "h100-pcie", "h100-pcie-x4", 4},
-      {"H800-80G-SXM", "h800-80g-sxm", "h800x8", 8},
-      {"H200-SXM", "h200-sxm", "h200x8", 8},
-      {"H20", "h20", "h20x8", 8},
-      {"B200", "b200", "b200x8", 8},
-      {"V100-SXM2-32GB", "v100-sxm2-32gb", "dgx-1-v100", 8},
-      {"V100-SXM2-16GB", "v100-sxm2-16gb", "dgx-1-v100", 8},
-      {"RTX3090", "rtx-3090", "rtx3090ti-x2", 2},
-      {"RTX3090Ti", "rtx-3090-ti", "rtx3090ti-x2", 2},
-      {"RTX4090", "rtx-4090", "rtx4090x8", 8},
-      {"A6000", "a6000", "a6000x8", 8},
-      {"L40S", "l40s", "l40sx8", 8},
-  };
-  for (const NamedGpu& name : named) {
+// GPT-2 small on two cards of each, as a pipeline: a row calls a card as its file does, and that names the server.
+TEST(Runs, EveryShippedGpuIsPredictedOnItsServer) {
+  int gpus = 0;
+  for (const std::string& file : shipped_names("devices")) {
+    ReadLog log;
+    const DeviceType type = load_device(file, "", log);
+    if (type.kind != "gpu") continue;
+    ++gpus;
     RunRow row = korthikanti_22b();
-    row.gpu = name.gpu;
+    row.gpu = type.name;
     row.gpus = row.pp = 2;
-    row.gpus_per_node = name.gpus_per_node;
+    const Cluster server = load_cluster(shipped_file("clusters", type.server), log);
+    row.gpus_per_node = server.size() / server.nodes;
     row.tp = 1;
     row.layers = 12;
     row.hidden = 768;
@@ -56,15 +40,17 @@ TEST(Runs, EveryNamedGpuIsPredictedOnItsServer) {
     row.global_batch = 16;
     row.schedule = "1f1b";
     const RunCluster cluster = cluster_of(row, "");
-    EXPECT_EQ(cluster.problem, "") << name.gpu;
-    EXPECT_EQ(cluster.device, name.device);
-    EXPECT_THAT(cluster.yaml, HasSubstr(std::string("{file: clusters/") + name.cluster +
-                                        ".yaml, nodes: 1, device: {file: devices/" + name.device + ".yaml}"));
-    EXPECT_THAT(cluster.assumed, ::testing::IsEmpty()) << name.gpu;
+    EXPECT_EQ(cluster.problem, "") << file;
+    EXPECT_EQ(cluster.device, file);
+    EXPECT_EQ(device_file_of(gpu_of_driver_name(type.driver_name)), file);
+    EXPECT_THAT(cluster.yaml,
+                HasSubstr("{file: clusters/" + type.server + ".yaml, nodes: 1, device: {file: devices/" + file + ".yaml}"));
+    EXPECT_THAT(cluster.assumed, ::testing::IsEmpty()) << file;
     const RunPrediction run = predict({row}, {}).front();
-    EXPECT_EQ(run.skipped, "") << name.gpu;
-    EXPECT_GT(run.predicted_s, 0) << name.gpu;
+    EXPECT_EQ(run.skipped, "") << file;
+    EXPECT_GT(run.predicted_s, 0) << file;
   }
+  EXPECT_GE(gpus, 17);
 }
 
 // Of a server whose wiring names each card a row takes the whole or the first ones; several of them only whole.

@@ -7,6 +7,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "validation/runs/run_cluster.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -29,7 +31,8 @@ constexpr std::array kKernelWords = {KernelWords{"fused softmax", "fused-softmax
 // Transformer Engine prefers cuDNN's kernels from Hopper on, and FlashAttention-2 before (its documentation, "Attention
 // backends").
 bool is_hopper_or_later(const std::string& gpu) {
-  return !gpu.empty() && (gpu.front() == 'H' || gpu.front() == 'B' || gpu.front() == 'G');
+  const DeviceType* device = device_of(gpu);
+  return device != nullptr && device->compute_capability >= 9;
 }
 
 // The first digit behind the first "flash".

@@ -1,41 +1,52 @@
 #include "validation/runs/run_cluster.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <regex>
 
+#include "base/error.hpp"
+#include "base/input/shipped.hpp"
+#include "base/input/yaml_document.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 
 namespace panpipe {
 namespace {
 
-struct KnownDevice {
-  std::string_view gpu, device, cluster;
-  // Cards of the described server where its wiring names each; 0 where any number hangs off a switch.
-  int server = 0;
+// A shipped device and its server, as their files describe them.
+struct KnownGpu {
+  std::string file;
+  DeviceType type;
+  int cards = 0;         // of the server where its wiring names each; 0 where any number hangs off a switch
   bool bridged = false;  // a row may say that the NVLink bridges are missing
 };
-// The name that rows use, our device file, and a cluster file with its wiring.
-constexpr std::array kDevices = {KnownDevice{"A100-80G-SXM", "a100-80g-sxm", "dgx-a100-80g"},
-                                 KnownDevice{"A100-40G-SXM", "a100-40g-sxm", "dgx-a100-40g"},
-                                 KnownDevice{"A100-80G-PCIe", "a100-80g-pcie", "a100-80g-pcie-x4", 4, true},
-                                 KnownDevice{"A800-80G-SXM", "a800-80g-sxm", "a800x8"},
-                                 KnownDevice{"H100-SXM", "h100-sxm", "h100x8"},
-                                 KnownDevice{"H100-PCIe", "h100-pcie", "h100-pcie-x4", 4, true},
-                                 KnownDevice{"H800-80G-SXM", "h800-80g-sxm", "h800x8"},
-                                 KnownDevice{"H200-SXM", "h200-sxm", "h200x8"},
-                                 KnownDevice{"H20", "h20", "h20x8"},
-                                 KnownDevice{"B200", "b200", "b200x8"},
-                                 KnownDevice{"V100-SXM2-32GB", "v100-sxm2-32gb", "dgx-1-v100", 8},
-                                 KnownDevice{"V100-SXM2-16GB", "v100-sxm2-16gb", "dgx-1-v100", 8},
-                                 KnownDevice{"RTX3090", "rtx-3090", "rtx3090ti-x2", 2, true},
-                                 KnownDevice{"RTX3090Ti", "rtx-3090-ti", "rtx3090ti-x2", 2, true},
-                                 KnownDevice{"RTX4090", "rtx-4090", "rtx4090x8", 8},
-                                 KnownDevice{"A6000", "a6000", "a6000x8", 8, true},
-                                 KnownDevice{"L40S", "l40s", "l40sx8", 8}};
+
+KnownGpu known_gpu(const std::string& file, const DeviceType& type) {
+  KnownGpu known{file, type};
+  const NodePtr cluster = load_document(shipped_file("clusters", type.server));
+  const Node *wiring = cluster->find("wiring"), *cards = cluster->find("devices_per_node");
+  if (wiring == nullptr || cards == nullptr) throw InputError("cluster " + type.server + " describes no server");
+  if (wiring->find("switch") == nullptr) known.cards = std::stoi(cards->text);
+  known.bridged = wiring->find("bridges") != nullptr;
+  return known;
+}
+
+const std::vector<KnownGpu>& known_gpus() {
+  static const std::vector<KnownGpu> all = [] {
+    std::vector<KnownGpu> found;
+    for (const std::string& file : shipped_names("devices")) {
+      ReadLog log;
+      const DeviceType type = load_device(file, "", log);
+      log.throw_if_errors();
+      if (!type.server.empty()) found.push_back(known_gpu(file, type));
+    }
+    return found;
+  }();
+  return all;
+}
 
 std::string folded(std::string_view name) {
   std::string result;
@@ -44,10 +55,10 @@ std::string folded(std::string_view name) {
   return result;
 }
 
-const KnownDevice* find_device(const std::string& gpu) {
-  for (const KnownDevice& known : kDevices)
-    if (folded(known.gpu) == folded(gpu) || folded(std::string(known.gpu) + "-80G") == folded(gpu)) return &known;
-  return nullptr;
+const KnownGpu* find_gpu(const std::string& gpu) {
+  const auto found = std::find_if(known_gpus().begin(), known_gpus().end(),
+                                  [name = folded(gpu)](const KnownGpu& known) { return folded(known.type.name) == name; });
+  return found == known_gpus().end() ? nullptr : &*found;
 }
 
 // A node's adapters: how many, and GB/s each.
@@ -83,74 +94,61 @@ Adapters adapters_of(const RunRow& row) {
 }  // namespace
 
 std::string gpu_of_driver_name(const std::string& name) {
-  // As nvidia-smi prints them.
-  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"NVIDIA A100-SXM4-80GB", "A100-80G-SXM"},
-                                                                             {"NVIDIA A100-SXM4-40GB", "A100-40G-SXM"},
-                                                                             {"NVIDIA A100 80GB PCIe", "A100-80G-PCIe"},
-                                                                             {"NVIDIA A800-SXM4-80GB", "A800-80G-SXM"},
-                                                                             {"NVIDIA H100 80GB HBM3", "H100-SXM"},
-                                                                             {"NVIDIA H100 PCIe", "H100-PCIe"},
-                                                                             {"NVIDIA H800", "H800-80G-SXM"},
-                                                                             {"NVIDIA H200", "H200-SXM"},
-                                                                             {"NVIDIA H20", "H20"},
-                                                                             {"NVIDIA B200", "B200"},
-                                                                             {"Tesla V100-SXM2-32GB", "V100-SXM2-32GB"},
-                                                                             {"Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},
-                                                                             {"NVIDIA GeForce RTX 3090", "RTX3090"},
-                                                                             {"NVIDIA GeForce RTX 3090 Ti", "RTX3090Ti"},
-                                                                             {"NVIDIA GeForce RTX 4090", "RTX4090"},
-                                                                             {"NVIDIA RTX A6000", "A6000"},
-                                                                             {"NVIDIA L40S", "L40S"}};
-  for (const auto& [driver, gpu] : kNames)
-    if (name == driver) return std::string(gpu);
+  for (const KnownGpu& known : known_gpus())
+    if (known.type.driver_name == name) return known.type.name;
   constexpr std::string_view kMaker = "NVIDIA ";
   return name.rfind(kMaker, 0) == 0 ? name.substr(kMaker.size()) : name;
 }
 
 std::string device_file_of(const std::string& gpu) {
-  const KnownDevice* known = find_device(gpu);
-  return known == nullptr ? "" : std::string(known->device);
+  const KnownGpu* known = find_gpu(gpu);
+  return known == nullptr ? "" : known->file;
+}
+
+const DeviceType* device_of(const std::string& gpu) {
+  const KnownGpu* known = find_gpu(gpu);
+  return known == nullptr ? nullptr : &known->type;
 }
 
 RunCluster cluster_of(const RunRow& row, const std::string& calibration) {
   RunCluster result;
-  const KnownDevice* known = find_device(row.gpu);
+  const KnownGpu* known = find_gpu(row.gpu);
   if (known == nullptr) {
-    std::string names;
-    for (const KnownDevice& device : kDevices) names += (names.empty() ? "" : ", ") + std::string(device.gpu);
-    result.problem =
-        row.gpu.empty() ? "no gpu is stated" : fmt::format("no data sheet of the GPU '{}'; there are {}", row.gpu, names);
+    std::vector<std::string> names;
+    for (const KnownGpu& gpu : known_gpus()) names.push_back(gpu.type.name);
+    result.problem = row.gpu.empty()
+                         ? "no gpu is stated"
+                         : fmt::format("no data sheet of the GPU '{}'; there are {}", row.gpu, fmt::join(names, ", "));
     return result;
   }
-  result.device = known->device;
+  result.device = known->file;
   const int gpus = row.gpus.value_or(row.tp.value_or(1) * row.pp.value_or(1) * row.dp.value_or(1));
-  const int described = known->server == 0 ? 8 : known->server;
+  const int described = known->cards == 0 ? 8 : known->cards;
   if (!row.gpus_per_node && gpus > 1) result.assumed.push_back(fmt::format("gpus_per_node: {}", described));
   const int per_node = row.gpus_per_node.value_or(described), nodes = (gpus + per_node - 1) / per_node;
   std::string overrides;
-  std::string device = fmt::format("file: devices/{}.yaml", known->device);
+  std::string device = fmt::format("file: devices/{}.yaml", known->file);
   if (!calibration.empty()) device += fmt::format(", calibration: \"{}\"", calibration);
   if (known->bridged && row.fabric.find("no NVLink") != std::string::npos) overrides += ", wiring: {bridges: {pairs: []}}";
-  if (known->server == 0) {
+  if (known->cards == 0) {
     overrides += fmt::format(", devices_per_node: {}", per_node);
-  } else if (nodes > 1 ? per_node != known->server : gpus > known->server) {
-    result.problem =
-        fmt::format("{} {} in nodes of {}: only a server of {} is described", gpus, row.gpu, per_node, known->server);
+  } else if (nodes > 1 ? per_node != known->cards : gpus > known->cards) {
+    result.problem = fmt::format("{} {} in nodes of {}: only a server of {} is described", gpus, row.gpu, per_node, known->cards);
     return result;
-  } else if (gpus > 1 && per_node != known->server) {
-    result.assumed.push_back(fmt::format("wiring: the first {} cards of {}", gpus, known->cluster));
+  } else if (gpus > 1 && per_node != known->cards) {
+    result.assumed.push_back(fmt::format("wiring: the first {} cards of {}", gpus, known->type.server));
   }
   // Amazon's p5 servers are known whole: their adapters in another count than a DGX's, with a latency of their own.
-  std::string cluster(known->cluster);
-  const bool p5 = known->device == "h100-sxm" && per_node == 8 && row.fabric.find("EFA") != std::string::npos;
+  std::string cluster = known->type.server;
+  const bool p5 = known->file == "h100-sxm" && per_node == 8 && row.fabric.find("EFA") != std::string::npos;
   if (p5) cluster = "aws-p5";
   if (nodes > 1 && !p5) {
     const Adapters adapters = adapters_of(row);
     if (adapters.count > 0)
       overrides += fmt::format(", network: {{nics_per_node: {}, bandwidth: {} GB/s}}", adapters.count, adapters.rate);
     else
-      result.assumed.push_back(known->server == 0 ? "network: a 25 GB/s adapter per GPU"
-                                                  : fmt::format("network: that of {}", known->cluster));
+      result.assumed.push_back(known->cards == 0 ? "network: a 25 GB/s adapter per GPU"
+                                                 : fmt::format("network: that of {}", known->type.server));
     if (!adapters.assumed.empty()) result.assumed.push_back(adapters.assumed);
   }
   result.yaml = fmt::format("{{file: clusters/{}.yaml, nodes: {}, device: {{{}}}{}}}", cluster, nodes, device, overrides);

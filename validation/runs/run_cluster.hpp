@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/cluster/cluster.hpp"
 #include "validation/runs/run_row.hpp"
 
 namespace panpipe {
@@ -22,7 +23,8 @@ RunCluster cluster_of(const RunRow& row, const std::string& calibration);
 // without the maker's.
 std::string gpu_of_driver_name(const std::string& name);
 
-// The shipped device for a row's gpu ("A100-80G-SXM" -> "a100-80g-sxm"); empty if there is none.
+// The shipped device for a row's gpu ("A100-80G-SXM" -> "a100-80g-sxm"), and its type; empty, nullptr: there is none.
 std::string device_file_of(const std::string& gpu);
+const DeviceType* device_of(const std::string& gpu);
 
 }  // namespace panpipe

@@ -92,7 +92,7 @@ TEST(ClusterFile, ADeviceHasOnlyKeysWithAnEffect) {
       "    2 |          l2: 6 MiB}\n"
       "      |          ^\n"
       "  help: known here: kind, panpipe, description, source, name, processor, memory, usable, memory_bandwidth, peak, tdp, "
-      "copy_bandwidth, peer_access, multicast, nvlink and sources\n");
+      "copy_bandwidth, peer_access, multicast, nvlink, driver_name, server, compute_capability and sources\n");
 }
 
 TEST(ClusterFile, AKeyBesideFileReplacesTheFilesOwn) {
