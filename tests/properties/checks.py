@@ -2,13 +2,16 @@
 that it applies to, and judges the answers.
 
 A property that does not apply to a scenario raises NotApplicable; a change that the program refuses in words raises Refused. Neither
-counts as a comparison.
+counts as a comparison. Hypothesis draws the cases and makes small what breaks a property.
 """
 import dataclasses
 import random
 
-from generator import units_of
-from program import Call, get, put, drop
+from hypothesis import strategies as st
+
+import generator
+from generator import chance, units_of
+from program import Call, Refused, get, put, drop
 from shipped import numbers, scaled, with_calibration, with_file, with_framework
 
 # Every task's time is rounded once to a whole picosecond: a step of 1 ms over a path of 1,000 tasks may differ by 1 ns.
@@ -24,6 +27,7 @@ TRAILING = 5e-3
 BUCKETS = 1e-2
 # Bytes: each part of a device's memory is rounded once.
 BYTES = 16
+TRIES = 6  # of a case, until its scenario is one that the program accepts
 
 
 class NotApplicable(Exception):
@@ -47,8 +51,7 @@ class Property:
 
     name = says = tolerance = ""
     hints = {}
-    searches = False  # a search per comparison: drawn less often
-    turns = 1  # how often it is drawn while others are drawn once
+    weight = 1.0  # its share of the cases
 
     def hinted(self, rng):
         return self.hints
@@ -56,8 +59,29 @@ class Property:
     def draw(self, rng, program, scenario):
         return {}
 
+    def cases(self, program):
+        """What Hypothesis draws: a dict with the scenario and all that `holds` needs besides."""
+        return drawn_cases(self, program)
+
+    def holds(self, program, case):
+        return self.judge(program, case["scenario"], case["parameters"])
+
     def judge(self, program, scenario, parameters):
         raise NotImplementedError
+
+
+@st.composite
+def drawn_cases(draw, prop, program):
+    """A scenario that the program prices, and a change of it. What does not go together is drawn again, a few times; then None."""
+    for _ in range(TRIES):
+        rng = draw(st.randoms(use_true_random=False))
+        try:
+            scenario = generator.draw(rng, program, prop.hinted(rng))
+            program.answer(Call("estimate", scenario))
+            return {"scenario": scenario, "parameters": prop.draw(rng, program, scenario)}
+        except (NotApplicable, Refused):
+            continue
+    return None
 
 
 PROPERTIES = []
@@ -111,9 +135,9 @@ def ranks(scenario):
 
 def short(rng, hints, *families):
     """The hints, half of the time narrowed to passes that the host's launches and memory bound: few tokens, one sample."""
-    if rng.random() < 0.5:
+    if chance(rng, 0.5):
         return hints
-    some = {"family": families} if families and rng.random() < 0.5 else {}
+    some = {"family": families} if families and chance(rng, 0.5) else {}
     return {**hints, **some, "kinds": False, "model": ("gpt", "gpt", "llama", "bert", "vit"), "sequence": (1, 16, 64, 128), "micro": (1,),
             "cluster": ("dgx-a100-80g", "dgx-a100-80g", "a100-80g-pcie-x4", "rtx3090x8", "h100x8")}
 
@@ -133,7 +157,7 @@ FRAMEWORK_COSTS = ("elementwise_factor", "replicated_factor", "score_factor", "f
 
 @add
 class Faster(Property):
-    name, turns = "faster-hardware", 3
+    name, weight = "faster-hardware", 3
     says = "a device, link, network, calibration or framework number that is better never makes the estimate longer; cuts are stated, so that orders stay"
     tolerance = (f"{ROUNDED}: rounding of tasks to picoseconds; {WOVEN} where groups are woven: another order of their pieces. The estimate alone: on shared links one "
                  "flow's gain may be another's loss")
@@ -197,7 +221,7 @@ class Faster(Property):
 
 @add
 class MoreWork(Property):
-    name, turns = "more-work", 2
+    name, weight = "more-work", 2
     says = "more layers, microbatches, hidden, ffn, sequence, samples, vocabulary or pixels never make the estimate shorter; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds; {BUCKETS} where gradients travel in buckets beside the backward: one more of them may start earlier"
     KNOBS = ("workload.layers", "batch.microbatches", "workload.hidden", "workload.ffn", "workload.sequence", "batch.micro", "workload.vocabulary", "workload.image")
@@ -795,7 +819,7 @@ class LaunchFloor(Property):
 
     def hinted(self, rng):
         # Groups that are woven, over many microbatches: what hides there must not be the host's time.
-        if rng.random() < 0.4:
+        if chance(rng, 0.4):
             return {**self.hints, "model": ("gpt",), "family": ("stp", "dualpipe-v"), "tensor": (2, 4, 8), "pipeline": (1, 2), "microbatches": (24, 60), "micro": (1,)}
         return short(rng, self.hints)
 
@@ -844,7 +868,7 @@ SEVERAL = ("interleaved-1f1b", "looped-bfs", "interleaved-zero-bubble", "group-i
 class Search(Property):
     """A search over what is left open: degrees, ZeRO, microbatch, recompute, and the family where the parameters say so."""
 
-    searches = True
+    weight = 0.25  # takes as long as twenty other comparisons
     hints = {"kinds": False, "plain": True, "nodes": (1, 2), "model": ("gpt", "gpt", "llama", "bert", "vit"), "framework": ("megatron", "megatron-deepspeed", "stp", "eager", "flash-attn"),
              "cluster": ("rtx3090x8", "rtx3090x8", "rtx3090x8-nobridge", "dgx-a100-80g", "a100-80g-pcie-x4", "a800x8")}
 

@@ -1,78 +1,24 @@
-"""Properties whose cases Hypothesis draws and makes small. A case is a plain dict; `judge` gives a Finding where its demand is broken.
-
-Hypothesis is installed by `tools/setup --ci`; what uses this module says so where it is not there.
-"""
+"""More properties, each with a strategy of its own. A case is a plain dict; `judge` gives a Finding where its demand is broken."""
 import json
-import time
-import zlib
 
-import hypothesis
 from hypothesis import strategies as st
 
-from checks import BYTES, ROUNDED, SAME, Finding, milliseconds
+import checks
+from checks import BYTES, ROUNDED, SAME, Finding, add, estimate, milliseconds
 from program import FILES, SHIPPED, Call, Refused, get, put
 from shipped import edited
 
-PROPERTIES = []
 
+class Property(checks.Property):
+    """`strategy`: of the cases, which are the scenario and what its change needs."""
 
-class Property:
-    """`cases`: a strategy. `weight`: the share of cases that it gets, because a search takes as long as many estimates."""
+    strategy = None
 
-    name = says = tolerance = ""
-    cases = None
-    weight = 1.0
+    def cases(self, program):
+        return self.strategy
 
-    def judge(self, program, case):
-        raise NotImplementedError
-
-
-def add(kind):
-    PROPERTIES.append(kind())
-    return kind
-
-
-class Violated(Exception):
-    """A demand that is broken, for Hypothesis to make small."""
-
-
-def run(prop, program, seed, examples):
-    """(comparisons, case, finding): the smallest case that breaks the property, or None, None."""
-    judged, last = [0], [None, None]
-
-    @hypothesis.seed(zlib.crc32(f"{seed}/{prop.name}".encode()))
-    @hypothesis.settings(max_examples=examples, deadline=None, database=None, print_blob=False, report_multiple_bugs=False,
-                         verbosity=hypothesis.Verbosity.quiet, suppress_health_check=list(hypothesis.HealthCheck),
-                         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink))
-    @hypothesis.given(prop.cases)
-    def holds(case):
-        try:
-            finding = prop.judge(program, case)
-        except Refused:
-            hypothesis.reject()
-        judged[0] += 1
-        if finding:
-            last[:] = case, finding  # the smallest is judged last
-            raise Violated(finding.figures)
-
-    try:
-        holds()
-    except Violated:
-        pass
-    except hypothesis.errors.Unsatisfiable:  # every case was refused
-        judged[0] = 0
-    return judged[0], *last
-
-
-def run_until(prop, program, seed, until):
-    """The same until a time, in parts of ten cases."""
-    compared, part = 0, 0
-    while time.monotonic() < until:
-        more, case, finding = run(prop, program, f"{seed}/{part}", 10)
-        compared, part = compared + more, part + 1
-        if finding:
-            return compared, case, finding
-    return compared, None, None
+    def holds(self, program, case):
+        return self.judge(program, case)
 
 
 # ---- what is drawn ------------------------------------------------------------------------------------------------------------
@@ -125,10 +71,6 @@ def dense_scenarios(draw, precisions=("bf16", "fp16")):
     }
 
 
-def estimate(scenario):
-    return Call("estimate", scenario)
-
-
 def equal(program, one, other, why, tolerance=SAME):
     """A finding when two scenarios have not the same step and the same memory."""
     a, b = program.answer(estimate(one)), program.answer(estimate(other))
@@ -164,7 +106,7 @@ class CapacityRulesRows(Property):
         return {"scenario": scenario, "capacity": draw(CAPACITIES),
                 "imbalance": draw(st.sampled_from([i for i in (1, 1.5, 2, 4) if i <= scenario["parallel"]["expert"]]))}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         plain = put(case["scenario"], "experts", {"capacity": case["capacity"]})
@@ -185,7 +127,7 @@ class LessCapacity(Property):
         less, more = sorted((draw(CAPACITIES), draw(CAPACITIES)))
         return {"scenario": scenario, "imbalance": imbalance, "less": less, "more": more}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         both = {"imbalance": case["imbalance"]} if case["imbalance"] else {}
@@ -212,7 +154,7 @@ class ExpertsShareBytes(Property):
             scenario = put(scenario, "workload.lora", {"rank": 8, "targets": ["q_proj"], "base": "nf4"})
         return {"scenario": scenario}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         calls = [estimate(put(case["scenario"], "parallel.expert", ranks)) for ranks in (1, 2, 4, 8)]
@@ -239,7 +181,7 @@ class ZeroAtOneReplica(Property):
     def drawn(draw):
         return {"scenario": draw(dense_scenarios(("bf16", "fp8", "mxfp8", "fp32"))), "zero": draw(st.integers(1, 3)), "shard": draw(st.booleans())}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         divided = put(case["scenario"], "parallel.zero", case["zero"])
@@ -262,7 +204,7 @@ class FasterHost(Property):
         slow, fast = draw(st.sampled_from(((65.8, 32.9), (32.9, 16.45), (32.9, 8.2), (65.8, 8.2))))
         return {"scenario": scenario, "slow": slow, "fast": fast}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         def with_launch(us):
@@ -296,7 +238,7 @@ class RecomputeInsideBlocks(Property):
         scenario["partition"] = sorted(cuts)
         return {"scenario": scenario, "modules": sorted(draw(st.sets(st.sampled_from(MODULES[model]), min_size=1)))}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         calls = [estimate(put(case["scenario"], "recompute", {"modules": case["modules"]})), estimate(case["scenario"])]
@@ -328,6 +270,13 @@ def cluster_file(network, tables):
     return {"own.yaml": json.dumps(cluster), "measured.yaml": json.dumps({"panpipe": 1, "kind": "collectives", "tables": tables})}
 
 
+def on_nodes(draw):
+    """A scenario on several nodes of a cluster of its own; the cluster's network."""
+    scenario = draw(dense_scenarios(("bf16",)))
+    scenario["cluster"] = {"file": "own.yaml", "nodes": draw(st.sampled_from((2, 4)))}
+    return scenario, draw(NETWORKS)
+
+
 def scaled(quantity, factor):
     if not isinstance(quantity, str):
         return int(quantity * factor)
@@ -344,24 +293,20 @@ class BetterNetworkMeasured(Property):
     @staticmethod
     @st.composite
     def drawn(draw):
-        scenario = draw(dense_scenarios(("bf16",)))
-        nodes = draw(st.sampled_from((2, 4)))
-        tensor = scenario["parallel"]["tensor"]
+        scenario, network = on_nodes(draw)
+        nodes, tensor = scenario["cluster"]["nodes"], scenario["parallel"]["tensor"]
         scenario["parallel"] = {"pipeline": 1, "tensor": tensor, "data": 8 * nodes // tensor, "zero": draw(st.integers(0, 3))}
-        case = {"better": draw(st.sampled_from(BETTER)), "scenario": scenario}
         if draw(st.booleans()):
-            scenario["cluster"] = {"file": "clusters/aws-p5.yaml", "nodes": nodes}
-            case["network"] = {"nics_per_node": 8, "bandwidth": "50 GB/s", "latency": "75 us"}
+            scenario["cluster"]["file"] = "clusters/aws-p5.yaml"
+            network = {"nics_per_node": 8, "bandwidth": "50 GB/s", "latency": "75 us"}
         else:
-            scenario["cluster"] = {"file": "own.yaml", "nodes": nodes}
-            case["network"] = draw(NETWORKS)
             sizes = sorted(draw(st.sets(st.sampled_from((20, 24, 28, 31)), min_size=1)))
             fast = draw(st.sampled_from((40e9, 150e9, 400e9)))
             rows = [[f"{2**size} B", f"{2**size / fast * 1e6 + 200:.6g} us"] for size in sizes]
-            scenario[FILES] = cluster_file(case["network"], [{"kind": "all_reduce", "ranks": 8 * nodes, "nodes": nodes, "table": rows}])
-        return case
+            scenario[FILES] = cluster_file(network, [{"kind": "all_reduce", "ranks": 8 * nodes, "nodes": nodes, "table": rows}])
+        return {"scenario": scenario, "network": network, "better": draw(st.sampled_from(BETTER))}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         key, factor = case["better"]
@@ -379,14 +324,12 @@ class TableIsMet(Property):
     @staticmethod
     @st.composite
     def drawn(draw):
-        scenario = draw(dense_scenarios(("bf16",)))
-        nodes = draw(st.sampled_from((2, 4)))
+        scenario, network = on_nodes(draw)
         scenario["workload"].update(hidden=4096, heads=32, ffn=16384)
-        scenario["parallel"] = {"pipeline": 1, "tensor": 8 * nodes}
-        scenario["cluster"] = {"file": "own.yaml", "nodes": nodes}
-        return {"scenario": scenario, "network": draw(NETWORKS), "ms": draw(st.sampled_from((0.5, 3, 20)))}
+        scenario["parallel"] = {"pipeline": 1, "tensor": 8 * scenario["cluster"]["nodes"]}
+        return {"scenario": scenario, "network": network, "ms": draw(st.sampled_from((0.5, 3, 20)))}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         ranks, nodes = case["scenario"]["parallel"]["tensor"], case["scenario"]["cluster"]["nodes"]
@@ -426,7 +369,7 @@ class PlanForIsNotBetter(Property):
                         framework=draw(st.sampled_from(("megatron-core", "torchtitan"))))
         return {"scenario": scenario, "trainer": draw(st.sampled_from(("torch", "deepspeed", "megatron", "torchtitan")))}
 
-    cases = drawn()
+    strategy = drawn()
 
     def judge(self, program, case):
         calls = [Call("plan", case["scenario"], ("--for", case["trainer"])), Call("plan", case["scenario"])]

@@ -1,4 +1,5 @@
-"""Random scenarios. Most are valid; those that are not are refused by the program and drawn again.
+"""Random scenarios. Most are valid; those that are not are refused by the program and drawn again. Where a choice is small, its first
+value is taken: the plainest.
 
 Hints narrow what is drawn: {"model": [...], "family": [...], "cluster": [...], "nodes": (least, most), "kinds": True (unlike
 devices), "data": [...], "tensor": [...], "pipeline": [...], "framework": [...], "sequence": [...], "micro": [...], "microbatches": [...],
@@ -21,6 +22,11 @@ OPTIONS = {"stages_per_rank": (2, 2, 3, 4), "group": (2, 3, 4), "sequence_splits
            "loop_batch": (2, 4, 8), "prefetch": (0, 1, 2), "execution": ("loop", "breadth-first", "pipeless")}
 
 
+def chance(rng, share):
+    """True in this share of the draws, and False where Hypothesis makes a case small."""
+    return rng.random() >= 1 - share
+
+
 def some(rng, hints, key, values):
     return rng.choice(hints.get(key, values))
 
@@ -40,12 +46,12 @@ def workload(rng, hints):
         drawn["patch"] = 16
     if model in ("llama", "mllm"):
         drawn["ffn"] = rng.choice((2, 3, 4)) * hidden
-        if rng.random() < 0.3:
+        if chance(rng, 0.3):
             drawn["kv_heads"] = max(1, drawn["heads"] // rng.choice((2, 4)))
     if model == "mllm":
         drawn.update(vision_layers=rng.choice((1, 2, 4)), vision_hidden=rng.choice((256, 512)), vision_heads=8, image=224, patch=14,
                      vocabulary=rng.choice((8192, 32000)), sequence=rng.choice((512, 1024)))
-    if model != "llama" and rng.random() < 0.15:
+    if model != "llama" and chance(rng, 0.15):
         drawn["dropout"] = 0.1
     return drawn
 
@@ -59,13 +65,13 @@ def unlike(rng, hints):
 
 
 def cluster(rng, hints, program):
-    if hints.get("kinds", rng.random() < 0.1):
+    if hints.get("kinds", chance(rng, 0.1)):
         return unlike(rng, hints)
-    name = some(rng, hints, "cluster", names("clusters"))
+    name = some(rng, hints, "cluster", sorted(names("clusters"), key=lambda name: name != "dgx-a100-80g"))
     file = f"clusters/{name}.yaml"
     values = shipped_cluster(program, file)
     width, nodes = int(values["cluster.devices_per_node"]), int(values["cluster.nodes"])
-    if "cluster.network.bandwidth" in values and ("nodes" in hints or rng.random() < 0.5):
+    if "cluster.network.bandwidth" in values and ("nodes" in hints or chance(rng, 0.5)):
         least, most = hints.get("nodes", (1, 64))
         nodes = rng.choice([n for n in (1, 2, 2, 3, 4, 4, 8, 16, 64) if least <= n <= most])
     elif nodes < hints.get("nodes", (1, 64))[0]:
@@ -85,7 +91,7 @@ def schedule(rng, hints, program, pipeline):
     name = some(rng, hints, "family", sorted(families))
     options = {}
     for key in families[name][1]:
-        if key in OPTIONS and rng.random() < 0.6:
+        if key in OPTIONS and chance(rng, 0.6):
             options[key] = rng.choice(OPTIONS[key])
     microbatches = some(rng, hints, "microbatches", (1, 2, 4, 4, 6, 8, 8, 12, 16, 3 * pipeline, 4 * pipeline))
     order = program.order(name, pipeline, microbatches, tuple(sorted(options.items())))
@@ -97,10 +103,10 @@ def schedule(rng, hints, program, pipeline):
 def cuts(rng, units, stages):
     """Units that start a stage after the first: between layers where there are enough, else anywhere."""
     starts = [unit["index"] for previous, unit in zip(units, units[1:]) if not unit["block"] or unit["block"] != previous["block"]]
-    places = starts if len(starts) >= stages - 1 and rng.random() < 0.8 else [unit["index"] for unit in units[1:]]
+    places = starts if len(starts) >= stages - 1 and chance(rng, 0.8) else [unit["index"] for unit in units[1:]]
     if len(places) < stages - 1:
         raise Refused("fewer units than stages")
-    if rng.random() < 0.5:
+    if chance(rng, 0.5):
         return sorted(rng.sample(places, stages - 1))
     return [places[(i + 1) * len(places) // stages - (1 if len(places) % stages == 0 else 0)] for i in range(stages - 1)]
 
@@ -116,7 +122,7 @@ def degrees(rng, hints, width, devices, sized):
     pipeline = fitting("pipeline", (1, 1, 2, 2, 3, 4, 4, 6, 8), devices // tensor)
     data = fitting("data", (1, 1, 1, 2, 2, 3, 4, 8, 16, 64), devices // tensor // pipeline)
     parallel = {"pipeline": pipeline, "tensor": tensor, "data": data}
-    if tensor > 1 and rng.random() < 0.3:
+    if tensor > 1 and chance(rng, 0.3):
         parallel["sequence_parallel"] = True
     if data > 1:
         parallel["zero"] = rng.choice((0, 0, 1, 2, 3))
@@ -129,7 +135,7 @@ def rare_keys(rng, scenario):
                          ("transfers.braid_outputs", ("unit",)), ("transfers.full_backward_sends", ("input_gradient",)),
                          ("trailing_collectives", ("overlapped",)), ("overlap_gradients", (True,)),
                          ("optimizer", ("none", "sgd", "momentum", "adamw"))):
-        if rng.random() < 0.12:
+        if chance(rng, 0.12):
             key, _, inner = path.partition(".")
             if inner:
                 scenario.setdefault(key, {})[inner] = rng.choice(values)
@@ -155,27 +161,14 @@ def draw(rng, program, hints):
     family, options, microbatches, stages = schedule(rng, hints, program, parallel["pipeline"])
     scenario = {"panpipe": 1, "cluster": where, "workload": sized, "batch": {"micro": some(rng, hints, "micro", (1, 1, 2, 4, 8)), "microbatches": microbatches},
                 "precision": rng.choice(PRECISIONS), "parallel": parallel, "schedule": {"name": family, **options} if options else family}
-    if rng.random() < 0.85:
+    if chance(rng, 0.85):
         scenario["framework"] = some(rng, hints, "framework", names("frameworks"))
-    if rng.random() < 0.4:
+    if chance(rng, 0.4):
         scenario["recompute"] = rng.choice(("selective", "full"))
     if stages > 1:
         scenario["partition"] = cuts(rng, units_of(program, scenario), stages)
     if not hints.get("plain"):
         rare_keys(rng, scenario)
-        if rng.random() < 0.1:
+        if chance(rng, 0.1):
             scenario["placement"] = rng.sample(range(devices), parallel["pipeline"] * parallel["tensor"] * parallel["data"])
     return scenario
-
-
-def accepted(rng, program, hints, tries=40):
-    """A scenario that the program prices; None when none was found."""
-    for _ in range(tries):
-        try:
-            scenario = draw(rng, program, hints)
-            program.answer(Call("estimate", scenario))
-            return scenario
-        except Refused:
-            continue
-    return None
-

@@ -1,151 +1,130 @@
-"""Draws scenarios, judges them, counts, and writes what broke a property as small scenarios."""
+"""Draws cases with Hypothesis, judges them, counts, and writes what broke a property as small scenarios."""
 import argparse
-import concurrent.futures
 import json
 import os
 import pathlib
-import random
 import sys
 import textwrap
 import time
+import zlib
 
+try:
+    import hypothesis
+except ImportError:
+    print("properties need Hypothesis: tools/setup installs it")
+    sys.exit(77)
+
+import drawn  # noqa: F401 (adds its properties)
 from checks import PROPERTIES, NotApplicable
-from generator import accepted
-from minimise import minimise
 from program import FILES, ROOT, Broken, Program, Refused, write
+
+
+class Violated(Exception):
+    """A demand that is broken, for Hypothesis to make small."""
+
+
+class Nothing(BaseException):  # which Hypothesis lets through
+    """So many cases were refused, and none judged, that no more are drawn."""
+
+
+PATIENCE = 50  # cases
+
+
+def compare(prop, program, seed, examples):
+    """(comparisons, case, finding): the smallest case that breaks the property, or None, None."""
+    judged, refused, last = [0], [0], [None, None]
+
+    @hypothesis.seed(zlib.crc32(f"{seed}/{prop.name}".encode()))
+    @hypothesis.settings(max_examples=examples, deadline=None, database=None, print_blob=False, report_multiple_bugs=False,
+                         verbosity=hypothesis.Verbosity.quiet, suppress_health_check=list(hypothesis.HealthCheck),
+                         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink))
+    @hypothesis.given(prop.cases(program))
+    def holds(case):
+        try:
+            finding = case and prop.holds(program, case)
+        except (NotApplicable, Refused):
+            case = None
+        if case is None:
+            refused[0] += 1
+            if not judged[0] and refused[0] >= PATIENCE:
+                raise Nothing
+            hypothesis.reject()
+        judged[0] += 1
+        if finding:
+            last[:] = case, finding  # the smallest is judged last
+            raise Violated(finding.figures)
+
+    try:
+        holds()
+    except Violated:
+        pass
+    except (Nothing, hypothesis.errors.Unsatisfiable):
+        judged[0] = 0
+    return judged[0], *last
+
+
+def compare_until(prop, program, seed, until):
+    """The same until a time, in parts of ten cases, or fewer where a case takes long."""
+    compared, part = 0, 0
+    while time.monotonic() < until:
+        more, case, finding = compare(prop, program, f"{seed}/{part}", max(1, round(10 * min(1, prop.weight))))
+        compared, part = compared + more, part + 1
+        if finding:
+            return compared, case, finding
+    return compared, None, None
 
 
 class Count:
     def __init__(self):
-        self.comparisons = self.violations = self.refused = 0
-        self.kept = []  # (scenario, parameters, finding), small
-
-
-def comparison(prop, program, seed, index):
-    """One comparison of a property: (scenario, parameters, finding or None), or None where nothing that it applies to was drawn."""
-    rng = random.Random(f"{seed}/{prop.name}/{index}")
-    for _ in range(12):
-        scenario = accepted(rng, program, prop.hinted(rng))
-        if scenario is None:
-            return None
-        try:
-            parameters = prop.draw(rng, program, scenario)
-            return scenario, parameters, prop.judge(program, scenario, parameters)
-        except (NotApplicable, Refused):
-            continue
-    return None
-
-
-def turns(properties):
-    """Properties in turn, with a number each. A search takes as long as twenty other comparisons, and has every fourth turn."""
-    number = 0
-    while True:
-        for prop in properties:
-            if not prop.searches or number % 4 == 0 or all(p.searches for p in properties):
-                for again in range(prop.turns):
-                    yield prop, number * prop.turns + again
-        number += 1
+        self.comparisons = self.violations = 0
 
 
 class Run:
-    def __init__(self, program, properties, seed, seconds=None, comparisons=None, small=3, output=None, jobs=2):
+    def __init__(self, program, properties, seed, output=None):
         self.program, self.seed = program, seed
-        self.until = time.monotonic() + seconds if seconds else None
-        self.most, self.small, self.jobs = comparisons, small, jobs
         self.output = pathlib.Path(output) if output else None
         self.counts = {prop.name: Count() for prop in properties}
         self.broken = []
         self.started = time.monotonic()
-        self.stopped = False
+        self.stopped, self.counted = False, None  # counted: how many comparisons were asked for
 
-    def over(self, done):
-        return self.stopped or (self.most is not None and done >= self.most) or (self.until is not None and time.monotonic() >= self.until)
-
-    def one(self, prop, index):
-        """A comparison, made small at once where it is one of the first violations."""
-        if self.stopped or (self.until is not None and time.monotonic() >= self.until):
-            return prop, None
-        try:
-            found = comparison(prop, self.program, self.seed, index)
-        except Broken as broken:
-            return prop, broken
-        if found and found[2] and self.counts[prop.name].violations < self.small:
-            scenario, finding = minimise(prop, self.program, found[0], found[1], found[2])
-            found = scenario, found[1], finding
-        return prop, found
-
-    def go(self, properties):
-        done, waiting, source = 0, set(), turns(properties)
-        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            try:
-                while not self.over(done) or waiting:
-                    while len(waiting) < 2 * self.jobs and not self.over(done):
-                        waiting.add(pool.submit(self.one, *next(source)))
-                        done += 1
-                    ended, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
-                    for future in ended:
-                        self.book(*future.result())
-            except KeyboardInterrupt:
-                self.stopped = self.program.stopped = True
-                for future in waiting:
-                    future.cancel()
-                return 130
-        return 1 if self.violations() or self.idle() else 0
-
-    def go_drawn(self, properties, comparisons=None, seconds=None):
-        """Properties whose cases Hypothesis draws, one after the other; each has its share of the comparisons or of the time."""
-        from drawn import run, run_until
-
+    def go(self, properties, comparisons=None, seconds=None):
+        """One property after the other; each has its share of the comparisons or of the time."""
+        self.counted = comparisons
         shares = sum(prop.weight if comparisons else 1 for prop in properties)
         for prop in properties:
             try:
                 if comparisons:
-                    compared, case, finding = run(prop, self.program, self.seed, max(2, round(comparisons * prop.weight / shares)))
+                    compared, case, finding = compare(prop, self.program, self.seed, max(1, round(comparisons * prop.weight / shares)))
                 else:
-                    compared, case, finding = run_until(prop, self.program, self.seed, time.monotonic() + seconds / shares)
+                    compared, case, finding = compare_until(prop, self.program, self.seed, time.monotonic() + seconds / shares)
             except Broken as broken:
-                self.book(prop, broken)
+                self.broken.append((prop, broken))
+                self.save(f"no-answer-{len(self.broken)}", broken.call.scenario, [broken.call],
+                          f"The program ended neither with an answer nor in words: {broken}", "")
+                continue
             except KeyboardInterrupt:
                 self.stopped = True
                 return 130
-            else:
-                count = self.counts[prop.name]
-                count.comparisons += compared
-                if not compared:
-                    count.refused += 1
-                if finding:
-                    count.comparisons -= 1  # booked with its finding
-                    self.book(prop, (case["scenario"], case, finding))
+            self.counts[prop.name].comparisons = compared
+            if finding:
+                self.book(prop, case["scenario"], finding)
         return 1 if self.violations() or self.idle() else 0
 
     def idle(self):
         """Properties that compared nothing, although the run was as long as it was asked to be."""
-        if self.stopped or self.most is None and any(count.comparisons for count in self.counts.values()):
+        if self.stopped or not self.counted and any(count.comparisons for count in self.counts.values()):
             return []
         return [name for name, count in self.counts.items() if not count.comparisons]
 
     def violations(self):
         return sum(count.violations for count in self.counts.values()) + len(self.broken)
 
-    def book(self, prop, found):
-        count = self.counts[prop.name]
-        if found is None:
-            count.refused += 1
-            return
-        if isinstance(found, Broken):
-            self.broken.append((prop, found))
-            self.save(f"no-answer-{len(self.broken)}", found.call.scenario, [found.call], f"The program ended neither with an answer nor in words: {found}", "")
-            return
-        scenario, parameters, finding = found
-        count.comparisons += 1
-        if not finding:
-            return
-        count.violations += 1
-        if len(count.kept) < self.small and all((scenario, parameters) != kept[:2] for kept in count.kept):
-            count.kept.append((scenario, parameters, finding))
-            file = self.save(f"{prop.name}-{len(count.kept)}", scenario, finding.calls, f"{prop.name}: {prop.says}.", finding.figures)
-            at = time.monotonic() - self.started
-            print(f"{at:6.1f} s  {prop.name}: {finding.figures}" + (f"\n          {file}" if file else ""), flush=True)
+    def book(self, prop, scenario, finding):
+        self.counts[prop.name].violations += 1
+        file = self.save(f"{prop.name}-1", scenario, finding.calls, f"{prop.name}: {prop.says}.", finding.figures)
+        at = time.monotonic() - self.started
+        print(f"{at:6.1f} s  {prop.name}: {finding.figures}" + (f"\n          {file}" if file else ""), flush=True)
 
     def save(self, name, scenario, calls, says, figures):
         """Writes FOLDER/NAME.yaml, the first side, and NAME-2.yaml where the second side is another scenario."""
@@ -172,7 +151,7 @@ class Run:
         total = sum(count.comparisons for count in self.counts.values())
         lines.append(f"{'all':{width}}  {total:11}  {self.violations():10}")
         for name in self.idle():
-            lines.append(f"{name}: nothing was compared in {self.counts[name].refused} turns; the program refuses what is drawn for it")
+            lines.append(f"{name}: nothing was compared; the program refuses what is drawn for it")
         for prop, broken in self.broken:
             lines.append(f"no answer while comparing {prop.name}: {broken}")
         lines.append(f"{self.program.calls} calls of the program in {time.monotonic() - self.started:.0f} s, seed {self.seed}")
@@ -197,41 +176,22 @@ def default_program():
     return ROOT / "build/release/bin/panpipe"
 
 
-def hypothesis_properties():
-    """The properties of drawn.py, and why there are none."""
-    try:
-        import drawn
-    except ImportError as error:
-        if error.name != "hypothesis":
-            raise
-        return [], "the properties that Hypothesis draws are left out: tools/setup --ci installs it"
-    return drawn.PROPERTIES, ""
-
-
 def main(arguments):
     parser = argparse.ArgumentParser(prog="tools/properties", description="Random comparisons of predictions: what must hold between two answers does, or a small scenario shows that it does not.")
     parser.add_argument("--seconds", type=float, help="how long to compare (default 60, unless --comparisons is given)")
-    parser.add_argument("--comparisons", type=int, help="how many turns to take instead; the same seed then draws the same")
+    parser.add_argument("--comparisons", type=int, help="how many to make instead; the same seed then draws the same")
     parser.add_argument("--seed", default="1", help="what is drawn depends on it alone (1)")
     parser.add_argument("--panpipe", default=None, help="the program (build/release/bin/panpipe)")
     parser.add_argument("--property", action="append", default=[], help="only this property; repeat for more")
     parser.add_argument("--output", help="folder for the scenarios that violate a property, made small")
-    parser.add_argument("--small", type=int, default=3, help="violations of each property that are made small and written (3); the others are counted")
-    parser.add_argument("--jobs", type=int, default=2, help="calls at the same time (2)")
     parser.add_argument("--list", action="store_true", help="print the properties with their tolerances and end")
-    parser.add_argument("--drawn-by", choices=("own", "hypothesis"), help="only properties whose cases the own generator draws, or Hypothesis (exit code 77 where it is absent)")
     given = parser.parse_args(arguments)
-    by_hypothesis, absent = hypothesis_properties()
-    if given.drawn_by == "hypothesis" and absent:
-        print(absent)
-        return 77
-    own, by_hypothesis = [] if given.drawn_by == "hypothesis" else PROPERTIES, [] if given.drawn_by == "own" else by_hypothesis
     if given.list:
-        for prop in [*own, *by_hypothesis]:
+        for prop in PROPERTIES:
             print(textwrap.fill(f"{prop.name}: {prop.says}.", 120, subsequent_indent="  "))
             print(textwrap.fill(f"  tolerance {prop.tolerance or 'none'}", 120, subsequent_indent="  "))
         return 0
-    known = {prop.name: prop for prop in [*own, *by_hypothesis]}
+    known = {prop.name: prop for prop in PROPERTIES}
     for name in given.property:
         if name not in known:
             parser.error(f"no property '{name}'; there are {', '.join(known)}")
@@ -240,20 +200,9 @@ def main(arguments):
         parser.error(f"'{program}' is no program; build it with 'make build', or name one with --panpipe")
     if given.seconds is not None and given.seconds <= 0 or given.comparisons is not None and given.comparisons < 1:
         parser.error("--seconds and --comparisons are above 0")
-    seconds = given.seconds if given.seconds or given.comparisons else 60
-    chosen = [known[name] for name in given.property] or [*own, *by_hypothesis]
-    own = [prop for prop in chosen if prop in own]
-    by_hypothesis = [prop for prop in chosen if prop not in own]
-
-    def part(whole, properties):
-        return whole and whole * len(properties) / len(chosen)
-    turns_of_own = given.comparisons and max(1, round(part(given.comparisons, own)))
-    run = Run(Program(program), chosen, given.seed, part(seconds, own), turns_of_own, given.small, given.output, given.jobs)
-    code = run.go(own) if own else 0
-    if by_hypothesis and code != 130:
-        code = run.go_drawn(by_hypothesis, part(given.comparisons, by_hypothesis), part(seconds, by_hypothesis))
-    if absent and not given.property and not given.drawn_by:
-        print(absent, file=sys.stderr)
+    chosen = [known[name] for name in given.property] or PROPERTIES
+    run = Run(Program(program), chosen, given.seed, given.output)
+    code = run.go(chosen, given.comparisons, given.seconds or 60)
     print(run.table())
     if code == 130:
         print("stopped; what was found so far stands above", file=sys.stderr)
