@@ -6,32 +6,11 @@
 
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/costmodel/lowering/tables.hpp"
+#include "tests/sim/flow_costs.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {
 namespace {
-
-struct BucketCosts : test::TableCosts {
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.latency = micros(200);
-    cost.wire_bytes = bytes;
-    cost.time = cost.latency + Duration(5e-6) * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
-
-// Every pair of devices has a path of its own.
-Cluster paths_of_their_own(int devices) {
-  test::ClusterMaker cluster(devices);
-  for (int from = 0; from < devices; ++from)
-    for (int to = 0; to < devices; ++to)
-      if (from != to)
-        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
-                      micros(0));
-  return cluster.make();
-}
 
 TEST(Buckets, BothEnginesAgree) {
   for (const std::string family : {"1f1b", "interleaved-1f1b", "zb-h1", "zb-v", "stp", "dualpipe-v"})
@@ -39,7 +18,7 @@ TEST(Buckets, BothEnginesAgree) {
       for (const int tensor : {1, 2})
         for (const bool run_on : {false, true})
           for (const bool hidden : {false, true}) {
-            BucketCosts costs;
+            test::FlowCosts costs{5e-6, 5e-6};
             static_cast<test::TableCosts&>(costs) = test::chain_of(16, 10e-3, 12e-3, 7e-3);
             costs.is_measured = false;
             costs.slowdown = 0.2;
@@ -68,7 +47,7 @@ TEST(Buckets, BothEnginesAgree) {
             const Duration estimated = estimate(graph).step_time;
             for (const bool merge : {true, false}) {
               const Timeline simulated =
-                  simulate(graph, paths_of_their_own(4 * tensor), {Backend::FlowSolver, merge, /* fold */ true});
+                  simulate(graph, test::paths_of_their_own(4 * tensor), {Backend::FlowSolver, merge, /* fold */ true});
               EXPECT_NEAR(simulated.step_time.base(), estimated.base(), 1e-9)
                   << family << ", ZeRO " << zero << ", tensor " << tensor << (run_on ? ", collectives run on" : "")
                   << (merge ? ", merged" : "") << (hidden ? ", hidden" : "");

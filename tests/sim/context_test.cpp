@@ -6,7 +6,7 @@
 
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/costmodel/lowering/tables.hpp"
+#include "tests/sim/flow_costs.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {
@@ -23,17 +23,7 @@ CollectiveCost cost_of(CollectiveKind kind, Among among, int members, std::int64
   return cost;
 }
 
-struct ContextCosts : test::TableCosts {
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.latency = micros(200);
-    cost.wire_bytes = bytes;
-    cost.time = cost.latency + Duration(20e-6) * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
-
-Piece exchange(int id, const ContextCosts& costs) {
+Piece exchange(int id, const test::FlowCosts& costs) {
   return {true, false, costs.table.collectives[static_cast<std::size_t>(id)].time, id};
 }
 Piece part(double seconds, bool beside) {
@@ -46,8 +36,8 @@ Piece part(double seconds, bool beside) {
 enum : int { kSum, kHop, kHeads };
 
 // Passes of a sum over the tensor group, a ring of two hops or an exchange of heads over the context group, and another sum.
-ContextCosts units_of(int count, bool ring, int context, double rate) {
-  ContextCosts costs;
+test::FlowCosts units_of(int count, bool ring, int context, double rate) {
+  test::FlowCosts costs{20e-6, 20e-6};
   static_cast<test::TableCosts&>(costs) = test::chain_of(count, 10e-3, 12e-3, 7e-3);
   costs.is_measured = false;
   costs.slowdown = 0.2;
@@ -79,16 +69,6 @@ Scenario scenario_of(const std::string& family, int pipeline, int tensor, int co
   return scenario;
 }
 
-Cluster without_sharing(int devices) {
-  test::ClusterMaker cluster(devices);
-  for (int from = 0; from < devices; ++from)
-    for (int to = 0; to < devices; ++to)
-      if (from != to)
-        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
-                      micros(0));
-  return cluster.make();
-}
-
 TEST(ContextGroups, BothEnginesAgree) {
   for (const std::string family : {"1f1b", "zb-h1"})
     for (const bool ring : {true, false})
@@ -96,11 +76,12 @@ TEST(ContextGroups, BothEnginesAgree) {
         for (const int zero : {0, 1, 3})
           for (const bool fold : {false, true})
             for (const bool merge : {false, true}) {
-              const ContextCosts costs = units_of(4, ring, context, 10e9);
+              const test::FlowCosts costs = units_of(4, ring, context, 10e9);
               Scenario scenario = scenario_of(family, 2, 2, context, 2);
               scenario.parallel.zero = zero;
               const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
-              const Timeline simulated = simulate(graph, without_sharing(8 * context), {Backend::FlowSolver, merge, fold});
+              const Timeline simulated =
+                  simulate(graph, test::paths_of_their_own(8 * context), {Backend::FlowSolver, merge, fold});
               EXPECT_NEAR(simulated.step_time.base(), estimate(graph).step_time.base(), 1e-9)
                   << family << (ring ? ", ring" : ", heads") << ", context " << context << ", ZeRO " << zero << fold << merge;
             }
@@ -110,7 +91,7 @@ TEST(ContextGroups, BothEnginesAgree) {
 // behind a way of 10 GB/s each direction: four of each pair's messages cross it, 2 senders x 2 peers x 20 / 3 MB = 26.7 MB, 2.67
 // ms in place of 2.
 TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
-  ContextCosts costs = units_of(1, false, 4, 10e9);
+  test::FlowCosts costs = units_of(1, false, 4, 10e9);
   for (UnitCost& unit : costs.table.units) {
     unit.forward = test::pass_of(1e-3);
     unit.forward.pieces.push_back(exchange(kHeads, costs));
@@ -127,8 +108,7 @@ TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
       if (from != to && from / 2 != to / 2)
         cluster.route(from, to, {{from < to ? away : back, 1}}, micros(0));
       else if (from != to)
-        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
-                      micros(0));
+        cluster.path_of_its_own(from, to);
   for (const bool fold : {false, true})
     EXPECT_NEAR(simulate(graph, cluster.make(), {Backend::FlowSolver, true, fold}).step_time.base(),
                 estimate(graph).step_time.base() + 2e-3 / 3, 1e-8);
@@ -138,7 +118,7 @@ TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
 // many samples as one.
 TEST(ContextGroups, GradientsAreThoseOfReplicas) {
   for (const int zero : {0, 1, 2, 3}) {
-    ContextCosts costs;
+    test::FlowCosts costs{20e-6, 20e-6};
     static_cast<test::TableCosts&>(costs) = test::chain_of(6, 10e-3, 12e-3, 7e-3);
     const auto lowered = [&](int context, int data) {
       Scenario scenario = scenario_of("1f1b", 2, 1, context, data);

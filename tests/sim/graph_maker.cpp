@@ -64,6 +64,18 @@ void ClusterMaker::delay(int from, int to, Duration time) {
   routes_[{from, to}] = route;
 }
 
+void ClusterMaker::path_of_its_own(int from, int to) {
+  route(from, to, {{resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}});
+}
+
+Cluster paths_of_their_own(int devices) {
+  ClusterMaker cluster(devices);
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to) cluster.path_of_its_own(from, to);
+  return cluster.make();
+}
+
 Cluster ClusterMaker::make() const {
   Cluster cluster = cluster_;
   cluster.wiring = std::make_shared<ListedWiring>(routes_);

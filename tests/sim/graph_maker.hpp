@@ -19,12 +19,17 @@ class ClusterMaker {
   void route(int from, int to, std::vector<Hop> hops, Duration latency = Duration(0));
   // A route that is a pure delay.
   void delay(int from, int to, Duration time);
+  // A route of 100 GB/s that no other shares.
+  void path_of_its_own(int from, int to);
   Cluster make() const;
 
  private:
   Cluster cluster_;
   std::map<std::pair<int, int>, Route> routes_;
 };
+
+// Every pair of devices has one.
+Cluster paths_of_their_own(int devices);
 
 struct TaskId {
   int rank = 0, index = 0;  // index among the rank's tasks

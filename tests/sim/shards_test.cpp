@@ -5,24 +5,14 @@
 
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/costmodel/lowering/tables.hpp"
+#include "tests/sim/flow_costs.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {
 namespace {
 
-struct ShardCosts : test::TableCosts {
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.latency = micros(200);
-    cost.wire_bytes = bytes;
-    cost.time = cost.latency + Duration(kind == CollectiveKind::AllGather ? 12e-6 : 25e-6) * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
-
-ShardCosts blocks(int count) {
-  ShardCosts costs;
+test::FlowCosts blocks(int count) {
+  test::FlowCosts costs{25e-6, 12e-6};
   static_cast<test::TableCosts&>(costs) = test::chain_of(count, 10e-3, 12e-3, 7e-3);
   costs.is_measured = false;
   return costs;
@@ -33,7 +23,7 @@ TEST(Shards, BothEnginesAgree) {
     for (const int zero : {1, 2, 3})
       for (const int shard : {1, 2, 4})
         for (const bool fold : {false, true}) {
-          const ShardCosts costs = blocks(8);
+          const test::FlowCosts costs = blocks(8);
           Scenario scenario = test::scenario_of(2, 6, family, 1, 8);
           scenario.parallel.data = 4;
           scenario.parallel.tensor = 2;
@@ -44,13 +34,7 @@ TEST(Shards, BothEnginesAgree) {
           std::size_t holders = 0;
           for (const CollectiveFlow& flow : graph.flows) holders += flow.among == Among::Holders ? 1 : 0;
           EXPECT_EQ(holders > 0, shard == 2) << family << ", ZeRO " << zero << ", groups of " << shard;
-          test::ClusterMaker cluster(16);
-          for (int from = 0; from < 16; ++from)
-            for (int to = 0; to < 16; ++to)
-              if (from != to)
-                cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
-                              micros(0));
-          const Timeline simulated = simulate(graph, cluster.make(), {Backend::FlowSolver, /* merge */ true, fold});
+          const Timeline simulated = simulate(graph, test::paths_of_their_own(16), {Backend::FlowSolver, /* merge */ true, fold});
           EXPECT_NEAR(simulated.step_time.base(), estimate(graph).step_time.base(), 1e-9)
               << family << ", ZeRO " << zero << ", groups of " << shard << (fold ? ", folded" : "");
         }
@@ -59,7 +43,7 @@ TEST(Shards, BothEnginesAgree) {
 // Two groups of two replicas, whose sums share one way: each of the two rings of holders (0, 2) and (1, 3) would fill it alone.
 // Five blocks of 400 bytes: the scatters of 2000 bytes at 25 us take their time, the sums of 1000 bytes twice theirs.
 TEST(Shards, SumsBetweenGroupsShareTheWayOut) {
-  const ShardCosts costs = blocks(5);
+  const test::FlowCosts costs = blocks(5);
   Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, 4);
   scenario.parallel.zero = 1;
   scenario.parallel.shard = 2;
@@ -72,8 +56,7 @@ TEST(Shards, SumsBetweenGroupsShareTheWayOut) {
       if (from != to && from / 2 != to / 2)
         cluster.route(from, to, {{way, 1}}, micros(0));
       else if (from != to)
-        cluster.route(from, to, {{cluster.resource(std::to_string(from) + "-" + std::to_string(to), gb_per_s(100)), 1}},
-                      micros(0));
+        cluster.path_of_its_own(from, to);
   const double sum = 1000 * 25e-6;
   // Four members, 0 -> 2, 2 -> 0, 1 -> 3 and 3 -> 1, share what one would fill.
   EXPECT_NEAR(simulate(graph, cluster.make(), {Backend::FlowSolver, false, false}).step_time.base(),
