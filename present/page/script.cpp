@@ -60,8 +60,7 @@ const textOf = (element) => {
   return element.dataset.hint;
 };
 document.addEventListener("pointermove", (event) => {
-  if (event.target.closest("[data-own-hint]")) return;
-  const element = event.target.closest("svg.plot *, svg.parts *, td, th, dd");
+  const element = event.composedPath()[0].closest("svg *, td, th, dd");  // inside a drawing's own tree, too
   panpipe.hint(element ? textOf(element) : "", event.clientX, event.clientY);
 });
 document.addEventListener("pointerleave", () => panpipe.hint(""));

@@ -53,13 +53,6 @@ Colour shaded(const Colour& base, int shade, int shades) {
   return at < 0.5 ? mix(base, kWhite, 0.45 * (1 - 2 * at)) : mix(base, kBlack, 0.32 * (2 * at - 1));
 }
 
-Colour colour_of(ActionKind kind, int shade, int shades) {
-  const std::string_view name = class_of(kind);
-  for (const PassColour& pass : kPasses)
-    if (name == pass.name) return shaded(pass.colour, shade, shades);
-  return kPasses.back().colour;
-}
-
 // Shapes and sizes; plain values, because simple viewers know no CSS variables.
 constexpr const char* kShapes = R"(
 text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 11px; }
@@ -148,11 +141,6 @@ const char* words_for(StripKind kind) {
                                                                   "data-parallel collective", "copy to and from the host"};
   return kWords[static_cast<std::size_t>(kind)];
 }
-
-std::string fill_of(ActionKind kind, int shade, int shades) { return hex(colour_of(kind, shade, shades)); }
-const char* ink_of(ActionKind kind, int shade, int shades) { return ink_on(colour_of(kind, shade, shades)); }
-
-std::string fill_of(StripKind kind) { return hex(kStrips[static_cast<std::size_t>(kind)].colour); }
 
 std::string style_sheet(int chunks) {
   std::string text = kShapes + neutral_rules(kLight) + "@media (prefers-color-scheme: dark) {\n" + neutral_rules(kDark) + "}\n";

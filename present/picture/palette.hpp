@@ -13,11 +13,6 @@ namespace panpipe {
 int shade_count(int chunks);
 int shade_of(int chunk, int chunks);
 
-// "#rrggbb" of a box and of a strip, for drawings without a style sheet.
-std::string fill_of(ActionKind kind, int shade, int shades);
-std::string fill_of(StripKind kind);
-const char* ink_of(ActionKind kind, int shade, int shades);  // of text in the box
-
 // The <style> of a picture: text, axes, boxes by pass and shade ("F1"), stripes ("s-send"), memory. It includes a second set of
 // neutral colours for dark screens.
 std::string style_sheet(int chunks);

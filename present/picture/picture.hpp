@@ -40,10 +40,10 @@ struct PictureLane {
 };
 
 struct Picture {
-  std::string title, subtitle;
-  double end = 0;         // of the step
-  std::string time_unit;  // next to the axis: "ms"; may be empty
-  int chunks = 1;         // largest number of stages of a rank
+  std::string title, subtitle;  // empty: the page around it says them
+  double end = 0;               // of the step
+  std::string time_unit;        // next to the axis: "ms"; may be empty
+  int chunks = 1;               // largest number of stages of a rank
   std::vector<PictureLane> lanes;
   std::string memory_name;  // the quantity of the curves: "activations"; empty = no curves
   double memory_limit = 0;  // drawn if it is near the curves; 0 = none

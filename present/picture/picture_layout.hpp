@@ -49,9 +49,8 @@ struct Track {
 };
 std::vector<Track> tracks_of(const std::vector<Extent>& boxes);  // given by their starts, ascending
 
-// The one rule for boxes that are too narrow to be seen, in every drawing of a step: neighbours below kNarrow pixels are drawn
-// together, up to kTogether pixels wide, each kind as high as its share of that time. A single colour for them would be that of
-// whichever came first. drawLane() of study/report/timeline_script.cpp follows the same rule at any zoom.
+// Boxes that are too narrow to be seen: neighbours below kNarrow pixels are drawn together, up to kTogether pixels wide, each
+// kind as high as its share of that time. A single colour for them would be that of whichever came first.
 constexpr double kNarrow = 1, kTogether = 4, kVisible = 0.5;  // kVisible: width of what is drawn alone, at least
 struct Run {
   std::size_t first = 0, end = 0;  // of the boxes; one alone, or several to be drawn together

@@ -34,19 +34,21 @@ class Drawing {
   }
 
   std::string run() {
-    for (const PictureLane& lane : picture_.lanes)
-      if (has_mixed(lane)) mixed_ = true;
+    for (const PictureLane& lane : picture_.lanes) placed_.push_back(place(lane));
     legend();
     layout_.top = legend_bottom_ + 16;
     lanes();
     axis();
     const double height = bottom() + 34, width = layout_.total_width();
-    return fmt::format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\">\n"
-               "<title>{2}</title>\n<style>{3}</style>\n<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n"
-               "<text class=\"title\" x=\"16\" y=\"28\">{2}</text>\n<text class=\"soft\" x=\"16\" y=\"47\">{4}</text>\n",
-               px(width), px(height), escaped(picture_.title), style_sheet(picture_.chunks), escaped(picture_.subtitle)) +
-           text_ + "</svg>\n";
+    std::string head = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\">\n"
+        "{2}<style>{3}</style>\n<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n",
+        px(width), px(height), titled() ? fmt::format("<title>{}</title>\n", escaped(picture_.title)) : "",
+        style_sheet(picture_.chunks));
+    if (titled())
+      head += fmt::format("<text class=\"title\" x=\"16\" y=\"28\">{}</text>\n<text class=\"soft\" x=\"16\" y=\"47\">{}</text>\n",
+                          escaped(picture_.title), escaped(picture_.subtitle));
+    return head + text_ + "</svg>\n";
   }
 
  private:
@@ -61,6 +63,7 @@ class Drawing {
     fmt::format_to(std::back_inserter(over_), form, std::forward<Values>(values)...);
   }
 
+  bool titled() const { return !picture_.title.empty(); }
   double bottom() const { return layout_.top + layout_.lane * static_cast<double>(picture_.lanes.size()); }
 
   std::string hint(const std::string& text) const { return hints_ ? fmt::format("<title>{}</title>", escaped(text)) : ""; }
@@ -75,7 +78,7 @@ class Drawing {
         grouped |= box.group >= 0;
       }
     legend_x_ = 16;
-    legend_bottom_ = 71;
+    legend_bottom_ = titled() ? 71 : 22;
     const int shades = shade_count(picture_.chunks);
     for (const ActionKind kind : kinds) {
       const int shown = kind == ActionKind::Opt ? 1 : shades;
@@ -145,7 +148,7 @@ class Drawing {
           "x=\"{x}\" y=\"25\">{detail}</text>\n",
           px(lane_y(i)), fmt::arg("x", px(layout_.left - 8)), fmt::arg("name", escaped(lane.name)),
           fmt::arg("detail", escaped(shortened(lane.detail))));
-      boxes(lane);
+      boxes(placed_[i]);
       stripes(lane);
       finish_lane_boxes();
       if (layout_.curve > 0) curve(lane);
@@ -176,19 +179,33 @@ class Drawing {
     text_ += std::exchange(over_, "");
   }
 
-  void boxes(const PictureLane& lane) {
+  // The boxes of a lane, and which are drawn together.
+  struct PlacedLane {
+    std::vector<PlacedBox> boxes;
+    std::vector<Extent> pixels;
+    std::vector<Run> runs;
+  };
+
+  PlacedLane place(const PictureLane& lane) {
+    PlacedLane placed;
+    placed.boxes = place_boxes(lane, layout_);
+    for (const PlacedBox& box : placed.boxes) placed.pixels.push_back(box.x);
+    placed.runs = runs_of(placed.pixels);
+    for (const Run& run : placed.runs) mixed_ |= run.end - run.first > 1;
+    return placed;
+  }
+
+  void boxes(const PlacedLane& lane) {
     struct Frame {
       double from = 1e300, to = 0;
     };
     std::map<int, Frame> frames;
-    const std::vector<PlacedBox> all = place_boxes(lane, layout_);
-    const std::vector<Extent> pixels = pixels_of(all);
-    for (const Run& run : runs_of(pixels)) {
+    for (const Run& run : lane.runs) {
       if (run.end - run.first > 1) {
-        together(all, run, extent_of(run, pixels));
+        together(lane.boxes, run, extent_of(run, lane.pixels));
         continue;
       }
-      const PlacedBox& placed = all[run.first];
+      const PlacedBox& placed = lane.boxes[run.first];
       const PictureBox& box = *placed.box;
       const double height = layout_.box / placed.track.tracks, y = height * placed.track.track;
       const double width = std::max(kVisible, placed.x.end - placed.x.start);
@@ -205,18 +222,6 @@ class Drawing {
       if (frame.to - frame.from > 4)
         add_over("<rect class=\"frame\" x=\"{}\" y=\"0.5\" width=\"{}\" height=\"{}\"/>\n", px(frame.from + 0.4),
                  px(frame.to - frame.from - 0.8), px(layout_.box - 1));
-  }
-
-  static std::vector<Extent> pixels_of(const std::vector<PlacedBox>& placed) {
-    std::vector<Extent> pixels;
-    pixels.reserve(placed.size());
-    for (const PlacedBox& box : placed) pixels.push_back(box.x);
-    return pixels;
-  }
-
-  bool has_mixed(const PictureLane& lane) const {
-    const std::vector<Run> runs = runs_of(pixels_of(place_boxes(lane, layout_)));
-    return std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.end - run.first > 1; });
   }
 
   int shade_of_box(const PictureBox& box) const { return box.kind <= ActionKind::R ? shade_of(box.chunk, picture_.chunks) : 0; }
@@ -320,6 +325,7 @@ class Drawing {
 
   const Picture& picture_;
   PictureLayout layout_;
+  std::vector<PlacedLane> placed_;
   std::string text_;
   std::map<std::string, std::string> paths_;  // of a lane, by look
   std::string over_;

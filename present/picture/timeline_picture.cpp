@@ -104,30 +104,60 @@ std::vector<DrawnDevice> drawn_devices(const Timeline& timeline) {
   return drawn;
 }
 
+std::vector<RankRow> rows_by_rank(const std::vector<const Timeline*>& steps) {
+  std::map<std::pair<std::int32_t, int>, RankRow> rows;  // by rank, and by the number of the lane among its rank's
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::map<std::int32_t, int> lanes;
+    for (DrawnDevice& drawn : drawn_devices(*steps[i])) {
+      const std::int32_t rank = drawn.device->rank;
+      RankRow& row = rows[{rank, lanes[rank]++}];
+      row.rank = rank;
+      row.of.resize(steps.size());
+      row.of[i] = std::move(drawn);
+    }
+  }
+  std::vector<RankRow> sorted;
+  for (auto& [key, row] : rows) sorted.push_back(std::move(row));
+  return sorted;
+}
+
+Picture picture_of(const std::vector<const Timeline*>& steps, const std::vector<std::string>& names) {
+  double longest = 0;
+  for (const Timeline* step : steps) longest = std::max(longest, step->step_time.base());
+  const TimeScale scale = time_scale(longest);
+  Picture picture;
+  picture.time_unit = scale.unit;
+  picture.memory_name = "memory allocated";
+  const std::vector<RankRow> rows = rows_by_rank(steps);
+  picture.lanes.reserve(rows.size() * steps.size());  // the makers point to them
+  std::map<std::pair<std::size_t, std::int32_t>, LaneMaker> makers;
+  for (const RankRow& row : rows)
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (!row.of[i]) continue;
+      const DrawnDevice& drawn = *row.of[i];
+      PictureLane& lane = picture.lanes.emplace_back(lane_of(drawn, scale));
+      if (steps.size() > 1) lane.detail = names[i] + (lane.detail.empty() ? "" : ", ") + lane.detail;
+      picture.chunks = std::max(picture.chunks, static_cast<int>(drawn.stages.size()));
+      picture.memory_limit = std::max(picture.memory_limit, static_cast<double>(drawn.device->limit.base()));
+      makers.emplace(std::pair(i, drawn.device->device), LaneMaker(lane, drawn, scale));
+    }
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    for (const Span& span : steps[i]->spans) {
+      picture.end = std::max(picture.end, span.end.base() * scale.factor);
+      if (const auto maker = makers.find({i, span.device}); maker != makers.end()) maker->second.add(span);
+    }
+  return picture;
+}
+
 Picture picture_of(const Timeline& timeline, const std::string& name) {
+  Picture picture = picture_of({&timeline}, {name});
   const Metrics figures = metrics(timeline);
   const TimeScale scale = time_scale(timeline.step_time.base());
-  Picture picture;
   picture.title = fmt::format("{}: {}", name, name_of(timeline.kind));
   picture.subtitle =
       fmt::format("step {:.4g} {}; bubble {} of the step, {} of the devices' spans; peak memory {}{}",
                   figures.step_time_s * scale.factor, scale.unit, percent(figures.bubble_step), percent(figures.bubble_span),
                   memory_text(figures.peak_memory_bytes), figures.fits ? "" : ", more than a device may use");
-  picture.time_unit = scale.unit;
-  picture.memory_name = "memory allocated";
-  const std::vector<DrawnDevice> drawn = drawn_devices(timeline);
-  picture.lanes.reserve(drawn.size());  // the makers point to them
-  std::map<std::int32_t, LaneMaker> makers;
-  for (const DrawnDevice& device : drawn) {
-    picture.lanes.push_back(lane_of(device, scale));
-    picture.chunks = std::max(picture.chunks, static_cast<int>(device.stages.size()));
-    picture.memory_limit = std::max(picture.memory_limit, static_cast<double>(device.device->limit.base()));
-    makers.emplace(device.device->device, LaneMaker(picture.lanes.back(), device, scale));
-  }
-  for (const Span& span : timeline.spans) {
-    picture.end = std::max(picture.end, span.end.base() * scale.factor);
-    if (const auto maker = makers.find(span.device); maker != makers.end()) maker->second.add(span);
-  }
   return picture;
 }
 

@@ -21,6 +21,7 @@
 #include "costmodel/prediction/evidence.hpp"
 #include "present/page/page.hpp"
 #include "present/picture/picture_layout.hpp"
+#include "present/picture/timeline_picture.hpp"
 #include "study/compare/compare.hpp"
 #include "study/report/critical_path.hpp"
 #include "study/report/hints.hpp"
@@ -56,6 +57,7 @@ class Report {
     double longest = 0;
     for (const ReportInput& input : inputs) {
       results_.push_back(&input.result);
+      timelines_.push_back(&input.result.timeline);
       std::string name(name_of(input.result.kind));
       if (!names_.empty() && names_.front() == name) {
         names_.front() += " A";
@@ -65,7 +67,7 @@ class Report {
       longest = std::max(longest, input.result.timeline.step_time.base());
     }
     scale_ = time_scale(longest);
-    rows_ = rows_by_rank(results_);
+    rows_ = rows_by_rank(timelines_);
   }
 
   std::string run() {
@@ -169,7 +171,7 @@ class Report {
           "--all-spans), or with --json --timeline.");
       return;
     }
-    add_timeline_view(page, results_, names_);
+    add_timeline_view(page, timelines_, names_);
     page.note(
         "A rank here is a pipeline rank: a place in the pipeline, not the rank of a process that torchrun counts. Devices that "
         "do "
@@ -397,6 +399,7 @@ class Report {
   const std::vector<ReportInput>& inputs_;
   std::vector<const ResultDocument*> results_;
   std::vector<std::string> names_;
+  std::vector<const Timeline*> timelines_;
   std::vector<RankRow> rows_;
   TimeScale scale_{1, "s"};
 };
