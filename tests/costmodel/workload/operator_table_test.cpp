@@ -46,7 +46,7 @@ TEST(OperatorTable, HasARowForEveryOperatorOfEveryModel) {
          {WorkloadShape{.microbatch = 1}, WorkloadShape{.microbatch = 1, .tensor_degree = 4, .sequence_parallel = true},
           WorkloadShape{.microbatch = 1, .tensor_degree = 2, .context_degree = 2},
           WorkloadShape{.microbatch = 1, .context_degree = 2, .exchange = ContextExchange::Ulysses},
-          WorkloadShape{.microbatch = 1, .tensor_degree = 2, .expert_degree = 4}}) {
+          WorkloadShape{.microbatch = 1, .tensor_degree = 2, .sequence_parallel = true, .expert_degree = 4}}) {
       try {
         check(make_workload(request, shape));
         ++graphs;
