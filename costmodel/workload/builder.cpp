@@ -1,9 +1,13 @@
 #include "costmodel/workload/builder.hpp"
-#include "costmodel/workload/operands.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
+#include "costmodel/workload/operands.hpp"
+#include "costmodel/workload/operator_table.hpp"
 #include "costmodel/workload/tuning.hpp"
 
 namespace panpipe {
@@ -247,14 +251,22 @@ int GraphBuilder::attention(int query, int key, int value, const AttentionOption
   const bool grouped = shape(query)[1] != shape(key)[1];
   Shape result = shape(query);
   result.back() = shape(value).back();
-  Argument scale = NoArgument{};
-  if (options.scale > 0) scale = options.scale;
-  if (options.window == 0 && options.score_cap <= 0 && options.sinks < 0 && options.slopes < 0)
-    return op("aten::scaled_dot_product_attention", std::move(result), dtype(query), TensorRef{query}, TensorRef{key},
-              TensorRef{value}, NoArgument{}, dropout_, options.causal, std::move(scale), grouped);
-  return op("panpipe_nn::attention", std::move(result), dtype(query), TensorRef{query}, TensorRef{key}, TensorRef{value},
-            optional(options.sinks), optional(options.slopes), dropout_, options.causal, std::move(scale), grouped,
-            std::int64_t{options.window}, options.score_cap);
+  NamedArguments given = {{"query", TensorRef{query}}, {"key", TensorRef{key}},       {"value", TensorRef{value}},
+                          {"dropout_p", dropout_},     {"is_causal", options.causal}, {"enable_gqa", grouped}};
+  if (options.scale > 0) given.emplace_back("scale", options.scale);
+  given.insert(given.end(), options.own.begin(), options.own.end());
+  return named_op(options.own.empty() ? "aten::scaled_dot_product_attention" : "panpipe_nn::attention", std::move(result),
+                  dtype(query), given);
+}
+
+int GraphBuilder::named_op(std::string_view target, Shape shape, DType dtype, const NamedArguments& given) {
+  const OperatorRow* row = find_row(target);
+  std::vector<Argument> arguments(row->names.size());
+  for (const auto& [name, value] : given) {
+    PANPIPE_CHECK(row->takes(name), fmt::format("{} takes no {}", target, name));
+    arguments[at(row->position(name))] = value;
+  }
+  return emit(target, std::move(arguments), std::move(shape), dtype);
 }
 
 void GraphBuilder::sum_gradients_over_ranks(const std::string& name) {

@@ -30,13 +30,13 @@ struct LinearOptions {
   bool partial = false;    // Split::Row: the caller adds the sum over the ranks and the bias (add_partial)
 };
 
+// Arguments by their names in the schema; those without a name here are None.
+using NamedArguments = std::vector<std::pair<std::string_view, Argument>>;
+
 struct AttentionOptions {
   bool causal = true;
-  double scale = 0;      // 0: one over the square root of the head size
-  double score_cap = 0;  // 0: none
-  int window = 0;        // tokens that a query sees, itself included; 0: all
-  int sinks = -1;        // one number per head that takes part in the softmax
-  int slopes = -1;       // one slope per head for linear biases (ALiBi)
+  double scale = 0;         // 0: one over the square root of the head size
+  NamedArguments own = {};  // of panpipe_nn::attention beyond ATen's, such as a window; none: ATen's operator will do
 };
 
 // A token's experts and their weights, each of shape (rows, experts per token).
@@ -168,6 +168,7 @@ class GraphBuilder {
   int add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options);
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
   int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
+  int named_op(std::string_view target, Shape shape, DType dtype, const NamedArguments& given);
   int make_activation(std::string_view target, Shape shape, DType dtype);
   int numbers_beside(std::string_view target, Shape shape);
   Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }

@@ -144,12 +144,15 @@ Heads project(const Transformer& m, int normal, const std::string& path) {
 }
 
 AttentionOptions options_of(const Transformer& m, int layer, const std::string& path) {
-  AttentionOptions options{.causal = m.t.causal, .scale = m.t.attention_scale, .score_cap = m.t.score_cap};
-  if (m.t.window_of(layer) < m.d.sequence) options.window = m.t.window_of(layer);
-  if (m.t.sinks) options.sinks = m.g.parameter(module_at(path, m.t.names->core) + ".sinks", {m.d.heads}, kNormalInit, 0);
+  AttentionOptions options{.causal = m.t.causal, .scale = m.t.attention_scale};
+  const int window = m.t.window_of(layer) < m.d.sequence ? m.t.window_of(layer) : 0;
+  Argument sinks, slopes;
+  if (m.t.sinks) sinks = TensorRef{m.g.parameter(module_at(path, m.t.names->core) + ".sinks", {m.d.heads}, kNormalInit, 0)};
   if (m.t.positions == Positions::Alibi)
-    options.slopes =
-        m.g.buffer("alibi_slopes", DType::Float32, {m.d.heads / m.g.tensor_degree()}, fmt::format("alibi_slopes({})", m.d.heads));
+    slopes = TensorRef{m.g.buffer("alibi_slopes", DType::Float32, {m.d.heads / m.g.tensor_degree()},
+                                  fmt::format("alibi_slopes({})", m.d.heads))};
+  if (window > 0 || m.t.score_cap > 0 || m.t.sinks || m.t.positions == Positions::Alibi)
+    options.own = {{"sinks", sinks}, {"slopes", slopes}, {"window", std::int64_t{window}}, {"cap", m.t.score_cap}};
   return options;
 }
 
