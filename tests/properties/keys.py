@@ -19,6 +19,7 @@ BY_DESIGN = {
     "training": "what a run does beyond its passes",
     "optimizer": "what the optimizer computes: predictions ask for its name and formats alone",
     "data": "what a run trains on",
+    "cluster.device.compute_capability": "which kernels a library chooses in a measured run: scenarios state the kernels",
     "workload.weights": "the values that a run begins with: predictions ask for shapes alone",
 }
 # Legal values of documented keys that no shipped file states and whose default is no number.
