@@ -15,7 +15,7 @@ endif()
 
 # panpipe_join(TARGET): a release compiles the files of a target several at a time, in the order in which they are listed. Most of
 # what a file costs is what it includes. A name in an anonymous namespace is therefore the only one of its kind in its target; a
-# file that cannot keep to that gets SKIP_UNITY_BUILD_INCLUSION. Without joined files: every preset but release.
+# file that cannot keep to that gets SKIP_UNITY_BUILD_INCLUSION. Without joined files: every preset but release and tsan.
 function(panpipe_join target)
   if(PANPIPE_JOIN_FILES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${PANPIPE_JOIN_FILES})
