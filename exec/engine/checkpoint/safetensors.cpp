@@ -94,7 +94,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(o
   metadata_ = std::move(header.metadata);
 }
 
-at::Tensor SafetensorsFile::read_bytes(const std::string& name, std::vector<std::int64_t> shape, std::int64_t skip) const {
+at::Tensor SafetensorsFile::read_bytes(const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t skip) const {
   const StoredTensor& stored = tensors_.at(name);
   at::Tensor value = at::empty(shape, at::TensorOptions().dtype(stored.dtype));
   if (!read_bytes_at(*file_, stored.offset + skip, value.data_ptr(), static_cast<std::int64_t>(value.nbytes())))

@@ -34,7 +34,7 @@ class SafetensorsFile {
   at::Tensor read_rows(const std::string& name, std::int64_t first, std::int64_t rows) const;
 
  private:
-  at::Tensor read_bytes(const std::string& name, std::vector<std::int64_t> shape, std::int64_t skip) const;
+  at::Tensor read_bytes(const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t skip) const;
 
   std::string path_;
   std::shared_ptr<const int> file_;  // descriptor, closed by the last copy
