@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/input/key_record.hpp"
+#include "base/text/counted.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -31,8 +32,6 @@ std::string device_place(MapReader& scenario) {
       if (value.path == path && value.origin != "default") return value.origin;
   return place_of(scenario, "cluster");
 }
-
-std::string counted(long long count, const char* word) { return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s"); }
 
 // The node to put a caret at for a complaint about the degrees: the key, `parallel` itself, or the whole scenario.
 const Node& parallel_node(MapReader& scenario, const char* key) {

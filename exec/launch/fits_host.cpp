@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/text/counted.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -51,8 +52,6 @@ std::string about(std::int64_t bytes) {
   const double value = static_cast<double>(bytes) / (large ? 0x1p30 : 0x1p20);
   return value < 100 && large ? fmt::format("{:.1f} GiB", value) : fmt::format("{:.0f} {}", value, large ? "GiB" : "MiB");
 }
-
-std::string counted(int n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
 std::string why_processors(const HostUse& use) {
   if (!use.for_gpus) return "";

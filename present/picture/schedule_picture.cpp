@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text/counted.hpp"
 #include "schedule/activations.hpp"
 
 namespace panpipe {
@@ -54,7 +55,6 @@ PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluati
 
 Picture picture_of(const Schedule& schedule, const ScheduleEvaluation& evaluation) {
   Picture picture;
-  const auto counted = [](int number, const char* noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); };
   picture.title = fmt::format(
       "{}: {}, {}, {}", schedule.name, counted(schedule.ranks, "rank"), counted(schedule.stages, "stage"),
       schedule.microbatches == 1 ? std::string("1 microbatch") : fmt::format("{} microbatches", schedule.microbatches));

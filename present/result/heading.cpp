@@ -7,13 +7,11 @@
 #include <filesystem>
 #include <map>
 
+#include "base/text/counted.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
 namespace {
-
-// "2 replicas", "1 replica".
-std::string counted(long long count, const char* word) { return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s"); }
 
 // "774.0 M", "6.738 B": four digits, as models are spoken of.
 std::string parameters_text(std::int64_t parameters) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text/counted.hpp"
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
@@ -21,8 +22,6 @@ std::string limits_text(const SizeRequest& request) {
     text += (text.empty() ? "" : " and ") + ("for " + money_text(request.budget->amount, request.budget->currency));
   return text;
 }
-
-std::string counted(int count, const char* word) { return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s"); }
 
 const char* name_of(SizeObjective objective) {
   return objective == SizeObjective::Step ? "step" : objective == SizeObjective::Cost ? "cost" : "energy";
