@@ -2,13 +2,12 @@
 // scripts ask for it with `panpipe completion words -- WORD...`.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/input/reader.hpp"
+#include "base/input/shipped.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "schedule/schedule.hpp"
@@ -16,8 +15,6 @@
 
 namespace panpipe::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kBash = R"(# bash completion of panpipe: sourced by bash-completion, or by hand.
 _panpipe() {
@@ -91,16 +88,6 @@ struct Candidates {
     if (word.starts_with(typed)) lines.push_back(word + "\t" + description.substr(0, description.find('\n')));
   }
 };
-
-// Names of the shipped files of a kind: "clusters" -> dgx-a100x8, ...
-std::vector<std::string> shipped_names(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::path(data_directory()) / folder, ignored))
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 void offer_schedules(Candidates& out, const std::string& before = "") {
   for (const ScheduleFamily& family : schedule_families())

@@ -1,4 +1,4 @@
-// panpipe import megatron, deepspeed, accelerate, nanotron, torchtitan: turns jobs of other trainers into scenarios.
+// panpipe import TRAINER: turns jobs of other trainers into scenarios.
 #pragma once
 
 #include <CLI/CLI.hpp>

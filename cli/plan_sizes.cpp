@@ -19,7 +19,7 @@ void show_size(int gpus) {
 
 }  // namespace
 
-void add_size_options(CLI::App& sub, SizeOptions& options) {
+void add_size_options(CLI::App& sub, app::SizeOptions& options) {
   sub.add_option("--gpus", options.gpus, "plan for clusters of so many GPUs each: --gpus 8,16,32")
       ->type_name("N,N")
       ->delimiter(',')
@@ -35,15 +35,15 @@ void add_size_options(CLI::App& sub, SizeOptions& options) {
   sub.add_option("--tokens", options.tokens, "the tokens of the whole run, as run.tokens: --tokens 300B")->type_name("COUNT");
 }
 
-int run_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeCall& call) {
-  const SizeSource source{call.scenario,
-                          [&](const std::vector<std::string>& more) {
-                            std::vector<std::string> overrides = call.overrides;
-                            overrides.insert(overrides.end(), more.begin(), more.end());
-                            return load_scenario(call.scenario, overrides);
-                          },
-                          call.search};
-  const SizesAnswer answer = answer_sizes(plan, options, source, show_size);
+int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, const SizeCall& call) {
+  const app::SizeSource source{call.scenario,
+                               [&](const std::vector<std::string>& more) {
+                                 std::vector<std::string> overrides = call.overrides;
+                                 overrides.insert(overrides.end(), more.begin(), more.end());
+                                 return load_scenario(call.scenario, overrides);
+                               },
+                               call.search};
+  const app::SizesAnswer answer = app::answer_sizes(plan, options, source, show_size);
   if (call.json) {
     print(planner::to_json(answer.request, answer.tried));
   } else {
@@ -54,7 +54,7 @@ int run_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeCal
   if (answer.best < 0) return static_cast<int>(ExitCode::CheckFailed);
   const int nodes = answer.tried[static_cast<std::size_t>(answer.best)].nodes;
   const auto& [experiment, found] = answer.found.at(nodes);
-  if (call.keep) call.keep(*experiment, found, "--set " + size_setting(answer.key, nodes));
+  if (call.keep) call.keep(*experiment, found, "--set " + app::size_setting(answer.key, nodes));
   return static_cast<int>(ExitCode::Done);
 }
 

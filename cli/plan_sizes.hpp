@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/requests/plan_request.hpp"
+#include "app/plan.hpp"
 
 namespace CLI {
 class App;
@@ -14,17 +14,17 @@ class App;
 
 namespace panpipe::cli {
 
-void add_size_options(CLI::App& sub, SizeOptions& options);
+void add_size_options(CLI::App& sub, app::SizeOptions& options);
 
 struct SizeCall {
   std::string scenario;
   std::vector<std::string> overrides;
   bool json = false;
-  std::function<planner::Answer(const Experiment&)> search;
+  std::function<planner::Answer(const Experiment&, const app::SearchRequest&)> search;
   // Receives the best size's plan, if there is one, and a text about its size.
   std::function<void(const Experiment&, const planner::Answer&, const std::string& size)> keep;
 };
 
-int run_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeCall& call);
+int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, const SizeCall& call);
 
 }  // namespace panpipe::cli

@@ -7,12 +7,12 @@
 #include <memory>
 #include <string_view>
 
+#include "app/lists.hpp"
 #include "base/error.hpp"
 #include "base/index_ranges.hpp"
 #include "base/input/shipped.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
-#include "cli/requests/lists.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
@@ -106,8 +106,8 @@ NodePtr document_of(const std::string& file, const std::vector<std::string>& ove
 std::string file_named(const std::string& given) {
   std::error_code ignored;
   if (std::filesystem::exists(given, ignored)) return given;
-  for (const ListKind& kind : list_kinds())
-    for (const ListedItem& item : kind.items()) {
+  for (const app::ListKind& kind : app::list_kinds())
+    for (const app::ListedItem& item : kind.items()) {
       if (item.name != given) continue;
       if (std::string_view(kind.name) == "clusters") return shipped_file("clusters", given);
       throw InputError(fmt::format("{}: there is no such file; it is a name of panpipe list {}", given, kind.name),

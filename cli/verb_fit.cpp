@@ -8,16 +8,16 @@
 #include <filesystem>
 #include <memory>
 
+#include "app/fit.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
-#include "cli/requests/fit_request.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
 
 namespace panpipe::cli {
 namespace {
 
-struct FitSettings : FitRequest {
+struct FitSettings : app::FitRequest {
   std::string output, left_out;
 };
 
@@ -51,7 +51,7 @@ std::string command_of(const FitSettings& settings) {
 // Profiles and tables of operators, in place of runs: what they say of one device, without a search.
 int run_profile_fit(const FitSettings& settings) {
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
-  const FittedProfile result = fit_profiles(settings);
+  const app::FittedProfile result = app::fit_profiles(settings);
   show(to_table(result.fit));
   if (settings.output.empty()) return 0;
   const std::string name = std::filesystem::path(settings.output).stem().string();
@@ -61,8 +61,8 @@ int run_profile_fit(const FitSettings& settings) {
 }
 
 int run_fit(const FitSettings& settings) {
-  if (asks_for_profiles(settings)) return run_profile_fit(settings);
-  PreparedFit prepared = prepare_fit(settings);
+  if (app::asks_for_profiles(settings)) return run_profile_fit(settings);
+  app::PreparedFit prepared = app::prepare_fit(settings);
   for (const std::string& left_out : prepared.not_predicted)
     std::fputs(("panpipe: left out: " + left_out + "\n").c_str(), stderr);
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
@@ -80,7 +80,7 @@ int run_fit(const FitSettings& settings) {
   }
   if (!settings.output.empty()) {
     const std::string name = std::filesystem::path(settings.output).stem().string();
-    write_file(settings.output, to_yaml(result, record_of(settings, prepared, name, command_of(settings))), kAdvice);
+    write_file(settings.output, to_yaml(result, app::record_of(settings, prepared, name, command_of(settings))), kAdvice);
     std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
   }
   return 0;

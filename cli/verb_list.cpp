@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "app/lists.hpp"
 #include "base/text/text_table.hpp"
 #include "cli/output.hpp"
-#include "cli/requests/lists.hpp"
 #include "cli/verbs.hpp"
 
 namespace panpipe::cli {
@@ -16,10 +16,10 @@ namespace {
 // Up to the first semicolon: the document has the whole.
 std::string first_part(const std::string& text) { return text.substr(0, text.find(';')); }
 
-std::string list_text(const ListKind& kind, bool sources, const TextStyle& style) {
-  const std::vector<ListedItem> items = kind.items();
+std::string list_text(const app::ListKind& kind, bool sources, const TextStyle& style) {
+  const std::vector<app::ListedItem> items = kind.items();
   TextTable table({"<", "<"}, 0);
-  for (const ListedItem& item : items) {
+  for (const app::ListedItem& item : items) {
     table.row({item.name, item.line});
     if (sources && !item.source.empty()) table.row({"", "source: " + first_part(item.source)});
   }
@@ -30,7 +30,7 @@ std::string list_text(const ListKind& kind, bool sources, const TextStyle& style
 
 std::string kinds_text() {
   TextTable table({"<", "", "<"}, 0);
-  for (const ListKind& kind : list_kinds()) table.row({kind.name, std::to_string(kind.items().size()), kind.key});
+  for (const app::ListKind& kind : app::list_kinds()) table.row({kind.name, std::to_string(kind.items().size()), kind.key});
   return table.text() + "panpipe list KIND shows one of them\n";
 }
 
@@ -43,15 +43,15 @@ void add_list_verb(CLI::App& sub, std::function<int()>& run) {
   };
   auto settings = std::make_shared<Settings>();
   sub.add_option("KIND", settings->kind,
-                 fmt::format("{}; without it, how many there are of each", fmt::join(list_kind_names(), ", ")));
+                 fmt::format("{}; without it, how many there are of each", fmt::join(app::list_kind_names(), ", ")));
   sub.add_flag("--sources", settings->sources, "also where the numbers of each come from");
   sub.add_flag("--json", settings->json, "print the document panpipe-list/1");
   run = [settings] {
     if (settings->kind.empty()) {
-      print(settings->json ? list_kinds_json() : kinds_text());
+      print(settings->json ? app::list_kinds_json() : kinds_text());
       return 0;
     }
-    const ListKind& kind = list_kind_named(settings->kind);
+    const app::ListKind& kind = app::list_kind_named(settings->kind);
     print(settings->json ? to_json(kind) : list_text(kind, settings->sources, style_of_output()));
     return 0;
   };

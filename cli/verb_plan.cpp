@@ -26,8 +26,8 @@ struct PlanOptions {
   std::string output;
   bool json = false;
   double time_limit = 0;
-  PlanRequest plan;
-  SizeOptions sizes;
+  app::SearchRequest plan;
+  app::SizeOptions sizes;
 };
 
 // One line that is written over, on a terminal only.
@@ -56,24 +56,17 @@ class ProgressLine {
 
 // The best plan that engines can run, as plan.yaml.
 void write_plan(const Experiment& experiment, const planner::Answer& answer, const std::string& path) {
-  for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
-    const planner::Candidate& candidate = answer.candidates[c];
-    if (!candidate.plan) continue;
-    const int type = experiment.scenario.cluster.devices.front().type;
-    write_file(path, to_yaml(*candidate.plan, experiment.model.units(type)), kAdvice);
-    std::fputs(
-        fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n",
-                    c == 0 ? std::string("the plan is") : fmt::format("plan {}, the best that the engines can run, is", c + 1),
-                    path)
-            .c_str(),
-        stderr);
-    return;
-  }
-  throw NoAnswer("no plan was written: the engines can run none of those found; the notes below the answer say why");
+  const std::optional<app::PlanFile> plan = app::plan_file_of(answer, experiment);
+  if (!plan) throw NoAnswer("no plan was written: the engines can run none of those found; the notes below the answer say why");
+  write_file(path, plan->yaml, kAdvice);
+  const std::string which =
+      plan->candidate == 0 ? "the plan is" : fmt::format("plan {}, the best that the engines can run, is", plan->candidate + 1);
+  std::fputs(fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n", which, path).c_str(),
+             stderr);
 }
 
-planner::Answer search(const PlanRequest& request, const Experiment& experiment) {
-  planner::SearchOptions options = search_options_of(request);
+planner::Answer search(const app::SearchRequest& request, const Experiment& experiment) {
+  planner::SearchOptions options = app::search_options_of(request);
   options.stop = &stop_requested();
   // Piper counts in the unit of its input.
   const std::string of_piper = request.objective.empty() ? "time_per_sample" : request.objective;
@@ -82,17 +75,15 @@ planner::Answer search(const PlanRequest& request, const Experiment& experiment)
   return planner::search(experiment, options);
 }
 
-// The best plan on clusters of several sizes. A plan is the same whatever of a run's figures is looked at: on one cluster they
-// all grow with the step.
+// The best plan on clusters of several sizes.
 int run_plan_sizes(const PlanOptions& options) {
-  PlanRequest of_step = options.plan;
-  of_step.objective.clear();
-  of_step.candidates = 1;
+  app::SearchRequest request = options.plan;
+  request.candidates = 1;
   SizeCall call;
   call.scenario = options.scenario;
-  call.overrides = with_run(options.sizes, options.overrides);
+  call.overrides = app::with_run(options.sizes, options.overrides);
   call.json = options.json;
-  call.search = [&](const Experiment& experiment) { return search(of_step, experiment); };
+  call.search = [](const Experiment& experiment, const app::SearchRequest& of_step) { return search(of_step, experiment); };
   load_scenario(call.scenario, call.overrides);  // so that its files are known as inputs
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   if (!options.output.empty())
@@ -101,13 +92,13 @@ int run_plan_sizes(const PlanOptions& options) {
       std::fputs(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size).c_str(), stderr);
     };
   const StopOnSignal stop(options.time_limit);
-  return run_sizes(options.plan, options.sizes, call);
+  return run_sizes(request, options.sizes, call);
 }
 
 int run_plan(const PlanOptions& options) {
-  check_plan_request(options.plan);  // an unknown trainer is told before anything is read
-  if (asks_for_sizes(options.sizes, options.plan.objective)) return run_plan_sizes(options);
-  const Experiment experiment(load_scenario(options.scenario, with_run(options.sizes, options.overrides)));
+  app::check_search_request(options.plan);  // an unknown trainer is told before anything is read
+  if (app::asks_for_sizes(options.sizes, options.plan.objective)) return run_plan_sizes(options);
+  const Experiment experiment(load_scenario(options.scenario, app::with_run(options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   tell_of_cores(experiment.scenario, experiment.scenario.parallel.pipeline);
   const StopOnSignal stop(options.time_limit);

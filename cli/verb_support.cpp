@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "app/support.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
-#include "cli/requests/support_document.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/prediction/support.hpp"
 #include "present/result/heading.hpp"
@@ -74,7 +74,7 @@ void add_support_verb(CLI::App& sub, std::function<int()>& run) {
     const Prediction prediction = predict(experiment, plan);
     const Support support = support_of(experiment.scenario, prediction.kind, shipped_evidence());
     if (options->json) {
-      print(to_json(support, prediction.metrics));
+      print(app::to_json(support, prediction.metrics));
       return 0;
     }
     const TextStyle style = style_of_output();

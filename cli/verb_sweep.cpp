@@ -6,10 +6,9 @@
 #include <memory>
 #include <thread>
 
+#include "app/sweep.hpp"
 #include "base/error.hpp"
-#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
-#include "base/version.hpp"
 #include "cli/output.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
@@ -26,9 +25,9 @@ using planner::SweepCell;
 constexpr std::size_t kMostTried = 40;  // cells that are read for the heading of all
 
 struct SweepSettings {
-  std::string scenario, engine = "estimate", output, shard;
-  std::vector<std::string> overrides, over, merge;
-  std::string method = "auto";
+  app::SweepRequest request;
+  std::string output, shard, method = "auto";
+  std::vector<std::string> over, merge;
   bool plan_each = false, json = false, csv = false;
   int threads = 0;
 };
@@ -51,12 +50,6 @@ void read_shard(const std::string& text, planner::SweepOptions& options) {
     throw InputError(fmt::format("--shard {}: a shard is I/N with I from 1 to N, as in --shard 2/8", text));
   options.shard = static_cast<std::size_t>(index);
   options.shards = static_cast<std::size_t>(count);
-}
-
-void check_engine(const std::string& engine) {
-  if (engine == "estimate" || engine == "simulate") return;
-  throw InputError(
-      fmt::format("--engine is estimate or simulate, not '{}'{}", engine, suggestion(engine, {"estimate", "simulate"})));
 }
 
 void present(const SweepSettings& settings, const planner::SweepGrid& grid, const std::vector<SweepCell>& cells,
@@ -112,20 +105,14 @@ int merge(const SweepSettings& settings) {
 }
 
 int sweep(const SweepSettings& settings) {
-  planner::SweepGrid grid;
-  grid.version = kVersion;
-  grid.scenario = settings.scenario;
-  grid.engine = settings.engine;
-  if (settings.plan_each) grid.method = settings.method;
-  grid.sets = settings.overrides;
-  for (const std::string& axis : settings.over) grid.axes.push_back(planner::parse_axis(axis));
+  planner::SweepGrid grid = app::grid_of(settings.request);
   planner::SweepOptions options;
   options.folder = settings.output;
   options.workers = settings.threads > 0 ? settings.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (!settings.shard.empty()) read_shard(settings.shard, options);
   options.stop = &stop_requested();
   if (progress_wanted()) options.progress = show_progress;
-  options.load = [&](const auto& overrides) { planner::load_cell(settings.scenario, overrides); };
+  options.load = [&](const auto& overrides) { planner::load_cell(settings.request.scenario, overrides); };
   options.answer = [&](const auto& overrides) { return planner::answer_of_cell(grid, overrides); };
   grid.heading = heading_of(grid);
   const StopOnSignal stop;
@@ -151,14 +138,14 @@ int sweep(const SweepSettings& settings) {
 
 void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   auto settings = std::make_shared<SweepSettings>();
-  sub.add_option("SCENARIO", settings->scenario, "scenario file (YAML)");
+  sub.add_option("SCENARIO", settings->request.scenario, "scenario file (YAML)");
   sub.add_option("--over", settings->over, "vary a key: --over parallel.pipeline=2,4,8 (repeatable; the last one varies fastest)")
       ->type_name("KEY=V,V")
       ->allow_extra_args(false);
-  sub.add_option("--set", settings->overrides, "set a key in all cells: --set batch.micro=4 (repeatable)")
+  sub.add_option("--set", settings->request.overrides, "set a key in all cells: --set batch.micro=4 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  sub.add_option("--engine", settings->engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
+  sub.add_option("--engine", settings->request.engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
   sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
   sub.add_option("--method", settings->method, "method of --plan-each: auto (default), pfeife or piper")->type_name("NAME");
   sub.add_option("-o", settings->output, "keep finished cells in this folder, where the same call goes on, and write sweep.html")
@@ -169,15 +156,17 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--shard", settings->shard, "do the I-th of N parts: for job arrays")->type_name("I/N");
   sub.add_option("--merge", settings->merge, "put the folders of shards together")->type_name("DIR...");
   run = [settings] {
-    check_engine(settings->engine);
+    if (settings->plan_each) settings->request.method = settings->method;
+    for (const std::string& axis : settings->over) settings->request.axes.push_back(planner::parse_axis(axis));
     planner::method_named(settings->method);
+    app::grid_of(settings->request);
     if (settings->json && settings->csv) throw InputError("panpipe sweep: give --json or --csv, not both");
     if (!settings->merge.empty()) {
-      if (!settings->scenario.empty() || !settings->over.empty())
+      if (!settings->request.scenario.empty() || !settings->over.empty())
         throw InputError("panpipe sweep: --merge takes folders of shards alone: they know their scenario and keys");
       return merge(*settings);
     }
-    if (settings->scenario.empty()) throw InputError("panpipe sweep: SCENARIO is missing", "see panpipe sweep --help");
+    if (settings->request.scenario.empty()) throw InputError("panpipe sweep: SCENARIO is missing", "see panpipe sweep --help");
     return sweep(*settings);
   };
 }

@@ -5,10 +5,10 @@
 #include <memory>
 #include <set>
 
+#include "app/validate.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
-#include "cli/requests/runs_request.hpp"
 #include "cli/verbs.hpp"
 
 namespace panpipe::cli {
@@ -48,7 +48,7 @@ void write_report(const RunReport& report, const std::vector<std::string>& files
 }  // namespace
 
 void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
-  struct Settings : RunsRequest {
+  struct Settings : app::RunsRequest {
     std::string output, evidence_file;
     bool json = false, all = false;
   };
@@ -83,7 +83,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     constexpr std::size_t kShown = 20;
     options->own_evidence = !options->evidence_file.empty();
     options->alone = options->output.empty();
-    const RunsAnswer answer = answer_runs(*options, [&](const std::vector<RunRow>& rows) {
+    const app::RunsAnswer answer = app::answer_runs(*options, [&](const std::vector<RunRow>& rows) {
       if (!options->output.empty()) check_report_files(rows, options->output);
       if (!options->evidence_file.empty()) check_outputs({options->evidence_file}, kAdvice);
     });

@@ -142,6 +142,7 @@ const std::vector<Trainer>& trainers() {
       {.name = "torchtitan",
        .title = "torchtitan",
        .schedules = kTorchtitanSchedules,
+       .any_order = true,
        .zero = {2, 3},  // and DDP where replicas are all there is
        .recompute = {Recompute::None, Recompute::Full},
        .write = export_torchtitan},
@@ -157,6 +158,7 @@ const std::vector<Trainer>& trainers() {
        .schedules = kTorchSchedules,
        .whole_layers = false,
        .tensor = false,
+       .any_order = true,
        .zero = {0, 1},
        .recompute = {Recompute::None, Recompute::Full},
        .write = export_torch},
@@ -185,8 +187,7 @@ ExportedJob export_job(const Trainer& trainer, const ExportRequest& request) {
   if (!trainer.tensor && context_ranks(plan) > 1)
     throw InputError(fmt::format("{}: {} has no context parallelism here, and the plan has context {}", request.scenario,
                                  trainer.title, context_ranks(plan)));
-  if (plan.pipeline > 1 && !known_order(plan.schedule, trainer.schedules) && trainer.name != "torch" &&
-      trainer.name != "torchtitan")
+  if (plan.pipeline > 1 && !known_order(plan.schedule, trainer.schedules) && !trainer.any_order)
     throw InputError(fmt::format("{}: {} does not have the order of the schedule {}; it has {}", request.scenario, trainer.title,
                                  plan.schedule.name, titles_of(trainer.schedules)),
                      fmt::format("panpipe plan --for {} plans with those", trainer.name));

@@ -34,6 +34,7 @@ struct Trainer {
   bool whole_layers = true;            // stages begin and end between layers
   bool tensor = true;                  // supports tensor parallelism, context parallelism and experts over ranks
   bool sequence_with_experts = false;  // trains experts with tensor parallelism only under sequence parallelism
+  bool any_order = false;              // runs an order without a name from a file
   bool pipeline_next = false;          // can number the ranks of a replica consecutively
   std::vector<int> zero;               // supported ZeRO stages
   std::vector<Recompute> recompute;

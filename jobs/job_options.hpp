@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "jobs/job.hpp"
 #include "jobs/job_keys.hpp"
@@ -11,11 +12,13 @@
 namespace panpipe::jobs {
 
 struct JobOptions {
-  std::string cluster = {};          // file or shipped name; empty: nodes of eight H100
-  std::optional<int> gpus = {};      // of the job
-  std::string model = {};            // config.json, as named in the scenario
-  std::optional<int> sequence = {};  // tokens per sample
-  std::optional<int> micro = {};     // samples per microbatch
+  std::string cluster = {};                 // file or shipped name; empty: nodes of eight H100
+  std::optional<int> gpus = {};             // of the job
+  std::string model = {};                   // config.json, as named in the scenario
+  std::optional<int> sequence = {};         // tokens per sample
+  std::optional<int> micro = {};            // samples per microbatch
+  std::optional<int> vocabulary = {};       // Megatron: tokens of the tokenizer, if the arguments do not state them
+  std::vector<std::string> overrides = {};  // torchtitan: words after the file: "--parallelism.tensor_parallel_degree", "2"
 };
 
 // Parses the configuration from YAML or JSON. Throws InputError with places, and for more than 1 MiB of text.

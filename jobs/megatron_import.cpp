@@ -215,7 +215,7 @@ void read_framework(MegatronJob& m) {
 
 }  // namespace
 
-ImportedJob import_megatron(const std::string& text, const std::string& name, const MegatronOptions& options) {
+ImportedJob import_megatron(const std::string& text, const std::string& name, const JobOptions& options) {
   Arguments arguments(shell_words(text, name), name);
   MegatronJob megatron{arguments, options};
   megatron.job.trainer = "Megatron-LM";

@@ -11,7 +11,7 @@ namespace panpipe::jobs {
 
 struct MegatronJob {
   Arguments& arguments;
-  const MegatronOptions& options;
+  const JobOptions& options;
   ImportedJob job = {};
   int tensor = 1, pipeline = 1, context = 1, expert = 1;
   int layers = 0;

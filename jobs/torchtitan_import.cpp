@@ -267,8 +267,7 @@ bool is_python(const std::string& text) {
 
 }  // namespace
 
-ImportedJob import_torchtitan(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
-                              const JobOptions& options) {
+ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options) {
   SourceText source;
   source.name = name;
   if (is_python(checked_text(text, source)))
@@ -278,7 +277,7 @@ ImportedJob import_torchtitan(const std::string& text, const std::string& name, 
                     name),
         "give the same settings as a TOML file of earlier releases, or as overrides behind one");
   JobKeys keys(parse_toml(text, name));
-  override_torchtitan_keys(keys, overrides);
+  override_torchtitan_keys(keys, options.overrides);
   return TorchtitanImport(std::move(keys), options).job();
 }
 

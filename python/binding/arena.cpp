@@ -9,10 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "app/arena.hpp"
 #include "python/binding/bindings.hpp"
-#include "sim/simulate.hpp"
 #include "study/arena/arena.hpp"
-#include "study/arena/arena_request.hpp"
 
 namespace panpipe::python {
 namespace {
@@ -33,19 +32,13 @@ arena::Entrant entrant_of(const GivenEntrant& given) {
   return entrant;
 }
 
-struct ArenaTexts {
-  std::string json, text, page;
-};
+using Texts = std::tuple<std::string, std::string, std::string>;  // document, table, page
 
-ArenaTexts judge(const std::vector<GivenEntrant>& entrants, const Sizes& sizes, const std::vector<std::string>& ratios,
-                 const std::vector<std::string>& clusters, bool alone, const std::string& backend, int threads) {
-  arena::ArenaAsked asked{{}, sizes.first, sizes.second, ratios, clusters, alone};
-  for (const GivenEntrant& given : entrants) asked.entrants.push_back(entrant_of(given));
-  arena::ArenaRequest request = arena::request_of(std::move(asked));
-  request.threads = threads;
-  const sim::Options options{.backend = sim::backend_named(backend)};
-  request.simulate = [options](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, options); };
-  const arena::Arena judged = arena::judge(request);
+Texts judge(const std::vector<GivenEntrant>& entrants, const Sizes& sizes, const std::vector<std::string>& ratios,
+            const std::vector<std::string>& clusters, bool alone, const std::string& backend, int threads) {
+  app::ArenaRequest request{{{}, sizes.first, sizes.second, ratios, clusters, alone}, backend, threads};
+  for (const GivenEntrant& given : entrants) request.entrants.push_back(entrant_of(given));
+  const arena::Arena judged = app::judge(std::move(request));
   return {to_json(judged), to_table(judged), to_page(judged)};
 }
 
@@ -58,12 +51,11 @@ std::tuple<std::string, double, double> cost_ratio(const std::string& text) {
 }  // namespace
 
 void bind_arena(nb::module_& module) {
-  nb::class_<ArenaTexts>(module, "ArenaTexts")
-      .def_ro("json", &ArenaTexts::json)
-      .def_ro("text", &ArenaTexts::text)
-      .def_ro("page", &ArenaTexts::page);
   module.def("arena", &judge, nb::arg("entrants"), nb::arg("sizes"), nb::arg("ratios"), nb::arg("clusters"), nb::arg("alone"),
              nb::arg("backend"), nb::arg("threads"), nb::call_guard<nb::gil_scoped_release>());
+  nb::list defaults;
+  for (const char* name : arena::kDefaultClusters) defaults.append(name);
+  module.attr("arena_clusters") = nb::tuple(defaults);
   module.def("cost_ratio", &cost_ratio, nb::arg("text"));
 }
 

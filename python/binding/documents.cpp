@@ -10,12 +10,12 @@
 #include <tuple>
 #include <utility>
 
+#include "app/lists.hpp"
+#include "app/support.hpp"
 #include "base/input/yaml_document.hpp"
-#include "cli/requests/import_request.hpp"
-#include "cli/requests/lists.hpp"
-#include "cli/requests/support_document.hpp"
 #include "costmodel/prediction/support.hpp"
 #include "jobs/export.hpp"
+#include "jobs/import.hpp"
 #include "python/binding/bindings.hpp"
 #include "python/binding/kept.hpp"
 #include "study/compare/compare.hpp"
@@ -54,45 +54,31 @@ std::string supported(nb::object scenario, const Overrides& overrides, const std
   const nb::gil_scoped_release no_gil;
   const std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
   const Prediction prediction = predict(kept->graph, kept->experiment.scenario, kept->plan, idle_links());
-  return cli::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
+  return app::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
 }
 
-struct ImportedScenario {
-  nb::dict scenario;
-  std::string yaml, fault;
-  Overrides assumptions, not_modelled, not_understood;
-};
-
-ImportedScenario imported(const cli::ImportRequest& request) {
-  ImportedScenario made;
+// Of panpipe.ImportedJob: scenario, yaml, assumptions, not_modelled, not_understood, fault.
+nb::tuple imported(const std::string& trainer, const std::string& file, const jobs::JobOptions& options) {
+  jobs::ImportedJob job;
+  std::string fault, yaml;
   NodePtr root;
   {
     const nb::gil_scoped_release no_gil;
-    jobs::ImportedJob job = cli::import_job(request);
-    made.fault = cli::add_assumptions_of_model(job, "");
-    made.yaml = jobs::scenario_text(job);
-    made.assumptions = job.assumptions;
-    made.not_modelled = job.not_modelled;
-    made.not_understood = job.not_understood;
-    root = parse_document(made.yaml, "scenario", "");
+    job = jobs::import_job(trainer, file, options);
+    fault = jobs::add_assumptions_of_model(job, "");
+    yaml = jobs::scenario_text(job);
+    root = parse_document(yaml, "scenario", "");
   }
-  made.scenario = nb::cast<nb::dict>(to_python(*root));
-  return made;
+  return nb::make_tuple(to_python(*root), yaml, job.assumptions, job.not_modelled, job.not_understood, fault);
 }
 
-struct Exported {
-  std::string text, schedule_csv;
-  Overrides cannot, besides;
-};
-
-Exported exported(const std::string& trainer, nb::object scenario, const Overrides& overrides, const std::string& plan,
-                  const std::string& file) {
+jobs::ExportedJob exported(const std::string& trainer, nb::object scenario, const Overrides& overrides, const std::string& plan,
+                           const std::string& file) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const jobs::Trainer& known = jobs::trainer_named(trainer);
   const std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
-  jobs::ExportedJob job = jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
-  return {std::move(job.text), std::move(job.schedule_csv), std::move(job.cannot), std::move(job.besides)};
+  return jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
 }
 
 }  // namespace
@@ -104,29 +90,22 @@ void bind_documents(nb::module_& module) {
   module.def("support", &supported, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
   module.def(
       "shipped",
-      [](const std::string& kind) { return kind.empty() ? cli::list_kinds_json() : cli::to_json(cli::list_kind_named(kind)); },
+      [](const std::string& kind) { return kind.empty() ? app::list_kinds_json() : app::to_json(app::list_kind_named(kind)); },
       nb::arg("kind"), Released());
-  nb::class_<ImportedScenario>(module, "ImportedScenario")
-      .def_ro("scenario", &ImportedScenario::scenario)
-      .def_ro("yaml", &ImportedScenario::yaml)
-      .def_ro("fault", &ImportedScenario::fault)
-      .def_ro("assumptions", &ImportedScenario::assumptions)
-      .def_ro("not_modelled", &ImportedScenario::not_modelled)
-      .def_ro("not_understood", &ImportedScenario::not_understood);
   module.def(
       "import_job",
       [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,
          const std::string& model, std::optional<int> sequence, std::optional<int> micro, std::optional<int> vocabulary,
          const Overrides& overrides) {
-        return imported({trainer, file, {cluster, gpus, model, sequence, micro}, vocabulary, overrides});
+        return imported(trainer, file, {cluster, gpus, model, sequence, micro, vocabulary, overrides});
       },
       nb::arg("trainer"), nb::arg("file"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"),
       nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"));
-  nb::class_<Exported>(module, "ExportedJob")
-      .def_ro("text", &Exported::text)
-      .def_ro("schedule_csv", &Exported::schedule_csv)
-      .def_ro("cannot", &Exported::cannot)
-      .def_ro("besides", &Exported::besides);
+  nb::class_<jobs::ExportedJob>(module, "ExportedJob")
+      .def_ro("text", &jobs::ExportedJob::text)
+      .def_ro("schedule_csv", &jobs::ExportedJob::schedule_csv)
+      .def_ro("cannot", &jobs::ExportedJob::cannot)
+      .def_ro("besides", &jobs::ExportedJob::besides);
   module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"),
              nb::arg("file"));
 }

@@ -12,10 +12,10 @@
 #include <tuple>
 #include <utility>
 
+#include "app/fit.hpp"
+#include "app/validate.hpp"
 #include "base/error.hpp"
 #include "base/stop.hpp"
-#include "cli/requests/fit_request.hpp"
-#include "cli/requests/runs_request.hpp"
 #include "python/binding/bindings.hpp"
 #include "python/binding/interruptible.hpp"
 
@@ -29,9 +29,9 @@ struct ValidateAnswer {
   bool ok = true;
 };
 
-ValidateAnswer validated(const cli::RunsRequest& request) {
-  cli::RunsAnswer found;
-  interruptibly([&](const auto&) { found = cli::answer_runs(request, {}); });
+ValidateAnswer validated(const app::RunsRequest& request) {
+  app::RunsAnswer found;
+  interruptibly([&](const auto&) { found = app::answer_runs(request, {}); });
   ValidateAnswer answer;
   if (!found.report) {
     answer.document = products_json(found.products);
@@ -55,18 +55,18 @@ struct FitAnswer {
   Texts left_out;
 };
 
-std::string command_of(const cli::FitRequest& request) {
+std::string command_of(const app::FitRequest& request) {
   return fmt::format("panpipe.fit({}, device={})", fmt::join(request.files, ", "), fmt::join(request.devices, ", "));
 }
 
-std::string name_of(const cli::FitRequest& request) { return fmt::format("{}", fmt::join(request.devices, "-")); }
+std::string name_of(const app::FitRequest& request) { return fmt::format("{}", fmt::join(request.devices, "-")); }
 
-void fit_runs(const cli::FitRequest& request, const std::atomic<bool>& halt, FitAnswer& answer) {
-  cli::PreparedFit prepared = cli::prepare_fit(request);
+void fit_runs(const app::FitRequest& request, const std::atomic<bool>& halt, FitAnswer& answer) {
+  app::PreparedFit prepared = app::prepare_fit(request);
   prepared.options.stopped = [&halt] { return halt.load(); };
   const Fit result = fit(prepared.rows, prepared.start, prepared.options);
   throw_if_stopped();
-  const FitRecord record = cli::record_of(request, prepared, name_of(request), command_of(request));
+  const FitRecord record = app::record_of(request, prepared, name_of(request), command_of(request));
   answer.yaml = to_yaml(result, record);
   answer.table = to_table(result);
   answer.left_out_table = left_out_csv(result);
@@ -80,28 +80,16 @@ void fit_runs(const cli::FitRequest& request, const std::atomic<bool>& halt, Fit
   answer.left_out = record.left_out;
 }
 
-FitAnswer fitted(const cli::FitRequest& request) {
+FitAnswer fitted(const app::FitRequest& request) {
   FitAnswer answer;
   interruptibly([&](const std::atomic<bool>& halt) {
-    if (!cli::asks_for_profiles(request)) return fit_runs(request, halt, answer);
-    const cli::FittedProfile result = cli::fit_profiles(request);
+    if (!app::asks_for_profiles(request)) return fit_runs(request, halt, answer);
+    const app::FittedProfile result = app::fit_profiles(request);
     answer.yaml = to_yaml(result.fit, name_of(request), result.device, command_of(request));
     answer.table = to_table(result.fit);
     answer.converged = true;
   });
   return answer;
-}
-
-// As the command line checks them.
-void check_fit(const FitOptions& options) {
-  const auto within = [](const char* name, auto value, auto least, auto most) {
-    if (!(value >= least && value <= most))
-      throw InputError(fmt::format("{} is from {} to {}, not {}", name, least, most, value));
-  };
-  within("folds", options.folds, 2, 1000);
-  within("iterations", options.iterations, 1, 1000);
-  within("robust_scale", options.robust_scale, 0.001, 10.0);
-  within("balance", options.balance, 0.0, 1.0);
 }
 
 }  // namespace
@@ -118,7 +106,7 @@ void bind_measured(nb::module_& module) {
       "validate",
       [](const Texts& files, const Texts& calibrations, const Texts& tolerances, const Texts& left_out, const Texts& without,
          bool own_evidence, int threads) {
-        cli::RunsRequest request;
+        app::RunsRequest request;
         request.files = files;
         request.tolerances = tolerances;
         request.left_out = left_out;
@@ -145,7 +133,7 @@ void bind_measured(nb::module_& module) {
       "fit",
       [](const Texts& files, const Texts& devices, const std::string& start, const Texts& only, const Texts& without,
          const std::string& precision, int folds, int iterations, double robust_scale, double balance) {
-        cli::FitRequest request;
+        app::FitRequest request;
         request.files = files;
         request.devices = devices;
         request.without = without;
@@ -158,7 +146,6 @@ void bind_measured(nb::module_& module) {
         request.fit.iterations = iterations;
         request.fit.robust_scale = robust_scale;
         request.fit.balance = balance;
-        check_fit(request.fit);
         return fitted(request);
       },
       nb::arg("files"), nb::arg("devices"), nb::arg("start"), nb::arg("only"), nb::arg("without"), nb::arg("precision"),

@@ -32,16 +32,35 @@ constexpr std::size_t kShownOverride = 80;  // rows of an order may be thousands
 
 // Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
 std::string in_words_of_python(const std::string& text) {
-  static const std::map<std::string, std::string> names = {
-      {"--backend", "backend"},       {"--budget", "budget"},   {"--deadline", "deadline"},
-      {"--device", "device"},         {"--engine", "engine"},   {"--evidence", "evidence"},
-      {"--for", "trainer"},           {"--gpus", "gpus"},       {"--left-out", "left_out"},
-      {"--costs", "costs"},           {"--method", "method"},   {"--model", "model"},
-      {"--nodes", "nodes"},           {"--only", "only"},       {"--over", "over"},
-      {"--objective", "objective"},   {"--plan", "plan"},       {"--sequence", "sequence"},
-      {"--start", "start"},           {"--tokens", "tokens"},   {"--tolerance", "tolerances"},
-      {"--vocabulary", "vocabulary"}, {"--without", "without"}, {"panpipe list", "shipped"},
-      {"panpipe fit", "fit"}};
+  static const std::map<std::string, std::string> names = {{"--backend", "backend"},
+                                                           {"--balance", "balance"},
+                                                           {"--budget", "budget"},
+                                                           {"--deadline", "deadline"},
+                                                           {"--device", "device"},
+                                                           {"--engine", "engine"},
+                                                           {"--evidence", "evidence"},
+                                                           {"--folds", "folds"},
+                                                           {"--for", "trainer"},
+                                                           {"--gpus", "gpus"},
+                                                           {"--iterations", "iterations"},
+                                                           {"--left-out", "left_out"},
+                                                           {"--costs", "costs"},
+                                                           {"--method", "method"},
+                                                           {"--model", "model"},
+                                                           {"--nodes", "nodes"},
+                                                           {"--only", "only"},
+                                                           {"--over", "over"},
+                                                           {"--objective", "objective"},
+                                                           {"--plan", "plan"},
+                                                           {"--robust-scale", "robust_scale"},
+                                                           {"--sequence", "sequence"},
+                                                           {"--start", "start"},
+                                                           {"--tokens", "tokens"},
+                                                           {"--tolerance", "tolerances"},
+                                                           {"--vocabulary", "vocabulary"},
+                                                           {"--without", "without"},
+                                                           {"panpipe list", "shipped"},
+                                                           {"panpipe fit", "fit"}};
   std::string made;
   for (std::size_t i = 0; i < text.size();) {
     const auto stands_here = [&](const auto& name) {

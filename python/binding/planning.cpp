@@ -13,10 +13,10 @@
 #include <tuple>
 #include <utility>
 
+#include "app/plan.hpp"
+#include "app/sweep.hpp"
 #include "base/error.hpp"
 #include "base/stop.hpp"
-#include "base/version.hpp"
-#include "cli/requests/plan_request.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "python/binding/bindings.hpp"
 #include "python/binding/interruptible.hpp"
@@ -33,27 +33,24 @@ using Overrides = std::vector<std::string>;
 using Planned = std::pair<std::string, std::string>;
 
 Planned planned_of(const planner::Answer& answer, const Experiment& experiment) {
-  for (const planner::Candidate& candidate : answer.candidates)
-    if (candidate.plan)
-      return {planner::to_json(answer),
-              to_yaml(*candidate.plan, experiment.model.units(experiment.scenario.cluster.devices.front().type))};
-  return {planner::to_json(answer), ""};
+  const auto plan = app::plan_file_of(answer, experiment);
+  return {planner::to_json(answer), plan ? plan->yaml : ""};
 }
 
-cli::PlanRequest request_of(const std::string& method, const std::string& objective, const std::string& trainer, int threads,
-                            std::size_t candidates) {
-  cli::PlanRequest request{method, objective, trainer, threads, candidates};
-  cli::check_plan_request(request);
+app::SearchRequest request_of(const std::string& method, const std::string& objective, const std::string& trainer, int threads,
+                              std::size_t candidates) {
+  app::SearchRequest request{method, objective, trainer, threads, candidates};
+  app::check_search_request(request);
   return request;
 }
 
-planner::Answer search_until(const std::atomic<bool>& halt, const cli::PlanRequest& request, const Experiment& experiment) {
-  planner::SearchOptions options = cli::search_options_of(request);
+planner::Answer search_until(const std::atomic<bool>& halt, const app::SearchRequest& request, const Experiment& experiment) {
+  planner::SearchOptions options = app::search_options_of(request);
   options.stop = &halt;
   return planner::search(experiment, options);
 }
 
-Planned planned(nb::object scenario, const Overrides& overrides, const cli::PlanRequest& request, double time_limit,
+Planned planned(nb::object scenario, const Overrides& overrides, const app::SearchRequest& request, double time_limit,
                 const StopToken* stop) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
@@ -73,23 +70,23 @@ Planned planned(nb::object scenario, const Overrides& overrides, const cli::Plan
 // Key, document (panpipe-sizes/1), GPUs of the best size (0: none), and of each size its GPUs, its plan or why there is none.
 using PlannedSize = std::tuple<int, Planned, std::string>;
 std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_sizes(nb::object scenario, const Overrides& overrides,
-                                                                                  const cli::PlanRequest& request,
-                                                                                  const cli::SizeOptions& sizes,
+                                                                                  const app::SearchRequest& request,
+                                                                                  const app::SizeOptions& sizes,
                                                                                   double time_limit) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  cli::SizesAnswer answer;
+  app::SizesAnswer answer;
   const auto load = [&](const Overrides& more) {
-    Overrides all = cli::with_run(sizes, overrides);
+    Overrides all = app::with_run(sizes, overrides);
     all.insert(all.end(), more.begin(), more.end());
     return input.load(all);
   };
-  cli::PlanRequest of_step = request;
-  of_step.objective.clear();
   interruptibly(
       [&](const std::atomic<bool>& halt) {
-        const auto search = [&](const Experiment& experiment) { return search_until(halt, of_step, experiment); };
-        answer = cli::answer_sizes(request, sizes, {input.name(), load, search}, {});
+        const auto search = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
+          return search_until(halt, of_step, experiment);
+        };
+        answer = app::answer_sizes(request, sizes, {input.name(), load, search}, {});
       },
       time_limit);
   std::vector<PlannedSize> of_size;
@@ -102,12 +99,16 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
   return {answer.key.key, planner::to_json(answer.request, answer.tried), best, std::move(of_size)};
 }
 
-// The key that says how large the cluster is, and the devices that one more of it brings.
-std::pair<std::string, int> size_key(nb::object scenario, const Overrides& overrides) {
+// The key that says how large the cluster is, and each size that is asked for: its GPUs, and its setting.
+std::pair<std::string, std::vector<std::pair<int, std::string>>> sizes(nb::object scenario, const Overrides& overrides,
+                                                                       std::vector<int> gpus, std::vector<int> nodes) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const planner::SizeKey key = planner::size_key(input.load(overrides));
-  return {key.key, key.devices};
+  std::vector<std::pair<int, std::string>> found;
+  for (const int size : app::sizes_of({std::move(gpus), std::move(nodes), "", "", ""}, key))
+    found.emplace_back(size * key.devices, app::size_setting(key, size));
+  return {key.key, std::move(found)};
 }
 
 // What the grid calls by a name ("schedule=mine") and a scenario is told in full.
@@ -145,16 +146,9 @@ std::pair<std::string, std::size_t> sweep_grid(nb::object scenario, const Overri
                                                const std::string& engine, const std::string& method, const Meanings& meanings) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  planner::SweepGrid grid;
-  grid.version = kVersion;
-  grid.scenario = input.name();
-  if (engine != "estimate" && engine != "simulate")
-    throw InputError(fmt::format("engine is estimate or simulate, not '{}'", engine));
-  grid.engine = engine;
-  if (!method.empty()) planner::method_named(method);
-  grid.method = method;
-  grid.sets = overrides;
-  for (const auto& [key, values] : axes) grid.axes.push_back({key, values});
+  app::SweepRequest request{input.name(), engine, method, overrides, {}};
+  for (const auto& [key, values] : axes) request.axes.push_back({key, values});
+  const planner::SweepGrid grid = app::grid_of(std::move(request));
   planner::check_sweep(grid, options_of(input, grid, meanings));
   return {planner::to_json(grid), grid.size()};
 }
@@ -173,11 +167,9 @@ std::string sweep_cell(nb::object scenario, const std::string& grid_text, std::s
   return planner::to_line(planner::answer_cell(grid, index, options, hashes));
 }
 
-struct SweepTexts {
-  std::string json, page, table;
-};
-
-SweepTexts sweep_texts(const std::string& grid_text, const std::vector<std::string>& lines) {
+// Document, page, table.
+std::tuple<std::string, std::string, std::string> sweep_texts(const std::string& grid_text,
+                                                              const std::vector<std::string>& lines) {
   const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
   std::vector<planner::SweepCell> cells;
   for (const std::string& line : lines) {
@@ -192,14 +184,14 @@ SweepTexts sweep_texts(const std::string& grid_text, const std::vector<std::stri
 
 void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<cli::PlanRequest>(module, "PlanRequest");
+  nb::class_<app::SearchRequest>(module, "SearchRequest");
   module.def("plan_request", &request_of, nb::arg("method"), nb::arg("objective"), nb::arg("trainer"), nb::arg("threads"),
              nb::arg("candidates"));
   module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("time_limit"),
              nb::arg("stop") = nb::none());
   module.def(
       "plan_sizes",
-      [](nb::object scenario, const Overrides& overrides, const cli::PlanRequest& request, std::vector<int> gpus,
+      [](nb::object scenario, const Overrides& overrides, const app::SearchRequest& request, std::vector<int> gpus,
          std::vector<int> nodes, std::string tokens, std::string deadline, std::string budget, double time_limit) {
         return planned_sizes(std::move(scenario), overrides, request,
                              {std::move(gpus), std::move(nodes), std::move(tokens), std::move(deadline), std::move(budget)},
@@ -208,11 +200,7 @@ void bind_planning(nb::module_& module) {
       nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("gpus"), nb::arg("nodes"), nb::arg("tokens"),
       nb::arg("deadline"), nb::arg("budget"), nb::arg("time_limit"));
   module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("stated") = false);
-  module.def("size_key", &size_key, nb::arg("scenario"), nb::arg("overrides"));
-  nb::class_<SweepTexts>(module, "SweepTexts")
-      .def_ro("json", &SweepTexts::json)
-      .def_ro("page", &SweepTexts::page)
-      .def_ro("table", &SweepTexts::table);
+  module.def("sizes", &sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("gpus"), nb::arg("nodes"));
   module.def("sweep_grid", &sweep_grid, nb::arg("scenario"), nb::arg("overrides"), nb::arg("axes"), nb::arg("engine"),
              nb::arg("method"), nb::arg("meanings") = Meanings());
   module.def("sweep_cell", &sweep_cell, nb::arg("scenario"), nb::arg("grid"), nb::arg("index"), nb::arg("meanings") = Meanings(),

@@ -17,7 +17,7 @@ from panpipe._schedules import Schedule
 
 Entrant = Union[str, "os.PathLike[str]", Schedule, OwnFamily]
 Ratio = Union[str, Sequence[float], Mapping[str, float]]
-CLUSTERS = ("rtx3090x8-nobridge", "dgx-a100-80g", "h100x8")
+CLUSTERS: tuple[str, ...] = _core.arena_clusters
 
 
 def _deadlocks(judged: dict[str, Any]) -> str:
@@ -109,7 +109,7 @@ def _ratio_text(ratio: Any) -> str:
             raise _fault("cost_ratios", f"a ratio has F, I and W, not {', '.join(map(str, ratio))}")
         ratio = [ratio[kind] for kind in "FIW"]
     if not isinstance(ratio, Iterable):
-        raise _fault("cost_ratios", f"a list of ratios is wanted, not of single values such as {ratio!r}\n  help: cost_ratios=[(10, 12, 8)]")
+        raise _fault("cost_ratios", f"a list of ratios is wanted, not of single values such as {ratio!r}", "cost_ratios=[(10, 12, 8)]")
     numbers = [_number("cost_ratios", number) for number in ratio]
     if len(numbers) != 3:
         raise _fault("cost_ratios", f"a ratio has three numbers, for F, I and W, not {len(numbers)}")
@@ -128,14 +128,14 @@ def _checked(entrants: tuple[Any, ...]) -> None:
     for entrant in entrants:
         if isinstance(entrant, (str, os.PathLike, Schedule, OwnFamily)):
             continue
-        help_ = "\n  help: panpipe.schedule(function) makes a family of a function" if callable(entrant) else ""
+        remedy = "panpipe.schedule(function) makes a family of a function" if callable(entrant) else ""
         if isinstance(entrant, (list, tuple)):
-            help_ = "\n  help: they are given one by one: panpipe.arena(mine, other)"
-        raise _fault("entrants", f"a family's name, a file, a Schedule or a family of one's own is wanted, not a {_kind(entrant)}{help_}")
+            remedy = "they are given one by one: panpipe.arena(mine, other)"
+        raise _fault("entrants", f"a family's name, a file, a Schedule or a family of one's own is wanted, not a {_kind(entrant)}", remedy)
     named = [entrant.name for entrant in entrants if isinstance(entrant, (Schedule, OwnFamily))]
     for name in named:
         if named.count(name) > 1:
-            raise _fault("entrants", f"two are called {name}\n  help: give one another name: @panpipe.schedule(name=...)")
+            raise _fault("entrants", f"two are called {name}", "give one another name: @panpipe.schedule(name=...)")
 
 
 def _given(entrant: Entrant, sizes: tuple[int, int], ratios: list[str]) -> tuple[str, list[str]]:
@@ -212,5 +212,5 @@ def arena(
     given = [_given(entrant, sizes, ratios) for entrant in entrants]
     stated = (ranks, microbatches) if not any(isinstance(one, OwnFamily) for one in entrants) else sizes
     on = _files("clusters", clusters) or ["none"]
-    texts = _core.arena(given, stated, ratios, on, _truth("alone", alone), _text("backend", backend), _count("threads", threads, 0))
-    return Arena(json.loads(texts.json), texts.text, texts.page)
+    document, text, page = _core.arena(given, stated, ratios, on, _truth("alone", alone), _text("backend", backend), _count("threads", threads, 0))
+    return Arena(json.loads(document), text, page)

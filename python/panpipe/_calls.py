@@ -176,22 +176,12 @@ def plan(
         return Sizes(key, plans, best or None, json.loads(text))
     if not listed:
         return _plan_of(_core.plan(source, overrides, _core.plan_request(*request), limit))
-    key, devices = _core.size_key(source, overrides)
-    wanted = _sizes(_counts("gpus", gpus), _counts("nodes", nodes), devices)
+    key, wanted = _core.sizes(source, overrides, _counts("gpus", gpus), _counts("nodes", nodes))
     if executor is not None:
         request = (*request[:3], 1, request[4])
-    calls = [(source, [*overrides, f"{key}={count // devices}"], request, limit) for count in wanted]
+    calls = [(source, [*overrides, setting], request, limit) for _, setting in wanted]
     answers = _work.spread(executor, 1, _work.plan, calls)
-    return Sizes(key, {count: _plan_of(answer) for count, answer in zip(wanted, answers)})
-
-
-def _sizes(gpus: list[int], nodes: list[int], devices: int) -> list[int]:
-    if gpus and nodes:
-        raise InputError("give gpus or nodes, not both: they say the same")
-    for count in gpus:
-        if count < devices or count % devices:
-            raise InputError(f"gpus: this cluster's nodes have {devices} devices each, and {count} is no multiple of it")
-    return gpus or [count * devices for count in nodes]
+    return Sizes(key, {count: _plan_of(answer) for (count, _), answer in zip(wanted, answers)})
 
 
 def _no_plan(reason: str) -> Plan:
@@ -258,9 +248,9 @@ def sweep(
     grid, _ = _core.sweep_grid(source, sets, axes, _text("engine", engine), _text("plan", plan), orders.for_grid())
     calls = ((source, grid, index, *cell) for index, cell in enumerate(orders.cells(source, sets, axes)))
     lines = _work.spread(executor, _count("threads", threads, 0), _work.cell, calls, progress)
-    texts = _core.sweep_texts(grid, lines)
-    document = json.loads(texts.json)
-    return Sweep(document, document["cells"], texts.page, texts.table)
+    text, page, table = _core.sweep_texts(grid, lines)
+    document = json.loads(text)
+    return Sweep(document, document["cells"], page, table)
 
 
 def _axes(over: Mapping[str, Sequence[Any]]) -> list[tuple[str, list[str]]]:

@@ -115,17 +115,17 @@ def _exact_costs(text: str, stages: int) -> dict[str, list[Fraction]]:
         values = [Fraction(value.strip()) for value in given[name].split("/")]
         exact[name] = values * stages if len(values) == 1 else values
     if any(value <= 0 for name in "FIW" for value in exact[name]):
-        raise InputError("a certificate needs costs above 0 for F, I and W\n  help: a small number, such as 0.001, in place of 0")
+        raise InputError("a certificate needs costs above 0 for F, I and W", remedy="a small number, such as 0.001, in place of 0")
     whole = [sum(pair) for pair in zip(exact["I"], exact["W"])]
     if "B" in given and any(Fraction(given["B"]) != cost for cost in whole):
-        raise InputError("a certificate is about orders whose backward takes as long as I and W together\n  help: leave B out of the costs")
+        raise InputError("a certificate is about orders whose backward takes as long as I and W together", remedy="leave B out of the costs")
     return exact
 
 
 def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
     if not isinstance(schedule, Schedule):
-        help_ = "call it with its sizes first" if callable(schedule) else 'panpipe.schedule("1f1b", ranks=2, microbatches=4)'
-        raise _fault("schedule", f"a Schedule is wanted, not a {_kind(schedule)}\n  help: {help_}")
+        remedy = "call it with its sizes first" if callable(schedule) else 'panpipe.schedule("1f1b", ranks=2, microbatches=4)'
+        raise _fault("schedule", f"a Schedule is wanted, not a {_kind(schedule)}", remedy)
     if not schedule.legal:
         raise NoAnswer(f"{schedule.name} is not legal: {schedule.problems[0].message}")
     document = schedule.to_dict()
@@ -149,7 +149,7 @@ def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
     whole = {name: [value // common for value in values] for name, values in whole.items()}
     problem = _Problem(home, schedule.microbatches, memory, whole, whole["comm"][0], Fraction(common, unit))
     if _longest(problem) > _MOST_TICKS:
-        raise InputError("the costs have too many digits for a certificate\n  help: round them to six digits")
+        raise InputError("the costs have too many digits for a certificate", remedy="round them to six digits")
     return problem
 
 

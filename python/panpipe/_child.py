@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -30,26 +30,36 @@ _HEADER = 8  # bytes that tell the answer's length
 _forking = threading.Lock()  # else another child of ours holds this one's pipe open
 
 
+Place = Sequence[Any]  # file, line, function
+
+
 class Fault(Exception):
     """What is wrong with what the function did: the answer in place of its result."""
+
+    def __init__(self, message: str, remedy: str = "", places: Sequence[Place] = ()):
+        super().__init__(message, remedy, places)
+        self.message, self.remedy, self.places = message, remedy, places
+
+    def at(self, place: "Place | None") -> "Fault":
+        return Fault(self.message, self.remedy, [place] if place else [])
 
 
 class _Late(BaseException):
     """The deadline, where the function is."""
 
 
-def place_of(filename: str, line: int, function: str) -> str:
+def place_text(filename: str, line: int, function: str) -> str:
     source = linecache.getline(filename, line).strip()
     return f'  File "{filename}", line {line}, in {function}' + (f"\n    {source}" if source else "")
 
 
-def place_in(iterator: Any) -> str:
-    """Where a generator stands, in the innermost one that it yields from; empty for what is none."""
+def place_in(iterator: Any) -> "Place | None":
+    """Where a generator stands, in the innermost one that it yields from; None for what is none."""
     frame: FrameType | None = None
     while iterator is not None and getattr(iterator, "gi_frame", None) is not None:
         frame = iterator.gi_frame
         iterator = iterator.gi_yieldfrom
-    return place_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else ""
+    return (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else None
 
 
 def _frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
@@ -97,25 +107,29 @@ def _answer(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> di
         signal.setitimer(signal.ITIMER_REAL, 0)
         return {"result": result}
     except Fault as fault:
-        return {"fault": str(fault)}
+        return {"fault": fault.args}
     except BaseException as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        return {"fault": _told(error, deadline_s, memory_bytes)}
+        return {"fault": _fault_of(error, deadline_s, memory_bytes).args}
     finally:
         _unlimit_memory()
 
 
-def _told(error: BaseException, deadline_s: float, memory_bytes: int) -> str:
+def _late_fault(deadline_s: float, places: Sequence[Place] = ()) -> Fault:
+    return Fault(f"is not done after {deadline_s:g} s", "give it longer with deadline_s=", places)
+
+
+def _fault_of(error: BaseException, deadline_s: float, memory_bytes: int) -> Fault:
     frames = _frames(error.__traceback__)
     traceback.clear_frames(error.__traceback__)  # what they hold is needed to say so
     _unlimit_memory()
-    places = "".join("\n" + place_of(*frame) for frame in frames[-8:])
+    places = frames[-8:]
     if isinstance(error, _Late):
-        return f"is not done after {deadline_s:g} s{places}\n  help: give it longer with deadline_s="
+        return _late_fault(deadline_s, places)
     if isinstance(error, MemoryError):
-        return f"takes more than {_mib(memory_bytes)} of memory{places}\n  help: give it more with memory_bytes="
+        return Fault(f"takes more than {_mib(memory_bytes)} of memory", "give it more with memory_bytes=", places)
     what = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return f"raises {what}{places}"
+    return Fault(f"raises {what}", "", places)
 
 
 def _child(work: Callable[[], Any], pipe: int, deadline_s: float, memory_bytes: int) -> None:
@@ -211,7 +225,7 @@ def run_apart(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> 
         os.close(pipe)
         status = _end(pid, _GRACE_S if dying else 0.0)
     if late:
-        raise Fault(f"is not done after {deadline_s:g} s\n  help: give it longer with deadline_s=")
+        raise _late_fault(deadline_s)
     if dying:
         code = os.waitstatus_to_exitcode(status)
         raise Fault(f"ends its process, with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
@@ -219,5 +233,5 @@ def run_apart(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> 
     if answer["printed"]:
         print(answer["printed"], end="")
     if "fault" in answer:
-        raise Fault(answer["fault"])
+        raise Fault(*answer["fault"])
     return answer["result"]

@@ -214,18 +214,19 @@ def import_job(
     InputError
         A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line and column.
     """
-    answer = _core.import_job(
-        _text("trainer", trainer),
-        _path("file", file),
-        _path("cluster", cluster),
-        _count_if_given("gpus", gpus),
-        _path("model", model),
-        _count_if_given("sequence", sequence),
-        _count_if_given("micro", micro),
-        _count_if_given("vocabulary", vocabulary),
-        _texts("overrides", overrides),
+    return ImportedJob(
+        *_core.import_job(
+            _text("trainer", trainer),
+            _path("file", file),
+            _path("cluster", cluster),
+            _count_if_given("gpus", gpus),
+            _path("model", model),
+            _count_if_given("sequence", sequence),
+            _count_if_given("micro", micro),
+            _count_if_given("vocabulary", vocabulary),
+            _texts("overrides", overrides),
+        )
     )
-    return ImportedJob(answer.scenario, answer.yaml, answer.assumptions, answer.not_modelled, answer.not_understood, answer.fault)
 
 
 def export(trainer: str, scenario: Scenario, *, set: Settings = None, plan: File | None = None, file: File | None = None) -> ExportedJob:

@@ -51,9 +51,13 @@ class InputError(PanpipeError, ValueError):
         Up to 20 faults, in the order of the file.
     """
 
-    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic] = ()):
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic] = (), *, remedy: str = "", key: str = ""):
+        if not diagnostics:  # one fault, of the argument `key`
+            text = (f"{key}: " if key else "") + message + (f"\n  help: {remedy}" if remedy else "")
+            diagnostics = (Diagnostic(message, remedy, key=key, text=text),)
+            message = text
         super().__init__(message, tuple(diagnostics))
-        self.diagnostics = list(diagnostics) or [Diagnostic(message, text=message)]
+        self.diagnostics = list(diagnostics)
 
     def __str__(self) -> str:
         return self.args[0]

@@ -6,13 +6,12 @@ import difflib
 import functools
 import inspect
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
 from panpipe import _core
-from panpipe._child import Fault, place_in, run_apart
+from panpipe._child import Fault, place_in, place_text, run_apart
 from panpipe._errors import Diagnostic, InputError
 from panpipe._inputs import _costs, _number, _text
 from panpipe._schedules import Schedule
@@ -82,7 +81,7 @@ class _Row:
             actions = _core.actions_of_cell(text)
         except InputError as error:
             fault = error.diagnostics[0]
-            raise Fault(f"rank {self._rank} yields {text!r}: {fault.message}" + (f"\n  help: {fault.remedy}" if fault.remedy else "")) from None
+            raise Fault(f"rank {self._rank} yields {text!r}: {fault.message}", fault.remedy) from None
         for action in actions:
             self._check(action, text)
         self.cells.append(text)
@@ -97,15 +96,15 @@ class _Row:
             return given
         if not isinstance(given, Action):
             raise Fault(
-                f"rank {self._rank} yields {given!r}, which is no action\n"
-                "  help: yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R"
+                f"rank {self._rank} yields {given!r}, which is no action",
+                "yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R"
             )
         stage = given.stage
         if stage is None:
             if len(self._stages) != 1:
                 raise Fault(
-                    f"rank {self._rank} yields {given!r} and has the stages {self._stages}\n"
-                    f"  help: say which: {given.kind}({given.microbatch}, stage={(self._stages or [0])[-1]})"
+                    f"rank {self._rank} yields {given!r} and has the stages {self._stages}",
+                    f"say which: {given.kind}({given.microbatch}, stage={(self._stages or [0])[-1]})"
                 )
             stage = self._stages[0]
         microbatch = self._number_of(given, "microbatch", given.microbatch)
@@ -127,16 +126,16 @@ class _Row:
                 raise Fault(f"rank {self._rank} yields {text}: {what} {value} of {size}: they are numbered from 0")
         if stage >= 0 and self._shape.place[stage] != self._rank:
             raise Fault(
-                f"rank {self._rank} yields {text}: stage {stage} is on rank {self._shape.place[stage]}, and this rank has {self._stages}\n"
-                "  help: the parameter `stages` of the function lists the stages of its rank; placement= says where stages are"
+                f"rank {self._rank} yields {text}: stage {stage} is on rank {self._shape.place[stage]}, and this rank has {self._stages}",
+                "the parameter `stages` of the function lists the stages of its rank; placement= says where stages are"
             )
         if kind not in _PASSES:
             return
         first = self._seen.setdefault((stage, kind, microbatch, split), len(self.cells))
         if first != len(self.cells):
             raise Fault(
-                f"rank {self._rank} yields {text} twice, as action {first} and as action {len(self.cells)}\n"
-                "  help: every stage runs every pass of a microbatch once"
+                f"rank {self._rank} yields {text} twice, as action {first} and as action {len(self.cells)}",
+                "every stage runs every pass of a microbatch once"
             )
         self._check_halves(action, text)
 
@@ -145,14 +144,14 @@ class _Row:
         for other in {"B": ("I", "W"), "I": ("B",), "W": ("B",)}.get(kind, ()):
             if (stage, other, microbatch, split) in self._seen:
                 raise Fault(
-                    f"rank {self._rank} yields {text} behind the {other} of the same microbatch\n"
-                    "  help: B is the whole backward, I and W are its halves: yield the one or the two"
+                    f"rank {self._rank} yields {text} behind the {other} of the same microbatch",
+                    "B is the whole backward, I and W are its halves: yield the one or the two"
                 )
 
 
 def _iterator(made: Any, name: str) -> Iterator[Any]:
     if not isinstance(made, Iterable) or isinstance(made, (str, bytes)):
-        raise Fault(f"returns {made!r}\n  help: {name} yields its actions: yield F(0)")
+        raise Fault(f"returns {made!r}", f"{name} yields its actions: yield F(0)")
     return iter(made)
 
 
@@ -163,9 +162,7 @@ def _take(made: Any, name: str, take: Callable[[Any], None]) -> None:
         try:
             take(given)
         except Fault as fault:
-            message, help_, remedy = str(fault).partition("\n  help: ")
-            place = place_in(iterator)
-            raise Fault(message + ("\n" + place if place else "") + help_ + remedy) from None
+            raise fault.at(place_in(iterator)) from None
 
 
 def _rows(function: Callable[..., Any], name: str, arguments: dict[str, Any], wanted: frozenset[str], shape: _Shape) -> list[list[str]]:
@@ -183,15 +180,15 @@ def _rows(function: Callable[..., Any], name: str, arguments: dict[str, Any], wa
             rank = _index(pair[0]) if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
             if rank is None or not 0 <= rank < shape.ranks:
                 raise Fault(
-                    f"yields {pair!r} in place of a rank and its action\n"
-                    f"  help: yield rank, F(0), with ranks from 0 to {shape.ranks - 1}; or take a parameter `rank`, and yield that rank's actions"
+                    f"yields {pair!r} in place of a rank and its action",
+                    f"yield rank, F(0), with ranks from 0 to {shape.ranks - 1}; or take a parameter `rank`, and yield that rank's actions"
                 )
             rows[rank].add(pair[1])
 
         _take(function(**given), name, take)
     for rank, row in enumerate(rows):
         if not row.cells:
-            raise Fault(f"rank {rank} yields nothing\n  help: every rank has a stage, and every stage its passes")
+            raise Fault(f"rank {rank} yields nothing", "every rank has a stage, and every stage its passes")
     return [row.cells for row in rows]
 
 
@@ -257,13 +254,13 @@ class OwnFamily:
                 raise InputError(f"{self.name}: the parameter {parameter.name!r} has no name to give it by: options are parameters with defaults")
             if parameter.name not in _SIZES and parameter.default is parameter.empty and parameter.name not in ("stages_per_rank", "sequence_splits"):
                 raise InputError(
-                    f"{self.name}: the parameter {parameter.name!r} has no default\n"
-                    f"  help: {', '.join(_SIZES)} are filled in; any other is an option of the family: {parameter.name}=1"
+                    f"{self.name}: the parameter {parameter.name!r} has no default",
+                    remedy=f"{', '.join(_SIZES)} are filled in; any other is an option of the family: {parameter.name}=1"
                 )
         if not callable(placement) and placement not in ("loop", "wave"):
             raise InputError(f"{self.name}: placement is 'loop', 'wave' or a function of (stage, ranks), not {placement!r}")
         if any(family[0] == self.name for family in _core.schedule_families()):
-            raise InputError(f"{self.name} is a family of Panpipe's\n  help: give this one another name: @panpipe.schedule(name=\"my-{self.name}\")")
+            raise InputError(f"{self.name} is a family of Panpipe's", remedy=f'give this one another name: @panpipe.schedule(name="my-{self.name}")')
         self._wanted = frozenset(parameters)
         own = {key: one.default for key, one in parameters.items() if key not in _SIZES and one.default is not one.empty}
         self.options: dict[str, Any] = {"stages_per_rank": 1, "sequence_splits": 1} | own
@@ -362,7 +359,7 @@ class OwnFamily:
         try:
             place, rows = run_apart(work, *limits)
         except Fault as fault:
-            raise _with_place(f"{title} of {sizes[0]} ranks and {sizes[1]} microbatches: {fault}") from None
+            raise _input_error(f"{title} of {sizes[0]} ranks and {sizes[1]} microbatches", fault) from None
         csv = _Shape(*sizes, per_rank, splits, place).header() + "".join(",".join(row) + "\n" for row in rows)
         return Schedule(_core.schedule(title, None, None, {}, text_of_costs, csv), text_of_costs)
 
@@ -375,12 +372,13 @@ def _with_options_of(base: OwnFamily, options: dict[str, Any]) -> OwnFamily:
     return base.with_options(**options)
 
 
-def _with_place(text: str) -> InputError:
-    """The fault of a function, with the innermost of the user's lines that the text names."""
-    words, _, remedy = text.partition("\n  help: ")
-    places = re.findall(r'\n  File "([^"\n]+)", line (\d+), in ', words)
-    file, line = places[-1] if places else ("", "0")
-    return InputError(text, [Diagnostic(words.partition("\n  File ")[0], remedy=remedy, file=file, line=int(line), text=text)])
+def _input_error(title: str, fault: Fault) -> InputError:
+    """At the innermost of the user's lines."""
+    message = f"{title}: {fault.message}"
+    lines = [message, *(place_text(*place) for place in fault.places), *([f"  help: {fault.remedy}"] if fault.remedy else [])]
+    text = "\n".join(lines)
+    file, line, _ = fault.places[-1] if fault.places else ("", 0, "")
+    return InputError(text, [Diagnostic(message, remedy=fault.remedy, file=file, line=line, text=text)])
 
 
 def decorated(function: Callable[..., Any] | None, given: dict[str, Any]) -> Any:
@@ -388,7 +386,7 @@ def decorated(function: Callable[..., Any] | None, given: dict[str, Any]) -> Any
     if isinstance(function, OwnFamily):
         if "ranks" in given or "microbatches" in given:
             return function(**given)
-        raise InputError(f"{function.name} is a family already\n  help: call it with its sizes, or give it other defaults by with_options(...)")
+        raise InputError(f"{function.name} is a family already", remedy="call it with its sizes, or give it other defaults by with_options(...)")
     if function is not None:
         return decorated(None, given)(function)
     for key in ("ranks", "microbatches", "costs"):

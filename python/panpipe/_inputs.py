@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
-from panpipe._errors import Diagnostic, InputError
+from panpipe._errors import InputError
 
 File = Union[str, "os.PathLike[str]"]
 Scenario = Union[File, Mapping[str, Any]]
@@ -19,10 +19,8 @@ Files = Union[File, Sequence[File]]
 _DEEPEST = 64  # as of files: base/input/yaml_document.cpp
 
 
-def _fault(key: str, message: str) -> InputError:
-    text = f"{key}: {message}" if key else message
-    words, _, remedy = message.partition("\n  help: ")
-    return InputError(text, [Diagnostic(words, remedy=remedy, key=key, text=text)])
+def _fault(key: str, message: str, remedy: str = "") -> InputError:
+    return InputError(message, remedy=remedy, key=key)
 
 
 def _kind(value: Any) -> str:
@@ -157,8 +155,8 @@ def _plain(value: Any, key: str, depth: int = 0) -> Any:
         return _plain(value.tolist(), key, depth + 1)
     if hasattr(value, "__float__"):
         return _plain(float(value), key, depth + 1)
-    help_ = "\n  help: a family takes its options by with_options(stages_per_rank=2)" if hasattr(value, "with_options") else ""
-    raise _fault(key, f"a {_kind(value)} is no value of a scenario; give a number, text, a list or a dict{help_}")
+    remedy = "a family takes its options by with_options(stages_per_rank=2)" if hasattr(value, "with_options") else ""
+    raise _fault(key, f"a {_kind(value)} is no value of a scenario; give a number, text, a list or a dict", remedy)
 
 
 def _named(entries: Mapping, key: str):

@@ -60,7 +60,7 @@ class SweptOrders:
         self._by_name: dict[str, Schedule | OwnFamily] = {}
         for order in orders:
             if self._by_name.setdefault(order.name, order) is not order:
-                raise InputError(f"two orders of the sweep are called {order.name}\n  help: give one another name: @panpipe.schedule(name=...)")
+                raise InputError(f"two orders of the sweep are called {order.name}", remedy="give one another name: @panpipe.schedule(name=...)")
 
     def for_grid(self) -> dict[str, str]:
         """Whether keys and values can be meant is asked with any schedule."""

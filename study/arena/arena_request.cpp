@@ -23,9 +23,8 @@ void set_sizes(const ArenaAsked& asked, ArenaRequest& request) {
   request.microbatches = asked.microbatches.value_or(request.microbatches);
 }
 
-// Those of three that have a device for each rank.
 void add_default_clusters(ArenaRequest& request) {
-  for (const char* name : {"rtx3090x8-nobridge", "dgx-a100-80g", "h100x8"}) {
+  for (const char* name : kDefaultClusters) {
     ReadLog log;
     const int devices = load_cluster(shipped_file("clusters", name), log).size();
     log.throw_if_errors();

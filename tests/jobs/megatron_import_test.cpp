@@ -26,9 +26,9 @@ const std::string kLlama =
     "--untie-embeddings-and-output-weights --vocab-size 32000 --hidden-dropout 0 --attention-dropout 0 --micro-batch-size 1 "
     "--global-batch-size 64 --bf16 ";
 
-ImportedJob job(const std::string& text, const MegatronOptions& options = {}) { return import_megatron(text, "job.sh", options); }
+ImportedJob job(const std::string& text, const JobOptions& options = {}) { return import_megatron(text, "job.sh", options); }
 
-std::string fault(const std::string& text, const MegatronOptions& options = {}) {
+std::string fault(const std::string& text, const JobOptions& options = {}) {
   return fault_of([&] { job(text, options); });
 }
 

@@ -30,8 +30,9 @@ const std::string kNanotron =
 ImportedJob nanotron(const std::string& text, const JobOptions& options = {}) {
   return import_nanotron(text, "job.yaml", options);
 }
-ImportedJob titan(const std::string& text, const std::vector<std::string>& overrides = {}, const JobOptions& options = {}) {
-  return import_torchtitan(text, "job.toml", overrides, options);
+ImportedJob titan(const std::string& text, const std::vector<std::string>& overrides = {}, JobOptions options = {}) {
+  options.overrides = overrides;
+  return import_torchtitan(text, "job.toml", options);
 }
 std::string titan_fault(const std::string& text, const std::vector<std::string>& overrides = {}, const JobOptions& options = {}) {
   return fault_of([&] { titan(text, overrides, options); });

@@ -41,10 +41,11 @@ ALLOWED = {
     "exec/engine": ["base", "schedule", "costmodel", "present/result", "exec"],
     "exec/launch": ["base", "schedule", "costmodel"],
     "exec": ["base", "schedule", "costmodel", "exec"],
-    "cli": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation"],
-    "python": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation", "cli"],
+    "app": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "validation"],
+    "cli": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation", "app"],
+    "python": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation", "app", "cli"],
     "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "tests"],
-    "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "cli"],
+    "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "app", "cli"],
 }
 # Third-party headers that only these folders may include.
 FENCED = {
@@ -55,7 +56,7 @@ FENCED = {
     r"toml\+\+/": ["jobs/toml_document.cpp"],
     r"nanobind/|Python\.h": ["python"],
     r"CLI/": ["cli", "exec", "tests/exec"],
-    r"thread|mutex|condition_variable|tbb/|oneapi/": ["base/parallel_for.cpp", "base/files/inputs_kept.cpp", "base/input/kept_document.cpp", "costmodel/cost/site.hpp", "planner", "sim", "study", "exec", "validation", "cli", "python", "tests", "bench"],
+    r"thread|mutex|condition_variable|tbb/|oneapi/": ["base/parallel_for.cpp", "base/files/inputs_kept.cpp", "base/input/kept_document.cpp", "costmodel/cost/site.hpp", "planner", "sim", "study", "exec", "validation", "app", "cli", "python", "tests", "bench"],
 }
 # Names whose header other headers include on some systems and not on others: the file itself, or a header of this project that it
 # includes, must name it.

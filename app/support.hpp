@@ -6,8 +6,8 @@
 #include "costmodel/prediction/support.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 
 std::string to_json(const Support& support, const Metrics& figures);
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

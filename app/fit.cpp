@@ -1,4 +1,4 @@
-#include "cli/requests/fit_request.hpp"
+#include "app/fit.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "validation/runs/run_cluster.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 namespace {
 
 // A path, or the name of a shipped calibration.
@@ -63,11 +63,23 @@ bool is_yaml(const std::string& file) {
   return extension == ".yaml" || extension == ".yml" || extension == ".json";
 }
 
+void check_options(const FitOptions& options) {
+  const auto within = [](const char* option, auto value, auto least, auto most) {
+    if (!(value >= least && value <= most))
+      throw InputError(fmt::format("{} is from {} to {}, not {}", option, least, most, value), "", code::kOutOfRange);
+  };
+  within("--folds", options.folds, 2, 1000);
+  within("--iterations", options.iterations, 1, 1000);
+  within("--robust-scale", options.robust_scale, 0.001, 10.0);
+  within("--balance", options.balance, 0.0, 1.0);
+}
+
 bool is_profile(const std::string& file) { return is_yaml(file) || is_operator_table(file); }
 
 }  // namespace
 
 bool asks_for_profiles(const FitRequest& request) {
+  check_options(request.fit);
   const auto profiles = std::count_if(request.files.begin(), request.files.end(), is_profile);
   if (profiles == static_cast<std::ptrdiff_t>(request.files.size())) return true;
   if (profiles > 0) throw InputError("panpipe fit takes measured runs or profiles of operators, not both at once");
@@ -126,4 +138,4 @@ FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, cons
   return record;
 }
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,9 +12,9 @@
 #include "planner/planner.hpp"
 #include "study/sizes/sizes.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 
-struct PlanRequest {
+struct SearchRequest {
   std::string method = "auto";
   std::string objective;  // empty: the step; for the method piper the time per sample
   std::string trainer;    // only plans that this trainer can run; empty: all plans
@@ -22,10 +23,10 @@ struct PlanRequest {
 };
 
 // Throws InputError for an unknown method, objective or trainer, and for a combination that does not exist.
-void check_plan_request(const PlanRequest& request);
+void check_search_request(const SearchRequest& request);
 
 // All options but `stop` and `progress`, which the caller sets.
-planner::SearchOptions search_options_of(const PlanRequest& request);
+planner::SearchOptions search_options_of(const SearchRequest& request);
 
 struct SizeOptions {
   std::vector<int> gpus, nodes;
@@ -41,7 +42,7 @@ std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::s
 struct SizeSource {
   std::string name;                                                    // name of the scenario in messages
   std::function<Scenario(const std::vector<std::string>& more)> load;  // `more`: overrides in addition to its own
-  std::function<planner::Answer(const Experiment&)> search;
+  std::function<planner::Answer(const Experiment&, const SearchRequest&)> search;
 };
 
 struct SizesAnswer {
@@ -53,13 +54,24 @@ struct SizesAnswer {
   std::map<int, std::pair<std::unique_ptr<Experiment>, planner::Answer>> found;
 };
 
+// The sizes that are asked for, by the value of the key. Throws InputError if GPUs and nodes are given, and for GPUs that do not
+// fill nodes.
+std::vector<int> sizes_of(const SizeOptions& options, const planner::SizeKey& key);
+
+// The best plan that the engines can run, as plan.yaml, and its number among the candidates; nullopt if they can run none.
+struct PlanFile {
+  std::string yaml;
+  std::size_t candidate = 0;
+};
+std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experiment& experiment);
+
 // For example "cluster.nodes=4".
 std::string size_setting(const planner::SizeKey& key, int nodes);
 
 // `objective` is "step", "cost" or "energy"; empty: the fewest GPUs, or the fastest if nothing limits them. `trying` is called
 // with each size before its search, and with 0 at the end; it may be empty. Throws InputError for a scenario that does not state
 // the amount of training, for the method piper, and for limits that cannot be read.
-SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeSource& source,
+SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, const SizeSource& source,
                          const std::function<void(int gpus)>& trying);
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

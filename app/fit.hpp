@@ -8,7 +8,7 @@
 #include "validation/fit/fit.hpp"
 #include "validation/fit/profile_fit.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 
 struct FitRequest {
   std::vector<std::string> files, devices;
@@ -18,7 +18,7 @@ struct FitRequest {
   FitOptions fit;
 };
 
-// True if the files are profiles, false if they are runs. Throws InputError for a mixture.
+// True if the files are profiles, false if they are runs. Throws InputError for a mixture, and for options out of range.
 bool asks_for_profiles(const FitRequest& request);
 
 struct FittedProfile {
@@ -41,4 +41,4 @@ PreparedFit prepare_fit(const FitRequest& request);
 // The record of its origin that the calibration's file holds.
 FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name, const std::string& command);
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

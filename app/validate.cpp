@@ -1,11 +1,11 @@
-#include "cli/requests/runs_request.hpp"
+#include "app/validate.hpp"
 
 #include <utility>
 
 #include "base/error.hpp"
 #include "validation/runs/csv_table.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 namespace {
 
 void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names) {
@@ -50,4 +50,4 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   return answer;
 }
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

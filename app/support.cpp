@@ -1,10 +1,10 @@
-#include "cli/requests/support_document.hpp"
+#include "app/support.hpp"
 
 #include <optional>
 
 #include "base/text/json_writer.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 
 std::string to_json(const Support& support, const Metrics& figures) {
   JsonWriter out;
@@ -36,4 +36,4 @@ std::string to_json(const Support& support, const Metrics& figures) {
   return out.end().field("never_compared", support.never_compared).end().finish() + "\n";
 }
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

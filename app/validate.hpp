@@ -10,7 +10,7 @@
 #include "validation/runs/run_evidence.hpp"
 #include "validation/runs/run_report.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 
 struct RunsRequest {
   std::vector<std::string> files, tolerances;
@@ -31,4 +31,4 @@ struct RunsAnswer {
 // be read, for products together with anything else, and for a name that no row has.
 RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<RunRow>&)>& ready);
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

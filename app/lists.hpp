@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace panpipe::cli {
+namespace panpipe::app {
 
 struct ListedItem {
   std::string name, line, source;
@@ -27,4 +27,4 @@ const ListKind& list_kind_named(const std::string& name);  // throws InputError 
 std::string to_json(const ListKind& kind);  // panpipe-list/1
 std::string list_kinds_json();              // the kinds, with the number of items of each
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

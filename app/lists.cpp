@@ -1,4 +1,4 @@
-#include "cli/requests/lists.hpp"
+#include "app/lists.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@
 #include "schedule/find_family.hpp"
 #include "study/arena/arena.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 namespace {
 
 using nlohmann::ordered_json;
@@ -193,4 +193,4 @@ std::string list_kinds_json() {
          "\n";
 }
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app

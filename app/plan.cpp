@@ -1,4 +1,4 @@
-#include "cli/requests/plan_request.hpp"
+#include "app/plan.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include "jobs/export.hpp"
 #include "sim/simulate.hpp"
 
-namespace panpipe::cli {
+namespace panpipe::app {
 namespace {
 
 using planner::SizeKey;
@@ -23,7 +23,7 @@ using planner::SizeObjective;
 using planner::TriedSize;
 
 // What the trainer of --for can run.
-planner::SearchLimits limits_of(const PlanRequest& options) {
+planner::SearchLimits limits_of(const SearchRequest& options) {
   planner::SearchLimits limits;
   if (options.trainer.empty()) return limits;
   if (options.method != "auto") throw InputError(fmt::format("--for goes with --method auto, not {}", options.method));
@@ -38,7 +38,7 @@ planner::SearchLimits limits_of(const PlanRequest& options) {
   return limits;
 }
 
-void check_objective(const PlanRequest& options) {
+void check_objective(const SearchRequest& options) {
   const std::vector<std::string> known = {"step", "cost", "energy"};
   const std::string& objective = options.objective;
   if (objective.empty() || planner::method_named(options.method) == planner::Method::Piper) return;
@@ -54,21 +54,6 @@ T parsed(const char* option, const std::string& text, Parsed<T> (*parse)(std::st
   const Parsed<T> value = parse(text);
   if (!value.value) throw InputError(fmt::format("{}: {}", option, value.problem));
   return *value.value;
-}
-
-std::vector<int> sizes_of(const SizeOptions& options, const SizeKey& key) {
-  if (!options.gpus.empty() && !options.nodes.empty())
-    throw InputError("panpipe plan: give --gpus or --nodes, not both: they say the same");
-  if (!options.nodes.empty() && key.devices == 1 && std::string_view(key.key) == "cluster.devices")
-    throw InputError("--nodes: a cluster written in place has no nodes", "give --gpus");
-  std::vector<int> sizes = options.nodes;
-  for (const int gpus : options.gpus) {
-    if (gpus % key.devices != 0)
-      throw InputError(fmt::format("--gpus {}: this cluster's nodes have {} devices each, and {} is no multiple of it", gpus,
-                                   key.devices, gpus));
-    sizes.push_back(gpus / key.devices);
-  }
-  return sizes;
 }
 
 std::optional<SizeObjective> objective_of(const std::string& name) {
@@ -100,7 +85,11 @@ planner::SizeRequest request_of(const SizeOptions& options, const std::string& o
 // The best plan on so many nodes.
 class SizeSearch {
  public:
-  SizeSearch(const SizeSource& source, SizesAnswer& answer) : source_(source), answer_(answer) {}
+  // A plan is the same whatever of a run's figures is looked at: on one cluster they all grow with the step.
+  SizeSearch(SearchRequest request, const SizeSource& source, SizesAnswer& answer)
+      : request_(std::move(request)), source_(source), answer_(answer) {
+    request_.objective.clear();
+  }
 
   TriedSize at(int nodes) {
     TriedSize size;
@@ -108,7 +97,7 @@ class SizeSearch {
     size.gpus = nodes * answer_.key.devices;
     try {
       auto experiment = std::make_unique<Experiment>(source_.load({size_setting(answer_.key, nodes)}));
-      planner::Answer found = source_.search(*experiment);
+      planner::Answer found = source_.search(*experiment, request_);
       throw_if_stopped();
       describe(found, size);
       answer_.found[nodes] = {std::move(experiment), std::move(found)};
@@ -139,18 +128,41 @@ class SizeSearch {
     if (!size.run) size.reason = "the engines cannot run this plan";
   }
 
+  SearchRequest request_;
   const SizeSource& source_;
   SizesAnswer& answer_;
 };
 
 }  // namespace
 
-void check_plan_request(const PlanRequest& request) {
+std::vector<int> sizes_of(const SizeOptions& options, const SizeKey& key) {
+  if (!options.gpus.empty() && !options.nodes.empty())
+    throw InputError("panpipe plan: give --gpus or --nodes, not both: they say the same");
+  if (!options.nodes.empty() && key.devices == 1 && std::string_view(key.key) == "cluster.devices")
+    throw InputError("--nodes: a cluster written in place has no nodes", "give --gpus");
+  std::vector<int> sizes = options.nodes;
+  for (const int gpus : options.gpus) {
+    if (gpus % key.devices != 0)
+      throw InputError(fmt::format("--gpus {}: this cluster's nodes have {} devices each, and {} is no multiple of it", gpus,
+                                   key.devices, gpus));
+    sizes.push_back(gpus / key.devices);
+  }
+  return sizes;
+}
+
+std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experiment& experiment) {
+  for (std::size_t i = 0; i < answer.candidates.size(); ++i)
+    if (const auto& plan = answer.candidates[i].plan)
+      return PlanFile{to_yaml(*plan, experiment.model.units(experiment.scenario.cluster.devices.front().type)), i};
+  return std::nullopt;
+}
+
+void check_search_request(const SearchRequest& request) {
   check_objective(request);
   limits_of(request);
 }
 
-planner::SearchOptions search_options_of(const PlanRequest& request) {
+planner::SearchOptions search_options_of(const SearchRequest& request) {
   planner::SearchOptions options;
   options.method = planner::method_named(request.method);
   options.threads = request.threads > 0 ? request.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -175,7 +187,7 @@ std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::s
 
 std::string size_setting(const SizeKey& key, int nodes) { return fmt::format("{}={}", key.key, nodes); }
 
-SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, const SizeSource& source,
+SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, const SizeSource& source,
                          const std::function<void(int gpus)>& trying) {
   if (planner::method_named(plan.method) == planner::Method::Piper)
     throw InputError("--method piper plans for the devices of its problem; sizes are compared with --method auto or pfeife");
@@ -187,7 +199,7 @@ SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, co
   answer.key = planner::size_key(scenario);
   answer.request = request_of(options, plan.objective, scenario, answer.key);
   planner::check_request(answer.request, *scenario.run);
-  SizeSearch search(source, answer);
+  SizeSearch search(plan, source, answer);
   answer.tried = planner::try_sizes(answer.request, [&](int nodes) {
     if (trying) trying(nodes * answer.key.devices);
     return search.at(nodes);
@@ -198,4 +210,4 @@ SizesAnswer answer_sizes(const PlanRequest& plan, const SizeOptions& options, co
   return answer;
 }
 
-}  // namespace panpipe::cli
+}  // namespace panpipe::app
