@@ -1,35 +1,21 @@
 // Any two texts are the folder of a sweep (grid.json and cells.jsonl, parted by a zero byte) or an InputError; grid and cells of
 // an accepted one read back to what they were, and can be shown.
 #include <filesystem>
-#include <fstream>
 
 #include "study/sweep/folder.hpp"
 #include "study/sweep/sweep.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/json_mutator.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace {
 
-// A folder of this process, in memory where there is such a place; it goes with the process.
-struct Folder {
-  Folder() {
-    namespace fs = std::filesystem;
-    const fs::path base = fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-    path = (base / ("panpipe-fuzz-sweep-" + std::to_string(getpid()))).string();
-    std::filesystem::create_directories(path);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
-const std::string& folder() {
-  static const Folder made;
-  return made.path;
+// In memory where there is such a place.
+const panpipe::test::TemporaryFolder& folder() {
+  namespace fs = std::filesystem;
+  static const panpipe::test::TemporaryFolder made(fs::is_directory("/dev/shm") ? fs::path("/dev/shm")
+                                                                                : fs::temp_directory_path());
+  return made;
 }
 
 }  // namespace
@@ -38,10 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace panpipe;
   using namespace panpipe::planner;
   std::string rest = fuzz::text_of(data, size);
-  std::ofstream(folder() + "/grid.json", std::ios::binary) << fuzz::take_piece(rest, '\0');
-  std::ofstream(folder() + "/cells.jsonl", std::ios::binary) << rest;
+  folder().write("grid.json", fuzz::take_piece(rest, '\0'));
+  folder().write("cells.jsonl", rest);
   SweepFound found;
-  if (!fuzz::accepts([&] { found = read_sweep(folder()); })) return 0;
+  if (!fuzz::accepts([&] { found = read_sweep(folder().path()); })) return 0;
   const std::string grid = to_json(found.grid);
   if (to_json(parse_grid(grid, "again.json")) != grid) std::abort();
   std::vector<SweepCell> cells;
