@@ -42,13 +42,13 @@ BENCHMARK(estimate_kept)->Unit(benchmark::kMicrosecond);
 BENCHMARK(estimate_call)->Unit(benchmark::kMicrosecond);
 
 void read_scenario(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(load_scenario(kScenario).micro);
+  for (auto _ : state) benchmark::DoNotOptimize(load_scenario(kScenario).degrees.micro);
 }
 BENCHMARK(read_scenario)->Unit(benchmark::kMicrosecond);
 
 void make_experiment(benchmark::State& state) {
   const Scenario scenario = load_scenario(kScenario);
-  for (auto _ : state) benchmark::DoNotOptimize(Experiment(scenario).scenario.micro);
+  for (auto _ : state) benchmark::DoNotOptimize(Experiment(scenario).scenario.degrees.micro);
 }
 BENCHMARK(make_experiment)->Unit(benchmark::kMicrosecond);
 

@@ -23,7 +23,7 @@ Workload gpt(int hidden) {
   request.heads = 4;
   request.vocabulary = 512;
   request.sequence = 64;
-  return make_workload(request, {.microbatch = 2, .tensor_degree = 1, .sequence_parallel = false, .precision = Precision::Fp32});
+  return make_workload(request, {.degrees = {.tensor = 1, .micro = 2, .sequence_parallel = false}, .precision = Precision::Fp32});
 }
 
 struct OneRank {

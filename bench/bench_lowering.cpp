@@ -16,8 +16,7 @@ namespace {
 Scenario large_scenario() { return load_scenario(data_directory() + "/examples/gpt3-175b-a100x64.yaml"); }
 
 Workload large_workload(const Scenario& scenario) {
-  return make_workload(scenario.workload,
-                       {scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision});
+  return make_workload(scenario.workload, {.degrees = scenario.degrees, .precision = scenario.precision});
 }
 
 void count_tasks(benchmark::State& state, const TaskGraph& graph) {

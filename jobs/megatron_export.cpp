@@ -45,7 +45,7 @@ class PlanArguments {
     job_.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
                  "overlap_gradients"};
     if (plan_.expert > 1) add_dispatch();
-    if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.parallel.exchange));
+    if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.context_exchange));
     job_.places_ranks = replicas_in_a_row(plan_);
     if (job_.places_ranks) line("--use-tp-pp-dp-mapping");
     line("--micro-batch-size {} --global-batch-size {}", plan_.micro, plan_.micro * plan_.schedule.microbatches * plan_.data);

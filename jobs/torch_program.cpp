@@ -55,7 +55,7 @@ class Writer {
     if (!graph.values_file.empty())
       throw InputError("a script cannot hold the values of an exported model's archive",
                        "export a built-in model or one from its config.json");
-    PANPIPE_CHECK(graph.tensor_degree == 1, "a script computes whole parameters");
+    PANPIPE_CHECK(graph.degrees.tensor == 1, "a script computes whole parameters");
     find_target();
     made_by_.assign(graph.tensors.size(), -1);
     for (const Operator& op : graph.operators)

@@ -143,7 +143,7 @@ void add_pipeline(const ExportRequest& request, Tables& tables, ExportedJob& job
 
 // torchtitan's "alltoall" moves keys and values from rank to rank, block by block.
 void add_context(const ExportRequest& request, Tables& tables, ExportedJob& job) {
-  const ContextExchange exchange = request.experiment.scenario.parallel.exchange;
+  const ContextExchange exchange = request.experiment.scenario.context_exchange;
   tables.set("parallelism", "context_parallel_degree", std::to_string(context_ranks(request.plan)));
   tables.set("parallelism", "context_parallel_rotate_method",
              exchange == ContextExchange::Ring ? "\"alltoall\"" : "\"allgather\"");

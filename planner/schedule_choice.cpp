@@ -33,11 +33,11 @@ void check_limits(const Scenario& scenario, const SearchLimits& limits) {
   if (!is_open(scenario, "schedule") && !holds(limits.schedules, scenario.schedule.name))
     refuse("schedule", fmt::format("the schedule {}", scenario.schedule.csv.empty() ? scenario.schedule.name : "of a file"),
            fmt::format("it has {}; or leave it open: schedule: auto", fmt::join(limits.schedules, ", ")));
-  if (!limits.tensor && scenario.parallel.tensor > 1 && !is_open(scenario, "parallel.tensor"))
+  if (!limits.tensor && scenario.degrees.tensor > 1 && !is_open(scenario, "parallel.tensor"))
     refuse("parallel.tensor", "tensor parallelism here", "use parallel.tensor 1");
   // A stated 0 divides nothing, which every trainer can do.
-  if (scenario.parallel.zero > 0 && !is_open(scenario, "parallel.zero") && !holds(limits.zero, scenario.parallel.zero))
-    refuse("parallel.zero", fmt::format("ZeRO {} here", scenario.parallel.zero),
+  if (scenario.degrees.zero > 0 && !is_open(scenario, "parallel.zero") && !holds(limits.zero, scenario.degrees.zero))
+    refuse("parallel.zero", fmt::format("ZeRO {} here", scenario.degrees.zero),
            fmt::format("it has {}", fmt::join(limits.zero, ", ")));
   if (!is_open(scenario, "recompute") && !holds(limits.recompute, scenario.recompute))
     refuse("recompute", fmt::format("{} recompute", name_of(scenario.recompute)), "leave it open: recompute: auto");

@@ -58,7 +58,7 @@ void FlowTable::add_transfers() {
   for (const TransferLink& link : graph_->links) {
     const int path = platform_->between(link.from_rank, link.to_rank);
     const std::vector<Route>& routes = platform_->paths()[at(path)].routes;
-    const std::size_t reference = slowest_member(routes, graph_->tensor, link.cost.bytes);
+    const std::size_t reference = slowest_member(routes, graph_->degrees.tensor, link.cost.bytes);
     const Route& first = routes[reference];
     double share = std::min(1.0, rate_of(link.cost.bytes, link.transfer) / first.bandwidth.base());
     if (!std::isfinite(first.bandwidth.base()) || share >= kRounding) share = 1;

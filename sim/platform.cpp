@@ -35,7 +35,7 @@ int Platform::find(const Key& key) const {
 }
 
 void Platform::add_within(int rank, Among among, CollectiveKind kind) {
-  if (graph_->group(among).members > 1) add(key_within(rank, among, kind));
+  if (graph_->degrees.group(among).members > 1) add(key_within(rank, among, kind));
 }
 
 void Platform::add(const Key& key) {
@@ -50,7 +50,7 @@ void Platform::add(const Key& key) {
 
 Route Platform::route_of(const Key& key, int position) const {
   const auto [kind, among, from, to] = key;
-  const GroupShape shape = graph_->group(among);
+  const GroupShape shape = graph_->degrees.group(among);
   if (kind == PathKind::Peers) return to_peers(from, shape, position);
   return cluster_->route(graph_->device(from, 0, position),
                          graph_->device(to, 0, kind == PathKind::Ring ? shape.next_of(position) : position));

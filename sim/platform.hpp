@@ -35,12 +35,13 @@ class Platform {
  public:
   Platform(const TaskGraph& graph, const Cluster& cluster);
 
-  int pipeline_groups() const { return graph_->data * graph_->tensor; }
+  int pipeline_groups() const { return graph_->degrees.devices_of_rank(); }
   // Number of the group of that kind to which a pipeline group belongs.
-  int group(Among among, int pipeline_group) const { return graph_->group(among).group_of(pipeline_group); }
+  int group(Among among, int pipeline_group) const { return graph_->degrees.group(among).group_of(pipeline_group); }
   // Number of the set of pipeline groups that communicate with each other in passes, through any groups.
   int pass_group(int pipeline_group) const {
-    return pipeline_group / std::lcm(graph_->tensor * graph_->context, graph_->expert * graph_->expert_tensor);
+    const Degrees& degrees = graph_->degrees;
+    return pipeline_group / std::lcm(degrees.tensor * degrees.context, degrees.expert * degrees.expert_tensor_group());
   }
   const std::vector<Path>& paths() const { return paths_; }
   const Cluster& cluster() const { return *cluster_; }

@@ -80,7 +80,7 @@ double needed_for_weights(const UnitView& unit, const DeviceRates& rates) {
 double exchanged_in_attention(const UnitView& unit, int i) {
   const auto whole = static_cast<double>(unit.of(i).collective_bytes.base());
   const bool ring = unit.op(i).forward_collective == CollectiveKind::SendReceive;
-  const double at_once = ring ? 2 * whole / unit.graph->context_degree : whole;
+  const double at_once = ring ? 2 * whole / unit.graph->degrees.context : whole;
   double query = 0;
   for_each_operand(unit.op(i), [&](int t) { query = query > 0 ? query : unit.bytes(t); });
   return query + 2 * at_once;

@@ -89,7 +89,7 @@ std::string units_text(const WorkloadCost& cost) {
 std::string transfers_text(const CostModel& model, Bytes size) {
   TextTable table({"<", "<"});
   for (const auto& [path, pair] : pairs_by_path(model.scenario().cluster)) {
-    const TransferCost t = model.transfer(pair.first, pair.second, size, degrees_of(model.scenario()));
+    const TransferCost t = model.transfer(pair.first, pair.second, size, model.scenario().degrees);
     table.row({std::string(name_of(path)),
                fmt::format("device {} to {}: {} = latency {} + {} on the path at {}{}, {}", pair.first, pair.second,
                            to_text(t.time), to_text(t.latency), to_text(t.bytes), percent(t.efficiency),
@@ -183,7 +183,7 @@ std::string costs_table(const CostModel& model) {
     text += collectives_text(cost);
   }
   text += transfers_text(model, handover);
-  const Degrees degrees = degrees_of(scenario);
+  const Degrees degrees = scenario.degrees;
   text += fmt::format("bytes per parameter: weights {:g}, gradients {:g}, optimizer {:g}\n", model.parameter_bytes(degrees),
                       model.gradient_bytes(degrees), model.optimizer_bytes(degrees));
   text += fmt::format("framework context {}, allocator factor {:g}, logits live {}\n", to_text(model.framework_context()),
@@ -192,7 +192,7 @@ std::string costs_table(const CostModel& model) {
 }
 
 std::string costs_json(const CostModel& model) {
-  const Degrees degrees = degrees_of(model.scenario());
+  const Degrees degrees = model.scenario().degrees;
   Json result;
   for (std::size_t i = 0; i < model.scenario().cluster.types.size(); ++i)
     result["devices"].push_back(type_json(model, static_cast<int>(i)));

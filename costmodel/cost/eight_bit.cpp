@@ -80,7 +80,7 @@ Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates) {
     casts.backward_launches += input.turned;
   });
   const double result = elements(unit, unit.op(i).outputs.front());
-  const double part = gradient_is_gathered(unit, i) ? result / unit.graph->tensor_degree : result;
+  const double part = gradient_is_gathered(unit, i) ? result / unit.graph->degrees.tensor : result;
   const Quantised gradient = quantised(part, result, false, rates);
   casts.backward += gradient.now + gradient.later;
   casts.backward_launches += gradient.launches + gradient.turned;

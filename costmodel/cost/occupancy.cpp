@@ -63,7 +63,7 @@ Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector
 
 template <class Visit>
 void Occupancy::each_group(Among among, Visit visit) const {
-  const auto [members, stride] = degrees_.groups().shape(among);
+  const auto [members, stride] = degrees_.group(among);
   std::vector<int> group;
   for (int block = 0; block < degrees_.pipeline * degrees_.devices_of_rank(); block += stride * members)
     for (int first = block; first < block + stride; ++first) {
@@ -100,7 +100,7 @@ std::optional<Among> Occupancy::among_of(const std::vector<int>& group) const {
   if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return std::nullopt;
   const int size = static_cast<int>(group.size()), apart = std::abs(second - first);
   for (const Among among : {Among::Tensor, Among::Data, Among::Context, Among::Expert, Among::ExpertData}) {
-    const GroupShape shape = degrees_.groups().shape(among);
+    const GroupShape shape = degrees_.group(among);
     if (size == shape.members && (size == 1 || apart == shape.stride) && !crossings(among).rings.empty()) return among;
   }
   if (first / degrees_.tensor == second / degrees_.tensor) return Among::Tensor;

@@ -71,7 +71,7 @@ double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees) {
 }
 
 std::string told_of_cores(const Scenario& scenario, int pipeline) {
-  Degrees degrees = degrees_of(scenario);
+  Degrees degrees = scenario.degrees;
   degrees.pipeline = pipeline;
   const SharedCores host = shared_cores(scenario, degrees);
   if (!host.crowded()) return "";

@@ -53,7 +53,7 @@ std::vector<int> form_of(const PassGroups& groups, const Occupancy& occupancy) {
 PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, int rank, int replica) {
   const int first = rank * degrees.devices_of_rank(), position = replica * degrees.tensor;
   for (const Among among : kAmongInPasses) {
-    const GroupShape shape = degrees.groups().shape(among);
+    const GroupShape shape = degrees.group(among);
     for (int member = 0, at = shape.first_of(position); member < shape.members; ++member, at += shape.stride)
       if (const std::size_t place = panpipe::at(first + at); place < devices.size())
         members[index_of(among)].push_back(devices[place]);
@@ -62,15 +62,13 @@ PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, 
 
 Sites::Sites(const Scenario& scenario, const WorkloadShape& shape) {
   const Cluster& cluster = scenario.cluster;
-  const int tensor = std::max(1, shape.tensor_degree), width = shape.expert_tensor > 0 ? shape.expert_tensor : tensor;
+  Degrees degrees = shape.degrees.of_graph();
+  degrees.tensor = std::max(1, degrees.tensor);
+  const int tensor = degrees.tensor;
   // The smallest number of replicas that contains whole groups.
-  const int together = std::lcm(tensor * shape.context_degree, shape.expert_degree * width) / tensor;
+  const int together = std::lcm(tensor * degrees.context, degrees.expert * degrees.expert_tensor_group()) / tensor;
   const int groups = std::max(1, cluster.size() / tensor / together) * together;
-  const Degrees degrees{.tensor = tensor,
-                        .data = groups / shape.context_degree,
-                        .context = shape.context_degree,
-                        .expert = shape.expert_degree,
-                        .expert_tensor = shape.expert_tensor};
+  degrees.data = groups / degrees.context;
   const Occupancy whole = Occupancy::of(scenario, degrees);
   const std::vector<int>& devices = whole.devices();
   for (int type = 0; type < static_cast<int>(cluster.types.size()); ++type) {

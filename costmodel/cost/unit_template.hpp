@@ -6,7 +6,7 @@
 
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/unit_view.hpp"
-#include "costmodel/workload/among.hpp"
+#include "costmodel/degrees/among.hpp"
 
 namespace panpipe {
 

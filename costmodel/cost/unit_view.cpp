@@ -182,8 +182,8 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
   std::tie(view.first, view.end) = use.unit_range[static_cast<std::size_t>(unit)];
   // A graph of only this unit, with its tensors numbered from 0.
   OperatorGraph part;
-  part.tensor_degree = graph.tensor_degree;
-  part.sequence_parallel = graph.sequence_parallel;
+  part.degrees.tensor = graph.degrees.tensor;
+  part.degrees.sequence_parallel = graph.degrees.sequence_parallel;
   std::vector<int> old_of_new;
   const auto renumber = [&](int t) {
     const auto found = std::find(old_of_new.begin(), old_of_new.end(), t);

@@ -76,7 +76,7 @@ struct ReplicaGroups {
 
 // `stand_in`: per replica, the one whose times are taken for its own.
 ReplicaGroups groups_among(const Plan& plan, Among among, const std::vector<int>& stand_in) {
-  const GroupShape shape = plan.groups().shape(among);
+  const GroupShape shape = plan.group(among);
   std::map<int, std::vector<int>> members_of;
   for (int r = 0; r < plan.replicas(); ++r) members_of[shape.group_of(r * plan.tensor)].push_back(stand_in[at(r)]);
   std::map<int, int> number_of;
@@ -126,8 +126,7 @@ class Joiner {
       : plan_(plan), like_(like), of_replica_(of_replica), parts_(of_replica.size()) {
     choose_replicas(joined);
     const TaskGraph& first = of_replica.front();
-    all_.tensor = first.tensor;
-    all_.data = 1;
+    all_.degrees.tensor = first.degrees.tensor;
     all_.replicas = size(replicas_);
     all_.ranks = plan.pipeline * all_.replicas;
     all_.collectives_run_on = first.collectives_run_on;

@@ -121,12 +121,7 @@ void begin(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
   graph.ranks = plan.pipeline;
-  graph.tensor = plan.tensor;
-  graph.data = plan.replicas();
-  graph.shard = plan.shard_group();
-  graph.context = plan.context;
-  graph.expert = plan.expert;
-  graph.expert_tensor = plan.expert_tensor_group();
+  graph.degrees = plan;
   graph.devices = plan.devices;
   for (const int device : plan.devices)
     graph.limits.push_back(memory_limit(lowering.scenario, lowering.scenario.cluster.type_of(device)));

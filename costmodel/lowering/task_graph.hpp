@@ -107,11 +107,10 @@ struct TransferLink {
 };
 
 struct TaskGraph {
-  int ranks = 0, tensor = 1;
-  int data = 1;   // replicas of a rank: data-parallel x context-parallel
-  int shard = 1;  // of a shard group
-  int context = 1, expert = 1, expert_tensor = 1;
-  // If a plan's replicas differ, each has its own ranks and `data` is 1: rank r of replica c is c * pipeline + r.
+  int ranks = 0;
+  Degrees degrees;
+  // If a plan's replicas differ, each has its own ranks and the degrees have one replica: rank r of replica c is c * pipeline +
+  // r.
   int replicas = 1;
   std::vector<int> devices;  // indexed by position (rank, replica, tensor), as in Plan
   std::vector<ProgramStep> steps;
@@ -144,9 +143,8 @@ struct TaskGraph {
   ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 if unknown
 
   int device(int rank, int replica, int tensor_index) const {
-    return devices[static_cast<std::size_t>((rank * data + replica) * tensor + tensor_index)];
+    return devices[static_cast<std::size_t>((rank * degrees.replicas() + replica) * degrees.tensor + tensor_index)];
   }
-  GroupShape group(Among among) const { return GroupSizes{tensor, data, shard, context, expert, expert_tensor}.shape(among); }
   int pipeline_rank(int rank) const { return rank % (ranks / replicas); }
   int device_count() const { return static_cast<int>(devices.size()); }
 };

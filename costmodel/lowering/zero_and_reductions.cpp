@@ -32,7 +32,7 @@ using Groups = std::vector<std::vector<int>>;
 // The first group of each tensor index comes first and represents those that are alike.
 Groups groups_of(const Lowering& lowering, int rank, Among among) {
   const Plan& plan = lowering.plan;
-  const GroupShape shape = plan.groups().shape(among);
+  const GroupShape shape = plan.group(among);
   Groups groups;
   for (int t = 0; t < plan.tensor; ++t)
     for (int replica = 0; replica < plan.replicas(); ++replica) {

@@ -10,6 +10,8 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "costmodel/degrees/axes.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
@@ -73,36 +75,23 @@ void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
   check_plan_schedule(schedule);
 }
 
-// Experts are shared out over whole groups of a pipeline rank's devices.
-void check_expert_groups(const Scenario& scenario, const Degrees& degrees) {
-  const int width = degrees.expert_tensor_group(), ranks = degrees.devices_of_rank() / width;
-  if (degrees.expert <= 1 || ranks % degrees.expert == 0) return;
-  std::vector<int> divisors;
-  for (int d = 1; d <= ranks; ++d)
-    if (ranks % d == 0) divisors.push_back(d);
-  throw fault_at(
-      scenario, "parallel.expert",
-      fmt::format("experts over {} ranks do not divide the {} that a pipeline rank has for them (tensor {} x context {} x "
-                  "data {} / expert_tensor {})",
-                  degrees.expert, ranks, degrees.tensor, degrees.context, degrees.data, width),
-      fmt::format("experts share out the ranks that hold the same weights: {}", fmt::join(divisors, ", ")));
+void check_requested_degrees(const Scenario& scenario, const Degrees& degrees) {
+  const std::vector<DegreeProblem> problems = check_degrees(degrees, {.devices = scenario.cluster.size()});
+  if (problems.empty()) return;
+  const DegreeProblem& first = problems.front();
+  throw fault_at(scenario, "parallel." + std::string(first.key), first.message, first.help);
 }
 
 std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
-  const Degrees& degrees = request.degrees;
-  const int size = degrees.pipeline * degrees.devices_of_rank();
-  const int present = cluster.size();
-  if (size > present)
-    throw InputError(
-        fmt::format("{} needs {} devices, but cluster '{}' has {}", product_of_degrees(degrees), size, cluster.name, present));
+  const int size = request.degrees.device_count(), present = cluster.size();
   if (!request.placement) {
     std::vector<int> devices(static_cast<std::size_t>(size));
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
   }
   if (static_cast<int>(request.placement->size()) != size)
-    throw InputError(
-        fmt::format("placement names {} devices, but {} needs {}", request.placement->size(), product_of_degrees(degrees), size));
+    throw InputError(fmt::format("placement names {} devices, but {} needs {}", request.placement->size(),
+                                 product_text(request.degrees), size));
   std::set<int> seen;
   for (const int device : *request.placement) {
     if (device < 0 || device >= present)
@@ -141,7 +130,7 @@ std::string key_of_schedule(const Scenario& scenario) {
 Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const std::vector<PartitionUnit>& units,
                      const MeanCosts& mean_costs) {
   Plan plan{request.degrees, {}, {}, {}};
-  check_expert_groups(scenario, request.degrees);
+  check_requested_degrees(scenario, request.degrees);
   plan.devices = at_key(scenario, request.placement ? "placement" : "parallel",
                         [&] { return requested_devices(scenario.cluster, request); });
   plan.schedule = at_key(scenario, key_of_schedule(scenario), [&] {
@@ -183,11 +172,6 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 
 }  // namespace
 
-std::string product_of_degrees(const Degrees& degrees) {
-  const std::string context = degrees.context > 1 ? fmt::format(" x context {}", degrees.context) : "";
-  return fmt::format("pipeline {} x data {}{} x tensor {}", degrees.pipeline, degrees.data, context, degrees.tensor);
-}
-
 void check_plan_schedule(const Schedule& schedule) {
   const std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty()) return;
@@ -203,7 +187,7 @@ void check_plan_schedule(const Schedule& schedule) {
 }
 
 PlanRequest request_of(const Scenario& scenario) {
-  return {degrees_of(scenario), scenario.schedule, scenario.partition, {}, scenario.placement, scenario.recompute};
+  return {scenario.degrees, scenario.schedule, scenario.partition, {}, scenario.placement, scenario.recompute};
 }
 
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs) {

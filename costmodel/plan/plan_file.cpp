@@ -9,6 +9,7 @@
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/input/yaml_document.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "costmodel/plan/check.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
@@ -83,35 +84,24 @@ void check_agrees(const Node& map, ReadLog& log, const Scenario& scenario, const
 }
 
 void read_degrees(const Node& node, ReadLog& log, const Scenario& scenario, Plan& plan) {
-  MapReader degrees(node, log);
-  plan.pipeline = degrees.integer("pipeline", 1);
-  plan.tensor = degrees.integer("tensor", 1);
-  plan.data = degrees.integer("data", 1);
-  plan.zero = degrees.integer("zero", 0, 0);
-  plan.shard = degrees.find("shard") != nullptr ? degrees.integer("shard", 1) : 0;
-  plan.context = degrees.find("context") != nullptr ? degrees.integer("context", 1) : 1;
-  plan.expert = degrees.find("expert") != nullptr ? degrees.integer("expert", 1) : 1;
-  plan.expert_tensor = degrees.find("expert_tensor") != nullptr ? degrees.integer("expert_tensor", 1) : 0;
-  const bool sequence = degrees.boolean("sequence_parallel", scenario.parallel.sequence_parallel);
-  degrees.finish();
-  const auto check = [&](const char* key, int here, int there) {
-    check_agrees(node, log, scenario, key, std::to_string(here), std::to_string(there));
-  };
-  check("parallel.pipeline", plan.pipeline, scenario.parallel.pipeline);
-  check("parallel.tensor", plan.tensor, scenario.parallel.tensor);
-  check("parallel.data", plan.data, scenario.parallel.data);
-  check("parallel.zero", plan.zero, scenario.parallel.zero);
-  check("parallel.shard", plan.shard, scenario.parallel.shard);
-  check("parallel.context", plan.context, scenario.parallel.context);
-  check("parallel.expert", plan.expert, scenario.parallel.expert);
-  check("parallel.expert_tensor", plan.expert_tensor, scenario.parallel.expert_tensor);
-  check_agrees(node, log, scenario, "parallel.sequence_parallel", sequence ? "true" : "false",
-               scenario.parallel.sequence_parallel ? "true" : "false");
+  MapReader reader(node, log);
+  for (const Axis& axis : kAxes) {
+    const std::string key(axis.key);
+    if (!axis.in_plan) continue;
+    const bool stated = axis.always || reader.find(key) != nullptr;
+    if (axis.flag != nullptr)
+      axis.put(plan, int{reader.boolean(key, scenario.degrees.*axis.flag)});
+    else
+      axis.put(plan, stated ? reader.integer(key, axis.least) : axis.of(Degrees{}));
+    check_agrees(node, log, scenario, "parallel." + key, axis.text(plan), axis.text(scenario.degrees));
+  }
+  reader.finish();
 }
 
 void read_batch(const Node& node, ReadLog& log, const Scenario& scenario) {
   MapReader batch(node, log);
-  for (const auto& [key, value] : {std::pair("batch.micro", scenario.micro), {"batch.microbatches", scenario.microbatches}}) {
+  for (const auto& [key, value] :
+       {std::pair("batch.micro", scenario.degrees.micro), {"batch.microbatches", scenario.degrees.microbatches}}) {
     const int here = batch.integer(std::string(key).substr(6), 1, value);
     check_agrees(node, log, scenario, key, std::to_string(here), std::to_string(value));
   }
@@ -186,14 +176,14 @@ void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, c
     refuse(*there, "devices", "its own devices");
   const Node* parallel = scenario.document->find("parallel");
   if (const Node* there = parallel != nullptr ? override_at(parallel->find("virtual_stages")) : nullptr)
-    if (scenario.parallel.virtual_stages * order.ranks != stages)
+    if (scenario.degrees.virtual_stages * order.ranks != stages)
       refuse(*there, "schedule", fmt::format("{} stages on {} ranks", stages, order.ranks));
 }
 
 void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
-  const int size = plan.pipeline * plan.devices_of_rank();
+  const int size = plan.device_count();
   if (static_cast<int>(plan.devices.size()) != size)
-    log.error(node, fmt::format("{} devices are named, but {} needs {}", plan.devices.size(), product_of_degrees(plan), size));
+    log.error(node, fmt::format("{} devices are named, but {} needs {}", plan.devices.size(), product_text(plan), size));
   std::set<int> seen;
   for (const int device : plan.devices) {
     if (device >= scenario.cluster.size())
@@ -224,13 +214,10 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   std::string text = "panpipe: 1\nkind: plan\n";
   text += fmt::format("batch: {{microbatches: {}, micro: {}}}\n", plan.schedule.microbatches, plan.micro);
-  const auto more = [](const char* key, int value, int unless) {
-    return value > unless ? fmt::format(", {}: {}", key, value) : std::string();
-  };
-  text +=
-      fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, zero: {}{}{}{}{}, sequence_parallel: {}}}\n", plan.pipeline,
-                  plan.tensor, plan.data, plan.zero, more("shard", plan.shard, 0), more("context", plan.context, 1),
-                  more("expert", plan.expert, 1), more("expert_tensor", plan.expert_tensor, 0), plan.sequence_parallel);
+  std::string degrees;
+  for (const auto& [key, value] : written_degrees(plan))
+    degrees += fmt::format("{}{}: {}", degrees.empty() ? "" : ", ", key, value);
+  text += fmt::format("parallel: {{{}}}\n", degrees);
   text += fmt::format("devices: [{}]  # of position (pipeline, data, {}tensor), tensor fastest\n", fmt::join(plan.devices, ", "),
                       plan.context > 1 ? "context, " : "");
   text += "stages:  # units are [first, end)\n";
@@ -254,7 +241,7 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   MapReader reader(*root, log);
   reader.integer("panpipe", 1);
   reader.choice<int>("kind", {{"plan", 0}});
-  Plan plan{degrees_of(scenario), {}, {}, {}};  // read again, and held against them
+  Plan plan{scenario.degrees, {}, {}, {}};  // read again, and held against them
   const Node* batch = reader.require("batch");
   const Node* parallel = reader.require("parallel");
   const Node* devices = reader.require("devices");
@@ -274,9 +261,9 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
     log.error(*stages, fmt::format("{} stages are listed, but the schedule has {}", plan.stages.size(), order.stages));
   if (order.ranks != plan.pipeline)
     log.error(*schedule, fmt::format("the schedule is for {} ranks, but pipeline is {}", order.ranks, plan.pipeline));
-  if (order.microbatches != scenario.microbatches)
+  if (order.microbatches != scenario.degrees.microbatches)
     log.error(*schedule, fmt::format("the schedule is for {} microbatches, but the scenario has {}", order.microbatches,
-                                     scenario.microbatches));
+                                     scenario.degrees.microbatches));
   log.throw_if_errors();
   check_cover(*stages, plan, static_cast<int>(units.size()));
   check_plan_schedule(plan.schedule);

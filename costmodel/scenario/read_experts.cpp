@@ -1,32 +1,11 @@
-// `parallel.expert`, `parallel.expert_tensor` and `experts:`.
+// `experts:`.
 #include <fmt/format.h>
 
 #include "costmodel/scenario/read_parts.hpp"
 
 namespace panpipe {
 
-void read_expert_degrees(MapReader& parallel, Parallel& degrees) {
-  ReadLog& log = parallel.log();
-  if (!read_auto(parallel, "expert", "1")) degrees.expert = parallel.integer("expert", 1, 1);
-  if (const Node* width = parallel.find("expert_tensor"); width != nullptr && !read_auto(parallel, "expert_tensor", "")) {
-    degrees.expert_tensor = read_integer(*width, log, 1).value_or(0);
-    if (degrees.expert_tensor > 1 && degrees.expert_tensor != degrees.tensor) {
-      log.error(*width,
-                fmt::format("expert_tensor {} cuts an expert otherwise than tensor {} cuts the rest", degrees.expert_tensor,
-                            degrees.tensor),
-                degrees.tensor > 1 ? fmt::format("expert_tensor is 1 (experts stay whole) or {}, as tensor", degrees.tensor)
-                                   : "expert_tensor is 1 where tensor is");
-      degrees.expert_tensor = 0;
-    }
-  }
-  const bool apart = degrees.expert > 1 || (degrees.expert_tensor > 0 && degrees.expert_tensor != degrees.tensor);
-  if (apart && degrees.shard > 0)
-    log.error(*parallel.node().find(degrees.expert > 1 ? "expert" : "expert_tensor"),
-              "experts over several ranks and ZeRO in shard groups are not modelled together",
-              "leave parallel.shard out: each kind of weights is then divided over all ranks that hold it");
-}
-
-ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees) {
+ExpertLoad read_expert_load(MapReader& scenario, const Degrees& degrees) {
   ExpertLoad load;
   const Node* node = scenario.find("experts");
   if (node == nullptr) return load;

@@ -9,6 +9,8 @@
 #include "base/text/counted.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/degrees/axes.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "schedule/find_family.hpp"
 
@@ -34,10 +36,10 @@ std::string device_place(MapReader& scenario) {
 }
 
 // The node to put a caret at for a complaint about the degrees: the key, `parallel` itself, or the whole scenario.
-const Node& parallel_node(MapReader& scenario, const char* key) {
+const Node& parallel_node(MapReader& scenario, std::string_view key) {
   const Node* parallel = scenario.node().find("parallel");
   if (parallel == nullptr) return scenario.node();
-  const Node* value = parallel->kind == NodeKind::Map ? parallel->find(key) : nullptr;
+  const Node* value = parallel->kind == NodeKind::Map ? parallel->find(std::string(key)) : nullptr;
   return value != nullptr ? *value : *parallel;
 }
 
@@ -83,9 +85,10 @@ void refuse_options_of_others(MapReader& reader, const ScheduleFamily& family) {
 }
 
 // virtual_stages and stages_per_rank are one number with two names.
-void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, ScheduleRequest& schedule, Parallel& parallel) {
-  const Node* degrees = scenario.node().find("parallel");
-  const Node* virtual_stages = degrees != nullptr && degrees->kind == NodeKind::Map ? degrees->find("virtual_stages") : nullptr;
+void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, ScheduleRequest& schedule, Degrees& degrees) {
+  const Node* parallel = scenario.node().find("parallel");
+  const Node* virtual_stages =
+      parallel != nullptr && parallel->kind == NodeKind::Map ? parallel->find("virtual_stages") : nullptr;
   if (is_auto(virtual_stages)) virtual_stages = nullptr;
   const auto fallback = default_option(family, "stages_per_rank");
   const auto given = schedule.options.find("stages_per_rank");
@@ -97,8 +100,8 @@ void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, Schedul
                           origin_of(*virtual_stages), origin_of(option)),
               "keep one of the two");
   } else if (virtual_stages != nullptr && fallback) {
-    schedule.options["stages_per_rank"] = std::to_string(parallel.virtual_stages);
-  } else if (virtual_stages != nullptr && parallel.virtual_stages > 1) {
+    schedule.options["stages_per_rank"] = std::to_string(degrees.virtual_stages);
+  } else if (virtual_stages != nullptr && degrees.virtual_stages > 1) {
     std::vector<std::string> able;
     for (const ScheduleFamily& other : schedule_families())
       if (default_option(other, "stages_per_rank")) able.emplace_back(other.name);
@@ -108,12 +111,12 @@ void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, Schedul
   } else if (given != schedule.options.end()) {
     const Parsed<long long> value = parse_integer(given->second);
     if (value.value && *value.value >= 1 && *value.value <= 1'000'000)
-      parallel.virtual_stages = static_cast<int>(*value.value);
+      degrees.virtual_stages = static_cast<int>(*value.value);
     else
       log.error(*scenario.node().find("schedule")->find("stages_per_rank"),
                 value.value ? fmt::format("'{}' must be at least 1", given->second) : value.problem);
   } else if (fallback) {
-    parallel.virtual_stages = static_cast<int>(parse_integer(*fallback).value.value_or(1));
+    degrees.virtual_stages = static_cast<int>(parse_integer(*fallback).value.value_or(1));
     schedule.options["stages_per_rank"] = *fallback;
     log.resolved("parallel.virtual_stages", *fallback, fmt::format("default of {}", family.name));
   }
@@ -228,104 +231,77 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
 
 namespace {
 
-// "data 4", "data 4 x context 2": the ranks that hold the same weights.
-std::string replicas_text(const Parallel& parallel) {
-  return parallel.context > 1 ? fmt::format("data {} x context {}", parallel.data, parallel.context)
-                              : fmt::format("data {}", parallel.data);
-}
-
-std::int64_t replicas_of(const Parallel& parallel) { return std::int64_t{parallel.data} * parallel.context; }
-
-std::string divisors_help(const Parallel& parallel) {
-  std::string list;
-  const std::int64_t number = replicas_of(parallel);
-  for (std::int64_t d = 1; d <= number; ++d)
-    if (number % d == 0) list += fmt::format("{}{}", list.empty() ? "" : ", ", d);
-  return fmt::format("shard is the ranks of a shard group, for {}: {}", replicas_text(parallel), list);
-}
-
-void read_context(MapReader& reader, Parallel& parallel) {
-  // Among the known keys when absent.
-  if (reader.find("context") != nullptr && !read_auto(reader, "context", "1")) parallel.context = reader.integer("context", 1);
-  if (reader.find("context_exchange") != nullptr)  // among the known keys when absent
-    parallel.exchange = reader.choice<ContextExchange>(
-        "context_exchange",
-        {{"ring", ContextExchange::Ring}, {"all-gather", ContextExchange::AllGather}, {"ulysses", ContextExchange::Ulysses}});
+// One key of `parallel:`.
+void read_axis(MapReader& reader, const Axis& axis, Degrees& degrees) {
+  const std::string key(axis.key);
+  const bool has_default = axis.otherwise.empty();
+  if (axis.searched && read_auto(reader, key, has_default ? axis.text(Degrees{}) : "")) return;
+  if (reader.find(key) == nullptr && !has_default) return;
+  axis.put(degrees, axis.flag != nullptr ? int{reader.boolean(key, false)} : reader.integer(key, axis.least, axis.of(Degrees{})));
 }
 
 }  // namespace
 
 void suggest_names(MapReader& reader, std::span<const NamePair> names, const std::string& prefix) {
   for (const auto& [given, name] : names)
-    if (reader.node().find(given) != nullptr && reader.find(given) != nullptr)
-      reader.log().error_at_key(reader.node(), given, fmt::format("unknown key '{}', {}", given, did_you_mean(prefix + name)), "",
+    if (const std::string key(given); reader.node().find(key) != nullptr && reader.find(key) != nullptr)
+      reader.log().error_at_key(reader.node(), key,
+                                fmt::format("unknown key '{}', {}", given, did_you_mean(prefix + std::string(name))), "",
                                 code::kUnknownKey);
 }
 
-Parallel read_parallel(MapReader& scenario) {
-  Parallel parallel;
-  parallel.pipeline = 0;
-  const Section section(scenario, "parallel");
-  MapReader reader(section.node(), scenario.log());
-  const auto degree = [&](const char* key) { return read_auto(reader, key, "1") ? 1 : reader.integer(key, 1, 1); };
-  if (!read_auto(reader, "pipeline", "") && reader.find("pipeline") != nullptr) parallel.pipeline = reader.integer("pipeline", 1);
-  parallel.tensor = degree("tensor");
-  parallel.data = degree("data");
-  read_context(reader, parallel);
-  if (!read_auto(reader, "virtual_stages", "") && reader.find("virtual_stages") != nullptr)
-    parallel.virtual_stages = reader.integer("virtual_stages", 1);
-  if (!read_auto(reader, "zero", "0")) parallel.zero = reader.integer("zero", 0, 0);
-  if (parallel.zero > 3) {
-    scenario.log().error(*reader.find("zero"), fmt::format("'{}' is no ZeRO stage", parallel.zero), "zero is 0, 1, 2 or 3");
-    parallel.zero = 0;
-  }
-  if (const Node* shard = reader.find("shard")) {
-    parallel.shard = read_integer(*shard, scenario.log(), 1).value_or(0);
-    const bool open = reader.find("data") != nullptr && reader.find("data")->text == "auto";
-    if (!open && parallel.shard > 0 && replicas_of(parallel) % parallel.shard != 0) {
-      scenario.log().error(
-          *shard, fmt::format("shard {} does not divide {}, which it cuts into groups", parallel.shard, replicas_text(parallel)),
-          divisors_help(parallel));
-      parallel.shard = 0;
-    }
-  }
-  if (!read_auto(reader, "sequence_parallel", "false")) parallel.sequence_parallel = reader.boolean("sequence_parallel", false);
-  read_expert_degrees(reader, parallel);
-  suggest_names(reader, kOtherDegreeNames);
-  reader.finish();
-  return parallel;
+std::vector<NamePair> other_degree_names() {
+  std::vector<NamePair> names;
+  for (const Axis& axis : kAxes)
+    if (!axis.short_name.empty()) names.emplace_back(axis.short_name, axis.key);
+  return names;
 }
 
-void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel) {
-  const long long devices = cluster.size();
-  constexpr double kBeyond = 1e15;  // more than any cluster has
-  const double product = static_cast<double>(parallel.tensor) * parallel.data * parallel.context;
-  const long long per_rank = static_cast<long long>(std::min(product, kBeyond));
-  const std::string has = fmt::format("the cluster has {} ({})", counted(devices, "device"), device_place(scenario));
-  const std::string per_rank_words =
-      fmt::format("tensor {} x {}, {}", parallel.tensor, replicas_text(parallel), origin_of(parallel_node(scenario, "tensor")));
-  if (parallel.pipeline == 0) {
-    if (per_rank > devices || devices % per_rank != 0) {
-      const std::string message = per_rank > devices ? fmt::format("parallel asks for {} per pipeline rank ({}) but {}",
-                                                                   counted(per_rank, "device"), per_rank_words, has)
-                                                     : fmt::format("{}, which cannot be split into pipeline ranks of {} ({})",
-                                                                   has, per_rank, per_rank_words);
-      scenario.log().error(parallel_node(scenario, "tensor"), message,
-                           per_rank > devices ? "" : "state parallel.pipeline to leave devices unused");
-      parallel.pipeline = 1;
-      return;
-    }
-    parallel.pipeline = static_cast<int>(devices / per_rank);
-    scenario.log().resolved(
-        "parallel.pipeline", std::to_string(parallel.pipeline),
-        fmt::format("derived: {} / (tensor {} x {})", counted(devices, "device"), parallel.tensor, replicas_text(parallel)));
-  } else if (parallel.pipeline > devices / per_rank) {
-    // The product itself may be beyond any integer.
-    scenario.log().error(
-        parallel_node(scenario, "pipeline"),
-        fmt::format("parallel asks for {:.0f} devices (pipeline {} x tensor {} x {}, {}) but {}", product * parallel.pipeline,
-                    parallel.pipeline, parallel.tensor, replicas_text(parallel), place_of(scenario, "parallel.pipeline"), has));
+void read_parallel(MapReader& reader, Scenario& scenario) {
+  Degrees& degrees = scenario.degrees;
+  degrees.pipeline = 0;
+  const Section section(reader, "parallel");
+  MapReader parallel(section.node(), reader.log());
+  for (const Axis& axis : kAxes) read_axis(parallel, axis, degrees);
+  if (parallel.find("context_exchange") != nullptr)  // among the known keys when absent
+    scenario.context_exchange = parallel.choice<ContextExchange>(
+        "context_exchange",
+        {{"ring", ContextExchange::Ring}, {"all-gather", ContextExchange::AllGather}, {"ulysses", ContextExchange::Ulysses}});
+  // A planner may choose what is open: only what holds for any choice is checked.
+  for (const DegreeProblem& problem : check_degrees(degrees, {.replicas = !is_auto(section.node().find("data")), .all = false}))
+    reader.log().error(parallel_node(reader, problem.key), problem.message, problem.help);
+  suggest_names(parallel, other_degree_names());
+  parallel.finish();
+}
+
+void fit_to_devices(MapReader& scenario, const Cluster& cluster, Degrees& degrees) {
+  DegreeFacts facts{.devices = cluster.size(), .devices_from = device_place(scenario), .replicas = false, .all = false};
+  if (degrees.pipeline > 0) {
+    facts.stated = place_of(scenario, "parallel.pipeline");
+    for (const DegreeProblem& problem : check_degrees(degrees, facts))
+      scenario.log().error(parallel_node(scenario, problem.key), problem.message, problem.help);
+    return;
   }
+  const double product = static_cast<double>(degrees.tensor) * degrees.data * degrees.context;
+  const std::int64_t per_rank = product > static_cast<double>(facts.devices) ? facts.devices + 1 : degrees.devices_of_rank();
+  const std::string words = fmt::format("tensor {} x {}", degrees.tensor, replicas_text(degrees));
+  if (facts.devices % per_rank != 0) {
+    const std::string origin = origin_of(parallel_node(scenario, "tensor"));
+    degrees.pipeline = 1;
+    if (per_rank > facts.devices)
+      scenario.log().error(parallel_node(scenario, "tensor"),
+                           fmt::format("parallel asks for {:.0f} devices per pipeline rank ({}, {}) but {}", product, words,
+                                       origin, devices_text(facts)));
+    else
+      scenario.log().error(parallel_node(scenario, "tensor"),
+                           fmt::format("{}, which cannot be split into pipeline ranks of {} ({}, {})", devices_text(facts),
+                                       per_rank, words, origin),
+                           "state parallel.pipeline to leave devices unused");
+    return;
+  }
+  degrees.pipeline = static_cast<int>(facts.devices / per_rank);
+  scenario.log().resolved("parallel.pipeline", std::to_string(degrees.pipeline),
+                          fmt::format("derived: {} / ({})", counted(facts.devices, "device"), words));
 }
 
 std::string read_order_rows(const Node& list, ReadLog& log) {
@@ -354,14 +330,14 @@ void read_schedules_to_choose(const Node& list, ReadLog& log, ScheduleRequest& s
     log.resolved(list.path, schedule.name, origin_of(list) + ", the first of the list");
 }
 
-ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
+ScheduleRequest read_schedule(MapReader& scenario, Degrees& degrees) {
   ScheduleRequest schedule;
   ReadLog& log = scenario.log();
   const Node* node = scenario.find("schedule");
   if (read_auto(scenario, "schedule", schedule.name)) return schedule;
   if (node == nullptr) {
     log.resolved("schedule", schedule.name, "default");
-    reconcile_stages(scenario, *find_family(schedule.name), schedule, parallel);
+    reconcile_stages(scenario, *find_family(schedule.name), schedule, degrees);
     return schedule;
   }
   if (node->kind == NodeKind::Sequence) {
@@ -373,7 +349,7 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     const ScheduleFamily* family = name ? known_family(*node, *name, log) : nullptr;
     if (family == nullptr) return schedule;
     schedule.name = *name;
-    reconcile_stages(scenario, *family, schedule, parallel);
+    reconcile_stages(scenario, *family, schedule, degrees);
     return schedule;
   }
   MapReader reader(*node, log);
@@ -389,8 +365,8 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
     }
     read_common_options(reader, schedule);
     reader.finish();
-    const Node* degrees = scenario.node().find("parallel");
-    if (const Node* stages = degrees != nullptr ? degrees->find("virtual_stages") : nullptr)
+    const Node* parallel = scenario.node().find("parallel");
+    if (const Node* stages = parallel != nullptr ? parallel->find("virtual_stages") : nullptr)
       log.error(*stages, fmt::format("a schedule from a csv file ({}) brings its own stages", origin_of(*csv)),
                 "leave virtual_stages out");
     return schedule;
@@ -410,7 +386,7 @@ ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel) {
   refuse_options_of_others(reader, *family);
   read_common_options(reader, schedule);
   reader.finish();
-  reconcile_stages(scenario, *family, schedule, parallel);
+  reconcile_stages(scenario, *family, schedule, degrees);
   return schedule;
 }
 
@@ -474,7 +450,7 @@ std::vector<std::string> read_partition(MapReader& scenario) {
   return cuts;
 }
 
-std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Parallel& parallel) {
+std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Degrees& degrees) {
   const Node* node = scenario.find("placement");
   if (node == nullptr || read_auto(scenario, "placement", "")) return std::nullopt;
   ReadLog& log = scenario.log();
@@ -499,12 +475,11 @@ std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluste
       log.error(*item, fmt::format("device {} is placed twice, first as {}", *device, first->second->path));
     placement.push_back(*device);
   }
-  const double wanted = static_cast<double>(parallel.pipeline) * parallel.tensor * parallel.data * parallel.context;
-  if (whole && static_cast<double>(placement.size()) != wanted)
-    log.error(*node,
-              fmt::format("the placement lists {}, but parallel asks for {:.0f} (pipeline {} x tensor {} x {}, {})",
-                          counted(static_cast<long long>(placement.size()), "device"), wanted, parallel.pipeline, parallel.tensor,
-                          replicas_text(parallel), scenario.has("parallel") ? place_of(scenario, "parallel") : "default"));
+  const int wanted = degrees.device_count();  // no more than there are
+  if (whole && placement.size() != static_cast<std::size_t>(wanted))
+    log.error(*node, fmt::format("the placement lists {}, but parallel asks for {} ({}, {})",
+                                 counted(static_cast<long long>(placement.size()), "device"), wanted, product_text(degrees),
+                                 scenario.has("parallel") ? place_of(scenario, "parallel") : "default"));
   return placement;
 }
 

@@ -17,29 +17,24 @@ namespace panpipe {
 bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback);
 
 // Logs a fault for each key that other trainers have, with its name here behind the prefix ("parallel."). Before finish().
-using NamePair = std::pair<const char*, const char*>;
+using NamePair = std::pair<std::string_view, std::string_view>;
 void suggest_names(MapReader& reader, std::span<const NamePair> names, const std::string& prefix = "");
-inline constexpr NamePair kOtherDegreeNames[] = {{"pp", "pipeline"},          {"tp", "tensor"},         {"dp", "data"},
-                                                 {"cp", "context"},           {"ep", "expert"},         {"etp", "expert_tensor"},
-                                                 {"sp", "sequence_parallel"}, {"vpp", "virtual_stages"}};
+std::vector<NamePair> other_degree_names();
 
-// `parallel:`. Absent keys keep their defaults; pipeline stays 0 until the cluster is known.
-Parallel read_parallel(MapReader& scenario);
-
-// `parallel.expert` and `parallel.expert_tensor`; needs the other degrees.
-void read_expert_degrees(MapReader& parallel, Parallel& degrees);
+// `parallel:`. Absent keys keep their defaults; pipeline is 0 until the cluster is known.
+void read_parallel(MapReader& reader, Scenario& scenario);
 
 // `experts:`, the distribution of tokens over experts.
-ExpertLoad read_expert_load(MapReader& scenario, const Parallel& degrees);
+ExpertLoad read_expert_load(MapReader& scenario, const Degrees& degrees);
 
-// Fills in parallel.pipeline and checks the degrees against the number of devices.
-void fit_to_devices(MapReader& scenario, const Cluster& cluster, Parallel& parallel);
+// Fills in the pipeline degree and checks the degrees against the number of devices.
+void fit_to_devices(MapReader& scenario, const Cluster& cluster, Degrees& degrees);
 
 // The rows of an order that stands in a scenario or a plan, a line each.
 std::string read_order_rows(const Node& list, ReadLog& log);
 // `schedule:`, a name or {name: ..., options} or {csv: file} or {name: ..., csv: rows}; reconciles stages_per_rank with
 // parallel.virtual_stages.
-ScheduleRequest read_schedule(MapReader& scenario, Parallel& parallel);
+ScheduleRequest read_schedule(MapReader& scenario, Degrees& degrees);
 
 // `recompute:`, a mode or {every: N, operators: [...], modules: [...]}; needs the workload.
 void read_recompute(MapReader& reader, Scenario& scenario);
@@ -60,7 +55,7 @@ TransferRules read_transfers(MapReader& scenario, bool framework_blocks, const s
 std::vector<std::string> read_partition(MapReader& scenario);
 
 // `placement:`, the device of each position.
-std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Parallel& parallel);
+std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluster& cluster, const Degrees& degrees);
 
 // `data:`.
 DataRequest read_data(MapReader& scenario);

@@ -246,12 +246,12 @@ HostedState read_offload(MapReader& reader, const Scenario& scenario) {
   if (offload.optimizer && !scenario.workload.layers_file.empty())
     log.error(*map.find("optimizer"), "measured layers state the time of their optimizer's step themselves",
               "leave offload.optimizer out");
-  if (offload.parameters && scenario.parallel.zero < 3)
+  if (offload.parameters && scenario.degrees.zero < 3)
     log.error(
         *map.find("parameters"),
-        fmt::format("parameters come from the host as they are gathered, block by block, and zero is {}", scenario.parallel.zero),
+        fmt::format("parameters come from the host as they are gathered, block by block, and zero is {}", scenario.degrees.zero),
         "state 'parallel: {zero: 3}', or leave offload.parameters out");
-  else if (offload.parameters && scenario.parallel.data * scenario.parallel.context == 1)
+  else if (offload.parameters && scenario.degrees.data * scenario.degrees.context == 1)
     log.error(*map.find("parameters"), "parameters come from the host as they are gathered, and data 1 gathers nothing",
               "state parallel.data, or leave offload.parameters out");
   return offload;

@@ -195,7 +195,7 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
   const Node* node = reader.require("batch");
   if (node == nullptr) return std::nullopt;
   MapReader batch(*node, reader.log());
-  if (!read_auto(batch, "micro", "1")) scenario.micro = batch.integer("micro", 1);
+  if (!read_auto(batch, "micro", "1")) scenario.degrees.micro = batch.integer("micro", 1);
   const Node* counted = batch.find("microbatches");
   std::optional<int> global;
   if (const Node* stated = batch.find("global")) {
@@ -204,7 +204,7 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
       reader.log().error(*stated, fmt::format("batch.global and batch.microbatches ({}) exclude each other", origin_of(*counted)),
                          "keep one of the two: microbatches = global / (micro x data)");
   } else {
-    scenario.microbatches = batch.integer("microbatches", 1);
+    scenario.degrees.microbatches = batch.integer("microbatches", 1);
   }
   suggest_names(batch, kOtherBatchNames);
   batch.finish();
@@ -212,20 +212,20 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
 }
 
 void divide_batch(MapReader& reader, int global, Scenario& scenario) {
-  const int data = scenario.parallel.data;
-  const long long together = static_cast<long long>(scenario.micro) * data;
+  const int data = scenario.degrees.data;
+  const long long together = static_cast<long long>(scenario.degrees.micro) * data;
   if (const long long below = global / together * together; below != global) {
     const std::string nearest = below > 0 ? fmt::format("the nearest that fit are {} and {}", below, below + together)
                                           : fmt::format("the least that fits is {}", together);
-    reader.log().error(
-        *reader.node().find("batch")->find("global"),
-        fmt::format("a global batch of {} is no multiple of {} (micro {} x data {})", global, together, scenario.micro, data),
-        "microbatches = global / (micro x data); " + nearest);
+    reader.log().error(*reader.node().find("batch")->find("global"),
+                       fmt::format("a global batch of {} is no multiple of {} (micro {} x data {})", global, together,
+                                   scenario.degrees.micro, data),
+                       "microbatches = global / (micro x data); " + nearest);
     return;
   }
-  scenario.microbatches = static_cast<int>(global / together);
-  reader.log().resolved("batch.microbatches", std::to_string(scenario.microbatches),
-                        fmt::format("derived: global {} / (micro {} x data {})", global, scenario.micro, data));
+  scenario.degrees.microbatches = static_cast<int>(global / together);
+  reader.log().resolved("batch.microbatches", std::to_string(scenario.degrees.microbatches),
+                        fmt::format("derived: global {} / (micro {} x data {})", global, scenario.degrees.micro, data));
 }
 
 // Reports sizes beyond every schedule at the number's place, since the schedule may not be written at all.
@@ -241,8 +241,8 @@ void check_sizes(MapReader& reader, const Scenario& scenario) {
   };
   const Node* ranks = written("parallel", {"pipeline"});
   if (ranks == nullptr) ranks = written("cluster", {"nodes", "devices"});
-  check("ranks", scenario.parallel.pipeline, kMaxRanks, ranks != nullptr ? ranks : reader.node().find("cluster"));
-  check("microbatches", scenario.microbatches, kMaxMicrobatches, written("batch", {"global", "microbatches"}));
+  check("ranks", scenario.degrees.pipeline, kMaxRanks, ranks != nullptr ? ranks : reader.node().find("cluster"));
+  check("microbatches", scenario.degrees.microbatches, kMaxMicrobatches, written("batch", {"global", "microbatches"}));
 }
 
 void read_choices(MapReader& reader, Scenario& scenario) {
@@ -275,7 +275,7 @@ void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenar
 }
 
 void check_shard(MapReader& reader, const Scenario& scenario) {
-  if (scenario.parallel.shard == 0 || scenario.parallel.zero > 0 || scenario.framework.distributed_optimizer) return;
+  if (scenario.degrees.shard == 0 || scenario.degrees.zero > 0 || scenario.framework.distributed_optimizer) return;
   const Node* zero = reader.node().find("parallel")->find("zero");
   if (zero != nullptr && zero->text == "auto") return;
   reader.log().error(*reader.node().find("parallel")->find("shard"), "shard says over how many ranks ZeRO divides, but zero is 0",
@@ -284,8 +284,7 @@ void check_shard(MapReader& reader, const Scenario& scenario) {
 
 // Its blocks would be gathered once for the recompute and again for their backward, which no engine counts.
 void check_chunk(MapReader& reader, const Scenario& scenario) {
-  if (scenario.recompute_scope.chunk <= 1 || scenario.parallel.zero < 3 ||
-      scenario.parallel.data * scenario.parallel.context == 1)
+  if (scenario.recompute_scope.chunk <= 1 || scenario.degrees.zero < 3 || scenario.degrees.data * scenario.degrees.context == 1)
     return;
   reader.log().error(
       *reader.node().find("recompute")->find("chunk"),
@@ -314,19 +313,19 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.workload = read_workload_part(reader);
   const std::optional<int> global_batch = read_batch(reader, scenario);
   read_choices(reader, scenario);
-  scenario.parallel = read_parallel(reader);
-  scenario.expert_load = read_expert_load(reader, scenario.parallel);
+  read_parallel(reader, scenario);
+  scenario.expert_load = read_expert_load(reader, scenario.degrees);
   const bool degrees_known = !log.has_errors();
-  if (cluster && degrees_known) fit_to_devices(reader, *cluster, scenario.parallel);
+  if (cluster && degrees_known) fit_to_devices(reader, *cluster, scenario.degrees);
   if (global_batch && degrees_known) divide_batch(reader, *global_batch, scenario);
   if (cluster && degrees_known) check_sizes(reader, scenario);
-  scenario.schedule = read_schedule(reader, scenario.parallel);
+  scenario.schedule = read_schedule(reader, scenario.degrees);
   scenario.partition = read_partition(reader);
   scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none", scenario.precision);
   scenario.offload = read_offload(reader, scenario);
   scenario.training = read_training(reader);
   if (cluster && degrees_known && !log.has_errors())
-    scenario.placement = read_placement(reader, *cluster, scenario.parallel);
+    scenario.placement = read_placement(reader, *cluster, scenario.degrees);
   else
     reader.find("placement");
   scenario.framework = read_framework(reader, scenario.workload, cluster && cluster->given);
@@ -340,7 +339,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.run = read_run(reader, cluster);
   reader.find("kind");
   suggest_names(reader, kOtherBatchNames, "batch.");
-  suggest_names(reader, kOtherDegreeNames, "parallel.");
+  suggest_names(reader, other_degree_names(), "parallel.");
   reader.finish();
   log.throw_if_errors();
   scenario.cluster = std::move(*cluster);
@@ -476,32 +475,11 @@ InputError placed(const InputError& fault, const Scenario& scenario, const std::
   return fault_at(scenario, path, diagnostics.front().message, diagnostics.front().help, diagnostics.front().code);
 }
 
-Degrees degrees_of(const Scenario& scenario) {
-  const Parallel& parallel = scenario.parallel;
-  return {.pipeline = parallel.pipeline,
-          .tensor = parallel.tensor,
-          .data = parallel.data,
-          .virtual_stages = parallel.virtual_stages,
-          .zero = parallel.zero,
-          .sequence_parallel = parallel.sequence_parallel,
-          .micro = scenario.micro,
-          .microbatches = scenario.microbatches,
-          .shard = parallel.shard,
-          .context = parallel.context,
-          .expert = parallel.expert,
-          .expert_tensor = parallel.expert_tensor};
-}
-
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
   try {
-    return make_workload(scenario.workload, {.microbatch = degrees.micro,
-                                             .tensor_degree = degrees.tensor,
-                                             .sequence_parallel = degrees.sequence_parallel,
+    return make_workload(scenario.workload, {.degrees = degrees,
                                              .precision = scenario.precision,
-                                             .context_degree = degrees.context,
-                                             .exchange = scenario.parallel.exchange,
-                                             .expert_degree = degrees.expert,
-                                             .expert_tensor = degrees.expert_tensor,
+                                             .exchange = scenario.context_exchange,
                                              .expert_load = scenario.expert_load});
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");

@@ -9,10 +9,10 @@
 #include "base/input/reader.hpp"
 #include "base/precision.hpp"
 #include "costmodel/cluster/cluster.hpp"
+#include "costmodel/degrees/degrees.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
 #include "costmodel/run_cost/run_cost.hpp"
-#include "costmodel/scenario/degrees.hpp"
 #include "costmodel/scenario/training.hpp"
 #include "costmodel/workload/workload.hpp"
 #include "schedule/schedule.hpp"
@@ -42,18 +42,6 @@ enum class TiedEmbedding {
   Copy,
   OneRank
 };  // copied to the last stage and all-reduced, or the head computed on the embedding's rank
-
-struct Parallel {
-  int pipeline = 1, tensor = 1, data = 1;
-  int virtual_stages = 1;  // stages per rank
-  int zero = 0;            // 0..3, over the ranks of a shard group
-  bool sequence_parallel = false;
-  int shard = 0;    // replicas of a shard group; 0: all
-  int context = 1;  // ranks that share a sample's sequence
-  ContextExchange exchange = ContextExchange::Ring;
-  int expert = 1;         // ranks that divide the experts
-  int expert_tensor = 0;  // ranks that divide an expert's width: 1, or 0 = the tensor group
-};
 
 // A group of passes: units woven, so that collectives of one pass run under compute of the other; or one after another as a
 // block.
@@ -110,11 +98,10 @@ struct Scenario {
   std::string name;  // file name without folder and suffix
   Cluster cluster;
   WorkloadRequest workload;
-  int micro = 1;         // samples per microbatch
-  int microbatches = 1;  // per step of one replica
+  Degrees degrees;  // stated, or by default
+  ContextExchange context_exchange = ContextExchange::Ring;
   ExpertLoad expert_load;
   Precision precision = Precision::Fp32;
-  Parallel parallel;
   ScheduleRequest schedule;
   std::vector<std::string> partition;  // units (names or indices) that start a stage after the first; empty = auto
   std::optional<std::vector<int>>
@@ -158,12 +145,9 @@ InputError fault_at(const Scenario& scenario, const std::string& path, const std
 // Adds the place of a key to a fault without one; returns other faults unchanged.
 InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path);
 
-// The degrees that the scenario states or has by default.
-Degrees degrees_of(const Scenario& scenario);
-
 // The scenario's workload in the shapes of these degrees; faults point to the scenario's `workload`.
 Workload make_workload(const Scenario& scenario, const Degrees& degrees);
-inline Workload make_workload(const Scenario& scenario) { return make_workload(scenario, degrees_of(scenario)); }
+inline Workload make_workload(const Scenario& scenario) { return make_workload(scenario, scenario.degrees); }
 
 // Measured costs are Panpipe's executor's, so it runs the step: the choices of execution become its own, whatever the framework.
 // The framework still chooses kernels and what the executor takes from it.

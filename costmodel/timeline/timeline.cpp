@@ -153,7 +153,8 @@ std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes
     original.device = graph.device(rank, 0, 0);
     add_memory(graph, times, rank, original);
     const auto limit_of = [&](int data, int tensor) {
-      const std::size_t position = static_cast<std::size_t>((rank * graph.data + data) * graph.tensor + tensor);
+      const std::size_t position =
+          static_cast<std::size_t>((rank * graph.degrees.replicas() + data) * graph.degrees.tensor + tensor);
       return position < graph.limits.size() ? graph.limits[position] : original.limit;
     };
     original.limit = limit_of(0, 0);
@@ -161,8 +162,8 @@ std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes
     copy.rank = original.rank;
     copy.same_as = original.device;
     copy.peak = original.peak;
-    for (int data = 0; data < graph.data; ++data) {
-      for (int tensor = 0; tensor < graph.tensor; ++tensor) {
+    for (int data = 0; data < graph.degrees.replicas(); ++data) {
+      for (int tensor = 0; tensor < graph.degrees.tensor; ++tensor) {
         if (data == 0 && tensor == 0) continue;
         copy.device = graph.device(rank, data, tensor);
         copy.limit = limit_of(data, tensor);

@@ -74,7 +74,7 @@ OperatorGraph build_bert(const std::string& model, const ModelDimensions& d, con
   g.set_dropout(d.dropout);
   const Bert bert{g, d, of_rank};
   const Transformer layers{g, d, traits_of(d), of_rank};
-  const std::int64_t batch = shape.microbatch;
+  const std::int64_t batch = shape.degrees.micro;
   const int tokens = g.input("input_ids", DType::Int64, {batch, of_rank});
   const int types = g.input("token_type_ids", DType::Int64, {batch, of_rank});
   const int labels = g.input("labels", DType::Int64, {batch, of_rank});  // -100 where nothing is masked

@@ -40,11 +40,8 @@ std::string_view short_name(std::string_view target) {
 GraphBuilder::GraphBuilder(std::string name, const WorkloadShape& shape, std::size_t expected_operators)
     : request_(shape), compute_(compute_dtype(shape.precision)) {
   graph_.name = std::move(name);
-  graph_.tensor_degree = shape.tensor_degree;
-  graph_.sequence_parallel = shape.sequence_parallel && shape.tensor_degree > 1;
-  graph_.context_degree = shape.context_degree;
-  graph_.expert_degree = shape.expert_degree;
-  graph_.expert_tensor = shape.expert_tensor > 0 ? shape.expert_tensor : shape.tensor_degree;
+  graph_.degrees = shape.degrees.of_graph();
+  graph_.degrees.sequence_parallel &= graph_.degrees.tensor > 1;
   graph_.operators.reserve(expected_operators);
   graph_.tensors.reserve(expected_operators * 2);
 }
@@ -85,9 +82,9 @@ int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view
   tensor.shape = full_shape;
   tensor.full_shape = std::move(full_shape);
   tensor.init = init;
-  if (shard >= 0 && graph_.tensor_degree > 1) {
+  if (shard >= 0 && graph_.degrees.tensor > 1) {
     auto& extent = tensor.shape[static_cast<std::size_t>(shard)];
-    const std::int64_t shards = graph_.tensor_degree / replicas;
+    const std::int64_t shards = graph_.degrees.tensor / replicas;
     PANPIPE_CHECK(extent % (shards * fused_matrices) == 0, "a sharded parameter '" + tensor.name + "' does not divide");
     extent /= shards;
     for (const std::int64_t rows : fused_rows) {
@@ -149,11 +146,11 @@ void GraphBuilder::collectives(CollectiveKind forward, CollectiveKind backward, 
 int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options) {
   module(name);
   const bool row = options.split == Split::Row;
-  const std::int64_t in_features = shape(x).back() * (row ? graph_.tensor_degree : 1);
+  const std::int64_t in_features = shape(x).back() * (row ? graph_.degrees.tensor : 1);
   const int shard = options.split == Split::None ? -1 : row ? 1 : 0;
   const int weight = parameter(name + ".weight", {out_features, in_features}, options.init, shard, options.fused_matrices,
                                options.replicas, options.fused_rows);
-  if (!row || graph_.tensor_degree == 1) {
+  if (!row || graph_.degrees.tensor == 1) {
     const int bias = options.bias ? parameter(name + ".bias", {out_features}, "zeros", row ? -1 : shard, options.fused_matrices,
                                               options.replicas, row ? Shape{} : options.fused_rows)
                                   : -1;
@@ -172,7 +169,7 @@ int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight,
   if (request_.tuning == nullptr || !has_adapter(*request_.tuning, name, !graph_.units.back().block.empty())) return y;
   const Tuning& tuning = *request_.tuning;
   const Shape sizes = graph_.tensors[static_cast<std::size_t>(weight)].full_shape;
-  const bool row = options.split == Split::Row, cut = options.split != Split::None && graph_.tensor_degree > 1;
+  const bool row = options.split == Split::Row, cut = options.split != Split::None && graph_.degrees.tensor > 1;
   const int first = parameter(name + ".lora_A.weight", {tuning.rank, sizes[1]}, "normal(0.02)", row ? 1 : -1);
   const int second =
       parameter(name + ".lora_B.weight", {sizes[0], tuning.rank}, "zeros", options.split == Split::Column ? 0 : -1,
@@ -270,7 +267,7 @@ int GraphBuilder::named_op(std::string_view target, Shape shape, DType dtype, co
 }
 
 void GraphBuilder::sum_gradients_over_ranks(const std::string& name) {
-  if (graph_.tensor_degree == 1) return;
+  if (graph_.degrees.tensor == 1) return;
   const std::string weight = name + ".weight", bias = name + ".bias";
   for (auto tensor = graph_.tensors.rbegin(); tensor != graph_.tensors.rend(); ++tensor) {  // made just now, the weight first
     if (tensor->role != TensorRole::Parameter || (tensor->name != weight && tensor->name != bias)) continue;

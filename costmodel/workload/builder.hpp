@@ -125,9 +125,9 @@ class GraphBuilder {
   int dispatch(int rows, int chosen, int per_token);
   // True if experts are divided differently from the other products. Tokens are then sent to the ranks of their experts; each
   // rank sends those of its part of the sequence.
-  bool experts_apart() const { return graph_.expert_degree > 1 || graph_.expert_tensor != graph_.tensor_degree; }
-  int expert_degree() const { return graph_.expert_degree; }
-  int expert_tensor() const { return graph_.expert_tensor; }
+  bool experts_apart() const { return graph_.degrees.experts_apart(); }
+  int expert_degree() const { return graph_.degrees.expert; }
+  int expert_tensor() const { return graph_.degrees.expert_tensor_group(); }
   // A weight or bias of all experts, (experts, ...), divided over the ranks that hold experts, and along `shard` over the ranks
   // that divide an expert.
   int expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard = -1, int fused_matrices = 1);
@@ -157,8 +157,8 @@ class GraphBuilder {
   const Shape& shape(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].shape; }
   DType dtype(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].dtype; }
   DType compute() const { return compute_; }
-  int tensor_degree() const { return graph_.tensor_degree; }
-  bool sequence_parallel() const { return graph_.sequence_parallel; }
+  int tensor_degree() const { return graph_.degrees.tensor; }
+  bool sequence_parallel() const { return graph_.degrees.sequence_parallel; }
   const WorkloadShape& request() const { return request_; }
   void set_dropout(double probability) { dropout_ = probability; }
 

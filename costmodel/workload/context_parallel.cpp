@@ -18,7 +18,7 @@ constexpr int kPartsOfRank = 2;
 }  // namespace
 
 int tokens_of_rank(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
-  const int degree = shape.context_degree, parts = kPartsOfRank * degree;
+  const int degree = shape.degrees.context, parts = kPartsOfRank * degree;
   if (degree == 1) return d.sequence;
   if (d.sequence % parts != 0)
     throw InputError(
@@ -27,18 +27,18 @@ int tokens_of_rank(const ModelDimensions& d, const WorkloadShape& shape, const s
                     degree, parts, kPartsOfRank, model, d.sequence));
   if (shape.exchange != ContextExchange::Ulysses) return d.sequence / degree;
   for (const auto& [heads, what] : {std::pair{d.heads, "heads"}, {key_value_heads(d), "key-value heads"}})
-    if (heads / shape.tensor_degree % degree != 0 || heads < shape.tensor_degree)
+    if (heads / shape.degrees.tensor % degree != 0 || heads < shape.degrees.tensor)
       throw InputError(
           fmt::format("context_exchange: ulysses shares out heads: context {} does not divide the {} {} of {} over {} "
                       "tensor-parallel ranks; use ring or all-gather",
-                      degree, heads, what, model, shape.tensor_degree));
+                      degree, heads, what, model, shape.degrees.tensor));
   return d.sequence / degree;
 }
 
 int GraphBuilder::whole_context(int x) {
-  if (graph_.context_degree == 1 || request_.exchange == ContextExchange::Ulysses) return x;
+  if (graph_.degrees.context == 1 || request_.exchange == ContextExchange::Ulysses) return x;
   Shape whole = shape(x);
-  whole[kTokens] *= graph_.context_degree;
+  whole[kTokens] *= graph_.degrees.context;
   return op("panpipe::context_keys", std::move(whole), dtype(x), TensorRef{x});
 }
 
@@ -46,10 +46,10 @@ int GraphBuilder::heads_for_tokens(int x) { return exchange_heads(x, kTokens, kH
 int GraphBuilder::tokens_for_heads(int x) { return exchange_heads(x, kHeads, kTokens); }
 
 int GraphBuilder::exchange_heads(int x, std::size_t grows, std::size_t shrinks) {
-  if (graph_.context_degree == 1 || request_.exchange != ContextExchange::Ulysses) return x;
+  if (graph_.degrees.context == 1 || request_.exchange != ContextExchange::Ulysses) return x;
   Shape result = shape(x);
-  result[grows] *= graph_.context_degree;
-  result[shrinks] /= graph_.context_degree;
+  result[grows] *= graph_.degrees.context;
+  result[shrinks] /= graph_.degrees.context;
   const int made = op("panpipe::exchange_heads", std::move(result), dtype(x), TensorRef{x}, static_cast<std::int64_t>(grows),
                       static_cast<std::int64_t>(shrinks));
   collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Context);
@@ -57,7 +57,7 @@ int GraphBuilder::exchange_heads(int x, std::size_t grows, std::size_t shrinks) 
 }
 
 void GraphBuilder::attend_over_context() {
-  if (graph_.context_degree == 1 || request_.exchange == ContextExchange::Ulysses) return;
+  if (graph_.degrees.context == 1 || request_.exchange == ContextExchange::Ulysses) return;
   if (request_.exchange == ContextExchange::Ring)
     collectives(CollectiveKind::SendReceive, CollectiveKind::SendReceive, Among::Context);
   else

@@ -50,9 +50,9 @@ int GraphBuilder::expert_parameter(std::string name, Shape full_shape, std::stri
   Tensor& tensor = graph_.tensors[static_cast<std::size_t>(index)];
   tensor.gradient_partial = false;  // its tokens come from all ranks
   tensor.experts = true;
-  tensor.shape[0] /= graph_.expert_degree;
-  if (shard < 0 || graph_.expert_tensor == 1) return index;
-  tensor.shape[static_cast<std::size_t>(shard)] /= graph_.expert_tensor;
+  tensor.shape[0] /= graph_.degrees.expert;
+  if (shard < 0 || graph_.degrees.expert_tensor_group() == 1) return index;
+  tensor.shape[static_cast<std::size_t>(shard)] /= graph_.degrees.expert_tensor_group();
   tensor.shard_dimension = shard;
   tensor.fused_matrices = fused_matrices;
   return index;
@@ -64,24 +64,24 @@ Arrived GraphBuilder::send_to_experts(int rows, int chosen) {
   Arrived arrived{rows};
   if (!experts_apart()) return arrived;
   const std::int64_t sent = shape(rows)[0], features = shape(rows)[1];
-  const std::int64_t own_experts = graph_.routing.experts / graph_.expert_degree;
-  if (graph_.expert_degree > 1) {
+  const std::int64_t own_experts = graph_.routing.experts / graph_.degrees.expert;
+  if (graph_.degrees.expert > 1) {
     const ExpertLoad& load = request_.expert_load;
-    const std::int64_t received = share_of(sent, load.received(graph_.expert_degree) / load.sent());
+    const std::int64_t received = share_of(sent, load.received(graph_.degrees.expert) / load.sent());
     arrived.rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows}, TensorRef{chosen});
     collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Expert);
-    arrived.counts = numbers_beside("panpipe::send_to_experts", {graph_.expert_degree, own_experts});
+    arrived.counts = numbers_beside("panpipe::send_to_experts", {graph_.degrees.expert, own_experts});
   }
-  const int together = graph_.expert_tensor;
+  const int together = graph_.degrees.expert_tensor_group();
   if (together > 1) {
     arrived.own_counts = arrived.counts;
     arrived.rows = op("panpipe::gather_rows", {shape(arrived.rows)[0] * together, features}, dtype(rows), TensorRef{arrived.rows},
                       TensorRef{arrived.own_counts});
     collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
-    arrived.counts = numbers_beside("panpipe::gather_rows", {std::int64_t{together} * graph_.expert_degree, own_experts});
+    arrived.counts = numbers_beside("panpipe::gather_rows", {std::int64_t{together} * graph_.degrees.expert, own_experts});
   }
   // The other tensor-parallel ranks have as many tokens of their own.
-  graph_.expert_rows *= static_cast<double>(shape(arrived.rows)[0]) / (static_cast<double>(sent) * graph_.tensor_degree);
+  graph_.expert_rows *= static_cast<double>(shape(arrived.rows)[0]) / (static_cast<double>(sent) * graph_.degrees.tensor);
   return arrived;
 }
 
@@ -89,13 +89,13 @@ int GraphBuilder::send_back(int rows, const Arrived& arrived, std::int64_t sent)
   if (!experts_apart()) return rows;
   const std::int64_t features = shape(rows)[1];
   int counts = arrived.counts;
-  if (graph_.expert_tensor > 1) {
-    rows = op("panpipe::scatter_rows", {shape(rows)[0] / graph_.expert_tensor, features}, dtype(rows), TensorRef{rows},
-              TensorRef{counts});
+  if (graph_.degrees.expert_tensor_group() > 1) {
+    rows = op("panpipe::scatter_rows", {shape(rows)[0] / graph_.degrees.expert_tensor_group(), features}, dtype(rows),
+              TensorRef{rows}, TensorRef{counts});
     collectives(CollectiveKind::ReduceScatter, CollectiveKind::AllGather);
     counts = arrived.own_counts;
   }
-  if (graph_.expert_degree > 1) {
+  if (graph_.degrees.expert > 1) {
     rows = op("panpipe::send_back", {sent, features}, dtype(rows), TensorRef{rows}, TensorRef{counts});
     collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Expert);
   }
@@ -103,7 +103,7 @@ int GraphBuilder::send_back(int rows, const Arrived& arrived, std::int64_t sent)
 }
 
 int GraphBuilder::regroup(int rows, const Arrived& arrived, int experts, bool back) {
-  if (graph_.expert_degree == 1 || graph_.expert_degree == experts) return rows;
+  if (graph_.degrees.expert == 1 || graph_.degrees.expert == experts) return rows;
   return op("panpipe_nn::regroup", shape(rows), dtype(rows), TensorRef{rows}, TensorRef{arrived.counts}, back);
 }
 
@@ -114,7 +114,7 @@ int GraphBuilder::grouped_linear(int rows, int chosen, const Arrived& arrived, i
   // A bias that all ranks hold whole is added only once in the sum over the ranks.
   const bool whole_bias = bias >= 0 && shape(bias)[1] == graph_.tensors[static_cast<std::size_t>(bias)].full_shape[1] &&
                           graph_.tensors[static_cast<std::size_t>(bias)].shard_dimension < 0;
-  const int ranks = graph_.expert_tensor;
+  const int ranks = graph_.degrees.expert_tensor_group();
   const double share = whole_bias ? 1.0 / ranks : 1.0;
   if (whole_bias && ranks > 1) graph_.tensors[static_cast<std::size_t>(bias)].gradient_partial = true;
   const int made = op("panpipe_nn::grouped_linear", {shape(rows)[0], out_features}, dtype(rows), TensorRef{rows},

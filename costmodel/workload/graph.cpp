@@ -132,7 +132,8 @@ void OperatorGraph::check() const {
 }
 
 std::string OperatorGraph::to_text() const {
-  std::string text = fmt::format("graph {} (tensor parallel {}{})\n", name, tensor_degree, sequence_parallel ? ", sequence" : "");
+  std::string text =
+      fmt::format("graph {} (tensor parallel {}{})\n", name, degrees.tensor, degrees.sequence_parallel ? ", sequence" : "");
   for (const Tensor& tensor : tensors)
     if (tensor.role != TensorRole::Activation)
       text += fmt::format("  {} %{}: {}[{}]{}\n",

@@ -12,7 +12,7 @@
 
 #include "base/precision.hpp"
 #include "base/quantity.hpp"
-#include "costmodel/workload/among.hpp"
+#include "costmodel/degrees/degrees.hpp"
 
 namespace panpipe {
 
@@ -132,18 +132,13 @@ struct OperatorGraph {
   std::vector<UnitInfo> units;
   std::vector<int> inputs;  // tensor indices
   int loss = -1;            // the scalar loss
-  int tensor_degree = 1;    // degrees that the graph was built for
-  int context_degree = 1, expert_degree = 1;
-  bool sequence_parallel = false;
-  int expert_tensor = 1;  // ranks that divide an expert's width
+  Degrees degrees;          // those that shape it (Degrees::of_graph)
   Routing routing;
   double expert_rows = 1;   // rows of a rank's experts relative to the rows of its own tokens before they are sent
   std::string values_file;  // the archive with the stored values; empty for builders
   std::vector<StoredValues> stored;
 
-  int degree(Among among) const {  // of the groups inside passes
-    return among == Among::Tensor ? tensor_degree : among == Among::Context ? context_degree : expert_degree;
-  }
+  int degree(Among among) const { return degrees.group(among).members; }
   std::int64_t parameter_count() const;  // of the whole, unsharded model; tied parameters count once
   std::int64_t trained_count() const;    // the part of them that gets a gradient
   // Checks invariants (indices in range, topological order, every activation produced once, unit order). Throws InternalError.

@@ -42,7 +42,7 @@ int embed_image(const Transformer& vit, int pixels) {
   const std::int64_t tokens = vit.tokens;
   const int grid = g.conv2d(pixels, "visual.patch_embed.proj", d.hidden, d.patch, d.patch, 0);
   g.module("visual");
-  const int patches = g.transpose(g.reshape(grid, {g.request().microbatch, d.hidden, tokens}), 1, 2);
+  const int patches = g.transpose(g.reshape(grid, {g.request().degrees.micro, d.hidden, tokens}), 1, 2);
   const int positions = g.parameter("visual.position_embeddings", {1, tokens, d.hidden}, kNormalInit);
   return g.scatter_sequence(g.add(patches, positions));
 }
@@ -55,7 +55,7 @@ int project(const Transformer& vit, int x, std::int64_t width) {
   const std::int64_t joined = std::int64_t{kJoined} * d.hidden;
   const int normal = g.gather_sequence(g.layer_norm(x, "visual.merger.ln_q", kMergerEpsilon));
   g.module("visual.merger");
-  const int wide = g.enter_vocabulary(g.reshape(normal, {g.request().microbatch, tokens / kJoined, joined}));
+  const int wide = g.enter_vocabulary(g.reshape(normal, {g.request().degrees.micro, tokens / kJoined, joined}));
   const int first = g.linear(wide, "visual.merger.mlp.0", joined, {.split = Split::Column});
   const int active = g.gelu(first, "none");
   const int weight = g.parameter("visual.merger.mlp.2.weight", {width, joined}, kNormalInit, 1);
@@ -74,7 +74,7 @@ OperatorGraph build_mllm(const std::string& model, const ModelDimensions& d, con
   constexpr std::size_t kOperatorsPerLayer = 42, kOperatorsAround = 48;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers + d.vision_layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  const std::int64_t batch = shape.microbatch, text = d.sequence - image_tokens(d);
+  const std::int64_t batch = shape.degrees.micro, text = d.sequence - image_tokens(d);
   const int pixels = g.input("pixel_values", g.compute(), {batch, 3, d.image, d.image});
   const int tokens = g.input("input_ids", DType::Int64, {batch, text});
   const int labels =

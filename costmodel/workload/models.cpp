@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
 #include "costmodel/workload/bounds.hpp"
 
 namespace panpipe {
@@ -296,28 +297,34 @@ void check_language_model(const std::string& model, const ModelDimensions& d) {
           fmt::format("{} experts a token are more than the {} of {}", e.per_token, e.count, model));
 }
 
+void require_degrees(const WorkloadShape& shape, int experts, const std::string& model) {
+  const std::vector<DegreeProblem> problems =
+      check_degrees(shape.degrees, {.replicas = false, .all = false, .experts = experts, .model = model});
+  if (!problems.empty()) throw InputError(problems.front().message);
+}
+
 void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model) {
-  if (extent % shape.tensor_degree == 0) return;
+  if (extent % shape.degrees.tensor == 0) return;
   throw InputError(
-      fmt::format("tensor parallelism of {} does not divide the {} {} of {}", shape.tensor_degree, extent, what, model));
+      fmt::format("tensor parallelism of {} does not divide the {} {} of {}", shape.degrees.tensor, extent, what, model));
 }
 
 void check_degree_of_heads(const ModelDimensions& d, const WorkloadShape& shape, const std::string& model) {
   check_transformer_degree(d, tokens_of_rank(d, shape, model), shape, model);
-  if (key_value_heads(d) % shape.tensor_degree != 0 && shape.tensor_degree % key_value_heads(d) != 0)
+  if (key_value_heads(d) % shape.degrees.tensor != 0 && shape.degrees.tensor % key_value_heads(d) != 0)
     throw InputError(
         fmt::format("tensor parallelism of {} neither divides the {} key-value heads of {} nor is a multiple of them",
-                    shape.tensor_degree, key_value_heads(d), model));
+                    shape.degrees.tensor, key_value_heads(d), model));
 }
 
 void check_transformer_degree(const ModelDimensions& d, int tokens, const WorkloadShape& shape, const std::string& model) {
   require_divides(shape, d.heads, "heads", model);
   require_divides(shape, d.hidden, "hidden features", model);
   require_divides(shape, d.ffn, "features of the MLP", model);
-  if (shape.sequence_parallel)
+  if (shape.degrees.sequence_parallel)
     require_divides(shape, tokens,
-                    shape.context_degree > 1 ? "tokens of a rank's part of the sequence (sequence parallelism)"
-                                             : "tokens of a sequence (sequence parallelism)",
+                    shape.degrees.context > 1 ? "tokens of a rank's part of the sequence (sequence parallelism)"
+                                              : "tokens of a sequence (sequence parallelism)",
                     model);
 }
 

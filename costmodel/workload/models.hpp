@@ -65,6 +65,8 @@ inline int image_tokens(const ModelDimensions& d) { return d.image / d.patch * (
 // Checks that the dimensions of a language model fit together and are small enough to compute with. Throws InputError.
 void check_language_model(const std::string& model, const ModelDimensions& dimensions);
 
+// Throws InputError if the degrees do not fit a model with so many experts.
+void require_degrees(const WorkloadShape& shape, int experts, const std::string& model);
 // Throws InputError unless the degree divides the extent: "tensor parallelism of 3 does not divide 16 heads of gpt2-medium".
 void require_divides(const WorkloadShape& shape, std::int64_t extent, std::string_view what, const std::string& model);
 // Checks common to all transformers: heads, hidden size, width of the MLP, and the sequence if it is divided. Throws InputError.

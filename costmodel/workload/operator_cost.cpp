@@ -104,7 +104,7 @@ Flops model_flops(const OperatorGraph& graph) {
     for (const Tensor* tensor : {product.input, product.weight})
       if (frozen && tensor != nullptr && !tensor->requires_gradient) spared += product.forward;
   }
-  return static_cast<double>(graph.context_degree) * (frozen ? 3.0 * forward - spared : 3.0 * forward);
+  return static_cast<double>(graph.degrees.context) * (frozen ? 3.0 * forward - spared : 3.0 * forward);
 }
 
 }  // namespace panpipe

@@ -62,11 +62,11 @@ double full_elements(const Tensor& weight) {
 // attention under sequence parallelism. The other ranks do theirs.
 double ranks_with_rows_of_their_own(const OperatorView& v) {
   const Shape& x = v.in("input").shape;
-  if (!v.graph.sequence_parallel || !v.in("weight").gradient_partial || v.graph.inputs.empty()) return 1;
+  if (!v.graph.degrees.sequence_parallel || !v.in("weight").gradient_partial || v.graph.inputs.empty()) return 1;
   const Tensor& ids = v.tensor(v.graph.inputs.front());
-  const bool own = x.size() == 3 ? x[1] * v.graph.tensor_degree == ids.shape.back()
-                                 : x.size() == 2 && x[0] * v.graph.tensor_degree == ids.elements();
-  return own ? v.graph.tensor_degree : 1;
+  const bool own = x.size() == 3 ? x[1] * v.graph.degrees.tensor == ids.shape.back()
+                                 : x.size() == 2 && x[0] * v.graph.degrees.tensor == ids.elements();
+  return own ? v.graph.degrees.tensor : 1;
 }
 
 // Rows x in -> rows x out.
@@ -183,7 +183,7 @@ ModelProduct attention_of_model(const OperatorView& v) {
   const std::int64_t window = attention_settings(v.op).window;
   const Shape &q = v.in("query").shape, &k = v.in("key").shape, &value = v.in("value").shape;
   const std::int64_t keys = window > 0 ? std::min(window, k[2]) : k[2];
-  return {Flops(2.0 * v.graph.tensor_degree * static_cast<double>(q[0] * q[1] * q[2]) *
+  return {Flops(2.0 * v.graph.degrees.tensor * static_cast<double>(q[0] * q[1] * q[2]) *
                 static_cast<double>(keys * (q[3] + value[3])))};
 }
 

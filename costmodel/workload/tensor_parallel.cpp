@@ -19,16 +19,16 @@ std::int64_t padded_vocabulary(std::int64_t vocabulary, int degree) {
 }
 
 int GraphBuilder::enter_vocabulary(int x) {
-  if (graph_.tensor_degree == 1) return x;
+  if (graph_.degrees.tensor == 1) return x;
   const int result = op("panpipe::copy_to_tensor_parallel", shape(x), dtype(x), TensorRef{x});
   collectives(CollectiveKind::None, CollectiveKind::AllReduce);
   return result;
 }
 
 int GraphBuilder::gather_sequence(int x) {
-  if (!graph_.sequence_parallel) return x;
+  if (!graph_.degrees.sequence_parallel) return x;
   Shape whole = shape(x);
-  whole[kSequenceDimension] *= graph_.tensor_degree;
+  whole[kSequenceDimension] *= graph_.degrees.tensor;
   const int result = op("panpipe::gather_sequence", std::move(whole), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
   // Every rank holds the whole gradient and keeps its part.
   collectives(CollectiveKind::AllGather, CollectiveKind::None);
@@ -37,10 +37,10 @@ int GraphBuilder::gather_sequence(int x) {
 }
 
 int GraphBuilder::enter_parallel(int x) {
-  if (graph_.tensor_degree == 1) return x;
-  if (!graph_.sequence_parallel) return enter_vocabulary(x);
+  if (graph_.degrees.tensor == 1) return x;
+  if (!graph_.degrees.sequence_parallel) return enter_vocabulary(x);
   Shape whole = shape(x);
-  whole[kSequenceDimension] *= graph_.tensor_degree;
+  whole[kSequenceDimension] *= graph_.degrees.tensor;
   const int result =
       op("panpipe::gather_from_sequence_parallel", std::move(whole), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
   collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
@@ -49,16 +49,16 @@ int GraphBuilder::enter_parallel(int x) {
 }
 
 int GraphBuilder::sum_parallel(int x) {
-  if (graph_.tensor_degree == 1) return x;
+  if (graph_.degrees.tensor == 1) return x;
   const int result = op("panpipe::reduce_from_tensor_parallel", shape(x), dtype(x), TensorRef{x});
   collectives(CollectiveKind::AllReduce, CollectiveKind::None);
   return result;
 }
 
 int GraphBuilder::leave_parallel(int x) {
-  if (!graph_.sequence_parallel) return sum_parallel(x);
+  if (!graph_.degrees.sequence_parallel) return sum_parallel(x);
   Shape part = shape(x);
-  part[kSequenceDimension] /= graph_.tensor_degree;
+  part[kSequenceDimension] /= graph_.degrees.tensor;
   const int result = op("panpipe::reduce_scatter_to_sequence_parallel", std::move(part), dtype(x), TensorRef{x},
                         std::int64_t{kSequenceDimension});
   collectives(CollectiveKind::ReduceScatter, CollectiveKind::AllGather);
@@ -67,9 +67,9 @@ int GraphBuilder::leave_parallel(int x) {
 }
 
 int GraphBuilder::scatter_sequence(int x) {
-  if (!graph_.sequence_parallel) return x;
+  if (!graph_.degrees.sequence_parallel) return x;
   Shape part = shape(x);
-  part[kSequenceDimension] /= graph_.tensor_degree;
+  part[kSequenceDimension] /= graph_.degrees.tensor;
   const int result =
       op("panpipe::scatter_to_sequence_parallel", std::move(part), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
   collectives(CollectiveKind::None, CollectiveKind::AllGather);
@@ -78,7 +78,7 @@ int GraphBuilder::scatter_sequence(int x) {
 }
 
 int GraphBuilder::vocabulary_parameter(std::string name, Shape full_shape, std::string_view init) {
-  const int degree = graph_.tensor_degree;
+  const int degree = graph_.degrees.tensor;
   const int index = parameter(std::move(name), std::move(full_shape), init);
   if (degree == 1) return index;
   Tensor& tensor = graph_.tensors[static_cast<std::size_t>(index)];
@@ -94,8 +94,8 @@ int GraphBuilder::vocabulary_start(std::int64_t rows) {
 }
 
 int GraphBuilder::vocabulary_embedding(int ids, int weight, std::int64_t vocabulary) {
-  if (graph_.tensor_degree == 1) return embedding(ids, weight);
-  const std::int64_t rows = padded_vocabulary(vocabulary, graph_.tensor_degree) / graph_.tensor_degree;
+  if (graph_.degrees.tensor == 1) return embedding(ids, weight);
+  const std::int64_t rows = padded_vocabulary(vocabulary, graph_.degrees.tensor) / graph_.degrees.tensor;
   const int start = vocabulary_start(rows);
   const Shape tokens = shape(ids);
   const int local = op("aten::sub.Tensor", tokens, DType::Int64, TensorRef{ids}, TensorRef{start}, std::int64_t{1});
@@ -109,7 +109,7 @@ int GraphBuilder::vocabulary_embedding(int ids, int weight, std::int64_t vocabul
 }
 
 int GraphBuilder::vocabulary_cross_entropy(int logits, int labels, std::int64_t vocabulary) {
-  if (graph_.tensor_degree == 1) return cross_entropy(logits, labels);
+  if (graph_.degrees.tensor == 1) return cross_entropy(logits, labels);
   const std::int64_t rows = shape(logits).back();
   const int start = vocabulary_start(rows);
   const int wide = cast(logits, DType::Float32);

@@ -97,15 +97,9 @@ int embed(const Transformer& m, int ids, int word_weight) {
 }
 
 void check_degree_of_experts(const Transformer& m, const WorkloadShape& shape, const std::string& model) {
-  const int degree = shape.expert_degree, count = m.t.experts.count;
-  if (count == 0 || !m.g.experts_apart()) return;
-  if (count % degree != 0)
-    throw InputError(fmt::format("expert parallelism of {} does not divide the {} experts of {}", degree, count, model));
-  if (shape.tensor_degree > 1 && !shape.sequence_parallel)
-    throw InputError(fmt::format(
-        "experts of {} over ranks of their own: each rank of a tensor group of {} sends its own part of the tokens, so "
-        "set parallel.sequence_parallel to true",
-        model, shape.tensor_degree));
+  if (m.t.experts.count == 0) return;
+  require_degrees(shape, m.t.experts.count, model);
+  if (!m.g.experts_apart()) return;
   if (m.t.form == BlockForm::Parallel || m.t.form == BlockForm::ParallelTwoNorms)
     throw InputError(fmt::format("{} has experts beside its attention, which are not cut; use parallel.expert 1", model));
 }
@@ -114,7 +108,7 @@ void check_degree(const Transformer& m, const WorkloadShape& shape, const std::s
   const ModelDimensions& d = m.d;
   check_degree_of_heads(d, shape, model);
   if (m.t.projections != FusedProjections::Separate) require_divides(shape, key_value_heads(d), "key-value heads", model);
-  if (shape.tensor_degree > 1 && m.t.query_key_norm == QueryKeyNorm::Whole)
+  if (shape.degrees.tensor > 1 && m.t.query_key_norm == QueryKeyNorm::Whole)
     throw InputError(
         fmt::format("{} normalizes the queries of all heads together, which is not cut; use parallel.tensor 1", model));
   check_degree_of_experts(m, shape, model);
@@ -165,7 +159,7 @@ int transformer_head(const Transformer& m, int x, int labels, int word_weight) {
     logits = scaled(g.unary("tanh", scaled(logits, 1 / m.t.logit_cap)), m.t.logit_cap);
   }
   g.module("loss");
-  const std::int64_t rows = static_cast<std::int64_t>(g.request().microbatch) * m.tokens;
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().degrees.micro) * m.tokens;
   const int flat = g.view(logits, {rows, g.shape(logits).back()});
   return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
 }
@@ -176,7 +170,7 @@ OperatorGraph build_language_model(const std::string& model, const ModelDimensio
   g.set_dropout(d.dropout);
   Transformer m{g, d, d.traits, tokens_of_rank(d, shape, model)};
   check_degree(m, shape, model);
-  const std::int64_t batch = shape.microbatch;
+  const std::int64_t batch = shape.degrees.micro;
   const int tokens = g.input("input_ids", DType::Int64, {batch, m.tokens});
   const int labels = g.input("labels", DType::Int64, {batch, m.tokens});  // already the next tokens
   add_rotary_tables(m);

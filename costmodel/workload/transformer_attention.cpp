@@ -16,7 +16,7 @@ struct Heads {
 };
 
 int split_heads(const Transformer& m, int flat, std::int64_t features) {
-  const std::int64_t batch = m.g.request().microbatch;
+  const std::int64_t batch = m.g.request().degrees.micro;
   return m.g.view(flat, {batch, m.tokens, m.g.shape(flat).back() / features, features});
 }
 
@@ -75,7 +75,7 @@ Heads in_turn(const Transformer& m, int normal, const std::string& path) {
 // For every key-value head its queries, its key and its value.
 Heads by_head(const Transformer& m, int normal, const std::string& path) {
   GraphBuilder& g = m.g;
-  const std::int64_t features = features_of_head(m.d), batch = g.request().microbatch;
+  const std::int64_t features = features_of_head(m.d), batch = g.request().degrees.micro;
   const std::int64_t group = m.d.heads / key_value_heads(m.d), groups = key_value_heads(m.d) / g.tensor_degree();
   const int fused = g.linear(normal, module_at(path, m.t.names->fused), (m.d.heads + 2 * key_value_heads(m.d)) * features,
                              {.bias = m.t.query_bias, .split = Split::Column});
@@ -106,7 +106,7 @@ int rotate(const Transformer& m, int x, int cosine, int sine) {
 Heads latent(const Transformer& m, int x, const std::string& path) {
   GraphBuilder& g = m.g;
   const LatentAttention& l = m.t.latent;
-  const std::int64_t batch = g.request().microbatch, heads = m.d.heads, own = heads / g.tensor_degree();
+  const std::int64_t batch = g.request().degrees.micro, heads = m.d.heads, own = heads / g.tensor_degree();
   const std::int64_t query = l.plain + l.rotary;
   const std::string core = module_at(path, m.t.names->core);
   const LinearOptions none{.bias = false}, column{.bias = false, .split = Split::Column};
@@ -193,7 +193,7 @@ int transformer_attention(const Transformer& m, int x, int layer, const std::str
   g.attend_over_context();
   const int mixed = g.transpose(g.tokens_for_heads(attended), 1, 2);
   const std::int64_t values = g.shape(mixed)[2] * g.shape(mixed)[3];
-  const int joined = g.reshape(mixed, {g.request().microbatch, m.tokens, values});
+  const int joined = g.reshape(mixed, {g.request().degrees.micro, m.tokens, values});
   return g.linear(joined, module_at(path, m.t.names->output), m.d.hidden,
                   {.bias = m.t.output_bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
 }

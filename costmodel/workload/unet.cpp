@@ -32,7 +32,7 @@ std::string default_init(std::int64_t fan_in) {
 class Unet {
  public:
   Unet(GraphBuilder& builder, const ModelDimensions& dimensions)
-      : g(builder), d(dimensions), batch(builder.request().microbatch) {}
+      : g(builder), d(dimensions), batch(builder.request().degrees.micro) {}
 
   int build() {
     read_inputs();
@@ -207,7 +207,7 @@ class Unet {
 }  // namespace
 
 OperatorGraph build_unet(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
-  if (shape.tensor_degree > 1)
+  if (shape.degrees.tensor > 1)
     throw InputError(fmt::format("{} has no tensor parallelism: convolutions are not cut; use parallel.tensor 1", model));
   constexpr std::size_t kOperatorsPerBlock = 36, kBlocksPerDepth = 8, kOperatorsAround = 400;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerBlock * kBlocksPerDepth + kOperatorsAround);

@@ -16,7 +16,7 @@ int embed(const Vit& vit, int pixels) {
   const ModelDimensions& d = vit.d;
   const std::int64_t tokens = vit.tokens;
   const std::string name = "vit.embeddings";
-  const std::int64_t batch = g.request().microbatch;
+  const std::int64_t batch = g.request().degrees.micro;
   const int grid = g.conv2d(pixels, name + ".patch_embeddings.projection", d.hidden, d.patch, d.patch, 0);
   g.module(name);
   const int patches = g.transpose(g.reshape(grid, {batch, d.hidden, tokens - 1}), 1, 2);
@@ -36,7 +36,7 @@ OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, cons
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
   const Vit vit{g, d, vit_traits(), tokens};
-  const std::int64_t batch = shape.microbatch;
+  const std::int64_t batch = shape.degrees.micro;
   const int pixels = g.input("pixel_values", g.compute(), {batch, 3, d.image, d.image});
   const int labels = g.input("labels", DType::Int64, {batch});
 

@@ -123,11 +123,12 @@ void read_model(MapReader& map, WorkloadRequest& request) {
 // Keeps every byte count of a step within 64 bits.
 void check_size(const ModelDimensions& d, const WorkloadShape& shape) {
   const double image = static_cast<double>(d.image) * d.image;
-  const double tokens = shape.microbatch * std::max<double>(d.sequence, image);
+  const double tokens = shape.degrees.micro * std::max<double>(d.sequence, image);
   const double elements = tokens * std::max({1.0 * d.hidden, 1.0 * d.ffn, 1.0 * d.vocabulary / d.layers}) * d.layers;
   constexpr double kMostElements = 0x1p52;
   if (elements > kMostElements)
-    throw InputError(fmt::format("a microbatch of {} samples makes more than 2^52 numbers; it is too large", shape.microbatch));
+    throw InputError(
+        fmt::format("a microbatch of {} samples makes more than 2^52 numbers; it is too large", shape.degrees.micro));
 }
 
 // Keys that do not apply to a file of layers, or that an exported program decides.
@@ -171,16 +172,12 @@ void require_experts(const Workload& workload, const WorkloadShape& shape) {
   const bool found = workload.graph && workload.graph->routing.experts > 0;
   if (!found && (shape.expert_load.imbalance || shape.expert_load.capacity))
     throw InputError(fmt::format("'experts' says how tokens fall on experts, and {} has none; leave it out", workload.name));
-  if (!found && shape.expert_tensor > 0)
-    throw InputError(fmt::format("expert_tensor divides experts, and {} has none; leave it out", workload.name));
-  if (shape.expert_degree > 1 && !found)
-    throw InputError(fmt::format("expert parallelism of {} divides experts, and {} has none; set parallel.expert to 1",
-                                 shape.expert_degree, workload.name));
+  if (!found) require_degrees(shape, 0, workload.name);
 }
 
 // Only the builder of transformers divides sequences.
 void refuse_context(const WorkloadShape& shape, const std::string& what) {
-  if (shape.context_degree > 1)
+  if (shape.degrees.context > 1)
     throw InputError(
         fmt::format("{}: context parallelism is known for language models by name, dimensions or config.json alone; "
                     "set parallel.context to 1",
@@ -189,16 +186,16 @@ void refuse_context(const WorkloadShape& shape, const std::string& what) {
 
 Workload exported_workload(const std::string& file, const WorkloadShape& shape) {
   refuse_context(shape, file);
-  if (shape.tensor_degree > 1)
+  if (shape.degrees.tensor > 1)
     throw InputError(fmt::format("{}: an exported model cannot be split by tensor parallelism; set parallel.tensor to 1", file));
   Workload workload;
   workload.name = file;
   workload.shape = shape;
-  workload.graph = load_exported(file, shape.microbatch);
+  workload.graph = load_exported(file, shape.degrees.micro);
   require_experts(workload, shape);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
-  workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
+  workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.degrees.micro);
   return workload;
 }
 
@@ -247,14 +244,14 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   if (!request.layers_file.empty()) {
     refuse_context(shape, request.layers_file);
     workload.name = request.layers_file;
-    workload.layers = load_layers(request.layers_file, shape.tensor_degree);
+    workload.layers = load_layers(request.layers_file, shape.degrees.tensor);
     require_experts(workload, shape);
     return workload;
   }
   const BuiltInModel* model = find_model(request.model);
   if (!model && !request.config) throw InputError(unknown_model(request.model));
-  if (shape.microbatch < 1) throw InputError(fmt::format("a microbatch of {} samples is none", shape.microbatch));
-  if (shape.tensor_degree < 1) throw InputError(fmt::format("tensor parallelism of {} is none", shape.tensor_degree));
+  if (shape.degrees.micro < 1) throw InputError(fmt::format("a microbatch of {} samples is none", shape.degrees.micro));
+  if (shape.degrees.tensor < 1) throw InputError(fmt::format("tensor parallelism of {} is none", shape.degrees.tensor));
   ModelDimensions dimensions = request.config ? request.config->dimensions : resolve(*model, request);
   dimensions.dropout = request.dropout;
   if (request.config && request.sequence > 0) dimensions.sequence = request.sequence;
@@ -269,7 +266,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
   check_tuning(request.tuning, *workload.graph);
   workload.parameters = workload.graph->parameter_count();
   workload.trained_parameters = workload.graph->trained_count();
-  workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.microbatch);
+  workload.model_flops = model_flops(*workload.graph) / static_cast<double>(shape.degrees.micro);
   return workload;
 }
 
@@ -284,7 +281,7 @@ int tokens_per_sample(const Workload& workload) {
   for (const int input : workload.graph->inputs) {
     const Tensor& tensor = workload.graph->tensors[static_cast<std::size_t>(input)];
     if (tensor.name == "input_ids" && tensor.shape.size() == 2)
-      return static_cast<int>(tensor.shape[1] * workload.graph->context_degree);
+      return static_cast<int>(tensor.shape[1] * workload.graph->degrees.context);
   }
   return 0;
 }

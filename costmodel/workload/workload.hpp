@@ -90,14 +90,9 @@ struct ExpertLoad {
 enum class ContextExchange : std::uint8_t { Ring, AllGather, Ulysses };
 
 struct WorkloadShape {
-  int microbatch = 1;  // samples
-  int tensor_degree = 1;
-  bool sequence_parallel = false;
+  Degrees degrees;  // only those of Degrees::of_graph matter
   Precision precision = Precision::Fp32;
-  int context_degree = 1;  // ranks that share a sample's sequence
   ContextExchange exchange = ContextExchange::Ring;
-  int expert_degree = 1;  // ranks that divide the experts
-  int expert_tensor = 0;  // ranks that divide an expert's width: 1, or 0 = those of the tensor group
   ExpertLoad expert_load = {};
   const Tuning* tuning = nullptr;  // of the request, only during construction
 };

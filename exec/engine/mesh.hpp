@@ -1,5 +1,5 @@
 // A rank's place in the world, with ranks numbered tensor fastest, then context, data, pipeline; and its groups for collectives,
-// as defined by GroupSizes (costmodel/scenario/degrees.hpp).
+// as defined by Degrees::group (costmodel/degrees/degrees.hpp).
 #pragma once
 
 #include <vector>
@@ -32,7 +32,7 @@ inline int device_of_position(const Plan& plan, int rank) { return rank % plan.d
 
 // The ranks of `rank`'s group, ascending, all at one position of the pipeline. member_of() is its index among them.
 inline std::vector<int> group_of(const Plan& plan, Among among, int rank) {
-  const GroupShape shape = plan.groups().shape(among);
+  const GroupShape shape = plan.group(among);
   const int first_of_position = rank - rank % plan.devices_of_rank();
   std::vector<int> ranks;
   for (int member = 0; member < shape.members; ++member)
@@ -40,7 +40,7 @@ inline std::vector<int> group_of(const Plan& plan, Among among, int rank) {
   return ranks;
 }
 inline int member_of(const Plan& plan, Among among, int rank) {
-  const GroupShape shape = plan.groups().shape(among);
+  const GroupShape shape = plan.group(among);
   const int here = rank % plan.devices_of_rank();
   return (here - shape.first_of(here)) / shape.stride;
 }

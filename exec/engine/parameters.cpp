@@ -155,12 +155,12 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
                                    const PublishedWeights* weights, ParameterPlacement* placement)
     : graph_(&graph), placement_(placement) {
   const auto made = [&](const Tensor& tensor) {
-    if (const auto own = value_of_the_rank(tensor, device_of_position % graph.tensor_degree)) return *own;
+    if (const auto own = value_of_the_rank(tensor, device_of_position % graph.degrees.tensor)) return *own;
     Tensor whole = tensor;
     whole.shape = whole_shape(tensor);
     const at::Tensor values = weights != nullptr && weights->holds(tensor) ? weights->read(tensor).to(scalar_type(tensor.dtype))
                                                                            : initial_value(whole, seed);
-    return shard_of(tensor, values, device_of_position, groups_of(graph));
+    return shard_of(tensor, values, device_of_position, graph.degrees);
   };
   for (const int stage : stages) {
     for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {

@@ -16,8 +16,8 @@ std::vector<std::int64_t> cut_lengths(const Tensor& parameter) {
 }
 
 // Ranks that divide a parameter's width, or an expert's.
-int width_degree(const Tensor& parameter, const GroupSizes& groups) {
-  return parameter.experts ? groups.expert_tensor : groups.tensor;
+int width_degree(const Tensor& parameter, const Degrees& degrees) {
+  return parameter.experts ? degrees.expert_tensor_group() : degrees.tensor;
 }
 
 // Of a parameter without experts, or of some experts.
@@ -60,27 +60,18 @@ bool is_sharded(const Tensor& parameter) { return parameter.shard_dimension >= 0
 
 const Shape& whole_shape(const Tensor& parameter) { return is_sharded(parameter) ? parameter.full_shape : parameter.shape; }
 
-GroupSizes groups_of(const OperatorGraph& graph) {
-  GroupSizes groups;
-  groups.tensor = graph.tensor_degree;
-  groups.context = graph.context_degree;
-  groups.expert = graph.expert_degree;
-  groups.expert_tensor = graph.expert_tensor;
-  return groups;
-}
-
-int devices_that_share(const Tensor& parameter, const GroupSizes& groups) {
-  return parameter.experts ? groups.expert * groups.expert_tensor : groups.tensor;
+int devices_that_share(const Tensor& parameter, const Degrees& degrees) {
+  return parameter.experts ? degrees.expert * degrees.expert_tensor_group() : degrees.tensor;
 }
 
 Among among_replicas(const Tensor& parameter) { return parameter.experts ? Among::ExpertData : Among::Data; }
 
-at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const GroupSizes& groups) {
-  const int shard = device % devices_that_share(parameter, groups);
-  if (!parameter.experts) return shard_of_width(parameter, whole, shard, groups.tensor);
+at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const Degrees& degrees) {
+  const int shard = device % devices_that_share(parameter, degrees);
+  if (!parameter.experts) return shard_of_width(parameter, whole, shard, degrees.tensor);
   const std::int64_t own = parameter.shape[0];
-  const at::Tensor experts = whole.narrow(0, own * (shard / groups.expert_tensor), own);
-  return shard_of_width(parameter, experts, shard % groups.expert_tensor, groups.expert_tensor).contiguous();
+  const at::Tensor experts = whole.narrow(0, own * (shard / degrees.expert_tensor_group()), own);
+  return shard_of_width(parameter, experts, shard % degrees.expert_tensor_group(), degrees.expert_tensor_group()).contiguous();
 }
 
 at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards) {
@@ -92,20 +83,20 @@ at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shar
   return at::cat(experts).contiguous();
 }
 
-std::vector<int> first_holders(const Tensor& parameter, const GroupSizes& groups) {
-  const int degree = width_degree(parameter, groups);
+std::vector<int> first_holders(const Tensor& parameter, const Degrees& degrees) {
+  const int degree = width_degree(parameter, degrees);
   const int step = parameter.shard_dimension >= 0 ? parameter.shard_replicas : degree;
   std::vector<int> holders;
-  for (int device = 0; device < devices_that_share(parameter, groups); device += step) holders.push_back(device);
+  for (int device = 0; device < devices_that_share(parameter, degrees); device += step) holders.push_back(device);
   return holders;
 }
 
-std::vector<int> gradient_peers(const Tensor& parameter, int device, const GroupSizes& groups) {
+std::vector<int> gradient_peers(const Tensor& parameter, int device, const Degrees& degrees) {
   int count = 1;  // neighbours that hold the same
   if (parameter.shard_dimension >= 0)
     count = parameter.shard_replicas;
   else if (parameter.gradient_partial)
-    count = width_degree(parameter, groups);
+    count = width_degree(parameter, degrees);
   std::vector<int> peers(static_cast<std::size_t>(count));
   std::iota(peers.begin(), peers.end(), device / count * count);
   return peers;

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "costmodel/scenario/degrees.hpp"
+#include "costmodel/degrees/degrees.hpp"
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe::exec {
@@ -18,22 +18,20 @@ bool is_sharded(const Tensor& parameter);
 // The shape of the whole tensor, as in checkpoints and gradient files.
 const Shape& whole_shape(const Tensor& parameter);
 
-// The groups that a graph was built for, without replicas.
-GroupSizes groups_of(const OperatorGraph& graph);
 // Number of neighbours that hold the parameter together: a tensor group, or for separate experts all their holders.
-int devices_that_share(const Tensor& parameter, const GroupSizes& groups);
+int devices_that_share(const Tensor& parameter, const Degrees& degrees);
 // The kind of group whose members hold the same part of it.
 Among among_replicas(const Tensor& parameter);
 
 // A device's part of `whole`: its experts, and its rows (or columns) of each block, with zeros for a padded vocabulary.
-at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const GroupSizes& groups);
+at::Tensor shard_of(const Tensor& parameter, const at::Tensor& whole, int device, const Degrees& degrees);
 // `shards`: from first_holders(), in that order. Padding is removed.
 at::Tensor whole_of(const Tensor& parameter, const std::vector<at::Tensor>& shards);
 
 // One device per distinct shard, ascending; {0} for a parameter that every device holds whole.
-std::vector<int> first_holders(const Tensor& parameter, const GroupSizes& groups);
+std::vector<int> first_holders(const Tensor& parameter, const Degrees& degrees);
 // Those among the neighbours of `device`, itself included, whose gradients of the parameter are summed: they hold the same part
 // and use it on different data.
-std::vector<int> gradient_peers(const Tensor& parameter, int device, const GroupSizes& groups);
+std::vector<int> gradient_peers(const Tensor& parameter, int device, const Degrees& degrees);
 
 }  // namespace panpipe::exec

@@ -88,7 +88,7 @@ std::vector<std::int64_t> run_memory(const Experiment& experiment, const Plan& p
 std::int64_t profile_memory(const Experiment& experiment, const ProfileRequest& request) {
   if (request.only_transfers || !experiment.workload.graph) return 2 * kCopiedBytes;
   const Experiment here(on_processors(experiment.scenario));
-  const HostCosts costs(here.model, degrees_of(here.scenario));
+  const HostCosts costs(here.model, here.scenario.degrees);
   const double per_element = costs.parameter_bytes() + costs.gradient_bytes() + costs.optimizer_bytes();
   std::int64_t all = 0, largest = 0;
   for (const UnitCost& unit : costs.workload(experiment.scenario.cluster.devices.front().type).units) {

@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "costmodel/degrees/axes.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/family_form.hpp"
 
 namespace panpipe::planner {
 
 std::string summary_of(const Configuration& c, std::string_view schedule) {
-  std::string text = fmt::format("pipeline {} x tensor {} x data {}", c.pipeline, c.tensor, c.data);
-  if (c.context > 1) text += fmt::format(" x context {}", c.context);
+  std::string text = product_text(c);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[static_cast<std::size_t>(c.family)].name;
   text += fmt::format(", {}", !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule);
-  if (c.chunks > 1) text += fmt::format(" with {} stages a rank", c.chunks);
+  if (c.virtual_stages > 1) text += fmt::format(" with {} stages a rank", c.virtual_stages);
   text += fmt::format(", {} x {} samples, recompute {}", c.microbatches, c.micro, name_of(c.recompute));
   if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);
   if (c.zero > 0 && c.shard > 0) text += fmt::format(" in groups of {}", c.shard);

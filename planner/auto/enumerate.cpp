@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/parallel_for.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -45,15 +46,10 @@ namespace {
 
 class Worker {
  public:
-  Worker(Common& common, const GraphShape& shape, std::unique_ptr<Pricer>& pricer, bool whole, double incumbent)
+  Worker(Common& common, const Degrees& shape, std::unique_ptr<Pricer>& pricer, bool whole, double incumbent)
       : common_(common), space_(common.space), whole_(whole), incumbent_(incumbent), pricer_(pricer) {
-    base_.tensor = shape.tensor;
-    base_.micro = shape.micro;
-    base_.sequence_parallel = shape.sequence_parallel;
-    base_.context = shape.context;
-    base_.expert = shape.expert;
-    base_.expert_tensor = shape.expert_tensor;
-    base_.shard = common.experiment.scenario.parallel.shard;
+    static_cast<Degrees&>(base_) = shape;
+    base_.shard = common.experiment.scenario.degrees.shard;
   }
 
   void run(const SearchOptions& options, bool again) {
@@ -72,7 +68,7 @@ class Worker {
  private:
   bool make_pricer() {
     try {
-      if (!pricer_) pricer_ = std::make_unique<Pricer>(common_, base_.shape());
+      if (!pricer_) pricer_ = std::make_unique<Pricer>(common_, base_.of_graph());
       return true;
     } catch (const InputError& error) {
       tally.shape_reason = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
@@ -82,13 +78,12 @@ class Worker {
   }
 
   bool possible(int p, int d) const {
-    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 && holds_experts(degrees(d)) &&
-           (base_.shard == 0 || d * base_.context % base_.shard == 0);
+    return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 && degrees_hold(degrees(d));
   }
   Degrees degrees(int d) const {
-    Configuration c = base_;
-    c.data = d;
-    return c.degrees();
+    Degrees degrees = base_;
+    degrees.data = d;
+    return degrees;
   }
   bool any_sizes() const {
     return std::any_of(space_.pipeline.begin(), space_.pipeline.end(), [&](int p) {
@@ -184,7 +179,7 @@ class Worker {
   void run_data(const PlacedStages& placed, Recompute mode, int d, int m) {
     const int p = placed.ranks;
     base_.pipeline = p;
-    base_.chunks = static_cast<std::int16_t>(placed.chunks);
+    base_.virtual_stages = placed.chunks;
     base_.data = d;
     base_.microbatches = m;
     base_.recompute = mode;
@@ -244,7 +239,7 @@ class Worker {
   // in any order, and of those without room only the least is told.
   bool order_matters(const PlacedStages& placed) {
     const bool room_seen = tally.evaluated > tally.without_room;
-    for (const int zero : zeros_of(space_, base_.degrees())) {
+    for (const int zero : zeros_of(space_, base_)) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const RankMemories memory = memory_peaks(placed, common_.ground, per, peaks_, base_.microbatches);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
@@ -267,8 +262,8 @@ class Worker {
     price(placed, form, orders, opaque ? no_order_ : any_order_of(placed));
     if (!opaque && order_matters(placed))
       price(placed, form, orders, common_.orders.find(form, placed.ranks, placed.chunks, base_.microbatches));
-    for (const int zero : zeros_of(space_, base_.degrees())) {
-      base_.zero = static_cast<std::int8_t>(zero);
+    for (const int zero : zeros_of(space_, base_)) {
+      base_.zero = zero;
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const RankMemories peaks = memory_peaks(placed, common_.ground, per, peaks_, base_.microbatches);
       const double memory = peaks.largest;
@@ -318,7 +313,7 @@ Enumeration::Enumeration(Common& common, const SearchOptions& options)
 
 void Enumeration::run(const std::vector<int>& micros, bool whole, double incumbent) {
   for (const int micro : micros)
-    for (std::vector<GraphShape>& shapes : rounds_of(common_.space, micro)) {
+    for (std::vector<Degrees>& shapes : rounds_of(common_.space, micro)) {
       Round round(std::move(shapes));
       run_round(round, whole, false, incumbent);
     }

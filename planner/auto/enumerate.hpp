@@ -50,8 +50,8 @@ class Enumeration {
   // A round over some shapes. Their pricers are kept for a second run (`again`) with the other devices. run_round() returns a
   // tally per shape.
   struct Round {
-    explicit Round(std::vector<GraphShape> of) : shapes(std::move(of)), pricers(shapes.size()) {}
-    std::vector<GraphShape> shapes;
+    explicit Round(std::vector<Degrees> of) : shapes(std::move(of)), pricers(shapes.size()) {}
+    std::vector<Degrees> shapes;
     std::vector<std::unique_ptr<Pricer>> pricers;
   };
   std::vector<Tally> run_round(Round& round, bool whole, bool again, double incumbent);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/idle_lowering.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -27,7 +28,7 @@ const FamilyForm& form_of(const Configuration& c) { return forms()[static_cast<s
 
 std::vector<int> placement_of(const Configuration& c) {
   std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(c.devices()));
+  devices.reserve(static_cast<std::size_t>(c.device_count()));
   for (int r = 0; r < c.pipeline; ++r)
     for (int d = 0; d < c.replicas(); ++d)
       for (int t = 0; t < c.tensor; ++t) devices.push_back(static_cast<int>(c.place(r, d, t)));
@@ -53,17 +54,17 @@ bool chosen(const Configuration& c) { return !form_of(c).name.empty(); }
 
 PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& sums) {
   PlanRequest request = request_of(base);
-  request.degrees = c.degrees();
-  request.degrees.virtual_stages = base.parallel.virtual_stages;
+  request.degrees = c;
+  request.degrees.virtual_stages = base.degrees.virtual_stages;
   request.recompute = c.recompute;
   if (c.order == AxisOrder::PipelineNext) request.placement = placement_of(c);
   if (!chosen(c)) return request;
   const FamilyForm& form = form_of(c);
   request.schedule.name = form.name;
   request.schedule.csv.clear();
-  request.schedule.options = form.options(c.chunks);
+  request.schedule.options = form.options(c.virtual_stages);
   if (c.held > 0) request.schedule.options["memory"] = std::to_string(c.held);
-  request.degrees.virtual_stages = form.open_chunks() ? c.chunks : 1;
+  request.degrees.virtual_stages = form.open_chunks() ? c.virtual_stages : 1;
   if (base.partition.empty()) request.cuts = sums.table(c.recompute, c.stages()).cuts;
   return request;
 }
@@ -81,8 +82,8 @@ CollectiveCost CollectiveMemory::find(const CostModel& model, CollectiveKind kin
 
 Variant& Evaluator::variant(const Configuration& c) {
   if (variants_.size() > kMostVariants) variants_.clear();
-  auto& known = variants_[c.shape()];
-  if (!known) known = std::make_unique<Variant>(base_.scenario, c.degrees(), common_.calibrations, common_.cuts);
+  auto& known = variants_[c.of_graph()];
+  if (!known) known = std::make_unique<Variant>(base_.scenario, c, common_.calibrations, common_.cuts);
   return *known;
 }
 
@@ -141,21 +142,13 @@ Exact Evaluator::evaluate(const Configuration& configuration) {
 std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact) {
   const Configuration& c = exact.configuration;
   const FamilyForm& form = form_of(c);
-  std::vector<std::pair<std::string, std::string>> settings = {
-      {"batch.micro", std::to_string(c.micro)},
-      {"batch.microbatches", std::to_string(c.microbatches)},
-      {"parallel.pipeline", std::to_string(c.pipeline)},
-      {"parallel.tensor", std::to_string(c.tensor)},
-      {"parallel.data", std::to_string(c.data)},
-      {"parallel.zero", std::to_string(c.zero)},
-      {"parallel.sequence_parallel", c.sequence_parallel ? "true" : "false"},
-      {"recompute", std::string(name_of(c.recompute))}};
-  if (c.context > 1) settings.emplace_back("parallel.context", std::to_string(c.context));
-  if (c.expert > 1) settings.emplace_back("parallel.expert", std::to_string(c.expert));
-  if (c.expert_tensor > 0) settings.emplace_back("parallel.expert_tensor", std::to_string(c.expert_tensor));
+  std::vector<std::pair<std::string, std::string>> settings = {{"batch.micro", std::to_string(c.micro)},
+                                                               {"batch.microbatches", std::to_string(c.microbatches)}};
+  for (const auto& [key, value] : written_degrees(c)) settings.emplace_back("parallel." + key, value);
+  settings.emplace_back("recompute", name_of(c.recompute));
   if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
   if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
-  if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.chunks));
+  if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.virtual_stages));
   if (exact.plan && exact.plan->schedule.chains.size() == 1) {
     std::vector<int> cuts;
     for (const int stage : exact.plan->schedule.chains.front())

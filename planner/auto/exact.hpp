@@ -63,7 +63,7 @@ class Evaluator {
   Common& common_;
   const Experiment& base_;
   CollectiveMemory collectives_;
-  std::map<GraphShape, std::unique_ptr<Variant>> variants_;
+  std::map<Degrees, std::unique_ptr<Variant>> variants_;
 };
 
 // The scenario's keys that a plan decides, for the user to write down.

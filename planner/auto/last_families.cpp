@@ -49,8 +49,8 @@ LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Co
     const bool searched = form.family->searched();
     Configuration c = start;
     c.family = static_cast<std::int16_t>(f);
-    c.chunks = static_cast<std::int16_t>(form.chunks);
-    if (!form.exists(c.pipeline, c.chunks, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
+    c.virtual_stages = form.chunks;
+    if (!form.exists(c.pipeline, c.virtual_stages, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
     if (searched && c.stages() * c.microbatches > kLargestSearch) continue;
     Exact exact = searched ? search_within_memory(evaluator, ground, c) : evaluator.evaluate(c);
     tried.families.emplace_back(form.name);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kLargest = 4'000'000;  // passes of an order that is worth a replay
 
 using OrderKey = std::tuple<int, int, int, int>;  // family, ranks, stages a rank, microbatches
-OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.chunks, c.microbatches}; }
+OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.virtual_stages, c.microbatches}; }
 
 bool can_replay(const Priced& one, const Ground& ground) {
   const FamilyForm& form = forms()[at(one.configuration.family)];
@@ -28,13 +28,13 @@ bool can_replay(const Priced& one, const Ground& ground) {
 class OrderReplay {
  public:
   OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[at(example.family)]) {
-    order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, form_.options(example.chunks)));
+    order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, form_.options(example.virtual_stages)));
     StructureBuilder builder;
     ready_ = builder.build(order_, structure_);
     if (ready_) program_.emplace(structure_, BatchProgram::Values::KeepAll);
   }
 
-  void run(std::vector<Priced*>& group, std::map<GraphShape, Pricer>& pricers) {
+  void run(std::vector<Priced*>& group, std::map<Degrees, Pricer>& pricers) {
     if (!ready_) return;  // the estimate says what is wrong with the order
     for (std::size_t first = 0; first < group.size(); first += kBatch) {
       const std::size_t count = std::min<std::size_t>(kBatch, group.size() - first);
@@ -54,11 +54,11 @@ class OrderReplay {
   }
 
  private:
-  void fill(const Configuration& c, std::size_t slot, std::map<GraphShape, Pricer>& pricers) {
-    Pricer& pricer = pricers.try_emplace(c.shape(), common_, c.shape()).first->second;
-    const PlacedStages placed = pricer.place_stages(c.recompute, c.pipeline, c.chunks, form_.placement);
+  void fill(const Configuration& c, std::size_t slot, std::map<Degrees, Pricer>& pricers) {
+    Pricer& pricer = pricers.try_emplace(c.of_graph(), common_, c.of_graph()).first->second;
+    const PlacedStages placed = pricer.place_stages(c.recompute, c.pipeline, c.virtual_stages, form_.placement);
     pricer.prepare(surroundings_, placed, c);
-    const double jitter = common_.ground.jitter(c.pipeline, c.devices());
+    const double jitter = common_.ground.jitter(c.pipeline, c.device_count());
     const bool blocking = common_.ground.blocking;
     const PerParameter& per = pricer.per_parameter(c.zero, c.data);
     for (int s = 0; s < c.stages(); ++s) {
@@ -145,7 +145,7 @@ std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int thre
   }
   std::vector<std::vector<Priced*>*> groups;
   for (auto& [key, group] : by_order) groups.push_back(&group);
-  std::vector<std::map<GraphShape, Pricer>> pricers(workers_for(groups.size(), threads));
+  std::vector<std::map<Degrees, Pricer>> pricers(workers_for(groups.size(), threads));
   parallel_for(groups.size(), threads, [&](std::size_t g, std::size_t worker) {
     try {
       OrderReplay(common, groups[g]->front()->configuration).run(*groups[g], pricers[worker]);

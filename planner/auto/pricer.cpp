@@ -22,12 +22,17 @@ std::vector<int> devices_at(const Positions& positions, const Degrees& degrees, 
   return devices;
 }
 
+Degrees with_shard(Degrees degrees, int shard) {
+  degrees.shard = shard;
+  return degrees;
+}
+
 void fill_jitter(const Experiment& experiment, Ground& ground) {
   const Scenario& scenario = experiment.scenario;
-  Degrees degrees = degrees_of(scenario);
+  Degrees degrees = scenario.degrees;
   degrees.pipeline = degrees.data = degrees.tensor = degrees.context = 1;
   const Occupancy one = Occupancy::of(scenario, degrees);
-  degrees = degrees_of(scenario);
+  degrees = scenario.degrees;
   for (int p = 0; p <= scenario.cluster.size(); ++p) {
     degrees.pipeline = p;
     ground.rank_jitter.push_back(experiment.model.stage_jitter(degrees, one));
@@ -44,7 +49,7 @@ void fill_jitter(const Experiment& experiment, Ground& ground) {
 
 Ground ground_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
-  const ModelCosts costs(experiment.model, degrees_of(scenario));
+  const ModelCosts costs(experiment.model, scenario.degrees);
   Ground ground{.memory = MemoryModel(scenario)};
   ground.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
   ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
@@ -69,7 +74,7 @@ Variant::Variant(const Scenario& scenario, const Degrees& degrees, const std::ve
 
 Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), ground(ground_of(of)) {
   for (const DeviceType& type : of.scenario.cluster.types) calibrations.push_back(calibration_for(type));
-  Degrees all = degrees_of(of.scenario);
+  Degrees all = of.scenario.degrees;
   all.pipeline = of.scenario.cluster.size();
   crowded = shared_cores(of.scenario, all).crowded();
 }
@@ -87,7 +92,7 @@ const Reductions& Common::reductions(const Configuration& c) {
   auto& known = reductions_[{stride, c.replicas(), c.context, step, used}];
   if (!known) {
     const Positions positions(experiment.scenario);
-    const Degrees degrees{.pipeline = used, .tensor = c.tensor, .data = c.data, .context = c.context};
+    const Degrees degrees{.tensor = c.tensor, .pipeline = used, .data = c.data, .context = c.context};
     const Occupancy occupancy(experiment.scenario.cluster, degrees, devices_at(positions, degrees, step, stride));
     known = std::make_unique<Reductions>(
         experiment.model, occupancy,
@@ -96,15 +101,9 @@ const Reductions& Common::reductions(const Configuration& c) {
   return *known;
 }
 
-Pricer::Pricer(Common& common, const GraphShape& shape)
+Pricer::Pricer(Common& common, const Degrees& shape)
     : common_(common),
-      shape_{.tensor = shape.tensor,
-             .sequence_parallel = shape.sequence_parallel,
-             .micro = shape.micro,
-             .shard = common.experiment.scenario.parallel.shard,
-             .context = shape.context,
-             .expert = shape.expert,
-             .expert_tensor = shape.expert_tensor},
+      shape_(with_shard(shape, common.experiment.scenario.degrees.shard)),
       variant_(common.experiment.scenario, shape_, common.calibrations, common.cuts),
       routes_(common.experiment.scenario) {}
 
@@ -122,12 +121,12 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
 
 void Pricer::prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& c) {
   std::array<const PerParameter*, 4> zeros{};
-  for (const int zero : zeros_of(common_.space, c.degrees())) zeros[at(zero)] = &per_parameter(zero, c.data);
-  HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c.degrees()).first->second;
+  for (const int zero : zeros_of(common_.space, c)) zeros[at(zero)] = &per_parameter(zero, c.data);
+  HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c).first->second;
   const Occupancy& occupancy = occupancy_of(c);
   times.use(occupancy);
   const double tied = placed.tied.empty() ? 0 : tied_time(placed, c);
-  surroundings.prepare(placed, common_.ground, common_.ground.jitter(c.pipeline, c.devices()),
+  surroundings.prepare(placed, common_.ground, common_.ground.jitter(c.pipeline, c.device_count()),
                        routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros, tied);
 }
 
@@ -137,9 +136,9 @@ const Occupancy& Pricer::occupancy_of(const Configuration& c) {
   occupied_by_ = c.pipeline;
   const auto known = occupancies_.find({c.data, c.order});
   if (known != occupancies_.end()) return known->second;
-  std::vector<int> devices = devices_at(routes_.positions(), c.degrees(), c.place(1, 0, 0), c.place(0, 1, 0));
+  std::vector<int> devices = devices_at(routes_.positions(), c, c.place(1, 0, 0), c.place(0, 1, 0));
   const Cluster& cluster = common_.experiment.scenario.cluster;
-  return occupancies_.try_emplace({c.data, c.order}, cluster, c.degrees(), std::move(devices), /* rings */ false).first->second;
+  return occupancies_.try_emplace({c.data, c.order}, cluster, c, std::move(devices), /* rings */ false).first->second;
 }
 
 // Of a byte: the time of fewer bytes is no smaller a share of it than of many.

@@ -44,7 +44,7 @@ class Common {
 // Closed forms for one variant. For one thread. Throws InputError if the workload cannot be cut so.
 class Pricer {
  public:
-  Pricer(Common& common, const GraphShape& shape);
+  Pricer(Common& common, const Degrees& shape);
   Pricer(const Pricer&) = delete;
 
   const UnitSums& sums() const { return variant_.sums; }

@@ -75,7 +75,7 @@ class AutoSearch {
     const bool rounds = rounds_of(space_, 1).size() > 1;
     const auto sweeps = rounds ? std::vector<std::vector<bool>>{{true, false}} : std::vector<std::vector<bool>>{{true}, {false}};
     for (const std::vector<bool>& wholes : sweeps) {
-      std::map<GraphShape, End> ended;
+      std::map<Degrees, End> ended;
       bool of_use = true;
       for (const int micro : space_.micro) {
         if (options_.stopped()) break;
@@ -91,12 +91,12 @@ class AutoSearch {
 
   // False where larger microbatches are of no use: they take no less room, and their work is the same. Shapes of which that is
   // known are left out; those of which it is only likely are looked at again.
-  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::map<GraphShape, End>& ended) {
+  bool sweep(int micro, const std::vector<bool>& wholes, bool by_shape, std::map<Degrees, End>& ended) {
     Tally all;
     std::size_t tried = 0;
-    for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
+    for (std::vector<Degrees>& shapes : rounds_of(space_, micro)) {
       if (options_.stopped()) return true;
-      std::erase_if(shapes, [&](const GraphShape& shape) {
+      std::erase_if(shapes, [&](const Degrees& shape) {
         const auto known = ended.find(of_any_micro(shape));
         if (known != ended.end() && known->second == End::Likely) left_out_.push_back(shape);
         return known != ended.end();
@@ -115,7 +115,7 @@ class AutoSearch {
       }
       for (std::size_t s = 0; s < sums.size(); ++s) {
         all.add(sums[s]);
-        const GraphShape &shape = round.shapes[s], any_micro = of_any_micro(shape);
+        const Degrees &shape = round.shapes[s], any_micro = of_any_micro(shape);
         note_least(shape, sums[s]);
         LeastBound& last = last_bounds_[any_micro];
         if (by_shape)
@@ -127,7 +127,7 @@ class AutoSearch {
     return by_shape ? tried > 0 : all.evaluated == 0 || all.evaluated > all.without_room;
   }
 
-  void note_least(const GraphShape& shape, const Tally& tally) {
+  void note_least(const Degrees& shape, const Tally& tally) {
     double& least = least_bounds_.try_emplace(shape, kInfinite).first->second;
     least = std::min(least, tally.least_bound);
   }
@@ -136,7 +136,7 @@ class AutoSearch {
   // far as the limit goes.
   void revisit() {
     if (left_out_.empty() || options_.stopped()) return;
-    std::stable_sort(left_out_.begin(), left_out_.end(), [&](const GraphShape& a, const GraphShape& b) {
+    std::stable_sort(left_out_.begin(), left_out_.end(), [&](const Degrees& a, const Degrees& b) {
       return last_bounds_[of_any_micro(a)].bound < last_bounds_[of_any_micro(b)].bound;
     });
     const std::size_t count = std::min(left_out_.size(), kMostRevisited);
@@ -172,7 +172,7 @@ class AutoSearch {
     return tally.least_bound - gain * before.micro / (micro - before.micro) >= incumbent() ? End::Likely : End::No;
   }
 
-  static GraphShape of_any_micro(GraphShape shape) {
+  static Degrees of_any_micro(Degrees shape) {
     shape.micro = 1;
     return shape;
   }
@@ -363,8 +363,8 @@ class AutoSearch {
   // All configurations with a bound below the limit. Shapes that have none are known.
   void price_again(Enumeration& again, double limit) {
     for (const int micro : space_.micro) {
-      for (std::vector<GraphShape>& shapes : rounds_of(space_, micro)) {
-        std::erase_if(shapes, [&](const GraphShape& shape) {
+      for (std::vector<Degrees>& shapes : rounds_of(space_, micro)) {
+        std::erase_if(shapes, [&](const Degrees& shape) {
           const auto known = least_bounds_.find(shape);
           return known == least_bounds_.end() || known->second >= limit;
         });
@@ -493,11 +493,13 @@ class AutoSearch {
 
   // How the work is divided among devices; and, with how the axes lie on them, which devices exchange what.
   using Split = std::tuple<int, int, int, int, int, int>;
-  static Split split_of(const Configuration& c) { return {c.tensor, c.pipeline, c.data, c.context, c.expert, c.expert_tensor}; }
+  static Split split_of(const Degrees& d) { return {d.tensor, d.pipeline, d.data, d.context, d.expert, d.expert_tensor}; }
   using Layout = std::tuple<Split, int, AxisOrder>;
   static Layout layout_of(const Configuration& c) { return {split_of(c), c.zero, c.order}; }
-  using DegreesKey = std::tuple<GraphShape, int, int, int, Recompute, AxisOrder>;
-  static DegreesKey degrees_key(const Configuration& c) { return {c.shape(), c.pipeline, c.data, c.zero, c.recompute, c.order}; }
+  using DegreesKey = std::tuple<Degrees, int, int, int, Recompute, AxisOrder>;
+  static DegreesKey degrees_key(const Configuration& c) {
+    return {c.of_graph(), c.pipeline, c.data, c.zero, c.recompute, c.order};
+  }
   static bool same_degrees(const Configuration& a, const Configuration& b) { return degrees_key(a) == degrees_key(b); }
 
   // Closed forms take the first type's times: on several types they bound nothing.
@@ -566,18 +568,18 @@ class AutoSearch {
   Common common_;
   Enumeration enumeration_;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
-  std::vector<Priced> open_;          // best bound first
-  std::vector<Exact> best_;           // estimated and fitting, fastest first
-  std::vector<Priced> too_large_;     // estimated, not fitting
-  std::vector<GraphShape> left_out_;  // with a microbatch of which no bound is known
+  std::vector<Priced> open_;       // best bound first
+  std::vector<Exact> best_;        // estimated and fitting, fastest first
+  std::vector<Priced> too_large_;  // estimated, not fitting
+  std::vector<Degrees> left_out_;  // with a microbatch of which no bound is known
   std::int64_t estimated_ = 0, replays_ = 0, without_room_ = 0, without_order_ = 0, excluded_ = 0;
   double least_memory_ = 0;  // of the estimated that do not fit
   std::string fault_;        // of the first that has no order
   int largest_micro_ = 0;
-  std::map<GraphShape, double> least_bounds_;     // of what was priced
-  std::map<GraphShape, LeastBound> last_bounds_;  // with the last microbatch, for shapes of any
-  std::vector<std::string> tried_last_;           // families
-  double gained_last_ = 0;                        // share of the step time
+  std::map<Degrees, double> least_bounds_;     // of what was priced
+  std::map<Degrees, LeastBound> last_bounds_;  // with the last microbatch, for shapes of any
+  std::vector<std::string> tried_last_;        // families
+  double gained_last_ = 0;                     // share of the step time
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/input/reader.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
 #include "planner/auto/unit_sums.hpp"
 #include "planner/family_form.hpp"
 #include "planner/schedule_choice.hpp"
@@ -55,7 +56,7 @@ void choose_schedule(const Scenario& scenario, const SearchLimits& limits, Space
   const bool chunks_open =
       !taken_as_it_is && is_open(scenario, "parallel.virtual_stages") && is_open(scenario, "schedule.stages_per_rank");
   if (!chunks_open)
-    space.chunks = {scenario.parallel.virtual_stages};
+    space.chunks = {scenario.degrees.virtual_stages};
   else if (one)
     space.chunks = {1};
   else
@@ -68,13 +69,13 @@ void choose_memory(const Scenario& scenario, const SearchLimits& limits, Space& 
   else
     space.recompute = {scenario.recompute};
   if (!is_open(scenario, "parallel.zero"))
-    space.zero = {scenario.parallel.zero};
+    space.zero = {scenario.degrees.zero};
   else if (scenario.optimizer.name == "none")
     space.zero = {0, 2, 3};
   else
     space.zero = scenario.framework.distributed_optimizer ? std::vector<int>{1, 2, 3} : std::vector<int>{0, 1, 2, 3};
   if (is_open(scenario, "parallel.zero")) {  // without what the reader refuses
-    if (scenario.parallel.shard > 0) std::erase(space.zero, 0);
+    if (scenario.degrees.shard > 0) std::erase(space.zero, 0);
     if (scenario.recompute_scope.chunk > 1) std::erase(space.zero, 3);
   }
   if (!limits.whose.empty()) {
@@ -99,16 +100,16 @@ void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Spa
   const bool given = sizes_given(experiment);
   if (given) space.notes.emplace_back("tensor degree and microbatch stay: the workload's costs are for these sizes");
   if (given || !is_open(scenario, "parallel.tensor"))
-    space.tensor = {scenario.parallel.tensor};
+    space.tensor = {scenario.degrees.tensor};
   else
     space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
   if (!limits.tensor) space.tensor = {1};
   if (given || !is_open(scenario, "batch.micro"))
-    space.micro = {scenario.micro};
+    space.micro = {scenario.degrees.micro};
   else
     space.micro = divisors(space.global_batch, space.global_batch);
   if (given || !is_open(scenario, "parallel.sequence_parallel"))
-    space.sequence_parallel = {scenario.parallel.sequence_parallel};
+    space.sequence_parallel = {scenario.degrees.sequence_parallel};
   else
     space.sequence_parallel = {false, true};
 }
@@ -120,7 +121,7 @@ constexpr int kLongSequence = 32768;
 
 void choose_context(const Experiment& experiment, const SearchLimits& limits, bool fixed, Space& space) {
   const Scenario& scenario = experiment.scenario;
-  const int stated = scenario.parallel.context, tokens = tokens_per_sample(experiment.workload);
+  const int stated = scenario.degrees.context, tokens = tokens_per_sample(experiment.workload);
   space.context = {stated};
   if (fixed || !is_open(scenario, "parallel.context") || !limits.tensor) return;
   const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
@@ -132,12 +133,12 @@ void choose_context(const Experiment& experiment, const SearchLimits& limits, bo
 
 void choose_experts(const Experiment& experiment, const SearchLimits& limits, bool fixed, Space& space) {
   const Scenario& scenario = experiment.scenario;
-  const Parallel& parallel = scenario.parallel;
+  const Degrees& stated = scenario.degrees;
   const int experts = experiment.workload.graph ? experiment.workload.graph->routing.experts : 0;
-  space.expert = {parallel.expert};
-  space.expert_tensor = {parallel.expert_tensor};
+  space.expert = {stated.expert};
+  space.expert_tensor = {stated.expert_tensor};
   space.sequence_with_tensor = experts > 0 && limits.sequence_with_experts;
-  if (fixed || experts == 0 || parallel.shard > 0 || !limits.tensor) return;
+  if (fixed || experts == 0 || stated.shard > 0 || !limits.tensor) return;
   if (is_open(scenario, "parallel.expert")) space.expert = divisors(experts, space.devices);
   if (is_open(scenario, "parallel.expert_tensor")) space.expert_tensor = {0, 1};
 }
@@ -148,31 +149,27 @@ namespace {
 
 // Drops data degrees that stated groups do not divide; throws where none is left.
 void check_groups(const Scenario& scenario, Space& space) {
-  const Parallel& parallel = scenario.parallel;
+  const Degrees& stated = scenario.degrees;
   const auto any = [](const std::vector<int>& values, auto holds) { return std::any_of(values.begin(), values.end(), holds); };
-  if (parallel.shard > 0) {
-    std::erase_if(space.data, [&](int data) {
-      return !any(space.context, [&](int context) { return data * context % parallel.shard == 0; });
-    });
+  if (stated.shard > 0) {
+    std::erase_if(space.data,
+                  [&](int data) { return !any(space.context, [&](int context) { return data * context % stated.shard == 0; }); });
     if (space.data.empty())
       throw fault_at(scenario, "parallel.shard",
                      fmt::format("no data degree that {} devices and a global batch of {} allow is a multiple of shard {}",
-                                 space.devices, space.global_batch, parallel.shard),
+                                 space.devices, space.global_batch, stated.shard),
                      "state a smaller shard, or leave it out");
   }
-  const auto holds = [&](const GraphShape& shape, int data) {
-    return holds_experts({.tensor = shape.tensor,
-                          .data = data,
-                          .context = shape.context,
-                          .expert = shape.expert,
-                          .expert_tensor = shape.expert_tensor});
+  const auto holds = [&](Degrees shape, int data) {
+    shape.data = data;
+    return degrees_hold(shape);
   };
-  for (const std::vector<GraphShape>& round : rounds_of(space, 1))
-    for (const GraphShape& shape : round)
+  for (const std::vector<Degrees>& round : rounds_of(space, 1))
+    for (const Degrees& shape : round)
       if (any(space.data, [&](int data) { return holds(shape, data); })) return;
   throw fault_at(scenario, "parallel.expert",
                  fmt::format("no degrees that {} devices and a global batch of {} allow have ranks for experts over {}",
-                             space.devices, space.global_batch, parallel.expert),
+                             space.devices, space.global_batch, stated.expert),
                  "state a smaller parallel.expert");
 }
 
@@ -189,12 +186,12 @@ std::string degrees_note(const Space& space) {
 
 Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   const Scenario& scenario = experiment.scenario;
-  const Parallel& parallel = scenario.parallel;
+  const Degrees& stated = scenario.degrees;
   const std::vector<UnitCost>& units = experiment.model.workload(scenario.cluster.devices.front().type).units;  // or throws
   Space space;
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
-  space.global_batch = std::int64_t{scenario.micro} * scenario.microbatches * parallel.data;
+  space.global_batch = std::int64_t{scenario.degrees.micro} * scenario.degrees.microbatches * stated.data;
   check_limits(scenario, limits);
   choose_shapes(experiment, limits, space);
   choose_schedule(scenario, limits, space);
@@ -202,12 +199,12 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   const bool placed = scenario.placement.has_value();  // for these degrees
   choose_context(experiment, limits, placed || sizes_given(experiment), space);
   choose_experts(experiment, limits, placed || sizes_given(experiment), space);
-  if (placed) space.tensor = {parallel.tensor};
+  if (placed) space.tensor = {stated.tensor};
   space.pipeline_open = !placed && is_open(scenario, "parallel.pipeline");
   space.data_open = !placed && is_open(scenario, "parallel.data");
   const int most = most_stages_of(units);
-  space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{parallel.pipeline};
-  space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{parallel.data};
+  space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{stated.pipeline};
+  space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{stated.data};
   check_groups(scenario, space);
   space.orders = placed || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
                                                  : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
@@ -223,8 +220,8 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
   return space;
 }
 
-std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
-  std::vector<GraphShape> all;
+std::vector<std::vector<Degrees>> rounds_of(const Space& space, int micro) {
+  std::vector<Degrees> all;
   for (const int context : space.context)
     for (const int expert : space.expert)
       for (const int tensor : space.tensor)
@@ -234,27 +231,26 @@ std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro) {
             if (!sequence && tensor > 1 && space.sequence_with_tensor) continue;
             if (sequence && tensor == 1 && space.sequence_parallel.size() > 1) continue;
             if (expert_tensor == 1 && tensor == 1 && !closed) continue;  // as tensor
-            all.push_back({tensor, micro, context, expert, expert_tensor, sequence});
+            all.push_back({.tensor = tensor,
+                           .micro = micro,
+                           .context = context,
+                           .expert = expert,
+                           .expert_tensor = expert_tensor,
+                           .sequence_parallel = sequence});
           }
   if (space.context.size() == 1 && space.expert.size() == 1 && space.expert_tensor.size() == 1) return {all};
-  const auto from_node = [&](const GraphShape& shape) {
-    const int group = shape.expert * (shape.expert_tensor > 0 ? shape.expert_tensor : shape.tensor);
+  const auto from_node = [&](const Degrees& shape) {
+    const int group = shape.expert * shape.expert_tensor_group();
     return std::abs(std::log2(group) - std::log2(space.node_size));
   };
-  std::stable_sort(all.begin(), all.end(), [&](const GraphShape& a, const GraphShape& b) {
+  std::stable_sort(all.begin(), all.end(), [&](const Degrees& a, const Degrees& b) {
     return a.context != b.context ? a.context < b.context : from_node(a) < from_node(b);
   });
-  std::vector<std::vector<GraphShape>> rounds;
+  std::vector<std::vector<Degrees>> rounds;
   for (std::size_t first = 0; first < all.size(); first += kShapesOfRound)
     rounds.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(first),
                         all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), first + kShapesOfRound)));
   return rounds;
-}
-
-bool holds_experts(const Degrees& degrees) {
-  const int width = degrees.expert_tensor_group();
-  return (width == 1 || width == degrees.tensor) &&
-         degrees.expert_holders() * degrees.expert * width == degrees.devices_of_rank();
 }
 
 std::int64_t microbatches_of(const Space& space, int micro, int data) {
@@ -262,7 +258,7 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
   return space.global_batch % step == 0 ? space.global_batch / step : 0;
 }
 
-const std::vector<int>& zeros_of(const Space& space, Degrees degrees) {
+const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees) {
   return degrees.exchanges() ? space.zero : space.one_zero;
 }
 

@@ -37,9 +37,7 @@ std::int64_t microbatches_of(const Space& space, int micro, int data);
 constexpr std::size_t kShapesOfRound = 16;
 // The shapes of a device's graph for one microbatch, in rounds. Plans of earlier rounds exclude later ones, so groups of experts
 // that fill a node come first. If neither context nor experts are searched there is one round.
-std::vector<std::vector<GraphShape>> rounds_of(const Space& space, int micro);
-// True if a pipeline rank's devices form whole groups of experts.
-bool holds_experts(const Degrees& degrees);
-const std::vector<int>& zeros_of(const Space& space, Degrees degrees);  // ZeRO stages with different results
+std::vector<std::vector<Degrees>> rounds_of(const Space& space, int micro);
+const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees);  // ZeRO stages with different results
 
 }  // namespace panpipe::planner

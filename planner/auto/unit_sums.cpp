@@ -12,7 +12,7 @@ namespace panpipe::planner {
 namespace {
 
 Degrees on_one_rank(const WorkloadShape& shape) {
-  return {.tensor = shape.tensor_degree, .sequence_parallel = shape.sequence_parallel, .micro = shape.microbatch};
+  return {.tensor = shape.degrees.tensor, .micro = shape.degrees.micro, .sequence_parallel = shape.degrees.sequence_parallel};
 }
 
 }  // namespace

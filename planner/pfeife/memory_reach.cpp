@@ -39,7 +39,7 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
 MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
   const WorkloadCost& workload = space.costs().workload(type);
   const MemoryModel model(space.scenario());
-  const StateBytes state = model.state(space.costs(), degrees_of(space.scenario()));
+  const StateBytes state = model.state(space.costs(), space.scenario().degrees);
   const std::vector<Recompute>& modes = space.stages().modes();
   OfType of;
   for (Sums& sums : of.least) sums.assign(1, 0);

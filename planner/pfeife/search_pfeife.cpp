@@ -53,7 +53,7 @@ PfeifeSearch::PfeifeSearch(const Experiment& experiment, const SearchOptions& op
 
 Answer PfeifeSearch::run() {
   read_partition();
-  const int stated = std::max(1, experiment_.scenario.parallel.virtual_stages);
+  const int stated = std::max(1, experiment_.scenario.degrees.virtual_stages);
   if (!chooses_stages(experiment_.scenario)) {
     add_members(stated);
     search_members();
@@ -257,7 +257,7 @@ void PfeifeSearch::search_prefetch_vectors() {
         if (changed[rank] < 0) continue;
         TriedSchedule member = start;
         member.options["prefetch"] = fmt::format("{}", fmt::join(changed, ","));
-        member.schedule = make_schedule("pfeife", space_.ranks(), experiment_.scenario.microbatches, member.options);
+        member.schedule = make_schedule("pfeife", space_.ranks(), experiment_.scenario.degrees.microbatches, member.options);
         add_member(std::move(member));
       }
     }

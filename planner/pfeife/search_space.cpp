@@ -12,7 +12,7 @@ namespace panpipe::planner {
 namespace {
 
 Plan fixed_parts(const Scenario& scenario) {
-  Plan plan{degrees_of(scenario), {}, {}, {}};
+  Plan plan{scenario.degrees, {}, {}, {}};
   if (scenario.placement) {
     plan.devices = *scenario.placement;
   } else {
@@ -39,13 +39,13 @@ std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const Lowe
 }
 
 const Scenario& checked(const Scenario& scenario) {
-  if (scenario.parallel.zero >= 3)
+  if (scenario.degrees.zero >= 3)
     throw fault_at(scenario, "parallel.zero", "--method pfeife does not know gathered parameters",
                    "plan with zero 0, 1 or 2, or with --method auto");
-  if (scenario.parallel.expert > 1)
+  if (scenario.degrees.expert > 1)
     throw fault_at(scenario, "parallel.expert", "--method pfeife does not know experts over ranks",
                    "plan with expert 1; estimate and simulate know more");
-  if (scenario.parallel.context > 1)
+  if (scenario.degrees.context > 1)
     throw fault_at(scenario, "parallel.context", "--method pfeife does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
   if (scenario.collectives_run_on)

@@ -18,7 +18,7 @@ class Builder {
 
   void add(const std::string& name, const ScheduleOptions& options) {
     try {
-      Schedule schedule = make_schedule(name, scenario_.parallel.pipeline, scenario_.microbatches, options);
+      Schedule schedule = make_schedule(name, scenario_.degrees.pipeline, scenario_.degrees.microbatches, options);
       family_.members.push_back({name, options, std::move(schedule)});
     } catch (const InputError& error) {
       family_.absent.push_back(fmt::format("{} is unavailable: {}", name, error.what()));
@@ -27,7 +27,7 @@ class Builder {
 
   // As the published planner enumerates them: loop_batch in the ranks and the divisors of the microbatches above.
   void add_pfeife(int stages) {
-    const int ranks = scenario_.parallel.pipeline, microbatches = scenario_.microbatches;
+    const int ranks = scenario_.degrees.pipeline, microbatches = scenario_.degrees.microbatches;
     std::vector<std::string> batches = chosen("loop_batch"), ahead = chosen("prefetch");
     if (batches.empty()) {
       if (stages == 1) {

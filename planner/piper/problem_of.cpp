@@ -41,9 +41,9 @@ void set_limits(const Scenario& scenario, PlanningProblem& problem) {
   problem.devices = cluster.size();
   problem.bandwidth = flat_bandwidth(cluster);
   problem.memory = static_cast<double>(memory_limit(scenario, cluster.types[at(cluster.devices.front().type)]).base());
-  problem.microbatches = scenario.microbatches * scenario.parallel.data;
-  if (!is_open(scenario, "parallel.pipeline")) problem.stages = scenario.parallel.pipeline;
-  if (!is_open(scenario, "parallel.data")) problem.least_data = problem.most_data = scenario.parallel.data;
+  problem.microbatches = scenario.degrees.microbatches * scenario.degrees.data;
+  if (!is_open(scenario, "parallel.pipeline")) problem.stages = scenario.degrees.pipeline;
+  if (!is_open(scenario, "parallel.data")) problem.least_data = problem.most_data = scenario.degrees.data;
 }
 
 // --- A table of profiled layers.
@@ -75,7 +75,7 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
   std::set<int> degrees;
   for (const auto& profiles : table.profiles.of_layer)
     for (const LayerProfile& profile : profiles)
-      if (is_open(scenario, "parallel.tensor") || profile.tensor == scenario.parallel.tensor) degrees.insert(profile.tensor);
+      if (is_open(scenario, "parallel.tensor") || profile.tensor == scenario.degrees.tensor) degrees.insert(profile.tensor);
   problem.degrees.assign(degrees.begin(), degrees.end());
   for (std::size_t e = 0; e < table.edges.size(); ++e)
     problem.edges.push_back({table.edges[e].from, table.edges[e].to, table.profiles.edge_bytes[e]});
@@ -162,9 +162,9 @@ OneTime one_time(const WorkloadCost& cost) {
 // The scenario with the model cut for a tensor degree, on one pipeline rank.
 Scenario with_tensor(const Scenario& scenario, int degree) {
   Scenario copy = scenario;
-  copy.parallel.tensor = degree;
-  copy.parallel.pipeline = copy.parallel.data = copy.parallel.virtual_stages = 1;
-  copy.parallel.zero = 0;
+  copy.degrees.tensor = degree;
+  copy.degrees.pipeline = copy.degrees.data = copy.degrees.virtual_stages = 1;
+  copy.degrees.zero = 0;
   copy.placement.reset();
   return copy;
 }
@@ -177,7 +177,7 @@ class FromCostModel {
     const Scenario& scenario = experiment_.scenario;
     const bool open = is_open(scenario, "parallel.tensor") && !experiment_.workload.layers;
     if (!open) {
-      add_degree(experiment_.workload.layers ? 1 : scenario.parallel.tensor);
+      add_degree(experiment_.workload.layers ? 1 : scenario.degrees.tensor);
     } else {
       for (const int degree : kDegrees)
         if (degree <= scenario.cluster.size()) try_degree(degree);
@@ -188,7 +188,7 @@ class FromCostModel {
       posed_.notes.emplace_back(
           "which blocks of a stage recompute, and together, is not counted: the search takes every layer as recomputed by "
           "itself");
-    if (scenario.parallel.zero > 0)
+    if (scenario.degrees.zero > 0)
       posed_.notes.emplace_back("ZeRO is not counted: optimizer state is taken as whole on every replica");
   }
 
@@ -214,7 +214,7 @@ class FromCostModel {
     if (problem.layers.size() != cost.units.size())
       throw InputError(
           fmt::format("the model has {} units at degree {}, not {}", cost.units.size(), degree, problem.layers.size()));
-    const UnitChoices choices(model, type, degrees_of(scenario));
+    const UnitChoices choices(model, type, scenario.degrees);
     for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(cost.units[u]));
     problem.degrees.push_back(degree);
     const OneTime once = one_time(cost);
@@ -241,10 +241,10 @@ class FromCostModel {
 }  // namespace
 
 Posed pose(const Experiment& experiment, Objective objective) {
-  if (experiment.scenario.parallel.expert > 1)
+  if (experiment.scenario.degrees.expert > 1)
     throw fault_at(experiment.scenario, "parallel.expert", "--method piper does not know experts over ranks",
                    "plan with expert 1; estimate and simulate know more");
-  if (experiment.scenario.parallel.context > 1)
+  if (experiment.scenario.degrees.context > 1)
     throw fault_at(experiment.scenario, "parallel.context", "--method piper does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
   Posed posed;

@@ -17,17 +17,11 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   PlanFacts facts;
   facts.schedule = plan.schedule.name;
   facts.transfers = name_of(transfer_semantics(scenario, ModelCosts(experiment.model, plan).measured()));
-  facts.pipeline = plan.pipeline;
-  facts.tensor = plan.tensor;
-  facts.data = plan.data;
-  facts.context = plan.context;
-  facts.expert = plan.expert;
-  facts.expert_tensor = plan.expert_tensor;
-  facts.zero = zero_in_effect(scenario.framework, plan);
-  facts.shard = facts.zero > 0 && plan.shard_group() < plan.replicas() ? plan.shard_group() : 0;
-  facts.micro = scenario.micro;
+  facts.degrees = plan;
+  facts.degrees.zero = zero_in_effect(scenario.framework, plan);
+  facts.degrees.shard = facts.degrees.zero > 0 && plan.shard_group() < plan.replicas() ? plan.shard_group() : 0;
   facts.stages = plan.schedule.stages;
-  facts.overlaps_reductions = plan.replicas() > 1 && reduces_beside(scenario, facts.zero);
+  facts.overlaps_reductions = plan.replicas() > 1 && reduces_beside(scenario, facts.degrees.zero);
   std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
   for (const auto& row : plan.schedule.order)
     for (const Action& action : row) {

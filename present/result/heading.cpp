@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/text/counted.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
@@ -55,11 +56,10 @@ std::string zero_text(int zero, int shard) {
   return shard > 0 ? fmt::format("ZeRO {} in groups of {}", zero, shard) : fmt::format("ZeRO {}", zero);
 }
 
-// " x context 2 (ring)", nothing without context parallelism.
-std::string context_text(int context, ContextExchange exchange) {
-  if (context == 1) return "";
-  const char* way = exchange == ContextExchange::Ring ? "ring" : exchange == ContextExchange::Ulysses ? "ulysses" : "all-gather";
-  return fmt::format(" x context {} ({})", context, way);
+// How the ranks of an axis exchange, where the heading says so: " (ring)".
+std::string exchange_text(const Axis& axis, ContextExchange exchange) {
+  if (axis.number != &Degrees::context) return "";
+  return exchange == ContextExchange::Ring ? " (ring)" : exchange == ContextExchange::Ulysses ? " (ulysses)" : " (all-gather)";
 }
 
 // Which ranks share out experts, and how unevenly tokens fall on them; empty where nobody does.
@@ -78,18 +78,14 @@ class Heading {
       : scenario_(scenario), workload_(workload), swept_(std::move(swept)), planned_(planned) {}
 
   std::string of(const Plan& plan) const {
-    std::vector<std::string> terms = {fmt::format("pipeline {} x tensor {} x data {}{}", plan.pipeline, plan.tensor, plan.data,
-                                                  context_text(plan.context, scenario_.parallel.exchange))};
-    if (const std::string experts = experts_text(plan.expert, plan.expert_tensor, scenario_.expert_load); !experts.empty())
-      terms.push_back(experts);
-    if (plan.zero > 0) terms.push_back(zero_text(plan.zero, plan.shard));
-    if (scenario_.parallel.sequence_parallel) terms.emplace_back("sequence parallel");
+    std::vector<std::string> terms;
+    add_degrees(
+        plan, terms, [](const Axis&) { return true; }, scenario_.expert_load);
     terms.push_back(schedule_text(plan.schedule.name, plan.schedule.ranks > 0 ? plan.schedule.stages / plan.schedule.ranks : 1));
     if (const std::string recompute = recompute_text(plan, scenario_.recompute_scope); !recompute.empty())
       terms.push_back(recompute);
     add_arithmetic(terms);
-    const int microbatches = plan.schedule.microbatches;
-    return where() + fmt::format("{}; {}\n", fmt::join(terms, ", "), batch_text(microbatches, plan.data));
+    return where() + fmt::format("{}; {}\n", fmt::join(terms, ", "), batch_text(plan, plan.schedule.microbatches));
   }
 
   // Without a plan: what is the same whatever is searched or swept, then which keys are not.
@@ -98,8 +94,7 @@ class Heading {
     degrees(terms, open);
     const bool own_schedule = stated("schedule", open);
     if (own_schedule)
-      terms.push_back(
-          schedule_text(schedule_name(), is_swept("parallel.virtual_stages") ? 1 : scenario_.parallel.virtual_stages));
+      terms.push_back(schedule_text(schedule_name(), is_swept("parallel.virtual_stages") ? 1 : scenario_.degrees.virtual_stages));
     if (stated("recompute", open) && scenario_.recompute != Recompute::None)
       terms.push_back("recompute " + recompute_words(scenario_.recompute, scenario_.recompute_scope));
     add_arithmetic(terms);
@@ -135,23 +130,33 @@ class Heading {
     return false;
   }
 
+  // The degrees of those axes that are `shown`.
+  template <class Shown>
+  void add_degrees(const Degrees& degrees, std::vector<std::string>& terms, Shown shown, const ExpertLoad& load) const {
+    Degrees seen;
+    std::vector<std::string> product;
+    for (const Axis& axis : kAxes) {
+      if (!axis.written(degrees) || !shown(axis)) continue;
+      axis.put(seen, axis.of(degrees));
+      if (axis.multiplies)
+        product.push_back(fmt::format("{} {}{}", axis.key, axis.of(degrees), exchange_text(axis, scenario_.context_exchange)));
+    }
+    if (!product.empty()) terms.push_back(fmt::format("{}", fmt::join(product, " x ")));
+    if (const std::string experts = experts_text(seen.expert, seen.expert_tensor, load); !experts.empty())
+      terms.push_back(experts);
+    if (seen.zero > 0) terms.push_back(zero_text(seen.zero, degrees.shard));
+    if (seen.sequence_parallel) terms.emplace_back("sequence parallel");
+  }
+
   void degrees(std::vector<std::string>& terms, std::vector<std::string>& open) const {
-    const Parallel& parallel = scenario_.parallel;
     // Not written, it is what the other degrees leave of the devices.
     const bool derived = is_open(scenario_, "parallel.pipeline") && any_swept({"cluster", "parallel.tensor", "parallel.data"});
-    std::vector<std::string> product;
-    if (stated("parallel.pipeline", open) && !derived) product.push_back(fmt::format("pipeline {}", parallel.pipeline));
-    if (stated("parallel.tensor", open)) product.push_back(fmt::format("tensor {}", parallel.tensor));
-    if (stated("parallel.data", open)) product.push_back(fmt::format("data {}", parallel.data));
-    const std::string context = is_swept("parallel.context") ? "" : context_text(parallel.context, parallel.exchange);
-    if (!product.empty()) terms.push_back(fmt::format("{}{}", fmt::join(product, " x "), context));
-    if (const std::string experts = experts_text(is_swept("parallel.expert") ? 1 : parallel.expert,
-                                                 is_swept("parallel.expert_tensor") ? 0 : parallel.expert_tensor,
-                                                 is_swept("experts") ? ExpertLoad{} : scenario_.expert_load);
-        !experts.empty())
-      terms.push_back(experts);
-    if (stated("parallel.zero", open) && parallel.zero > 0) terms.push_back(zero_text(parallel.zero, parallel.shard));
-    if (!is_swept("parallel.sequence_parallel") && parallel.sequence_parallel) terms.emplace_back("sequence parallel");
+    const auto shown = [&](const Axis& axis) {
+      const std::string key = fmt::format("parallel.{}", axis.key);
+      if (!axis.always || axis.flag != nullptr) return !is_swept(key);
+      return stated(key, open) && (axis.number != &Degrees::pipeline || !derived);
+    };
+    add_degrees(scenario_.degrees, terms, shown, is_swept("experts") ? ExpertLoad{} : scenario_.expert_load);
   }
 
   std::string schedule_name() const {
@@ -191,24 +196,24 @@ class Heading {
     return counted(static_cast<long long>(profile->items.size()), "file");
   }
 
-  std::string batch_text(int microbatches, int data) const {
-    return fmt::format("global batch {} = {} {} of {} x {}", static_cast<long long>(microbatches) * scenario_.micro * data,
-                       microbatches, microbatches == 1 ? "microbatch" : "microbatches", scenario_.micro,
-                       scenario_.parallel.context > 1 ? fmt::format("data {}", data) : counted(data, "replica"));
+  std::string batch_text(const Degrees& degrees, int microbatches) const {
+    return fmt::format("global batch {} = {} {} of {} x {}", static_cast<long long>(microbatches) * degrees.micro * degrees.data,
+                       microbatches, microbatches == 1 ? "microbatch" : "microbatches", degrees.micro,
+                       degrees.context > 1 ? fmt::format("data {}", degrees.data) : counted(degrees.data, "replica"));
   }
 
   // A plan keeps the global batch; a sweep over replicas keeps what the scenario states.
   std::string common_batch(std::vector<std::string>& open) const {
-    const int data = scenario_.parallel.data;
-    const long long global = static_cast<long long>(scenario_.microbatches) * scenario_.micro * data;
+    const Degrees& all = scenario_.degrees;
+    const long long global = static_cast<long long>(all.microbatches) * all.micro * all.data;
     stated("batch.micro", open);
     if (any_swept({"batch.global", "batch.microbatches"})) return "";
     if (!is_open(scenario_, "batch.global")) return fmt::format("global batch {}", global);
     if (is_swept("batch.micro")) return "";
     if (is_swept("parallel.data"))
-      return fmt::format("{} {} of {} a replica", scenario_.microbatches,
-                         scenario_.microbatches == 1 ? "microbatch" : "microbatches", scenario_.micro);
-    return planned_ ? fmt::format("global batch {}", global) : batch_text(scenario_.microbatches, data);
+      return fmt::format("{} {} of {} a replica", all.microbatches, all.microbatches == 1 ? "microbatch" : "microbatches",
+                         all.micro);
+    return planned_ ? fmt::format("global batch {}", global) : batch_text(all, all.microbatches);
   }
 
   std::string model() const {

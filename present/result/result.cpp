@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "base/text/json_writer.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/result/result_plan.hpp"
@@ -49,12 +50,9 @@ void write_context(JsonWriter& out, const ResultContext& context, const Timeline
 void write_plan(JsonWriter& out, const PlanFacts& plan, TimelineKind kind) {
   out.object("plan").field("schedule", plan.schedule);
   if (kind != TimelineKind::Measured) out.field("transfers", plan.transfers);
-  out.field("pipeline", plan.pipeline).field("tensor", plan.tensor).field("data", plan.data).field("zero", plan.zero);
-  if (plan.shard > 0) out.field("shard", plan.shard);
-  if (plan.context > 1) out.field("context", plan.context);
-  if (plan.expert > 1) out.field("expert", plan.expert);
-  if (plan.expert_tensor > 0) out.field("expert_tensor", plan.expert_tensor);
-  out.field("micro", plan.micro).field("stages", plan.stages).field("recomputed_stages", plan.recomputed_stages);
+  for (const Axis& axis : kAxes)
+    if (axis.number != nullptr && axis.written(plan.degrees)) out.field(axis.key, axis.of(plan.degrees));
+  out.field("micro", plan.degrees.micro).field("stages", plan.stages).field("recomputed_stages", plan.recomputed_stages);
   out.field("fully_recomputed_stages", plan.fully_recomputed_stages).field("splits_backward", plan.splits_backward);
   out.field("braided", plan.braided).field("overlaps_reductions", plan.overlaps_reductions).end();
 }

@@ -13,6 +13,7 @@
 #include "base/files/files_read.hpp"
 #include "base/files/inputs_kept.hpp"
 #include "base/input/json_input.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
 namespace panpipe {
@@ -154,16 +155,10 @@ PlanFacts to_plan(const Json& row) {
   PlanFacts plan;
   plan.schedule = row.value("schedule", "");
   plan.transfers = row.value("transfers", "");
-  plan.pipeline = row.value("pipeline", 1);
-  plan.tensor = row.value("tensor", 1);
-  plan.data = row.value("data", 1);
-  plan.zero = row.value("zero", 0);
-  plan.shard = row.value("shard", 0);
-  plan.context = row.value("context", 1);
-  plan.expert = row.value("expert", 1);
-  plan.expert_tensor = row.value("expert_tensor", 0);
-  plan.micro = row.value("micro", 1);
-  plan.stages = row.value("stages", plan.pipeline);
+  for (const Axis& axis : kAxes)
+    if (axis.number != nullptr) axis.put(plan.degrees, row.value(std::string(axis.key), axis.of(Degrees{})));
+  plan.degrees.micro = row.value("micro", 1);
+  plan.stages = row.value("stages", plan.degrees.pipeline);
   plan.recomputed_stages = row.value("recomputed_stages", 0);
   plan.fully_recomputed_stages = row.value("fully_recomputed_stages", 0);
   plan.splits_backward = row.value("splits_backward", false);

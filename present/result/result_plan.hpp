@@ -13,10 +13,7 @@ namespace panpipe {
 struct PlanFacts {
   std::string schedule;   // its name
   std::string transfers;  // predictions: "asynchronous", "blocking", "batched"
-  int pipeline = 1, tensor = 1, data = 1, zero = 0, micro = 1;
-  int shard = 0;  // replicas of a shard group, if ZeRO divides over fewer than all
-  int context = 1;
-  int expert = 1, expert_tensor = 0;  // ranks that divide the experts; ranks that divide one expert, 0: as tensor
+  Degrees degrees;        // ZeRO as it takes effect; a shard group only if it is smaller than all replicas
   int stages = 1, recomputed_stages = 0, fully_recomputed_stages = 0;
   bool splits_backward = false;      // input and weight gradients are separate passes
   bool braided = false;              // some passes run as groups

@@ -42,7 +42,7 @@ class Paths {
 
   // From a device of a rank to the next in the ring of its group.
   void ring(std::set<PathClass>& classes, int rank, int position, Among among) {
-    const int next = plan_.groups().shape(among).next_of(position), first = rank * plan_.devices_of_rank();
+    const int next = plan_.group(among).next_of(position), first = rank * plan_.devices_of_rank();
     note(classes, plan_.devices[static_cast<std::size_t>(first + position)],
          plan_.devices[static_cast<std::size_t>(first + next)]);
   }

@@ -128,7 +128,7 @@ std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrid
   if (stated && is_open(read, "parallel.pipeline"))
     throw InputError("the search chooses parallel.pipeline, and an order is made for a number of ranks",
                      "state it: parallel: {pipeline: 4}");
-  return {read.parallel.pipeline, read.microbatches};
+  return {read.degrees.pipeline, read.degrees.microbatches};
 }
 
 planner::SweepOptions options_of(const ScenarioInput& input, const planner::SweepGrid& grid, const Meanings& meanings) {

@@ -18,7 +18,7 @@ std::tuple<std::string, int, int> scenario_to_run(nb::object scenario, const std
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const Scenario read = input.load(overrides);
-  return {resolved_text(read), read.micro, read.microbatches * read.parallel.data};
+  return {resolved_text(read), read.degrees.micro, read.degrees.microbatches * read.degrees.data};
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ ClusterBench::ClusterBench(const std::string& cluster, const CostRatio& ratio, i
   scenario.workload.layers_file = "equal layers";
   const Workload workload = equal_layers(ranks, 1, parts_->forward_s, ratio);
   const CostModel model(scenario, workload);
-  const Degrees degrees = degrees_of(scenario);
+  const Degrees degrees = scenario.degrees;
   for (int r = 0; r + 1 < ranks; ++r) parts_->delay_s += model.transfer(r, r + 1, ratio.bytes, degrees).time.base() / (ranks - 1);
 }
 

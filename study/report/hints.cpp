@@ -110,13 +110,15 @@ class Hints {
 
   void communication() {
     std::vector<std::string> ways;
-    const bool context = plan_.context > 1;
-    if (plan_.tensor > 1) ways.emplace_back("a smaller tensor degree");
+    const bool context = plan_.degrees.context > 1;
+    if (plan_.degrees.tensor > 1) ways.emplace_back("a smaller tensor degree");
     if (context) ways.emplace_back("a smaller context degree");
-    const char* whose = !context ? "tensor-parallel" : plan_.tensor > 1 ? "tensor- and context-parallel" : "context-parallel";
+    const char* whose = !context                   ? "tensor-parallel"
+                        : plan_.degrees.tensor > 1 ? "tensor- and context-parallel"
+                                                   : "context-parallel";
     ways.emplace_back("faster links inside the group");
     if (!plan_.braided) ways.emplace_back("a braided schedule (stp)");
-    const char* group = plan_.tensor > 1 || !context ? "tensor" : "context";
+    const char* group = plan_.degrees.tensor > 1 || !context ? "tensor" : "context";
     say(traffic_.tensor, fmt::format("{} is exposed {} communication{}.{}{}", share(traffic_.tensor), whose, over(group),
                                      advice(ways, "would hide or avoid it."), busiest("tensor")));
     ways = {"stages placed along faster links", "one more forward in flight"};
@@ -126,7 +128,7 @@ class Hints {
         fmt::format("For {} activations and gradients travel between stages{} while the compute lane is idle.{}{}",
                     share(traffic_.pipeline), over("pipeline"), advice(ways, "would hide part of it."), busiest("pipeline")));
     ways.clear();
-    if (plan_.data > 1 && !plan_.overlaps_reductions)
+    if (plan_.degrees.data > 1 && !plan_.overlaps_reductions)
       ways.emplace_back("sums over replicas during the backward passes (overlap_gradients: true)");
     say(traffic_.data,
         fmt::format("{} is the summing of gradients (over replicas, or of weights that two stages share){} beside an idle "
@@ -139,8 +141,9 @@ class Hints {
     const double idle = metric("bubble_step");
     const double doubled = idle / (2 - idle);
     std::vector<std::string> ways;
-    if (plan_.pipeline > 1 && !plan_.splits_backward) ways.emplace_back("a schedule that splits the backward (zb-h1, zb-v)");
-    if (plan_.pipeline > 1 && plan_.stages <= plan_.pipeline) ways.emplace_back("more stages per rank");
+    if (plan_.degrees.pipeline > 1 && !plan_.splits_backward)
+      ways.emplace_back("a schedule that splits the backward (zb-h1, zb-v)");
+    if (plan_.degrees.pipeline > 1 && plan_.stages <= plan_.degrees.pipeline) ways.emplace_back("more stages per rank");
     const std::string fills = any_of(ways);
     say(idle * step_,
         fmt::format("Compute lanes are idle for {:.1f} % of the step (mean over devices; transfers and the optimizer's end "
@@ -189,8 +192,9 @@ class Hints {
       std::vector<std::string> ways;
       if (plan_.fully_recomputed_stages < plan_.stages)
         ways.emplace_back(plan_.recomputed_stages > 0 ? "more recomputation" : "recomputation");
-      if (plan_.micro > 1) ways.emplace_back("smaller microbatches");
-      if (plan_.data > 1 && plan_.zero < 3) ways.emplace_back(plan_.zero > 0 ? "a higher level of ZeRO" : "ZeRO");
+      if (plan_.degrees.micro > 1) ways.emplace_back("smaller microbatches");
+      if (plan_.degrees.data > 1 && plan_.degrees.zero < 3)
+        ways.emplace_back(plan_.degrees.zero > 0 ? "a higher level of ZeRO" : "ZeRO");
       ways.emplace_back("more stages");
       hints_.push_back({0, fmt::format("It does not fit: device {} needs {} of {}.{}{}", fullest->device, to_text(fullest->peak),
                                        to_text(fullest->limit), part, advice(ways, "may make it fit."))});

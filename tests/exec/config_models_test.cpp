@@ -38,7 +38,7 @@ TEST_P(ConfigModels, EqualOneProcessWithSharedSequences) {
   for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::Ulysses})
     for (const std::string family : {"gpipe", "zb-h1"}) {
       SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(exchange), family));
-      const WorkloadShape shape{.microbatch = 2, .precision = Precision::Fp32, .context_degree = 2, .exchange = exchange};
+      const WorkloadShape shape{.degrees = {.micro = 2, .context = 2}, .precision = Precision::Fp32, .exchange = exchange};
       const SharedModel shared = shared_model(small_config_request(GetParam()), shape);
       const int ranks = family == "gpipe" ? 1 : 2;
       expect_equal(one, train(*shared.whole.graph, plan_of(shared.part.graph, family, ranks, 2), &shared.part));
@@ -51,7 +51,7 @@ TEST_P(ConfigModels, EqualOneProcessInSlices) {
   const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
   for (const int splits : {2, 4}) {
     SCOPED_TRACE(fmt::format("{} slices", splits));
-    const WorkloadShape shape{.microbatch = 2, .precision = Precision::Fp32};
+    const WorkloadShape shape{.degrees = {.micro = 2}, .precision = Precision::Fp32};
     const SliceGraph slices = slice_graph(small_config_request(GetParam()), shape, *workload.graph, splits);
     const Schedule schedule = make_schedule("seq-1f1b", 2, 2, {{"sequence_splits", std::to_string(splits)}});
     expect_equal(one, train(*workload.graph, plan_over(*workload.graph, schedule), &slices));
@@ -66,13 +66,13 @@ TEST(ConfigModelsWithNumbersByHead, EqualOneProcessOverTensorParallelRanksToo) {
     const Workload workload = small_config_model(type);
     const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, 2));
     for (const bool sequence : {false, true}) {
-      WorkloadShape shape{.microbatch = 2, .tensor_degree = 2, .sequence_parallel = sequence, .precision = Precision::Fp32};
+      WorkloadShape shape{.degrees = {.tensor = 2, .micro = 2, .sequence_parallel = sequence}, .precision = Precision::Fp32};
       SCOPED_TRACE(type + (sequence ? ", the sequence cut too" : ""));
       const Workload cut = make_workload(request, shape);
       const SliceGraph slices = slice_graph(request, shape, *cut.graph, 2);
       const Schedule schedule = make_schedule("seq-1f1b", 2, 2, {{"sequence_splits", "2"}});
       expect_equal(one, train(*cut.graph, plan_over(*cut.graph, schedule), &slices));
-      shape.context_degree = 2;
+      shape.degrees.context = 2;
       for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::Ulysses}) {
         if (type == "gpt_oss" && exchange == ContextExchange::Ulysses) continue;
         shape.exchange = exchange;

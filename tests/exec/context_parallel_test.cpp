@@ -105,7 +105,7 @@ TEST(ContextParallel, RecomputesTheSameDropout) {
   for (const ContextExchange exchange : kExchanges) {
     SCOPED_TRACE(text_of(exchange));
     const SharedModel both =
-        shared_model(request, {.microbatch = 2, .precision = Precision::Fp32, .context_degree = 2, .exchange = exchange});
+        shared_model(request, {.degrees = {.micro = 2, .context = 2}, .precision = Precision::Fp32, .exchange = exchange});
     const Trained kept = together(both, plan_of(both.part.graph, "gpipe", 1, 2));
     EXPECT_GT(std::abs(kept.loss - alone("gpt", 2).loss), 1e-4);
     for (const Recompute recompute : {Recompute::Full, Recompute::Selective})

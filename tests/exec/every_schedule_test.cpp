@@ -72,7 +72,7 @@ TEST(ScheduleOfAFile, EqualsOneProcess) {
 TEST(ScheduleOfAFile, ShippedOrdersEqualOneProcess) {
   WorkloadRequest request = small_request("gpt");
   request.layers = 8;
-  const Workload workload = make_workload(request, {.microbatch = 2, .precision = Precision::Fp32});
+  const Workload workload = make_workload(request, {.degrees = {.micro = 2}, .precision = Precision::Fp32});
   ASSERT_GE(workload.graph->units.size(), 16u);
   const Trained one = train(*workload.graph, plan_of(*workload.graph, "gpipe", 1, kMicrobatches));
   for (const char* name : {"wave-p4-m8-8k.csv", "wave-p4-m8-32k.csv"}) {

@@ -15,12 +15,12 @@ namespace {
 
 WorkloadShape shape_of(int expert, int tensor = 1, int expert_tensor = 0) {
   WorkloadShape shape;
-  shape.microbatch = 2;
+  shape.degrees.micro = 2;
   shape.precision = Precision::Fp32;
-  shape.tensor_degree = tensor;
-  shape.sequence_parallel = tensor > 1;
-  shape.expert_degree = expert;
-  shape.expert_tensor = expert_tensor;
+  shape.degrees.tensor = tensor;
+  shape.degrees.sequence_parallel = tensor > 1;
+  shape.degrees.expert = expert;
+  shape.degrees.expert_tensor = expert_tensor;
   return shape;
 }
 
@@ -128,7 +128,7 @@ TEST(Shards, OfExpertsAreCutTwice) {
   parameter.full_shape = {4, 1, 6};
   parameter.shape = {2, 1, 3};
   parameter.shard_dimension = 2;
-  GroupSizes groups;
+  Degrees groups;
   groups.tensor = groups.expert = groups.expert_tensor = 2;
   const at::Tensor whole = at::arange(24, at::kFloat).reshape({4, 1, 6});
   const at::Tensor third = shard_of(parameter, whole, 2, groups);  // experts 2 and 3, columns 0 to 2

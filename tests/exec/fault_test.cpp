@@ -455,7 +455,7 @@ TEST(Starting, APlanForAnotherNumberOfRanksIsRefused) {
   for (Started* started : {&first, &second, &third}) {
     const Ended ended = started->end();
     EXPECT_EQ(ended.exit_code, 2);
-    EXPECT_EQ(ended.err, "error: the plan needs 2 ranks (pipeline 2 x data 1 x tensor 1), but torchrun started 3\n");
+    EXPECT_EQ(ended.err, "error: the plan needs 2 ranks (pipeline 2 x tensor 1 x data 1), but torchrun started 3\n");
   }
 }
 

@@ -49,7 +49,7 @@ std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, co
   for (std::size_t rank = 0; rank < stores.size(); ++rank) {
     for (const auto& [root, value] : stores[rank]->trained()) {
       if (!value.grad().defined()) continue;
-      const int sharing = devices_that_share(graph.tensors[static_cast<std::size_t>(root)], plan.groups());
+      const int sharing = devices_that_share(graph.tensors[static_cast<std::size_t>(root)], plan);
       const auto shard = static_cast<std::size_t>(device_of_position(plan, static_cast<int>(rank)) % sharing);
       auto& sums = by_shard[root];
       sums.resize(static_cast<std::size_t>(sharing));
@@ -60,9 +60,9 @@ std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, co
   for (const auto& [root, sums] : by_shard) {
     const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
     std::vector<at::Tensor> shards;
-    for (const int first : first_holders(parameter, plan.groups())) {
+    for (const int first : first_holders(parameter, plan)) {
       at::Tensor sum;
-      for (const int peer : gradient_peers(parameter, first, plan.groups())) {
+      for (const int peer : gradient_peers(parameter, first, plan)) {
         const at::Tensor& part = sums[static_cast<std::size_t>(peer)];
         if (!part.defined()) continue;
         sum = sum.defined() ? sum.add(part) : part;
@@ -144,7 +144,7 @@ Workload small_config_model(const std::string& type, const WorkloadShape& shape)
 namespace {
 
 WorkloadShape small_shape(int tensor, bool sequence_parallel) {
-  return {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32};
+  return {.degrees = {.tensor = tensor, .micro = 2, .sequence_parallel = sequence_parallel}, .precision = Precision::Fp32};
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ SliceGraph small_slices(const std::string& model, int splits, int tensor, bool s
 
 SharedModel shared_model(const WorkloadRequest& request, WorkloadShape shape) {
   const Workload part = make_workload(request, shape);
-  shape.context_degree = 1;
+  shape.degrees.context = 1;
   SharedModel made{make_workload(request, shape), {}};
   made.part = context_graph(*part.graph, *made.whole.graph);
   return made;
@@ -172,7 +172,7 @@ SharedModel shared_model(const WorkloadRequest& request, WorkloadShape shape) {
 
 SharedModel small_shared(const std::string& model, int context, ContextExchange exchange, int tensor, bool sequence_parallel) {
   WorkloadShape shape = small_shape(tensor, sequence_parallel);
-  shape.context_degree = context;
+  shape.degrees.context = context;
   shape.exchange = exchange;
   return shared_model(small_request(model), shape);
 }
@@ -181,10 +181,10 @@ Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recomput
   Plan plan;
   plan.pipeline = schedule.ranks;
   plan.data = data;
-  plan.tensor = graph.tensor_degree;
-  plan.context = graph.context_degree;
-  plan.expert = graph.expert_degree;
-  plan.expert_tensor = graph.expert_tensor == graph.tensor_degree ? 0 : graph.expert_tensor;
+  plan.tensor = graph.degrees.tensor;
+  plan.context = graph.degrees.context;
+  plan.expert = graph.degrees.expert;
+  plan.expert_tensor = graph.degrees.expert_tensor;
   plan.schedule = std::move(schedule);
   plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
   const int units = static_cast<int>(graph.units.size());

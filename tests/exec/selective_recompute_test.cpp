@@ -35,7 +35,7 @@ Workload with_dropout(const std::string& model, int tensor = 1, bool sequence_pa
   WorkloadRequest request = small_request(model);
   request.dropout = 0.1;
   return make_workload(
-      request, {.microbatch = 2, .tensor_degree = tensor, .sequence_parallel = sequence_parallel, .precision = Precision::Fp32});
+      request, {.degrees = {.tensor = tensor, .micro = 2, .sequence_parallel = sequence_parallel}, .precision = Precision::Fp32});
 }
 
 // What is trained over two ranks, `scope` made again, against one rank that keeps everything.

@@ -148,7 +148,7 @@ TEST(Shards, AreSharedWhereThereAreFewerThanRanks) {
   parameter.full_shape = {2};
   parameter.shard_dimension = 0;
   parameter.shard_replicas = 2;
-  const GroupSizes four{.tensor = 4};
+  const Degrees four{.tensor = 4};
   EXPECT_EQ(first_holders(parameter, four), (std::vector<int>{0, 2}));
   EXPECT_EQ(gradient_peers(parameter, 3, four), (std::vector<int>{2, 3}));
   EXPECT_EQ(shard_of(parameter, at::arange(2, at::kFloat), 3, four).item<float>(), 1);

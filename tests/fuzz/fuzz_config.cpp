@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const int tensor : {1, 2})
     fuzz::accepts([&] {
       WorkloadShape shape;
-      shape.tensor_degree = tensor;
+      shape.degrees.tensor = tensor;
       if (config.build(config.model, config.dimensions, shape).parameter_count() < 1) std::abort();
     });
   return 0;

@@ -120,10 +120,10 @@ TEST(MegatronImport, TheTextIsAScenario) {
                                        "--recompute-num-layers 2 --use-distributed-optimizer --overlap-param-gather",
                                    {.gpus = 16});
   const Scenario scenario = parse_scenario(scenario_text(imported), "job.yaml", ".");
-  EXPECT_EQ(scenario.parallel.pipeline, 2);
-  EXPECT_EQ(scenario.parallel.data, 8);
+  EXPECT_EQ(scenario.degrees.pipeline, 2);
+  EXPECT_EQ(scenario.degrees.data, 8);
   EXPECT_EQ(scenario.recompute_scope.chunk, 2);
-  EXPECT_EQ(scenario.microbatches, 8);  // 64 / 1 / 8
+  EXPECT_EQ(scenario.degrees.microbatches, 8);  // 64 / 1 / 8
   EXPECT_EQ(scenario.partition, (std::vector<std::string>{"h.4.attention"}));
 }
 

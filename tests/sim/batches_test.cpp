@@ -29,7 +29,7 @@ TEST(Batches, BothEnginesAgree) {
         test::TableCosts costs = test::chain_of(16, 10e-3, 12e-3, 7e-3);
         costs.latency = Duration(3e-3);
         Scenario scenario = test::scenario_of(4, 12, family);
-        if (family != "1f1b") scenario.parallel.virtual_stages = 2;
+        if (family != "1f1b") scenario.degrees.virtual_stages = 2;
         scenario.transfers.semantics = TransferRules::Semantics::Batched;
         scenario.transfers.batch_after = after;
         scenario.transfers.braid_inputs = inputs;

@@ -32,11 +32,11 @@ TEST(Buckets, BothEnginesAgree) {
                 test::add_collective(unit.input_gradient, millis(4), hidden);
               }
             Scenario scenario = test::scenario_of(2, 12, family, 1, 2 * tensor);
-            scenario.parallel.data = 2;
-            scenario.parallel.tensor = tensor;
+            scenario.degrees.data = 2;
+            scenario.degrees.tensor = tensor;
             if (family == "interleaved-1f1b" || family == "zb-v" || family == "stp" || family == "dualpipe-v")
-              scenario.parallel.virtual_stages = 2;
-            scenario.parallel.zero = zero;
+              scenario.degrees.virtual_stages = 2;
+            scenario.degrees.zero = zero;
             scenario.overlap_gradients = true;
             scenario.gradient_bucket = Bytes(700);
             scenario.collectives_run_on = run_on;

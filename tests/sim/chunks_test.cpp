@@ -20,8 +20,8 @@ TEST(Chunks, BothEnginesAgree) {
             test::TableCosts costs = test::chunked(kind, n, 6e-3, collective);
             costs.slowdown = slowdown;
             Scenario scenario = test::scenario_of(1, 3, "1f1b", 1, 2);
-            scenario.parallel.data = 1;
-            scenario.parallel.tensor = 2;
+            scenario.degrees.data = 1;
+            scenario.degrees.tensor = 2;
             const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
             test::ClusterMaker cluster(2);
             cluster.route(0, 1, {{cluster.resource("0-1", gb_per_s(100)), 1}});

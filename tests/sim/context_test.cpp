@@ -63,9 +63,9 @@ test::FlowCosts units_of(int count, bool ring, int context, double rate) {
 
 Scenario scenario_of(const std::string& family, int pipeline, int tensor, int context, int data) {
   Scenario scenario = test::scenario_of(pipeline, 4, family, 1, tensor * context * data);
-  scenario.parallel.data = data;
-  scenario.parallel.tensor = tensor;
-  scenario.parallel.context = context;
+  scenario.degrees.data = data;
+  scenario.degrees.tensor = tensor;
+  scenario.degrees.context = context;
   return scenario;
 }
 
@@ -78,7 +78,7 @@ TEST(ContextGroups, BothEnginesAgree) {
             for (const bool merge : {false, true}) {
               const test::FlowCosts costs = units_of(4, ring, context, 10e9);
               Scenario scenario = scenario_of(family, 2, 2, context, 2);
-              scenario.parallel.zero = zero;
+              scenario.degrees.zero = zero;
               const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
               const Timeline simulated =
                   simulate(graph, test::paths_of_their_own(8 * context), {Backend::FlowSolver, merge, fold});
@@ -99,7 +99,7 @@ TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
     unit.parameters.clear();
   }
   Scenario scenario = scenario_of("1f1b", 1, 1, 4, 1);
-  scenario.microbatches = 1;
+  scenario.degrees.microbatches = 1;
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
   test::ClusterMaker cluster(4);
   const int away = cluster.resource("away", gb_per_s(10)), back = cluster.resource("back", gb_per_s(10));
@@ -122,7 +122,7 @@ TEST(ContextGroups, GradientsAreThoseOfReplicas) {
     static_cast<test::TableCosts&>(costs) = test::chain_of(6, 10e-3, 12e-3, 7e-3);
     const auto lowered = [&](int context, int data) {
       Scenario scenario = scenario_of("1f1b", 2, 1, context, data);
-      scenario.parallel.zero = zero;
+      scenario.degrees.zero = zero;
       return lower(scenario, make_plan(scenario, costs), costs);
     };
     const TaskGraph two = lowered(2, 1), replicas = lowered(1, 2), both = lowered(2, 2), four = lowered(1, 4);

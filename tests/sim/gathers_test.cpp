@@ -32,10 +32,10 @@ TEST(Gathers, BothEnginesAgree) {
                 test::add_collective(unit.input_gradient, millis(4), true);
               }
             Scenario scenario = test::scenario_of(2, 8, family, 1, 2 * tensor);
-            scenario.parallel.data = 2;
-            scenario.parallel.tensor = tensor;
-            if (family != "1f1b" && family != "gpipe" && family != "zb-h1") scenario.parallel.virtual_stages = 2;
-            scenario.parallel.zero = zero;
+            scenario.degrees.data = 2;
+            scenario.degrees.tensor = tensor;
+            if (family != "1f1b" && family != "gpipe" && family != "zb-h1") scenario.degrees.virtual_stages = 2;
+            scenario.degrees.zero = zero;
             scenario.framework.overlap_parameter_gather = true;
             scenario.framework.gathers_in_flight = in_flight;
             scenario.collectives_run_on = run_on;

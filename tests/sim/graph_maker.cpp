@@ -84,8 +84,8 @@ Cluster ClusterMaker::make() const {
 
 GraphMaker::GraphMaker(int ranks, int tensor, int data) : tasks_(at_index(ranks)) {
   graph_.ranks = ranks;
-  graph_.tensor = tensor;
-  graph_.data = data;
+  graph_.degrees.tensor = tensor;
+  graph_.degrees.data = data;
   graph_.devices.resize(at_index(ranks * tensor * data));
   std::iota(graph_.devices.begin(), graph_.devices.end(), 0);
   graph_.memory.resize(at_index(ranks));

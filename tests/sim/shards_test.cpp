@@ -25,11 +25,11 @@ TEST(Shards, BothEnginesAgree) {
         for (const bool fold : {false, true}) {
           const test::FlowCosts costs = blocks(8);
           Scenario scenario = test::scenario_of(2, 6, family, 1, 8);
-          scenario.parallel.data = 4;
-          scenario.parallel.tensor = 2;
-          if (family == "interleaved-1f1b") scenario.parallel.virtual_stages = 2;
-          scenario.parallel.zero = zero;
-          scenario.parallel.shard = shard;
+          scenario.degrees.data = 4;
+          scenario.degrees.tensor = 2;
+          if (family == "interleaved-1f1b") scenario.degrees.virtual_stages = 2;
+          scenario.degrees.zero = zero;
+          scenario.degrees.shard = shard;
           const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
           std::size_t holders = 0;
           for (const CollectiveFlow& flow : graph.flows) holders += flow.among == Among::Holders ? 1 : 0;
@@ -45,8 +45,8 @@ TEST(Shards, BothEnginesAgree) {
 TEST(Shards, SumsBetweenGroupsShareTheWayOut) {
   const test::FlowCosts costs = blocks(5);
   Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, 4);
-  scenario.parallel.zero = 1;
-  scenario.parallel.shard = 2;
+  scenario.degrees.zero = 1;
+  scenario.degrees.shard = 2;
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
   // A member of a sum sends its bytes in 25 us a byte: 1 / 25e-6 bytes a second.
   test::ClusterMaker cluster(4);

@@ -205,7 +205,7 @@ parallel: {pipeline: 1, data: 2}
 placement: [0, 8]
 )",
                                              "test", "."));
-  const Occupancy occupancy = Occupancy::of(experiment.scenario, degrees_of(experiment.scenario));
+  const Occupancy occupancy = Occupancy::of(experiment.scenario, experiment.scenario.degrees);
   EXPECT_DOUBLE_EQ(occupancy.network_of({0, 8}).ring, 25e9);
 }
 

@@ -138,7 +138,7 @@ void load_checkpoint(Trainer& trainer, const Manifest& manifest, const std::stri
         refuse(fmt::format("{} has shape ({}), not ({})", entry.name, fmt::join(stored->second.shape, ", "),
                            fmt::join(whole_shape(*entry.parameter), ", ")));
       at::Tensor value =
-          shard_of(*entry.parameter, file->second.read(entry.name), device_of_position(plan, transport.rank()), plan.groups());
+          shard_of(*entry.parameter, file->second.read(entry.name), device_of_position(plan, transport.rank()), plan);
       if (!entry.lengths.empty()) {
         const auto own = entry.lengths.begin() + static_cast<std::ptrdiff_t>(entry.member);
         value = value.reshape({-1}).narrow(0, std::accumulate(entry.lengths.begin(), own, std::int64_t{0}), *own);

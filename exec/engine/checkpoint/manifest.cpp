@@ -177,9 +177,9 @@ void check_manifest(const Manifest& manifest, const std::string& folder, const P
   if (manifest.optimizer != scenario.optimizer.name && scenario.optimizer.name != "none")
     refuse(folder, fmt::format("it holds the state of optimizer {}; the scenario trains with {}", manifest.optimizer,
                                scenario.optimizer.name));
-  if (manifest.position.samples % scenario.micro != 0 && scenario.data.kind == DataRequest::Kind::Synthetic)
+  if (manifest.position.samples % scenario.degrees.micro != 0 && scenario.data.kind == DataRequest::Kind::Synthetic)
     refuse(folder, fmt::format("it stopped after {} samples, in the middle of a microbatch of {}", manifest.position.samples,
-                               scenario.micro));
+                               scenario.degrees.micro));
 }
 
 bool shuffles(const Scenario& scenario) { return scenario.data.kind != DataRequest::Kind::Synthetic && scenario.data.shuffle; }

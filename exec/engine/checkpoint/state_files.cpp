@@ -146,7 +146,7 @@ class ShardGather {
   };
   std::vector<Source> sources(const NamedState& entry) const {
     std::vector<Source> found;
-    for (const int shard : first_holders(*entry.parameter, plan_.groups())) {
+    for (const int shard : first_holders(*entry.parameter, plan_)) {
       if (entry.lengths.empty()) found.push_back({rank_of(entry, shard), entry.value.sizes().vec()});
       for (std::size_t member = 0; member < entry.lengths.size(); ++member)
         if (entry.lengths[member] > 0)
@@ -171,7 +171,7 @@ class ShardGather {
 
   // Of what is divided over a shard group, the first of the position: the first group writes.
   int first_device(const NamedState& entry) const {
-    return entry.lengths.empty() ? here_ - here_ % devices_that_share(*entry.parameter, plan_.groups()) : 0;
+    return entry.lengths.empty() ? here_ - here_ % devices_that_share(*entry.parameter, plan_) : 0;
   }
   // Of those that hold the entry together.
   int rank_of(const NamedState& entry, int neighbour) const {

@@ -54,7 +54,7 @@ SliceGraph context_graph(const OperatorGraph& part, const OperatorGraph& whole) 
     if (tensor.role != TensorRole::Input && tensor.role != TensorRole::Buffer) continue;
     const auto found = known.find(tensor.name);
     PANPIPE_CHECK(found != known.end(), fmt::format("{} of whole sequences has no {}", part.name, tensor.name));
-    made.cut[t] = cut_dimension(found->second->shape, tensor.shape, part.context_degree);
+    made.cut[t] = cut_dimension(found->second->shape, tensor.shape, part.degrees.context);
     PANPIPE_CHECK(made.cut[t] != -2, fmt::format("{} is not cut along the sequence", tensor.name));
     if (tensor.role == TensorRole::Buffer) tensor.shape = found->second->shape, tensor.full_shape = found->second->full_shape;
   }

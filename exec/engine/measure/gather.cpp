@@ -155,7 +155,8 @@ Timeline gather_timeline(const PreparedRun& run, Transport& transport, const std
   }
   std::sort(timeline.devices.begin(), timeline.devices.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
   join_transfers(timeline.spans);
-  timeline.samples_per_step = static_cast<double>(run.experiment.scenario.micro) * run.layout.microbatches * run.plan.data;
+  timeline.samples_per_step =
+      static_cast<double>(run.experiment.scenario.degrees.micro) * run.layout.microbatches * run.plan.data;
   timeline.trained_parameters = run.experiment.workload.trained_parameters;
   timeline.model_flops_per_step = run.experiment.workload.model_flops * timeline.samples_per_step;
   return timeline;

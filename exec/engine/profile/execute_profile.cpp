@@ -89,7 +89,7 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
     measured["gpu"] = gpu();
     measured["gpus"] = std::to_string(gpu_count());
   }
-  measured["tensor"] = std::to_string(scenario.parallel.tensor);
+  measured["tensor"] = std::to_string(scenario.degrees.tensor);
   measured["ranks"] = std::to_string(ranks);
   measured["threads"] = std::to_string(threads_of_rank(job.request, ranks));
   measured["transport"] = transport;
@@ -97,7 +97,7 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
   measured["libtorch"] = TORCH_VERSION;
   measured["scenario"] = job.request.scenario;
   measured["workload"] = job.experiment.workload.name;
-  measured["micro"] = std::to_string(scenario.micro);
+  measured["micro"] = std::to_string(scenario.degrees.micro);
   measured["precision"] = std::string(name_of(scenario.precision));
   const ResultContext context = result_context(job.experiment, job.request.scenario, files, {}, 0);
   for (const auto& [path, hash] : context.hashes)

@@ -133,7 +133,7 @@ class Windows {
  private:
   void measure_window(int first, int end) {
     UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
-                          device_, transport_.rank() % job_.experiment.scenario.parallel.tensor, autocast_);
+                          device_, transport_.rank() % job_.experiment.scenario.degrees.tensor, autocast_);
     const auto together = [&] { transport_.barrier(kPatience, "measuring units"); };
     std::vector<UnitSamples> samples;
     double round = 0;
@@ -203,16 +203,16 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
   if (!experiment.workload.graph)
     throw fault_at(experiment.scenario, "workload", "measured layers are times already: there is nothing to profile",
                    "name a built-in model, or give an exported one: {pt2: FILE}");
-  if (experiment.scenario.parallel.context > 1)
+  if (experiment.scenario.degrees.context > 1)
     throw fault_at(experiment.scenario, "parallel.context",
                    "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share",
                    "profile with parallel.context 1");
   // Fewer ranks than that stand for the first ones of a group: one device measures one shard, and shards are alike.
-  if (degrees_of(experiment.scenario).experts_apart())
-    throw fault_at(experiment.scenario, experiment.scenario.parallel.expert > 1 ? "parallel.expert" : "parallel.expert_tensor",
+  if (experiment.scenario.degrees.experts_apart())
+    throw fault_at(experiment.scenario, experiment.scenario.degrees.expert > 1 ? "parallel.expert" : "parallel.expert_tensor",
                    "profiles measure units with all experts on one rank",
                    "profile without parallel.expert and parallel.expert_tensor");
-  if (const int tensor = experiment.scenario.parallel.tensor; request.ranks % tensor != 0 && tensor % request.ranks != 0)
+  if (const int tensor = experiment.scenario.degrees.tensor; request.ranks % tensor != 0 && tensor % request.ranks != 0)
     throw fault_at(experiment.scenario, "parallel.tensor",
                    fmt::format("tensor-parallel ranks compute side by side, and {} of them do not divide the {} that profile",
                                tensor, request.ranks),
@@ -224,7 +224,7 @@ Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vect
   Profile profile;
   const RankDevice device(job.request.device, transport.local_rank());
   set_float32_products(job.experiment.scenario.precision);
-  const int tensor = job.experiment.scenario.parallel.tensor;
+  const int tensor = job.experiment.scenario.degrees.tensor;
   transport.barrier(kPatience, "the start of the profile");
   if (!job.request.only_transfers) {
     const double bandwidth = measure_memory_bandwidth(device.device());

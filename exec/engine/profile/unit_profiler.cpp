@@ -198,7 +198,7 @@ VocabularyPart UnitProfiler::make_loss(const Operator& op) const {
 void UnitProfiler::forward(Part& part) {
   watch_.time(part.samples.forward, [&] {
     if (part.loss) {
-      part.found = vocabulary_loss(*part.loss, vocabulary_statistics(*part.loss, shard_, graph_.tensor_degree));
+      part.found = vocabulary_loss(*part.loss, vocabulary_statistics(*part.loss, shard_, graph_.degrees.tensor));
       return;
     }
     part.stage->forward(0, part.inputs, context_);
@@ -289,7 +289,7 @@ void UnitProfiler::add_loss_memory(const Operator& op, DeviceMemory& account, Un
   account.begin(0);
   const std::int64_t before = account.live();
   const VocabularyPart own = make_loss(op);
-  const VocabularyLoss whole = vocabulary_loss(own, vocabulary_statistics(own, shard_, graph_.tensor_degree));
+  const VocabularyLoss whole = vocabulary_loss(own, vocabulary_statistics(own, shard_, graph_.degrees.tensor));
   const std::int64_t kept = account.live() - before;
   vocabulary_gradient(own, whole, at::ones({}, own.logits.options()));
   sum.saved += kept;

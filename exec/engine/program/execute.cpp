@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/version.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/program/fingerprint.hpp"
 #include "exec/engine/program/hand_out_result.hpp"
@@ -37,10 +38,9 @@ void set_threads(int asked, int ranks_here) {
 
 void check_world(const PreparedRun& run, const World& world) {
   if (run.world_size() == world.size) return;
-  const std::string context = run.plan.context > 1 ? fmt::format(" x context {}", run.plan.context) : "";
-  throw InputError(fmt::format("the plan needs {} rank{} (pipeline {} x data {}{} x tensor {}), but {} started {}",
-                               run.world_size(), run.world_size() == 1 ? "" : "s", run.plan.pipeline, run.plan.data, context,
-                               run.plan.tensor, world.launcher.empty() ? "one process was" : world.launcher, world.size));
+  throw InputError(fmt::format("the plan needs {} rank{} ({}), but {} started {}", run.world_size(),
+                               run.world_size() == 1 ? "" : "s", product_text(run.plan),
+                               world.launcher.empty() ? "one process was" : world.launcher, world.size));
 }
 
 std::unique_ptr<Transport> connect(const RunRequest& request, const World& world) {

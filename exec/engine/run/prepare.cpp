@@ -21,10 +21,7 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
   const Scenario& scenario = experiment.scenario;
   try {
     check_slice_order(schedule);
-    WorkloadShape shape{scenario.micro, scenario.parallel.tensor, scenario.parallel.sequence_parallel, scenario.precision};
-    shape.expert_degree = scenario.parallel.expert;
-    shape.expert_tensor = scenario.parallel.expert_tensor;
-    return slice_graph(scenario.workload, shape, *experiment.workload.graph, schedule.splits);
+    return slice_graph(scenario.workload, experiment.workload.shape, *experiment.workload.graph, schedule.splits);
   } catch (const InputError& error) {
     throw placed(error, scenario, "schedule");
   }
@@ -40,7 +37,7 @@ SliceGraph shared(const Experiment& experiment, const OperatorGraph& whole) {
 }
 
 Workload of_whole_sequences(const Scenario& scenario) {
-  Degrees degrees = degrees_of(scenario);
+  Degrees degrees = scenario.degrees;
   degrees.context = 1;
   return make_workload(scenario, degrees);
 }

@@ -171,7 +171,7 @@ at::Tensor PassGroup::own_part(const at::Tensor& value, std::int64_t dimension) 
 PassGroups::PassGroups(const Plan& plan, Transport& transport, Clock::duration deadline, SpanLog& spans)
     : course_{transport, deadline, spans} {
   for (const Among among : kAmongInPasses) {
-    if (plan.groups().shape(among).members == 1) continue;
+    if (plan.group(among).members == 1) continue;
     std::set<std::vector<int>> all;
     for (int rank = 0; rank < world_size(plan); ++rank) all.insert(group_of(plan, among, rank));
     const std::vector<int> own = group_of(plan, among, transport.rank());

@@ -174,7 +174,7 @@ at::Tensor SegmentedStage::take_gradient(BackwardFlow& flow, int tensor) {
 
 // A pass that is dropped updates the buffers; when it runs again, it works on what they were before. An evaluation updates none.
 std::vector<at::Tensor> SegmentedStage::called(Part& part, ForwardFlow& flow, std::vector<at::Tensor> values) {
-  const bool divided = part.range.divided || graph_.sequence_parallel;
+  const bool divided = part.range.divided || graph_.degrees.sequence_parallel;
   CallContext context = context_of(flow.context, divided, groups_.member(Among::Tensor));
   context.context_member = groups_.member(Among::Context);
   if (context.evaluates) return part.stage->evaluate(values, context);

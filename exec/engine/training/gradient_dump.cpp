@@ -38,7 +38,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
     const std::vector<std::int64_t> lengths =
         run.shards ? run.shards->pieces(positions.front(), root) : std::vector<std::int64_t>();
-    for (const int device : first_holders(parameter, run.plan.groups())) {
+    for (const int device : first_holders(parameter, run.plan)) {
       for (std::size_t member = 0; member < std::max<std::size_t>(1, lengths.size()); ++member) {
         const int from = positions.front() * run.plan.devices_of_rank() + static_cast<int>(member) * run.plan.tensor + device;
         const std::vector<std::int64_t> shape = lengths.empty() ? parameter.shape : std::vector{lengths[member]};
@@ -51,7 +51,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   }
   for (auto& [root, pending] : receives) {
     const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
-    const std::size_t parts = pending.size() / first_holders(parameter, run.plan.groups()).size();  // of a shard
+    const std::size_t parts = pending.size() / first_holders(parameter, run.plan).size();  // of a shard
     std::vector<at::Tensor> shards, row;
     for (const PendingPtr& one : pending) {
       if (one) one->wait(deadline, "the gradients to be written");

@@ -89,7 +89,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
     const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
-    const std::vector<int> first = first_holders(tensor, plan.groups());
+    const std::vector<int> first = first_holders(tensor, plan);
     const int here = device_of_position(plan, transport.rank());
     Slot slot;
     slot.value = value;
@@ -104,7 +104,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
     slot.wide = parameters.masters().at(root).scalar_type() != value.scalar_type();
     slot.counts = summed_over(root, transport.rank()).front() == transport.rank() &&
                   std::find(first.begin(), first.end(), here) != first.end();
-    slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, here, plan.groups()).size() > 1;
+    slot.late = holders_.at(root).size() > 1 || gradient_peers(tensor, here, plan).size() > 1;
     slot.once = uses_of(graph, layout, plan, place_.position, root) == 1;
     if (slot.wide) slot.gradient = at::zeros_like(parameters.masters().at(root));
     roots_.push_back(root);
@@ -131,7 +131,7 @@ std::vector<int> Gradients::summed_over(int root, int device) const {
   const int of_position = plan_.devices_of_rank();
   std::vector<int> ranks;
   for (const int position : holders_.at(root))
-    for (const int peer : gradient_peers(parameter, device % of_position, plan_.groups()))
+    for (const int peer : gradient_peers(parameter, device % of_position, plan_))
       for (const int rank : group_of(plan_, among_replicas(parameter), position * of_position + peer)) ranks.push_back(rank);
   std::sort(ranks.begin(), ranks.end());
   return ranks;

@@ -78,7 +78,7 @@ void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan
   const auto summed_late = [&](int root, const MeshPlace& of) {
     std::vector<int> ranks;
     for (const int position : positions_of.at(root))
-      for (const int peer : gradient_peers(graph.tensors[static_cast<std::size_t>(root)], of.shard, plan.groups()))
+      for (const int peer : gradient_peers(graph.tensors[static_cast<std::size_t>(root)], of.shard, plan))
         ranks.push_back(world_rank(plan, {position, of.replica, peer}));
     return ranks;
   };

@@ -103,7 +103,7 @@ WorkerOptions Trainer::worker_options(const TrainingPosition& start) {
   options.device = device_.device();
   options.deadline = deadline_;
   options.autocast = autocast_of(run_.graph(), run_.experiment.scenario.precision);
-  const std::int64_t micro = run_.experiment.scenario.micro;
+  const std::int64_t micro = run_.experiment.scenario.degrees.micro;
   options.first_sample = start.samples / micro - start.step * run_.layout.microbatches * run_.plan.data;
   if (sharded_ && run_.plan.zero >= 3) options.gate = sharded_.get();
   options.before_action = [this](std::size_t action) { gradients_.before_action(action); };
@@ -157,7 +157,7 @@ StepResult Trainer::step(std::int64_t step_index) {
   update(step_index, result);
   worker_.end(result);
   ++at_.step;
-  at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.micro) * run_.layout.microbatches * run_.plan.data;
+  at_.samples += static_cast<std::int64_t>(run_.experiment.scenario.degrees.micro) * run_.layout.microbatches * run_.plan.data;
   return result;
 }
 
@@ -174,7 +174,7 @@ double Trainer::evaluate(std::int64_t steps) {
 std::int64_t Trainer::evaluation_steps() const {
   if (!data_.validation) return 0;
   if (const int asked = run_.experiment.scenario.training.evaluate_steps; asked > 0) return asked;
-  const std::int64_t batch = std::int64_t{run_.experiment.scenario.micro} * run_.layout.microbatches * run_.plan.data;
+  const std::int64_t batch = std::int64_t{run_.experiment.scenario.degrees.micro} * run_.layout.microbatches * run_.plan.data;
   return std::max<std::int64_t>(1, data_.held_out / batch);
 }
 

@@ -63,7 +63,7 @@ void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile
   }
   const StoredTensor& stored = found->second;
   Shape sample = wanted.shape;
-  if (wanted.shape.empty() || wanted.shape[0] != scenario.micro)
+  if (wanted.shape.empty() || wanted.shape[0] != scenario.degrees.micro)
     throw fault(fmt::format("the model's input '{}' has shape {}: its first dimension does not count samples", wanted.name,
                             text_of(wanted.shape)));
   std::vector<std::int64_t> rest(stored.shape.begin() + (stored.shape.empty() ? 0 : 1), stored.shape.end());
@@ -78,9 +78,9 @@ void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile
   if (!fits)
     throw fault(
         fmt::format("'{}' holds {}; the model reads {}", wanted.name, safetensors_name(stored.dtype), safetensors_name(type)));
-  if (stored.shape[0] < scenario.micro)
-    throw fault(
-        fmt::format("'{}' holds {} samples, fewer than a microbatch of {}", wanted.name, stored.shape[0], scenario.micro));
+  if (stored.shape[0] < scenario.degrees.micro)
+    throw fault(fmt::format("'{}' holds {} samples, fewer than a microbatch of {}", wanted.name, stored.shape[0],
+                            scenario.degrees.micro));
   if (whole_numbers) check_ids(scenario, key, wanted.name, file.read(wanted.name), range);
 }
 
@@ -171,11 +171,12 @@ SampleFile token_file(const PreparedRun& run, const std::string& path, const cha
 // `begin` samples.
 DataSource in_order(const PreparedRun& run, const SampleFile& file, const SampleOrder& order, std::int64_t offset,
                     std::int64_t begin) {
-  return [file, order, offset, begin, micro = std::int64_t{run.experiment.scenario.micro}](int input, std::int64_t sample) {
-    std::vector<std::int64_t> wanted;
-    for (std::int64_t row = 0; row < micro; ++row) wanted.push_back(begin + order.at(sample * micro + offset + row));
-    return file.rows(input, wanted);
-  };
+  return
+      [file, order, offset, begin, micro = std::int64_t{run.experiment.scenario.degrees.micro}](int input, std::int64_t sample) {
+        std::vector<std::int64_t> wanted;
+        for (std::int64_t row = 0; row < micro; ++row) wanted.push_back(begin + order.at(sample * micro + offset + row));
+        return file.rows(input, wanted);
+      };
 }
 
 }  // namespace
@@ -194,7 +195,7 @@ TrainingData training_data(const PreparedRun& run, std::int64_t samples_done) {
     return tensors ? tensor_file(run, path, key) : token_file(run, path, key);
   };
   const SampleFile file = opened(asked.file, tensors ? "data.tensors" : "data.tokens");
-  const std::int64_t micro = scenario.micro;
+  const std::int64_t micro = scenario.degrees.micro;
   data.samples = file.samples;
   if (asked.held_out > 0) {
     data.held_out = std::max<std::int64_t>(1, std::llround(asked.held_out * static_cast<double>(file.samples)));

@@ -27,7 +27,7 @@ struct Made {
   std::unique_ptr<CostModel> model;
 
   const WorkloadCost& cost() const { return model->workload(0); }
-  Degrees degrees() const { return degrees_of(scenario); }
+  Degrees degrees() const { return scenario.degrees; }
 };
 
 inline std::unique_ptr<Made> make(const std::string& yaml) {

@@ -27,7 +27,7 @@ struct Pipe {
     test::TableCosts costs = test::chain_of(units, 10e-3, 10e-3, 10e-3);
     costs.latency = Duration(transfer_ms * 1e-3);
     Scenario scenario = scenario_of(ranks, microbatches, schedule);
-    scenario.parallel.virtual_stages = stages_per_rank;
+    scenario.degrees.virtual_stages = stages_per_rank;
     scenario.transfers = rules;
     Ticks last(0);
     for (const Ticks end : estimate_times(lower(scenario, make_plan(scenario, costs), costs)).task_end)

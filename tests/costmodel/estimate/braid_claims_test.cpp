@@ -39,7 +39,7 @@ struct Pipe {
       }
     }
     Scenario scenario = scenario_of(ranks, microbatches, schedule);
-    scenario.parallel.virtual_stages = 2;
+    scenario.degrees.virtual_stages = 2;
     scenario.transfers = rules;
     scenario.collectives_run_on = run_on;
     Ticks last(0);

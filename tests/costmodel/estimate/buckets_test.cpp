@@ -86,7 +86,7 @@ TEST(Buckets, OfEveryMicrobatchUnderZero2) {
   BucketCosts costs = layers_of(6, 1);
   Scenario scenario = one_rank("1f1b", 2, 1);
   scenario.overlap_gradients = false;
-  scenario.parallel.zero = 2;
+  scenario.degrees.zero = 2;
   const Timeline timeline = estimate(lower(scenario, make_plan(scenario, costs), costs));
   int sums = 0;
   Duration last(0);
@@ -142,7 +142,7 @@ TEST(Buckets, AreNeverSlower) {
     }
     const std::string family = std::vector<std::string>{"1f1b", "gpipe", "zb-h1", "zb-h2"}[static_cast<std::size_t>(pick(0, 3))];
     Scenario scenario = scenario_of(pick(1, 4), 4, family, 1, 2);
-    scenario.parallel.zero = pick(0, 1);
+    scenario.degrees.zero = pick(0, 1);
     const double awaited = step(scenario, costs);
     scenario.overlap_gradients = true;
     double before = awaited;

@@ -37,8 +37,8 @@ ExpertCosts blocks_of(int count, double second_per_byte) {
 
 Scenario one_rank(int zero, int expert, int data = 4) {
   Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, data);
-  scenario.parallel.zero = zero;
-  scenario.parallel.expert = expert;
+  scenario.degrees.zero = zero;
+  scenario.degrees.expert = expert;
   return scenario;
 }
 

@@ -70,8 +70,8 @@ TEST(FixedDurations, CompiledOrdersGiveTheTimesOfTheEstimate) {
             const bool two = family == "interleaved-1f1b" || family == "zb-v" || family == "stp" || family == "dualpipe-v";
             const test::TableCosts costs = costs_with_collectives(8, tensor);
             Scenario scenario = test::scenario_of(2, 8, family, two ? 2 : 1, 2 * tensor);
-            scenario.parallel.tensor = tensor;
-            scenario.parallel.data = 2;
+            scenario.degrees.tensor = tensor;
+            scenario.degrees.data = 2;
             scenario.overlap_gradients = rules == 1;
             scenario.gradient_bucket = Bytes(1000);
             scenario.schedule.braid = braid;
@@ -101,8 +101,8 @@ TEST(FixedDurations, EndWhereSomethingInsideIsSeen) {
   const auto fixed = [](const std::string& family, int tensor, auto change) {
     const test::TableCosts costs = costs_with_collectives(8, tensor);
     Scenario scenario = test::scenario_of(2, 8, family, family == "stp" ? 2 : 1, tensor);
-    scenario.parallel.tensor = tensor;
-    scenario.parallel.data = 1;
+    scenario.degrees.tensor = tensor;
+    scenario.degrees.data = 1;
     change(scenario);
     return durations_are_fixed(lower(scenario, make_plan(scenario, costs), costs));
   };

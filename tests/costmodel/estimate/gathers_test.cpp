@@ -38,7 +38,7 @@ BlockCosts blocks_of(int count, double gather, double reduce) {
 
 Scenario one_rank(int zero, int microbatches = 1) {
   Scenario scenario = scenario_of(1, microbatches, "1f1b", 1, 2);
-  scenario.parallel.zero = zero;
+  scenario.degrees.zero = zero;
   return scenario;
 }
 

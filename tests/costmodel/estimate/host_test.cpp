@@ -51,8 +51,7 @@ partition: [{}]
       "test", ".");
   for (DeviceType& type : scenario.cluster.types)
     for (auto& [precision, rate] : type.peak) rate = rate * c.peak;
-  const Workload workload =
-      make_workload(scenario.workload, {scenario.micro, c.tensor, scenario.parallel.sequence_parallel, scenario.precision});
+  const Workload workload = make_workload(scenario.workload, {.degrees = scenario.degrees, .precision = scenario.precision});
   const CostModel model(scenario, workload);
   Ticks last(0);
   for (const Ticks end : estimate_times(lower(scenario, make_plan(scenario, model), model)).task_end) last = std::max(last, end);

@@ -179,7 +179,7 @@ TEST(MemoryPeaks, Zero3HoldsTwoBlocks) {
       Scenario scenario = scenario_of(ranks, 4, family, stages_per_rank(family), kData);
       std::int64_t before = 1'000'000;
       for (const int zero : {0, 1, 2, 3}) {
-        scenario.parallel.zero = zero;
+        scenario.degrees.zero = zero;
         const std::int64_t peak = peaks_of(scenario, costs).front();
         EXPECT_LT(peak, before + (zero == 1 ? 1 : 0)) << family << ", zero " << zero;  // no optimizer state to share
         before = peak;
@@ -209,7 +209,7 @@ TEST(MemoryPeaks, Zero3HoldsTwoBlocksForEachMemberOfAGroup) {
   costs.collective_time = Duration(0.1);
   for (const char* family : {"stp", "dualpipe-v"}) {
     Scenario scenario = scenario_of(2, 8, family, 2, 4);
-    scenario.parallel.zero = 3;
+    scenario.degrees.zero = 3;
     const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
     std::int64_t fixed = 0;
     for (const MemoryPart& part : graph.memory.front().parts) fixed += part.bytes.base();

@@ -37,8 +37,8 @@ ShardCosts blocks_of(int count, double gather, double scatter, double sum) {
 
 Scenario one_rank(int zero, int shard, int data = 4, int microbatches = 1) {
   Scenario scenario = test::scenario_of(1, microbatches, "1f1b", 1, data);
-  scenario.parallel.zero = zero;
-  scenario.parallel.shard = shard;
+  scenario.degrees.zero = zero;
+  scenario.degrees.shard = shard;
   return scenario;
 }
 

@@ -112,7 +112,7 @@ TEST(HeldState, DevicesNeedAWayToTheirHost) {
   Scenario scenario = made.made->scenario;
   for (DeviceType& type : scenario.cluster.types) type.copy_bandwidth = Bandwidth(0);
   const CostModel model(scenario, made.made->workload);
-  const ModelCosts costs(model, degrees_of(scenario));
+  const ModelCosts costs(model, scenario.degrees);
   try {
     lower(scenario, made.plan, costs);
     FAIL();

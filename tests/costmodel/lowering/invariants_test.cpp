@@ -190,7 +190,7 @@ TEST(Lowering, GroupsAreWovenUnlessAtomic) {
 
 TEST(Lowering, TotalsForMetrics) {
   Scenario scenario = scenario_of(2, 4, "1f1b", 1, 3);
-  scenario.micro = 5;
+  scenario.degrees.micro = 5;
   const test::TableCosts costs = chain_of(2, 1, 1, 1);
   EXPECT_EQ(lower(scenario, make_plan(scenario, costs), costs).samples_per_step, 5 * 4 * 3);
 }

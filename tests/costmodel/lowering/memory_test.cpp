@@ -87,7 +87,7 @@ TEST(Memory, StaticPartsAndTheLimit) {
   scenario.optimizer.name = "adam";
   scenario.usable = 0.5;
   const auto parts = [&](int zero) {
-    scenario.parallel.zero = zero;
+    scenario.degrees.zero = zero;
     const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
     EXPECT_EQ(graph.memory[0].limit, Bytes(500'000'000));
     std::vector<std::int64_t> bytes;

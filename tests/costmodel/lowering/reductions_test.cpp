@@ -33,7 +33,7 @@ Made lowered(int zero, bool overlap, int data = 2) {
   test::TableCosts costs = chain_of(4, 1e-3, 1e-3, 1e-3);
   costs.collective_time = millis(1);
   Scenario scenario = scenario_of(2, 4, "interleaved-1f1b", 2, data);
-  scenario.parallel.zero = zero;
+  scenario.degrees.zero = zero;
   scenario.overlap_gradients = overlap;
   return {lower(scenario, make_plan(scenario, costs), costs)};
 }
@@ -152,7 +152,7 @@ TEST(Zero3, APartTakesTheTimeOfItsOwnLaunches) {
     costs.table.units[0].forward = test::pass_of(first);
     costs.table.units[0].forward.launches = 8;
     Scenario scenario = scenario_of(1, 1, "gpipe", 1, 2);
-    scenario.parallel.zero = 3;
+    scenario.degrees.zero = 3;
     const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
     std::vector<double> parts;
     for (const Task& task : graph.tasks)

@@ -88,10 +88,10 @@ Scenario scenario_of(int pipeline, int microbatches, const std::string& schedule
   for (int d = 0; d < pipeline * data; ++d) scenario.cluster.devices.push_back({0, 0, d});
   scenario.cluster.node.push_back({0, pipeline * data, Bandwidth(0)});
   scenario.cluster.given = true;
-  scenario.microbatches = microbatches;
-  scenario.parallel.pipeline = pipeline;
-  scenario.parallel.data = data;
-  scenario.parallel.virtual_stages = stages_per_rank;
+  scenario.degrees.microbatches = microbatches;
+  scenario.degrees.pipeline = pipeline;
+  scenario.degrees.data = data;
+  scenario.degrees.virtual_stages = stages_per_rank;
   scenario.schedule.name = schedule;
   scenario.optimizer.name = "none";
   return scenario;

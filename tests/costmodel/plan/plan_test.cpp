@@ -59,15 +59,16 @@ TEST(MakePlan, PartsThatDoNotFitAreExplained) {
   EXPECT_EQ(message_of<InputError>(scenario_of(2, 4, "1f1b", 2), costs),
             "parallel.virtual_stages is 2, but schedule 1f1b has 1 stage per rank");
   Scenario scenario = scenario_of(2, 4, "1f1b");
-  scenario.parallel.data = 2;
-  EXPECT_EQ(message_of<InputError>(scenario, costs), "pipeline 2 x data 2 x tensor 1 needs 4 devices, but cluster 'row' has 2");
+  scenario.degrees.data = 2;
+  EXPECT_EQ(message_of<InputError>(scenario, costs),
+            "parallel asks for 4 devices (pipeline 2 x tensor 1 x data 2) but the cluster has 2 devices");
   scenario = scenario_of(2, 4, "1f1b");
   scenario.placement = std::vector<int>{0, 0};
   EXPECT_EQ(message_of<InputError>(scenario, costs), "placement: device 0 is named twice");
   scenario.placement = std::vector<int>{0, 2};
   EXPECT_EQ(message_of<InputError>(scenario, costs), "placement: there is no device 2; cluster 'row' has devices 0 to 1");
   scenario.placement = std::vector<int>{0};
-  EXPECT_EQ(message_of<InputError>(scenario, costs), "placement names 1 devices, but pipeline 2 x data 1 x tensor 1 needs 2");
+  EXPECT_EQ(message_of<InputError>(scenario, costs), "placement names 1 devices, but pipeline 2 x tensor 1 x data 1 needs 2");
 }
 
 TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {

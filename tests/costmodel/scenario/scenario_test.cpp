@@ -50,15 +50,15 @@ TEST(Scenario, Defaults) {
   EXPECT_EQ(s.cluster.size(), 8);
   EXPECT_TRUE(s.cluster.given);
   EXPECT_EQ(s.workload.model, "gpt2");
-  EXPECT_EQ(s.micro, 2);
-  EXPECT_EQ(s.microbatches, 8);
+  EXPECT_EQ(s.degrees.micro, 2);
+  EXPECT_EQ(s.degrees.microbatches, 8);
   EXPECT_EQ(s.precision, Precision::Fp32);
-  EXPECT_EQ(s.parallel.pipeline, 8);  // devices / (tensor x data)
-  EXPECT_EQ(s.parallel.tensor, 1);
-  EXPECT_EQ(s.parallel.data, 1);
-  EXPECT_EQ(s.parallel.virtual_stages, 1);
-  EXPECT_EQ(s.parallel.zero, 0);
-  EXPECT_FALSE(s.parallel.sequence_parallel);
+  EXPECT_EQ(s.degrees.pipeline, 8);  // devices / (tensor x data)
+  EXPECT_EQ(s.degrees.tensor, 1);
+  EXPECT_EQ(s.degrees.data, 1);
+  EXPECT_EQ(s.degrees.virtual_stages, 1);
+  EXPECT_EQ(s.degrees.zero, 0);
+  EXPECT_FALSE(s.degrees.sequence_parallel);
   EXPECT_EQ(s.schedule.name, "1f1b");
   EXPECT_TRUE(s.schedule.options.empty());
   EXPECT_TRUE(s.partition.empty());
@@ -91,10 +91,10 @@ TEST(Scenario, EveryKey) {
       "data: {synthetic: true}\n"
       "description: everything at once\n");
   EXPECT_EQ(s.precision, Precision::Bf16Pure);
-  EXPECT_EQ(s.parallel.pipeline, 2);  // 8 / (2 x 2)
-  EXPECT_EQ(s.parallel.zero, 1);
-  EXPECT_TRUE(s.parallel.sequence_parallel);
-  EXPECT_EQ(s.parallel.virtual_stages, 3);
+  EXPECT_EQ(s.degrees.pipeline, 2);  // 8 / (2 x 2)
+  EXPECT_EQ(s.degrees.zero, 1);
+  EXPECT_TRUE(s.degrees.sequence_parallel);
+  EXPECT_EQ(s.degrees.virtual_stages, 3);
   EXPECT_EQ(s.schedule.name, "pfeife");
   EXPECT_EQ(s.schedule.options, (ScheduleOptions{{"stages_per_rank", "3"}, {"loop_batch", "4"}, {"prefetch", "2"}}));
   EXPECT_EQ(s.partition, (std::vector<std::string>{"3", "block.5"}));
@@ -133,8 +133,8 @@ TEST(Scenario, AutoIsTheDefaultAndIsOpen) {
       "parallel: {pipeline: auto, tensor: auto, data: auto, virtual_stages: auto, zero: auto, sequence_parallel: auto}\n"
       "schedule: auto\nrecompute: auto\npartition: auto\nplacement: auto\n");
   const Scenario absent = parse("");
-  EXPECT_EQ(written.parallel.pipeline, absent.parallel.pipeline);
-  EXPECT_EQ(written.parallel.tensor, 1);
+  EXPECT_EQ(written.degrees.pipeline, absent.degrees.pipeline);
+  EXPECT_EQ(written.degrees.tensor, 1);
   EXPECT_EQ(written.schedule.name, "1f1b");
   EXPECT_EQ(written.recompute, Recompute::None);
   EXPECT_FALSE(written.placement.has_value());
@@ -268,10 +268,10 @@ TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
 TEST(Scenario, AGlobalBatchGivesTheMicrobatches) {
   const std::string text = kOnEight + "batch: {micro: 2, global: 48}\n";
   const auto read = [&](const std::vector<std::string>& overrides) { return parse_scenario(text, "a.yaml", "", overrides); };
-  EXPECT_EQ(read({}).microbatches, 24);
-  for (const int data : {2, 4, 8}) EXPECT_EQ(read({"parallel.data=" + std::to_string(data)}).microbatches, 24 / data);
-  EXPECT_EQ(read({"batch.micro=6", "parallel.data=4"}).microbatches, 2);
-  EXPECT_EQ(read({"batch.micro=auto", "parallel.data=4"}).microbatches, 12);
+  EXPECT_EQ(read({}).degrees.microbatches, 24);
+  for (const int data : {2, 4, 8}) EXPECT_EQ(read({"parallel.data=" + std::to_string(data)}).degrees.microbatches, 24 / data);
+  EXPECT_EQ(read({"batch.micro=6", "parallel.data=4"}).degrees.microbatches, 2);
+  EXPECT_EQ(read({"batch.micro=auto", "parallel.data=4"}).degrees.microbatches, 12);
   EXPECT_EQ(origin_of(read({"parallel.data=4"}), "batch.microbatches"), "derived: global 48 / (micro 2 x data 4)");
 }
 
@@ -279,7 +279,7 @@ TEST(Scenario, AnOverrideCountsTheBatchAnew) {
   const std::string by_global = kOnEight + "batch: {micro: 2, global: 48}\n",
                     by_count = kOnEight + "batch: {micro: 2, microbatches: 5}\n";
   const auto count = [](const std::string& text, const std::vector<std::string>& overrides) {
-    return parse_scenario(text, "a.yaml", "", overrides).microbatches;
+    return parse_scenario(text, "a.yaml", "", overrides).degrees.microbatches;
   };
   EXPECT_EQ(count(by_count, {"batch.global=48"}), 24);
   EXPECT_EQ(count(by_count, {"batch.global=48", "parallel.data=2"}), 12);
@@ -333,9 +333,9 @@ TEST(Scenario, TheDefaultFrameworkIsOfTheModelsKind) {
 
 TEST(Scenario, StagesOfARankHaveTwoNames) {
   EXPECT_EQ(parse("parallel: {virtual_stages: 3}\nschedule: interleaved-1f1b\n").schedule.options.at("stages_per_rank"), "3");
-  EXPECT_EQ(parse("schedule: {name: interleaved-1f1b, stages_per_rank: 3}\n").parallel.virtual_stages, 3);
-  EXPECT_EQ(parse("schedule: interleaved-1f1b\n").parallel.virtual_stages, 2);  // the family's default
-  EXPECT_EQ(parse("parallel: {virtual_stages: 1}\nschedule: gpipe\n").parallel.virtual_stages, 1);
+  EXPECT_EQ(parse("schedule: {name: interleaved-1f1b, stages_per_rank: 3}\n").degrees.virtual_stages, 3);
+  EXPECT_EQ(parse("schedule: interleaved-1f1b\n").degrees.virtual_stages, 2);  // the family's default
+  EXPECT_EQ(parse("parallel: {virtual_stages: 1}\nschedule: gpipe\n").degrees.virtual_stages, 1);
 }
 
 TEST(Scenario, MeasuredLayersHaveNoOptimizerUnlessStated) {
@@ -376,10 +376,10 @@ TEST(Scenario, TrainingIsReadAndPrinted) {
 }
 
 TEST(Scenario, OverridesReachIntoNamesAndFiles) {
-  EXPECT_EQ(parse("", {"batch.micro=4", "batch.microbatches=16"}).microbatches, 16);
+  EXPECT_EQ(parse("", {"batch.micro=4", "batch.microbatches=16"}).degrees.microbatches, 16);
   const Scenario s = parse("schedule: pfeife\n", {"schedule.loop_batch=4", "parallel.data=2"});
   EXPECT_EQ(s.schedule.options.at("loop_batch"), "4");
-  EXPECT_EQ(s.parallel.pipeline, 4);
+  EXPECT_EQ(s.degrees.pipeline, 4);
   EXPECT_EQ(origin_of(s, "schedule.loop_batch"), "--set");
   EXPECT_EQ(origin_of(s, "batch.micro"), "folder/small.yaml:4");
   const Scenario file = parse_scenario(
@@ -428,7 +428,7 @@ void expect_round_trip(const Scenario& scenario) {
   EXPECT_EQ(again.cluster.name, scenario.cluster.name);
   EXPECT_EQ(again.schedule.name, scenario.schedule.name);
   EXPECT_EQ(again.schedule.options, scenario.schedule.options);
-  EXPECT_EQ(again.parallel.pipeline, scenario.parallel.pipeline);
+  EXPECT_EQ(again.degrees.pipeline, scenario.degrees.pipeline);
   EXPECT_EQ(again.placement, scenario.placement);
   EXPECT_EQ(again.partition, scenario.partition);
   EXPECT_EQ(again.optimizer.name, scenario.optimizer.name);

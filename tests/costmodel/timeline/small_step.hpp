@@ -14,7 +14,7 @@ inline constexpr double kMs = 1e9;  // ticks
 inline TaskGraph small_step() {
   GraphBuilder g(2);
   TaskGraph& graph = g.graph();
-  graph.tensor = 2;
+  graph.degrees.tensor = 2;
   graph.devices = std::vector<int>{0, 1, 2, 3};
   graph.model_flops_per_step = flops(3.2e12);
   graph.samples_per_step = 4;

@@ -35,7 +35,7 @@ Held held(const OperatorGraph& graph) {
 // Mixtral 8x7B: 32 layers of 8 experts of 3 x 4096 x 14336 are 45,097,156,608 of its 46,702,792,704 parameters.
 TEST(ExpertParallel, ARankHoldsItsExpertsAndAllElse) {
   for (const int degree : {2, 4, 8}) {
-    const Workload workload = make("mixtral-8x7b", {.microbatch = 1, .expert_degree = degree});
+    const Workload workload = make("mixtral-8x7b", {.degrees = {.micro = 1, .expert = degree}});
     EXPECT_EQ(held(*workload.graph).experts, 45'097'156'608 / degree);
     EXPECT_EQ(held(*workload.graph).others, 1'605'636'096);
     EXPECT_EQ(workload.parameters, 46'702'792'704);
@@ -59,18 +59,14 @@ std::vector<std::pair<std::string, std::int64_t>> sent(const Workload& workload)
 // sequence parallelism's halves each rank sends its own, and ranks that divide an expert gather what both of them received.
 TEST(ExpertParallel, ALayerSendsItsRowsAndTheyComeBack) {
   const std::int64_t all = 4096LL * 2 * 4096 * 2;
-  const auto whole = sent(make("mixtral-8x7b", {.microbatch = 1, .precision = Precision::Bf16, .expert_degree = 8}));
+  const auto whole = sent(make("mixtral-8x7b", {.degrees = {.micro = 1, .expert = 8}, .precision = Precision::Bf16}));
   ASSERT_EQ(whole.size(), 64U);
   EXPECT_EQ(whole[0], std::pair(std::string("panpipe::send_to_experts"), all));
   EXPECT_EQ(whole[1], std::pair(std::string("panpipe::send_back"), all));
-  WorkloadShape halves{.microbatch = 1,
-                       .tensor_degree = 2,
-                       .sequence_parallel = true,
-                       .precision = Precision::Bf16,
-                       .expert_degree = 8,
-                       .expert_tensor = 1};
+  WorkloadShape halves{.degrees = {.tensor = 2, .micro = 1, .expert = 8, .expert_tensor = 1, .sequence_parallel = true},
+                       .precision = Precision::Bf16};
   EXPECT_EQ(sent(make("mixtral-8x7b", halves))[0].second, all / 2);
-  halves.expert_tensor = 2;
+  halves.degrees.expert_tensor = 2;
   const auto gathered = sent(make("mixtral-8x7b", halves));
   ASSERT_EQ(gathered.size(), 128U);
   EXPECT_EQ(gathered[0].second, all / 2);
@@ -81,10 +77,11 @@ TEST(ExpertParallel, ALayerSendsItsRowsAndTheyComeBack) {
 
 // One rank of experts is what no word about it is.
 TEST(ExpertParallel, OneRankSendsNothing) {
-  const Workload workload = make("mixtral-8x7b", {.microbatch = 1, .precision = Precision::Bf16, .expert_degree = 1});
+  const Workload workload = make("mixtral-8x7b", {.degrees = {.micro = 1, .expert = 1}, .precision = Precision::Bf16});
   EXPECT_TRUE(sent(workload).empty());
   EXPECT_EQ(held(*workload.graph).experts, 0);
-  EXPECT_EQ(workload.graph->to_text(), make("mixtral-8x7b", {.microbatch = 1, .precision = Precision::Bf16}).graph->to_text());
+  EXPECT_EQ(workload.graph->to_text(),
+            make("mixtral-8x7b", {.degrees = {.micro = 1}, .precision = Precision::Bf16}).graph->to_text());
 }
 
 struct Rows {
@@ -102,7 +99,7 @@ Rows first_experts(const Workload& workload) {
 // Evenly spread, a rank computes as many rows as before, of fewer experts; whatever divides them, the ranks of a tensor group
 // together do the work of one device.
 TEST(ExpertParallel, WorkIsTheSameUnderAllDegrees) {
-  const Workload one = make("qwen3-30b-a3b", {.microbatch = 2, .precision = Precision::Bf16});
+  const Workload one = make("qwen3-30b-a3b", {.degrees = {.micro = 2}, .precision = Precision::Bf16});
   const Rows whole = first_experts(one);
   EXPECT_EQ(whole.groups, 128);
   EXPECT_EQ(whole.each, 2 * 4096 * 8 / 128);
@@ -110,12 +107,10 @@ TEST(ExpertParallel, WorkIsTheSameUnderAllDegrees) {
     for (const int expert : {1, 2, 8, 64})
       for (const int width : {1, 0}) {
         if (tensor == 1 && width == 0) continue;  // the same
-        const Workload workload = make("qwen3-30b-a3b", {.microbatch = 2,
-                                                         .tensor_degree = tensor,
-                                                         .sequence_parallel = true,
-                                                         .precision = Precision::Bf16,
-                                                         .expert_degree = expert,
-                                                         .expert_tensor = width});
+        const Workload workload =
+            make("qwen3-30b-a3b",
+                 {.degrees = {.tensor = tensor, .micro = 2, .expert = expert, .expert_tensor = width, .sequence_parallel = true},
+                  .precision = Precision::Bf16});
         EXPECT_NO_THROW(workload.graph->check());
         EXPECT_DOUBLE_EQ(workload.model_flops.base(), one.model_flops.base()) << tensor << " " << expert << " " << width;
         const Rows rows = first_experts(workload);
@@ -129,8 +124,8 @@ TEST(ExpertParallel, WorkIsTheSameUnderAllDegrees) {
 // tokens fall. Work of the model is what its tokens ask for.
 TEST(ExpertParallel, ImbalanceAndCapacityScaleRows) {
   const auto rows = [](ExpertLoad load, int degree = 8) {
-    const Workload workload = make("mixtral-8x7b", {.microbatch = 1, .expert_degree = degree, .expert_load = load});
-    EXPECT_DOUBLE_EQ(workload.model_flops.base(), make("mixtral-8x7b", {.microbatch = 1}).model_flops.base());
+    const Workload workload = make("mixtral-8x7b", {.degrees = {.micro = 1, .expert = degree}, .expert_load = load});
+    EXPECT_DOUBLE_EQ(workload.model_flops.base(), make("mixtral-8x7b", {.degrees = {.micro = 1}}).model_flops.base());
     return first_experts(workload).each;
   };
   EXPECT_EQ(rows({}), 8192);  // one expert a rank; 4096 tokens x 2 from each of 8 ranks, an eighth of them
@@ -147,7 +142,8 @@ TEST(ExpertParallel, ImbalanceAndCapacityScaleRows) {
 // What is sent is padded with a capacity, and what the busiest rank receives counts without one.
 TEST(ExpertParallel, TheBusiestRankReceivesMore) {
   const auto bytes = [](ExpertLoad load) {
-    return sent(make("mixtral-8x7b", {.microbatch = 1, .precision = Precision::Bf16, .expert_degree = 8, .expert_load = load}))[0]
+    return sent(
+               make("mixtral-8x7b", {.degrees = {.micro = 1, .expert = 8}, .precision = Precision::Bf16, .expert_load = load}))[0]
         .second;
   };
   const std::int64_t even = bytes({});
@@ -158,12 +154,9 @@ TEST(ExpertParallel, TheBusiestRankReceivesMore) {
 
 // A shared expert is a dense MLP of all tokens: the tensor group gathers them for it alone.
 TEST(ExpertParallel, SharedExpertsAreDense) {
-  const Workload workload = make("deepseek-v3", {.microbatch = 1,
-                                                 .tensor_degree = 2,
-                                                 .sequence_parallel = true,
-                                                 .precision = Precision::Bf16,
-                                                 .expert_degree = 64,
-                                                 .expert_tensor = 1});
+  const Workload workload =
+      make("deepseek-v3", {.degrees = {.tensor = 2, .micro = 1, .expert = 64, .expert_tensor = 1, .sequence_parallel = true},
+                           .precision = Precision::Bf16});
   int dense = 0;
   for (const Operator& op : workload.graph->operators) {
     if (op.module.find("shared_experts.down_proj") == std::string::npos || op.target != "aten::linear") continue;
@@ -176,7 +169,7 @@ TEST(ExpertParallel, SharedExpertsAreDense) {
 
 // Copies of a token that cross to other nodes: docs/models/expert-parallelism.md.
 TEST(ExpertParallel, TheGraphKnowsHowTokensChoose) {
-  const Routing deepseek = make("deepseek-v3", {.microbatch = 1}).graph->routing;
+  const Routing deepseek = make("deepseek-v3", {.degrees = {.micro = 1}}).graph->routing;
   EXPECT_EQ(deepseek.experts, 256);
   EXPECT_EQ(deepseek.per_token, 8);
   EXPECT_EQ(deepseek.groups, 8);
@@ -193,11 +186,11 @@ std::string fault(const std::string& model, const WorkloadShape& shape) {
 }
 
 TEST(ExpertParallel, WhatDoesNotDivideIsRefused) {
-  EXPECT_EQ(fault("mixtral-8x7b", {.expert_degree = 3}),
+  EXPECT_EQ(fault("mixtral-8x7b", {.degrees = {.expert = 3}}),
             "expert parallelism of 3 does not divide the 8 experts of MixtralForCausalLM");
-  EXPECT_EQ(fault("llama-3-8b", {.expert_degree = 2}),
+  EXPECT_EQ(fault("llama-3-8b", {.degrees = {.expert = 2}}),
             "expert parallelism of 2 divides experts, and LlamaForCausalLM has none; set parallel.expert to 1");
-  EXPECT_EQ(fault("mixtral-8x7b", {.tensor_degree = 2, .expert_degree = 2}),
+  EXPECT_EQ(fault("mixtral-8x7b", {.degrees = {.tensor = 2, .expert = 2}}),
             "experts of MixtralForCausalLM over ranks of their own: each rank of a tensor group of 2 sends its own part of the "
             "tokens, so set parallel.sequence_parallel to true");
 }

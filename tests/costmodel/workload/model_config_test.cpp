@@ -24,9 +24,8 @@ class ModelConfigs : public testing::Test {
     WorkloadRequest request;
     request.config_file = path;
     request.config = std::make_shared<ModelConfig>(read_model_config(path, sequence));
-    return make_workload(
-        request,
-        {.microbatch = 1, .tensor_degree = degree, .sequence_parallel = sequence_parallel, .precision = Precision::Bf16});
+    return make_workload(request, {.degrees = {.tensor = degree, .micro = 1, .sequence_parallel = sequence_parallel},
+                                   .precision = Precision::Bf16});
   }
 
   std::int64_t parameters(const std::string& text) { return make(file(text)).parameters; }

@@ -11,7 +11,7 @@ namespace {
 Workload make(const std::string& model, int microbatch = 1) {
   WorkloadRequest request;
   request.model = model;
-  return make_workload(request, {.microbatch = microbatch});
+  return make_workload(request, {.degrees = {.micro = microbatch}});
 }
 
 Workload make_gpt(int layers, int hidden, int heads, int vocabulary, int sequence, int microbatch = 1) {
@@ -22,7 +22,7 @@ Workload make_gpt(int layers, int hidden, int heads, int vocabulary, int sequenc
   request.heads = heads;
   request.vocabulary = vocabulary;
   request.sequence = sequence;
-  return make_workload(request, {.microbatch = microbatch});
+  return make_workload(request, {.degrees = {.micro = microbatch}});
 }
 
 TEST(Models, AllBuiltInGraphsKeepTheInvariants) {

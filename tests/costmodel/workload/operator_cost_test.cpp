@@ -44,11 +44,11 @@ std::int64_t kept_by_layer(const OperatorGraph& graph, int layer) {
 // norms), which the paper leaves out, come on top.
 TEST(OperatorCost, ALayerKeepsWhatKorthikantiCounts) {
   for (const auto& [b, s, h, a] : {std::tuple{1, 128, 64, 4}, std::tuple{3, 64, 96, 6}, std::tuple{2, 2048, 1024, 16}}) {
-    const Workload workload = gpt(2, h, a, s, {.microbatch = b, .precision = Precision::Bf16}, 0.1);
+    const Workload workload = gpt(2, h, a, s, {.degrees = {.micro = b}, .precision = Precision::Bf16}, 0.1);
     const std::int64_t rows = std::int64_t{b} * s;
     EXPECT_EQ(kept_by_layer(*workload.graph, 1), 34 * rows * h + 4 * rows * a + 2 * 2 * 4 * rows) << b << " " << s << " " << h;
     // Without dropout its two masks of one byte are not there.
-    const Workload dry = gpt(2, h, a, s, {.microbatch = b, .precision = Precision::Bf16});
+    const Workload dry = gpt(2, h, a, s, {.degrees = {.micro = b}, .precision = Precision::Bf16});
     EXPECT_EQ(kept_by_layer(*dry.graph, 1), 32 * rows * h + 4 * rows * a + 2 * 2 * 4 * rows);
   }
 }
@@ -59,10 +59,10 @@ TEST(OperatorCost, TensorParallelLayersKeepLess) {
   const std::int64_t b = 2, s = 256, h = 512, a = 8;
   for (int t : {2, 4, 8}) {
     const std::int64_t sbh = s * b * h, statistics = 2 * 2 * 4 * s * b, scores = 4 * s * b * a / t;
-    const Workload plain = gpt(2, 512, 8, 256, {.microbatch = 2, .tensor_degree = t, .precision = Precision::Bf16}, 0.1);
+    const Workload plain = gpt(2, 512, 8, 256, {.degrees = {.tensor = t, .micro = 2}, .precision = Precision::Bf16}, 0.1);
     EXPECT_EQ(kept_by_layer(*plain.graph, 1), 10 * sbh + 24 * sbh / t + scores + statistics) << t;
     const Workload sequence =
-        gpt(2, 512, 8, 256, {.microbatch = 2, .tensor_degree = t, .sequence_parallel = true, .precision = Precision::Bf16}, 0.1);
+        gpt(2, 512, 8, 256, {.degrees = {.tensor = t, .micro = 2, .sequence_parallel = true}, .precision = Precision::Bf16}, 0.1);
     EXPECT_EQ(kept_by_layer(*sequence.graph, 1), 34 * sbh / t + scores + statistics / t) << t;
   }
 }
@@ -70,7 +70,7 @@ TEST(OperatorCost, TensorParallelLayersKeepLess) {
 // A product's three passes take the same work, and their matrix shapes are the transposes of each other.
 TEST(OperatorCost, ProductsOfAGptLayer) {
   const std::int64_t b = 2, s = 64, h = 96;
-  const Workload workload = gpt(1, 96, 6, 64, {.microbatch = 2});
+  const Workload workload = gpt(1, 96, 6, 64, {.degrees = {.micro = 2}});
   const auto works = count_work(*workload.graph);
   double forward = 0, input = 0, weight = 0;
   bool checked = false;
@@ -101,7 +101,7 @@ TEST(OperatorCost, ProductsOfAGptLayer) {
 }
 
 TEST(OperatorCost, AttentionCoreCountsAllScores) {
-  const Workload workload = gpt(1, 96, 6, 64, {.microbatch = 2});
+  const Workload workload = gpt(1, 96, 6, 64, {.degrees = {.micro = 2}});
   int cores = 0;
   for (const OperatorWork& work : count_work(*workload.graph)) {
     if (work.kind != OperatorClass::Attention) continue;
@@ -136,7 +136,7 @@ TEST(OperatorCost, PassesAddUpToModelFlops) {
 // One operator of class Loss per loss: it holds the traffic and the 4-byte log-softmax of all logits.
 TEST(OperatorCost, TheLossKeepsItsLogitsInFourBytes) {
   for (int degree : {1, 2}) {
-    const Workload workload = gpt(1, 96, 6, 64, {.microbatch = 2, .tensor_degree = degree, .precision = Precision::Bf16});
+    const Workload workload = gpt(1, 96, 6, 64, {.degrees = {.tensor = degree, .micro = 2}, .precision = Precision::Bf16});
     int losses = 0;
     for (const OperatorWork& work : count_work(*workload.graph)) {
       if (work.kind != OperatorClass::Loss) continue;

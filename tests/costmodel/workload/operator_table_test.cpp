@@ -43,10 +43,10 @@ TEST(OperatorTable, HasARowForEveryOperatorOfEveryModel) {
   for (WorkloadRequest& request : requests) {
     request.dropout = 0.1;
     for (const WorkloadShape& shape :
-         {WorkloadShape{.microbatch = 1}, WorkloadShape{.microbatch = 1, .tensor_degree = 4, .sequence_parallel = true},
-          WorkloadShape{.microbatch = 1, .tensor_degree = 2, .context_degree = 2},
-          WorkloadShape{.microbatch = 1, .context_degree = 2, .exchange = ContextExchange::Ulysses},
-          WorkloadShape{.microbatch = 1, .tensor_degree = 2, .sequence_parallel = true, .expert_degree = 4}}) {
+         {WorkloadShape{.degrees = {.micro = 1}}, WorkloadShape{.degrees = {.tensor = 4, .micro = 1, .sequence_parallel = true}},
+          WorkloadShape{.degrees = {.tensor = 2, .micro = 1, .context = 2}},
+          WorkloadShape{.degrees = {.micro = 1, .context = 2}, .exchange = ContextExchange::Ulysses},
+          WorkloadShape{.degrees = {.tensor = 2, .micro = 1, .expert = 4, .sequence_parallel = true}}}) {
       try {
         check(make_workload(request, shape));
         ++graphs;

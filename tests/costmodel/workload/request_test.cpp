@@ -59,7 +59,7 @@ TEST(Request, DimensionsReachTheGraph) {
   const WorkloadRequest request = read(
       "{model: llama, layers: 2, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocabulary: 100, sequence: 16, "
       "tied_embedding: true, dropout: 0.1}");
-  const Workload workload = make_workload(request, {.microbatch = 3});
+  const Workload workload = make_workload(request, {.degrees = {.micro = 3}});
   // V h (tied) + L (2 h^2 + 2 h (h/2) + 3 h f + 2 h) + h
   EXPECT_EQ(workload.parameters, 100 * 64 + 2 * (3 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 64);
   EXPECT_EQ(workload.graph->tensors[static_cast<std::size_t>(workload.graph->inputs[0])].shape, (Shape{3, 16}));

@@ -13,7 +13,7 @@ Workload make(const std::string& model, int degree, bool sequence = false, doubl
   request.model = model;
   request.dropout = dropout;
   return make_workload(request,
-                       {.microbatch = 2, .tensor_degree = degree, .sequence_parallel = sequence, .precision = Precision::Bf16});
+                       {.degrees = {.tensor = degree, .micro = 2, .sequence_parallel = sequence}, .precision = Precision::Bf16});
 }
 
 struct Case {

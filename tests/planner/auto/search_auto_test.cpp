@@ -94,7 +94,7 @@ TEST(SearchAuto, ExpertsStayOverTheirRanks) {
     std::vector<std::string> overrides = {"batch.micro=1"};
     for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
     const Scenario chosen = testing::experts_over_ranks("recompute: none\n", overrides);
-    EXPECT_EQ(chosen.parallel.expert, 4);
+    EXPECT_EQ(chosen.degrees.expert, 4);
     EXPECT_EQ(figure(candidate.metrics, "step_time_s"), estimated(chosen).step_time_s) << candidate.summary;
   }
 }
@@ -130,7 +130,7 @@ TEST(SearchAuto, DegreesAreLegal) {
   std::set<int> contexts, experts, widths;
   for (const Priced& one : enumeration.take()) {
     const Configuration& c = one.configuration;
-    const Degrees degrees = c.degrees();
+    const Degrees degrees = c;
     EXPECT_EQ(degrees.devices_of_rank() % (c.expert * degrees.expert_tensor_group()), 0) << summary_of(c);
     EXPECT_TRUE(c.tensor == 1 || c.sequence_parallel || !degrees.experts_apart()) << summary_of(c);
     EXPECT_EQ(1024 % (2 * c.context), 0) << summary_of(c);
@@ -167,8 +167,8 @@ TEST(SearchAuto, ATrainerMayNeedSequenceParallelismForExperts) {
   const Experiment experiment(testing::four_experts());
   SearchLimits limits;
   limits.sequence_with_experts = true;
-  for (const std::vector<GraphShape>& round : rounds_of(space_of(experiment, limits), 1))
-    for (const GraphShape& shape : round) EXPECT_TRUE(shape.tensor == 1 || shape.sequence_parallel);
+  for (const std::vector<Degrees>& round : rounds_of(space_of(experiment, limits), 1))
+    for (const Degrees& shape : round) EXPECT_TRUE(shape.tensor == 1 || shape.sequence_parallel);
 }
 
 TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {

@@ -27,7 +27,7 @@ void compare(const Experiment& experiment, const std::string& family, const Sche
   SCOPED_TRACE(family);
   const planner::SearchSpace space(experiment);
   const Scenario& scenario = experiment.scenario;
-  const Schedule schedule = make_schedule(family, scenario.parallel.pipeline, scenario.microbatches, options);
+  const Schedule schedule = make_schedule(family, scenario.degrees.pipeline, scenario.degrees.microbatches, options);
   std::mt19937 random(5);
   planner::CutEvaluator evaluator(space, schedule, random_cuts(random, space.units(), schedule.stages));
   const planner::CutBound bound(evaluator);

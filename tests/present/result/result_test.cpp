@@ -96,10 +96,7 @@ TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
   Timeline timeline = estimate(testing::small_step());
   const ResultPlan plan{{.schedule = "zb-h1",
                          .transfers = "blocking",
-                         .pipeline = 2,
-                         .data = 2,
-                         .zero = 1,
-                         .micro = 4,
+                         .degrees = {.pipeline = 2, .data = 2, .micro = 4, .zero = 1},
                          .stages = 2,
                          .recomputed_stages = 1,
                          .fully_recomputed_stages = 1,

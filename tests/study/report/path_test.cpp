@@ -205,7 +205,7 @@ TEST_P(PredictedChain, HasNoGap) {
         EXPECT_GE(part.end, part.start);
         EXPECT_LE(part.inside, (part.end - part.start) * (1 + 1e-12));
         EXPECT_NE(part.kind, PathPartKind::Gap) << fmt::format("device {}, {} to {}", part.device, part.start, part.end);
-        if (verb == "estimate" || result.plan.data == 1) {
+        if (verb == "estimate" || result.plan.degrees.data == 1) {
           EXPECT_NE(part.kind, PathPartKind::Replicas);
         }
         if (verb == "estimate") {
@@ -288,18 +288,18 @@ TEST(ReportHints, RecommendWhatThePlanHasNot) {
     std::function<void(PlanFacts&)> take;
   };
   PlanFacts plain;
-  plain.pipeline = plain.stages = plain.tensor = plain.data = plain.micro = 2;
+  plain.degrees.pipeline = plain.stages = plain.degrees.tensor = plain.degrees.data = plain.degrees.micro = 2;
   plain.transfers = "asynchronous";
   const Case cases[] = {
       {"schedule that splits the backward (zb-h1, zb-v)", [](PlanFacts& plan) { plan.splits_backward = true; }},
       {"more stages per rank", [](PlanFacts& plan) { plan.stages = 4; }},
       {"a braided schedule (stp)", [](PlanFacts& plan) { plan.braided = true; }},
-      {"smaller tensor degree", [](PlanFacts& plan) { plan.tensor = 1; }},
+      {"smaller tensor degree", [](PlanFacts& plan) { plan.degrees.tensor = 1; }},
       {"(overlap_gradients: true)", [](PlanFacts& plan) { plan.overlaps_reductions = true; }},
-      {"(overlap_gradients: true)", [](PlanFacts& plan) { plan.data = 1; }},
+      {"(overlap_gradients: true)", [](PlanFacts& plan) { plan.degrees.data = 1; }},
       {"ecomputation", [](PlanFacts& plan) { plan.fully_recomputed_stages = plan.recomputed_stages = plan.stages; }},
-      {"maller microbatches", [](PlanFacts& plan) { plan.micro = 1; }},
-      {"ZeRO", [](PlanFacts& plan) { plan.zero = 3; }},
+      {"maller microbatches", [](PlanFacts& plan) { plan.degrees.micro = 1; }},
+      {"ZeRO", [](PlanFacts& plan) { plan.degrees.zero = 3; }},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.words);
@@ -312,7 +312,7 @@ TEST(ReportHints, RecommendWhatThePlanHasNot) {
   EXPECT_THAT(text(), Not(HasSubstr("do not hold their rank")));
   result.plan.transfers = "blocking";
   EXPECT_THAT(text(), HasSubstr("or sends that do not hold their rank (transfers.semantics is blocking here) would hide"));
-  result.plan.zero = 1;
+  result.plan.degrees.zero = 1;
   EXPECT_THAT(text(), HasSubstr("a higher level of ZeRO"));
   for (DeviceTimeline& device : result.timeline.devices) device.peak = Bytes(40'000'000);  // of 8 GB
   EXPECT_THAT(text(), HasSubstr("uses less than 1 % of its memory: larger microbatches or a schedule that holds more "
@@ -332,14 +332,14 @@ TEST(ReportHints, FactsOfThePlanComeFromTheDocument) {
   EXPECT_EQ(plain.schedule, "1f1b");
   EXPECT_FALSE(plain.splits_backward || plain.braided || plain.overlaps_reductions);
   EXPECT_EQ(plain.recomputed_stages + plain.fully_recomputed_stages, 0);
-  EXPECT_EQ(plain.stages, plain.pipeline);
+  EXPECT_EQ(plain.stages, plain.degrees.pipeline);
   const PlanFacts split = facts(" --set schedule=zb-v --set recompute=full");
   EXPECT_TRUE(split.splits_backward);
-  EXPECT_EQ(split.stages, 2 * split.pipeline);
+  EXPECT_EQ(split.stages, 2 * split.degrees.pipeline);
   EXPECT_EQ(split.fully_recomputed_stages, split.stages);
   const PlanFacts woven = facts(" --set 'parallel={pipeline: 2, tensor: 2, data: 2, zero: 2}' --set schedule=stp");
   EXPECT_TRUE(woven.braided && woven.overlaps_reductions);
-  EXPECT_EQ(woven.zero, 2);
+  EXPECT_EQ(woven.degrees.zero, 2);
   EXPECT_EQ(facts(" --set 'schedule={name: 1f1b, recompute: full}'").fully_recomputed_stages, plain.stages);
 }
 
