@@ -24,4 +24,10 @@ std::vector<std::pair<std::string, std::string>> written_degrees(const Degrees& 
   return written;
 }
 
+std::string yaml_of(const Degrees& degrees) {
+  std::string text;
+  for (const auto& [key, value] : written_degrees(degrees)) text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key, value);
+  return "{" + text + "}";
+}
+
 }  // namespace panpipe

@@ -105,5 +105,7 @@ std::string product_text(const Degrees& degrees);
 std::string replicas_text(const Degrees& degrees);
 // Each written axis with its value: ("tensor", "2").
 std::vector<std::pair<std::string, std::string>> written_degrees(const Degrees& degrees);
+// The same as a map of YAML: "{pipeline: 2, tensor: 1, data: 4, zero: 0, sequence_parallel: false}".
+std::string yaml_of(const Degrees& degrees);
 
 }  // namespace panpipe

@@ -214,10 +214,7 @@ void check_cover(const Node& node, const Plan& plan, int units) {
 std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   std::string text = "panpipe: 1\nkind: plan\n";
   text += fmt::format("batch: {{microbatches: {}, micro: {}}}\n", plan.schedule.microbatches, plan.micro);
-  std::string degrees;
-  for (const auto& [key, value] : written_degrees(plan))
-    degrees += fmt::format("{}{}: {}", degrees.empty() ? "" : ", ", key, value);
-  text += fmt::format("parallel: {{{}}}\n", degrees);
+  text += fmt::format("parallel: {}\n", yaml_of(plan));
   text += fmt::format("devices: [{}]  # of position (pipeline, data, {}tensor), tensor fastest\n", fmt::join(plan.devices, ", "),
                       plan.context > 1 ? "context, " : "");
   text += "stages:  # units are [first, end)\n";

@@ -103,10 +103,9 @@ class Worker {
     return count;
   }
 
-  bool fits_devices(int p, int d) const {
-    const std::int64_t devices = std::int64_t{p} * d * base_.context * base_.tensor;
-    return whole_ ? devices == space_.devices : devices < space_.devices;
-  }
+  bool fits_devices(int p, int d) const { return whole_ ? devices(p, d) == space_.devices : devices(p, d) < space_.devices; }
+  // The product of the degrees; it may be beyond the devices that there are.
+  std::int64_t devices(int p, int d) const { return std::int64_t{p} * d * base_.context * base_.tensor; }
   // ZeRO stages and numberings that make a difference.
   std::int64_t repeats(int p, int d) const {
     return static_cast<std::int64_t>(zeros_of(space_, degrees(d)).size() * orders(p, d));
@@ -151,8 +150,8 @@ class Worker {
       const std::int64_t families = families_of(p, chunks, m, &placement);
       if (families == 0) continue;
       // What the ranks must compute on average, in any order.
-      const double work = m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p *
-                          common_.ground.jitter(p, std::int64_t{p} * d * base_.context * base_.tensor);
+      const double work =
+          m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p * common_.ground.jitter(p, devices(p, d));
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
       if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);
@@ -165,7 +164,7 @@ class Worker {
         tally.without_room += families * repeats(p, d);
         continue;
       }
-      const double least = m * least_busy(*placed) * common_.ground.jitter(p, std::int64_t{p} * d * base_.context * base_.tensor);
+      const double least = m * least_busy(*placed) * common_.ground.jitter(p, devices(p, d));
       if (many_shapes_ && least >= incumbent_) {
         tally.evaluated += families * repeats(p, d);
         tally.too_slow += families * repeats(p, d);
