@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
@@ -28,18 +29,18 @@ namespace {
 int degree(MegatronJob& m, const char* option) { return m.arguments.integer(option, 1, kMostRanks).value_or(1); }
 
 void read_degrees(MegatronJob& m) {
-  m.tensor = degree(m, "--tensor-model-parallel-size");
-  m.pipeline = degree(m, "--pipeline-model-parallel-size");
-  m.context = degree(m, "--context-parallel-size");
-  m.expert = degree(m, "--expert-model-parallel-size");
-  long long ranks = static_cast<long long>(m.tensor) * m.pipeline;
+  m.degrees.tensor = degree(m, "--tensor-model-parallel-size");
+  m.degrees.pipeline = degree(m, "--pipeline-model-parallel-size");
+  m.degrees.context = degree(m, "--context-parallel-size");
+  m.degrees.expert = degree(m, "--expert-model-parallel-size");
+  long long ranks = static_cast<long long>(m.degrees.tensor) * m.degrees.pipeline;
   if (ranks > kMostRanks)
     m.arguments.refuse("--pipeline-model-parallel-size",
-                       fmt::format("x tensor {} are {} ranks, more than {}", m.tensor, ranks, kMostRanks));
-  ranks *= m.context;
+                       fmt::format("x tensor {} are {} ranks, more than {}", m.degrees.tensor, ranks, kMostRanks));
+  ranks *= m.degrees.context;
   if (ranks > kMostRanks)
-    m.arguments.refuse("--context-parallel-size", fmt::format("x tensor {} x pipeline {} are {} ranks, more than {}", m.tensor,
-                                                              m.pipeline, ranks, kMostRanks));
+    m.arguments.refuse("--context-parallel-size", fmt::format("x tensor {} x pipeline {} are {} ranks, more than {}",
+                                                              m.degrees.tensor, m.degrees.pipeline, ranks, kMostRanks));
 }
 
 JobMachine read_machine(MegatronJob& m) {
@@ -55,7 +56,7 @@ JobMachine read_machine(MegatronJob& m) {
   } else if (const auto world = a.integer("--world-size", 1, kMostRanks)) {
     machine.gpus = *world, machine.origin = "--world-size";
   } else {
-    machine = assumed_machine(m.job, m.tensor * m.pipeline * m.context);
+    machine = assumed_machine(m.job, m.degrees.device_count());
   }
   machine.cluster = m.options.cluster;
   return machine;
@@ -74,19 +75,16 @@ void read_sharding(MegatronJob& m) {
 }
 
 // What divides experts, and how full they are.
-void read_expert_degrees(MegatronJob& m, int data) {
-  int width = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(m.tensor);
-  if (width != m.tensor && width != 1) {
+void read_expert_degrees(MegatronJob& m) {
+  const int width = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(m.degrees.tensor);
+  if (width != m.degrees.tensor && width != 1)
     m.job.not_modelled.push_back(
-        fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", width, m.tensor));
-    width = m.tensor;
-  }
-  const long long ranks = static_cast<long long>(m.tensor / width) * m.context * data;
-  if (ranks % m.expert != 0)
-    m.arguments.refuse("--expert-model-parallel-size",
-                       fmt::format("is {}, which does not divide the {} ranks {}", m.expert, ranks,
-                                   width == m.tensor ? "of data and context parallelism" : "that hold experts whole"));
-  put_expert(m.job, m.expert, width == m.tensor ? 0 : width, "--expert-model-parallel-size");
+        fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", width, m.degrees.tensor));
+  else if (width != m.degrees.tensor)
+    m.degrees.expert_tensor = width;
+  for (const DegreeProblem& problem : check_degrees(m.degrees))
+    m.arguments.refuse("--expert-model-parallel-size", fmt::format("is {}: {}", m.degrees.expert, problem.message), problem.help);
+  put_expert(m.job, m.degrees.expert, m.degrees.expert_tensor, "--expert-model-parallel-size");
   const auto capacity = m.arguments.number("--moe-expert-capacity-factor");
   const bool padded = m.arguments.flag("--moe-pad-expert-input-to-capacity");
   if (capacity) put_capacity(m.job, *capacity, padded, "--moe-expert-capacity-factor");
@@ -94,7 +92,7 @@ void read_expert_degrees(MegatronJob& m, int data) {
 
 // How keys and values travel: one type for all layers. Without context parallelism the argument moves nothing.
 void read_context(MegatronJob& m) {
-  if (m.context == 1) return;
+  if (m.degrees.context == 1) return;
   const std::vector<std::string> types = m.arguments.list("--cp-comm-type");
   std::string exchange;
   if (types.size() == 1 && types[0] == "p2p") exchange = "ring";
@@ -102,22 +100,23 @@ void read_context(MegatronJob& m) {
   if (types.size() == 1 && types[0] == "a2a") exchange = "ulysses";
   if (!types.empty() && exchange.empty())
     m.job.not_modelled.push_back(one_line(fmt::format("--cp-comm-type {}", fmt::join(types, " "))) + " (predicted as a ring)");
-  put_context(m.job, m.context, exchange.empty() ? "--context-parallel-size" : "--context-parallel-size, --cp-comm-type",
+  put_context(m.job, m.degrees.context, exchange.empty() ? "--context-parallel-size" : "--context-parallel-size, --cp-comm-type",
               exchange);
 }
 
 void read_parallel(MegatronJob& m) {
   read_degrees(m);
   const JobMachine machine = read_machine(m);
-  const std::string degrees = fmt::format("tensor {} x pipeline {} x context {}", m.tensor, m.pipeline, m.context);
-  const int data = replicas_of(m.job, machine, m.tensor * m.pipeline * m.context, degrees);
+  const std::string degrees =
+      fmt::format("tensor {} x pipeline {} x context {}", m.degrees.tensor, m.degrees.pipeline, m.degrees.context);
+  m.degrees.data = replicas_of(m.job, machine, m.degrees.device_count(), degrees);
   put_cluster(m.job, machine);
-  m.job.set("parallel.pipeline", m.pipeline, "--pipeline-model-parallel-size");
-  m.job.set("parallel.tensor", m.tensor, "--tensor-model-parallel-size");
-  m.job.set("parallel.data", data,
-            fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.context > 1 ? " x context" : ""));
+  m.job.set("parallel.pipeline", m.degrees.pipeline, "--pipeline-model-parallel-size");
+  m.job.set("parallel.tensor", m.degrees.tensor, "--tensor-model-parallel-size");
+  m.job.set("parallel.data", m.degrees.data,
+            fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.degrees.context > 1 ? " x context" : ""));
   read_context(m);
-  read_expert_degrees(m, data);
+  read_expert_degrees(m);
   if (m.arguments.flag("--sequence-parallel")) m.job.set("parallel.sequence_parallel", "true", "--sequence-parallel");
   read_sharding(m);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "costmodel/degrees/degrees.hpp"
 #include "jobs/arguments.hpp"
 #include "jobs/job.hpp"
 #include "jobs/megatron_import.hpp"
@@ -13,7 +14,7 @@ struct MegatronJob {
   Arguments& arguments;
   const JobOptions& options;
   ImportedJob job = {};
-  int tensor = 1, pipeline = 1, context = 1, expert = 1;
+  Degrees degrees = {};
   int layers = 0;
 
   // Throws InputError if the argument is missing.

@@ -211,14 +211,14 @@ class MegatronModel {
       m_.job.assumptions.push_back(
           fmt::format("a vocabulary of GPT-2's {} tokens; --vocabulary N states the tokenizer's.", kGpt2Vocabulary));
     const int tokens = stated.value_or(kGpt2Vocabulary);
-    const long long multiple = static_cast<long long>(divisor.value_or(128)) * m_.tensor;
+    const long long multiple = static_cast<long long>(divisor.value_or(128)) * m_.degrees.tensor;
     const long long padded = (tokens + multiple - 1) / multiple * multiple;
     if (padded > kMostVocabulary)
       throw InputError(fmt::format("{}: {} tokens, padded to a multiple of {}, are {}, more than {}", a_.name(), tokens, multiple,
                                    padded, kMostVocabulary));
     if (padded != tokens)
       m_.job.assumptions.push_back(fmt::format("the vocabulary of {} tokens is padded to {}, a multiple of {} x tensor {}.",
-                                               tokens, padded, divisor.value_or(128), m_.tensor));
+                                               tokens, padded, divisor.value_or(128), m_.degrees.tensor));
     return static_cast<int>(padded);
   }
 

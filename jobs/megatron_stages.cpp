@@ -22,8 +22,8 @@ class MegatronStages {
 
   void read() {
     const int each = virtual_stages();
-    const int stages = m_.pipeline * each;
-    if (each > 1 && m_.pipeline > 1) {
+    const int stages = m_.degrees.pipeline * each;
+    if (each > 1 && m_.degrees.pipeline > 1) {
       m_.job.set("parallel.virtual_stages", each, origin_);
       put_interleaved();
     } else {
@@ -67,10 +67,10 @@ class MegatronStages {
       a_.refuse(kPerStage, fmt::format("excludes {}", a_.has(kFirst) ? kFirst : kLast),
                 "--num-virtual-stages-per-pipeline-rank states the virtual stages then");
     origin_ = "--num-layers / --pipeline-model-parallel-size / --num-layers-per-virtual-pipeline-stage";
-    if (parts() % (static_cast<long long>(m_.pipeline) * *per_stage) != 0)
-      a_.refuse(kPerStage,
-                fmt::format("is {}, and {} layers over {} stages are no multiple of it", *per_stage, parts(), m_.pipeline));
-    return parts() / m_.pipeline / *per_stage;
+    if (parts() % (static_cast<long long>(m_.degrees.pipeline) * *per_stage) != 0)
+      a_.refuse(kPerStage, fmt::format("is {}, and {} layers over {} stages are no multiple of it", *per_stage, parts(),
+                                       m_.degrees.pipeline));
+    return parts() / m_.degrees.pipeline / *per_stage;
   }
 
   int stages_of_layout(const std::string& text) {
@@ -79,8 +79,9 @@ class MegatronStages {
     if (layout_.layers() != m_.layers)
       a_.refuse(kLayout, fmt::format("has {} layers, and the model has {}", layout_.layers(), m_.layers));
     const auto stages = static_cast<int>(layout_.stages.size());
-    if (stages % m_.pipeline != 0) a_.refuse(kLayout, fmt::format("has {} stages, no multiple of {}", stages, m_.pipeline));
-    return stages / m_.pipeline;
+    if (stages % m_.degrees.pipeline != 0)
+      a_.refuse(kLayout, fmt::format("has {} stages, no multiple of {}", stages, m_.degrees.pipeline));
+    return stages / m_.degrees.pipeline;
   }
 
   bool uneven_ends() const { return a_.has(kFirst) || a_.has(kLast); }
@@ -115,14 +116,15 @@ class MegatronStages {
     const char* option = first ? kFirst : kLast;
     if (embedding_ || loss_)
       a_.refuse(option, "excludes --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split");
-    const int others = m_.pipeline - (first ? 1 : 0) - (last ? 1 : 0), rest = m_.layers - first.value_or(0) - last.value_or(0);
+    const int others = m_.degrees.pipeline - (first ? 1 : 0) - (last ? 1 : 0),
+              rest = m_.layers - first.value_or(0) - last.value_or(0);
     if (others < 0 || rest < 0 || (others == 0) != (rest == 0) || (others > 0 && rest % others != 0))
       a_.refuse(option, fmt::format("leaves {} layers for {} ranks, which is not the same for each", rest, std::max(0, others)));
-    const int each = stages / m_.pipeline;
+    const int each = stages / m_.degrees.pipeline;
     std::vector<int> layers;
     for (int stage = 0; stage < stages; ++stage) {
-      const int rank = stage % m_.pipeline;
-      const int own = rank == 0 && first ? *first : rank == m_.pipeline - 1 && last ? *last : rest / others;
+      const int rank = stage % m_.degrees.pipeline;
+      const int own = rank == 0 && first ? *first : rank == m_.degrees.pipeline - 1 && last ? *last : rest / others;
       if (own % each != 0)
         a_.refuse(option, fmt::format("gives rank {} {} layers, no multiple of its {} virtual stages", rank, own, each));
       layers.push_back(own / each);

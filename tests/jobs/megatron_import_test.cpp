@@ -254,7 +254,7 @@ TEST(MegatronImport, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(fault(kGpt + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '(t*4096t*4096)*4096'"),
               HasSubstr("--pipeline-model-parallel-layout is too long"));
   EXPECT_THAT(fault(kGpt + "--expert-model-parallel-size 3", {.gpus = 8}),
-              HasSubstr("is 3, which does not divide the 8 ranks of data and context parallelism"));
+              HasSubstr("is 3: experts over 3 ranks do not divide the 8 that a pipeline rank has for them"));
 }
 
 TEST(MegatronImport, DegreesOfContextAndExperts) {
@@ -268,7 +268,7 @@ TEST(MegatronImport, DegreesOfContextAndExperts) {
   EXPECT_EQ(value(job(whole, {.gpus = 8}), "parallel.expert_tensor"), "1");
   EXPECT_EQ(value(job(whole, {.gpus = 8}), "experts.capacity"), "1.25");
   EXPECT_THAT(fault(whole + " --expert-model-parallel-size 3", {.gpus = 8}),
-              HasSubstr("is 3, which does not divide the 8 ranks that hold experts whole"));
+              HasSubstr("is 3: experts over 3 ranks do not divide the 8 that a pipeline rank has for them"));
   EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), "mxfp8");
 }
 

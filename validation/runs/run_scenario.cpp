@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "costmodel/degrees/axes.hpp"
 #include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_cluster.hpp"
 
@@ -63,15 +64,16 @@ class Writer {
   }
 
   void degrees() {
-    tp_ = row_.tp.value_or(1);
-    pp_ = row_.pp.value_or(1);
-    context_ = row_.context_size.value_or(1);
-    const int of_sample = tp_ * pp_ * context_;
+    degrees_.tensor = row_.tp.value_or(1);
+    degrees_.pipeline = row_.pp.value_or(1);
+    degrees_.context = row_.context_size.value_or(1);
+    const int of_sample = degrees_.tensor * degrees_.pipeline * degrees_.context;
     const int gpus = row_.gpus.value_or(of_sample * row_.dp.value_or(1));
-    dp_ = row_.dp.value_or(std::max(1, gpus / of_sample));
-    const std::string context = context_ > 1 ? fmt::format(" x context_size {}", context_) : "";
-    if (of_sample * dp_ > gpus)
-      skip(fmt::format("tp {} x pp {} x dp {}{} needs more than {} GPUs", tp_, pp_, dp_, context, gpus));
+    degrees_.data = row_.dp.value_or(std::max(1, gpus / of_sample));
+    const std::string context = degrees_.context > 1 ? fmt::format(" x context_size {}", degrees_.context) : "";
+    if (of_sample * degrees_.data > gpus)
+      skip(fmt::format("tp {} x pp {} x dp {}{} needs more than {} GPUs", degrees_.tensor, degrees_.pipeline, degrees_.data,
+                       context, gpus));
     if (row_.expert_size.value_or(1) > 1) skip("expert_size: no column states the experts of a model");
   }
 
@@ -89,7 +91,7 @@ class Writer {
 
   // Heads of 128, or the nearest size that divides.
   int heads() {
-    const int hidden = *row_.hidden, step = tp_;
+    const int hidden = *row_.hidden, step = degrees_.tensor;
     if (row_.framework == "megatron-deepspeed" && hidden % kBloomHeads == 0 && kBloomHeads % step == 0) return kBloomHeads;
     int best = step;
     for (int a = step; a <= hidden; a += step)
@@ -119,16 +121,16 @@ class Writer {
   }
 
   void batch() {
-    const double per_replica = static_cast<double>(*row_.global_batch) / dp_;
+    const double per_replica = static_cast<double>(*row_.global_batch) / degrees_.data;
     int otherwise = std::max(1, std::min(kMicrobatch, static_cast<int>(per_replica)));
     if (std::fmod(per_replica, otherwise) != 0) otherwise = 1;
-    micro_ = row_.micro_batch ? *row_.micro_batch : stated("micro_batch", row_.micro_batch, otherwise);
-    const double exact = per_replica / micro_;
-    microbatches_ = std::max(1, static_cast<int>(std::lround(exact)));
-    if (std::abs(exact - microbatches_) > 1e-9)
-      assume(fmt::format("microbatches: {} (rounded from {:.2f})", microbatches_, exact));
+    degrees_.micro = row_.micro_batch ? *row_.micro_batch : stated("micro_batch", row_.micro_batch, otherwise);
+    const double exact = per_replica / degrees_.micro;
+    degrees_.microbatches = std::max(1, static_cast<int>(std::lround(exact)));
+    if (std::abs(exact - degrees_.microbatches) > 1e-9)
+      assume(fmt::format("microbatches: {} (rounded from {:.2f})", degrees_.microbatches, exact));
     // The time of the rounded number of microbatches stands for the stated batch.
-    add(fmt::format("batch: {{micro: {}, microbatches: {}}}", micro_, microbatches_));
+    add(fmt::format("batch: {{micro: {}, microbatches: {}}}", degrees_.micro, degrees_.microbatches));
   }
 
   void precision() {
@@ -141,21 +143,19 @@ class Writer {
   }
 
   void parallel() {
-    const int zero = stated("zero", row_.zero, 0);
-    const bool split = row_.seq_parallel.value_or(false);
-    if (!row_.seq_parallel && tp_ > 1) assume("seq_parallel: false");
+    degrees_.zero = stated("zero", row_.zero, 0);
+    degrees_.sequence_parallel = row_.seq_parallel.value_or(false);
+    if (!row_.seq_parallel && degrees_.tensor > 1) assume("seq_parallel: false");
     stages_per_rank_ = row_.virtual_stages.value_or(1);
     if (row_.schedule == "interleaved-1f1b" && !row_.virtual_stages)
       stages_per_rank_ = stated("virtual_stages", row_.virtual_stages, least_interleaving());
-    const std::string context = context_ > 1 ? fmt::format("context: {}, ", context_) : "";
-    add(fmt::format("parallel: {{pipeline: {}, tensor: {}, data: {}, {}zero: {}, sequence_parallel: {}}}", pp_, tp_, dp_, context,
-                    zero, split));
+    add("parallel: " + yaml_of(degrees_));
   }
 
   // The least number of stages a rank by which its layers go out; 2 where none does.
   int least_interleaving() const {
-    if (*row_.layers % pp_ != 0) return 2;
-    const int each = *row_.layers / pp_;
+    if (*row_.layers % degrees_.pipeline != 0) return 2;
+    const int each = *row_.layers / degrees_.pipeline;
     for (int stages = 2; stages <= each; ++stages)
       if (each % stages == 0) return stages;
     return 2;
@@ -164,13 +164,13 @@ class Writer {
   void schedule() {
     result_.rolling = row_.step_kind == "period";
     std::string name = row_.schedule;
-    if (name.empty()) name = stated("schedule", "", pp_ > 1 ? "1f1b" : "none");
-    if (name == "none" && pp_ > 1) return skip("a pipeline of more than one stage needs a schedule");
-    if (name == "none" || pp_ == 1) name = "1f1b";
+    if (name.empty()) name = stated("schedule", "", degrees_.pipeline > 1 ? "1f1b" : "none");
+    if (name == "none" && degrees_.pipeline > 1) return skip("a pipeline of more than one stage needs a schedule");
+    if (name == "none" || degrees_.pipeline == 1) name = "1f1b";
     if (name == "interleaved-1f1b")
       add(fmt::format("schedule: {{name: interleaved-1f1b, stages_per_rank: {}}}", stages_per_rank_));
     else if (name == "zb-1p" || name == "zb-2p")
-      zero_bubble(name == "zb-1p" ? pp_ : 2 * pp_);
+      zero_bubble(name == "zb-1p" ? degrees_.pipeline : 2 * degrees_.pipeline);
     else
       add("schedule: " + name);
   }
@@ -196,7 +196,7 @@ class Writer {
   // Whole layers, as many on every stage; where that does not go out, the embedding and the head count as a layer each; else
   // as many as fit on every stage but the last ones.
   void partition() {
-    const int stages = pp_ * (row_.schedule == "interleaved-1f1b" ? stages_per_rank_ : 1), layers = *row_.layers;
+    const int stages = degrees_.pipeline * (row_.schedule == "interleaved-1f1b" ? stages_per_rank_ : 1), layers = *row_.layers;
     if (stages == 1) return;
     if (row_.stages.empty() && row_.framework == kCutsByCost) assume("stages: by-cost");
     if (row_.stages == "by-cost" || (row_.stages.empty() && row_.framework == kCutsByCost)) return;  // the partition's own way
@@ -217,7 +217,8 @@ class Writer {
   const RunRow& row_;
   RunCluster cluster_;
   RunScenario result_;
-  int tp_ = 1, pp_ = 1, dp_ = 1, context_ = 1, micro_ = 1, microbatches_ = 1, stages_per_rank_ = 1;
+  Degrees degrees_;
+  int stages_per_rank_ = 1;
 };
 
 }  // namespace
