@@ -92,24 +92,28 @@ class Run:
         """One property after the other; each has its share of the comparisons or of the time."""
         self.counted = comparisons
         shares = sum(prop.weight if comparisons else 1 for prop in properties)
-        for prop in properties:
-            try:
-                if comparisons:
-                    compared, case, finding = compare(prop, self.program, self.seed, max(1, round(comparisons * prop.weight / shares)))
-                else:
-                    compared, case, finding = compare_until(prop, self.program, self.seed, time.monotonic() + seconds / shares)
-            except Broken as broken:
-                self.broken.append((prop, broken))
-                self.save(f"no-answer-{len(self.broken)}", broken.call.scenario, [broken.call],
-                          f"The program ended neither with an answer nor in words: {broken}", "")
-                continue
-            except KeyboardInterrupt:
-                self.stopped = True
-                return 130
-            self.counts[prop.name].comparisons = compared
+        try:
+            for prop in properties:
+                self.one(prop, comparisons and max(1, round(comparisons * prop.weight / shares)), seconds / shares)
+        except KeyboardInterrupt:
+            self.stopped = True
+            return 130
+        return 1 if self.violations() or self.idle() else 0
+
+    def one(self, prop, comparisons, seconds):
+        try:
+            if comparisons:
+                found = compare(prop, self.program, self.seed, comparisons)
+            else:
+                found = compare_until(prop, self.program, self.seed, time.monotonic() + seconds)
+            self.counts[prop.name].comparisons, case, finding = found
+        except Broken as broken:
+            self.broken.append((prop, broken))
+            self.save(f"no-answer-{len(self.broken)}", broken.call.scenario, [broken.call],
+                      f"The program ended neither with an answer nor in words: {broken}", "")
+        else:
             if finding:
                 self.book(prop, case["scenario"], finding)
-        return 1 if self.violations() or self.idle() else 0
 
     def idle(self):
         """Properties that compared nothing, although the run was as long as it was asked to be."""
