@@ -23,14 +23,14 @@ class Violated(Exception):
     """A demand that is broken, for Hypothesis to make small."""
 
 
-class Nothing(BaseException):  # which Hypothesis lets through
-    """So many cases were refused, and none judged, that no more are drawn."""
+class Enough(BaseException):  # which Hypothesis lets through
+    """No more cases are drawn: the time is over, or so many were refused and none judged."""
 
 
 PATIENCE = 50  # cases
 
 
-def compare(prop, program, seed, examples):
+def compare(prop, program, seed, examples, until=None):
     """(comparisons, case, finding): the smallest case that breaks the property, or None, None."""
     judged, refused, last = [0], [0], [None, None]
 
@@ -40,6 +40,8 @@ def compare(prop, program, seed, examples):
                          phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink))
     @hypothesis.given(prop.cases(program))
     def holds(case):
+        if until and time.monotonic() >= until and not last[1]:
+            raise Enough
         try:
             finding = case and prop.holds(program, case)
         except (NotApplicable, Refused):
@@ -47,7 +49,7 @@ def compare(prop, program, seed, examples):
         if case is None:
             refused[0] += 1
             if not judged[0] and refused[0] >= PATIENCE:
-                raise Nothing
+                raise Enough
             hypothesis.reject()
         judged[0] += 1
         if finding:
@@ -56,10 +58,8 @@ def compare(prop, program, seed, examples):
 
     try:
         holds()
-    except Violated:
+    except (Violated, Enough, hypothesis.errors.Unsatisfiable):  # the last: every case was refused
         pass
-    except (Nothing, hypothesis.errors.Unsatisfiable):
-        judged[0] = 0
     return judged[0], *last
 
 
@@ -67,7 +67,7 @@ def compare_until(prop, program, seed, until):
     """The same until a time, in parts of ten cases, or fewer where a case takes long."""
     compared, part = 0, 0
     while time.monotonic() < until:
-        more, case, finding = compare(prop, program, f"{seed}/{part}", max(1, round(10 * min(1, prop.weight))))
+        more, case, finding = compare(prop, program, f"{seed}/{part}", max(1, round(10 * min(1, prop.weight))), until)
         compared, part = compared + more, part + 1
         if finding:
             return compared, case, finding
