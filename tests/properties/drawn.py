@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import checks
 from checks import BYTES, ROUNDED, SAME, Finding, add, estimate, milliseconds
-from program import FILES, SHIPPED, Call, Refused, get, put
+from program import FILES, SHIPPED, Call, get, put
 from shipped import edited
 
 

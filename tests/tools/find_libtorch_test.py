@@ -141,10 +141,10 @@ def setup(folder):
     expect((done.returncode, done.stdout, done.stderr),
            (0, "", f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
                    "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
-                   "setup: installing nanobind==3.1.0 into .venv, for the Python module\n"), "downloads")
+                   "setup: installing nanobind==3.1.0 hypothesis into .venv, for the Python module\n"), "downloads")
     expect([line for line in root.log.read_text().splitlines() if "install" in line],
            [f"-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 {what}"
-            for what in ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0")], "what pip was told")
+            for what in ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis")], "what pip was told")
 
 
 def index(folder):
