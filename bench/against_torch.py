@@ -6,6 +6,7 @@ schedule, two ranks over Gloo, the same number of threads. The two take turns, s
 
 The model is a GPT whose halves are the two stages; losses and gradients are held against each other before anything is timed.
 """
+
 import argparse
 import json
 import os
@@ -89,8 +90,9 @@ def worker(size_name, schedule_name, steps, warmup, threads):
     rank, size = dist.get_rank(), SIZES[size_name]
     hidden, layers, heads, sequence, micro, microbatches, vocabulary = size
     model, ids, labels = make(size)
-    pipe = pipelining.pipeline(model, mb_args=(ids[:micro],),
-                               split_spec={f"blocks.{layers // 2}": pipelining.SplitPoint.BEGINNING})
+    pipe = pipelining.pipeline(
+        model, mb_args=(ids[:micro],), split_spec={f"blocks.{layers // 2}": pipelining.SplitPoint.BEGINNING}
+    )
     stage = pipe.build_stage(rank, torch.device("cpu"))
     schedule = getattr(pipelining, SCHEDULES[schedule_name])(stage, microbatches, loss_fn=loss_of)
     times, loss = [], 0.0
@@ -120,10 +122,31 @@ def free_port():
 
 
 def run_torch(size_name, schedule, steps, warmup, threads):
-    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE="2", OMP_NUM_THREADS=str(threads))
-    ranks = [subprocess.Popen([sys.executable, __file__, "--worker", size_name, schedule, "--steps", str(steps), "--warmup", str(warmup),
-                               "--threads", str(threads)], env=dict(environment, RANK=str(rank)), stdout=subprocess.PIPE, text=True,
-                              stderr=subprocess.DEVNULL) for rank in range(2)]
+    environment = dict(
+        os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE="2", OMP_NUM_THREADS=str(threads)
+    )
+    ranks = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                __file__,
+                "--worker",
+                size_name,
+                schedule,
+                "--steps",
+                str(steps),
+                "--warmup",
+                str(warmup),
+                "--threads",
+                str(threads),
+            ],
+            env=dict(environment, RANK=str(rank)),
+            stdout=subprocess.PIPE,
+            text=True,
+            stderr=subprocess.DEVNULL,
+        )
+        for rank in range(2)
+    ]
     outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         raise SystemExit(f"the PyTorch side failed on {size_name} {schedule}")
@@ -134,8 +157,11 @@ def write_safetensors(path, tensors):
     header, offset, blobs = {}, 0, []
     for name, tensor in tensors.items():
         blob = bytes(tensor.contiguous().view(torch.uint8).flatten().tolist())
-        header[name] = {"dtype": {torch.int64: "I64", torch.float32: "F32"}[tensor.dtype], "shape": list(tensor.shape),
-                        "data_offsets": [offset, offset + len(blob)]}
+        header[name] = {
+            "dtype": {torch.int64: "I64", torch.float32: "F32"}[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + len(blob)],
+        }
         offset += len(blob)
         blobs.append(blob)
     text = json.dumps(header).encode()
@@ -165,8 +191,27 @@ data: {{tensors: gpt-{hidden}.safetensors}}
 
 
 def run_panpipe(programs, scenario, steps, warmup, threads, transport):
-    done = subprocess.run([programs / "panpipe", "run", scenario, "--steps", str(steps), "--warmup", str(warmup), "--transport", transport,
-                           "--device", "cpu", "--threads", str(threads), "--json"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [
+            programs / "panpipe",
+            "run",
+            scenario,
+            "--steps",
+            str(steps),
+            "--warmup",
+            str(warmup),
+            "--transport",
+            transport,
+            "--device",
+            "cpu",
+            "--threads",
+            str(threads),
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     if done.returncode:
         raise SystemExit(f"panpipe run failed:\n{done.stderr}")
     result = json.loads(done.stdout)
@@ -188,7 +233,9 @@ def main():
     if not options.programs:
         parser.error("name the folder with the built programs")
     rows = []
-    print(f"{'model':24} {'schedule':8} {'PyTorch':>10} {'Panpipe':>10} {'ratio':>6}   median step, {options.rounds} rounds of {options.steps} steps in turns")
+    print(
+        f"{'model':24} {'schedule':8} {'PyTorch':>10} {'Panpipe':>10} {'ratio':>6}   median step, {options.rounds} rounds of {options.steps} steps in turns"
+    )
     with tempfile.TemporaryDirectory() as name:
         for size_name in SIZES:
             for schedule in SCHEDULES:
@@ -198,11 +245,15 @@ def main():
                     a = run_torch(size_name, schedule, options.steps, options.warmup, options.threads)
                     b = run_panpipe(options.programs, scenario, options.steps, options.warmup, options.threads, "gloo")
                     if abs(a["loss"] - b["loss"]) > 1e-5 * abs(a["loss"]):
-                        raise SystemExit(f"{size_name} {schedule}: the losses differ, {a['loss']} and {b['loss']}: nothing to compare")
+                        raise SystemExit(
+                            f"{size_name} {schedule}: the losses differ, {a['loss']} and {b['loss']}: nothing to compare"
+                        )
                     theirs += a["times"]
                     ours += b["times"]
                 left, right = statistics.median(theirs), statistics.median(ours)
-                rows.append({"model": size_name, "schedule": schedule, "torch_s": left, "panpipe_s": right, "ratio": left / right})
+                rows.append(
+                    {"model": size_name, "schedule": schedule, "torch_s": left, "panpipe_s": right, "ratio": left / right}
+                )
                 print(f"{size_name:24} {schedule:8} {left * 1e3:8.2f}ms {right * 1e3:8.2f}ms {left / right:6.2f}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")

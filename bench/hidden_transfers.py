@@ -7,6 +7,7 @@ Exposed is the time a rank computes nothing while a message is under way to it, 
 of a step cannot be hidden by anything: at best 2 of 16 messages are exposed. A message counts for both its ranks. Gloo's threads need cores of
 their own: with as many computing ranks as cores, messages wait for a core and little is hidden.
 """
+
 import argparse
 import json
 import pathlib
@@ -25,7 +26,19 @@ optimizer: {{name: sgd, learning_rate: 0.01}}
 
 
 def run(binary, job, transport, steps):
-    command = [binary / "panpipe", "run", job, "--steps", steps, "--warmup", "2", "--transport", transport, "--json", "--timeline"]
+    command = [
+        binary / "panpipe",
+        "run",
+        job,
+        "--steps",
+        steps,
+        "--warmup",
+        "2",
+        "--transport",
+        transport,
+        "--json",
+        "--timeline",
+    ]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
@@ -40,7 +53,9 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     rows = []
-    print(f"{'layers':>6} {'one F':>9} {'messages':>9} {'of':>9} {'one takes':>10} {'all take':>9} {'exposed':>9} {'hidden':>7} {'of the step':>12}")
+    print(
+        f"{'layers':>6} {'one F':>9} {'messages':>9} {'of':>9} {'one takes':>10} {'all take':>9} {'exposed':>9} {'hidden':>7} {'of the step':>12}"
+    )
     with tempfile.TemporaryDirectory(prefix="panpipe-hidden-") as folder:
         for layers in (2, 4, 8, 16):
             job = pathlib.Path(folder) / f"{layers}.yaml"
@@ -51,14 +66,26 @@ def main():
                 spans, metrics = result["timeline"], result["metrics"]
                 forwards = [s["end_s"] - s["start_s"] for s in spans if s["lane"] == "compute" and "F" in s["action"]]
                 sends = [(s["end_s"] - s["start_s"], s["bytes"]) for s in spans if s["lane"] == "send"]
-                found.append({"layers": layers, "forward_s": statistics.median(forwards), "messages": len(sends), "message_bytes": sends[0][1],
-                              "message_s": statistics.median(s for s, _ in sends), "transfers_s": sum(s for s, _ in sends),
-                              "exposed_s": 2 * metrics["exposed_communication_s"], "step_s": metrics["step_time_s"]})
+                found.append(
+                    {
+                        "layers": layers,
+                        "forward_s": statistics.median(forwards),
+                        "messages": len(sends),
+                        "message_bytes": sends[0][1],
+                        "message_s": statistics.median(s for s, _ in sends),
+                        "transfers_s": sum(s for s, _ in sends),
+                        "exposed_s": 2 * metrics["exposed_communication_s"],
+                        "step_s": metrics["step_time_s"],
+                    }
+                )
             row = min(found, key=lambda one: one["step_s"])  # the round that the machine disturbed least
             rows.append(row)
-            print(f"{layers:6} {row['forward_s'] * 1e3:6.2f} ms {row['messages']:9} {row['message_bytes'] / 1024:5.0f} KiB {row['message_s'] * 1e3:7.2f} ms "
-                  f"{row['transfers_s'] * 1e3:6.1f} ms {row['exposed_s'] * 1e3:6.1f} ms {100 * (1 - row['exposed_s'] / row['transfers_s']):5.0f} % "
-                  f"{100 * row['exposed_s'] / 2 / row['step_s']:10.1f} %", flush=True)
+            print(
+                f"{layers:6} {row['forward_s'] * 1e3:6.2f} ms {row['messages']:9} {row['message_bytes'] / 1024:5.0f} KiB {row['message_s'] * 1e3:7.2f} ms "
+                f"{row['transfers_s'] * 1e3:6.1f} ms {row['exposed_s'] * 1e3:6.1f} ms {100 * (1 - row['exposed_s'] / row['transfers_s']):5.0f} % "
+                f"{100 * row['exposed_s'] / 2 / row['step_s']:10.1f} %",
+                flush=True,
+            )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 

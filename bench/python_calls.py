@@ -7,6 +7,7 @@ Rows are the CPU time of whole calls, a scenario to a prediction with its figure
 are compared byte by byte and nothing is parsed, planned or lowered again. `new` is one that was not, with another
 seed each time. The overhead is what a call takes beyond the C++ function that predicts, both timed within each call: on a machine
 that does much else the difference of two tables says little."""
+
 import json
 import os
 import pathlib
@@ -56,7 +57,12 @@ def overhead(panpipe, calls=1000):
 
 
 def cpp(build):
-    done = subprocess.run([build / "bin" / "bench_call", "--benchmark_filter=estimate_", "--benchmark_format=json", "--benchmark_repetitions=3"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [build / "bin" / "bench_call", "--benchmark_filter=estimate_", "--benchmark_format=json", "--benchmark_repetitions=3"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     rows = [row for row in json.loads(done.stdout)["benchmarks"] if row["run_type"] == "iteration"]
     return {name: min(row["cpu_time"] for row in rows if row["run_name"] == name) for name in {row["run_name"] for row in rows}}
 
@@ -81,9 +87,15 @@ def main():
     from_cpp = cpp(build)
     kept, whole = from_cpp["estimate_kept"], from_cpp["estimate_call"]
     print(f"{'call':42} {'Python':>10} {'C++':>10} {'ratio':>7} {'overhead':>10} {'calls/s':>9}")
-    print(f"{'estimate, a scenario asked before':42} {python['kept']:7.0f} us {kept:7.0f} us {python['kept'] / kept:7.2f} {beyond:7.0f} us {1e6 / python['kept']:9.0f}")
-    print(f"{'estimate, a new one':42} {python['new']:7.0f} us {whole:7.0f} us {python['new'] / whole:7.2f} {'':10} {1e6 / python['new']:9.0f}")
-    print(f"{'estimate, a new one from a dict':42} {python['dict']:7.0f} us {whole:7.0f} us {python['dict'] / whole:7.2f} {'':10} {1e6 / python['dict']:9.0f}")
+    print(
+        f"{'estimate, a scenario asked before':42} {python['kept']:7.0f} us {kept:7.0f} us {python['kept'] / kept:7.2f} {beyond:7.0f} us {1e6 / python['kept']:9.0f}"
+    )
+    print(
+        f"{'estimate, a new one':42} {python['new']:7.0f} us {whole:7.0f} us {python['new'] / whole:7.2f} {'':10} {1e6 / python['new']:9.0f}"
+    )
+    print(
+        f"{'estimate, a new one from a dict':42} {python['dict']:7.0f} us {whole:7.0f} us {python['dict'] / whole:7.2f} {'':10} {1e6 / python['dict']:9.0f}"
+    )
     print(f"{'.metrics, once a result':42} {python['figures']:7.0f} us")
     return 0
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Reads containers/Dockerfile and containers/panpipe.def as lists of stages: what each copies and runs.
 
-  stages.py NUMBER   prints the commands of the Dockerfile's stage NUMBER, counted from 1, as a shell script"""
+stages.py NUMBER   prints the commands of the Dockerfile's stage NUMBER, counted from 1, as a shell script"""
+
 import pathlib
 import re
 import sys
@@ -10,7 +11,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def lines_of(file):
-    return [line.rstrip() for line in (HERE / file).read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return [
+        line.rstrip() for line in (HERE / file).read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
 
 
 def dockerfile():
@@ -28,7 +31,7 @@ def dockerfile():
             stages[-1]["folder"] = rest
         elif word == "COPY":
             stage = re.match(r"--from=(\S+)\s+", rest)
-            source, target = rest[stage.end() if stage else 0:].split()
+            source, target = rest[stage.end() if stage else 0 :].split()
             stages[-1]["copies"].append((source, stages[-1]["folder"] if target == "." else target, stage and stage[1]))
         elif word == "RUN":
             stages[-1]["commands"].append(rest)

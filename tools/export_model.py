@@ -14,6 +14,7 @@ MODULE:CALLABLE is any callable that returns an nn.Module (or an nn.Module); it 
 With --loss own the module returns the scalar loss first. A function `example_inputs(micro)` beside the model, or its method, returns
 a dictionary of its inputs by the names of the arguments of `forward`: {"input_ids": ids, "labels": labels}.
 """
+
 import argparse
 import ast
 import importlib
@@ -77,7 +78,10 @@ def with_loss(model, loss):
             output = first_tensor(self.model(*arguments, **named))
             if loss == "mse":
                 return nn.functional.mse_loss(output.float(), labels)
-            return nn.functional.cross_entropy(output.float().flatten(0, -2) if output.dim() == 3 else output.float(), labels.flatten() if output.dim() == 3 else labels)
+            return nn.functional.cross_entropy(
+                output.float().flatten(0, -2) if output.dim() == 3 else output.float(),
+                labels.flatten() if output.dim() == 3 else labels,
+            )
 
     return WithLoss() if not (loss == "own" and isinstance(model, torch.export.ExportedProgram)) else model
 
@@ -91,7 +95,9 @@ def check_output(name):
     """The rule of panpipe's outputs (docs/command-line.md), told before the work starts."""
     path = pathlib.Path(name)
     if path.is_dir() or path.is_socket():
-        raise Refused(f"cannot write {name}: it is a {'folder' if path.is_dir() else 'socket'}, not a file; choose another file with -o")
+        raise Refused(
+            f"cannot write {name}: it is a {'folder' if path.is_dir() else 'socket'}, not a file; choose another file with -o"
+        )
 
 
 def save(program, name):
@@ -130,7 +136,9 @@ def export(model, arguments, named, path):
         value = next((node.meta.get("val") for node in program.graph.nodes if node.name == first), None)
         if value is None or value.numel() != 1:
             shape = None if value is None else list(value.shape)
-            raise Refused(f"the first output has shape {shape}, not the scalar loss; give --loss cross-entropy or mse, or return the loss first")
+            raise Refused(
+                f"the first output has shape {shape}, not the scalar loss; give --loss cross-entropy or mse, or return the loss first"
+            )
         try:
             save(program, path)
         except OSError as error:
@@ -202,8 +210,20 @@ def hugging_face(options):
     task = options.task
     if task is None:
         named = " ".join(getattr(config, "architectures", None) or [])
-        task = next((t for t, mark in (("causal-lm", "LMHead"), ("causal-lm", "CausalLM"), ("masked-lm", "MaskedLM"), ("seq2seq-lm", "ConditionalGeneration"),
-                                       ("image-classification", "ImageClassification")) if mark in named), None)
+        task = next(
+            (
+                t
+                for t, mark in (
+                    ("causal-lm", "LMHead"),
+                    ("causal-lm", "CausalLM"),
+                    ("masked-lm", "MaskedLM"),
+                    ("seq2seq-lm", "ConditionalGeneration"),
+                    ("image-classification", "ImageClassification"),
+                )
+                if mark in named
+            ),
+            None,
+        )
         if task is None:
             raise Refused(f"which task? give --task, one of {', '.join(TASKS)}")
     loader = getattr(transformers, TASKS[task])
@@ -212,10 +232,17 @@ def hugging_face(options):
     if task == "image-classification":
         size = getattr(config, "image_size", 224)
         size = size if isinstance(size, int) else size[0]
-        inputs = {"pixel_values": torch.randn(micro, getattr(config, "num_channels", 3), size, size), "labels": torch.randint(0, config.num_labels, (micro,))}
+        inputs = {
+            "pixel_values": torch.randn(micro, getattr(config, "num_channels", 3), size, size),
+            "labels": torch.randint(0, config.num_labels, (micro,)),
+        }
     else:
         tokens = torch.randint(0, config.vocab_size, (micro, length))
-        labels = torch.randint(0, config.num_labels, (micro,)) if task == "text-classification" else torch.randint(0, config.vocab_size, (micro, length))
+        labels = (
+            torch.randint(0, config.num_labels, (micro,))
+            if task == "text-classification"
+            else torch.randint(0, config.vocab_size, (micro, length))
+        )
         inputs = {"input_ids": tokens, "labels": labels}
     return with_loss(model, "own"), (), inputs
 
@@ -235,9 +262,13 @@ def any_module(options):
     if not isinstance(model, torch.nn.Module):
         raise Refused(f"'{options.model}' gives a {type(model).__name__}, not an nn.Module")
     if options.loss == "own":
-        example = getattr(model, "example_inputs", None) or getattr(importlib.import_module(options.model.partition(":")[0]), "example_inputs", None)
+        example = getattr(model, "example_inputs", None) or getattr(
+            importlib.import_module(options.model.partition(":")[0]), "example_inputs", None
+        )
         if example is None:
-            raise Refused("--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs")
+            raise Refused(
+                "--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs"
+            )
         inputs = example(options.micro)
         if not isinstance(inputs, dict) or not all(isinstance(name, str) for name in inputs):
             raise Refused(
@@ -270,12 +301,27 @@ def main():
     parser.add_argument("-o", "--output", required=True, help="the archive to write, ending in .pt2")
     parser.add_argument("--micro", type=int, default=1, help="samples in a microbatch: batch.micro of the scenario (default 1)")
     parser.add_argument("--length", type=int, default=128, help="tokens in a sample, for language models (default 128)")
-    parser.add_argument("--task", choices=sorted(TASKS), help="what the Hugging Face model is trained for; found from its configuration where it says")
+    parser.add_argument(
+        "--task",
+        choices=sorted(TASKS),
+        help="what the Hugging Face model is trained for; found from its configuration where it says",
+    )
     parser.add_argument("--pretrained", action="store_true", help="with the published weights instead of random ones")
     parser.add_argument("--input", help="shape of one sample without the microbatch: 3,224,224")
     parser.add_argument("--tokens", type=int, help="the sample holds integers below this number (a vocabulary) instead of reals")
-    parser.add_argument("--loss", choices=LOSSES, default="cross-entropy", help="added behind the model's first output (default cross-entropy); own: the model returns it, and example_inputs(micro) a dictionary of inputs")
-    parser.add_argument("--argument", action="append", default=[], metavar="NAME=VALUE", help="passed to the callable, or set in the configuration; repeat for more")
+    parser.add_argument(
+        "--loss",
+        choices=LOSSES,
+        default="cross-entropy",
+        help="added behind the model's first output (default cross-entropy); own: the model returns it, and example_inputs(micro) a dictionary of inputs",
+    )
+    parser.add_argument(
+        "--argument",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="passed to the callable, or set in the configuration; repeat for more",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of random weights (default 0)")
     options = parser.parse_args()
     try:
@@ -287,7 +333,9 @@ def main():
         try:
             import torch
         except ImportError as error:
-            raise Refused("PyTorch is not installed here; make setup puts it into .venv: .venv/bin/python tools/export_model.py") from error
+            raise Refused(
+                "PyTorch is not installed here; make setup puts it into .venv: .venv/bin/python tools/export_model.py"
+            ) from error
         torch.manual_seed(options.seed)
         if options.model.startswith("hf:"):
             model, arguments, named = hugging_face(options)

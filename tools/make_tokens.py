@@ -8,6 +8,7 @@ Byte ids are 0..255 (a model wants vocabulary 256). With --words N the N - 1 mos
 single other characters) get ids from 1 in that order, everything else 0. Ids beyond 65535 take --width 32. Folders are read whole, in
 the order of their names.
 """
+
 import argparse
 import array
 import collections
@@ -42,7 +43,9 @@ def main():
     parser.add_argument("-o", "--output", required=True, help="the file of tokens to write")
     parser.add_argument("--words", type=int, metavar="N", help="word ids below N instead of bytes")
     parser.add_argument("--vocabulary", metavar="FILE", help="with --words: writes the words, one per line, id 1 first")
-    parser.add_argument("--width", type=int, choices=(16, 32), default=16, help="bits of an id; 32: read with {tokens: FILE, width: 32}")
+    parser.add_argument(
+        "--width", type=int, choices=(16, 32), default=16, help="bits of an id; 32: read with {tokens: FILE, width: 32}"
+    )
     arguments = parser.parse_args()
     most = 1 << min(arguments.width, 31)
     if arguments.words is not None and not 2 <= arguments.words <= most:

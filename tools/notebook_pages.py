@@ -1,4 +1,5 @@
 """A notebook as a page of Markdown, for the site: the copy with outputs that tools/notebooks.py wrote, else the cells alone."""
+
 import base64
 import html
 import json
@@ -22,10 +23,16 @@ class NotebookPage:
         has_outputs = copy.exists()
         cells = json.loads((copy if has_outputs else notebook).read_text(encoding="utf-8"))["cells"]
         parts = [part for cell in cells for part in self._cell(cell)]
-        note = "" if has_outputs else " This site was built where notebooks cannot run, so the page shows the cells without their outputs."
+        note = (
+            ""
+            if has_outputs
+            else " This site was built where notebooks cannot run, so the page shows the cells without their outputs."
+        )
         # Behind the title.
         head, _, rest = parts[0].partition("\n")
-        download = f'<p class="notebook">This page is a notebook: <a href="{notebook.name}" download>{notebook.name}</a>.{note}</p>'
+        download = (
+            f'<p class="notebook">This page is a notebook: <a href="{notebook.name}" download>{notebook.name}</a>.{note}</p>'
+        )
         self.text = "\n\n".join([head, download, rest.strip(), *parts[1:]]) + "\n"
 
     def _cell(self, cell):
@@ -43,7 +50,10 @@ class NotebookPage:
         data = {kind: "".join(value) if isinstance(value, list) else value for kind, value in output["data"].items()}
         if "text/html" in data:
             # In one line, so that nothing in it can be taken for Markdown.
-            page = SVG.sub(lambda drawing: f'<img class="drawn" alt="{self._title(drawing.group())}" src="{self._picture(drawing.group(), "svg")}">', data["text/html"])
+            page = SVG.sub(
+                lambda drawing: f'<img class="drawn" alt="{self._title(drawing.group())}" src="{self._picture(drawing.group(), "svg")}">',
+                data["text/html"],
+            )
             return f'<div class="output">{page.strip()}</div>'.replace("\n", "&#10;")
         if "image/svg+xml" in data:
             return f"![{self._title(data['image/svg+xml'])}]({self._picture(data['image/svg+xml'], 'svg')}){{ .drawn }}"

@@ -7,6 +7,7 @@ PANPIPE_PACKAGE is the folder that holds the package, build/release/python if it
 Exit code 1 with the cell and its error where a cell fails, 3 where a package is missing (tools/setup --notebooks installs them).
 The functions here that read notebooks need no package: the site shows them by notebook_pages.py.
 """
+
 import json
 import os
 import pathlib
@@ -48,7 +49,11 @@ def plain(error):
 def stale(notebook):
     """Whether the copy with outputs is older than what it was made from."""
     copy = RUN / notebook.name
-    sources = [notebook, *(package_folder() / "panpipe").glob("*.*"), *(path for path in (ROOT / "scenarios").rglob("*") if path.is_file())]
+    sources = [
+        notebook,
+        *(package_folder() / "panpipe").glob("*.*"),
+        *(path for path in (ROOT / "scenarios").rglob("*") if path.is_file()),
+    ]
     return not copy.exists() or copy.stat().st_mtime < max(path.stat().st_mtime for path in sources)
 
 
@@ -62,13 +67,18 @@ def run(notebook):
     document = nbformat.read(notebook, as_version=4)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        home = {name: f"{folder}/{name.lower()}" for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")}
+        home = {
+            name: f"{folder}/{name.lower()}"
+            for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")
+        }
         environment = {**os.environ, **home, "PYTHONPATH": str(package_folder()), "PYTHONDONTWRITEBYTECODE": "1"}
         # Sockets in the folder: nothing of the network is used, and runs beside each other cannot take one port.
         kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
         work = pathlib.Path(folder, "work")
         work.mkdir()
-        nbclient.NotebookClient(document, km=kernel, timeout=CELL_LIMIT_S, extra_arguments=["--log-level=ERROR"]).execute(env=environment, cwd=str(work))
+        nbclient.NotebookClient(document, km=kernel, timeout=CELL_LIMIT_S, extra_arguments=["--log-level=ERROR"]).execute(
+            env=environment, cwd=str(work)
+        )
     seconds = time.monotonic() - begin
     RUN.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=RUN, suffix=".part", encoding="utf-8", delete=False) as part:
@@ -82,7 +92,10 @@ def main(arguments):
     unknown = [word for word in arguments if word.startswith("--") and word != "--stale"]
     chosen = [file for file in notebooks() if not wanted or any(word in file.name for word in wanted)]
     if unknown or not chosen:
-        print(f"notebooks: {'unknown argument ' + unknown[0] if unknown else 'no notebook of that name'}; see the head of this file", file=sys.stderr)
+        print(
+            f"notebooks: {'unknown argument ' + unknown[0] if unknown else 'no notebook of that name'}; see the head of this file",
+            file=sys.stderr,
+        )
         return 2
     if reason := why_not():
         print(f"notebooks: {reason}", file=sys.stderr)

@@ -5,6 +5,7 @@ tools/plot_benchmark.py RESULT.json -o PICTURE.svg [--filter linear] [--against 
 A series is everything before the first '/' of a benchmark's name; a dashed line of slope 1 (time in proportion to size)
 goes through the last point of each.
 """
+
 import argparse
 import json
 import math
@@ -47,16 +48,22 @@ def draw(series, against):
         y = HEIGHT - BOTTOM - (math.log10(seconds) - y0) / (y1 - y0) * (HEIGHT - TOP - BOTTOM)
         return x, y
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+    ]
     for power in range(y0, y1 + 1):
         _, y = place(min(sizes), 10.0**power)
-        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
-                   f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{text_of(10.0**power)}</text>')
+        out.append(
+            f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
+            f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{text_of(10.0**power)}</text>'
+        )
     for power in range(math.ceil(x0), math.floor(x1) + 1):
         x, _ = place(10.0**power, times[0])
-        out.append(f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#ddd"/>'
-                   f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{10**power:,}</text>')
+        out.append(
+            f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#ddd"/>'
+            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{10**power:,}</text>'
+        )
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{against}</text>')
     for colour, (name, points) in zip(COLOURS, series.items()):
         last_size, last_time = points[-1]

@@ -3,6 +3,7 @@
 
 Only paragraphs and list items with a longer line change. Tables, code, headings and comments stay as they are. A line never breaks
 inside a link, a code span or a comment, so that tools which read line by line find them whole."""
+
 import pathlib
 import re
 import sys
@@ -55,7 +56,7 @@ def wrapped(lines):
     head = item.group() if item else re.match(" *", lines[0]).group()
     out, indent = [], " " * len(head)
     line = head
-    for word in words_of([lines[0][len(head):], *lines[1:]]):
+    for word in words_of([lines[0][len(head) :], *lines[1:]]):
         if line.strip() and line != head and len(line) + 1 + len(word) > WIDTH:
             out.append(line)
             line = indent + word

@@ -1,4 +1,5 @@
 """What a study asks of panpipe: one verb on one scenario with settings, answered as a document."""
+
 import json
 import subprocess
 import sys

@@ -2,6 +2,7 @@
 """check.py WHEEL: does the wheel hold only what parts.toml names, with every licence, and nothing that ties it to the machine that built it?
 
 Prints a line for each fault and ends with 1 where there is one."""
+
 import pathlib
 import re
 import subprocess
@@ -21,7 +22,9 @@ def dynamic(path):
     """(libraries wanted, search path) of an ELF file."""
     text = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True, check=True).stdout
     wanted = re.findall(r"\(NEEDED\)\s+Shared library: \[(.*?)\]", text)
-    search = [entry for found in re.findall(r"\((?:RUNPATH|RPATH)\)\s+Library \w+: \[(.*?)\]", text) for entry in found.split(":")]
+    search = [
+        entry for found in re.findall(r"\((?:RUNPATH|RPATH)\)\s+Library \w+: \[(.*?)\]", text) for entry in found.split(":")
+    ]
     return wanted, search
 
 
@@ -32,7 +35,11 @@ def is_a(file_name, library):
 
 def module_faults(folder, metadata):
     """The Python module is there with its types, and for the interpreters that the tag promises to."""
-    faults = [f"panpipe/{name} is not in the wheel" for name in ("__init__.py", "_core.pyi", "py.typed") if not (folder / "panpipe" / name).is_file()]
+    faults = [
+        f"panpipe/{name} is not in the wheel"
+        for name in ("__init__.py", "_core.pyi", "py.typed")
+        if not (folder / "panpipe" / name).is_file()
+    ]
     modules = [path.name for path in sorted(folder.glob("panpipe/_core.*so"))]
     if len(modules) != 1:
         return [*faults, f"one Python module panpipe/_core.*so is expected, the wheel has {modules}"]
@@ -42,7 +49,9 @@ def module_faults(folder, metadata):
     wheel = metadata / "WHEEL"
     promised = re.findall(r"^Tag: \w+-(\w+)-", wheel.read_text() if wheel.is_file() else "", re.M)
     if set(promised) != {built}:
-        faults.append(f"panpipe/{modules[0]} is built for {built}, but the wheel's tag promises {', '.join(promised) or 'nothing'}")
+        faults.append(
+            f"panpipe/{modules[0]} is built for {built}, but the wheel's tag promises {', '.join(promised) or 'nothing'}"
+        )
     return faults
 
 
@@ -75,7 +84,9 @@ def faults_of(folder, build_paths=()):
             faults.append(f"{name} wants torch's libraries; only the executor may")
         for entry in search:
             if not entry.startswith("$ORIGIN"):
-                faults.append(f"{name} searches for libraries in {entry or 'the current folder'}, a place of the machine that built it")
+                faults.append(
+                    f"{name} searches for libraries in {entry or 'the current folder'}, a place of the machine that built it"
+                )
         content = path.read_bytes()
         for text in build_paths:
             if str(text).encode() in content:

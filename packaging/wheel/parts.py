@@ -1,4 +1,5 @@
 """The parts of others inside the wheel: what parts.toml says of them, their licence texts, and the notice that goes with them."""
+
 import pathlib
 import sys
 import tomllib
@@ -29,7 +30,9 @@ def debian_version(package):
         elif line.startswith("Version: ") and name == package:
             found = line[9:]
     if found is None:
-        raise Missing(f"Debian's package {package} is not installed: its library or headers go into the wheel with its licence; run make setup on Debian 12")
+        raise Missing(
+            f"Debian's package {package} is not installed: its library or headers go into the wheel with its licence; run make setup on Debian 12"
+        )
     return found
 
 
@@ -66,12 +69,16 @@ def texts(part, sources, torch):
     elif "pip" in part:  # of the tools that build the wheel
         files = sorted(tool_packages(sources).glob(f"{part['pip']}-*.dist-info/licenses/LICENSE"))
     else:
-        files = sorted(torch.parent.glob("torch-*.dist-info/licenses/LICENSE")) + sorted(torch.parent.glob("torch-*.dist-info/LICENSE"))
+        files = sorted(torch.parent.glob("torch-*.dist-info/licenses/LICENSE")) + sorted(
+            torch.parent.glob("torch-*.dist-info/LICENSE")
+        )
     for file in files:
         if not file.is_file():
             raise Missing(f"the licence text of {part['name']} is not at {file}")
     if not files:
-        raise Missing(f"no licence text of {part['name']} " + (f"in {tool_packages(sources)}" if "pip" in part else f"beside {torch}"))
+        raise Missing(
+            f"no licence text of {part['name']} " + (f"in {tool_packages(sources)}" if "pip" in part else f"beside {torch}")
+        )
     if "header" in part:
         return [(f"{slug(part)}-LICENSE", opening_comment(files[0]))]
     return [(f"{slug(part)}-{file.name}", file.read_text(encoding="utf-8", errors="replace")) for file in files]
@@ -109,7 +116,10 @@ def notice(parts, torch_version, have_executor):
         elif "pip" in part:
             lines.append(f"    As PyPI has it (package {part['pip']}), unchanged.")
     simgrid = next(part for part in parts if part["name"] == "SimGrid")
-    lines += ["", "The licence texts lie beside this file.", "",
+    lines += [
+        "",
+        "The licence texts lie beside this file.",
+        "",
         "SimGrid is free software under the GNU Lesser General Public License 2.1.",
         f"* Its complete source is the archive {simgrid['archive']} (SHA-256 above), which is the source distribution of the Python",
         f"  package simgrid, version {simgrid['version']}. Whoever passes this wheel on offers that archive from the same place; `make wheel` lays it into",
@@ -120,5 +130,7 @@ def notice(parts, torch_version, have_executor):
         "  libsimgrid-*.so.* in the folder panpipe.libs beside the package panpipe, under that file's name. The program loads",
         "  whatever lies there; nothing else needs to be linked again. You may debug and take apart Panpipe's programs for this.",
         "",
-        "Eigen is under the Mozilla Public License 2.0; its source is Debian's source package eigen3.", ""]
+        "Eigen is under the Mozilla Public License 2.0; its source is Debian's source package eigen3.",
+        "",
+    ]
     return "\n".join(lines)

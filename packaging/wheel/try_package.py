@@ -1,6 +1,7 @@
 """try_package.py [torch]: asks the installed package of this Python for what it promises; ends with 1 and the first thing that is wrong.
 
 With `torch` that is imported first, into the same process."""
+
 import importlib.resources
 import json
 import pathlib
@@ -17,7 +18,9 @@ started = time.perf_counter()
 import panpipe  # noqa: E402
 from panpipe import _core  # noqa: E402
 
-print(f"panpipe {panpipe.__version__} in CPython {sys.version.split()[0]}, imported in {1e3 * (time.perf_counter() - started):.0f} ms: {pathlib.Path(_core.__file__).name}")
+print(
+    f"panpipe {panpipe.__version__} in CPython {sys.version.split()[0]}, imported in {1e3 * (time.perf_counter() - started):.0f} ms: {pathlib.Path(_core.__file__).name}"
+)
 GPT3, GPT2 = "examples/gpt3-175b-a100x64.yaml", "examples/gpt2-large-rtx3090x8.yaml"
 
 
@@ -34,7 +37,10 @@ step = panpipe.estimate(GPT3)
 shown = subprocess.run([sys.executable, "-m", "panpipe", "estimate", GPT3, "--json"], capture_output=True, text=True)
 expect(shown.returncode == 0, f"the command: {shown.stderr}")
 expect(json.loads(shown.stdout)["metrics"] == step.metrics, "estimate and the command have different figures")
-expect(len(step.timeline) > 0 and step.to_svg().startswith("<svg") and "<svg" in step._repr_html_(), "a prediction without timeline or pictures")
+expect(
+    len(step.timeline) > 0 and step.to_svg().startswith("<svg") and "<svg" in step._repr_html_(),
+    "a prediction without timeline or pictures",
+)
 print(step)
 
 simgrid, flow = (panpipe.simulate(GPT2, backend=name) for name in ("simgrid", "flow"))

@@ -109,7 +109,9 @@ def _ratio_text(ratio: Any) -> str:
             raise _fault("cost_ratios", f"a ratio has F, I and W, not {', '.join(map(str, ratio))}")
         ratio = [ratio[kind] for kind in "FIW"]
     if not isinstance(ratio, Iterable):
-        raise _fault("cost_ratios", f"a list of ratios is wanted, not of single values such as {ratio!r}", "cost_ratios=[(10, 12, 8)]")
+        raise _fault(
+            "cost_ratios", f"a list of ratios is wanted, not of single values such as {ratio!r}", "cost_ratios=[(10, 12, 8)]"
+        )
     numbers = [_number("cost_ratios", number) for number in ratio]
     if len(numbers) != 3:
         raise _fault("cost_ratios", f"a ratio has three numbers, for F, I and W, not {len(numbers)}")
@@ -131,7 +133,9 @@ def _checked(entrants: tuple[Any, ...]) -> None:
         remedy = "panpipe.schedule(function) makes a family of a function" if callable(entrant) else ""
         if isinstance(entrant, (list, tuple)):
             remedy = "they are given one by one: panpipe.arena(mine, other)"
-        raise _fault("entrants", f"a family's name, a file, a Schedule or a family of one's own is wanted, not a {_kind(entrant)}", remedy)
+        raise _fault(
+            "entrants", f"a family's name, a file, a Schedule or a family of one's own is wanted, not a {_kind(entrant)}", remedy
+        )
     named = [entrant.name for entrant in entrants if isinstance(entrant, (Schedule, OwnFamily))]
     for name in named:
         if named.count(name) > 1:
@@ -212,5 +216,7 @@ def arena(
     given = [_given(entrant, sizes, ratios) for entrant in entrants]
     stated = (ranks, microbatches) if not any(isinstance(one, OwnFamily) for one in entrants) else sizes
     on = _files("clusters", clusters) or ["none"]
-    document, text, page = _core.arena(given, stated, ratios, on, _truth("alone", alone), _text("backend", backend), _count("threads", threads, 0))
+    document, text, page = _core.arena(
+        given, stated, ratios, on, _truth("alone", alone), _text("backend", backend), _count("threads", threads, 0)
+    )
     return Arena(json.loads(document), text, page)

@@ -10,7 +10,24 @@ from typing import Any, overload
 from panpipe import _core, _families, _orders, _work
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._inputs import File, Scenario, Settings, _costs, _count, _count_if_given, _counts, _fault, _named, _overrides, _path, _seconds, _source, _text, _truth, _value
+from panpipe._inputs import (
+    File,
+    Scenario,
+    Settings,
+    _costs,
+    _count,
+    _count_if_given,
+    _counts,
+    _fault,
+    _named,
+    _overrides,
+    _path,
+    _seconds,
+    _source,
+    _text,
+    _truth,
+    _value,
+)
 from panpipe._orders import asked as _asked
 from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
 from panpipe._schedules import Family, Schedule
@@ -103,7 +120,11 @@ def simulate(
     MachineError
         There is no SimGrid here.
     """
-    return Prediction(_core.simulate(*_asked(scenario, set), _path("plan", plan), _text("backend", backend), _truth("merge", merge), _truth("fold", fold)))
+    return Prediction(
+        _core.simulate(
+            *_asked(scenario, set), _path("plan", plan), _text("backend", backend), _truth("merge", merge), _truth("fold", fold)
+        )
+    )
 
 
 def plan(
@@ -166,9 +187,17 @@ def plan(
     of_sizes = bool(deadline or budget or objective in ("cost", "energy"))
     listed = gpus is not None or nodes is not None
     if executor is not None and (of_sizes or not listed):
-        raise InputError("an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads=")
+        raise InputError(
+            "an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads="
+        )
     limit = _seconds(time_limit)
-    request = (_text("method", method), _text("objective", objective), _text("trainer", trainer), _count("threads", threads, 0), _count("candidates", candidates))
+    request = (
+        _text("method", method),
+        _text("objective", objective),
+        _text("trainer", trainer),
+        _count("threads", threads, 0),
+        _count("candidates", candidates),
+    )
     if of_sizes:
         words = (_counts("gpus", gpus), _counts("nodes", nodes), "", _text("deadline", deadline), _text("budget", budget), limit)
         key, text, best, found = _core.plan_sizes(source, overrides, _core.plan_request(*request), *words)
@@ -242,7 +271,9 @@ def sweep(
     bare, rest, order = _orders.without_order(scenario, set)
     source, sets = _source(bare), _overrides(rest)
     axes = _axes(over)
-    orders = _orders.SweptOrders([value for values in over.values() for value in values if _orders.is_order(value)] + ([order] if order else []))
+    orders = _orders.SweptOrders(
+        [value for values in over.values() for value in values if _orders.is_order(value)] + ([order] if order else [])
+    )
     if order:
         sets = [f"{_orders.KEY}={order.name}", *sets]
     grid, _ = _core.sweep_grid(source, sets, axes, _text("engine", engine), _text("plan", plan), orders.for_grid())

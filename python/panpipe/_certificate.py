@@ -92,7 +92,11 @@ class _Problem:
         if kind == "F" and stage > 0:
             yield _Pass("F", stage - 1, microbatch), self._hop(stage - 1, stage)
         elif kind == "I":
-            yield (_Pass("F", stage, microbatch), 0) if stage == last else (_Pass("I", stage + 1, microbatch), self._hop(stage, stage + 1))
+            yield (
+                (_Pass("F", stage, microbatch), 0)
+                if stage == last
+                else (_Pass("I", stage + 1, microbatch), self._hop(stage, stage + 1))
+            )
         elif kind == "W":
             yield _Pass("I", stage, microbatch), 0
 
@@ -104,7 +108,9 @@ def _cp_model() -> Any:
     try:
         return importlib.import_module("ortools.sat.python.cp_model")  # optional: a type checker may not find it
     except ImportError as error:
-        raise MachineError(f"a certificate needs OR-Tools, which does not load here: {error}\n  help: pip install ortools") from None
+        raise MachineError(
+            f"a certificate needs OR-Tools, which does not load here: {error}\n  help: pip install ortools"
+        ) from None
 
 
 def _exact_costs(text: str, stages: int) -> dict[str, list[Fraction]]:
@@ -115,10 +121,14 @@ def _exact_costs(text: str, stages: int) -> dict[str, list[Fraction]]:
         values = [Fraction(value.strip()) for value in given[name].split("/")]
         exact[name] = values * stages if len(values) == 1 else values
     if any(value <= 0 for name in "FIW" for value in exact[name]):
-        raise InputError("a certificate needs costs above 0 for F, I and W", remedy="a small number, such as 0.001, in place of 0")
+        raise InputError(
+            "a certificate needs costs above 0 for F, I and W", remedy="a small number, such as 0.001, in place of 0"
+        )
     whole = [sum(pair) for pair in zip(exact["I"], exact["W"])]
     if "B" in given and any(Fraction(given["B"]) != cost for cost in whole):
-        raise InputError("a certificate is about orders whose backward takes as long as I and W together", remedy="leave B out of the costs")
+        raise InputError(
+            "a certificate is about orders whose backward takes as long as I and W together", remedy="leave B out of the costs"
+        )
     return exact
 
 
@@ -131,16 +141,22 @@ def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
     document = schedule.to_dict()
     stages = schedule.stages
     if document["chains"] != [list(range(stages))] or document.get("sequence_splits", 1) > 1:
-        raise InputError(f"a certificate is about one chain of whole microbatches; {schedule.name} has two chains, or slices of sequences")
+        raise InputError(
+            f"a certificate is about one chain of whole microbatches; {schedule.name} has two chains, or slices of sequences"
+        )
     if re.search(r"\dR\d|OFFLOAD|RELOAD", schedule.to_csv()):
-        raise InputError(f"a certificate is about orders that hold each activation until its backward; {schedule.name} recomputes or offloads")
+        raise InputError(
+            f"a certificate is about orders that hold each activation until its backward; {schedule.name} recomputes or offloads"
+        )
     if 3 * stages * schedule.microbatches > _MOST_PASSES:
         raise InputError(f"{3 * stages * schedule.microbatches} passes are too many for a certificate: at most {_MOST_PASSES}")
     home = document["stage_to_rank"]
     least = max(home.count(rank) for rank in home)
     memory = max(schedule.peak_activations) if memory is None else memory
     if memory < least:
-        raise InputError(f"a rank holds an activation of each of its {least} stages before the first gradient: memory is at least {least}, not {memory}")
+        raise InputError(
+            f"a rank holds an activation of each of its {least} stages before the first gradient: memory is at least {least}, not {memory}"
+        )
     costs = _exact_costs(schedule._costs, stages)
     every = [value for values in costs.values() for value in values]
     unit = math.lcm(*(value.denominator for value in every))
@@ -167,7 +183,9 @@ def _starts_of(schedule: Schedule, problem: _Problem) -> dict[_Pass, int]:
         for each in "IW" if kind == "B" else kind:
             later = problem.length["I"][stage] * float(problem.tick) if kind == "B" and each == "W" else 0
             starts.setdefault((each, stage), []).append(start + later)
-    return {done: round(sorted(starts[done.kind, done.stage])[done.microbatch] / float(problem.tick)) for done in problem.passes()}
+    return {
+        done: round(sorted(starts[done.kind, done.stage])[done.microbatch] / float(problem.tick)) for done in problem.passes()
+    }
 
 
 class _Model:
@@ -191,7 +209,9 @@ class _Model:
 
     def _add_rank(self, rank: int, horizon: int) -> None:
         mine = [done for done in self.start if self.problem.home[done.stage] == rank]
-        self.model.add_no_overlap([self.model.new_fixed_size_interval_var(self.start[done], self.problem.ticks(done), "") for done in mine])
+        self.model.add_no_overlap(
+            [self.model.new_fixed_size_interval_var(self.start[done], self.problem.ticks(done), "") for done in mine]
+        )
         lives = []  # an activation is alive from the start of F to the end of W
         for forward in (done for done in mine if done.kind == "F"):
             weight = forward._replace(kind="W")
@@ -283,4 +303,6 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
         return Certificate(bound, None, False, problem.memory, took, None)
     found = {done: solver.value(start) for done, start in model.start.items()}
     order = _order_of(problem, found, f"{schedule.name} certified", schedule._costs)
-    return Certificate(bound, float(round(solver.objective_value) * unit), status == cp_model.OPTIMAL, problem.memory, took, order)
+    return Certificate(
+        bound, float(round(solver.objective_value) * unit), status == cp_model.OPTIMAL, problem.memory, took, order
+    )

@@ -51,7 +51,9 @@ class InputError(PanpipeError, ValueError):
         Up to 20 faults, in the order of the file.
     """
 
-    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic] = (), *, remedy: str = "", key: str = ""):
+    def __init__(
+        self, message: str, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic] = (), *, remedy: str = "", key: str = ""
+    ):
         if not diagnostics:  # one fault, of the argument `key`
             text = (f"{key}: " if key else "") + message + (f"\n  help: {remedy}" if remedy else "")
             diagnostics = (Diagnostic(message, remedy, key=key, text=text),)

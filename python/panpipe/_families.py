@@ -97,14 +97,14 @@ class _Row:
         if not isinstance(given, Action):
             raise Fault(
                 f"rank {self._rank} yields {given!r}, which is no action",
-                "yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R"
+                "yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R",
             )
         stage = given.stage
         if stage is None:
             if len(self._stages) != 1:
                 raise Fault(
                     f"rank {self._rank} yields {given!r} and has the stages {self._stages}",
-                    f"say which: {given.kind}({given.microbatch}, stage={(self._stages or [0])[-1]})"
+                    f"say which: {given.kind}({given.microbatch}, stage={(self._stages or [0])[-1]})",
                 )
             stage = self._stages[0]
         microbatch = self._number_of(given, "microbatch", given.microbatch)
@@ -121,13 +121,17 @@ class _Row:
     def _check(self, action: tuple[int, str, int, int], text: str) -> None:
         stage, kind, microbatch, split = action
         stages = len(self._shape.place)
-        for what, value, size in (("stage", stage, stages), ("microbatch", microbatch, self._shape.microbatches), ("slice", split, self._shape.splits)):
+        for what, value, size in (
+            ("stage", stage, stages),
+            ("microbatch", microbatch, self._shape.microbatches),
+            ("slice", split, self._shape.splits),
+        ):
             if value >= size:
                 raise Fault(f"rank {self._rank} yields {text}: {what} {value} of {size}: they are numbered from 0")
         if stage >= 0 and self._shape.place[stage] != self._rank:
             raise Fault(
                 f"rank {self._rank} yields {text}: stage {stage} is on rank {self._shape.place[stage]}, and this rank has {self._stages}",
-                "the parameter `stages` of the function lists the stages of its rank; placement= says where stages are"
+                "the parameter `stages` of the function lists the stages of its rank; placement= says where stages are",
             )
         if kind not in _PASSES:
             return
@@ -135,7 +139,7 @@ class _Row:
         if first != len(self.cells):
             raise Fault(
                 f"rank {self._rank} yields {text} twice, as action {first} and as action {len(self.cells)}",
-                "every stage runs every pass of a microbatch once"
+                "every stage runs every pass of a microbatch once",
             )
         self._check_halves(action, text)
 
@@ -145,7 +149,7 @@ class _Row:
             if (stage, other, microbatch, split) in self._seen:
                 raise Fault(
                     f"rank {self._rank} yields {text} behind the {other} of the same microbatch",
-                    "B is the whole backward, I and W are its halves: yield the one or the two"
+                    "B is the whole backward, I and W are its halves: yield the one or the two",
                 )
 
 
@@ -165,9 +169,15 @@ def _take(made: Any, name: str, take: Callable[[Any], None]) -> None:
             raise fault.at(place_in(iterator)) from None
 
 
-def _rows(function: Callable[..., Any], name: str, arguments: dict[str, Any], wanted: frozenset[str], shape: _Shape) -> list[list[str]]:
+def _rows(
+    function: Callable[..., Any], name: str, arguments: dict[str, Any], wanted: frozenset[str], shape: _Shape
+) -> list[list[str]]:
     rows = [_Row(rank, shape) for rank in range(shape.ranks)]
-    given = {"ranks": shape.ranks, "microbatches": shape.microbatches, "stages": [shape.stages_of(rank) for rank in range(shape.ranks)]}
+    given = {
+        "ranks": shape.ranks,
+        "microbatches": shape.microbatches,
+        "stages": [shape.stages_of(rank) for rank in range(shape.ranks)],
+    }
     given = {key: value for key, value in given.items() if key in wanted} | arguments
     if "rank" in wanted:
         for rank, row in enumerate(rows):
@@ -181,7 +191,7 @@ def _rows(function: Callable[..., Any], name: str, arguments: dict[str, Any], wa
             if rank is None or not 0 <= rank < shape.ranks:
                 raise Fault(
                     f"yields {pair!r} in place of a rank and its action",
-                    f"yield rank, F(0), with ranks from 0 to {shape.ranks - 1}; or take a parameter `rank`, and yield that rank's actions"
+                    f"yield rank, F(0), with ranks from 0 to {shape.ranks - 1}; or take a parameter `rank`, and yield that rank's actions",
                 )
             rows[rank].add(pair[1])
 
@@ -242,7 +252,16 @@ class OwnFamily:
         Option to its default: stages_per_rank, sequence_splits, and the function's own parameters.
     """
 
-    def __init__(self, function: Callable[..., Any], *, name: str = "", placement: Placement = "loop", deadline_s: float = DEADLINE_S, memory_bytes: int = MEMORY_BYTES, options: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        placement: Placement = "loop",
+        deadline_s: float = DEADLINE_S,
+        memory_bytes: int = MEMORY_BYTES,
+        options: Mapping[str, Any] | None = None,
+    ):
         self._function = function
         self._placement = placement
         self._base: OwnFamily | None = None
@@ -251,16 +270,25 @@ class OwnFamily:
         parameters = inspect.signature(function).parameters
         for parameter in parameters.values():
             if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
-                raise InputError(f"{self.name}: the parameter {parameter.name!r} has no name to give it by: options are parameters with defaults")
-            if parameter.name not in _SIZES and parameter.default is parameter.empty and parameter.name not in ("stages_per_rank", "sequence_splits"):
+                raise InputError(
+                    f"{self.name}: the parameter {parameter.name!r} has no name to give it by: options are parameters with defaults"
+                )
+            if (
+                parameter.name not in _SIZES
+                and parameter.default is parameter.empty
+                and parameter.name not in ("stages_per_rank", "sequence_splits")
+            ):
                 raise InputError(
                     f"{self.name}: the parameter {parameter.name!r} has no default",
-                    remedy=f"{', '.join(_SIZES)} are filled in; any other is an option of the family: {parameter.name}=1"
+                    remedy=f"{', '.join(_SIZES)} are filled in; any other is an option of the family: {parameter.name}=1",
                 )
         if not callable(placement) and placement not in ("loop", "wave"):
             raise InputError(f"{self.name}: placement is 'loop', 'wave' or a function of (stage, ranks), not {placement!r}")
         if any(family[0] == self.name for family in _core.schedule_families()):
-            raise InputError(f"{self.name} is a family of Panpipe's", remedy=f'give this one another name: @panpipe.schedule(name="my-{self.name}")')
+            raise InputError(
+                f"{self.name} is a family of Panpipe's",
+                remedy=f'give this one another name: @panpipe.schedule(name="my-{self.name}")',
+            )
         self._wanted = frozenset(parameters)
         own = {key: one.default for key, one in parameters.items() if key not in _SIZES and one.default is not one.empty}
         self.options: dict[str, Any] = {"stages_per_rank": 1, "sequence_splits": 1} | own
@@ -271,7 +299,10 @@ class OwnFamily:
         for key in options:
             if key not in self.options:
                 close = difflib.get_close_matches(key, self.options, 1)
-                raise InputError(f"{self.name} has no option '{key}'" + (f", did you mean '{close[0]}'?" if close else f"; it has {', '.join(self.options)}"))
+                raise InputError(
+                    f"{self.name} has no option '{key}'"
+                    + (f", did you mean '{close[0]}'?" if close else f"; it has {', '.join(self.options)}")
+                )
         return self.options | dict(options)
 
     def _limits(self, deadline_s: Any, memory_bytes: Any) -> tuple[float, int]:
@@ -286,7 +317,14 @@ class OwnFamily:
     def with_options(self, **options: Any) -> OwnFamily:
         """The same family with other defaults, for tables that compare settings."""
         given = self._with(options)
-        other = OwnFamily(self._function, name=self.title(given), placement=self._placement, options=given, deadline_s=self._deadline_s, memory_bytes=self._memory_bytes)
+        other = OwnFamily(
+            self._function,
+            name=self.title(given),
+            placement=self._placement,
+            options=given,
+            deadline_s=self._deadline_s,
+            memory_bytes=self._memory_bytes,
+        )
         other._base = self._base or self
         return other
 
@@ -342,9 +380,13 @@ class OwnFamily:
         all_options = self._with(options)
         text_of_costs = _text_of_costs(costs)
         sizes = (_whole_number(f"{self.name}: ranks", ranks), _whole_number(f"{self.name}: microbatches", microbatches))
-        per_rank, splits = (_whole_number(f"{self.name}: {key}", all_options[key]) for key in ("stages_per_rank", "sequence_splits"))
+        per_rank, splits = (
+            _whole_number(f"{self.name}: {key}", all_options[key]) for key in ("stages_per_rank", "sequence_splits")
+        )
         if sizes[0] * sizes[1] * per_rank * splits > _core.most_actions:
-            raise InputError(f"{self.name}: {sizes[0]} ranks x {per_rank} stages x {sizes[1]} microbatches are more than {_core.most_actions:g} forwards")
+            raise InputError(
+                f"{self.name}: {sizes[0]} ranks x {per_rank} stages x {sizes[1]} microbatches are more than {_core.most_actions:g} forwards"
+            )
         arguments = {key: value for key, value in all_options.items() if key in self._wanted}
         if self.takes_costs():
             arguments["costs"] = costs_as_dict(text_of_costs)
@@ -355,7 +397,9 @@ class OwnFamily:
             return place, _rows(self._function, self.name, arguments, self._wanted, shape)
 
         title = self.title(all_options)
-        limits = self._limits(self._deadline_s if deadline_s is None else deadline_s, self._memory_bytes if memory_bytes is None else memory_bytes)
+        limits = self._limits(
+            self._deadline_s if deadline_s is None else deadline_s, self._memory_bytes if memory_bytes is None else memory_bytes
+        )
         try:
             place, rows = run_apart(work, *limits)
         except Fault as fault:
@@ -386,12 +430,17 @@ def decorated(function: Callable[..., Any] | None, given: dict[str, Any]) -> Any
     if isinstance(function, OwnFamily):
         if "ranks" in given or "microbatches" in given:
             return function(**given)
-        raise InputError(f"{function.name} is a family already", remedy="call it with its sizes, or give it other defaults by with_options(...)")
+        raise InputError(
+            f"{function.name} is a family already",
+            remedy="call it with its sizes, or give it other defaults by with_options(...)",
+        )
     if function is not None:
         return decorated(None, given)(function)
     for key in ("ranks", "microbatches", "costs"):
         if key in given:
-            raise InputError(f"{key} is of a call, which names its schedule first: panpipe.schedule(\"1f1b\", ranks=4, microbatches=8)")
+            raise InputError(
+                f'{key} is of a call, which names its schedule first: panpipe.schedule("1f1b", ranks=4, microbatches=8)'
+            )
     own = {key: given.pop(key) for key in ("name", "placement", "deadline_s", "memory_bytes") if key in given}
 
     def family_of(function: Callable[..., Any]) -> OwnFamily:

@@ -60,7 +60,10 @@ class SweptOrders:
         self._by_name: dict[str, Schedule | OwnFamily] = {}
         for order in orders:
             if self._by_name.setdefault(order.name, order) is not order:
-                raise InputError(f"two orders of the sweep are called {order.name}", remedy="give one another name: @panpipe.schedule(name=...)")
+                raise InputError(
+                    f"two orders of the sweep are called {order.name}",
+                    remedy="give one another name: @panpipe.schedule(name=...)",
+                )
 
     def for_grid(self) -> dict[str, str]:
         """Whether keys and values can be meant is asked with any schedule."""
@@ -77,7 +80,9 @@ class SweptOrders:
             return self.for_grid(), error.diagnostics[0].message
         return {named: f"{KEY}={json.dumps(made)}"}, ""
 
-    def cells(self, source: "str | dict", sets: list[str], axes: list[tuple[str, list[str]]]) -> Iterator[tuple[dict[str, str], str]]:
+    def cells(
+        self, source: "str | dict", sets: list[str], axes: list[tuple[str, list[str]]]
+    ) -> Iterator[tuple[dict[str, str], str]]:
         """For each cell in the grid's order: what its words mean, and why it has no order."""
         keys = [key for key, _ in axes]
         for values in itertools.product(*(values for _, values in axes)):

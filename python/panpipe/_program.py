@@ -54,7 +54,9 @@ def notebooks(arguments):
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for source in sources:
-            (folder / source.name).write_text(_DOCUMENT_LINK.sub(r"\1 (\2)", source.read_text(encoding="utf-8")), encoding="utf-8")
+            (folder / source.name).write_text(
+                _DOCUMENT_LINK.sub(r"\1 (\2)", source.read_text(encoding="utf-8")), encoding="utf-8"
+            )
     except OSError as error:
         print(f"panpipe: cannot write {error.filename}: {error.strerror}", file=sys.stderr)
         return 3

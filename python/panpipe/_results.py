@@ -56,7 +56,9 @@ class _KeptStep:
 
     def timeline(self) -> Table:
         rows = self._document["timeline"]
-        columns = {name: [row[name] for row in rows] for name in ("device", "lane", "action", "microbatch", "stage", "start_s", "end_s")}
+        columns = {
+            name: [row[name] for row in rows] for name in ("device", "lane", "action", "microbatch", "stage", "start_s", "end_s")
+        }
         columns["bytes"] = [row.get("bytes", 0) for row in rows]
         columns["waiting_s"] = [float(row.get("waiting_s", 0)) for row in rows]
         return _core.table_of(columns)
@@ -85,7 +87,7 @@ class Prediction:
 
     @property
     def kind(self) -> str:
-        """"estimated" (idle links) or "simulated" (shared links)."""
+        """ "estimated" (idle links) or "simulated" (shared links)."""
         return self._core.kind
 
     @property
@@ -355,7 +357,13 @@ class Sweep:
 
 def _html_table(table: Table, most: int = 60) -> str:
     columns = table.to_pydict()
-    shown = [[html.escape("" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)) for value in column[:most]] for column in columns.values()]
+    shown = [
+        [
+            html.escape("" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value))
+            for value in column[:most]
+        ]
+        for column in columns.values()
+    ]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     rows = "".join("<tr>" + "".join(f"<td>{value}</td>" for value in row) + "</tr>" for row in zip(*shown))
     more = f"<p>{len(table) - most} more rows</p>" if len(table) > most else ""

@@ -171,7 +171,16 @@ def run(
         settings: dict[str, str] = {}
         if profile:
             ranks = ["--ranks", str(_core.pipeline_sizes(source, overrides)[0])]
-            _program(["profile", os.fspath(file), "-o", str(folder / "profile.yaml"), *ranks, *(["--threads", str(threads)] if threads else [])])
+            _program(
+                [
+                    "profile",
+                    os.fspath(file),
+                    "-o",
+                    str(folder / "profile.yaml"),
+                    *ranks,
+                    *(["--threads", str(threads)] if threads else []),
+                ]
+            )
             settings["profile"] = str(folder / "profile.yaml")
         given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         dump = ["--dump-gradients", str(folder / "gradients.safetensors")] if gradients else []
@@ -181,7 +190,18 @@ def run(
             alone = [word for key, value in _ALONE.items() for word in ("--set", f"{key}={value}")]
             alone += ["--set", f"batch={{micro: {micro}, microbatches: {microbatches}}}", "--transport", "local"]
             expected = folder / "alone.safetensors"
-            words = ["run", str(file), "--no-progress", "--steps", str(steps), "--warmup", str(warmup), "--dump-gradients", str(expected), *alone]
+            words = [
+                "run",
+                str(file),
+                "--no-progress",
+                "--steps",
+                str(steps),
+                "--warmup",
+                str(warmup),
+                "--dump-gradients",
+                str(expected),
+                *alone,
+            ]
             _program(words + (["--device", device] if device else []))
             difference = _difference(_tensors(folder / "gradients.safetensors"), _tensors(expected))
         return Run(

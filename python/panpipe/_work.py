@@ -17,15 +17,25 @@ def table(columns: dict[str, list]) -> _core.Table:
     return _core.table_of(columns)
 
 
-def cell(scenario: str | dict, grid: str, index: int, meanings: dict[str, str], refusal: str, stop: _core.StopToken | None = None) -> str:
+def cell(
+    scenario: str | dict, grid: str, index: int, meanings: dict[str, str], refusal: str, stop: _core.StopToken | None = None
+) -> str:
     return _core.sweep_cell(scenario, grid, index, meanings, refusal, stop)
 
 
-def plan(scenario: str | dict, overrides: list[str], request: tuple, time_limit: float, stop: _core.StopToken | None = None) -> tuple[str, str]:
+def plan(
+    scenario: str | dict, overrides: list[str], request: tuple, time_limit: float, stop: _core.StopToken | None = None
+) -> tuple[str, str]:
     return _core.plan(scenario, overrides, _core.plan_request(*request), time_limit, stop)
 
 
-def spread(executor: Executor | None, threads: int | None, function: Callable, calls: Iterable[tuple], progress: Callable[[int, int], Any] | None = None) -> list:
+def spread(
+    executor: Executor | None,
+    threads: int | None,
+    function: Callable,
+    calls: Iterable[tuple],
+    progress: Callable[[int, int], Any] | None = None,
+) -> list:
     """The answers in the order of the calls. Without an executor threads of this process do the work: the module releases the GIL.
     Ctrl-C then ends the calls that run; those of other executors are theirs to end."""
     if executor is not None:

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Every relative link of every Markdown file and notebook leads to a file and to a heading of it, every file of docs/ and notebooks/ is
-reachable from README.md, and every path of the tree that a document names in a code span exists (`*` and `<topic>` stand for any text)."""
+reachable from README.md, and every path of the tree that a document names in a code span exists (`*` and `<topic>` stand for any text).
+"""
+
 import functools
 import json
 import pathlib
@@ -8,7 +10,12 @@ import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
-files = [*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "notebooks").glob("*.md"), *(root / "notebooks").glob("*.ipynb")]
+files = [
+    *root.glob("*.md"),
+    *(root / "docs").rglob("*.md"),
+    *(root / "notebooks").glob("*.md"),
+    *(root / "notebooks").glob("*.ipynb"),
+]
 problems, seen, queue = [], set(), [root / "README.md"]
 
 
@@ -23,10 +30,16 @@ def prose(file):
 def anchors(file):
     """The anchors of a page's headings, as GitHub and the site make them."""
     heads = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.M | re.S), re.M)
-    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", head).lower()).strip().replace(" ", "-") for head in heads}
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", head).lower()).strip().replace(" ", "-") for head in heads
+    }
 
 
-folders = {entry.name for entry in root.iterdir() if entry.is_dir() and entry.name not in ("build", "out") and not entry.name.startswith(".")}
+folders = {
+    entry.name
+    for entry in root.iterdir()
+    if entry.is_dir() and entry.name not in ("build", "out") and not entry.name.startswith(".")
+}
 names = {file.name for folder in folders for file in (root / folder).rglob("*.[ch]pp")}
 
 
@@ -36,7 +49,12 @@ def absent_paths(text):
         for word in span.split():
             alone = re.fullmatch(r"\w+\.[ch]pp", word) and word not in names
             pattern = re.sub(r"<\w+>", "*", word)
-            if alone or ("/" in word and word.split("/")[0] in folders and re.fullmatch(r"[\w./*-]+", pattern) and not any(root.glob(pattern.rstrip("/")))):
+            if alone or (
+                "/" in word
+                and word.split("/")[0] in folders
+                and re.fullmatch(r"[\w./*-]+", pattern)
+                and not any(root.glob(pattern.rstrip("/")))
+            ):
                 yield word
 
 

@@ -11,6 +11,7 @@ Five marks in a Markdown file:
 Each page has a folder of its own, with the files that its `cat > FILE << 'END'` lines write. With --update the documents are
 rewritten instead; with --only PAGE (README.md, docs/tour.md) that page alone is looked at.
 """
+
 import json
 import pathlib
 import re
@@ -47,15 +48,28 @@ def renewed(file, folder, programs, stale, update):
         return new
 
     def output(match):
-        return match.group(1) + now("the output", match.group(2), match.group(3), shell(match.group(2), folder, programs).stdout) + match.group(4)
+        return (
+            match.group(1)
+            + now("the output", match.group(2), match.group(3), shell(match.group(2), folder, programs).stdout)
+            + match.group(4)
+        )
 
     def step(match):
-        return match.group(1) + now("the step time", match.group(2), match.group(3), step_text(match.group(2), folder, programs)) + match.group(4)
+        return (
+            match.group(1)
+            + now("the step time", match.group(2), match.group(3), step_text(match.group(2), folder, programs))
+            + match.group(4)
+        )
 
     def table(match):
         def row(cells):
             arguments = f"{match.group(1)} {(file.parent / cells.group(2)).resolve().relative_to(ROOT)}"
-            return cells.group(1) + now("the step time", arguments, cells.group(3), step_text(arguments, folder, programs)) + cells.group(4)
+            return (
+                cells.group(1)
+                + now("the step time", arguments, cells.group(3), step_text(arguments, folder, programs))
+                + cells.group(4)
+            )
+
         return match.group(0).replace(match.group(2), ROW.sub(row, match.group(2)))
 
     def picture(match):
@@ -97,7 +111,11 @@ def main():
     if update:
         print(f"{len(stale)} of {total} outputs rewritten")
         return 0
-    print("\n".join(stale) + "\nrun tests/documents/check_outputs.py --update BIN_FOLDER" if stale else f"{total} outputs are what the programs print")
+    print(
+        "\n".join(stale) + "\nrun tests/documents/check_outputs.py --update BIN_FOLDER"
+        if stale
+        else f"{total} outputs are what the programs print"
+    )
     return 1 if stale or total == 0 else 0
 
 

@@ -4,7 +4,9 @@
 Tables, code, headings and comments are exempt from the length; pages whose head has `do not edit` are exempt from all, because a
 tool writes them. A line is too long only where it could break: links and code spans stay whole.
 
-    check_prose.py [--count]     --count: how often comments and identifiers of the sources use each word of DIALECT, and nothing else"""
+    check_prose.py [--count]     --count: how often comments and identifiers of the sources use each word of DIALECT, and nothing else
+"""
+
 import ast
 import collections
 import io
@@ -24,36 +26,103 @@ SUBJECT = "name the subject first: subject, verb, object"
 # (pattern, remedy, a sentence that breaks the rule, one that does not). Each is looked for in sentences without their code spans and
 # link targets.
 HABITS = [
-    (r"(?:^|(?<=[.!?:;] )|(?<=[.!?]\) ))(?:What|Whatever|Who|Whoever|Of)\b[^.?!]*(?:[.!]|$)", SUBJECT,
-     "What memory says of cuts is known.", "What limits a step?"),
+    (
+        r"(?:^|(?<=[.!?:;] )|(?<=[.!?]\) ))(?:What|Whatever|Who|Whoever|Of)\b[^.?!]*(?:[.!]|$)",
+        SUBJECT,
+        "What memory says of cuts is known.",
+        "What limits a step?",
+    ),
     (r"\bthat what\b", SUBJECT, "It means that what is kept is kept twice.", "It means that kept tensors are kept twice."),
-    (r"\b[Ww]hoever\b", "name the person: 'a user who', 'if you'", "It helps whoever has a GPU.", "It helps a user who has a GPU."),
-    (r"\bas \w+(?: \w+)? ha(?:s|ve) (?:it|them)\b", "write 'as in X' or 'as X defines it'", "Peaks are as the executor has them.",
-     "Peaks are as in the executor."),
-    (r"\b(?:says?|tells?|said|told) of\b", "write 'reports', 'states' or 'shows'", "The table says of each row.", "The table says so."),
-    (r"\btells? (?!the user|you|them apart|apart)\w+", "write 'reports', 'states' or 'distinguishes'", "A line tells where it is.",
-     "A line tells you where it is."),
+    (
+        r"\b[Ww]hoever\b",
+        "name the person: 'a user who', 'if you'",
+        "It helps whoever has a GPU.",
+        "It helps a user who has a GPU.",
+    ),
+    (
+        r"\bas \w+(?: \w+)? ha(?:s|ve) (?:it|them)\b",
+        "write 'as in X' or 'as X defines it'",
+        "Peaks are as the executor has them.",
+        "Peaks are as in the executor.",
+    ),
+    (
+        r"\b(?:says?|tells?|said|told) of\b",
+        "write 'reports', 'states' or 'shows'",
+        "The table says of each row.",
+        "The table says so.",
+    ),
+    (
+        r"\btells? (?!the user|you|them apart|apart)\w+",
+        "write 'reports', 'states' or 'distinguishes'",
+        "A line tells where it is.",
+        "A line tells you where it is.",
+    ),
     (r"\b(?:is|are|was|were|be) told\b", "write 'is reported'", "The default is told.", "The default is reported."),
     (r"\bin words\b", "write 'with a message'", "It is refused in words.", "It is refused with a message."),
-    (r"\b[Ww]hatever (?:it|they|the|is|its)\b|\bhowever many\b", "write 'any', 'for every' or 'no matter which'", "It waits, however many there are.",
-     "It waits for any number."),
-    (r"\bbeside\b", "write 'next to', 'in addition to', 'with' or 'compared with'", "A transfer beside a pass.", "Besides, a pass."),
-    (r"\b(?:is|are|was|were) there\.", "write 'exists', 'is available' or 'has arrived'", "LibTorch is there.", "There is LibTorch."),
+    (
+        r"\b[Ww]hatever (?:it|they|the|is|its)\b|\bhowever many\b",
+        "write 'any', 'for every' or 'no matter which'",
+        "It waits, however many there are.",
+        "It waits for any number.",
+    ),
+    (
+        r"\bbeside\b",
+        "write 'next to', 'in addition to', 'with' or 'compared with'",
+        "A transfer beside a pass.",
+        "Besides, a pass.",
+    ),
+    (
+        r"\b(?:is|are|was|were) there\.",
+        "write 'exists', 'is available' or 'has arrived'",
+        "LibTorch is there.",
+        "There is LibTorch.",
+    ),
     (r"\w  +\w", "write one space between words", "two  spaces", "one space"),
     (r"\b([a-z]+) \1\b(?<!that that)(?<!had had)", "a word stands twice", "of the the page", "the page that that page names"),
 ]
 # Comments of C++ and Python sources are checked too where this is True.
 SOURCES = False
-SOURCE_FOLDERS = ("base", "bench", "cli", "costmodel", "exec", "jobs", "planner", "present", "python", "schedule", "sim", "study", "tests", "tools",
-                  "validation")
+SOURCE_FOLDERS = (
+    "base",
+    "bench",
+    "cli",
+    "costmodel",
+    "exec",
+    "jobs",
+    "planner",
+    "present",
+    "python",
+    "schedule",
+    "sim",
+    "study",
+    "tests",
+    "tools",
+    "validation",
+)
 # Words that a reader would have to learn, where the field or plain English has one: (word in a comment, word in an identifier, remedy, a comment
 # that breaks the rule, one that does not).
 DIALECT = [
-    (r"\b(?:un)?told\b|\btell(?:s|ing)?\b(?!.*\bapart\b)", "tell|tells|told|untold", "report, state, distinguish", "The fault is told once.",
-     "It tells two texts apart."),
-    (r"(?<!page )(?<!paper )(?<!, )\b(?:says?|said|saying)\b", "say|says|said|saying", "report, state, print", "The verb says what it left out.",
-     "As the paper says."),
-    (r"\b(?:meets|met)\b(?! (?:at|the bound)\b)", "meet|meets|met", "encounter, reach, satisfy", "What each rank meets on it.", "Ranks meet at a store."),
+    (
+        r"\b(?:un)?told\b|\btell(?:s|ing)?\b(?!.*\bapart\b)",
+        "tell|tells|told|untold",
+        "report, state, distinguish",
+        "The fault is told once.",
+        "It tells two texts apart.",
+    ),
+    (
+        r"(?<!page )(?<!paper )(?<!, )\b(?:says?|said|saying)\b",
+        "say|says|said|saying",
+        "report, state, print",
+        "The verb says what it left out.",
+        "As the paper says.",
+    ),
+    (
+        r"\b(?:meets|met)\b(?! (?:at|the bound)\b)",
+        "meet|meets|met",
+        "encounter, reach, satisfy",
+        "What each rank meets on it.",
+        "Ranks meet at a store.",
+    ),
     (r"\bgrounds?\b(?! truth)", "ground|grounds", "context, common part", "The ground of all verbs.", "In the background."),
     (r"\bsurroundings\b", "surroundings", "context", "The surroundings of a unit.", "Around a unit."),
     (r"\bfullest\b", "fullest", "largest, most loaded, with the highest peak", "The fullest device.", "The full device."),
@@ -169,7 +238,9 @@ def main():
         count()
         return 0
     faults, documents = [], list(pages())
-    for pattern, broken, right in [(rule[0], rule[2], rule[3]) for rule in HABITS] + [(rule[0], rule[3], rule[4]) for rule in DIALECT]:
+    for pattern, broken, right in [(rule[0], rule[2], rule[3]) for rule in HABITS] + [
+        (rule[0], rule[3], rule[4]) for rule in DIALECT
+    ]:
         if not re.search(pattern, broken) or re.search(pattern, right):
             faults.append(f"check_prose.py: the rule '{pattern}' does not distinguish '{broken}' from '{right}'")
     for name, text in documents:

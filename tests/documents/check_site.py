@@ -3,6 +3,7 @@
 
     check_site.py [--built]     --built: the site of build/site as it is
 Exit code 77 (skipped) where MkDocs Material is not installed: tools/site installs it."""
+
 import html.parser
 import re
 import subprocess
@@ -12,7 +13,16 @@ from pages import ROOT
 
 SITE = ROOT / "build/site"
 # An attribute whose address a browser fetches by itself.
-FETCHED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data", "video": "src", "audio": "src"}
+FETCHED = {
+    "link": "href",
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "object": "data",
+    "video": "src",
+    "audio": "src",
+}
 # Links that no browser follows by itself.
 NOT_FETCHED = {"canonical", "prev", "next", "alternate", "edit"}
 FAR = re.compile(r"(?:[a-z]+:)?//")

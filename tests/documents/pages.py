@@ -1,4 +1,5 @@
 """What the tests of documents share: the pages, the shell lines they show, and a folder in which a page's commands run."""
+
 import contextlib
 import os
 import pathlib
@@ -28,7 +29,15 @@ def shell_lines(text):
 
 
 def shell(command, folder, environment):
-    return subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
 
 
 def environment(bin_folder):

@@ -6,13 +6,32 @@ of the page, with the programs of the build first in PATH, in a folder of the pa
 (figures live in golden tests); a command must exit with 0, or with N where the line ends in `# exits N`. `make`, `git` and `cd` lines
 are known and not run. A build without LibTorch leaves out `run` and `profile`, and what reads a file that these were to make.
 """
+
 import pathlib
 import re
 import sys
 
 from pages import ROOT, environment, pages, shell, shell_lines, workplace
 
-KNOWN = ("make ", "mkdir ", "git ", "cd ", "cmake ", "ctest ", "tools/", "sudo ", "#", "export ", "torchrun ", "srun ", "mpirun ", "pip ", ".venv/", "python -m ", "jupyter ")
+KNOWN = (
+    "make ",
+    "mkdir ",
+    "git ",
+    "cd ",
+    "cmake ",
+    "ctest ",
+    "tools/",
+    "sudo ",
+    "#",
+    "export ",
+    "torchrun ",
+    "srun ",
+    "mpirun ",
+    "pip ",
+    ".venv/",
+    "python -m ",
+    "jupyter ",
+)
 EXECUTOR = re.compile(r"panpipe (run|profile)\b")
 
 

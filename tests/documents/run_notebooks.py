@@ -2,7 +2,9 @@
 """Every notebook of notebooks/ is stored as it should be, and runs top to bottom with the package of the build.
 
     run_notebooks.py [--stored]     --stored: looks at the files alone
-Exit code 77 (skipped, with the reason) where nbclient or the package is missing; PANPIPE_NOTEBOOKS=required makes that a failure."""
+Exit code 77 (skipped, with the reason) where nbclient or the package is missing; PANPIPE_NOTEBOOKS=required makes that a failure.
+"""
+
 import json
 import os
 import pathlib
@@ -21,7 +23,10 @@ def stored_faults(path):
     document = json.loads(path.read_text(encoding="utf-8"))
     if (document["nbformat"], document["nbformat_minor"]) != (4, 5):
         yield "is not nbformat 4.5"
-    if set(document["metadata"]) - {"kernelspec", "language_info"} or document["metadata"].get("kernelspec", {}).get("name") != "python3":
+    if (
+        set(document["metadata"]) - {"kernelspec", "language_info"}
+        or document["metadata"].get("kernelspec", {}).get("name") != "python3"
+    ):
         yield "has metadata other than the kernel python3 and its language"
     names = [cell["id"] for cell in document["cells"]]
     if len(set(names)) != len(names):

@@ -5,6 +5,7 @@
 
 writes NAME.pt2 and NAME.safetensors (inputs of every microbatch, mean loss, gradients, buffers after the step).
 """
+
 import ctypes
 import json
 import math
@@ -28,11 +29,15 @@ class Block(nn.Module):
         self.heads = heads
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attn, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width), nn.Dropout(dropout))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width), nn.Dropout(dropout)
+        )
 
     def forward(self, x, mask):
         b, t, c = x.shape
-        q, k, v = (part.view(b, t, self.heads, c // self.heads).transpose(1, 2) for part in self.attn(self.ln_1(x)).split(c, dim=2))
+        q, k, v = (
+            part.view(b, t, self.heads, c // self.heads).transpose(1, 2) for part in self.attn(self.ln_1(x)).split(c, dim=2)
+        )
         scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.size(-1))
         scores = torch.where(mask[:, :, :t, :t], scores, torch.full([], torch.finfo(scores.dtype).min))
         x = x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c))
@@ -49,7 +54,9 @@ class Gpt(nn.Module):
         self.ln_f = nn.LayerNorm(WIDTH)
         self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.lm_head.weight = self.wte.weight
-        self.register_buffer("bias", torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril().view(1, 1, LENGTH, LENGTH), persistent=False)
+        self.register_buffer(
+            "bias", torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril().view(1, 1, LENGTH, LENGTH), persistent=False
+        )
 
     def forward(self, tokens, labels):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
@@ -82,10 +89,16 @@ class LlamaLayer(nn.Module):
     def forward(self, x, cos, sin):
         b, t, _ = x.shape
         h = self.input_layernorm(x)
-        q, k, v = (linear(h).view(b, t, n, -1).transpose(1, 2) for linear, n in ((self.q, self.heads), (self.k, self.kv_heads), (self.v, self.kv_heads)))
+        q, k, v = (
+            linear(h).view(b, t, n, -1).transpose(1, 2)
+            for linear, n in ((self.q, self.heads), (self.k, self.kv_heads), (self.v, self.kv_heads))
+        )
         half = q.shape[-1] // 2
         q, k = (y * cos + torch.cat((-y[..., half:], y[..., :half]), -1) * sin for y in (q, k))
-        k, v = (y[:, :, None].expand(b, self.kv_heads, self.heads // self.kv_heads, t, -1).reshape(b, self.heads, t, -1) for y in (k, v))
+        k, v = (
+            y[:, :, None].expand(b, self.kv_heads, self.heads // self.kv_heads, t, -1).reshape(b, self.heads, t, -1)
+            for y in (k, v)
+        )
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.o(a.transpose(1, 2).reshape(b, t, -1))
         h = self.post_attention_layernorm(x)
@@ -123,7 +136,9 @@ class Bert(nn.Module):
         super().__init__()
         self.word, self.position = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.norm = nn.LayerNorm(WIDTH)
-        self.layer = nn.ModuleList(nn.TransformerEncoderLayer(WIDTH, 2, 32, dropout=0.0, activation="gelu", batch_first=True) for _ in range(layers))
+        self.layer = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, 2, 32, dropout=0.0, activation="gelu", batch_first=True) for _ in range(layers)
+        )
         self.pooler, self.classifier = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
 
     def forward(self, input_ids, attention_mask, labels):
@@ -138,7 +153,9 @@ class Vit(nn.Module):
         super().__init__()
         self.patch = nn.Conv2d(3, WIDTH, 4, 4)
         self.cls, self.position = nn.Parameter(torch.randn(1, 1, WIDTH)), nn.Parameter(torch.randn(1, 17, WIDTH))
-        self.blocks = nn.Sequential(*(nn.TransformerEncoderLayer(WIDTH, 2, 32, dropout=0.0, batch_first=True, norm_first=True) for _ in range(layers)))
+        self.blocks = nn.Sequential(
+            *(nn.TransformerEncoderLayer(WIDTH, 2, 32, dropout=0.0, batch_first=True, norm_first=True) for _ in range(layers))
+        )
         self.head = nn.Linear(WIDTH, 5)
 
     def forward(self, pixels, labels):
@@ -149,7 +166,13 @@ class Vit(nn.Module):
 
 class Double(nn.Sequential):
     def __init__(self, i, o):
-        super().__init__(nn.Conv2d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.SiLU(inplace=True), nn.Conv2d(o, o, 3, padding=1), nn.ReLU(inplace=True))
+        super().__init__(
+            nn.Conv2d(i, o, 3, padding=1),
+            nn.GroupNorm(2, o),
+            nn.SiLU(inplace=True),
+            nn.Conv2d(o, o, 3, padding=1),
+            nn.ReLU(inplace=True),
+        )
 
 
 class Unet(nn.Module):
@@ -242,8 +265,14 @@ def tokens(*shape, most=VOCABULARY):
 MODELS = {
     "gpt": (Gpt, lambda: {"tokens": tokens(MICRO, LENGTH), "labels": tokens(MICRO, LENGTH)}),
     "llama": (Llama, lambda: {"input_ids": tokens(MICRO, LENGTH), "labels": tokens(MICRO, LENGTH)}),
-    "bert": (Bert, lambda: {"input_ids": tokens(MICRO, LENGTH), "attention_mask": (torch.arange(LENGTH) < torch.tensor([[LENGTH], [LENGTH - 4]])).long(),
-                            "labels": tokens(MICRO, most=3)}),
+    "bert": (
+        Bert,
+        lambda: {
+            "input_ids": tokens(MICRO, LENGTH),
+            "attention_mask": (torch.arange(LENGTH) < torch.tensor([[LENGTH], [LENGTH - 4]])).long(),
+            "labels": tokens(MICRO, most=3),
+        },
+    ),
     "vit": (Vit, lambda: {"pixels": torch.randn(MICRO, 3, 16, 16), "labels": tokens(MICRO, most=5)}),
     "unet": (Unet, lambda: {"image": torch.randn(MICRO, 3, 16, 16), "target": torch.randn(MICRO, 3, 16, 16)}),
     "batchnorm": (BatchNorms, lambda: {"pixels": torch.randn(MICRO, 3, 8, 8), "labels": tokens(MICRO, most=4)}),

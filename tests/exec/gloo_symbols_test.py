@@ -6,20 +6,27 @@
 A class of Gloo that was made or called here would leave its constructor, its virtual table or an undefined function behind, and
 would rest on a layout that another release of Gloo need not have (exec/engine/transport/gloo_names.hpp).
 """
+
 import re
 import subprocess
 import sys
 
 # A symbol that is Gloo's own; not one of c10d or std that only has a class of Gloo among its parameters.
-OF_GLOO = re.compile(r"^(?:(?:vtable|VTT|typeinfo|typeinfo name|construction vtable|guard variable|non-virtual thunk to|virtual thunk to)[ a-z]* )?"
-                     r"(?:gloo::|c10d::ProcessGroupGloo::GlooStore)")
+OF_GLOO = re.compile(
+    r"^(?:(?:vtable|VTT|typeinfo|typeinfo name|construction vtable|guard variable|non-virtual thunk to|virtual thunk to)[ a-z]* )?"
+    r"(?:gloo::|c10d::ProcessGroupGloo::GlooStore)"
+)
 # The two by which process groups are made: without them this looked at the wrong file.
 CALLED = ("c10d::ProcessGroupGloo::ProcessGroupGloo(", "c10d::ProcessGroupGloo::createDeviceForHostname(")
 
 
 def symbols(file):
     listed = subprocess.run(["nm", "-C", file], capture_output=True, text=True, check=True).stdout
-    return [line.split(maxsplit=1 if line.startswith(" ") else 2)[-1] for line in listed.splitlines() if re.match(r"^([0-9a-f]{16}| {16}) \w ", line)]
+    return [
+        line.split(maxsplit=1 if line.startswith(" ") else 2)[-1]
+        for line in listed.splitlines()
+        if re.match(r"^([0-9a-f]{16}| {16}) \w ", line)
+    ]
 
 
 def main():

@@ -5,6 +5,7 @@
 
 Exits with 77 where there is no Python with PyTorch.
 """
+
 import json
 import math
 import os
@@ -20,10 +21,19 @@ TOLERANCE = 1e-5  # of a loss: the same operators on the same values, summed in 
 # Every way to place and order stages that the script knows: a schedule of PyTorch by name in a loop and in a V, and an order from a
 # file; cuts inside blocks; parameters on two ranks; gradients that are clipped.
 CASES = {
-    "a loop, cut inside blocks, tied parameters, clipped": ["schedule=interleaved-1f1b", "partition=[h.0.mlp, h.1.mlp, h.3.mlp]", "seed=3",
-                                                            "workload.tied_embedding=true", "optimizer=adamw", "training.clip_gradients=0.5"],
-    "a V, split backwards, tied parameters on one rank": ["schedule=zb-v", "workload.tied_embedding=true",
-                                                         "optimizer={name: momentum, learning_rate: 0.1}"],
+    "a loop, cut inside blocks, tied parameters, clipped": [
+        "schedule=interleaved-1f1b",
+        "partition=[h.0.mlp, h.1.mlp, h.3.mlp]",
+        "seed=3",
+        "workload.tied_embedding=true",
+        "optimizer=adamw",
+        "training.clip_gradients=0.5",
+    ],
+    "a V, split backwards, tied parameters on one rank": [
+        "schedule=zb-v",
+        "workload.tied_embedding=true",
+        "optimizer={name: momentum, learning_rate: 0.1}",
+    ],
     "an order from a file": ["schedule=zb-h1", "precision=bf16"],
 }
 
@@ -44,8 +54,16 @@ def free_port():
 def output_of_ranks(command, environment):
     """As torchrun starts them, without the time that torchrun itself takes."""
     environment = dict(environment, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE="2")
-    ranks = [subprocess.Popen(command, env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)), stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+    ranks = [
+        subprocess.Popen(
+            command,
+            env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
     outputs = [rank.communicate(timeout=280)[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         raise SystemExit("a rank failed:\n" + "\n".join(outputs))
@@ -55,7 +73,17 @@ def output_of_ranks(command, environment):
 def losses_of_script(python, script, torchrun):
     environment, arguments = dict(os.environ, OMP_NUM_THREADS="1"), [script, "--steps", str(STEPS), "--device", "cpu"]
     if torchrun:
-        command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--log-dir", str(script.parent), *arguments]
+        command = [
+            python,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            "--log-dir",
+            str(script.parent),
+            *arguments,
+        ]
         output = run(command, env=environment).stdout
     else:
         output = output_of_ranks([python, *arguments], environment)
@@ -76,7 +104,9 @@ def main():
             script = pathlib.Path(folder) / "train.py"
             run([panpipe, "export", "torch", scenario, *overrides, "-o", script])
             theirs = losses_of_script(python, script, torchrun=number == 0)
-            ours = json.loads(run([panpipe, "run", scenario, *overrides, "--steps", str(STEPS), "--transport", "local", "--json"]).stdout)["losses"]
+            ours = json.loads(
+                run([panpipe, "run", scenario, *overrides, "--steps", str(STEPS), "--transport", "local", "--json"]).stdout
+            )["losses"]
             same = len(ours) == len(theirs) and all(math.isclose(a, b, rel_tol=TOLERANCE) for a, b in zip(ours, theirs))
             # A run that trains nothing would agree too.
             trained = max(ours) - min(ours) > 100 * TOLERANCE

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What `cmake --install` lays down works from another place than it was installed to, and holds no path of this machine.
 
-    installed_test.py BUILD_FOLDER CMAKE
+installed_test.py BUILD_FOLDER CMAKE
 """
+
 import json
 import os
 import pathlib
@@ -46,7 +47,9 @@ class Installed(unittest.TestCase):
         cls.environment = {"PATH": "/usr/bin:/bin", "HOME": str(cls.folder), "LC_ALL": "C.UTF-8"}
 
     def panpipe(self, *arguments, **environment):
-        return subprocess.run([self.program, *arguments], cwd=self.folder, env={**self.environment, **environment}, capture_output=True, text=True)
+        return subprocess.run(
+            [self.program, *arguments], cwd=self.folder, env={**self.environment, **environment}, capture_output=True, text=True
+        )
 
     def answer(self, *arguments, **environment):
         run = self.panpipe(*arguments, **environment)
@@ -65,7 +68,10 @@ class Installed(unittest.TestCase):
         for file in files:
             self.assertTrue(pathlib.Path(file).is_relative_to(self.prefix), file)
         # The name without the folder of the source tree is the same file.
-        self.assertEqual(self.answer("estimate", SCENARIO.removeprefix("scenarios/")).splitlines()[1:], self.answer("estimate", SCENARIO).splitlines()[1:])
+        self.assertEqual(
+            self.answer("estimate", SCENARIO.removeprefix("scenarios/")).splitlines()[1:],
+            self.answer("estimate", SCENARIO).splitlines()[1:],
+        )
 
     def test_the_module_that_simulates_is_found(self):
         self.require("panpipe_simgrid.so")
@@ -74,7 +80,19 @@ class Installed(unittest.TestCase):
     def test_the_executor_is_started_with_the_libtorch_that_is_found(self):
         self.require("panpipe-exec")
         told = dict(line.split(" ", 1) for line in (BUILD / "bin/panpipe-exec.libtorch").read_text().splitlines())
-        arguments = ["run", "scenarios/runs/gpt-small-cpu-x2.yaml", "--set", SMALL, "--steps", "1", "--transport", "local", "--device", "cpu", "--json"]
+        arguments = [
+            "run",
+            "scenarios/runs/gpt-small-cpu-x2.yaml",
+            "--set",
+            SMALL,
+            "--steps",
+            "1",
+            "--transport",
+            "local",
+            "--device",
+            "cpu",
+            "--json",
+        ]
         run = self.panpipe(*arguments, "--no-progress", PANPIPE_LIBTORCH=told["folder"])
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertGreater(json.loads(run.stdout)["metrics"]["step_time_s"], 0)
@@ -121,19 +139,35 @@ class Installed(unittest.TestCase):
         if not shutil.which("man"):
             self.skipTest("man is not installed")
         for file in (self.prefix / "share/man/man1").iterdir():
-            run = subprocess.run(["man", "--warnings", "-l", file], env={**self.environment, "MANPAGER": "cat", "MANWIDTH": "100"}, capture_output=True, text=True)
+            run = subprocess.run(
+                ["man", "--warnings", "-l", file],
+                env={**self.environment, "MANPAGER": "cat", "MANWIDTH": "100"},
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual((run.returncode, run.stderr), (0, ""), file.name)
             self.assertIn("NAME", run.stdout)
-        page = subprocess.run(["man", "-l", self.prefix / "share/man/man1/panpipe-estimate.1.gz"], env={**self.environment, "MANPAGER": "cat"}, capture_output=True, text=True).stdout
+        page = subprocess.run(
+            ["man", "-l", self.prefix / "share/man/man1/panpipe-estimate.1.gz"],
+            env={**self.environment, "MANPAGER": "cat"},
+            capture_output=True,
+            text=True,
+        ).stdout
         self.assertIn("--plan FILE", page)
 
     def bash(self, *words):
         """What bash offers for a command line, whose words readline has cut."""
         script = (
-            'source "$1/share/bash-completion/completions/panpipe"; shift; COMP_WORDBREAKS=$\' \\t\\n"\\\'><=;|&(:\'\n'
+            "source \"$1/share/bash-completion/completions/panpipe\"; shift; COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'\n"
             'COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _panpipe "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
         )
-        run = subprocess.run(["bash", "-c", script, "bash", self.prefix, self.program, *words], cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        run = subprocess.run(
+            ["bash", "-c", script, "bash", self.prefix, self.program, *words],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         return run.stdout.split("\n")[:-1]
 
@@ -171,15 +205,24 @@ class Installed(unittest.TestCase):
         build = self.folder / "consumer"
         consumer = SOURCE / "tests/install/consumer"
         environment = {**os.environ, "CMAKE_PREFIX_PATH": str(self.prefix)}
-        made = subprocess.run([CMAKE, "-S", consumer, "-B", build, "-DCMAKE_BUILD_TYPE=Release"], env=environment, capture_output=True, text=True)
+        made = subprocess.run(
+            [CMAKE, "-S", consumer, "-B", build, "-DCMAKE_BUILD_TYPE=Release"], env=environment, capture_output=True, text=True
+        )
         self.assertEqual(made.returncode, 0, made.stderr)
         made = subprocess.run([CMAKE, "--build", build], env=environment, capture_output=True, text=True)
         self.assertEqual(made.returncode, 0, made.stdout)
         data = (build / "data").read_text()
         self.assertEqual(data, str(self.prefix / "share/panpipe"))
-        run = subprocess.run([build / "consumer", SCENARIO], cwd=self.folder, env={**self.environment, "PANPIPE_DATA": data}, capture_output=True, text=True)
+        run = subprocess.run(
+            [build / "consumer", SCENARIO],
+            cwd=self.folder,
+            env={**self.environment, "PANPIPE_DATA": data},
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertEqual(float(run.stdout), json.loads(self.answer("estimate", SCENARIO, "--json"))["metrics"]["step_time_s"])
+
 
 class MakeInstall(unittest.TestCase):
     """tools/install, which make install and make uninstall call."""
@@ -204,7 +247,9 @@ class MakeInstall(unittest.TestCase):
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertEqual(run.stdout, f"installed: {prefix}/bin/panpipe; to remove it: make uninstall PREFIX={prefix}\n")
         laid_down = self.entries(prefix)
-        self.assertTrue(set(laid_down) > {"bin/panpipe", "share/panpipe/clusters", "lib/panpipe/installed", "share/man/man1/panpipe.1.gz"})
+        self.assertTrue(
+            set(laid_down) > {"bin/panpipe", "share/panpipe/clusters", "lib/panpipe/installed", "share/man/man1/panpipe.1.gz"}
+        )
 
         # A newer release without some file: here an older one that had it.
         record = prefix / "lib/panpipe/installed"
@@ -223,7 +268,9 @@ class MakeInstall(unittest.TestCase):
         self.assertEqual(self.entries(moved), sorted(before + mine))
 
         run = self.tool("--remove", moved)
-        self.assertEqual((run.returncode, run.stderr), (2, f"install: nothing to remove: {moved}/lib/panpipe/installed is not there\n"))
+        self.assertEqual(
+            (run.returncode, run.stderr), (2, f"install: nothing to remove: {moved}/lib/panpipe/installed is not there\n")
+        )
 
     def test_a_staged_installation_stays_below_the_stage(self):
         stage = self.folder / "stage"
@@ -237,9 +284,15 @@ class MakeInstall(unittest.TestCase):
     def test_a_prefix_that_cannot_be_written_is_told(self):
         (self.folder / "file").touch()
         run = self.tool("--from", BUILD, self.folder / "file/prefix")
-        self.assertEqual((run.returncode, run.stderr), (3, f"install: {self.folder}/file/prefix cannot be written; become root, or choose another PREFIX\n"))
+        self.assertEqual(
+            (run.returncode, run.stderr),
+            (3, f"install: {self.folder}/file/prefix cannot be written; become root, or choose another PREFIX\n"),
+        )
         run = self.tool()
-        self.assertEqual((run.returncode, run.stderr), (2, "install: one prefix is expected: tools/install [--remove | --from FOLDER] PREFIX\n"))
+        self.assertEqual(
+            (run.returncode, run.stderr),
+            (2, "install: one prefix is expected: tools/install [--remove | --from FOLDER] PREFIX\n"),
+        )
 
 
 if __name__ == "__main__":

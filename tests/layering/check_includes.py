@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fails when a folder includes from a folder it may not know, and when a file leaves out a header that only some systems bring along.
 The first table below is the architecture; docs/architecture.md draws it."""
+
 import pathlib
 import re
 import sys
@@ -17,12 +18,45 @@ ALLOWED = {
     "costmodel/degrees": ["base"],
     "costmodel/workload": ["base", "costmodel/degrees"],
     "costmodel/profile": ["base", "costmodel/cluster"],
-    "costmodel/scenario": ["base", "schedule", "costmodel/degrees", "costmodel/run_cost", "costmodel/cluster", "costmodel/workload", "costmodel/profile"],
-    "costmodel/cost": ["base", "schedule", "costmodel/degrees", "costmodel/cluster", "costmodel/workload", "costmodel/profile", "costmodel/scenario"],
-    "costmodel/plan": ["base", "schedule", "costmodel/degrees", "costmodel/cluster", "costmodel/workload", "costmodel/profile", "costmodel/scenario",
-                       "costmodel/cost"],
-    "costmodel/lowering": ["base", "schedule", "costmodel/degrees", "costmodel/cluster", "costmodel/workload", "costmodel/profile", "costmodel/scenario",
-                           "costmodel/cost", "costmodel/plan"],
+    "costmodel/scenario": [
+        "base",
+        "schedule",
+        "costmodel/degrees",
+        "costmodel/run_cost",
+        "costmodel/cluster",
+        "costmodel/workload",
+        "costmodel/profile",
+    ],
+    "costmodel/cost": [
+        "base",
+        "schedule",
+        "costmodel/degrees",
+        "costmodel/cluster",
+        "costmodel/workload",
+        "costmodel/profile",
+        "costmodel/scenario",
+    ],
+    "costmodel/plan": [
+        "base",
+        "schedule",
+        "costmodel/degrees",
+        "costmodel/cluster",
+        "costmodel/workload",
+        "costmodel/profile",
+        "costmodel/scenario",
+        "costmodel/cost",
+    ],
+    "costmodel/lowering": [
+        "base",
+        "schedule",
+        "costmodel/degrees",
+        "costmodel/cluster",
+        "costmodel/workload",
+        "costmodel/profile",
+        "costmodel/scenario",
+        "costmodel/cost",
+        "costmodel/plan",
+    ],
     "costmodel/timeline": ["base", "schedule", "costmodel/degrees", "costmodel/run_cost", "costmodel/plan", "costmodel/lowering"],
     "costmodel/estimate": ["base", "schedule", "costmodel/degrees", "costmodel/plan", "costmodel/lowering", "costmodel/timeline"],
     "costmodel/prediction": ["base", "schedule", "costmodel"],
@@ -44,7 +78,20 @@ ALLOWED = {
     "exec": ["base", "schedule", "costmodel", "exec"],
     "app": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "validation"],
     "cli": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation", "app"],
-    "python": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec/launch", "validation", "app", "cli"],
+    "python": [
+        "base",
+        "schedule",
+        "costmodel",
+        "present",
+        "planner",
+        "sim",
+        "study",
+        "jobs",
+        "exec/launch",
+        "validation",
+        "app",
+        "cli",
+    ],
     "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "tests"],
     "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "app", "cli"],
 }
@@ -57,7 +104,22 @@ FENCED = {
     r"toml\+\+/": ["jobs/toml_document.cpp"],
     r"nanobind/|Python\.h": ["python"],
     r"CLI/": ["cli", "exec", "tests/exec"],
-    r"thread|mutex|condition_variable|tbb/|oneapi/": ["base/parallel_for.cpp", "base/files/inputs_kept.cpp", "base/input/kept_document.cpp", "costmodel/cost/site.hpp", "planner", "sim", "study", "exec", "validation", "app", "cli", "python", "tests", "bench"],
+    r"thread|mutex|condition_variable|tbb/|oneapi/": [
+        "base/parallel_for.cpp",
+        "base/files/inputs_kept.cpp",
+        "base/input/kept_document.cpp",
+        "costmodel/cost/site.hpp",
+        "planner",
+        "sim",
+        "study",
+        "exec",
+        "validation",
+        "app",
+        "cli",
+        "python",
+        "tests",
+        "bench",
+    ],
 }
 # Names whose header other headers include on some systems and not on others: the file itself, or a header of this project that it
 # includes, must name it.
@@ -117,7 +179,7 @@ def main():
             if local:
                 target = folder_of(local.group(1))
                 if target is None and "/" not in local.group(1):
-                    problems.append(f"{path}:{number}: include from the root of the tree, not \"{local.group(1)}\"")
+                    problems.append(f'{path}:{number}: include from the root of the tree, not "{local.group(1)}"')
                 elif target and target != folder and not any(target == a or target.startswith(a + "/") for a in ALLOWED[folder]):
                     problems.append(f"{path}:{number}: {folder} may not include from {target}")
             elif system:

@@ -2,6 +2,7 @@
 """The Dockerfile and the Apptainer definition say the same, copy what exists, and run targets that the Makefile has.
 
 No container engine is needed; tools/try-container runs their commands in bare systems."""
+
 import pathlib
 import re
 import sys

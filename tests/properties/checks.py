@@ -4,6 +4,7 @@ that it applies to, and judges the answers.
 A property that does not apply to a scenario raises NotApplicable; a change that the program refuses in words raises Refused. Neither
 counts as a comparison. Hypothesis draws the cases and makes small what breaks a property.
 """
+
 import dataclasses
 import random
 
@@ -94,7 +95,9 @@ def add(kind):
 
 def cut(scenario):
     """Stated cuts, or none to make: else `partition: auto` may move with the costs, and orders of tasks with it."""
-    return "partition" in scenario or (get(scenario, "parallel.pipeline") == 1 and family(scenario) in ("gpipe", "1f1b", "kfkb", "zb-h1", "zb-h2"))
+    return "partition" in scenario or (
+        get(scenario, "parallel.pipeline") == 1 and family(scenario) in ("gpipe", "1f1b", "kfkb", "zb-h1", "zb-h2")
+    )
 
 
 def family(scenario):
@@ -138,8 +141,15 @@ def short(rng, hints, *families):
     if chance(rng, 0.5):
         return hints
     some = {"family": families} if families and chance(rng, 0.5) else {}
-    return {**hints, **some, "kinds": False, "model": ("gpt", "gpt", "llama", "bert", "vit"), "sequence": (1, 16, 64, 128), "micro": (1,),
-            "cluster": ("dgx-a100-80g", "dgx-a100-80g", "a100-80g-pcie-x4", "rtx3090x8", "h100x8")}
+    return {
+        **hints,
+        **some,
+        "kinds": False,
+        "model": ("gpt", "gpt", "llama", "bert", "vit"),
+        "sequence": (1, 16, 64, 128),
+        "micro": (1,),
+        "cluster": ("dgx-a100-80g", "dgx-a100-80g", "a100-80g-pcie-x4", "rtx3090x8", "h100x8"),
+    }
 
 
 APART = ("zb-h1", "zb-h2", "zb-v", "interleaved-zero-bubble", "stp", "dualpipe-v")
@@ -147,20 +157,51 @@ APART = ("zb-h1", "zb-h2", "zb-v", "interleaved-zero-bubble", "stp", "dualpipe-v
 # ---- faster, more -------------------------------------------------------------------------------------------------------------
 
 # Calibration numbers: towards a faster device. Efficiencies go half of the way to 1, the others are halved.
-EFFICIENCIES = ("gemm_efficiency", "attention_efficiency", "memory_efficiency", "unaligned_gemm_efficiency", "fabric_efficiency",
-                "network_efficiency", "transfer_efficiency", "bridge_efficiency")
-COSTS = ("wave_quantisation", "gemm_fill", "attention_ramp", "elementwise_scale", "score_bytes", "launch", "launch_contention",
-         "collective_host", "kernel_gap", "step", "transfer_latency", "collective_latency", "stage_jitter", "optimizer_traffic", "overlap_loss")
-FRAMEWORK_COSTS = ("elementwise_factor", "replicated_factor", "score_factor", "forward_operators",
-                   "backward_operators", "optimizer_factor")
+EFFICIENCIES = (
+    "gemm_efficiency",
+    "attention_efficiency",
+    "memory_efficiency",
+    "unaligned_gemm_efficiency",
+    "fabric_efficiency",
+    "network_efficiency",
+    "transfer_efficiency",
+    "bridge_efficiency",
+)
+COSTS = (
+    "wave_quantisation",
+    "gemm_fill",
+    "attention_ramp",
+    "elementwise_scale",
+    "score_bytes",
+    "launch",
+    "launch_contention",
+    "collective_host",
+    "kernel_gap",
+    "step",
+    "transfer_latency",
+    "collective_latency",
+    "stage_jitter",
+    "optimizer_traffic",
+    "overlap_loss",
+)
+FRAMEWORK_COSTS = (
+    "elementwise_factor",
+    "replicated_factor",
+    "score_factor",
+    "forward_operators",
+    "backward_operators",
+    "optimizer_factor",
+)
 
 
 @add
 class Faster(Property):
     name, weight = "faster-hardware", 3
     says = "a device, link, network, calibration or framework number that is better never makes the estimate longer; cuts are stated, so that orders stay"
-    tolerance = (f"{ROUNDED}: rounding of tasks to picoseconds; {WOVEN} where groups are woven: another order of their pieces. The estimate alone: on shared links one "
-                 "flow's gain may be another's loss")
+    tolerance = (
+        f"{ROUNDED}: rounding of tasks to picoseconds; {WOVEN} where groups are woven: another order of their pieces. The estimate alone: on shared links one "
+        "flow's gain may be another's loss"
+    )
 
     def hinted(self, rng):
         return short(rng, self.hints, *APART)
@@ -169,7 +210,13 @@ class Faster(Property):
         values, found = program.resolved(scenario), []
         for path, value in values.items():
             unit = value.split(" ")[-1]
-            if not path.startswith("cluster.") or ".sources" in path or scaled(value, 1) is None or "[" in path or "nvlink" in path:
+            if (
+                not path.startswith("cluster.")
+                or ".sources" in path
+                or scaled(value, 1) is None
+                or "[" in path
+                or "nvlink" in path
+            ):
                 continue
             if ".peak." in path:
                 path = "cluster.device.peak"
@@ -178,7 +225,11 @@ class Faster(Property):
         calibration = values.get("cluster.device.calibration")
         if calibration:
             found += [f"calibration.{key}" for key in numbers("calibrations", calibration) if key in EFFICIENCIES + COSTS]
-        found += [f"framework.{key}" for key in numbers("frameworks", values["framework"]) if key in FRAMEWORK_COSTS] if "framework" in values else []
+        found += (
+            [f"framework.{key}" for key in numbers("frameworks", values["framework"]) if key in FRAMEWORK_COSTS]
+            if "framework" in values
+            else []
+        )
         return found
 
     def draw(self, rng, program, scenario):
@@ -224,7 +275,16 @@ class MoreWork(Property):
     name, weight = "more-work", 2
     says = "more layers, microbatches, hidden, ffn, sequence, samples, vocabulary or pixels never make the estimate shorter; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds; {BUCKETS} where gradients travel in buckets beside the backward: one more of them may start earlier"
-    KNOBS = ("workload.layers", "batch.microbatches", "workload.hidden", "workload.ffn", "workload.sequence", "batch.micro", "workload.vocabulary", "workload.image")
+    KNOBS = (
+        "workload.layers",
+        "batch.microbatches",
+        "workload.hidden",
+        "workload.ffn",
+        "workload.sequence",
+        "batch.micro",
+        "workload.vocabulary",
+        "workload.image",
+    )
 
     def hinted(self, rng):
         return short(rng, self.hints)
@@ -241,8 +301,17 @@ class MoreWork(Property):
         value = int(program.resolved(scenario).get(knob, 0))
         need(value > 0)
         more = put(scenario, knob, value * parameters["factor"])
-        in_buckets = ranks(scenario)[1] > 1 and (get(scenario, "overlap_gradients", False) or get(scenario, "parallel.zero", 0) >= 2)
-        return not_above(program, estimate(scenario), estimate(more), BUCKETS if in_buckets else ROUNDED, "step_time_s", f"{knob} {value} against {value * parameters['factor']}")
+        in_buckets = ranks(scenario)[1] > 1 and (
+            get(scenario, "overlap_gradients", False) or get(scenario, "parallel.zero", 0) >= 2
+        )
+        return not_above(
+            program,
+            estimate(scenario),
+            estimate(more),
+            BUCKETS if in_buckets else ROUNDED,
+            "step_time_s",
+            f"{knob} {value} against {value * parameters['factor']}",
+        )
 
 
 @add
@@ -259,12 +328,21 @@ class MoreMemory(Property):
         if get(scenario, "cluster.file"):
             more = put(scenario, "cluster.device.memory", parameters["memory"])
         else:
-            groups = [{**g, "device": {"file": g["device"], "memory": parameters["memory"]}} for g in get(scenario, "cluster.groups")]
+            groups = [
+                {**g, "device": {"file": g["device"], "memory": parameters["memory"]}} for g in get(scenario, "cluster.groups")
+            ]
             more = put(scenario, "cluster.groups", groups)
         calls = [(estimate if parameters["engine"] == "estimate" else simulate)(s) for s in (scenario, more)]
         a, b = (program.answer(call).metrics for call in calls)
-        if a["step_time_s"] != b["step_time_s"] or a["peak_memory_bytes"] != b["peak_memory_bytes"] or (a["fits"] and not b["fits"]):
-            return Finding(calls, f"{milliseconds(a['step_time_s'])}, fits {a['fits']} against {milliseconds(b['step_time_s'])}, fits {b['fits']}")
+        if (
+            a["step_time_s"] != b["step_time_s"]
+            or a["peak_memory_bytes"] != b["peak_memory_bytes"]
+            or (a["fits"] and not b["fits"])
+        ):
+            return Finding(
+                calls,
+                f"{milliseconds(a['step_time_s'])}, fits {a['fits']} against {milliseconds(b['step_time_s'])}, fits {b['fits']}",
+            )
         return None
 
 
@@ -286,7 +364,9 @@ class RecomputeTime(Property):
         less, more = (estimate({**scenario, "recompute": mode}) for mode in parameters["pair"])
         if self.key == "peak_memory_bytes":
             less, more = more, less
-        return not_above(program, less, more, ROUNDED, self.key, f"recompute {less.scenario['recompute']} against {more.scenario['recompute']}")
+        return not_above(
+            program, less, more, ROUNDED, self.key, f"recompute {less.scenario['recompute']} against {more.scenario['recompute']}"
+        )
 
 
 @add
@@ -318,9 +398,11 @@ class RecomputeKeeps(Property):
 @add
 class ZeroMemory(Property):
     name = "zero-memory"
-    says = ("a higher ZeRO stage never needs more memory on any device; stage 3 may need more than 2 by what its gathered blocks exceed the weights that it "
-            "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights x (1 - 1/data)). Two blocks are gathered at a time: "
-            "neighbours, or the last of a pass and the first of the next")
+    says = (
+        "a higher ZeRO stage never needs more memory on any device; stage 3 may need more than 2 by what its gathered blocks exceed the weights that it "
+        "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights x (1 - 1/data)). Two blocks are gathered at a time: "
+        "neighbours, or the last of a pass and the first of the next"
+    )
     tolerance = f"{BYTES} bytes: rounding of a device's parts"
     hints = {"data": (2, 3, 4, 8), "plain": True, "kinds": False}
 
@@ -333,8 +415,12 @@ class ZeroMemory(Property):
         units = units_of(program, scenario)
         tensor = ranks(scenario)[2]
         apart = {key: scenario[key] for key in ("panpipe", "workload", "precision", "framework", "optimizer") if key in scenario}
-        apart.update(cluster={"file": "clusters/dgx-a100-80g.yaml", "nodes": (len(units) * 8 + 7) // 8}, batch={"micro": 1, "microbatches": 1},
-                     parallel={"pipeline": len(units), "tensor": tensor, "data": 1}, partition=[unit["index"] for unit in units[1:]])
+        apart.update(
+            cluster={"file": "clusters/dgx-a100-80g.yaml", "nodes": (len(units) * 8 + 7) // 8},
+            batch={"micro": 1, "microbatches": 1},
+            parallel={"pipeline": len(units), "tensor": tensor, "data": 1},
+            partition=[unit["index"] for unit in units[1:]],
+        )
         rows = {row["device"]: row for row in program.answer(estimate(apart)).document["memory"]}
         blocks, last = [], None
         for i, unit in enumerate(units):
@@ -356,22 +442,39 @@ class ZeroMemory(Property):
             if stage == 3:
                 counted = sum(v for k, v in parts.items() if k not in ("context", "fragmentation"))
                 factor = 1 + parts.get("fragmentation", 0) / counted
-                chains = program.order(family(scenario), ranks(scenario)[0], get(scenario, "batch.microbatches"), options(scenario))
+                chains = program.order(
+                    family(scenario), ranks(scenario)[0], get(scenario, "batch.microbatches"), options(scenario)
+                )
                 several = max(1, len(chains["stage_to_rank"]) // ranks(scenario)[0])
-                allowed = max(0.0, factor * (min(several, 2) * self.gathered(program, scenario) - parts.get("parameters", 0) * (1 - 1 / data)))
+                allowed = max(
+                    0.0,
+                    factor * (min(several, 2) * self.gathered(program, scenario) - parts.get("parameters", 0) * (1 - 1 / data)),
+                )
             a, b = before[device]["peak_bytes"], after[device]["peak_bytes"]
             if b > a + allowed + BYTES:
-                return Finding(calls, f"device {device}: ZeRO {stage - 1} {a / 2**20:.2f} MiB, ZeRO {stage} {b / 2**20:.2f} MiB, of which "
-                                      f"{allowed / 2**20:.2f} MiB more are explained", b / a - 1)
+                return Finding(
+                    calls,
+                    f"device {device}: ZeRO {stage - 1} {a / 2**20:.2f} MiB, ZeRO {stage} {b / 2**20:.2f} MiB, of which "
+                    f"{allowed / 2**20:.2f} MiB more are explained",
+                    b / a - 1,
+                )
         return None
 
 
 @add
 class ZeroGathers(ZeroMemory):
     name = "zero-gathers"
-    says = ("under ZeRO 3 a rank of one stage holds at most two gathered blocks beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
-            "plus allocator factor x these two blocks")
-    hints = {"data": (2, 4, 8), "plain": True, "kinds": False, "model": ("gpt", "llama", "bert"), "family": ("gpipe", "1f1b", "zb-h1")}
+    says = (
+        "under ZeRO 3 a rank of one stage holds at most two gathered blocks beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
+        "plus allocator factor x these two blocks"
+    )
+    hints = {
+        "data": (2, 4, 8),
+        "plain": True,
+        "kinds": False,
+        "model": ("gpt", "llama", "bert"),
+        "family": ("gpipe", "1f1b", "zb-h1"),
+    }
 
     def draw(self, rng, program, scenario):
         return {}
@@ -388,19 +491,29 @@ class ZeroGathers(ZeroMemory):
             factor = 1 + parts.get("fragmentation", 0) / counted
             most = before[device]["peak_bytes"] + factor * (two - parts.get("parameters", 0) * (1 - 1 / data))
             if after[device]["peak_bytes"] > most + BYTES:
-                return Finding(calls, f"device {device}: ZeRO 3 {after[device]['peak_bytes'] / 2**20:.2f} MiB, at most {most / 2**20:.2f} MiB with two blocks of together "
-                                      f"{two / 2**20:.2f} MiB gathered", after[device]["peak_bytes"] / most - 1)
+                return Finding(
+                    calls,
+                    f"device {device}: ZeRO 3 {after[device]['peak_bytes'] / 2**20:.2f} MiB, at most {most / 2**20:.2f} MiB with two blocks of together "
+                    f"{two / 2**20:.2f} MiB gathered",
+                    after[device]["peak_bytes"] / most - 1,
+                )
         return None
 
 
 @add
 class Waiting(Property):
     name = "less-waiting"
-    says = ("asynchronous transfers are never slower than blocking or batched ones; overlapped trailing collectives, overlapped gradients, inputs and outputs of a group "
-            "unit by unit never slower than awaited ones; cuts are stated")
+    says = (
+        "asynchronous transfers are never slower than blocking or batched ones; overlapped trailing collectives, overlapped gradients, inputs and outputs of a group "
+        "unit by unit never slower than awaited ones; cuts are stated"
+    )
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds; {TRAILING} for trailing collectives: the last one of a pass is outside the norm of host and device"
-    PAIRS = (("transfers.semantics", "asynchronous", "blocking"), ("transfers.semantics", "asynchronous", "batched"),
-             ("trailing_collectives", "overlapped", "awaited"), ("overlap_gradients", True, False))
+    PAIRS = (
+        ("transfers.semantics", "asynchronous", "blocking"),
+        ("transfers.semantics", "asynchronous", "batched"),
+        ("trailing_collectives", "overlapped", "awaited"),
+        ("overlap_gradients", True, False),
+    )
 
     def draw(self, rng, program, scenario):
         return {"pair": rng.choice(self.PAIRS)}
@@ -409,17 +522,34 @@ class Waiting(Property):
         need(cut(scenario))
         key, less, more = parameters["pair"]
         tolerance = TRAILING if key == "trailing_collectives" else ROUNDED
-        return not_above(program, estimate(put(scenario, key, less)), estimate(put(scenario, key, more)), tolerance, "step_time_s", f"{key} {less} against {more}")
+        return not_above(
+            program,
+            estimate(put(scenario, key, less)),
+            estimate(put(scenario, key, more)),
+            tolerance,
+            "step_time_s",
+            f"{key} {less} against {more}",
+        )
 
 
 @add
 class OverlapActs(Property):
     name = "overlap-acts"
-    says = ("overlap_gradients shortens a step of which the gradients' reduction is a fifth or more, in buckets of 64 MiB, where the blocks fill three of them and have "
-            "more parameters than the vocabulary, whose gradient comes last")
+    says = (
+        "overlap_gradients shortens a step of which the gradients' reduction is a fifth or more, in buckets of 64 MiB, where the blocks fill three of them and have "
+        "more parameters than the vocabulary, whose gradient comes last"
+    )
     tolerance = "a hundred-thousandth of the step at least: a block of several can be reduced while another's backward runs"
-    hints = {"pipeline": (1,), "tensor": (1,), "data": (2, 4, 8), "kinds": False, "plain": True, "family": ("gpipe", "1f1b"), "model": ("gpt", "llama", "bert", "vit"),
-             "framework": ("eager", "eager-sdpa", "flash-attn", "llm.c", "torch-compile", "stp")}
+    hints = {
+        "pipeline": (1,),
+        "tensor": (1,),
+        "data": (2, 4, 8),
+        "kinds": False,
+        "plain": True,
+        "family": ("gpipe", "1f1b"),
+        "model": ("gpt", "llama", "bert", "vit"),
+        "framework": ("eager", "eager-sdpa", "flash-attn", "llm.c", "torch-compile", "stp"),
+    }
 
     def draw(self, rng, program, scenario):
         return {"zero": rng.choice((0, 1))}
@@ -434,11 +564,17 @@ class OverlapActs(Property):
         off, on = (estimate({**scenario, "overlap_gradients": value}) for value in (False, True))
         metrics = program.answer(off).metrics
         # Each bucket starts anew, in 0.1 ms, and a ring fills anew, which costs 64 MiB 3 % and more: where that is more than the backward hides, the whole is reduced.
-        need(metrics["exposed_communication_s"] >= 0.2 * metrics["step_time_s"] and metrics["compute_s"] > 2 * buckets * 1e-4 + 0.2 * metrics["exposed_communication_s"])
+        need(
+            metrics["exposed_communication_s"] >= 0.2 * metrics["step_time_s"]
+            and metrics["compute_s"] > 2 * buckets * 1e-4 + 0.2 * metrics["exposed_communication_s"]
+        )
         a, b = program.answer(on).step, metrics["step_time_s"]
         if a > b * (1 - 1e-5):
-            return Finding([on, off], f"overlapped {milliseconds(a)}, awaited {milliseconds(b)} of which {milliseconds(metrics['exposed_communication_s'])} are communication",
-                           metrics["exposed_communication_s"] / b)
+            return Finding(
+                [on, off],
+                f"overlapped {milliseconds(a)}, awaited {milliseconds(b)} of which {milliseconds(metrics['exposed_communication_s'])} are communication",
+                metrics["exposed_communication_s"] / b,
+            )
         return None
 
 
@@ -449,7 +585,9 @@ class OverlapActs(Property):
 class NarrowerUplinks(Property):
     name = "narrower-uplinks"
     says = "a higher oversubscription or a narrower spine never makes an estimate shorter; cuts are stated"
-    tolerance = f"{ROUNDED}: rounding of tasks to picoseconds. The estimate alone: on shared links one flow's loss may be another's gain"
+    tolerance = (
+        f"{ROUNDED}: rounding of tasks to picoseconds. The estimate alone: on shared links one flow's loss may be another's gain"
+    )
     hints = {"nodes": (2, 16), "kinds": False}
 
     def draw(self, rng, program, scenario):
@@ -460,7 +598,10 @@ class NarrowerUplinks(Property):
         need("cluster.network.bandwidth" in values and int(values.get("cluster.nodes", 1)) > 1)
         if parameters["key"] == "oversubscription":
             return [put(scenario, "cluster.network.oversubscription", k) for k in (1, parameters["factor"])]
-        return [put(scenario, "cluster.network.spine", scaled(values["cluster.network.bandwidth"], f)) for f in (1, 1 / parameters["factor"])]
+        return [
+            put(scenario, "cluster.network.spine", scaled(values["cluster.network.bandwidth"], f))
+            for f in (1, 1 / parameters["factor"])
+        ]
 
     def judge(self, program, scenario, parameters):
         need(cut(scenario))
@@ -471,11 +612,23 @@ class NarrowerUplinks(Property):
 @add
 class UplinkFloor(NarrowerUplinks):
     name = "uplink-floor"
-    says = ("a step that reduces gradients over N nodes is never shorter than what the network has to carry: (N - 1)/N of the weights' bytes out of every node, over "
-            "its uplink, or from all nodes over the spine. Any reduction must carry that much; both engines")
-    tolerance = "none: the bound is below what every algorithm takes (gradients are at least as large as weights in every precision)"
-    hints = {"nodes": (2, 16), "kinds": False, "plain": True, "pipeline": (1,), "data": (8, 16, 64), "tensor": (1, 1, 2, 8), "cluster": ("dgx-a100-80g", "h100x8", "rtx3090x8", "a800x8"),
-             "family": ("1f1b", "gpipe")}
+    says = (
+        "a step that reduces gradients over N nodes is never shorter than what the network has to carry: (N - 1)/N of the weights' bytes out of every node, over "
+        "its uplink, or from all nodes over the spine. Any reduction must carry that much; both engines"
+    )
+    tolerance = (
+        "none: the bound is below what every algorithm takes (gradients are at least as large as weights in every precision)"
+    )
+    hints = {
+        "nodes": (2, 16),
+        "kinds": False,
+        "plain": True,
+        "pipeline": (1,),
+        "data": (8, 16, 64),
+        "tensor": (1, 1, 2, 8),
+        "cluster": ("dgx-a100-80g", "h100x8", "rtx3090x8", "a800x8"),
+        "family": ("1f1b", "gpipe"),
+    }
 
     def draw(self, rng, program, scenario):
         return {**super().draw(rng, program, scenario), "engine": rng.choice(("estimate", "simulate"))}
@@ -484,7 +637,15 @@ class UplinkFloor(NarrowerUplinks):
         p, d, t = ranks(scenario)
         values = program.resolved(scenario)
         width = int(values.get("cluster.devices_per_node", 0))
-        need(p == 1 and d > 1 and width and "placement" not in scenario and (d * t) % width == 0 and d * t // width > 1 and get(scenario, "parallel.zero", 0) == 0)
+        need(
+            p == 1
+            and d > 1
+            and width
+            and "placement" not in scenario
+            and (d * t) % width == 0
+            and d * t // width > 1
+            and get(scenario, "parallel.zero", 0) == 0
+        )
         nodes = d * t // width
         narrow = self.sides(program, scenario, parameters)[1]
         call = (estimate if parameters["engine"] == "estimate" else simulate)(narrow)
@@ -498,7 +659,11 @@ class UplinkFloor(NarrowerUplinks):
         else:
             floor = nodes * out / (per_second / parameters["factor"])
         if document["metrics"]["step_time_s"] < floor:
-            return Finding([call], f"step {milliseconds(document['metrics']['step_time_s'])}, the network alone takes {milliseconds(floor)}", floor / document["metrics"]["step_time_s"] - 1)
+            return Finding(
+                [call],
+                f"step {milliseconds(document['metrics']['step_time_s'])}, the network alone takes {milliseconds(floor)}",
+                floor / document["metrics"]["step_time_s"] - 1,
+            )
         return None
 
 
@@ -506,16 +671,34 @@ class UplinkFloor(NarrowerUplinks):
 class GroupAcrossNodes(Property):
     name = "group-across-nodes"
     says = "a step takes longer when the last rank's tensor-parallel group lies across two nodes instead of inside one behind a switch"
-    tolerance = (f"longer by more than {ROUNDED}: every microbatch's last forward waits for these collectives; on one rank, which hands nothing over, they take a tenth as long "
-                 "again at least")
-    hints = {"nodes": (2, 2), "kinds": False, "plain": True, "pipeline": (1, 2, 3), "tensor": (2, 4), "data": (1,), "cluster": ("dgx-a100-80g", "h100x8", "a800x8"),
-             "family": ("gpipe", "1f1b"), "model": ("gpt", "llama", "bert")}
+    tolerance = (
+        f"longer by more than {ROUNDED}: every microbatch's last forward waits for these collectives; on one rank, which hands nothing over, they take a tenth as long "
+        "again at least"
+    )
+    hints = {
+        "nodes": (2, 2),
+        "kinds": False,
+        "plain": True,
+        "pipeline": (1, 2, 3),
+        "tensor": (2, 4),
+        "data": (1,),
+        "cluster": ("dgx-a100-80g", "h100x8", "a800x8"),
+        "family": ("gpipe", "1f1b"),
+        "model": ("gpt", "llama", "bert"),
+    }
 
     def judge(self, program, scenario, parameters):
         p, d, t = ranks(scenario)
         values = program.resolved(scenario)
         width = int(values.get("cluster.devices_per_node", 0))
-        need(d == 1 and t > 1 and p * t + t <= width and int(values.get("cluster.nodes", 1)) > 1 and cut(scenario) and "cluster.wiring.switch.bandwidth" in values)
+        need(
+            d == 1
+            and t > 1
+            and p * t + t <= width
+            and int(values.get("cluster.nodes", 1)) > 1
+            and cut(scenario)
+            and "cluster.wiring.switch.bandwidth" in values
+        )
         inside = {**scenario, "placement": list(range(p * t))}
         # The second half of the group moves to the same places of the other node; what hands over to its first device stays.
         across = {**scenario, "placement": [*range(p * t - t // 2), *range(width + p * t - t // 2, width + p * t)]}
@@ -537,8 +720,17 @@ class CopiesApart(Property):
     name = "copies-apart"
     says = "a copy on nodes of its own hands over to the next stage as fast as if it were the only one"
     tolerance = f"{SAME}"
-    hints = {"nodes": (4, 4), "kinds": False, "plain": True, "pipeline": (4, 8, 16), "tensor": (1, 2), "data": (2,), "family": ("gpipe", "1f1b"), "model": ("gpt",),
-             "cluster": ("rtx3090x8", "dgx-a100-80g", "h100x8", "rtx3090x8-nobridge")}
+    hints = {
+        "nodes": (4, 4),
+        "kinds": False,
+        "plain": True,
+        "pipeline": (4, 8, 16),
+        "tensor": (1, 2),
+        "data": (2,),
+        "family": ("gpipe", "1f1b"),
+        "model": ("gpt",),
+        "cluster": ("rtx3090x8", "dgx-a100-80g", "h100x8", "rtx3090x8-nobridge"),
+    }
 
     def judge(self, program, scenario, parameters):
         p, d, t = ranks(scenario)
@@ -558,7 +750,11 @@ class CopiesApart(Property):
         for span in sorted(seen[0].keys() & seen[1].keys()):
             a, b = seen[0][span], seen[1][span]
             if abs(a - b) > SAME * b + 2e-12:
-                return Finding(calls, f"device {span[0]} {span[1]}: {milliseconds(a)} with a copy elsewhere, {milliseconds(b)} alone", abs(a / b - 1))
+                return Finding(
+                    calls,
+                    f"device {span[0]} {span[1]}: {milliseconds(a)} with a copy elsewhere, {milliseconds(b)} alone",
+                    abs(a / b - 1),
+                )
         return None
 
 
@@ -579,7 +775,11 @@ class SimulateEqual(Property):
         shared = any(row["shared_s"] > 0 for row in document.get("contention", []))
         need(shared == self.shared)
         if (a < b if self.shared else True) and abs(a - b) > SAME * b + 1e-12:
-            return Finding(calls, f"simulated {milliseconds(a)}, estimated {milliseconds(b)}, {'a' if shared else 'no'} link is shared", abs(a / b - 1))
+            return Finding(
+                calls,
+                f"simulated {milliseconds(a)}, estimated {milliseconds(b)}, {'a' if shared else 'no'} link is shared",
+                abs(a / b - 1),
+            )
         return None
 
 
@@ -587,7 +787,10 @@ class SimulateEqual(Property):
 class SimulateLonger(SimulateEqual):
     name = "simulate-not-shorter"
     says = "where links are shared the simulation is never shorter than the estimate"
-    hints = {"cluster": ("rtx3090x8", "rtx3090x8-nobridge", "a100-80g-pcie-x4", "a100-80g-pcie-x4-nobridge", "dgx-a100-80g"), "kinds": False}
+    hints = {
+        "cluster": ("rtx3090x8", "rtx3090x8-nobridge", "a100-80g-pcie-x4", "a100-80g-pcie-x4-nobridge", "dgx-a100-80g"),
+        "kinds": False,
+    }
     shared = True
 
 
@@ -596,7 +799,12 @@ class EnginesAgree(Property):
     name = "engines-agree"
     says = "SimGrid, the own solver, --no-fold, --no-merge and both give the same step, memory and figures of every device"
     tolerance = f"{SAME} of the step: both backends round the end of a flow to a picosecond"
-    FORMS = (("--backend", "simgrid"), ("--backend", "flow", "--no-fold"), ("--backend", "flow", "--no-merge"), ("--backend", "flow", "--no-fold", "--no-merge"))
+    FORMS = (
+        ("--backend", "simgrid"),
+        ("--backend", "flow", "--no-fold"),
+        ("--backend", "flow", "--no-merge"),
+        ("--backend", "flow", "--no-fold", "--no-merge"),
+    )
 
     def draw(self, rng, program, scenario):
         return {"form": rng.choice(self.FORMS)}
@@ -619,7 +827,9 @@ def same_metrics(program, calls, tolerance, leave=("contention_s",)):
     x, y = ([(row["step_time_s"], row["peak_memory_bytes"]) for row in m["per_device"]] for m in (a, b))
     for (s, memory), (other, other_memory) in zip(sorted(x), sorted(y)):
         if abs(s - other) > tolerance * step + 1e-12 or abs(memory - other_memory) > BYTES:
-            return Finding(calls, f"a device ends at {milliseconds(s)} with {memory} bytes against {milliseconds(other)} with {other_memory}")
+            return Finding(
+                calls, f"a device ends at {milliseconds(s)} with {memory} bytes against {milliseconds(other)} with {other_memory}"
+            )
     return None
 
 
@@ -686,7 +896,9 @@ class Mirrored(Property):
 @add
 class ReplicasExchanged(Property):
     name = "replicas-exchanged"
-    says = "on unlike devices the replicas in reverse order give the same step and the same answer whether it fits; cuts are stated"
+    says = (
+        "on unlike devices the replicas in reverse order give the same step and the same answer whether it fits; cuts are stated"
+    )
     tolerance = f"{SAME}: flows are added in another order. In reverse, so that rings keep their neighbours"
     hints = {"kinds": True, "data": (2,)}
 
@@ -706,8 +918,11 @@ class ReplicasExchanged(Property):
         calls = [make({**scenario, "placement": turned}), make(scenario)]
         a, b = (program.answer(call).metrics for call in calls)
         if abs(a["step_time_s"] - b["step_time_s"]) > SAME * b["step_time_s"] or a["fits"] != b["fits"]:
-            return Finding(calls, f"{milliseconds(a['step_time_s'])}, fits {a['fits']} against {milliseconds(b['step_time_s'])}, fits {b['fits']}",
-                           abs(a["step_time_s"] / b["step_time_s"] - 1))
+            return Finding(
+                calls,
+                f"{milliseconds(a['step_time_s'])}, fits {a['fits']} against {milliseconds(b['step_time_s'])}, fits {b['fits']}",
+                abs(a["step_time_s"] / b["step_time_s"] - 1),
+            )
         return None
 
 
@@ -725,13 +940,24 @@ class OwnMemory(Property):
         metrics = program.answer(call).metrics
         limits = []
         for group in groups:
-            alone = {"panpipe": 1, "cluster": {"groups": [{**group, "nodes": 1}], "network": get(scenario, "cluster.network")}, "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
-                     "batch": {"micro": 1, "microbatches": 1}, "parallel": {"pipeline": 1, "tensor": 1, "data": 1}}
-            limits += [program.answer(estimate(alone)).metrics["memory_limit_bytes"]] * (group.get("nodes", 1) * group["devices_per_node"])
+            alone = {
+                "panpipe": 1,
+                "cluster": {"groups": [{**group, "nodes": 1}], "network": get(scenario, "cluster.network")},
+                "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
+                "batch": {"micro": 1, "microbatches": 1},
+                "parallel": {"pipeline": 1, "tensor": 1, "data": 1},
+            }
+            limits += [program.answer(estimate(alone)).metrics["memory_limit_bytes"]] * (
+                group.get("nodes", 1) * group["devices_per_node"]
+            )
         for row in metrics["per_device"]:
             own = limits[row["device"]]
             if row["memory_limit_bytes"] != own or row["fits"] != (row["peak_memory_bytes"] <= own):
-                return Finding([call], f"device {row['device']} may fill {own / 2**30:.2f} GiB and is judged by {row['memory_limit_bytes'] / 2**30:.2f} GiB, fits {row['fits']}", 1)
+                return Finding(
+                    [call],
+                    f"device {row['device']} may fill {own / 2**30:.2f} GiB and is judged by {row['memory_limit_bytes'] / 2**30:.2f} GiB, fits {row['fits']}",
+                    1,
+                )
         if metrics["fits"] != all(row["fits"] for row in metrics["per_device"]):
             return Finding([call], f"fits {metrics['fits']}, its devices {[row['fits'] for row in metrics['per_device']]}")
         return None
@@ -757,8 +983,10 @@ class UnusedNodes(Property):
 @add
 class Figures(Property):
     name = "figures-add-up"
-    says = ("within one answer: the step is its longest device's, means are means, samples/s is batch over step, MFU is model FLOPs over step and peaks, the parts of a device's memory "
-            "add up to its peak, the answer fits when every device does")
+    says = (
+        "within one answer: the step is its longest device's, means are means, samples/s is batch over step, MFU is model FLOPs over step and peaks, the parts of a device's memory "
+        "add up to its peak, the answer fits when every device does"
+    )
     tolerance = f"{SAME}; bytes exactly"
 
     def draw(self, rng, program, scenario):
@@ -770,18 +998,31 @@ class Figures(Property):
         m, batch = document["metrics"], scenario["batch"]
         devices = m["per_device"]
         mean = lambda key: sum(row[key] for row in devices) / len(devices)
-        wanted = {"step_time_s": max(row["step_time_s"] for row in devices), "compute_s": mean("compute_s"), "exposed_communication_s": mean("exposed_communication_s"),
-                  "peak_memory_bytes": max(row["peak_memory_bytes"] for row in devices), "fits": all(row["fits"] for row in devices),
-                  "samples_per_s": batch["micro"] * batch["microbatches"] * ranks(scenario)[1] / m["step_time_s"]}
+        wanted = {
+            "step_time_s": max(row["step_time_s"] for row in devices),
+            "compute_s": mean("compute_s"),
+            "exposed_communication_s": mean("exposed_communication_s"),
+            "peak_memory_bytes": max(row["peak_memory_bytes"] for row in devices),
+            "fits": all(row["fits"] for row in devices),
+            "samples_per_s": batch["micro"] * batch["microbatches"] * ranks(scenario)[1] / m["step_time_s"],
+        }
         for key, value in wanted.items():
             if abs(m[key] - value) > SAME * abs(value):
                 return Finding([call], f"{key} {m[key]}, by its devices {value}")
         for row in document["memory"]:
             if sum(row["parts"].values()) != row["peak_bytes"]:
-                return Finding([call], f"device {row['device']}: the parts {sum(row['parts'].values())}, the peak {row['peak_bytes']} bytes")
+                return Finding(
+                    [call], f"device {row['device']}: the parts {sum(row['parts'].values())}, the peak {row['peak_bytes']} bytes"
+                )
         for row in devices:
-            if row["compute_s"] + row["exposed_communication_s"] > m["step_time_s"] * (1 + SAME) or not 0 <= row["bubble_step"] <= 1:
-                return Finding([call], f"device {row['device']}: compute {row['compute_s']} and exposed {row['exposed_communication_s']} in a step of {m['step_time_s']}")
+            if (
+                row["compute_s"] + row["exposed_communication_s"] > m["step_time_s"] * (1 + SAME)
+                or not 0 <= row["bubble_step"] <= 1
+            ):
+                return Finding(
+                    [call],
+                    f"device {row['device']}: compute {row['compute_s']} and exposed {row['exposed_communication_s']} in a step of {m['step_time_s']}",
+                )
         peaks = self.peaks(program, scenario, devices)
         if peaks and abs(m["mfu"] - m["model_flops"] / m["step_time_s"] / peaks) > 1e-6 * m["mfu"]:
             return Finding([call], f"mfu {m['mfu']}, by the peaks of its devices {m['model_flops'] / m['step_time_s'] / peaks}")
@@ -795,8 +1036,12 @@ class Figures(Property):
             return len(devices) * flops(value) if value else None
         rates = []
         for group in get(scenario, "cluster.groups", []):
-            alone = {"panpipe": 1, "cluster": {"device": group["device"], "nodes": 1, "devices_per_node": 1}, "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
-                     "batch": {"micro": 1, "microbatches": 1}}
+            alone = {
+                "panpipe": 1,
+                "cluster": {"device": group["device"], "nodes": 1, "devices_per_node": 1},
+                "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
+                "batch": {"micro": 1, "microbatches": 1},
+            }
             value = program.resolved(alone).get(f"cluster.device.peak.{precision}")
             if not value:
                 return None
@@ -812,25 +1057,47 @@ def flops(value):
 @add
 class LaunchFloor(Property):
     name = "launch-floor"
-    says = ("a step is never shorter than the launches of its ranks' passes: launches of a microbatch (`check --costs`) x microbatches x time of a launch, shared out "
-            "over the ranks, since some rank has at least the mean")
+    says = (
+        "a step is never shorter than the launches of its ranks' passes: launches of a microbatch (`check --costs`) x microbatches x time of a launch, shared out "
+        "over the ranks, since some rank has at least the mean"
+    )
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
     hints = {"kinds": False, "framework": ("megatron", "eager", "stp", "megatron-deepspeed", "flash-attn", "megatron-zb")}
 
     def hinted(self, rng):
         # Groups that are woven, over many microbatches: what hides there must not be the host's time.
         if chance(rng, 0.4):
-            return {**self.hints, "model": ("gpt",), "family": ("stp", "dualpipe-v"), "tensor": (2, 4, 8), "pipeline": (1, 2), "microbatches": (24, 60), "micro": (1,)}
+            return {
+                **self.hints,
+                "model": ("gpt",),
+                "family": ("stp", "dualpipe-v"),
+                "tensor": (2, 4, 8),
+                "pipeline": (1, 2),
+                "microbatches": (24, 60),
+                "micro": (1,),
+            }
         return short(rng, self.hints)
 
     def judge(self, program, scenario, parameters):
         need(get(scenario, "cluster.file"))
-        look, call = Call("check", {**scenario, "recompute": "none"}, ("--costs", "--json")), estimate({**scenario, "recompute": "none"})
+        look, call = Call("check", {**scenario, "recompute": "none"}, ("--costs", "--json")), estimate(
+            {**scenario, "recompute": "none"}
+        )
         need("sequence_splits" not in dict(options(scenario)))
         device = program.answer(look).document["devices"][0]
-        launches = sum(unit["count"] * unit[part]["launches"] for unit in device["units"] for part in ("forward", "input_gradient", "weight_gradient"))
+        launches = sum(
+            unit["count"] * unit[part]["launches"]
+            for unit in device["units"]
+            for part in ("forward", "input_gradient", "weight_gradient")
+        )
         value, unit = device["calibration"]["values"]["launch"].split()
-        floor = launches * float(value) * {"us": 1e-6, "ms": 1e-3, "ns": 1e-9}[unit] * get(scenario, "batch.microbatches") / ranks(scenario)[0]
+        floor = (
+            launches
+            * float(value)
+            * {"us": 1e-6, "ms": 1e-3, "ns": 1e-9}[unit]
+            * get(scenario, "batch.microbatches")
+            / ranks(scenario)[0]
+        )
         step = program.answer(call).step
         if step < floor * (1 - ROUNDED):
             return Finding([call, look], f"step {milliseconds(step)}, its launches alone {milliseconds(floor)}", floor / step - 1)
@@ -840,8 +1107,10 @@ class LaunchFloor(Property):
 @add
 class SizesAlike(Property):
     name = "sizes-alike"
-    says = ("a vocabulary that makes the logits as large as the hidden state is a size as any other: with 128 entries a tensor-parallel rank more, the head keeps no less, and "
-            "more by no greater share than the vocabulary grew")
+    says = (
+        "a vocabulary that makes the logits as large as the hidden state is a size as any other: with 128 entries a tensor-parallel rank more, the head keeps no less, and "
+        "more by no greater share than the vocabulary grew"
+    )
     tolerance = "1 %: what the head keeps beside the logits"
     hints = {"model": ("gpt", "llama"), "kinds": False, "pipeline": (1, 2), "plain": True}
 
@@ -850,18 +1119,40 @@ class SizesAlike(Property):
         hidden = get(scenario, "workload.hidden")
         need(get(scenario, "workload.model") in ("gpt", "llama") and hidden * t % 128 == 0 and hidden >= 512)
         scenario = drop(scenario, "partition")
-        calls = [Call("check", put(scenario, "workload.vocabulary", v), ("--costs", "--json")) for v in (hidden * t, (hidden + 128) * t)]
+        calls = [
+            Call("check", put(scenario, "workload.vocabulary", v), ("--costs", "--json"))
+            for v in (hidden * t, (hidden + 128) * t)
+        ]
         a, b = (program.answer(call).document["devices"][0]["units"][-1]["saved_bytes"] for call in calls)
         if not a <= b <= a * (1 + 128 / hidden + 0.01):
-            return Finding(calls, f"the head keeps {a / 2**20:.2f} MiB with a vocabulary of {hidden * t}, {b / 2**20:.2f} MiB with {(hidden + 128) * t}", abs(b / a - 1))
+            return Finding(
+                calls,
+                f"the head keeps {a / 2**20:.2f} MiB with a vocabulary of {hidden * t}, {b / 2**20:.2f} MiB with {(hidden + 128) * t}",
+                abs(b / a - 1),
+            )
         return None
 
 
 # ---- searches ----------------------------------------------------------------------------------------------------------------------------
 
 # The families that `plan --method auto` searches in full (docs/models/plan-auto.md).
-SEARCHED = ("gpipe", "1f1b", "kfkb", "zb-h1", "zb-h2", "interleaved-1f1b", "looped-bfs", "interleaved-zero-bubble", "group-interleaved", "gis-h", "hanayo", "1f1b-v",
-            "zb-v", "stp", "dualpipe-v")
+SEARCHED = (
+    "gpipe",
+    "1f1b",
+    "kfkb",
+    "zb-h1",
+    "zb-h2",
+    "interleaved-1f1b",
+    "looped-bfs",
+    "interleaved-zero-bubble",
+    "group-interleaved",
+    "gis-h",
+    "hanayo",
+    "1f1b-v",
+    "zb-v",
+    "stp",
+    "dualpipe-v",
+)
 SEVERAL = ("interleaved-1f1b", "looped-bfs", "interleaved-zero-bubble", "group-interleaved", "gis-h", "hanayo")
 
 
@@ -869,14 +1160,24 @@ class Search(Property):
     """A search over what is left open: degrees, ZeRO, microbatch, recompute, and the family where the parameters say so."""
 
     weight = 0.25  # takes as long as twenty other comparisons
-    hints = {"kinds": False, "plain": True, "nodes": (1, 2), "model": ("gpt", "gpt", "llama", "bert", "vit"), "framework": ("megatron", "megatron-deepspeed", "stp", "eager", "flash-attn"),
-             "cluster": ("rtx3090x8", "rtx3090x8", "rtx3090x8-nobridge", "dgx-a100-80g", "a100-80g-pcie-x4", "a800x8")}
+    hints = {
+        "kinds": False,
+        "plain": True,
+        "nodes": (1, 2),
+        "model": ("gpt", "gpt", "llama", "bert", "vit"),
+        "framework": ("megatron", "megatron-deepspeed", "stp", "eager", "flash-attn"),
+        "cluster": ("rtx3090x8", "rtx3090x8", "rtx3090x8-nobridge", "dgx-a100-80g", "a100-80g-pcie-x4", "a800x8"),
+    }
 
     def draw(self, rng, program, scenario):
         return {"seed": rng.randrange(1 << 30), "family": rng.choice((True, False)), "global": rng.choice((8, 16, 32))}
 
     def open(self, scenario, parameters):
-        kept = {key: scenario[key] for key in ("panpipe", "cluster", "workload", "precision", "framework", "usable") if key in scenario}
+        kept = {
+            key: scenario[key]
+            for key in ("panpipe", "cluster", "workload", "precision", "framework", "usable")
+            if key in scenario
+        }
         kept.update(batch={"micro": "auto", "microbatches": parameters["global"]}, recompute="auto")
         kept["schedule"] = "auto" if parameters["family"] else family(scenario) if family(scenario) in SEARCHED else "1f1b"
         return kept
@@ -894,20 +1195,29 @@ class Search(Property):
             pipeline = rng.choice([n for n in (1, 1, 2, 2, 4, 8) if tensor * data * n <= devices])
             micro = rng.choice([n for n in (1, 2, 4, 8, 16) if parameters["global"] // data % n == 0] or [1])
             name = rng.choice(SEARCHED) if parameters["family"] else opened["schedule"]
-            if pipeline == 1 and parameters["family"] and name in SEVERAL:  # on one rank the search cuts no stages, which ZeRO's traffic would tell apart
+            if (
+                pipeline == 1 and parameters["family"] and name in SEVERAL
+            ):  # on one rank the search cuts no stages, which ZeRO's traffic would tell apart
                 continue
             parallel = {"pipeline": pipeline, "tensor": tensor, "data": data, "zero": rng.choice((0, 1, 2, 3)) if data > 1 else 0}
             if name in SEVERAL:
                 parallel["virtual_stages"] = rng.choice((2, 2, 4) if name == "hanayo" else (1, 2, 2, 3, 4))
-            yield {**opened, "batch": {"micro": micro, "microbatches": parameters["global"] // data // micro}, "parallel": parallel, "schedule": name,
-                   "recompute": rng.choice(("none", "none", "selective", "full"))}
+            yield {
+                **opened,
+                "batch": {"micro": micro, "microbatches": parameters["global"] // data // micro},
+                "parallel": parallel,
+                "schedule": name,
+                "recompute": rng.choice(("none", "none", "selective", "full")),
+            }
 
 
 @add
 class PlanNotBeaten(Search):
     name = "plan-not-beaten"
-    says = ("`plan --method auto` is not slower than random members of its own space that fit, judged by the simulation where the answer was simulated; the families that "
-            "are tried last are not drawn")
+    says = (
+        "`plan --method auto` is not slower than random members of its own space that fit, judged by the simulation where the answer was simulated; the families that "
+        "are tried last are not drawn"
+    )
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
 
     def judge(self, program, scenario, parameters):
@@ -923,8 +1233,11 @@ class PlanNotBeaten(Search):
                 continue
             step = program.answer(call).step
             if step < best["step_time_s"] * (1 - ROUNDED):
-                return Finding([search, call], f"the search {milliseconds(best['step_time_s'])} ({found['best']['summary']}), proved {found['search']['proved_optimal']}; this member {milliseconds(step)}",
-                               best["step_time_s"] / step - 1)
+                return Finding(
+                    [search, call],
+                    f"the search {milliseconds(best['step_time_s'])} ({found['best']['summary']}), proved {found['search']['proved_optimal']}; this member {milliseconds(step)}",
+                    best["step_time_s"] / step - 1,
+                )
         return None
 
 
@@ -942,7 +1255,11 @@ class PlanBound(Search):
         for member in self.members(program, scenario, parameters, 24):
             answer = program.ask(estimate(member))
             if answer.accepted and answer.metrics["fits"] and answer.step < bound * (1 - ROUNDED):
-                return Finding([search, estimate(member)], f"the bound {milliseconds(bound)}, this member {milliseconds(answer.step)}", bound / answer.step - 1)
+                return Finding(
+                    [search, estimate(member)],
+                    f"the bound {milliseconds(bound)}, this member {milliseconds(answer.step)}",
+                    bound / answer.step - 1,
+                )
         return None
 
 
@@ -953,7 +1270,10 @@ class PlanDisplay(Search):
     tolerance = "none"
 
     def draw(self, rng, program, scenario):
-        return {**super().draw(rng, program, scenario), "options": rng.choice((("--candidates", "1"), ("--candidates", "20"), ("--threads", "1")))}
+        return {
+            **super().draw(rng, program, scenario),
+            "options": rng.choice((("--candidates", "1"), ("--candidates", "20"), ("--threads", "1"))),
+        }
 
     def judge(self, program, scenario, parameters):
         opened = self.open(scenario, parameters)
@@ -961,7 +1281,14 @@ class PlanDisplay(Search):
         a, b = (program.answer(call).document for call in calls)
         for key in ("best", "search"):
             if a[key] != b[key]:
-                seen = [(d["best"]["summary"], (d["best"].get("simulated") or d["best"]["metrics"])["step_time_s"]) if key == "best" else d[key] for d in (a, b)]
+                seen = [
+                    (
+                        (d["best"]["summary"], (d["best"].get("simulated") or d["best"]["metrics"])["step_time_s"])
+                        if key == "best"
+                        else d[key]
+                    )
+                    for d in (a, b)
+                ]
                 return Finding(calls, f"{key}: {seen[0]} against {seen[1]}")
         return None
 
@@ -973,7 +1300,11 @@ class PlanSettings(Search):
     tolerance = f"{SAME}"
 
     def draw(self, rng, program, scenario):
-        return {**super().draw(rng, program, scenario), "method": rng.choice(("auto", "pfeife")), "tight": rng.choice((0, 0.95, 0.8, 0.6))}
+        return {
+            **super().draw(rng, program, scenario),
+            "method": rng.choice(("auto", "pfeife")),
+            "tight": rng.choice((0, 0.95, 0.8, 0.6)),
+        }
 
     def judge(self, program, scenario, parameters):
         opened = self.open(scenario, parameters)
@@ -983,12 +1314,20 @@ class PlanSettings(Search):
             need(ranks(scenario)[0] > 1)
             if parameters["tight"]:  # so little memory that some stages have to recompute
                 peak = program.answer(estimate({**opened, "recompute": "none"})).peak
-                opened = put(put(opened, "cluster.device.memory", f"{peak * parameters['tight'] / 2**30:.4f} GiB"), "cluster.device.usable", "100 %")
+                opened = put(
+                    put(opened, "cluster.device.memory", f"{peak * parameters['tight'] / 2**30:.4f} GiB"),
+                    "cluster.device.usable",
+                    "100 %",
+                )
         search = Call("plan", opened, ("--method", parameters["method"], "--json"))
         found = program.answer(search).document
         need(found["feasible"])
         need(not any("the stages recompute differently" in note for note in found["notes"]))  # which no key can say
-        settled = tuple(part for key, value in found["best"]["settings"].items() for part in ("--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"))
+        settled = tuple(
+            part
+            for key, value in found["best"]["settings"].items()
+            for part in ("--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}")
+        )
         again = Call("estimate", opened, settled)
         a, b = found["best"]["metrics"], program.answer(again).metrics
         for key in ("step_time_s", "peak_memory_bytes", "fits"):

@@ -1,4 +1,5 @@
 """More properties, each with a strategy of its own. A case is a plain dict; `judge` gives a Finding where its demand is broken."""
+
 import json
 
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ class Property(checks.Property):
 
 # ---- what is drawn ------------------------------------------------------------------------------------------------------------
 
+
 def config(name, **changes):
     return {**json.loads((SHIPPED / "workloads" / f"{name}.json").read_text(encoding="utf-8")), **changes}
 
@@ -35,7 +37,11 @@ def expert_scenarios(draw, precisions=("bf16", "fp8")):
     """A small model with experts on nodes of eight devices; `experts` of them, a power of two."""
     name = draw(st.sampled_from(sorted(EXPERTS)))
     experts = draw(st.sampled_from((8, 16, 32)))
-    changes = {EXPERTS[name]: experts, "hidden_size": draw(st.sampled_from((512, 1024, 2880))), "num_hidden_layers": draw(st.integers(1, 3))}
+    changes = {
+        EXPERTS[name]: experts,
+        "hidden_size": draw(st.sampled_from((512, 1024, 2880))),
+        "num_hidden_layers": draw(st.integers(1, 3)),
+    }
     if name == "qwen3-30b-a3b":
         changes["moe_intermediate_size"] = draw(st.sampled_from((256, 768)))
     else:
@@ -48,7 +54,12 @@ def expert_scenarios(draw, precisions=("bf16", "fp8")):
         "workload": {"config": config(name, **changes), "sequence": draw(st.sampled_from((256, 1024, 4096)))},
         "batch": {"micro": 1, "microbatches": draw(st.integers(1, 4))},
         "precision": precision,
-        "parallel": {"pipeline": 1, "data": 8 * nodes, "expert": draw(st.sampled_from((1, 2, 4, 8))), "zero": draw(st.integers(0, 1))},
+        "parallel": {
+            "pipeline": 1,
+            "data": 8 * nodes,
+            "expert": draw(st.sampled_from((1, 2, 4, 8))),
+            "zero": draw(st.integers(0, 1)),
+        },
         "schedule": "1f1b",
         "framework": draw(st.sampled_from(("megatron-core", "torchtitan"))),
     }
@@ -61,8 +72,15 @@ def dense_scenarios(draw, precisions=("bf16", "fp16")):
     return {
         "panpipe": 1,
         "cluster": {"file": "clusters/h100x8.yaml"},
-        "workload": {"model": "llama", "layers": draw(st.integers(1, 4)), "hidden": hidden, "heads": hidden // 128, "ffn": 3 * hidden,
-                     "sequence": draw(st.sampled_from((256, 1024, 2048))), "vocabulary": draw(st.sampled_from((1024, 32000)))},
+        "workload": {
+            "model": "llama",
+            "layers": draw(st.integers(1, 4)),
+            "hidden": hidden,
+            "heads": hidden // 128,
+            "ffn": 3 * hidden,
+            "sequence": draw(st.sampled_from((256, 1024, 2048))),
+            "vocabulary": draw(st.sampled_from((1024, 32000))),
+        },
         "batch": {"micro": draw(st.integers(1, 2)), "microbatches": draw(st.integers(1, 8))},
         "precision": draw(st.sampled_from(precisions)),
         "parallel": {"pipeline": 1, "tensor": draw(st.sampled_from((1, 2, 4, 8)))},
@@ -75,7 +93,11 @@ def equal(program, one, other, why, tolerance=SAME):
     """A finding when two scenarios have not the same step and the same memory."""
     a, b = program.answer(estimate(one)), program.answer(estimate(other))
     if abs(a.step - b.step) > tolerance * a.step:
-        return Finding([estimate(one), estimate(other)], f"{why}: {milliseconds(a.step)} and {milliseconds(b.step)}", abs(b.step / a.step - 1))
+        return Finding(
+            [estimate(one), estimate(other)],
+            f"{why}: {milliseconds(a.step)} and {milliseconds(b.step)}",
+            abs(b.step / a.step - 1),
+        )
     if abs(a.peak - b.peak) > BYTES:
         return Finding([estimate(one), estimate(other)], f"{why}: {a.peak:.0f} and {b.peak:.0f} bytes", abs(b.peak / a.peak - 1))
     return None
@@ -96,15 +118,20 @@ CAPACITIES = st.sampled_from((0.5, 1.0, 1.25, 2.0, 2.6, 4.0))
 @add
 class CapacityRulesRows(Property):
     name = "capacity-rules-rows"
-    says = "with a capacity every expert takes as many rows, so that stating an imbalance, the default or another, changes nothing"
+    says = (
+        "with a capacity every expert takes as many rows, so that stating an imbalance, the default or another, changes nothing"
+    )
     tolerance = f"{SAME}"
 
     @staticmethod
     @st.composite
     def drawn(draw):
         scenario = draw(expert_scenarios())
-        return {"scenario": scenario, "capacity": draw(CAPACITIES),
-                "imbalance": draw(st.sampled_from([i for i in (1, 1.5, 2, 4) if i <= scenario["parallel"]["expert"]]))}
+        return {
+            "scenario": scenario,
+            "capacity": draw(CAPACITIES),
+            "imbalance": draw(st.sampled_from([i for i in (1, 1.5, 2, 4) if i <= scenario["parallel"]["expert"]])),
+        }
 
     strategy = drawn()
 
@@ -163,12 +190,18 @@ class ExpertsShareBytes(Property):
         for whole, half, quarter in ((one, two, four), (two, four, eight)):
             off = (whole - half) - 2 * (half - quarter)
             if abs(off) > 64 * 4:
-                return Finding(calls, "parameters with 1, 2, 4, 8 expert ranks: " + ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight)) + " MiB",
-                               abs(off) / one)
+                return Finding(
+                    calls,
+                    "parameters with 1, 2, 4, 8 expert ranks: "
+                    + ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight))
+                    + " MiB",
+                    abs(off) / one,
+                )
         return None
 
 
 # ---- ZeRO, recompute, launches ------------------------------------------------------------------------------------------------
+
 
 @add
 class ZeroAtOneReplica(Property):
@@ -179,7 +212,11 @@ class ZeroAtOneReplica(Property):
     @staticmethod
     @st.composite
     def drawn(draw):
-        return {"scenario": draw(dense_scenarios(("bf16", "fp8", "mxfp8", "fp32"))), "zero": draw(st.integers(1, 3)), "shard": draw(st.booleans())}
+        return {
+            "scenario": draw(dense_scenarios(("bf16", "fp8", "mxfp8", "fp32"))),
+            "zero": draw(st.integers(1, 3)),
+            "shard": draw(st.booleans()),
+        }
 
     strategy = drawn()
 
@@ -211,7 +248,10 @@ class FasterHost(Property):
             file = f"launch-{us}.yaml"
             scenario = put(case["scenario"], "cluster.device", {"calibration": file})
             return {**scenario, FILES: {file: edited("calibrations", "h100-sxm", "launch", f"{us} us")}}
-        return not_slower(program, with_launch(case["fast"]), with_launch(case["slow"]), f"a launch of {case['fast']} and of {case['slow']} us")
+
+        return not_slower(
+            program, with_launch(case["fast"]), with_launch(case["slow"]), f"a launch of {case['fast']} and of {case['slow']} us"
+        )
 
 
 MODULES = {"llama": ("core_attn", "layernorm", "mlp"), "gpt": ("core_attn", "layernorm", "mlp")}
@@ -251,22 +291,38 @@ class RecomputeInsideBlocks(Property):
 
 # ---- measured collectives -----------------------------------------------------------------------------------------------------
 
-NETWORKS = st.sampled_from((
-    {"nics_per_node": 8, "bandwidth": "50 GB/s", "latency": "75 us"},
-    {"nics_per_node": 32, "bandwidth": "12.5 GB/s", "latency": "75 us"},
-    {"nics_per_node": 16, "bandwidth": "25 GB/s", "latency": "5 us"},
-    {"nics_per_node": 4, "bandwidth": "25 GB/s", "latency": "20 us"},
-    {"nics_per_node": 8, "bandwidth": "25 GB/s", "latency": "5 us", "oversubscription": 4},
-))
+NETWORKS = st.sampled_from(
+    (
+        {"nics_per_node": 8, "bandwidth": "50 GB/s", "latency": "75 us"},
+        {"nics_per_node": 32, "bandwidth": "12.5 GB/s", "latency": "75 us"},
+        {"nics_per_node": 16, "bandwidth": "25 GB/s", "latency": "5 us"},
+        {"nics_per_node": 4, "bandwidth": "25 GB/s", "latency": "20 us"},
+        {"nics_per_node": 8, "bandwidth": "25 GB/s", "latency": "5 us", "oversubscription": 4},
+    )
+)
 WIRING = {"switch": {"bandwidth": "450 GB/s", "latency": "2 us"}}
-BETTER = (("network.nics_per_node", 2), ("network.bandwidth", 2), ("network.bandwidth", 4), ("network.latency", 0.1), ("network.latency", 0),
-          ("wiring.switch.bandwidth", 2))
+BETTER = (
+    ("network.nics_per_node", 2),
+    ("network.bandwidth", 2),
+    ("network.bandwidth", 4),
+    ("network.latency", 0.1),
+    ("network.latency", 0),
+    ("wiring.switch.bandwidth", 2),
+)
 
 
 def cluster_file(network, tables):
     """FILES of a cluster with measured collectives."""
-    cluster = {"panpipe": 1, "kind": "cluster", "device": "devices/h100-sxm.yaml", "nodes": 1, "devices_per_node": 8,
-               "wiring": WIRING, "network": network, "collectives": "measured.yaml"}
+    cluster = {
+        "panpipe": 1,
+        "kind": "cluster",
+        "device": "devices/h100-sxm.yaml",
+        "nodes": 1,
+        "devices_per_node": 8,
+        "wiring": WIRING,
+        "network": network,
+        "collectives": "measured.yaml",
+    }
     return {"own.yaml": json.dumps(cluster), "measured.yaml": json.dumps({"panpipe": 1, "kind": "collectives", "tables": tables})}
 
 
@@ -287,7 +343,9 @@ def scaled(quantity, factor):
 @add
 class BetterNetworkMeasured(Property):
     name = "better-network-measured"
-    says = "on a cluster with measured collectives more or faster adapters, less latency or a faster switch never make a step longer"
+    says = (
+        "on a cluster with measured collectives more or faster adapters, less latency or a faster switch never make a step longer"
+    )
     tolerance = f"{ROUNDED}"
 
     @staticmethod
@@ -312,7 +370,9 @@ class BetterNetworkMeasured(Property):
         key, factor = case["better"]
         own = get({"network": case["network"], "wiring": WIRING}, key)
         value = scaled(own, factor)
-        return not_slower(program, put(case["scenario"], f"cluster.{key}", value), case["scenario"], f"{key} {value} instead of {own}")
+        return not_slower(
+            program, put(case["scenario"], f"cluster.{key}", value), case["scenario"], f"{key} {value} instead of {own}"
+        )
 
 
 @add
@@ -337,17 +397,24 @@ class TableIsMet(Property):
         def costs(size):
             table = {"kind": "all_reduce", "ranks": ranks, "nodes": nodes, "table": [[f"{size} B", f"{case['ms']} ms"]]}
             call = Call("check", {**case["scenario"], FILES: cluster_file(case["network"], [table])}, ("--costs", "--json"))
-            sums = [c for d in program.answer(call).document["devices"] for c in d.get("collectives", []) if c["kind"] == "all-reduce"]
+            sums = [
+                c for d in program.answer(call).document["devices"] for c in d.get("collectives", []) if c["kind"] == "all-reduce"
+            ]
             return call, max(sums, key=lambda c: c["bytes"])
 
         size = costs(2**20)[1]["bytes"]
         call, found = costs(size)
         if abs(found["time_s"] - 1e-3 * case["ms"]) > SAME * found["time_s"]:
-            return Finding([call], f"{size} bytes take {milliseconds(found['time_s'])}, measured {case['ms']} ms", abs(found["time_s"] / (1e-3 * case["ms"]) - 1))
+            return Finding(
+                [call],
+                f"{size} bytes take {milliseconds(found['time_s'])}, measured {case['ms']} ms",
+                abs(found["time_s"] / (1e-3 * case["ms"]) - 1),
+            )
         return None
 
 
 # ---- searches -----------------------------------------------------------------------------------------------------------------
+
 
 @add
 class PlanForIsNotBetter(Property):
@@ -360,13 +427,19 @@ class PlanForIsNotBetter(Property):
     @st.composite
     def drawn(draw):
         scenario = draw(dense_scenarios(("bf16",)))
-        scenario["cluster"] = {"file": f"clusters/{draw(st.sampled_from(('rtx4090x8', 'rtx3090x8', 'dgx-a100-80g', 'a100-80g-pcie-x4')))}.yaml"}
+        scenario["cluster"] = {
+            "file": f"clusters/{draw(st.sampled_from(('rtx4090x8', 'rtx3090x8', 'dgx-a100-80g', 'a100-80g-pcie-x4')))}.yaml"
+        }
         scenario["workload"]["layers"] = draw(st.sampled_from((4, 8, 16)))
         scenario["workload"]["sequence"] = draw(st.sampled_from((1024, 2048, 4096)))
         scenario["batch"] = {"micro": "auto", "microbatches": draw(st.sampled_from((4, 8, 16, 32)))}
-        scenario.update(parallel=draw(st.sampled_from(({"pipeline": "auto"}, {"context": "auto"}))), schedule="auto",
-                        recompute=draw(st.sampled_from(("none", "auto"))), usable=draw(st.sampled_from(("50 %", "90 %"))),
-                        framework=draw(st.sampled_from(("megatron-core", "torchtitan"))))
+        scenario.update(
+            parallel=draw(st.sampled_from(({"pipeline": "auto"}, {"context": "auto"}))),
+            schedule="auto",
+            recompute=draw(st.sampled_from(("none", "auto"))),
+            usable=draw(st.sampled_from(("50 %", "90 %"))),
+            framework=draw(st.sampled_from(("megatron-core", "torchtitan"))),
+        )
         return {"scenario": scenario, "trainer": draw(st.sampled_from(("torch", "deepspeed", "megatron", "torchtitan")))}
 
     strategy = drawn()
@@ -377,7 +450,12 @@ class PlanForIsNotBetter(Property):
         def step(call):
             best = program.answer(call).document["best"]
             return (best.get("simulated") or best["metrics"])["step_time_s"]
+
         less, whole = map(step, calls)
         if less < whole * (1 - 1e-3):
-            return Finding(calls, f"--for {case['trainer']} finds {milliseconds(less)}, the free search {milliseconds(whole)}", whole / less - 1)
+            return Finding(
+                calls,
+                f"--for {case['trainer']} finds {milliseconds(less)}, the free search {milliseconds(whole)}",
+                whole / less - 1,
+            )
         return None

@@ -5,6 +5,7 @@ Hints narrow what is drawn: {"model": [...], "family": [...], "cluster": [...], 
 devices), "data": [...], "tensor": [...], "pipeline": [...], "framework": [...], "sequence": [...], "micro": [...], "microbatches": [...],
 "plain": True (default order of devices, no rare keys)}.
 """
+
 from program import Call, Refused
 from shipped import names
 
@@ -15,11 +16,23 @@ FABRICS = (  # a device type with a wiring that its shipped cluster states
     ("h100-sxm", {"switch": {"bandwidth": "450 GB/s", "latency": "2 us"}}),
     ("h20", {"switch": {"bandwidth": "450 GB/s", "latency": "2 us"}}),
     ("a100-80g-pcie", {"pcie": {"bandwidth": "24 GB/s"}, "peer": {"latency": "2.5 us"}}),
-    ("rtx-3090", {"pcie": {"bandwidth": "25 GB/s"},
-                  "host": {"copy": "11.2 GB/s", "both_ways": "16.6 GB/s", "memory": "204.8 GB/s", "latency": "15.2 us"}}),
+    (
+        "rtx-3090",
+        {
+            "pcie": {"bandwidth": "25 GB/s"},
+            "host": {"copy": "11.2 GB/s", "both_ways": "16.6 GB/s", "memory": "204.8 GB/s", "latency": "15.2 us"},
+        },
+    ),
 )
-OPTIONS = {"stages_per_rank": (2, 2, 3, 4), "group": (2, 3, 4), "sequence_splits": (2, 2, 4), "combined": (True,),
-           "loop_batch": (2, 4, 8), "prefetch": (0, 1, 2), "execution": ("loop", "breadth-first", "pipeless")}
+OPTIONS = {
+    "stages_per_rank": (2, 2, 3, 4),
+    "group": (2, 3, 4),
+    "sequence_splits": (2, 2, 4),
+    "combined": (True,),
+    "loop_batch": (2, 4, 8),
+    "prefetch": (0, 1, 2),
+    "execution": ("loop", "breadth-first", "pipeless"),
+}
 
 
 def chance(rng, share):
@@ -37,7 +50,12 @@ def workload(rng, hints):
     hidden = rng.choice((256, 512, 1024, 1024, 2048, 4096))
     drawn = {"model": model, "layers": rng.choice((1, 2, 4, 4, 6, 8, 12, 16)), "hidden": hidden, "heads": max(1, hidden // head)}
     if model == "unet":
-        return {"model": model, "layers": rng.choice((1, 2, 5)), "hidden": rng.choice((64, 128, 320)), "image": rng.choice((16, 32, 64))}
+        return {
+            "model": model,
+            "layers": rng.choice((1, 2, 5)),
+            "hidden": rng.choice((64, 128, 320)),
+            "image": rng.choice((16, 32, 64)),
+        }
     if model in ("gpt", "bert", "llama"):
         drawn["sequence"] = some(rng, hints, "sequence", (16, 64, 128, 256, 512, 1024, 1024, 2048))
         drawn["vocabulary"] = rng.choice((1024, 8192, 32000, 51200))
@@ -49,8 +67,15 @@ def workload(rng, hints):
         if chance(rng, 0.3):
             drawn["kv_heads"] = max(1, drawn["heads"] // rng.choice((2, 4)))
     if model == "mllm":
-        drawn.update(vision_layers=rng.choice((1, 2, 4)), vision_hidden=rng.choice((256, 512)), vision_heads=8, image=224, patch=14,
-                     vocabulary=rng.choice((8192, 32000)), sequence=rng.choice((512, 1024)))
+        drawn.update(
+            vision_layers=rng.choice((1, 2, 4)),
+            vision_hidden=rng.choice((256, 512)),
+            vision_heads=8,
+            image=224,
+            patch=14,
+            vocabulary=rng.choice((8192, 32000)),
+            sequence=rng.choice((512, 1024)),
+        )
     if model != "llama" and chance(rng, 0.15):
         drawn["dropout"] = 0.1
     return drawn
@@ -59,7 +84,10 @@ def workload(rng, hints):
 def unlike(rng, hints):
     """Two groups of nodes with a device type each; and how many devices a node has, how many there are."""
     width, nodes = rng.choice((2, 4, 4, 8)), rng.choice((1, 1, 2))
-    groups = [{"device": f"devices/{name}.yaml", "nodes": nodes, "devices_per_node": width, "wiring": wiring} for name, wiring in rng.sample(FABRICS, 2)]
+    groups = [
+        {"device": f"devices/{name}.yaml", "nodes": nodes, "devices_per_node": width, "wiring": wiring}
+        for name, wiring in rng.sample(FABRICS, 2)
+    ]
     network = {"nics_per_node": rng.choice((1, width)), "bandwidth": "12.5 GB/s", "latency": "5 us"}
     return {"groups": groups, "network": network}, width, 2 * nodes * width
 
@@ -80,8 +108,13 @@ def cluster(rng, hints, program):
 
 
 def shipped_cluster(program, file):
-    small = {"panpipe": 1, "cluster": file, "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
-             "batch": {"micro": 1, "microbatches": 1}, "parallel": {"pipeline": 1}}
+    small = {
+        "panpipe": 1,
+        "cluster": file,
+        "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
+        "batch": {"micro": 1, "microbatches": 1},
+        "parallel": {"pipeline": 1},
+    }
     return program.kept(["cluster", file], lambda: program.resolved(small))
 
 
@@ -102,7 +135,9 @@ def schedule(rng, hints, program, pipeline):
 
 def cuts(rng, units, stages):
     """Units that start a stage after the first: between layers where there are enough, else anywhere."""
-    starts = [unit["index"] for previous, unit in zip(units, units[1:]) if not unit["block"] or unit["block"] != previous["block"]]
+    starts = [
+        unit["index"] for previous, unit in zip(units, units[1:]) if not unit["block"] or unit["block"] != previous["block"]
+    ]
     places = starts if len(starts) >= stages - 1 and chance(rng, 0.8) else [unit["index"] for unit in units[1:]]
     if len(places) < stages - 1:
         raise Refused("fewer units than stages")
@@ -131,10 +166,15 @@ def degrees(rng, hints, width, devices, sized):
 
 def rare_keys(rng, scenario):
     """Rules of transfers and overlap; most scenarios have none or one of them."""
-    for path, values in (("transfers.semantics", ("asynchronous", "blocking", "batched")), ("transfers.braid_inputs", ("unit",)),
-                         ("transfers.braid_outputs", ("unit",)), ("transfers.full_backward_sends", ("input_gradient",)),
-                         ("trailing_collectives", ("overlapped",)), ("overlap_gradients", (True,)),
-                         ("optimizer", ("none", "sgd", "momentum", "adamw"))):
+    for path, values in (
+        ("transfers.semantics", ("asynchronous", "blocking", "batched")),
+        ("transfers.braid_inputs", ("unit",)),
+        ("transfers.braid_outputs", ("unit",)),
+        ("transfers.full_backward_sends", ("input_gradient",)),
+        ("trailing_collectives", ("overlapped",)),
+        ("overlap_gradients", (True,)),
+        ("optimizer", ("none", "sgd", "momentum", "adamw")),
+    ):
         if chance(rng, 0.12):
             key, _, inner = path.partition(".")
             if inner:
@@ -145,11 +185,18 @@ def rare_keys(rng, scenario):
 
 def units_of(program, scenario):
     """The movable units of the scenario's workload."""
-    alone = {"panpipe": 1, "workload": scenario["workload"], "batch": {"micro": 1, "microbatches": 1}, "cluster": "clusters/dgx-a100-80g.yaml", "parallel": {"pipeline": 1}}
+    alone = {
+        "panpipe": 1,
+        "workload": scenario["workload"],
+        "batch": {"micro": 1, "microbatches": 1},
+        "cluster": "clusters/dgx-a100-80g.yaml",
+        "parallel": {"pipeline": 1},
+    }
 
     def make():
         units = program.answer(Call("check", alone, ("--units", "--json"))).document["units"]
         return [{key: unit[key] for key in ("index", "name", "block")} for unit in units]
+
     return program.kept(["units", scenario["workload"]], make)
 
 
@@ -159,8 +206,15 @@ def draw(rng, program, hints):
     where, width, devices = cluster(rng, hints, program)
     parallel = degrees(rng, hints, width, devices, sized)
     family, options, microbatches, stages = schedule(rng, hints, program, parallel["pipeline"])
-    scenario = {"panpipe": 1, "cluster": where, "workload": sized, "batch": {"micro": some(rng, hints, "micro", (1, 1, 2, 4, 8)), "microbatches": microbatches},
-                "precision": rng.choice(PRECISIONS), "parallel": parallel, "schedule": {"name": family, **options} if options else family}
+    scenario = {
+        "panpipe": 1,
+        "cluster": where,
+        "workload": sized,
+        "batch": {"micro": some(rng, hints, "micro", (1, 1, 2, 4, 8)), "microbatches": microbatches},
+        "precision": rng.choice(PRECISIONS),
+        "parallel": parallel,
+        "schedule": {"name": family, **options} if options else family,
+    }
     if chance(rng, 0.85):
         scenario["framework"] = some(rng, hints, "framework", names("frameworks"))
     if chance(rng, 0.4):

@@ -1,4 +1,5 @@
 """Draws cases with Hypothesis, judges them, counts, and writes what broke a property as small scenarios."""
+
 import argparse
 import json
 import os
@@ -35,9 +36,16 @@ def compare(prop, program, seed, examples, until=None):
     judged, refused, last = [0], [0], [None, None]
 
     @hypothesis.seed(zlib.crc32(f"{seed}/{prop.name}".encode()))
-    @hypothesis.settings(max_examples=examples, deadline=None, database=None, print_blob=False, report_multiple_bugs=False,
-                         verbosity=hypothesis.Verbosity.quiet, suppress_health_check=list(hypothesis.HealthCheck),
-                         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink))
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+    )
     @hypothesis.given(prop.cases(program))
     def holds(case):
         if until and time.monotonic() >= until and not last[1]:
@@ -109,8 +117,13 @@ class Run:
             self.counts[prop.name].comparisons, case, finding = found
         except Broken as broken:
             self.broken.append((prop, broken))
-            self.save(f"no-answer-{len(self.broken)}", broken.call.scenario, [broken.call],
-                      f"The program ended neither with an answer nor in words: {broken}", "")
+            self.save(
+                f"no-answer-{len(self.broken)}",
+                broken.call.scenario,
+                [broken.call],
+                f"The program ended neither with an answer nor in words: {broken}",
+                "",
+            )
         else:
             if finding:
                 self.book(prop, case["scenario"], finding)
@@ -139,12 +152,19 @@ class Run:
         for call in calls:
             if call.scenario not in files:
                 files.append(call.scenario)
-            lines.append(call.line(f"{name}{'' if files.index(call.scenario) == 0 else '-' + str(files.index(call.scenario) + 1)}.yaml"))
+            lines.append(
+                call.line(f"{name}{'' if files.index(call.scenario) == 0 else '-' + str(files.index(call.scenario) + 1)}.yaml")
+            )
         about = textwrap.wrap(says, 130) + ([f"found: {figures}"] if figures else []) + [f"seed {self.seed}"] + lines
         head = "".join(f"# {line}\n" for line in about)
         for i, side in enumerate(files):
             side = renamed(side, name)
-            write(side, self.output, f"{name}{'' if i == 0 else f'-{i + 1}'}.yaml", head if i == 0 else f"# the other side of {name}.yaml\n")
+            write(
+                side,
+                self.output,
+                f"{name}{'' if i == 0 else f'-{i + 1}'}.yaml",
+                head if i == 0 else f"# the other side of {name}.yaml\n",
+            )
         return self.output / f"{name}.yaml"
 
     def table(self):
@@ -181,7 +201,10 @@ def default_program():
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="tools/properties", description="Random comparisons of predictions: what must hold between two answers does, or a small scenario shows that it does not.")
+    parser = argparse.ArgumentParser(
+        prog="tools/properties",
+        description="Random comparisons of predictions: what must hold between two answers does, or a small scenario shows that it does not.",
+    )
     parser.add_argument("--seconds", type=float, help="how long to compare (default 60, unless --comparisons is given)")
     parser.add_argument("--comparisons", type=int, help="how many to make instead; the same seed then draws the same")
     parser.add_argument("--seed", default="1", help="what is drawn depends on it alone (1)")
@@ -211,4 +234,3 @@ def main(arguments):
     if code == 130:
         print("stopped; what was found so far stands above", file=sys.stderr)
     return 1 if run.violations() else code
-

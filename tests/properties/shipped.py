@@ -1,4 +1,5 @@
 """The numbers of the shipped files, and copies of these files with one number changed."""
+
 import re
 
 from program import FILES, SHIPPED, put

@@ -1,4 +1,5 @@
 """The arena from Python, and a schedule that is trained: gradients equal to one process's."""
+
 import json
 import os
 import pathlib

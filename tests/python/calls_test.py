@@ -1,4 +1,5 @@
 """Every function of the package, beside what the command prints of the same question."""
+
 import json
 import os
 import pathlib
@@ -65,8 +66,17 @@ class Predictions(unittest.TestCase):
         self.assertEqual(panpipe.estimate(SCENARIO).metrics, panpipe.estimate(LARGE).metrics)
 
     def test_settings_take_the_place_of_keys(self):
-        step = panpipe.estimate(LARGE, set={"recompute": "selective", "parallel.sequence_parallel": True, "batch": {"micro": 1, "microbatches": 128}})
-        words = ("--set", "recompute=selective", "--set", "parallel.sequence_parallel=true", "--set", "batch={micro: 1, microbatches: 128}")
+        step = panpipe.estimate(
+            LARGE, set={"recompute": "selective", "parallel.sequence_parallel": True, "batch": {"micro": 1, "microbatches": 128}}
+        )
+        words = (
+            "--set",
+            "recompute=selective",
+            "--set",
+            "parallel.sequence_parallel=true",
+            "--set",
+            "batch={micro: 1, microbatches: 128}",
+        )
         self.assertEqual(step.metrics, command("estimate", LARGE, *words, "--json")["metrics"])
 
     def test_a_file_that_changed_is_read_again(self):
@@ -125,7 +135,13 @@ class Predictions(unittest.TestCase):
 
     def test_what_is_assumed_of_a_model_is_an_attribute(self):
         # One dimension is left to the class.
-        config = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 48, "vocab_size": 1000}
+        config = {
+            "model_type": "llama",
+            "hidden_size": 512,
+            "intermediate_size": 1024,
+            "num_hidden_layers": 48,
+            "vocab_size": 1000,
+        }
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "config.json"
             path.write_text(json.dumps(config))
@@ -208,7 +224,10 @@ class Searches(unittest.TestCase):
 
     def test_sweep_of_a_dict(self):
         swept = panpipe.sweep(SCENARIO, {"recompute": ["full", "selective"]})
-        self.assertEqual([cell["metrics"]["step_time_s"] for cell in swept.cells], [panpipe.estimate(LARGE, set={"recompute": mode}).step_time_s for mode in ("full", "selective")])
+        self.assertEqual(
+            [cell["metrics"]["step_time_s"] for cell in swept.cells],
+            [panpipe.estimate(LARGE, set={"recompute": mode}).step_time_s for mode in ("full", "selective")],
+        )
 
 
 class Measured(unittest.TestCase):
@@ -238,13 +257,26 @@ class Schedules(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(order)).makespan, 33)
 
     def test_options_and_costs(self):
-        order = panpipe.schedule("interleaved-1f1b", ranks=4, microbatches=8, stages_per_rank=4, costs={"F": 1, "I": 1, "W": [1] * 16, "comm": 0.5})
-        words = ("--ranks", "4", "--microbatches", "8", "--option", "stages_per_rank=4", "--costs", "F=1,I=1,W=" + "/".join(["1"] * 16) + ",comm=0.5")
+        order = panpipe.schedule(
+            "interleaved-1f1b", ranks=4, microbatches=8, stages_per_rank=4, costs={"F": 1, "I": 1, "W": [1] * 16, "comm": 0.5}
+        )
+        words = (
+            "--ranks",
+            "4",
+            "--microbatches",
+            "8",
+            "--option",
+            "stages_per_rank=4",
+            "--costs",
+            "F=1,I=1,W=" + "/".join(["1"] * 16) + ",comm=0.5",
+        )
         self.assertEqual(order.to_dict(), command("schedule", "interleaved-1f1b", *words, "--json"))
 
     def test_semantics(self):
         order = panpipe.schedule("1f1b", ranks=4, microbatches=8)
-        self.assertEqual(order.semantics(), command("schedule", "1f1b", "--ranks", "4", "--microbatches", "8", "--semantics", "all", "--json"))
+        self.assertEqual(
+            order.semantics(), command("schedule", "1f1b", "--ranks", "4", "--microbatches", "8", "--semantics", "all", "--json")
+        )
 
     def test_a_file_that_is_not_legal(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
 """Certificates: closed forms, orders that anyone can follow, own bounds and families beside what CP-SAT proves, bad input."""
+
 import pathlib
 import signal
 import subprocess
@@ -106,7 +107,9 @@ class Proofs(unittest.TestCase):
 class Interrupts(unittest.TestCase):
     def interrupted(self, program):
         """How a program ends that is interrupted one second after it says so, and what it prints."""
-        with subprocess.Popen([sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        with subprocess.Popen(
+            [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as child:
             self.assertEqual(child.stdout.readline(), "ready\n")
             time.sleep(1)
             child.send_signal(signal.SIGINT)
@@ -141,25 +144,47 @@ class BadInput(unittest.TestCase):
         for asked, named, words in (
             (panpipe.schedule("dualpipe", ranks=2, microbatches=4), {}, chains.format("dualpipe")),
             (panpipe.schedule("seq-1f1b", ranks=2, microbatches=4), {}, chains.format("seq-1f1b")),
-            (panpipe.schedule("1f1b", ranks=8, microbatches=1000), {}, "24000 passes are too many for a certificate: at most 20000"),
-            (panpipe.schedule("zb-v", ranks=2, microbatches=2), {"memory": 1},
-             "a rank holds an activation of each of its 2 stages before the first gradient: memory is at least 2, not 1"),
+            (
+                panpipe.schedule("1f1b", ranks=8, microbatches=1000),
+                {},
+                "24000 passes are too many for a certificate: at most 20000",
+            ),
+            (
+                panpipe.schedule("zb-v", ranks=2, microbatches=2),
+                {"memory": 1},
+                "a rank holds an activation of each of its 2 stages before the first gradient: memory is at least 2, not 1",
+            ),
             (line, {"memory": 0}, "memory: a whole number from 1 to 2147483647 is wanted, not 0"),
             (line, {"memory": 1.5}, "memory: a whole number is wanted, not a float"),
             (line, {"seconds": "5s"}, "seconds: a number is wanted, not '5s'"),
             ("zb-h1", {}, 'schedule: a Schedule is wanted, not a str\n  help: panpipe.schedule("1f1b", ranks=2, microbatches=4)'),
-            (panpipe.schedule("1f1b", ranks=2, microbatches=3, recompute="full"), {},
-             "a certificate is about orders that hold each activation until its backward; 1f1b recomputes or offloads"),
-            (panpipe.schedule("1f1b", ranks=4, microbatches=8, offload="full"), {},
-             "a certificate is about orders that hold each activation until its backward; 1f1b recomputes or offloads"),
+            (
+                panpipe.schedule("1f1b", ranks=2, microbatches=3, recompute="full"),
+                {},
+                "a certificate is about orders that hold each activation until its backward; 1f1b recomputes or offloads",
+            ),
+            (
+                panpipe.schedule("1f1b", ranks=4, microbatches=8, offload="full"),
+                {},
+                "a certificate is about orders that hold each activation until its backward; 1f1b recomputes or offloads",
+            ),
             (line, {"seconds": 0}, "seconds: seconds above 0 are wanted, not 0"),
             (line, {"threads": 0}, "threads: a whole number from 1 to 2147483647 is wanted, not 0"),
-            (panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"W": 0}), {},
-             "a certificate needs costs above 0 for F, I and W\n  help: a small number, such as 0.001, in place of 0"),
-            (panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"B": 1.5}), {},
-             "a certificate is about orders whose backward takes as long as I and W together\n  help: leave B out of the costs"),
-            (panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"F": "1.0000000000001", "I": "0.3333333333333"}), {},
-             "the costs have too many digits for a certificate\n  help: round them to six digits"),
+            (
+                panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"W": 0}),
+                {},
+                "a certificate needs costs above 0 for F, I and W\n  help: a small number, such as 0.001, in place of 0",
+            ),
+            (
+                panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"B": 1.5}),
+                {},
+                "a certificate is about orders whose backward takes as long as I and W together\n  help: leave B out of the costs",
+            ),
+            (
+                panpipe.schedule("1f1b", ranks=2, microbatches=2, costs={"F": "1.0000000000001", "I": "0.3333333333333"}),
+                {},
+                "the costs have too many digits for a certificate\n  help: round them to six digits",
+            ),
         ):
             with self.subTest(words):
                 self.assertEqual(words_of(panpipe.certify, asked, **named), ("InputError", words))

@@ -1,4 +1,5 @@
 """The sessions that docs/python.md shows: what they print now."""
+
 import doctest
 import os
 import pathlib

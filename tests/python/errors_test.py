@@ -1,4 +1,5 @@
 """Faults as exceptions: kinds, places, remedies."""
+
 import os
 import pathlib
 import pickle
@@ -10,7 +11,12 @@ import unittest
 
 import panpipe
 
-DICT = {"panpipe": 1, "cluster": "clusters/rtx3090x8.yaml", "workload": {"model": "gpt2-large"}, "batch": {"micro": 2, "microbatches": 8}}
+DICT = {
+    "panpipe": 1,
+    "cluster": "clusters/rtx3090x8.yaml",
+    "workload": {"model": "gpt2-large"},
+    "batch": {"micro": 2, "microbatches": 8},
+}
 
 
 def fault(call, *arguments, **named):
@@ -37,7 +43,9 @@ class Faults(unittest.TestCase):
     def test_a_file_has_line_and_column(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "mine.yaml"
-            file.write_text("panpipe: 1\ncluster: clusters/rtx3090x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 0, microbatchs: 8}\n")
+            file.write_text(
+                "panpipe: 1\ncluster: clusters/rtx3090x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 0, microbatchs: 8}\n"
+            )
             error = fault(panpipe.estimate, file)
         places = [(one.file, one.line, one.column) for one in error.diagnostics]
         self.assertEqual(places[0], (str(file), 4, 16))
@@ -58,7 +66,9 @@ class Faults(unittest.TestCase):
     def test_what_is_no_scenario(self):
         self.assertEqual(str(fault(panpipe.estimate, 3)), "scenario: a scenario is a path or a dict, not a int")
         [found] = fault(panpipe.estimate, {**DICT, "seed": {1}}).diagnostics
-        self.assertEqual((found.key, found.message), ("seed", "a set is no value of a scenario; give a number, text, a list or a dict"))
+        self.assertEqual(
+            (found.key, found.message), ("seed", "a set is no value of a scenario; give a number, text, a list or a dict")
+        )
         self.assertIn("no such file", str(fault(panpipe.estimate, "nowhere.yaml")).lower())
 
     def test_numbers_of_other_libraries(self):
@@ -66,11 +76,16 @@ class Faults(unittest.TestCase):
             def __index__(self):
                 return 4
 
-        self.assertEqual(panpipe.estimate({**DICT, "batch": {"micro": Four(), "microbatches": 8}}).metrics, panpipe.estimate({**DICT, "batch": {"micro": 4, "microbatches": 8}}).metrics)
+        self.assertEqual(
+            panpipe.estimate({**DICT, "batch": {"micro": Four(), "microbatches": 8}}).metrics,
+            panpipe.estimate({**DICT, "batch": {"micro": 4, "microbatches": 8}}).metrics,
+        )
 
     def test_names_that_do_not_exist(self):
         self.assertIn("did you mean 'zb-h1'", str(fault(panpipe.schedule, "zb-h11", ranks=4, microbatches=8)))
-        self.assertIn("stages_per_rank", str(fault(panpipe.schedule, "interleaved-1f1b", ranks=4, microbatches=8, stage_per_rank=2)))
+        self.assertIn(
+            "stages_per_rank", str(fault(panpipe.schedule, "interleaved-1f1b", ranks=4, microbatches=8, stage_per_rank=2))
+        )
         self.assertIn("needs both sizes", str(fault(panpipe.schedule, "1f1b", ranks=4)))
         self.assertIn("unknown key", str(fault(panpipe.sweep, DICT, {"batch.mikro": [1, 2]})))
         fault(panpipe.simulate, DICT, backend="simgird")
@@ -81,7 +96,14 @@ class Faults(unittest.TestCase):
             file = pathlib.Path(folder) / "stuck.csv"
             file.write_text("0F0,0F1,0B0,0B1\n1B1,1F0,1F1,1B0\n")
             with self.assertRaises((panpipe.NoAnswer, panpipe.InputError)):
-                panpipe.estimate({**DICT, "parallel": {"pipeline": 2}, "batch": {"micro": 1, "microbatches": 2}, "schedule": {"csv": str(file)}})
+                panpipe.estimate(
+                    {
+                        **DICT,
+                        "parallel": {"pipeline": 2},
+                        "batch": {"micro": 1, "microbatches": 2},
+                        "schedule": {"csv": str(file)},
+                    }
+                )
 
     def test_errors_travel(self):
         error = pickle.loads(pickle.dumps(fault(panpipe.estimate, {**DICT, "parallel": {"tensr": 2}})))
@@ -93,11 +115,18 @@ class WithoutItsModule(unittest.TestCase):
     def test_the_message_names_this_python_and_the_modules_that_are_there(self):
         package = pathlib.Path(panpipe.__file__).parent
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(package, pathlib.Path(folder) / "panpipe", ignore=shutil.ignore_patterns("_core*.so", "_prefix", "__pycache__"))
+            shutil.copytree(
+                package, pathlib.Path(folder) / "panpipe", ignore=shutil.ignore_patterns("_core*.so", "_prefix", "__pycache__")
+            )
 
             def fault():
-                done = subprocess.run([sys.executable, "-c", "import panpipe; panpipe.plan"], capture_output=True, text=True,
-                                      env={**os.environ, "PYTHONPATH": folder}, cwd=folder)
+                done = subprocess.run(
+                    [sys.executable, "-c", "import panpipe; panpipe.plan"],
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, "PYTHONPATH": folder},
+                    cwd=folder,
+                )
                 return done.stderr
 
             this = f"this is cpython {sys.version_info.major}.{sys.version_info.minor}, and the folder of panpipe has "

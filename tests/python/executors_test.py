@@ -1,4 +1,5 @@
 """Sweeps and searches on workers of somebody else's: processes, and Dask's cluster on this machine."""
+
 import concurrent.futures
 import multiprocessing
 import unittest
@@ -26,8 +27,10 @@ class Executors(unittest.TestCase):
             self.assertEqual(there.to_dict(), self.here.to_dict())
             self.assertEqual(progress, [(i + 1, 6) for i in range(6)])
             sizes = panpipe.plan("examples/llama-3-8b-h100.yaml", **SIZES, executor=pool)
-            self.assertEqual([plan.best.metrics for plan in sizes.plans.values()],
-                             [plan.best.metrics for plan in panpipe.plan("examples/llama-3-8b-h100.yaml", **SIZES).plans.values()])
+            self.assertEqual(
+                [plan.best.metrics for plan in sizes.plans.values()],
+                [plan.best.metrics for plan in panpipe.plan("examples/llama-3-8b-h100.yaml", **SIZES).plans.values()],
+            )
             step = pool.submit(panpipe.estimate, SMALL).result()
             self.assertEqual(step.metrics, panpipe.estimate(SMALL).metrics)
             with self.assertRaisesRegex(panpipe.InputError, "did you mean"):

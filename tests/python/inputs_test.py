@@ -1,4 +1,5 @@
 """Whatever is given: an answer, or an InputError that names the argument or key. Nothing else comes out, and nothing crashes."""
+
 import copy
 import enum
 import math
@@ -10,7 +11,12 @@ import panpipe
 
 SMALL = "examples/gpt2-large-rtx3090x8.yaml"
 RUNS = str(pathlib.Path(__file__).resolve().parents[2] / "validation" / "published" / "runs.csv")
-DICT = {"panpipe": 1, "cluster": "clusters/rtx3090x8.yaml", "workload": {"model": "gpt2-large"}, "batch": {"micro": 2, "microbatches": 8}}
+DICT = {
+    "panpipe": 1,
+    "cluster": "clusters/rtx3090x8.yaml",
+    "workload": {"model": "gpt2-large"},
+    "batch": {"micro": 2, "microbatches": 8},
+}
 
 
 class Name(str, enum.Enum):
@@ -31,12 +37,33 @@ def with_micro(value):
 
 class Values(unittest.TestCase):
     def test_what_no_microbatch_is(self):
-        for value in (None, (1, 2), math.nan, -math.inf, 10**400, -1, True, b"4", object(), [1], {"a": 1}, 2.5, "\ud800", "a\0b", "1\n2", 1j, {1}):
+        for value in (
+            None,
+            (1, 2),
+            math.nan,
+            -math.inf,
+            10**400,
+            -1,
+            True,
+            b"4",
+            object(),
+            [1],
+            {"a": 1},
+            2.5,
+            "\ud800",
+            "a\0b",
+            "1\n2",
+            1j,
+            {1},
+        ):
             with self.subTest(repr(value)[:30]):
                 self.assertEqual(fault(panpipe.estimate, with_micro(value))[0], "batch.micro")
                 fault(panpipe.estimate, DICT, set={"batch.micro": value})
         self.assertEqual(fault(panpipe.estimate, with_micro(math.nan)), ("batch.micro", "nan is no number of a scenario"))
-        self.assertEqual(fault(panpipe.estimate, with_micro(1j))[1], "a complex is no value of a scenario; give a number, text, a list or a dict")
+        self.assertEqual(
+            fault(panpipe.estimate, with_micro(1j))[1],
+            "a complex is no value of a scenario; give a number, text, a list or a dict",
+        )
 
     def test_keys_are_text(self):
         self.assertEqual(fault(panpipe.estimate, {**DICT, 3: 4}), ("", "a key is text, not 3"))
@@ -53,9 +80,14 @@ class Values(unittest.TestCase):
         self.assertEqual(panpipe.estimate(with_micro("4")).metrics, same)
         path = pathlib.Path("clusters/rtx3090x8.yaml")
         self.assertEqual(panpipe.estimate({**with_micro(4), "cluster": path}).metrics, same)
-        self.assertEqual(panpipe.estimate(DICT, set={"schedule": Name.GPIPE}).metrics, panpipe.estimate(DICT, set={"schedule": "gpipe"}).metrics)
+        self.assertEqual(
+            panpipe.estimate(DICT, set={"schedule": Name.GPIPE}).metrics,
+            panpipe.estimate(DICT, set={"schedule": "gpipe"}).metrics,
+        )
         self.assertEqual(panpipe.estimate(DICT, plan=None).metrics, panpipe.estimate(DICT).metrics)
-        stage_counts = [panpipe.check(DICT, set={"recompute": "none", "placement": kind(range(8))}).stages for kind in (list, tuple)]
+        stage_counts = [
+            panpipe.check(DICT, set={"recompute": "none", "placement": kind(range(8))}).stages for kind in (list, tuple)
+        ]
         self.assertEqual(stage_counts, [8, 8])
 
     def test_numpy(self):
@@ -109,13 +141,17 @@ class Arguments(unittest.TestCase):
         said = {
             "there is no figure 'mena', did you mean 'mean'?": lambda: panpipe.validate(RUNS, tolerances={"mena": "5%"}),
             "without nobody: no row has this id or source": lambda: panpipe.validate(RUNS, without="nobody"),
-            "objective of method auto is step, cost or energy, not 'stepp', did you mean 'step'?": lambda: panpipe.plan(SMALL, objective="stepp"),
+            "objective of method auto is step, cost or energy, not 'stepp', did you mean 'step'?": lambda: panpipe.plan(
+                SMALL, objective="stepp"
+            ),
             "trainer goes with method auto, not pfeife": lambda: panpipe.plan(SMALL, trainer="megatron", method="pfeife"),
             "there is no trainer 'megatrn', did you mean 'megatron'?": lambda: panpipe.plan(SMALL, trainer="megatrn"),
             "deadline: '7' has no unit; write '7 h' or '7 d'": lambda: panpipe.plan(SMALL, deadline="7", tokens="1B"),
             "there is no list of 'modls', did you mean 'models'?": lambda: panpipe.shipped("modls"),
             "there is no import of 'megatrn', did you mean 'megatron'?": lambda: panpipe.import_job("megatrn", "x"),
-            "backend is simgrid or flow, not 'simgird', did you mean 'simgrid'?": lambda: panpipe.simulate(DICT, backend="simgird"),
+            "backend is simgrid or flow, not 'simgird', did you mean 'simgrid'?": lambda: panpipe.simulate(
+                DICT, backend="simgird"
+            ),
         }
         for message, call in said.items():
             with self.subTest(message):

@@ -1,4 +1,5 @@
 """Ctrl-C, and any other signal whose handler raises, ends a long call soon; the next call is as if nothing had been."""
+
 import os
 import pathlib
 import signal
@@ -88,7 +89,9 @@ class Interrupts(unittest.TestCase):
 
     def test_a_time_limit_gives_the_best_so_far(self):
         begin = time.monotonic()
-        found = panpipe.plan("examples/llama-3-8b-h100.yaml", set={**AUTO, "cluster": {"file": "clusters/h100x8.yaml", "nodes": 64}}, time_limit=1)
+        found = panpipe.plan(
+            "examples/llama-3-8b-h100.yaml", set={**AUTO, "cluster": {"file": "clusters/h100x8.yaml", "nodes": 64}}, time_limit=1
+        )
         self.assertLess(time.monotonic() - begin, 1 + 2 * SOON_S)
         if found.to_dict()["search"]["interrupted"]:
             self.assertFalse(found.proved_optimal)

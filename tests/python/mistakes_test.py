@@ -1,4 +1,5 @@
 """Calls about schedules that mean something else than they say, or nothing: each is an InputError, or does what it says."""
+
 import copy
 import functools
 import os
@@ -51,17 +52,31 @@ class Calls(unittest.TestCase):
             (lambda: panpipe.arena("1f1b", microbatches=0), "microbatches: " + whole),
             (lambda: panpipe.arena("1f1b", ranks=2.5), "ranks: a whole number is wanted, not a float"),
             (lambda: panpipe.arena("1f1b", threads=-3), "threads: a whole number from 1 to 2147483647 is wanted, not -3"),
-            (lambda: panpipe.arena("1f1b", cost_ratios=(10, 12, 8)),
-             "cost_ratios: a list of ratios is wanted, not of single values such as 10\n  help: cost_ratios=[(10, 12, 8)]"),
-            (lambda: panpipe.arena("1f1b", cost_ratios=[(10, 12)]), "cost_ratios: a ratio has three numbers, for F, I and W, not 2"),
+            (
+                lambda: panpipe.arena("1f1b", cost_ratios=(10, 12, 8)),
+                "cost_ratios: a list of ratios is wanted, not of single values such as 10\n  help: cost_ratios=[(10, 12, 8)]",
+            ),
+            (
+                lambda: panpipe.arena("1f1b", cost_ratios=[(10, 12)]),
+                "cost_ratios: a ratio has three numbers, for F, I and W, not 2",
+            ),
             (lambda: panpipe.arena("1f1b", cost_ratios=[{"F": 1, "B": 2}]), "cost_ratios: a ratio has F, I and W, not F, B"),
-            (lambda: panpipe.arena([all_forwards]),
-             "entrants: a family's name, a file, a Schedule or a family of one's own is wanted, not a list\n  help: they are given one by one: panpipe.arena(mine, other)"),
-            (lambda: panpipe.arena(of_all_ranks),
-             "entrants: a family's name, a file, a Schedule or a family of one's own is wanted, not a function\n  help: panpipe.schedule(function) makes a family of a function"),
-            (lambda: panpipe.arena(all_forwards, all_forwards), "entrants: two are called all_forwards\n  help: give one another name: @panpipe.schedule(name=...)"),
-            (lambda: panpipe.arena(all_forwards, ranks=16, alone=True, clusters=["h100x8"]),
-             "error: cluster h100x8 has 8 devices, too few for 16 ranks\n  help: a cluster file with more nodes has more; 'none' leaves clusters out"),
+            (
+                lambda: panpipe.arena([all_forwards]),
+                "entrants: a family's name, a file, a Schedule or a family of one's own is wanted, not a list\n  help: they are given one by one: panpipe.arena(mine, other)",
+            ),
+            (
+                lambda: panpipe.arena(of_all_ranks),
+                "entrants: a family's name, a file, a Schedule or a family of one's own is wanted, not a function\n  help: panpipe.schedule(function) makes a family of a function",
+            ),
+            (
+                lambda: panpipe.arena(all_forwards, all_forwards),
+                "entrants: two are called all_forwards\n  help: give one another name: @panpipe.schedule(name=...)",
+            ),
+            (
+                lambda: panpipe.arena(all_forwards, ranks=16, alone=True, clusters=["h100x8"]),
+                "error: cluster h100x8 has 8 devices, too few for 16 ranks\n  help: a cluster file with more nodes has more; 'none' leaves clusters out",
+            ),
         ):
             with self.subTest(words):
                 self.refused(call, words)
@@ -90,9 +105,13 @@ class Calls(unittest.TestCase):
             (lambda: all_forwards(2, 2, deadline_s=0), "all_forwards: deadline_s is a time above 0, not 0"),
             (lambda: all_forwards(2, 2, memory_bytes="1GiB"), "all_forwards: memory_bytes is a whole number from 1, not '1GiB'"),
             (lambda: all_forwards(2, 2, memory_bytes=10**30), f"all_forwards: memory_bytes is below 2**62, not {10**30}"),
-            (lambda: panpipe.estimate("examples/gpt2-large-rtx3090x8.yaml", set={"schedule": {"name": all_forwards, "late": True}}),
-             "schedule.name: a OwnFamily is no value of a scenario; give a number, text, a list or a dict\n"
-             "  help: a family takes its options by with_options(stages_per_rank=2)"),
+            (
+                lambda: panpipe.estimate(
+                    "examples/gpt2-large-rtx3090x8.yaml", set={"schedule": {"name": all_forwards, "late": True}}
+                ),
+                "schedule.name: a OwnFamily is no value of a scenario; give a number, text, a list or a dict\n"
+                "  help: a family takes its options by with_options(stages_per_rank=2)",
+            ),
         ):
             with self.subTest(words):
                 if words is None:
@@ -104,9 +123,14 @@ class Calls(unittest.TestCase):
         order = panpipe.schedule("1f1b", ranks=2, microbatches=2)
         for call, words in (
             (lambda: order.to_text(width="a"), "width: a whole number is wanted, not a str"),
-            (lambda: panpipe.simulate("examples/gpt2-large-rtx3090x8.yaml", merge="no"), "merge: True or False is wanted, not 'no'"),
-            (lambda: panpipe.sweep("examples/gpt2-large-rtx3090x8.yaml", {"schedule": ["1f1b"]}, executor=3),
-             "executor: an executor as of concurrent.futures is wanted, with submit(), not a int"),
+            (
+                lambda: panpipe.simulate("examples/gpt2-large-rtx3090x8.yaml", merge="no"),
+                "merge: True or False is wanted, not 'no'",
+            ),
+            (
+                lambda: panpipe.sweep("examples/gpt2-large-rtx3090x8.yaml", {"schedule": ["1f1b"]}, executor=3),
+                "executor: an executor as of concurrent.futures is wanted, with submit(), not a int",
+            ),
         ):
             with self.subTest(words):
                 self.refused(call, words)

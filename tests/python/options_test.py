@@ -1,4 +1,5 @@
 """Every option of the verbs, and the smaller verbs: beside what the command prints of the same question."""
+
 import csv
 import json
 import os
@@ -44,12 +45,20 @@ class Plans(InFolder):
             self.assertEqual(sizes.to_dict(), document)
             self.assertEqual(sizes.best, document["best"])
             self.assertEqual(list(sizes.plans), [size["gpus"] for size in document["sizes"]])
-            self.assertEqual(sizes.plans[sizes.best].best.summary, next(size["plan"] for size in document["sizes"] if size["gpus"] == sizes.best))
+            self.assertEqual(
+                sizes.plans[sizes.best].best.summary,
+                next(size["plan"] for size in document["sizes"] if size["gpus"] == sizes.best),
+            )
         self.assertIsNone(panpipe.plan(LLAMA, set=FREE, gpus=[8]).best)
 
     def test_an_objective_compares_sizes(self):
         sizes = panpipe.plan(LLAMA, set=FREE, tokens="10B", threads=1, objective="cost", nodes=[1, 2])
-        self.assertEqual(sizes.to_dict(), command("plan", LLAMA, *AS_WORDS, "--tokens", "10B", "--threads", "1", "--objective", "cost", "--nodes", "1,2", "--json"))
+        self.assertEqual(
+            sizes.to_dict(),
+            command(
+                "plan", LLAMA, *AS_WORDS, "--tokens", "10B", "--threads", "1", "--objective", "cost", "--nodes", "1,2", "--json"
+            ),
+        )
 
     def test_no_size_within_the_limit(self):
         sizes = panpipe.plan(LLAMA, set=FREE, tokens="10B", threads=1, budget="1USD")
@@ -63,7 +72,9 @@ class Plans(InFolder):
 
     def test_for_a_trainer(self):
         found = panpipe.plan(LLAMA, set=AUTO, trainer="megatron", threads=1)
-        document = command("plan", LLAMA, "--set", "parallel={}", "--set", "schedule=auto", "--for", "megatron", "--threads", "1", "--json")
+        document = command(
+            "plan", LLAMA, "--set", "parallel={}", "--set", "schedule=auto", "--for", "megatron", "--threads", "1", "--json"
+        )
         self.assertEqual([one.summary for one in found.candidates], [one["summary"] for one in document["candidates"]])
 
 
@@ -81,11 +92,30 @@ class Measured(InFolder):
         if not panpipe._core.fit_available():
             self.skipTest("this build has no Ceres")
         runs, out, left_out = self.some_runs("megatron21", "korth22", "mtnlg"), self.folder / "fit.yaml", self.folder / "left.csv"
-        fitted = panpipe.fit(runs, "A100-80G-SXM", only=["launch", "step"], without={"mtnlg": "too few"}, folds=2, iterations=3, balance=0)
-        words = ("--only", "launch,step", "--without", "mtnlg=too few", "--folds", 2, "--iterations", 3, "--balance", 0, "-o", out, "--left-out", left_out)
+        fitted = panpipe.fit(
+            runs, "A100-80G-SXM", only=["launch", "step"], without={"mtnlg": "too few"}, folds=2, iterations=3, balance=0
+        )
+        words = (
+            "--only",
+            "launch,step",
+            "--without",
+            "mtnlg=too few",
+            "--folds",
+            2,
+            "--iterations",
+            3,
+            "--balance",
+            0,
+            "-o",
+            out,
+            "--left-out",
+            left_out,
+        )
         table = text("fit", runs, "--device", "A100-80G-SXM", *words)
         differs = ("# A100", "# fit", "name:", "  command:")  # by the file's name
-        own, theirs = ([line for line in content.splitlines() if not line.startswith(differs)] for content in (fitted.yaml, out.read_text()))
+        own, theirs = (
+            [line for line in content.splitlines() if not line.startswith(differs)] for content in (fitted.yaml, out.read_text())
+        )
         self.assertEqual(own, theirs)
         self.assertEqual(fitted.text, table)
         self.assertEqual(fitted.left_out_table, left_out.read_text())
@@ -96,7 +126,10 @@ class Measured(InFolder):
         mine = self.folder / "mine.yaml"
         mine.write_text(fitted.yaml)
         judged = panpipe.validate(runs, calibrations=mine, left_out=left_out, without=["mtnlg"])
-        self.assertEqual(judged.to_dict(), command("validate", runs, "--calibration", mine, "--left-out", left_out, "--without", "mtnlg", "--json"))
+        self.assertEqual(
+            judged.to_dict(),
+            command("validate", runs, "--calibration", mine, "--left-out", left_out, "--without", "mtnlg", "--json"),
+        )
         self.assertNotIn("mtnlg", {row["source"] for row in judged.rows})
 
     def test_evidence(self):
@@ -124,7 +157,14 @@ class OtherVerbs(InFolder):
         document = command("compare", self.folder / "a", self.folder / "b", "--json")
         found = panpipe.compare(idle, shared, tolerances={"step_time_s": "50%"})
         self.assertTrue(found.ok)
-        self.assertFalse(panpipe.compare(self.folder / "a", panpipe.estimate(SMALL, set={"batch.micro": 1}), tolerances=["step_time_s=1%"], metrics_only=True).ok)
+        self.assertFalse(
+            panpipe.compare(
+                self.folder / "a",
+                panpipe.estimate(SMALL, set={"batch.micro": 1}),
+                tolerances=["step_time_s=1%"],
+                metrics_only=True,
+            ).ok
+        )
         self.assertEqual(panpipe.compare(self.folder / "a", self.folder / "b").to_dict(), document)
         self.assertEqual(panpipe.compare(idle, shared).to_dict()["metrics"], document["metrics"])
         text("report", self.folder / "a", self.folder / "b", "-o", self.folder / "page.html")

@@ -1,4 +1,5 @@
 """`python -m panpipe`: the command, and the notebooks that the package brings."""
+
 import json
 import pathlib
 import subprocess
@@ -40,7 +41,9 @@ class Program(unittest.TestCase):
     def test_nothing_is_written_over(self):
         (self.folder / "01-first-estimate.ipynb").write_text("mine")
         said = program("notebooks", ".", folder=self.folder)
-        self.assertEqual((said.returncode, said.stderr), (2, "panpipe: 01-first-estimate.ipynb is there already: name another folder\n"))
+        self.assertEqual(
+            (said.returncode, said.stderr), (2, "panpipe: 01-first-estimate.ipynb is there already: name another folder\n")
+        )
         self.assertEqual([path.name for path in self.folder.iterdir()], ["01-first-estimate.ipynb"])
         said = program("notebooks", "01-first-estimate.ipynb", folder=self.folder)
         self.assertEqual((said.returncode, said.stderr), (3, "panpipe: cannot write 01-first-estimate.ipynb: File exists\n"))

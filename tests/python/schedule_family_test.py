@@ -1,4 +1,5 @@
 """Schedules of one's own: families that a Python function makes, what stops a function that fails, and orders in scenarios."""
+
 import concurrent.futures
 import os
 import pickle
@@ -70,7 +71,9 @@ class Families(unittest.TestCase):
     def test_stages_and_placement(self):
         order = there_and_back(ranks=2, microbatches=3)
         self.assertEqual((order.name, order.stages, order.legal), ("v-gpipe", 4, True))
-        self.assertEqual(order.to_csv().splitlines()[0], "0F0,0F1,0F2,3F0,3F1,3F2,3I0,3W0,3I1,3W1,3I2,3W2,0I0,0W0,0I1,0W1,0I2,0W2")
+        self.assertEqual(
+            order.to_csv().splitlines()[0], "0F0,0F1,0F2,3F0,3F1,3F2,3I0,3W0,3I1,3W1,3I2,3W2,0I0,0W0,0I1,0W1,0I2,0W2"
+        )
         recomputing = there_and_back(2, 3, recompute=True)
         self.assertEqual((recomputing.name, recomputing.legal), ("v-gpipe recompute=True", True))
         loop = panpipe.schedule(stages_per_rank=2)(there_and_back.__wrapped__)(2, 3)
@@ -364,15 +367,36 @@ class Faults(unittest.TestCase):
 
     def test_decorations(self):
         cases = (
-            (lambda: panpipe.schedule(lambda rank, group: None), "<lambda>: the parameter 'group' has no default\n  help: rank, ranks, microbatches, stages, costs are filled in; any other is an option of the family: group=1"),
-            (lambda: panpipe.schedule(lambda *all: None), "<lambda>: the parameter 'all' has no name to give it by: options are parameters with defaults"),
-            (lambda: panpipe.schedule(placement="spiral")(lambda rank: None), "<lambda>: placement is 'loop', 'wave' or a function of (stage, ranks), not 'spiral'"),
-            (lambda: panpipe.schedule(name="1f1b")(lambda rank: None), '1f1b is a family of Panpipe\'s\n  help: give this one another name: @panpipe.schedule(name="my-1f1b")'),
-            (lambda: panpipe.schedule(ranks=4), 'ranks is of a call, which names its schedule first: panpipe.schedule("1f1b", ranks=4, microbatches=8)'),
-            (lambda: panpipe.schedule(grupe=2)(lambda rank, group=1: None), "<lambda> has no option 'grupe', did you mean 'group'?"),
+            (
+                lambda: panpipe.schedule(lambda rank, group: None),
+                "<lambda>: the parameter 'group' has no default\n  help: rank, ranks, microbatches, stages, costs are filled in; any other is an option of the family: group=1",
+            ),
+            (
+                lambda: panpipe.schedule(lambda *all: None),
+                "<lambda>: the parameter 'all' has no name to give it by: options are parameters with defaults",
+            ),
+            (
+                lambda: panpipe.schedule(placement="spiral")(lambda rank: None),
+                "<lambda>: placement is 'loop', 'wave' or a function of (stage, ranks), not 'spiral'",
+            ),
+            (
+                lambda: panpipe.schedule(name="1f1b")(lambda rank: None),
+                '1f1b is a family of Panpipe\'s\n  help: give this one another name: @panpipe.schedule(name="my-1f1b")',
+            ),
+            (
+                lambda: panpipe.schedule(ranks=4),
+                'ranks is of a call, which names its schedule first: panpipe.schedule("1f1b", ranks=4, microbatches=8)',
+            ),
+            (
+                lambda: panpipe.schedule(grupe=2)(lambda rank, group=1: None),
+                "<lambda> has no option 'grupe', did you mean 'group'?",
+            ),
             (lambda: one_f_one_b(0, 4), "one_f_one_b: ranks is a whole number from 1, not 0"),
             (lambda: one_f_one_b(4, 1.5), "one_f_one_b: microbatches is a whole number from 1, not 1.5"),
-            (lambda: one_f_one_b(4, 10**8), "one_f_one_b: 4 ranks x 1 stages x 100000000 microbatches are more than 6e+06 forwards"),
+            (
+                lambda: one_f_one_b(4, 10**8),
+                "one_f_one_b: 4 ranks x 1 stages x 100000000 microbatches are more than 6e+06 forwards",
+            ),
         )
         for call, message in cases:
             with self.subTest(message), self.assertRaises(panpipe.InputError) as caught:
@@ -396,8 +420,13 @@ class InScenarios(unittest.TestCase):
 
     def test_in_a_dict(self):
         scenario = {
-            "panpipe": 1, "cluster": "clusters/rtx3090x8.yaml", "workload": {"model": "gpt2-large", "sequence": 1024},
-            "batch": {"micro": 1, "microbatches": 16}, "precision": "fp16", "parallel": {"pipeline": 4, "data": 2}, "schedule": one_f_one_b,
+            "panpipe": 1,
+            "cluster": "clusters/rtx3090x8.yaml",
+            "workload": {"model": "gpt2-large", "sequence": 1024},
+            "batch": {"micro": 1, "microbatches": 16},
+            "precision": "fp16",
+            "parallel": {"pipeline": 4, "data": 2},
+            "schedule": one_f_one_b,
         }
         step = panpipe.estimate(scenario)
         self.assertEqual(step.step_time_s, panpipe.estimate({**scenario, "schedule": "1f1b"}).step_time_s)
@@ -412,7 +441,9 @@ class InScenarios(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(checked.text)
             file.flush()
-            self.assertEqual(panpipe.estimate(file.name).step_time_s, panpipe.estimate(SCENARIO, set={"schedule": "1f1b"}).step_time_s)
+            self.assertEqual(
+                panpipe.estimate(file.name).step_time_s, panpipe.estimate(SCENARIO, set={"schedule": "1f1b"}).step_time_s
+            )
 
     def test_other_sizes(self):
         with self.assertRaises(panpipe.InputError) as caught:
@@ -457,7 +488,9 @@ class InSweeps(unittest.TestCase):
                 raise ValueError("microbatches in threes")
             yield from one_f_one_b.__wrapped__(rank, ranks, microbatches)
 
-        study = panpipe.sweep(SCENARIO, {"schedule": [even], "batch": ["{micro: 1, microbatches: 8}", "{micro: 1, microbatches: 9}"]})
+        study = panpipe.sweep(
+            SCENARIO, {"schedule": [even], "batch": ["{micro: 1, microbatches: 8}", "{micro: 1, microbatches: 9}"]}
+        )
         self.assertEqual([cell["status"] for cell in study.cells], ["refused", "fits"])
         self.assertIn("raises ValueError: microbatches in threes", study.cells[0]["reason"])
 

@@ -1,4 +1,5 @@
 """A call from Python costs little beside what it asks for. Figures: bench/python_calls.py; this fails only far beyond them."""
+
 import time
 import unittest
 
@@ -23,7 +24,6 @@ class Speed(unittest.TestCase):
         first = best_of(1, lambda: panpipe.estimate(LARGE))
         again = best_of(30, lambda: panpipe.estimate(LARGE))
         self.assertLess(again, 0.5 * first)
-
 
     def test_what_python_adds_is_little(self):
         # Figures: some 25 us. Ten times that is a call that does what it need not.

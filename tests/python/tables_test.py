@@ -1,4 +1,5 @@
 """Tables in other packages' data frames, through the Arrow PyCapsule interface."""
+
 import gc
 import importlib
 import pickle
@@ -19,7 +20,9 @@ def package(name):
 class Tables(unittest.TestCase):
     def test_columns(self):
         table = panpipe.estimate(SMALL).timeline
-        self.assertEqual(table.column_names, ["device", "lane", "action", "microbatch", "stage", "start_s", "end_s", "bytes", "waiting_s"])
+        self.assertEqual(
+            table.column_names, ["device", "lane", "action", "microbatch", "stage", "start_s", "end_s", "bytes", "waiting_s"]
+        )
         columns = table.to_pydict()
         self.assertEqual({len(values) for values in columns.values()}, {len(table)})
         self.assertEqual(max(columns["end_s"]), panpipe.estimate(SMALL).step_time_s)
@@ -57,13 +60,21 @@ class Tables(unittest.TestCase):
         timeline = panpipe.estimate(SMALL).timeline
         frame = polars.DataFrame(timeline)
         self.assertEqual(frame.to_dict(as_series=False), timeline.to_pydict())
-        busy = frame.filter(polars.col("lane") == "compute").group_by("device").agg((polars.col("end_s") - polars.col("start_s")).sum())
+        busy = (
+            frame.filter(polars.col("lane") == "compute")
+            .group_by("device")
+            .agg((polars.col("end_s") - polars.col("start_s")).sum())
+        )
         self.assertEqual(len(busy), 8)
 
     def test_pandas(self):
         pandas, pyarrow = package("pandas"), package("pyarrow")
         swept = panpipe.sweep(SMALL, {"batch.micro": [1, 2]})
-        frame = pandas.DataFrame.from_arrow(swept.table) if hasattr(pandas.DataFrame, "from_arrow") else pyarrow.table(swept.table).to_pandas()
+        frame = (
+            pandas.DataFrame.from_arrow(swept.table)
+            if hasattr(pandas.DataFrame, "from_arrow")
+            else pyarrow.table(swept.table).to_pandas()
+        )
         self.assertEqual(list(frame["step_time_s"]), [cell["metrics"]["step_time_s"] for cell in swept.cells])
 
 

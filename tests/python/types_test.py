@@ -1,4 +1,5 @@
 """The package is typed: mypy reads it, and programs that use it wrongly are told."""
+
 import os
 import pathlib
 import subprocess
@@ -40,7 +41,12 @@ panpipe.arena(3)
 class Types(unittest.TestCase):
     def mypy(self, *words):
         environment = dict(os.environ, MYPYPATH=str(PACKAGE.parent), PYTHONPATH="")
-        return subprocess.run([sys.executable, "-m", "mypy", "--no-incremental", "--cache-dir", os.devnull, *words], capture_output=True, text=True, env=environment)
+        return subprocess.run(
+            [sys.executable, "-m", "mypy", "--no-incremental", "--cache-dir", os.devnull, *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
 
     def setUp(self):
         try:
@@ -59,7 +65,15 @@ class Types(unittest.TestCase):
 
     def test_every_part_has_a_stub(self):
         stub = (PACKAGE / "_core.pyi").read_text()
-        for name in ("class Table", "class PredictedStep", "class JudgedSchedule", "def estimate", "def arena", "def sweep_cell", "def fit"):
+        for name in (
+            "class Table",
+            "class PredictedStep",
+            "class JudgedSchedule",
+            "def estimate",
+            "def arena",
+            "def sweep_cell",
+            "def fit",
+        ):
             self.assertIn(name, stub)
         self.assertTrue((PACKAGE / "py.typed").exists())
 

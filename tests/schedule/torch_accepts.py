@@ -4,6 +4,7 @@ torch.distributed.pipelining, without running it. What PyTorch cannot express is
 
     torch_accepts.py BIN        (77 = skipped: no Python with PyTorch in .venv)
 """
+
 import pathlib
 import re
 import subprocess
@@ -47,7 +48,11 @@ OPTIONS = {
     "interleaved-1f1b": [{"stages_per_rank": "3"}, {"combined": "true"}],
     "group-interleaved": [{"group": "2"}],
     "hanayo": [{"stages_per_rank": "2"}],
-    "pfeife": [{"stages_per_rank": "2", "loop_batch": "8", "prefetch": "2"}, {"execution": "breadth-first"}, {"execution": "pipeless"}],
+    "pfeife": [
+        {"stages_per_rank": "2", "loop_batch": "8", "prefetch": "2"},
+        {"execution": "breadth-first"},
+        {"execution": "pipeless"},
+    ],
 }
 TWO_CHAINS = "2 chains, which hold every stage on 2 ranks: its stages form one chain, each on one rank"
 REFUSED = {
@@ -95,8 +100,20 @@ def main():
                 for ranks, microbatches in SIZES:
                     file = f"{folder}/{len(names)}.csv"
                     given = [word for item in options.items() for word in ("--option", "=".join(item))]
-                    made = run(panpipe, "schedule", family, "--ranks", str(ranks), "--microbatches", str(microbatches), *given,
-                               "--csv", "--torch", "-o", file)
+                    made = run(
+                        panpipe,
+                        "schedule",
+                        family,
+                        "--ranks",
+                        str(ranks),
+                        "--microbatches",
+                        str(microbatches),
+                        *given,
+                        "--csv",
+                        "--torch",
+                        "-o",
+                        file,
+                    )
                     name = f"{family} {options or ''} {ranks}x{microbatches}"
                     if family in REFUSED:
                         refusals.add(family)
@@ -118,7 +135,11 @@ def main():
     answers = loaded.stdout.splitlines()
     if len(answers) != len(names):
         failures.append(f"PyTorch answered {len(answers)} of {len(names)} times: {loaded.stderr[-2000:]}")
-    failures += [f"{name}: PyTorch: {answer}; expected {counts}" for name, answer, counts in zip(names, answers, expected) if answer != counts]
+    failures += [
+        f"{name}: PyTorch: {answer}; expected {counts}"
+        for name, answer, counts in zip(names, answers, expected)
+        if answer != counts
+    ]
     if refusals != set(REFUSED):
         failures.append(f"not tried: {set(REFUSED) - refusals}")
     for failure in failures:

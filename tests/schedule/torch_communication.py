@@ -5,6 +5,7 @@
 
 PyTorch reshards stages that leave at one place in the order of a Python set; ours are ascending, so such runs are compared sorted.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -12,15 +13,36 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = SOURCE / ".venv/bin/python"
 ORDERS = [
-    ("gpipe", 4, 8), ("1f1b", 4, 8), ("1f1b", 3, 7), ("interleaved-1f1b", 4, 8), ("looped-bfs", 2, 4), ("interleaved-zero-bubble", 4, 8),
-    ("zb-h1", 4, 9), ("zb-h2", 4, 12), ("zb-v", 4, 12), ("dualpipe-v", 4, 10), ("1f1b-v", 4, 8), ("stp", 2, 8), ("stp", 4, 12),
+    ("gpipe", 4, 8),
+    ("1f1b", 4, 8),
+    ("1f1b", 3, 7),
+    ("interleaved-1f1b", 4, 8),
+    ("looped-bfs", 2, 4),
+    ("interleaved-zero-bubble", 4, 8),
+    ("zb-h1", 4, 9),
+    ("zb-h2", 4, 12),
+    ("zb-v", 4, 12),
+    ("dualpipe-v", 4, 10),
+    ("1f1b-v", 4, 8),
+    ("stp", 2, 8),
+    ("stp", 4, 12),
     ("group-interleaved", 4, 8),
 ]
 MANY_STAGES = [("interleaved-1f1b", 2, 4, "5"), ("looped-bfs", 2, 3, "4"), ("interleaved-1f1b", 4, 8, "4")]
 
 
 def rows(binary, name, ranks, microbatches, *more):
-    command = [binary + "/panpipe", "schedule", name, "--ranks", str(ranks), "--microbatches", str(microbatches), "--torch", *more]
+    command = [
+        binary + "/panpipe",
+        "schedule",
+        name,
+        "--ranks",
+        str(ranks),
+        "--microbatches",
+        str(microbatches),
+        "--torch",
+        *more,
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [line.split(",") for line in done.stdout.splitlines()]
 
@@ -58,8 +80,10 @@ def compare(binary):
         for lower in ("send-recv", "unshard", "unshard,send-recv"):
             theirs = {r: list(row) for r, row in actions.items()}
             if "unshard" in lower:
-                theirs = {r: torch_schedules._add_reduce_grad(torch_schedules._add_unshard_reshard(row), microbatches)
-                          for r, row in theirs.items()}
+                theirs = {
+                    r: torch_schedules._add_reduce_grad(torch_schedules._add_unshard_reshard(row), microbatches)
+                    for r, row in theirs.items()
+                }
             if "send-recv" in lower:
                 theirs = torch_schedules._add_send_recv(theirs, home.__getitem__, len(home))
             ours = rows(binary, name, ranks, microbatches, *options, "--lower", lower)
@@ -67,8 +91,10 @@ def compare(binary):
                 wanted, got = sorted_reshards([text(a) for a in theirs[rank]]), sorted_reshards(ours[rank])
                 if wanted != got:
                     place = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), min(len(wanted), len(got)))
-                    print(f"{name} p={ranks} m={microbatches} --lower {lower}: rank {rank} differs at cell {place}: "
-                          f"PyTorch {wanted[place:place + 4]}, ours {got[place:place + 4]}")
+                    print(
+                        f"{name} p={ranks} m={microbatches} --lower {lower}: rank {rank} differs at cell {place}: "
+                        f"PyTorch {wanted[place:place + 4]}, ours {got[place:place + 4]}"
+                    )
                     return 1
                 compared += len(got)
     print(f"{len(ORDERS) + len(MANY_STAGES)} orders, {compared} cells as PyTorch writes them")

@@ -3,6 +3,7 @@
 missing_symbols.py NM --needs LIBRARY... --offers LIBRARY...; exit 1 with the missing names where there are any. A header among
 those that need lists functions of NVML that LibTorch looks up by name (c10/cuda/driver_api.h).
 """
+
 import re
 import subprocess
 import sys
@@ -21,7 +22,7 @@ def names(nm, library, *options):
 
 def main():
     nm, *rest = sys.argv[1:]
-    needs, offers = rest[rest.index("--needs") + 1:rest.index("--offers")], rest[rest.index("--offers") + 1:]
+    needs, offers = rest[rest.index("--needs") + 1 : rest.index("--offers")], rest[rest.index("--offers") + 1 :]
     offered = set().union(*(names(nm, library, "--defined-only") for library in offers))
     missing = {}
     for library in needs:

@@ -3,6 +3,7 @@
 The tests must find each of them (mutants_test.cpp). Where the source has changed so that a fault has no place any more, this fails
 and names it.
 """
+
 import re
 import sys
 
@@ -19,19 +20,37 @@ bool mutated(std::string_view name) {
 
 # Name of the fault; the part of the source that it is in, from a text to a text; what is replaced there, once, and by what.
 FAULTS = [
-    ("receives_are_not_awaited", "struct ArrivingOnDevice", "\n};",
-     r"\bwork->wait\(", 'if (!mutated("{name}")) work->wait('),
-    ("received_memory_is_not_recorded", "struct ArrivingOnDevice", "\n};",
-     r"\bc10::cuda::CUDACachingAllocator::recordStream\(", 'if (!mutated("{name}")) c10::cuda::CUDACachingAllocator::recordStream('),
-    ("sums_are_not_awaited", "struct Copied", "\n    };",
-     r"\bOnStream::wait\(", 'if (!mutated("{name}")) OnStream::wait('),
+    ("receives_are_not_awaited", "struct ArrivingOnDevice", "\n};", r"\bwork->wait\(", 'if (!mutated("{name}")) work->wait('),
+    (
+        "received_memory_is_not_recorded",
+        "struct ArrivingOnDevice",
+        "\n};",
+        r"\bc10::cuda::CUDACachingAllocator::recordStream\(",
+        'if (!mutated("{name}")) c10::cuda::CUDACachingAllocator::recordStream(',
+    ),
+    ("sums_are_not_awaited", "struct Copied", "\n    };", r"\bOnStream::wait\(", 'if (!mutated("{name}")) OnStream::wait('),
     # One communicator for both directions of a pair; its members are then in the order of their ranks.
-    ("directions_share_a_communicator", "NcclPtr pair(int from, int to) {", "\n  }",
-     r"\{\n", '{{\n    if (mutated("{name}") && from > to) std::swap(from, to);\n'),
-    ("directions_share_a_communicator", "PendingPtr send(", "\n  }",
-     r"->send\((\w+), 1, 0\)", r'->send(\1, mutated("{name}") && rank() > to ? 0 : 1, 0)'),
-    ("directions_share_a_communicator", "void take_from(", "\n  }",
-     r"->recv\((\w+), 0, 0\)", r'->recv(\1, mutated("{name}") && peer > rank() ? 1 : 0, 0)'),
+    (
+        "directions_share_a_communicator",
+        "NcclPtr pair(int from, int to) {",
+        "\n  }",
+        r"\{\n",
+        '{{\n    if (mutated("{name}") && from > to) std::swap(from, to);\n',
+    ),
+    (
+        "directions_share_a_communicator",
+        "PendingPtr send(",
+        "\n  }",
+        r"->send\((\w+), 1, 0\)",
+        r'->send(\1, mutated("{name}") && rank() > to ? 0 : 1, 0)',
+    ),
+    (
+        "directions_share_a_communicator",
+        "void take_from(",
+        "\n  }",
+        r"->recv\((\w+), 0, 0\)",
+        r'->recv(\1, mutated("{name}") && peer > rank() ? 1 : 0, 0)',
+    ),
 ]
 
 

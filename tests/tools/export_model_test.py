@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """tools/export_model.py as a user meets it: own modules become archives that panpipe reads, cuts and runs; mistakes get one line.
 
-    export_model_test.py BIN        (77 = skipped: no Python with PyTorch in .venv)
+export_model_test.py BIN        (77 = skipped: no Python with PyTorch in .venv)
 """
+
 import contextlib
 import importlib.util
 import io
@@ -110,11 +111,25 @@ def train(binary, folder, archive, micro):
     """Two ranks, cut by panpipe itself; the same loss as one rank, and it falls."""
     (folder / "job.yaml").write_text(
         f"panpipe: 1\ncluster: {{devices: 2, memory: 8 GiB, link: {{latency: 1 us, bandwidth: 10 GB/s}}}}\nworkload: {{pt2: {archive}}}\n"
-        f"batch: {{micro: {micro}, microbatches: 4}}\noptimizer: {{name: sgd, learning_rate: 0.1}}\n")
+        f"batch: {{micro: {micro}, microbatches: 4}}\noptimizer: {{name: sgd, learning_rate: 0.1}}\n"
+    )
     losses = []
     for ranks in (1, 2):
-        done = call(binary / "panpipe", "run", "job.yaml", "--steps", 3, "--transport", "local", "--json", "--set", f"parallel.pipeline={ranks}",
-                    "--set", f"cluster.devices={ranks}", folder=folder)
+        done = call(
+            binary / "panpipe",
+            "run",
+            "job.yaml",
+            "--steps",
+            3,
+            "--transport",
+            "local",
+            "--json",
+            "--set",
+            f"parallel.pipeline={ranks}",
+            "--set",
+            f"cluster.devices={ranks}",
+            folder=folder,
+        )
         losses.append(json.loads(done.stdout)["losses"])
     for one, two in zip(*losses):
         if abs(one - two) > 1e-5 * abs(one):
@@ -145,19 +160,32 @@ def outputs(folder):
     reader.join()
     if not (place / "link.pt2").is_symlink() or not (place / "fifo.pt2").is_fifo():
         raise Failed("an output replaced a link or a FIFO")
-    expect(sorted(str(path.relative_to(place)) for path in place.rglob("*")), ["deep", "deep/er", "deep/er/real.pt2", "fifo.pt2", "link.pt2"], "files")
+    expect(
+        sorted(str(path.relative_to(place)) for path in place.rglob("*")),
+        ["deep", "deep/er", "deep/er/real.pt2", "fifo.pt2", "link.pt2"],
+        "files",
+    )
     for archive in (taken[0], (place / "deep/er/real.pt2").read_bytes()):
         expect(archive[:4], b"PK\x03\x04", "the beginning of an archive")
     (place / "folder.pt2").mkdir()
     done = export(folder, *own, "-o", place / "folder.pt2", code=2)
-    expect(done.stderr, f"export_model.py: error: cannot write {place}/folder.pt2: it is a folder, not a file; choose another file with -o\n", "-o FOLDER")
+    expect(
+        done.stderr,
+        f"export_model.py: error: cannot write {place}/folder.pt2: it is a folder, not a file; choose another file with -o\n",
+        "-o FOLDER",
+    )
     (place / "file").write_text("in the way")
     done = export(folder, *own, "-o", place / "file/x.pt2", code=3)
-    expect(done.stderr.splitlines()[-1], f"export_model.py: this machine cannot: write {place}/file/x.pt2: File exists; choose another file with -o", "-o below a file")
+    expect(
+        done.stderr.splitlines()[-1],
+        f"export_model.py: this machine cannot: write {place}/file/x.pt2: File exists; choose another file with -o",
+        "-o below a file",
+    )
 
 
 def check_transformers(folder):
     """Releases that do not work, and a package that is broken inside, are told apart from one that is not there."""
+
     def with_package(text, message):
         (folder / "transformers.py").write_text(text)
         sys.path.insert(0, str(folder))
@@ -171,8 +199,14 @@ def check_transformers(folder):
             (folder / "transformers.py").unlink()
 
     with_package("__version__ = '4.57.1'", "hf: needs transformers 5 or later, here is 4.57.1: pip install 'transformers>=5'")
-    with_package("import no_such_package", "the package transformers is here, but cannot be imported: ModuleNotFoundError: No module named 'no_such_package'")
-    with_package("from sys import no_such_name", "the package transformers is here, but cannot be imported: ImportError: cannot import name 'no_such_name' from 'sys' (unknown location)")
+    with_package(
+        "import no_such_package",
+        "the package transformers is here, but cannot be imported: ModuleNotFoundError: No module named 'no_such_package'",
+    )
+    with_package(
+        "from sys import no_such_name",
+        "the package transformers is here, but cannot be imported: ImportError: cannot import name 'no_such_name' from 'sys' (unknown location)",
+    )
     importlib.invalidate_caches()
     if importlib.util.find_spec("transformers") is None:
         refused(folder, "hf: needs the package transformers: pip install 'transformers>=5'", "hf:gpt2")
@@ -189,8 +223,20 @@ def main():
         folder = pathlib.Path(name)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "compiler")  # of PyTorch, else in the temporary folder
         (folder / "models.py").write_text(MODELS)
-        done = call(PYTHON, SOURCE / "tools/export_model.py", "models:classifier", "--argument", "width=16", "--input", "6", "--micro", "4", "-o", "classifier.pt2",
-                    folder=folder)
+        done = call(
+            PYTHON,
+            SOURCE / "tools/export_model.py",
+            "models:classifier",
+            "--argument",
+            "width=16",
+            "--input",
+            "6",
+            "--micro",
+            "4",
+            "-o",
+            "classifier.pt2",
+            folder=folder,
+        )
         # 6*16+16 + 16*16+16 + 16*3+3 = 435 parameters
         if not done.stdout.startswith("classifier.pt2: 435 parameters, "):
             raise Failed(f"parameters of the classifier: {done.stdout}")
@@ -198,14 +244,24 @@ def main():
         export(folder, "models:OwnLoss", "--loss", "own", "--micro", "3", "-o", "own.pt2")
         export(folder, "models:classifier", "--input", "6", "--loss", "mse", "--micro", "4", "-o", "mse.pt2")
         # The forward's own names: nn.Sequential's is `input`.
-        expect([input_names(folder, archive) for archive in ("classifier.pt2", "tagger.pt2", "own.pt2")],
-               [["input", "labels"], ["ids", "labels"], ["x", "y"]], "names of inputs")
+        expect(
+            [input_names(folder, archive) for archive in ("classifier.pt2", "tagger.pt2", "own.pt2")],
+            [["input", "labels"], ["ids", "labels"], ["x", "y"]],
+            "names of inputs",
+        )
         if (binary / "panpipe-exec").exists():
             for archive, micro in (("classifier.pt2", 4), ("tagger.pt2", 2), ("own.pt2", 3), ("mse.pt2", 4)):
                 train(binary, folder, archive, micro)
         outputs(folder)
-        refused(folder, "example_inputs(3) returns a tuple, not a dictionary of inputs by the names of forward's arguments: return {'x': ..., 'y': ...}",
-                "models:TupleOfInputs", "--loss", "own", "--micro", "3")
+        refused(
+            folder,
+            "example_inputs(3) returns a tuple, not a dictionary of inputs by the names of forward's arguments: return {'x': ..., 'y': ...}",
+            "models:TupleOfInputs",
+            "--loss",
+            "own",
+            "--micro",
+            "3",
+        )
         refused(folder, "'models' has no 'clasifier'", "models:clasifier", "--input", "6")
         refused(folder, "cannot import 'nowhere': No module named 'nowhere'", "nowhere:model", "--input", "6")
         refused(folder, "'models:number' gives a int, not an nn.Module", "models:number", "--input", "6")
@@ -213,17 +269,30 @@ def main():
         refused(folder, "'classifier' is neither hf:NAME nor MODULE:CALLABLE", "classifier", "--input", "6")
         refused(folder, "--argument wants NAME=VALUE, not 'width'", "models:classifier", "--argument", "width", "--input", "6")
         refused(folder, "--micro must be at least 1", "models:classifier", "--input", "6", "--micro", "0")
-        refused(folder, "--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs",
-                "models:classifier", "--loss", "own")
+        refused(
+            folder,
+            "--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs",
+            "models:classifier",
+            "--loss",
+            "own",
+        )
         done = export(folder, "models:Branches", "--input", "4", "--loss", "mse", "-o", "x.pt2", code=2)
-        if not done.stderr.strip().splitlines()[-1].startswith("export_model.py: error: torch.export cannot capture this model: "):
+        if (
+            not done.stderr.strip()
+            .splitlines()[-1]
+            .startswith("export_model.py: error: torch.export cannot capture this model: ")
+        ):
             raise Failed(done.stderr)
         done = export(folder, "models:classifier", "--input", "6", "-o", "model.bin", code=2)
         expect(done.stderr.strip(), "export_model.py: error: the archive's name must end in .pt2", "-o model.bin")
         # A model that is captured and cannot be saved leaves nothing, and what stood there stays.
         (folder / "kept.pt2").write_text("old")
         done = export(folder, "models:Unsaved", "--input", "4", "--loss", "mse", "-o", "kept.pt2", code=2)
-        if not done.stderr.strip().splitlines()[-1].startswith("export_model.py: error: torch.export cannot save this model: SerializeError: "):
+        if (
+            not done.stderr.strip()
+            .splitlines()[-1]
+            .startswith("export_model.py: error: torch.export cannot save this model: SerializeError: ")
+        ):
             raise Failed(done.stderr)
         expect((folder / "kept.pt2").read_text(), "old", "the file that stood there")
         expect([path.name for path in folder.iterdir() if path.name.startswith("kept.")], ["kept.pt2"], "what is left beside it")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Which LibTorch is taken: tools/find-libtorch, tools/setup and CMake over made-up torch packages, in a copy of the tree's root.
 
-    find_libtorch_test.py
+find_libtorch_test.py
 """
+
 import os
 import pathlib
 import re
@@ -30,7 +31,9 @@ def package(folder, version, whole=True):
     numbers = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split(".")))
     header = home / "include/torch/headeronly/version.h"
     header.parent.mkdir(parents=True, exist_ok=True)
-    header.write_text("#pragma once\n\n" + "".join(f"#define TORCH_VERSION_{part} {number}\n" for part, number in numbers.items()))
+    header.write_text(
+        "#pragma once\n\n" + "".join(f"#define TORCH_VERSION_{part} {number}\n" for part, number in numbers.items())
+    )
     (home / "__init__.py").write_text("raise SystemExit('PyTorch was started')\n")
     files = home.parent / f"torch-{version}.dist-info/RECORD"
     files.parent.mkdir()
@@ -49,23 +52,36 @@ class Root:
             shutil.copy(SOURCE / name, self.root / name)
         (self.root / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\nproject(look LANGUAGES NONE)\nlist(APPEND CMAKE_MODULE_PATH ${CMAKE_SOURCE_DIR}/cmake)\n"
-            "find_package(LibTorch QUIET)\nmessage(STATUS \"taken: ${LibTorch_FOUND} ${LibTorch_VERSION} ${LibTorch_CPU_LIBRARY}\")\n")
+            'find_package(LibTorch QUIET)\nmessage(STATUS "taken: ${LibTorch_FOUND} ${LibTorch_VERSION} ${LibTorch_CPU_LIBRARY}")\n'
+        )
         self.stubs.mkdir()
         self.stub("dpkg-query", 'for word; do printf "ii %s " "$word"; done')
         self.stub("apt-get", f'echo "apt-get $*" >>{self.log}; exit 1')
         # Without torch beside it, as the system's python3 is on most machines.
-        self.stub("python3", f'[ "$2" != venv ] || {{ mkdir -p .venv/bin; printf "#!/bin/sh\\necho \\"$*\\" >>{self.log}\\n" >.venv/bin/python3; '
-                             f'sed -i \'s/"[^"]*"/"$*"/\' .venv/bin/python3; chmod +x .venv/bin/python3; }}')
+        self.stub(
+            "python3",
+            f'[ "$2" != venv ] || {{ mkdir -p .venv/bin; printf "#!/bin/sh\\necho \\"$*\\" >>{self.log}\\n" >.venv/bin/python3; '
+            f'sed -i \'s/"[^"]*"/"$*"/\' .venv/bin/python3; chmod +x .venv/bin/python3; }}',
+        )
 
     def stub(self, name, body):
         (self.stubs / name).write_text(f"#!/bin/bash\n{body}\n")
         (self.stubs / name).chmod(0o755)
 
     def call(self, *command, **environment):
-        clean = {name: value for name, value in os.environ.items() if name not in ("PANPIPE_LIBTORCH", "PANPIPE_TORCH_INDEX", "VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_NO_TORCH")}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PANPIPE_LIBTORCH", "PANPIPE_TORCH_INDEX", "VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_NO_TORCH")
+        }
         clean["PATH"] = f"{self.stubs}:{clean['PATH']}"
-        return subprocess.run([str(word) for word in command], cwd=self.root, capture_output=True, text=True,
-                              env=clean | {name: str(value) for name, value in environment.items()})
+        return subprocess.run(
+            [str(word) for word in command],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            env=clean | {name: str(value) for name, value in environment.items()},
+        )
 
     def find(self, *arguments, code=0, **environment):
         done = self.call("tools/find-libtorch", *arguments, **environment)
@@ -90,7 +106,9 @@ def order(folder):
     in_path = package(folder / "in_path", "2.12.1")
     root.stub("python3", f'PYTHONPATH={in_path.parent} exec {sys.executable} "$@"')
     expect(root.find(), taken(in_path, "2.12.1", "python3 in PATH"), "python3 in PATH")
-    conda, active, asked = (package(folder / name, version) for name, version in (("conda", "2.13.0"), ("active", "2.14.1"), ("asked", "2.15.3")))
+    conda, active, asked = (
+        package(folder / name, version) for name, version in (("conda", "2.13.0"), ("active", "2.14.1"), ("asked", "2.15.3"))
+    )
     around = {"CONDA_PREFIX": folder / "conda"}
     expect(root.find(**around), taken(conda, "2.13.0", "CONDA_PREFIX"), "CONDA_PREFIX")
     around["VIRTUAL_ENV"] = folder / "active"
@@ -100,15 +118,21 @@ def order(folder):
     expect(root.find(own, **around), taken(own, "2.11.0", "PANPIPE_LIBTORCH"), "a folder as argument")
     # An environment without torch is passed over, and .venv keeps its name where it is the active one.
     (folder / "empty").mkdir()
-    expect(root.find(VIRTUAL_ENV=folder / "empty", CONDA_PREFIX=folder / "conda"), taken(conda, "2.13.0", "CONDA_PREFIX"), "no torch")
+    expect(
+        root.find(VIRTUAL_ENV=folder / "empty", CONDA_PREFIX=folder / "conda"), taken(conda, "2.13.0", "CONDA_PREFIX"), "no torch"
+    )
     root.stub("python3", "exit 1")
     expect(root.find(VIRTUAL_ENV=root.root / ".venv"), taken(own, "2.11.0", ".venv"), ".venv is active")
 
 
 def out_of_range(folder):
     root = Root(folder)
-    old, new, broken, own = (package(folder / "old", "2.10.1"), package(folder / "new", "2.16.0"), package(folder / "broken", "2.13.0"),
-                             package(root.root / ".venv", "2.11.0", whole=False))
+    old, new, broken, own = (
+        package(folder / "old", "2.10.1"),
+        package(folder / "new", "2.16.0"),
+        package(folder / "broken", "2.13.0"),
+        package(root.root / ".venv", "2.11.0", whole=False),
+    )
     (broken / "include/ATen/ATen.h").unlink()
     left_out = f"note LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}."
     no_header = f"note LibTorch (CONDA_PREFIX, {broken}) is left out: include/ATen/ATen.h is missing."
@@ -117,13 +141,31 @@ def out_of_range(folder):
     expect(root.find(code=1, **around), [left_out, no_header, cut_short], "nothing that can be used")
     (own.parent / "torch-2.11.0.dist-info/RECORD").touch()
     expect(root.find(**around), [left_out, no_header, *taken(own, "2.11.0", ".venv")], "the next one")
-    expect(root.find(VIRTUAL_ENV=folder / "new"),
-           [f"note LibTorch 2.16.0 (VIRTUAL_ENV, {new}) is newer than {NEWEST}, the newest that was tried. It is taken. If it does not compile, set "
-            f"PANPIPE_LIBTORCH to the folder of a torch package from {OLDEST} to {NEWEST}.", *taken(new, "2.16.0", "VIRTUAL_ENV")], "newer")
+    expect(
+        root.find(VIRTUAL_ENV=folder / "new"),
+        [
+            f"note LibTorch 2.16.0 (VIRTUAL_ENV, {new}) is newer than {NEWEST}, the newest that was tried. It is taken. If it does not compile, set "
+            f"PANPIPE_LIBTORCH to the folder of a torch package from {OLDEST} to {NEWEST}.",
+            *taken(new, "2.16.0", "VIRTUAL_ENV"),
+        ],
+        "newer",
+    )
     # What was asked for by name is not replaced by another.
-    expect(root.find(PANPIPE_LIBTORCH=old, code=2), [f"error PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}."], "old")
-    expect(root.find(PANPIPE_LIBTORCH=folder, code=2), [f"error PANPIPE_LIBTORCH={folder} is no LibTorch: lib/libtorch_cpu.so is missing. {GIVE}"], "none")
-    expect(root.find(PANPIPE_LIBTORCH="nowhere", code=2), [f"error PANPIPE_LIBTORCH=nowhere: there is no such folder. {GIVE}"], "nowhere")
+    expect(
+        root.find(PANPIPE_LIBTORCH=old, code=2),
+        [f"error PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}."],
+        "old",
+    )
+    expect(
+        root.find(PANPIPE_LIBTORCH=folder, code=2),
+        [f"error PANPIPE_LIBTORCH={folder} is no LibTorch: lib/libtorch_cpu.so is missing. {GIVE}"],
+        "none",
+    )
+    expect(
+        root.find(PANPIPE_LIBTORCH="nowhere", code=2),
+        [f"error PANPIPE_LIBTORCH=nowhere: there is no such folder. {GIVE}"],
+        "nowhere",
+    )
 
 
 def setup(folder):
@@ -131,20 +173,39 @@ def setup(folder):
     root = Root(folder)
     active, old = package(folder / "active", "2.14.1"), package(folder / "old", "2.10.1")
     done = root.call("tools/setup", VIRTUAL_ENV=folder / "active")
-    expect((done.returncode, done.stdout, done.stderr), (0, "", f"setup: LibTorch 2.14.1 is taken from {active} (VIRTUAL_ENV); nothing is downloaded\n"), "active")
+    expect(
+        (done.returncode, done.stdout, done.stderr),
+        (0, "", f"setup: LibTorch 2.14.1 is taken from {active} (VIRTUAL_ENV); nothing is downloaded\n"),
+        "active",
+    )
     done = root.call("tools/setup", PANPIPE_LIBTORCH=old)
-    expect((done.returncode, done.stdout, done.stderr),
-           (2, "", f"setup: PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}.\n"), "one that cannot be used")
+    expect(
+        (done.returncode, done.stdout, done.stderr),
+        (2, "", f"setup: PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}.\n"),
+        "one that cannot be used",
+    )
     if (root.root / ".venv").exists() or root.log.exists():
         raise SystemExit(f"something was installed: {root.log.read_text() if root.log.exists() else '.venv'}")
     done = root.call("tools/setup", VIRTUAL_ENV=folder / "old")
-    expect((done.returncode, done.stdout, done.stderr),
-           (0, "", f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
-                   "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
-                   "setup: installing nanobind==3.1.0 hypothesis into .venv, for the Python module\n"), "downloads")
-    expect([line for line in root.log.read_text().splitlines() if "install" in line],
-           [f"-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 {what}"
-            for what in ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis")], "what pip was told")
+    expect(
+        (done.returncode, done.stdout, done.stderr),
+        (
+            0,
+            "",
+            f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
+            "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
+            "setup: installing nanobind==3.1.0 hypothesis into .venv, for the Python module\n",
+        ),
+        "downloads",
+    )
+    expect(
+        [line for line in root.log.read_text().splitlines() if "install" in line],
+        [
+            f"-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 {what}"
+            for what in ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis")
+        ],
+        "what pip was told",
+    )
 
 
 def index(folder):
@@ -161,26 +222,48 @@ def index(folder):
     def installed(**environment):
         root.log.unlink(missing_ok=True)
         done = root.call("tools/setup", **environment)
-        return done.returncode, done.stderr, [line for line in root.log.read_text().splitlines() if "install" in line] if root.log.exists() else []
+        return (
+            done.returncode,
+            done.stderr,
+            [line for line in root.log.read_text().splitlines() if "install" in line] if root.log.exists() else [],
+        )
 
     url = "https://wheels.example/cu126"
-    expect(installed(PANPIPE_TORCH_INDEX=url),
-           (0, f"setup: installing torch==2.11.0 from {url} into .venv (a few minutes, up to 5 GB)\n",
-            [f"{common} --index-url {url} --force-reinstall torch==2.11.0", f"{common} --no-deps nvidia-cuda-nvcc-cu12==12.6.*"]), "an index")
+    expect(
+        installed(PANPIPE_TORCH_INDEX=url),
+        (
+            0,
+            f"setup: installing torch==2.11.0 from {url} into .venv (a few minutes, up to 5 GB)\n",
+            [f"{common} --index-url {url} --force-reinstall torch==2.11.0", f"{common} --no-deps nvidia-cuda-nvcc-cu12==12.6.*"],
+        ),
+        "an index",
+    )
     expect(installed(PANPIPE_TORCH_INDEX=url), (0, "", []), "the same index again")
     expect(installed(), (0, "", []), "what an index brought is kept")
     expect(root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX=url).returncode, 0, "--check")
-    expect(root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX="https://wheels.example/cu118").returncode, 1, "--check of another")
+    expect(
+        root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX="https://wheels.example/cu118").returncode,
+        1,
+        "--check of another",
+    )
     pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n')
     code, words, calls = installed(PANPIPE_TORCH_INDEX="https://wheels.example/cpu")
-    expect((code, words.splitlines()[-1], len(calls)), (0, "setup: this torch comes without CUDA: panpipe run uses the CPU", 1), "an index without CUDA")
+    expect(
+        (code, words.splitlines()[-1], len(calls)),
+        (0, "setup: this torch comes without CUDA: panpipe run uses the CPU", 1),
+        "an index without CUDA",
+    )
     expect(root.find(), taken(own, "2.11.0", ".venv"), ".venv")
 
 
 def cmake(folder):
     """CMake takes what the script says, and a build folder keeps what it took until another is asked for."""
     root = Root(folder)
-    own, active, old = package(root.root / ".venv", "2.11.0"), package(folder / "active", "2.14.1"), package(folder / "old", "2.10.1")
+    own, active, old = (
+        package(root.root / ".venv", "2.11.0"),
+        package(folder / "active", "2.14.1"),
+        package(folder / "old", "2.10.1"),
+    )
 
     def found(home, version):
         return 0, f"TRUE {version} {home}/lib/libtorch_cpu.so", ""
@@ -192,7 +275,9 @@ def cmake(folder):
     expect(root.configure("of_venv", PANPIPE_LIBTORCH=active), found(active, "2.14.1"), "another by the environment variable")
     expect(root.configure("of_active", f"-DPANPIPE_LIBTORCH={own}"), found(own, "2.11.0"), "another by -D")
     code, _, error = root.configure("of_old", f"-DPANPIPE_LIBTORCH={old}")
-    expect((code, f"PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}." in error), (1, True), error)
+    expect(
+        (code, f"PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}." in error), (1, True), error
+    )
     # One that is gone is looked for anew.
     shutil.rmtree(own)
     code, line, _ = root.configure("of_venv", VIRTUAL_ENV=folder / "active")
@@ -206,10 +291,18 @@ def one_range():
     """The range stands in several places: all say the same."""
     script = (SOURCE / "tools/find-libtorch").read_text()
     expect(re.findall(r"^oldest=(\S+) newest=(\S+)$", script, re.M), [(OLDEST, NEWEST)], "tools/find-libtorch")
-    expect(re.findall(r'kTried = "PyTorch (\S+) to (\S+)"', (SOURCE / "costmodel/workload/archive.cpp").read_text()), [(OLDEST, NEWEST)], "archives")
+    expect(
+        re.findall(r'kTried = "PyTorch (\S+) to (\S+)"', (SOURCE / "costmodel/workload/archive.cpp").read_text()),
+        [(OLDEST, NEWEST)],
+        "archives",
+    )
     section = (SOURCE / "docs/installing.md").read_text().split("\n## LibTorch\n")[1].split("\n## ")[0]
     tried = re.findall(r"^\| (2\.\d+)\.\d+", section, re.M)
-    expect((min(tried, key=lambda name: int(name[2:])), max(tried, key=lambda name: int(name[2:]))), (OLDEST, NEWEST), "releases tried in docs/installing.md")
+    expect(
+        (min(tried, key=lambda name: int(name[2:])), max(tried, key=lambda name: int(name[2:]))),
+        (OLDEST, NEWEST),
+        "releases tried in docs/installing.md",
+    )
 
 
 def main():

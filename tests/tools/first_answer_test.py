@@ -5,6 +5,7 @@
 
 The order is taken from a run of tools/demo in which setting up, building and the program itself are stand-ins that write down that
 they were called. No network, nothing compiled."""
+
 import os
 import pathlib
 import re
@@ -45,8 +46,12 @@ class Sandbox:
 
     def __init__(self, there=1, turns=0, code=0, words=""):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="panpipe-demo-"))
-        for path, text in {"tools/setup": SETUP, "tools/build": BUILDER, "tools/draw_timeline.py": "#!/bin/bash\necho draw >>calls\n",
-                           "build/release/bin/panpipe": PANPIPE}.items():
+        for path, text in {
+            "tools/setup": SETUP,
+            "tools/build": BUILDER,
+            "tools/draw_timeline.py": "#!/bin/bash\necho draw >>calls\n",
+            "build/release/bin/panpipe": PANPIPE,
+        }.items():
             file = self.folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
@@ -56,8 +61,14 @@ class Sandbox:
             (self.folder / name).write_text(f"{value}\n" if name != "calls" else "")
 
     def start(self, **environment):
-        return subprocess.Popen([self.folder / "tools/demo"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                start_new_session=True, env={**os.environ, "PANPIPE_NO_TORCH": "", **environment})
+        return subprocess.Popen(
+            [self.folder / "tools/demo"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PANPIPE_NO_TORCH": "", **environment},
+        )
 
     def run(self, **environment):
         process = self.start(**environment)
@@ -75,8 +86,13 @@ class Sandbox:
 
 
 def setup_list(*arguments, **environment):
-    out = subprocess.run([ROOT / "tools/setup", "--list", *arguments], capture_output=True, text=True, check=True,
-                         env={**os.environ, "PANPIPE_NO_TORCH": "", **environment})
+    out = subprocess.run(
+        [ROOT / "tools/setup", "--list", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PANPIPE_NO_TORCH": "", **environment},
+    )
     return set(out.stdout.split())
 
 
@@ -94,7 +110,9 @@ class Demo(unittest.TestCase):
         self.assertEqual(code, 0, out)
         ends = self.position(calls, "libtorch ends")
         self.assertEqual(calls[0], "setup --packages --programs")
-        self.assertLess(self.position(calls, "setup --libtorch --run-only"), self.position(calls, "build --without-executor panpipe"))
+        self.assertLess(
+            self.position(calls, "setup --libtorch --run-only"), self.position(calls, "build --without-executor panpipe")
+        )
         self.assertLess(self.position(calls, "build --without-executor panpipe"), self.position(calls, "panpipe estimate"))
         for verb in ("estimate", "simulate"):
             self.assertLess(self.position(calls, f"panpipe {verb}"), ends)
@@ -102,15 +120,19 @@ class Demo(unittest.TestCase):
         self.assertLess(self.position(calls, "build panpipe-exec"), self.position(calls, "panpipe profile"))
         self.assertRegex(out, r"demo: the first prediction, \d+:\d\d min after the start")
         # Nothing that it does not run: of the build only these.
-        self.assertEqual([call for call in calls if call.startswith("build")], ["build --without-executor panpipe", "build panpipe-exec"])
+        self.assertEqual(
+            [call for call in calls if call.startswith("build")], ["build --without-executor panpipe", "build panpipe-exec"]
+        )
 
     def test_libtorch_that_is_there_is_not_installed(self):
         with Sandbox(there=0) as demo:
             code, out = demo.run()
             calls = demo.calls()
         self.assertEqual(code, 0, out)
-        self.assertEqual([call for call in calls if call.startswith("setup")],
-                         ["setup --packages --programs", "setup --libtorch --run-only --check"])
+        self.assertEqual(
+            [call for call in calls if call.startswith("setup")],
+            ["setup --packages --programs", "setup --libtorch --run-only --check"],
+        )
         self.assertEqual([call for call in calls if call.startswith("build")], ["build panpipe", "build panpipe-exec"])
 
     def test_libtorch_that_fails_ends_in_words_behind_what_could_be_shown(self):
@@ -153,8 +175,22 @@ class Demo(unittest.TestCase):
 
     def test_stages_are_listed(self):
         out = subprocess.run([ROOT / "tools/demo", "--stages"], capture_output=True, text=True, check=True).stdout.split()
-        self.assertEqual(out, ["packages", "libtorch", "program", "estimate", "simulate", "contention", "gpt3", "executor", "loop",
-                               "selftest", "pictures"])
+        self.assertEqual(
+            out,
+            [
+                "packages",
+                "libtorch",
+                "program",
+                "estimate",
+                "simulate",
+                "contention",
+                "gpt3",
+                "executor",
+                "loop",
+                "selftest",
+                "pictures",
+            ],
+        )
 
 
 class Setup(unittest.TestCase):
@@ -172,20 +208,30 @@ class Setup(unittest.TestCase):
             tree = pathlib.Path(folder)
             shutil.copytree(ROOT / "tools", tree / "tools", ignore=shutil.ignore_patterns("__pycache__"))
             site = tree / ".venv/lib/python3.11/site-packages"
-            for path in ("torch-2.11.0.dist-info/RECORD", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch/include/ATen/ATen.h", "nvidia/cu13/include/crt/host_config.h"):
+            for path in (
+                "torch-2.11.0.dist-info/RECORD",
+                "torch/lib/libtorch_cpu.so",
+                "torch/lib/libc10.so",
+                "torch/include/ATen/ATen.h",
+                "nvidia/cu13/include/crt/host_config.h",
+            ):
                 (site / path).parent.mkdir(parents=True, exist_ok=True)
                 (site / path).touch()
             version = site / "torch/include/torch/headeronly/version.h"
             version.parent.mkdir(parents=True)
             version.write_text("#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 11\n#define TORCH_VERSION_PATCH 0\n")
-            environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_LIBTORCH")}
+            environment = {
+                key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_LIBTORCH")
+            }
             environment["PANPIPE_NO_TORCH"] = ""
 
             def missing(*arguments):
                 return subprocess.run([tree / "tools/setup", "--libtorch", "--check", *arguments], env=environment).returncode
 
             self.assertEqual((missing(), missing("--run-only")), (0, 0))
-            (site / "nvidia/cu13/include/crt/host_config.h").rename(site / "elsewhere")  # without it the module for GPUs cannot be compiled
+            (site / "nvidia/cu13/include/crt/host_config.h").rename(
+                site / "elsewhere"
+            )  # without it the module for GPUs cannot be compiled
             self.assertEqual((missing(), missing("--run-only")), (1, 0))
             (site / "elsewhere").rename(site / "nvidia/cu13/include/crt/host_config.h")
             (tree / ".venv/without-cuda-libraries").touch()
@@ -205,12 +251,19 @@ class Make(unittest.TestCase):
     def test_help_lists_every_command(self):
         text = (ROOT / "Makefile").read_text()
         commands = {name for line in re.findall(r"^\.PHONY:(.*)$", text, re.M) for name in line.split()}
-        listed = {line.split()[0] for line in subprocess.run(["make", "-s", "-C", ROOT, "help"], capture_output=True, text=True,
-                                                             check=True).stdout.splitlines() if not line.startswith("make")}
+        listed = {
+            line.split()[0]
+            for line in subprocess.run(
+                ["make", "-s", "-C", ROOT, "help"], capture_output=True, text=True, check=True
+            ).stdout.splitlines()
+            if not line.startswith("make")
+        }
         self.assertEqual(listed, commands)
 
     def test_programs_are_built_without_tests(self):
-        out = subprocess.run(["make", "-s", "-n", "-C", ROOT, "build", "PROGRAMS=1"], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            ["make", "-s", "-n", "-C", ROOT, "build", "PROGRAMS=1"], capture_output=True, text=True, check=True
+        ).stdout
         self.assertIn("tools/setup --programs", out)
         self.assertIn("tools/build programs", out)
 
@@ -227,7 +280,9 @@ class Targets(unittest.TestCase):
         self.assertEqual({name for name in programs if name.split("/")[0] in ("tests", "bench")}, set())
 
     def test_the_first_prediction_needs_nothing_of_the_executor(self):
-        self.assertEqual({name for name in self.objects("panpipe") if name.startswith(("exec/engine/", "exec/CMakeFiles/"))}, set())
+        self.assertEqual(
+            {name for name in self.objects("panpipe") if name.startswith(("exec/engine/", "exec/CMakeFiles/"))}, set()
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """tools/try-on: wrong arguments, each reason why no root can be made, and tries in a small root. Nothing is downloaded.
 
-    try_on_test.py
+try_on_test.py
 """
+
 import contextlib
 import functools
 import http.server
@@ -37,11 +38,15 @@ class Arguments(unittest.TestCase):
         self.refuses(["trixy"], "unknown suite 'trixy'; known: bookworm trixie forky")
 
     def test_command_is_one_word(self):
-        self.refuses(["trixie", "make", "demo"], "one COMMAND is expected, 'demo' is left over; put quotes around the whole of it")
+        self.refuses(
+            ["trixie", "make", "demo"], "one COMMAND is expected, 'demo' is left over; put quotes around the whole of it"
+        )
         self.refuses(["trixie", "make demo", "--root-only"], "--root-only runs no COMMAND, but 'make demo' is given")
 
     def test_options(self):
-        self.refuses(["--fast", "trixie"], "unknown option '--fast'; known: --keep, --ccache DIR, --lend DIR, --root-only, --help")
+        self.refuses(
+            ["--fast", "trixie"], "unknown option '--fast'; known: --keep, --ccache DIR, --lend DIR, --root-only, --help"
+        )
         self.refuses(["trixie", "--ccache"], "--ccache needs a folder")
         self.refuses(["trixie", "--lend"], "--lend needs a folder")
         self.refuses(["trixie", "--lend", "/no/such"], "--lend /no/such: there is no such folder")
@@ -60,8 +65,9 @@ class NoRoot(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def skips(self, done, reason):
-        self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (3, "", f"try-on: no root of trixie can be made here: {reason}\n"))
+        self.assertEqual(
+            (done.returncode, done.stdout, done.stderr), (3, "", f"try-on: no root of trixie can be made here: {reason}\n")
+        )
 
     def test_needs_root(self):
         if not ROOT:
@@ -70,7 +76,9 @@ class NoRoot(unittest.TestCase):
         os.chmod(self.folder, 0o755)  # the source tree may be closed to others
         (self.folder / "tools").mkdir()
         copy = shutil.copy(TOOL, self.folder / "tools/try-on")
-        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", copy, "trixie"], capture_output=True, text=True)
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", copy, "trixie"], capture_output=True, text=True
+        )
         self.skips(done, "it needs root")
 
     @unittest.skipUnless(ROOT, "needs root")
@@ -86,9 +94,15 @@ class NoRoot(unittest.TestCase):
         (self.folder / "parts").mkdir()
         (self.folder / "parts/a.sources").write_text(parts)
         (self.folder / "apt.conf").write_text(
-            f'Dir::Etc::sourcelist "{self.folder}/sources.list";\nDir::Etc::sourceparts "{self.folder}/parts";\n')
-        return try_on("--root-only", "trixie", APT_CONFIG=str(self.folder / "apt.conf"), PANPIPE_ROOTS=str(self.folder / "roots"),
-                      no_proxy="127.0.0.1")
+            f'Dir::Etc::sourcelist "{self.folder}/sources.list";\nDir::Etc::sourceparts "{self.folder}/parts";\n'
+        )
+        return try_on(
+            "--root-only",
+            "trixie",
+            APT_CONFIG=str(self.folder / "apt.conf"),
+            PANPIPE_ROOTS=str(self.folder / "roots"),
+            no_proxy="127.0.0.1",
+        )
 
     def can_make_roots(self):
         if not ROOT:
@@ -127,8 +141,10 @@ class NoRoot(unittest.TestCase):
         """The mirror that has the suite is taken, though apt itself follows another suite; debootstrap then finds it empty."""
         self.can_make_roots()
         with self.server() as mirror:
-            for sources, parts in [(f"deb [arch=amd64] {mirror}/debian bookworm main\n", ""),
-                                   ("", f"Types: deb\nURIs: {mirror}/security {mirror}/debian/\nSuites: bookworm\nComponents: main\n")]:
+            for sources, parts in [
+                (f"deb [arch=amd64] {mirror}/debian bookworm main\n", ""),
+                ("", f"Types: deb\nURIs: {mirror}/security {mirror}/debian/\nSuites: bookworm\nComponents: main\n"),
+            ]:
                 done = self.mirrored(sources, parts)
                 shutil.rmtree(self.folder / "parts")
                 self.assertEqual(done.returncode, 3, done.stderr)
@@ -191,7 +207,9 @@ class Try(unittest.TestCase):
         self.assertNotIn(str(self.folder), pathlib.Path("/proc/mounts").read_text())
 
     def test_ccache_and_keep(self):
-        done = self.run_it("--keep", "--ccache", str(self.folder / "cache"), "echo kept >$CCACHE_DIR/object; echo here >/root/file")
+        done = self.run_it(
+            "--keep", "--ccache", str(self.folder / "cache"), "echo kept >$CCACHE_DIR/object; echo here >/root/file"
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.folder / "cache/object").read_text(), "kept\n")
         kept = self.roots / [name for name in self.left() if name.startswith("kept-forky-")][0]
@@ -205,8 +223,13 @@ class Try(unittest.TestCase):
         for folder in folders:
             folder.mkdir()
             (folder / "file").write_text(f"of {folder.name}\n")
-        done = self.run_it("--lend", str(folders[0]), "--lend", str(folders[1]),
-                           f"cat {folders[0]}/file '{folders[1]}/file'; echo spoilt >'{folders[1]}/file' || echo refused")
+        done = self.run_it(
+            "--lend",
+            str(folders[0]),
+            "--lend",
+            str(folders[1]),
+            f"cat {folders[0]}/file '{folders[1]}/file'; echo spoilt >'{folders[1]}/file' || echo refused",
+        )
         lines = [re.sub("^ +[0-9]+ s  ", "", line) for line in done.stdout.splitlines()]
         self.assertEqual(lines[:2], ["of lent", "of lent too"], done.stderr)
         self.assertEqual(lines[3], "refused")  # lines[2] is the shell's message
@@ -215,8 +238,12 @@ class Try(unittest.TestCase):
 
     def test_a_killed_try_leaves_no_process(self):
         for kill in [signal.SIGTERM, signal.SIGKILL]:
-            process = subprocess.Popen([TOOL, "forky", "echo started; sleep 654321"], stdout=subprocess.PIPE, text=True,
-                                       env={**os.environ, "PANPIPE_ROOTS": str(self.roots)})
+            process = subprocess.Popen(
+                [TOOL, "forky", "echo started; sleep 654321"],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PANPIPE_ROOTS": str(self.roots)},
+            )
             line = process.stdout.readline()
             if not line:
                 self.skipTest("the kernel refuses namespaces")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The two engines on a few shipped clusters (validation/engines): a simulation is never shorter than its estimate, and equal to it
 where no link is shared; where copies meet between sockets it is longer."""
+
 import os
 import sys
 import unittest

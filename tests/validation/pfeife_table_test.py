@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Pfeife's table of measured steps on RTX 3090 (validation/pfeife) holds within its limits, and what it rests on is needed."""
+
 import os
 import sys
 import tempfile

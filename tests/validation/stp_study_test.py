@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """STP's tables (validation/stp) hold within their limits, and what they rest on is needed: without it they do not hold."""
+
 import os
 import sys
 import unittest
@@ -72,14 +73,15 @@ class WhatItRestsOn(unittest.TestCase):
         texts = [scenarios.scenario(c, "stp", m, schedule="{name: stp, braid: atomic}") for c, m, _ in rows]
         texts += [scenarios.scenario(c, "stp", m) for c, m, _ in rows]
         values = [scenarios.throughput(document) for document in scenarios.predict_all(PROGRAM, texts)]
-        for (configuration, _, _), atomic, woven in zip(rows, values, values[len(rows):]):
+        for (configuration, _, _), atomic, woven in zip(rows, values, values[len(rows) :]):
             # The published lead over 1F1B-I is 2.8 to 11.3 % in these rows; most of it is woven.
             self.assertGreater(woven / atomic, 1.02 if configuration["tensor"] == 4 else 1.05, configuration)
 
 
 class Exposed(unittest.TestCase):
     """All-reduces that nothing hides, per layer and microbatch: the slope of the exposed time over m, transfers waited for by nobody.
-    An all-reduce of 6144 x 5120 x 2 bytes over 8: 2 (7/8) 62.9 MB / (0.80 x 200 GB/s x (1 - 0.14 (2/8)^2)) + 100 us = 0.794 ms."""
+    An all-reduce of 6144 x 5120 x 2 bytes over 8: 2 (7/8) 62.9 MB / (0.80 x 200 GB/s x (1 - 0.14 (2/8)^2)) + 100 us = 0.794 ms.
+    """
 
     def test_is_what_table_1_counts(self):
         configuration = PUBLISHED["configurations"][3]  # 12.1B, TP8 PP2: 8, 8, 8, 6 layers; rank 1 has 16 of them

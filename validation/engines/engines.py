@@ -5,6 +5,7 @@
 
 For each cluster a handful of plans of GPT-2 medium: the step by both engines, the difference, and the links on which transfers
 waited for each other. Exits 1 when a simulation is shorter than its estimate, or differs where no link was shared."""
+
 import argparse
 import concurrent.futures
 import json
@@ -39,8 +40,11 @@ def plans(devices, per_node):
         add("pipeline, interleaved", deepest // 2, schedule="{name: interleaved-1f1b, stages_per_rank: 2}")
         add("replicas of pipelines", devices // 2 if devices <= 8 else 8, data=2 if devices <= 8 else devices // 8)
         add("many short pipelines", 2, data=devices // 2)
-        add("tensor groups in a pipeline", devices // inside if devices > inside else 2,
-            tensor=inside if devices > inside else inside // 2)
+        add(
+            "tensor groups in a pipeline",
+            devices // inside if devices > inside else 2,
+            tensor=inside if devices > inside else inside // 2,
+        )
     if devices > 8 and devices // inside >= 4:
         add("tensor groups, pipelines, replicas", devices // inside // 2, tensor=inside, data=2)
     add("data parallel", 1, data=devices)
@@ -68,8 +72,12 @@ def predict(program, verb, text):
         path = os.path.join(folder, "scenario.yaml")
         with open(path, "w") as file:
             file.write(text)
-        run = subprocess.run([program, verb, path, "--json"], capture_output=True, text=True,
-                             env={**os.environ, "PANPIPE_DATA": os.path.join(ROOT, "scenarios")})
+        run = subprocess.run(
+            [program, verb, path, "--json"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PANPIPE_DATA": os.path.join(ROOT, "scenarios")},
+        )
     if run.returncode:
         return {"error": run.stderr.strip().splitlines()[0] if run.stderr.strip() else f"exit {run.returncode}"}
     return json.loads(run.stdout)
@@ -93,8 +101,11 @@ def compare(program, cluster, name, parallel, schedule):
         if "error" in document:
             return {**row, "skipped": document["error"]}
     estimated, simulated = estimate["metrics"]["step_time_s"], simulation["metrics"]["step_time_s"]
-    links = [{"link": use["resource"], "lost_s": use["lost_s"], "flows": use["flows"]}
-             for use in simulation["contention"] if use["lost_s"] > ROUNDING * estimated]
+    links = [
+        {"link": use["resource"], "lost_s": use["lost_s"], "flows": use["flows"]}
+        for use in simulation["contention"]
+        if use["lost_s"] > ROUNDING * estimated
+    ]
     links.sort(key=lambda use: -use["lost_s"])
     return {**row, "estimated_s": estimated, "simulated_s": simulated, "difference": simulated / estimated - 1, "links": links}
 
@@ -119,7 +130,9 @@ def study(program, names):
 
 
 def degrees(parallel):
-    return " ".join(f"{letter}{parallel[key]}" for letter, key in (("P", "pipeline"), ("T", "tensor"), ("D", "data")) if parallel[key] > 1)
+    return " ".join(
+        f"{letter}{parallel[key]}" for letter, key in (("P", "pipeline"), ("T", "tensor"), ("D", "data")) if parallel[key] > 1
+    )
 
 
 def print_table(rows):
@@ -131,8 +144,10 @@ def print_table(rows):
         link = row["links"][0] if row["links"] else None
         shared = f"{link['link']} ({link['flows']})" if link else "none is shared"
         difference = "0" if abs(row["difference"]) <= ROUNDING else f"{100 * row['difference']:+.2f} %"
-        print(f"| {row['cluster']} | {row['plan']} | {degrees(row['parallel'])} | {1e3 * row['estimated_s']:.1f} ms "
-              f"| {1e3 * row['simulated_s']:.1f} ms | {difference} | {shared} |")
+        print(
+            f"| {row['cluster']} | {row['plan']} | {degrees(row['parallel'])} | {1e3 * row['estimated_s']:.1f} ms "
+            f"| {1e3 * row['simulated_s']:.1f} ms | {difference} | {shared} |"
+        )
     for row in rows:
         if "skipped" in row:
             print(f"\nskipped: {row['cluster']}, {row['plan']}: {row['skipped']}")

@@ -1,4 +1,5 @@
 """Two models of a user's own, for tools/export_model.py: a U-Net whose skips cross every cut, and a plain GPT."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -41,7 +42,9 @@ class Gpt(nn.Module):
     def __init__(self, hidden=256, layers=4, heads=8, sequence=128, vocabulary=2048):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(vocabulary, hidden), nn.Parameter(torch.randn(sequence, hidden) * 0.02)
-        layer = nn.TransformerEncoderLayer(hidden, heads, 4 * hidden, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            hidden, heads, 4 * hidden, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
         self.blocks = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.head = nn.Linear(hidden, vocabulary, bias=False)
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(sequence), persistent=False)

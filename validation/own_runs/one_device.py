@@ -9,6 +9,7 @@ model's units at a time; a tensor-parallel one measures one shard. The job is th
 a link profile (`panpipe profile --only-transfers`). At last it is run over two ranks. Of the rounds the fastest prediction and the fastest
 run (median of its steps) count. What a combination gave is kept in --out: an interrupted call goes on where it was.
 """
+
 import argparse
 import datetime
 import json
@@ -30,7 +31,9 @@ COMBINATIONS = [
     ("gpt", "1f1b", 1, 2, 4, 8),
     ("llama", "1f1b", 1, 2, 4, 8),
 ]
-study.BUILT_IN["wide gpt"] = "{model: gpt, layers: 6, hidden: 768, heads: 12, vocabulary: 4096, sequence: 128, tied_embedding: false}"
+study.BUILT_IN["wide gpt"] = (
+    "{model: gpt, layers: 6, hidden: 768, heads: 12, vocabulary: 4096, sequence: 128, tied_embedding: false}"
+)
 
 
 class OneDevice(study.Study):
@@ -39,8 +42,23 @@ class OneDevice(study.Study):
         found = self.out / "links.yaml"
         if not found.exists():
             scenario = self.out / "links-scenario.yaml"
-            scenario.write_text(study.SCENARIO.format(ranks=2, workload=study.BUILT_IN["gpt"], micro=1, microbatches=1), encoding="utf-8")
-            study.call([self.panpipe, "profile", scenario, "--only-transfers", "--ranks", 2, "--transport", self.options.transport, "-o", found])
+            scenario.write_text(
+                study.SCENARIO.format(ranks=2, workload=study.BUILT_IN["gpt"], micro=1, microbatches=1), encoding="utf-8"
+            )
+            study.call(
+                [
+                    self.panpipe,
+                    "profile",
+                    scenario,
+                    "--only-transfers",
+                    "--ranks",
+                    2,
+                    "--transport",
+                    self.options.transport,
+                    "-o",
+                    found,
+                ]
+            )
         return found
 
     @staticmethod
@@ -53,13 +71,35 @@ class OneDevice(study.Study):
         model, schedule, pipeline, tensor, micro, microbatches = combination
         stem = self.out / f"{model.replace(' ', '-')}-{pipeline}x{tensor}-{micro}"
         scenario = stem.with_suffix(".yaml")
-        text = study.SCENARIO.format(ranks=pipeline * tensor, workload=self.workload(model, micro), micro=micro, microbatches=microbatches)
+        text = study.SCENARIO.format(
+            ranks=pipeline * tensor, workload=self.workload(model, micro), micro=micro, microbatches=microbatches
+        )
         scenario.write_text(f"{text}parallel: {{pipeline: {pipeline}, tensor: {tensor}}}\n", encoding="utf-8")
         rounds, stated = [], []
         for again in range(self.options.rounds):
             profile = stem.with_name(f"{stem.name}-profile-{again}.yaml")
-            study.call([self.panpipe, "profile", scenario, "-o", profile, "--ranks", 1, "--threads", 1, "--window", self.options.window, "--seconds", self.options.seconds])
-            alone = json.loads(study.call([self.panpipe, "estimate", scenario, "--set", f"profile={profile}", "--set", f"schedule={schedule}", "--json"]))
+            study.call(
+                [
+                    self.panpipe,
+                    "profile",
+                    scenario,
+                    "-o",
+                    profile,
+                    "--ranks",
+                    1,
+                    "--threads",
+                    1,
+                    "--window",
+                    self.options.window,
+                    "--seconds",
+                    self.options.seconds,
+                ]
+            )
+            alone = json.loads(
+                study.call(
+                    [self.panpipe, "estimate", scenario, "--set", f"profile={profile}", "--set", f"schedule={schedule}", "--json"]
+                )
+            )
             stated.append(alone["metrics"]["step_time_s"])
             rounds.append(self.compare(scenario, f"[{profile}, {self.links()}]", schedule, again))
         row = study.summary((model, schedule, pipeline * tensor, micro, microbatches), rounds)
@@ -76,23 +116,33 @@ class OneDevice(study.Study):
             if not kept.exists():
                 row = self.measure(combination)
                 kept.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
-                print(f"{row['model']} {row['schedule']}: {row['predicted_s']:.4f} s predicted, {row['measured_s']:.4f} s measured", file=sys.stderr, flush=True)
+                print(
+                    f"{row['model']} {row['schedule']}: {row['predicted_s']:.4f} s predicted, {row['measured_s']:.4f} s measured",
+                    file=sys.stderr,
+                    flush=True,
+                )
             rows.append(json.loads(kept.read_text(encoding="utf-8")))
         return rows
 
 
 def table(rows):
-    lines = ["| model | schedule | pipeline x tensor | micro | measured | spread | predicted, links of the cluster | difference | with a link profile | difference | peak predicted | measured | difference |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| model | schedule | pipeline x tensor | micro | measured | spread | predicted, links of the cluster | difference | with a link profile | difference | peak predicted | measured | difference |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
-        lines.append(f"| {row['model']} | {row['schedule']} | {row['pipeline']} x {row['tensor']} | {row['micro']} | {row['measured_s'] * 1e3:.0f} ms | {row['spread']:.1%} "
-                     f"| {row['predicted_stated_links_s'] * 1e3:.0f} ms | {row['difference_stated_links']:+.1%} | {row['predicted_s'] * 1e3:.0f} ms | {row['difference']:+.1%} "
-                     f"| {row['peak_predicted'] / 2**20:.1f} MiB | {row['peak_measured'] / 2**20:.1f} MiB | {row['peak_difference']:+.1%} |")
+        lines.append(
+            f"| {row['model']} | {row['schedule']} | {row['pipeline']} x {row['tensor']} | {row['micro']} | {row['measured_s'] * 1e3:.0f} ms | {row['spread']:.1%} "
+            f"| {row['predicted_stated_links_s'] * 1e3:.0f} ms | {row['difference_stated_links']:+.1%} | {row['predicted_s'] * 1e3:.0f} ms | {row['difference']:+.1%} "
+            f"| {row['peak_predicted'] / 2**20:.1f} MiB | {row['peak_measured'] / 2**20:.1f} MiB | {row['peak_difference']:+.1%} |"
+        )
     mean = lambda key: sum(abs(row[key]) for row in rows) / len(rows)
     worst = lambda key: max(abs(row[key]) for row in rows)
     lines.append("")
-    lines.append(f"Step time with a link profile: {mean('difference'):.1%} off on average, {worst('difference'):.1%} at worst; with the cluster's links {mean('difference_stated_links'):.1%}, "
-                 f"{worst('difference_stated_links'):.1%}; spread of the measured steps {mean('spread'):.1%} on average. Peak memory: {mean('peak_difference'):.1%}, {worst('peak_difference'):.1%}.")
+    lines.append(
+        f"Step time with a link profile: {mean('difference'):.1%} off on average, {worst('difference'):.1%} at worst; with the cluster's links {mean('difference_stated_links'):.1%}, "
+        f"{worst('difference_stated_links'):.1%}; spread of the measured steps {mean('spread'):.1%} on average. Peak memory: {mean('peak_difference'):.1%}, {worst('peak_difference'):.1%}."
+    )
     return "\n".join(lines)
 
 
@@ -111,11 +161,22 @@ def main():
     print(table(rows))
     if options.record:
         date, processor, folder = datetime.date.today().isoformat(), study.machine(), pathlib.Path(options.record)
-        kept = {"schema": "panpipe-one-device/1", "date": date, "machine": processor, "cores": len(os.sched_getaffinity(0)), "transport": options.transport, "window": options.window, "rows": rows}
+        kept = {
+            "schema": "panpipe-one-device/1",
+            "date": date,
+            "machine": processor,
+            "cores": len(os.sched_getaffinity(0)),
+            "transport": options.transport,
+            "window": options.window,
+            "rows": rows,
+        }
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{date}-one-device.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        (folder / f"{date}-one-device.md").write_text(f"Measured on {date}: {processor}, {kept['cores']} cores; profiled by one rank of one thread, at most {options.window} of units at a time; run over two "
-                                                      f"ranks of one thread each, {options.transport}; fastest of {rows[0]['rounds']} rounds of {options.steps} steps.\n\n{table(rows)}\n", encoding="utf-8")
+        (folder / f"{date}-one-device.md").write_text(
+            f"Measured on {date}: {processor}, {kept['cores']} cores; profiled by one rank of one thread, at most {options.window} of units at a time; run over two "
+            f"ranks of one thread each, {options.transport}; fastest of {rows[0]['rounds']} rounds of {options.steps} steps.\n\n{table(rows)}\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

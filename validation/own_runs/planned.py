@@ -9,6 +9,7 @@ equal split gives both ranks as many movable units, under 1F1B. The plan is the 
 A run's figure is the median of its steps, a row's the median over its rounds, which alternate; the spread is (largest - smallest) / median
 over the rounds.
 """
+
 import argparse
 import json
 import statistics
@@ -25,7 +26,23 @@ def words_of(settings):
 
 def run(work, scenario, words, name):
     out = work.out / name
-    study.call([work.panpipe, "run", scenario, *words, "--transport", work.options.transport, "--steps", work.options.steps, "--warmup", 2, "--no-progress", "-o", out])
+    study.call(
+        [
+            work.panpipe,
+            "run",
+            scenario,
+            *words,
+            "--transport",
+            work.options.transport,
+            "--steps",
+            work.options.steps,
+            "--warmup",
+            2,
+            "--no-progress",
+            "-o",
+            out,
+        ]
+    )
     return json.loads((out / "result.json").read_text(encoding="utf-8"))["metrics"]["step_time_s"]
 
 
@@ -37,7 +54,25 @@ def prepared(work, model, micro, microbatches):
         scenario, profile = stem.with_suffix(".yaml"), stem.with_name(f"{stem.name}-profile-0.yaml")
     else:
         scenario, profile = work.profile(model, 2, micro, microbatches, 0)
-        kept.write_text(study.call([work.panpipe, "plan", scenario, "--method", "pfeife", "--json", "-o", plan, "--set", f"profile={profile}", "--set", "schedule=auto"]), encoding="utf-8")
+        kept.write_text(
+            study.call(
+                [
+                    work.panpipe,
+                    "plan",
+                    scenario,
+                    "--method",
+                    "pfeife",
+                    "--json",
+                    "-o",
+                    plan,
+                    "--set",
+                    f"profile={profile}",
+                    "--set",
+                    "schedule=auto",
+                ]
+            ),
+            encoding="utf-8",
+        )
     answer = json.loads(kept.read_text(encoding="utf-8"))
     units = sum(len(stage["operators"]) for stage in answer["best"]["stages"])
     equal = words_of([f"profile={profile}", f"partition=[{units // 2}]"])
@@ -48,7 +83,9 @@ def prepared(work, model, micro, microbatches):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--bin", default="build/release/bin", help="folder of the programs")
-    arguments.add_argument("--out", default="out/planned", help="folder for profiles, plans and results; what lies there is gone on with")
+    arguments.add_argument(
+        "--out", default="out/planned", help="folder for profiles, plans and results; what lies there is gone on with"
+    )
     arguments.add_argument("--transport", default="gloo")
     arguments.add_argument("--steps", type=int, default=20)
     arguments.add_argument("--seconds", type=int, default=12, help="of profiling")
@@ -57,7 +94,9 @@ def main():
     options = arguments.parse_args()
     options.profile_ranks = None
     work = study.Study(options)
-    print("| model | equal split, predicted | measured | spread | plan | predicted | measured | spread | gain, measured |\n|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| model | equal split, predicted | measured | spread | plan | predicted | measured | spread | gain, measured |\n|---|---|---|---|---|---|---|---|---|"
+    )
     for model, micro, microbatches in MODELS:
         if options.only not in (None, model):
             continue
@@ -70,11 +109,18 @@ def main():
             times["equal"].append(run(work, scenario, equal, f"{scenario.stem}-equal-{again}"))
             times["plan"].append(run(work, scenario, chosen, f"{scenario.stem}-planned-{again}"))
             record.write_text(json.dumps(times), encoding="utf-8")
-            print(f"round {again + 1}: {model}: equal {times['equal'][-1]:.4f} s, plan {times['plan'][-1]:.4f} s", file=sys.stderr, flush=True)
+            print(
+                f"round {again + 1}: {model}: equal {times['equal'][-1]:.4f} s, plan {times['plan'][-1]:.4f} s",
+                file=sys.stderr,
+                flush=True,
+            )
         before, after = statistics.median(times["equal"]), statistics.median(times["plan"])
         spread = {name: (max(seconds) - min(seconds)) / statistics.median(seconds) for name, seconds in times.items()}
-        print(f"| {model} | {predicted * 1e3:.1f} ms | {before * 1e3:.1f} ms | {spread['equal']:.0%} | {best['schedule']['name']}, {len(best['stages'])} stages | {best['metrics']['step_time_s'] * 1e3:.1f} ms "
-              f"| {after * 1e3:.1f} ms | {spread['plan']:.0%} | {1 - after / before:.1%} |", flush=True)
+        print(
+            f"| {model} | {predicted * 1e3:.1f} ms | {before * 1e3:.1f} ms | {spread['equal']:.0%} | {best['schedule']['name']}, {len(best['stages'])} stages | {best['metrics']['step_time_s'] * 1e3:.1f} ms "
+            f"| {after * 1e3:.1f} ms | {spread['plan']:.0%} | {1 - after / before:.1%} |",
+            flush=True,
+        )
 
 
 main()

@@ -10,6 +10,7 @@ A round profiles each model once and then runs its combinations. A combination's
 steps without the eighth at either end, as in a profile. The spread is that of all measured steps of a combination, (upper - lower quartile) / median, or that of its
 predictions over the rounds where that is larger; a difference inside it is no error. Prints a table in Markdown; everything else is written to --out, where a combination's two timelines lie side by side.
 """
+
 import argparse
 import datetime
 import json
@@ -65,7 +66,11 @@ def every_schedule(panpipe, ranks, microbatches):
     listing = call([panpipe, "schedule", "--list"])
     names = [line.split()[0] for line in listing.splitlines() if line and not line[0].isspace()]
     sizes = ["--ranks", str(ranks), "--microbatches", str(microbatches)]
-    return [name for name in names if subprocess.run([str(panpipe), "schedule", name, *sizes], capture_output=True, check=False).returncode == 0]
+    return [
+        name
+        for name in names
+        if subprocess.run([str(panpipe), "schedule", name, *sizes], capture_output=True, check=False).returncode == 0
+    ]
 
 
 def mean_action_error(comparison):
@@ -99,8 +104,25 @@ class Study:
         """Scenario and a fresh profile of it."""
         stem = self.out / f"{model.replace(' ', '-')}-{ranks}x{micro}"
         scenario, profile = stem.with_suffix(".yaml"), stem.with_name(f"{stem.name}-profile-{again}.yaml")
-        scenario.write_text(SCENARIO.format(ranks=ranks, workload=self.workload(model, micro), micro=micro, microbatches=microbatches), encoding="utf-8")
-        call([self.panpipe, "profile", scenario, "-o", profile, "--ranks", self.options.profile_ranks or ranks, "--transport", self.options.transport, "--seconds", self.options.seconds])
+        scenario.write_text(
+            SCENARIO.format(ranks=ranks, workload=self.workload(model, micro), micro=micro, microbatches=microbatches),
+            encoding="utf-8",
+        )
+        call(
+            [
+                self.panpipe,
+                "profile",
+                scenario,
+                "-o",
+                profile,
+                "--ranks",
+                self.options.profile_ranks or ranks,
+                "--transport",
+                self.options.transport,
+                "--seconds",
+                self.options.seconds,
+            ]
+        )
         return scenario, profile
 
     def compare(self, scenario, profile, schedule, again):
@@ -109,17 +131,36 @@ class Study:
         stem = f"{scenario.stem}-{schedule}-{again}"
         predicted, measured = self.out / f"{stem}-predicted", self.out / f"{stem}-measured"
         call([self.panpipe, "estimate", *same, "-o", predicted])
-        call([self.panpipe, "run", *same, "--transport", self.options.transport, "--steps", self.options.steps, "--warmup", 2, "--no-progress", "-o", measured])
+        call(
+            [
+                self.panpipe,
+                "run",
+                *same,
+                "--transport",
+                self.options.transport,
+                "--steps",
+                self.options.steps,
+                "--warmup",
+                2,
+                "--no-progress",
+                "-o",
+                measured,
+            ]
+        )
         comparison = json.loads(call([self.panpipe, "compare", predicted, measured, "--json", "-o", self.out / f"{stem}.json"]))
         metrics = {row["metric"]: row for row in comparison["metrics"]}
         result = json.loads((measured / "result.json").read_text(encoding="utf-8"))
         weighted, median = mean_action_error(comparison)
         return {
-            "predicted_s": metrics["step_time_s"]["a"], "measured_s": metrics["step_time_s"]["b"],
+            "predicted_s": metrics["step_time_s"]["a"],
+            "measured_s": metrics["step_time_s"]["b"],
             "steps_s": [step["step_time_s"] for step in result["repetitions"]],
-            "bubble_predicted": metrics["bubble_step"]["a"], "bubble_measured": metrics["bubble_step"]["b"],
-            "passes_off": weighted, "passes_off_median": median,
-            "peak_predicted": metrics["peak_memory_bytes"]["a"], "peak_measured": metrics["peak_memory_bytes"]["b"],
+            "bubble_predicted": metrics["bubble_step"]["a"],
+            "bubble_measured": metrics["bubble_step"]["b"],
+            "passes_off": weighted,
+            "passes_off_median": median,
+            "peak_predicted": metrics["peak_memory_bytes"]["a"],
+            "peak_measured": metrics["peak_memory_bytes"]["b"],
             "context": result["context"],
         }
 
@@ -134,15 +175,19 @@ class Study:
                 if key not in profiles:
                     profiles[key] = self.profile(*key, again)
                 rounds[combination].append(self.compare(*profiles[key], schedule, again))
-                print(f"round {again + 1}: {model} {schedule}: {rounds[combination][-1]['predicted_s']:.4f} s predicted, "
-                      f"{rounds[combination][-1]['measured_s']:.4f} s measured", file=sys.stderr, flush=True)
+                print(
+                    f"round {again + 1}: {model} {schedule}: {rounds[combination][-1]['predicted_s']:.4f} s predicted, "
+                    f"{rounds[combination][-1]['measured_s']:.4f} s measured",
+                    file=sys.stderr,
+                    flush=True,
+                )
         return rounds
 
 
 def trimmed_mean(values):
     """Without the eighth at either end: as `panpipe profile` takes its samples."""
     cut = len(values) // 8
-    return statistics.mean(sorted(values)[cut:len(values) - cut])
+    return statistics.mean(sorted(values)[cut : len(values) - cut])
 
 
 def summary(combination, rounds):
@@ -150,10 +195,32 @@ def summary(combination, rounds):
     middle = lambda key: statistics.median(each[key] for each in rounds)
     steps = sorted(step for each in rounds for step in each["steps_s"])
     quartiles = statistics.quantiles(steps, n=4) if len(steps) > 3 else [steps[0], steps[0], steps[-1]]
-    row = {"model": model, "schedule": schedule, "ranks": ranks, "micro": micro, "microbatches": microbatches, "rounds": len(rounds), "steps": len(steps)}
-    row |= {key: middle(key) for key in ("predicted_s", "measured_s", "bubble_predicted", "bubble_measured", "passes_off", "passes_off_median", "peak_predicted", "peak_measured")}
+    row = {
+        "model": model,
+        "schedule": schedule,
+        "ranks": ranks,
+        "micro": micro,
+        "microbatches": microbatches,
+        "rounds": len(rounds),
+        "steps": len(steps),
+    }
+    row |= {
+        key: middle(key)
+        for key in (
+            "predicted_s",
+            "measured_s",
+            "bubble_predicted",
+            "bubble_measured",
+            "passes_off",
+            "passes_off_median",
+            "peak_predicted",
+            "peak_measured",
+        )
+    }
     row |= {"predicted_s": statistics.mean(each["predicted_s"] for each in rounds), "measured_s": trimmed_mean(steps)}
-    row["predicted_spread"] = (max(each["predicted_s"] for each in rounds) - min(each["predicted_s"] for each in rounds)) / row["predicted_s"]
+    row["predicted_spread"] = (max(each["predicted_s"] for each in rounds) - min(each["predicted_s"] for each in rounds)) / row[
+        "predicted_s"
+    ]
     row["spread"] = max((quartiles[2] - quartiles[0]) / statistics.median(steps), row["predicted_spread"])
     row["difference"] = row["predicted_s"] / row["measured_s"] - 1
     row["peak_difference"] = row["peak_predicted"] / row["peak_measured"] - 1
@@ -161,22 +228,30 @@ def summary(combination, rounds):
 
 
 def table(rows):
-    lines = ["| model | schedule | ranks | micro | step predicted | measured | spread | difference | bubble predicted | measured | passes off by | peak predicted | measured | difference |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| model | schedule | ranks | micro | step predicted | measured | spread | difference | bubble predicted | measured | passes off by | peak predicted | measured | difference |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
-        lines.append(f"| {row['model']} | {row['schedule']} | {row['ranks']} | {row['micro']} | {row['predicted_s'] * 1e3:.1f} ms | {row['measured_s'] * 1e3:.1f} ms | {row['spread']:.1%} "
-                     f"| {row['difference']:+.1%} | {row['bubble_predicted']:.1%} | {row['bubble_measured']:.1%} | {row['passes_off']:.1%} "
-                     f"| {row['peak_predicted'] / 2**20:.1f} MiB | {row['peak_measured'] / 2**20:.1f} MiB | {row['peak_difference']:+.1%} |")
+        lines.append(
+            f"| {row['model']} | {row['schedule']} | {row['ranks']} | {row['micro']} | {row['predicted_s'] * 1e3:.1f} ms | {row['measured_s'] * 1e3:.1f} ms | {row['spread']:.1%} "
+            f"| {row['difference']:+.1%} | {row['bubble_predicted']:.1%} | {row['bubble_measured']:.1%} | {row['passes_off']:.1%} "
+            f"| {row['peak_predicted'] / 2**20:.1f} MiB | {row['peak_measured'] / 2**20:.1f} MiB | {row['peak_difference']:+.1%} |"
+        )
     errors, peaks = [abs(row["difference"]) for row in rows], [abs(row["peak_difference"]) for row in rows]
     lines.append("")
-    lines.append(f"Step time: {statistics.mean(errors):.1%} off on average, {max(errors):.1%} at worst, spread {statistics.mean(row['spread'] for row in rows):.1%} on average. "
-                 f"Passes: {statistics.median(row['passes_off_median'] for row in rows):.1%} (median). Peak memory: {statistics.mean(peaks):.1%} on average, {max(peaks):.1%} at worst.")
+    lines.append(
+        f"Step time: {statistics.mean(errors):.1%} off on average, {max(errors):.1%} at worst, spread {statistics.mean(row['spread'] for row in rows):.1%} on average. "
+        f"Passes: {statistics.median(row['passes_off_median'] for row in rows):.1%} (median). Peak memory: {statistics.mean(peaks):.1%} on average, {max(peaks):.1%} at worst."
+    )
     return "\n".join(lines)
 
 
 def machine():
     processor = platform.processor() or platform.machine()
-    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if pathlib.Path("/proc/cpuinfo").exists() else []:
+    for line in (
+        pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if pathlib.Path("/proc/cpuinfo").exists() else []
+    ):
         if line.startswith("model name"):
             processor = line.partition(":")[2].strip()
     return processor
@@ -190,17 +265,29 @@ def main():
     arguments.add_argument("--transport", default="gloo")
     arguments.add_argument("--steps", type=int, default=10)
     arguments.add_argument("--seconds", type=int, default=5, help="of profiling, for each profile")
-    arguments.add_argument("--profile-ranks", type=int, help="profile with so many (default: as many as run); 1: one device predicts several, links from the scenario")
+    arguments.add_argument(
+        "--profile-ranks",
+        type=int,
+        help="profile with so many (default: as many as run); 1: one device predicts several, links from the scenario",
+    )
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--only", help="of the ten combinations these, by number from 1: 1,4 (none: print what earlier calls left in --out)")
+    arguments.add_argument(
+        "--only", help="of the ten combinations these, by number from 1: 1,4 (none: print what earlier calls left in --out)"
+    )
     arguments.add_argument("--models", help="instead of the ten combinations: these models,")
-    arguments.add_argument("--schedules", default="gpipe,1f1b,zb-h1", help="under these schedules (all: every one), two samples a microbatch, eight microbatches")
+    arguments.add_argument(
+        "--schedules",
+        default="gpipe,1f1b,zb-h1",
+        help="under these schedules (all: every one), two samples a microbatch, eight microbatches",
+    )
     arguments.add_argument("--record", help="folder in which the figures are kept, named by date and machine")
     options = arguments.parse_args()
     study = Study(options)
     combinations = COMBINATIONS
     if options.models:
-        schedules = every_schedule(study.panpipe, options.ranks, 8) if options.schedules == "all" else options.schedules.split(",")
+        schedules = (
+            every_schedule(study.panpipe, options.ranks, 8) if options.schedules == "all" else options.schedules.split(",")
+        )
         combinations = [(model, schedule, options.ranks, 2, 8) for model in options.models.split(",") for schedule in schedules]
     if options.only and not options.models:
         numbers = [] if options.only == "none" else [int(word) for word in options.only.split(",")]
@@ -218,11 +305,22 @@ def main():
         date, processor = datetime.date.today().isoformat(), machine()
         folder = pathlib.Path(options.record)
         folder.mkdir(parents=True, exist_ok=True)
-        kept = {"schema": "panpipe-own-runs/1", "date": date, "machine": processor, "cores": len(os.sched_getaffinity(0)), "transport": options.transport,
-                "version": contexts[0].get("version"), "libraries": contexts[0].get("libraries"), "rows": rows}
+        kept = {
+            "schema": "panpipe-own-runs/1",
+            "date": date,
+            "machine": processor,
+            "cores": len(os.sched_getaffinity(0)),
+            "transport": options.transport,
+            "version": contexts[0].get("version"),
+            "libraries": contexts[0].get("libraries"),
+            "rows": rows,
+        }
         stem = f"{date}-{''.join(c if c.isalnum() else '-' for c in processor.lower()).strip('-')}"
         (folder / f"{stem}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        (folder / f"{stem}.md").write_text(f"Measured on {date}: {processor}, {kept['cores']} cores, {options.transport}, one thread a rank; rounds and steps of each row are in the JSON beside this.\n\n{table(rows)}\n", encoding="utf-8")
+        (folder / f"{stem}.md").write_text(
+            f"Measured on {date}: {processor}, {kept['cores']} cores, {options.transport}, one thread a rank; rounds and steps of each row are in the JSON beside this.\n\n{table(rows)}\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

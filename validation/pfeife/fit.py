@@ -6,6 +6,7 @@
 Robust least squares (soft L1 at 5 %) over the logarithms of predicted over measured time of the rows that its planner accepted,
 cuts planned; Gauss-Newton with differences of 8 %. Prints the numbers with their uncertainty, and the mean error with each model left out.
 """
+
 import math
 import pathlib
 import re
@@ -65,7 +66,11 @@ def main():
             slopes.append([(after - before) / math.log(1 + DIFFERENCE) for (_, after), before in zip(changed, errors)])
         step, spread = normal_equations(errors, slopes, range(len(errors)))
         deviation = math.sqrt(sum(error * error for error in errors) / (len(errors) - 2))
-        print(", ".join(f"{key} {numbers[key]:.4g}{UNITS[key]}" for key in UNITS), f"mean error {100 * mean_error(errors):.2f} %", flush=True)
+        print(
+            ", ".join(f"{key} {numbers[key]:.4g}{UNITS[key]}" for key in UNITS),
+            f"mean error {100 * mean_error(errors):.2f} %",
+            flush=True,
+        )
         best, numbers = numbers, {key: numbers[key] * math.exp(max(-0.3, min(0.3, d))) for key, d in zip(UNITS, step)}
     for key, variance in zip(UNITS, spread):
         print(f"{key}: {best[key]:.4g}{UNITS[key]} +- {best[key] * deviation * math.sqrt(variance):.2g}{UNITS[key]}")

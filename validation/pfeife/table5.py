@@ -9,6 +9,7 @@ vit_giant_patch14_224), and agrees with the table's memory: 16 bytes a parameter
 not said: neighbours with a bridge, and one socket. Cuts are not published: even ones (`partition: auto`), and those that
 `panpipe plan --method pfeife` finds for the published schedule, memory not limited.
 """
+
 import argparse
 import json
 import pathlib
@@ -66,15 +67,17 @@ def judged(panpipe, settings, cuts):
         result = predict(panpipe, row, settings, cuts)
         time = result["metrics"]["step_time_s"] * 1e3
         memory = peaks(result)
-        rows.append({
-            **row,
-            "cuts": cuts,
-            "predicted_ms": time,
-            "error": time / row["measured_ms"] - 1,
-            "published_error": row["estimated_ms"] / row["measured_ms"] - 1,
-            "predicted_gib": memory,
-            "memory_error": [guess / seen - 1 for guess, seen in zip(memory, row["measured_gib"])],
-        })
+        rows.append(
+            {
+                **row,
+                "cuts": cuts,
+                "predicted_ms": time,
+                "error": time / row["measured_ms"] - 1,
+                "published_error": row["estimated_ms"] / row["measured_ms"] - 1,
+                "predicted_gib": memory,
+                "memory_error": [guess / seen - 1 for guess, seen in zip(memory, row["measured_gib"])],
+            }
+        )
     return rows
 
 
@@ -96,15 +99,19 @@ def summary(rows):
 
 
 def print_table(rows):
-    print("| model | ranks | schedule | measured ms | predicted | error | Pfeife's | first and last device GiB | predicted | error |")
+    print(
+        "| model | ranks | schedule | measured ms | predicted | error | Pfeife's | first and last device GiB | predicted | error |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         schedule = f"{row['stages_per_rank']}/{row['loop_batch'] if row['stages_per_rank'] > 1 else '-'}/{row['prefetch']}"
         schedule += "" if row["accepted"] else " (rejected)"
         seen, guess = (", ".join(f"{value:.1f}" for value in row[key]) for key in ("measured_gib", "predicted_gib"))
         errors = ", ".join(f"{100 * error:+.0f}" for error in row["memory_error"])
-        print(f"| {row['model']} | {row['devices']} | {schedule} | {row['measured_ms']} | {row['predicted_ms']:.0f} | "
-              f"{100 * row['error']:+.1f} % | {100 * row['published_error']:+.1f} % | {seen} | {guess} | {errors} % |")
+        print(
+            f"| {row['model']} | {row['devices']} | {schedule} | {row['measured_ms']} | {row['predicted_ms']:.0f} | "
+            f"{100 * row['error']:+.1f} % | {100 * row['published_error']:+.1f} % | {seen} | {guess} | {errors} % |"
+        )
 
 
 def main():
@@ -112,7 +119,9 @@ def main():
     parser.add_argument("panpipe", nargs="?", default="build/release/bin/panpipe")
     parser.add_argument("--cuts", choices=["even", "planned", "both"], default="both")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="the whole document instead of the tables; into a file")
+    parser.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="the whole document instead of the tables; into a file"
+    )
     arguments = parser.parse_args()
     tables = {}
     for cuts in ["even", "planned"] if arguments.cuts == "both" else [arguments.cuts]:
@@ -126,9 +135,11 @@ def main():
         whole = table["summary"]
         print(f"\n{cuts} cuts\n")
         print_table(table["rows"])
-        print(f"\naccepted rows ({whole['rows']}): mean error {100 * whole['mean_error']:.1f} % (Pfeife's planner "
-              f"{100 * whole['published_mean_error']:.1f} %), worst {100 * whole['worst_error']:.1f} %, bias {100 * whole['bias']:+.1f} %; "
-              f"memory {100 * whole['mean_memory_error']:.1f} %")
+        print(
+            f"\naccepted rows ({whole['rows']}): mean error {100 * whole['mean_error']:.1f} % (Pfeife's planner "
+            f"{100 * whole['published_mean_error']:.1f} %), worst {100 * whole['worst_error']:.1f} %, bias {100 * whole['bias']:+.1f} %; "
+            f"memory {100 * whole['mean_memory_error']:.1f} %"
+        )
 
 
 if __name__ == "__main__":

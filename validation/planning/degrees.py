@@ -5,6 +5,7 @@
 
 Prints tables in Markdown: seconds, simulated with contention.
 """
+
 import pathlib
 import sys
 

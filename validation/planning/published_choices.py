@@ -5,6 +5,7 @@
 
 Prints the table of docs/models/planning.md in Markdown: milliseconds, and the peak of the fullest device.
 """
+
 import pathlib
 import sys
 import tempfile
@@ -33,7 +34,9 @@ def call(panpipe, verb, model, settings, *further):
 
 def figures(result):
     metrics = result["metrics"]
-    return f"{metrics['step_time_s'] * 1e3:.1f}, {metrics['peak_memory_bytes'] / 2**30:.1f} GiB" + ("" if metrics["fits"] else ", does not fit")
+    return f"{metrics['step_time_s'] * 1e3:.1f}, {metrics['peak_memory_bytes'] / 2**30:.1f} GiB" + (
+        "" if metrics["fits"] else ", does not fit"
+    )
 
 
 def planned(panpipe, model, settings):
@@ -51,8 +54,13 @@ def main():
         rows[f"{stages} stages a rank, `loop_batch` 8, prefetch 3"] = lambda model, stages=stages: member(stages, 8, 3)
     print(f"| | {' | '.join(MODELS)} |\n|---|{'---|' * len(MODELS)}")
     for name, schedule in rows.items():
-        print(f"| {name}, even cuts | {' | '.join(figures(call(panpipe, 'simulate', model, [schedule(model)])) for model in MODELS)} |")
-        print(f"| the same, our cuts | {' | '.join(planned(panpipe, model, [schedule(model)])[0] for model in MODELS)} |", flush=True)
+        print(
+            f"| {name}, even cuts | {' | '.join(figures(call(panpipe, 'simulate', model, [schedule(model)])) for model in MODELS)} |"
+        )
+        print(
+            f"| the same, our cuts | {' | '.join(planned(panpipe, model, [schedule(model)])[0] for model in MODELS)} |",
+            flush=True,
+        )
     for name, schedule in {"`schedule: pfeife`": "schedule=pfeife", "`schedule: auto`": "schedule=auto"}.items():
         cells = []
         for model in MODELS:

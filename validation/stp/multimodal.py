@@ -5,6 +5,7 @@
 
 The paper (arXiv 2510.27257) prints the sizes of the models and the largest gain over interleaved 1F1B, 16.7 % (14.9B, TP8 PP2).
 Images and sequences are not printed; here one image of 896 x 896 pixels (4096 patches, 1024 tokens) in 4096 tokens."""
+
 import sys
 
 import scenarios
@@ -28,21 +29,25 @@ CUTS = [(11, 22), (12, 24), (13, 26)]
 def text_of(model, tensor, pipeline, starts, schedule, dimensions=""):
     cuts = ["embedding"] + [f"h.{start}" for start in starts]
     configuration = {**scenarios.PUBLISHED["configurations"][0], "micro": 1, "tensor": tensor, "pipeline": pipeline}
-    return scenarios.scenario(configuration, schedule, MICROBATCHES, workload=f"{{model: {model}{dimensions}}}",
-                              partition="[" + ", ".join(cuts) + "]")
+    return scenarios.scenario(
+        configuration, schedule, MICROBATCHES, workload=f"{{model: {model}{dimensions}}}", partition="[" + ", ".join(cuts) + "]"
+    )
 
 
 def study(program):
     texts = [text_of(*case, schedule) for case in CASES for schedule in scenarios.SCHEDULES]
     values = [scenarios.throughput(document) for document in scenarios.predict_all(program, texts)]
-    return [(case, dict(zip(scenarios.SCHEDULES, values[3 * number:]))) for number, case in enumerate(CASES)]
+    return [(case, dict(zip(scenarios.SCHEDULES, values[3 * number :]))) for number, case in enumerate(CASES)]
 
 
 def balance(program):
     """Gain of STP over interleaved 1F1B in %, per sample and cut."""
     points = [(sample, cut) for sample in SAMPLES for cut in CUTS]
-    texts = [text_of("mllm-14.9b", 8, 2, cut, schedule, f", sequence: {tokens}, image: {pixels}")
-             for (tokens, pixels), cut in points for schedule in ("interleaved-1f1b", "stp")]
+    texts = [
+        text_of("mllm-14.9b", 8, 2, cut, schedule, f", sequence: {tokens}, image: {pixels}")
+        for (tokens, pixels), cut in points
+        for schedule in ("interleaved-1f1b", "stp")
+    ]
     values = [scenarios.throughput(document) for document in scenarios.predict_all(program, texts)]
     return {point: 100 * (values[2 * k + 1] / values[2 * k] - 1) for k, point in enumerate(points)}
 
@@ -52,14 +57,25 @@ def main():
     print("|---|---|---|---|---|")
     for (model, tensor, pipeline, _), values in study(sys.argv[1]):
         over = [100 * (values["stp"] / values[other] - 1) for other in scenarios.SCHEDULES[:2]]
-        print(f"| {model} | TP{tensor} PP{pipeline} | " + ", ".join(f"{values[name]:.2f}" for name in scenarios.SCHEDULES)
-              + f" | {over[0]:+.1f} % | {over[1]:+.1f} % |")
+        print(
+            f"| {model} | TP{tensor} PP{pipeline} | "
+            + ", ".join(f"{values[name]:.2f}" for name in scenarios.SCHEDULES)
+            + f" | {over[0]:+.1f} % | {over[1]:+.1f} % |"
+        )
     gains = balance(sys.argv[1])
-    print("\n| mllm-14.9b, TP8 PP2: gain over 1F1B-I | "
-          + " | ".join(f"layers {a}, {b - a}, {33 - b}" for a, b in CUTS) + " |\n|---" + "|---" * len(CUTS) + "|")
+    print(
+        "\n| mllm-14.9b, TP8 PP2: gain over 1F1B-I | "
+        + " | ".join(f"layers {a}, {b - a}, {33 - b}" for a, b in CUTS)
+        + " |\n|---"
+        + "|---" * len(CUTS)
+        + "|"
+    )
     for tokens, pixels in SAMPLES:
-        print(f"| {tokens} tokens, image of {pixels} x {pixels} | "
-              + " | ".join(f"{gains[(tokens, pixels), cut]:+.1f} %" for cut in CUTS) + " |")
+        print(
+            f"| {tokens} tokens, image of {pixels} x {pixels} | "
+            + " | ".join(f"{gains[(tokens, pixels), cut]:+.1f} %" for cut in CUTS)
+            + " |"
+        )
     return 0
 
 

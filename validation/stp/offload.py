@@ -5,6 +5,7 @@
 
 The paper prints that the peaks of the four ranks fall by 10 to 19.2 %, close to interleaved 1F1B's 40 GiB, at a negligible loss of
 throughput; the shares that it offloads are not printed. Here whole activations leave where the copies are hidden."""
+
 import sys
 
 import scenarios
@@ -23,7 +24,9 @@ CASES = {
 
 def study(program):
     """Of each case: samples/s and the peak activations of the ranks in GiB."""
-    texts = [scenarios.scenario(CONFIGURATION, name, MICROBATCHES, cluster=CLUSTER, **changes) for name, changes in CASES.values()]
+    texts = [
+        scenarios.scenario(CONFIGURATION, name, MICROBATCHES, cluster=CLUSTER, **changes) for name, changes in CASES.values()
+    ]
     result = {}
     for case, document in zip(CASES, scenarios.predict_all(program, texts)):
         peaks = [device["parts"].get("activations", 0) / 2**30 for device in document["memory"]]

@@ -1,4 +1,5 @@
 """Scenarios of the STP study, and how they are run: Python's standard library and the `panpipe` program."""
+
 import concurrent.futures
 import json
 import os

@@ -4,6 +4,7 @@
     python3 validation/stp/study.py BIN/panpipe [--simulate] [--json FILE]
 
 Prints every row, who wins it, and the summary; exits 1 when the summary is outside its limits."""
+
 import argparse
 import json
 import sys
@@ -87,15 +88,19 @@ def show(result):
         for name in SCHEDULES:
             published, predicted = row["published"][name], row["predicted"][name]
             cells += f"  {published:5.2f} -> {predicted:5.2f} ({100 * (published / predicted - 1):+.1f})"
-        print(f"{place(row):22}{row['microbatches']:>4}{cells}   {gain(row['published']):4.1f} -> {gain(row['predicted']):4.1f}"
-              + ("" if winner(row["published"]) == winner(row["predicted"]) else f"  wins: {winner(row['predicted'])}"))
+        print(
+            f"{place(row):22}{row['microbatches']:>4}{cells}   {gain(row['published']):4.1f} -> {gain(row['predicted']):4.1f}"
+            + ("" if winner(row["published"]) == winner(row["predicted"]) else f"  wins: {winner(row['predicted'])}")
+        )
     print("\nPeak activations, GiB: published -> predicted")
     for row in result["memory"]:
         print(f"{place(row):26}" + "".join(f"  {row['published'][n]:3d} -> {row['predicted'][n]:5.1f}" for n in SCHEDULES))
     s = result["summary"]
     print(f"\nwinner as published: {s['winners']} of {s['rows']} rows; second place: {s['second']}")
-    print(f"step time: mean error {100 * s['step_time']:.1f} %, worst {100 * s['step_time_worst']:.1f} %, "
-          f"bias {100 * s['step_time_bias']:+.1f} %")
+    print(
+        f"step time: mean error {100 * s['step_time']:.1f} %, worst {100 * s['step_time_worst']:.1f} %, "
+        f"bias {100 * s['step_time_bias']:+.1f} %"
+    )
     print(f"gain of STP: mean error {s['gain_points']:.1f} points, worst {s['gain_points_worst']:.1f}")
     print(f"activations: mean error {100 * s['memory']:.1f} %, worst {100 * s['memory_worst']:.1f} %")
 

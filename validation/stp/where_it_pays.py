@@ -6,6 +6,7 @@
 Prints the tables of docs/models/stp.md. Each gain stands twice: as the trainer was released (a rank waits for its sends, a braid
 starts with all inputs and gives its outputs at its end), and with sends that nobody waits for and halves of a braid that wait and
 send for themselves."""
+
 import sys
 
 import scenarios
@@ -28,8 +29,10 @@ def fabric(bandwidth):
 
 def network(bandwidth):
     """The study's cluster with another bandwidth between nodes, GB/s per GPU."""
-    return (f"{{file: clusters/a800x8-x4.yaml, network: {{nics_per_node: 8, bandwidth: {bandwidth} GB/s, latency: 5 us, "
-            "oversubscription: 1}}")
+    return (
+        f"{{file: clusters/a800x8-x4.yaml, network: {{nics_per_node: 8, bandwidth: {bandwidth} GB/s, latency: 5 us, "
+        "oversubscription: 1}}"
+    )
 
 
 SWEEPS = [
@@ -38,15 +41,21 @@ SWEEPS = [
     ("microbatches, TP4 PP4", "m", {m: case(m, tensor=4, pipeline=4) for m in (12, 16, 24, 32, 64, 256)}),
     ("switch bandwidth, GB/s, TP8 PP2", "GB/s", {b: case(cluster=fabric(b)) for b in (25, 50, 100, 200, 400, 900, 3600)}),
     ("sequence length, TP8 PP2", "tokens", {s: case(sequence=s) for s in (512, 2048, 6144, 8192, 32768)}),
-    ("bandwidth between nodes per GPU, GB/s, TP8 PP4", "GB/s",
-     {b: case(cluster=network(b), pipeline=4) for b in (5, 12.5, 25, 50, 100)}),
+    (
+        "bandwidth between nodes per GPU, GB/s, TP8 PP4",
+        "GB/s",
+        {b: case(cluster=network(b), pipeline=4) for b in (5, 12.5, 25, 50, 100)},
+    ),
 ]
 
 
 def texts_of(point):
     configuration, microbatches, changes = point
-    return [scenarios.scenario(configuration, name, microbatches, **changes, **rules)
-            for rules in (RELEASED, EAGER) for name in scenarios.SCHEDULES]
+    return [
+        scenarios.scenario(configuration, name, microbatches, **changes, **rules)
+        for rules in (RELEASED, EAGER)
+        for name in scenarios.SCHEDULES
+    ]
 
 
 def gains(documents):
@@ -62,7 +71,7 @@ def main():
     documents = scenarios.predict_all(program, [text for _, _, point in points for text in texts_of(point)])
     rows = {}
     for number, (sweep, key, _) in enumerate(points):
-        rows.setdefault(sweep, []).append([str(key)] + gains(documents[6 * number:6 * number + 6]))
+        rows.setdefault(sweep, []).append([str(key)] + gains(documents[6 * number : 6 * number + 6]))
     print("Gain of STP in % of throughput, 12.1B model, 6144 tokens, m = 64 unless said.")
     for sweep, (title, head, _) in enumerate(SWEEPS):
         print(f"\n**{title}**\n")

@@ -3,6 +3,7 @@
     .venv/bin/python tests/costmodel/cost/export_gpt.py tests/costmodel/cost/data
 
 A file holds what an archive says of the program and of its weights, without the weights' values."""
+
 import io
 import json
 import pathlib
@@ -55,9 +56,12 @@ LOSSES = {
     "plain": lambda x, y: functional.cross_entropy(x.view(-1, VOCABULARY), y.view(-1)),
     "cast_then_view": lambda x, y: functional.cross_entropy(x.float().view(-1, VOCABULARY), y.view(-1)),
     "view_then_cast": lambda x, y: functional.cross_entropy(x.view(-1, VOCABULARY).float(), y.flatten()),
-    "shifted_logits": lambda x, y: functional.cross_entropy(flat(x.float()[:, :-1, :].contiguous()), y[:, 1:].contiguous().view(-1)),
+    "shifted_logits": lambda x, y: functional.cross_entropy(
+        flat(x.float()[:, :-1, :].contiguous()), y[:, 1:].contiguous().view(-1)
+    ),
     "padded_labels": lambda x, y: functional.cross_entropy(
-        flat(x.float()), functional.pad(y, (0, 1), value=-100)[..., 1:].contiguous().view(-1), ignore_index=-100),
+        flat(x.float()), functional.pad(y, (0, 1), value=-100)[..., 1:].contiguous().view(-1), ignore_index=-100
+    ),
 }
 
 
@@ -90,8 +94,11 @@ def main():
         stream = io.BytesIO()
         torch.export.save(program, stream)
         archive = zipfile.ZipFile(stream)
-        kept = {"program": read(archive, "models/model.json"), "weights": read(archive, "model_weights_config.json"),
-                "constants": read(archive, "model_constants_config.json")}
+        kept = {
+            "program": read(archive, "models/model.json"),
+            "weights": read(archive, "model_weights_config.json"),
+            "constants": read(archive, "model_constants_config.json"),
+        }
         for node in kept["program"]["graph_module"]["graph"]["nodes"]:
             node["metadata"] = {key: value for key, value in node["metadata"].items() if key == "nn_module_stack"}
         (folder / f"gpt_{name}.json").write_text(json.dumps(kept, separators=(",", ":")) + "\n")

@@ -2,6 +2,7 @@
 """Counts the shipped orders again without anything of Panpipe's: the step, the bubble, what ranks hold, the bound, the costs.
 
 `recount_orders.py PROGRAM SCENARIOS` compares with what `PROGRAM arena --json` says of them."""
+
 import fractions
 import heapq
 import json
@@ -61,7 +62,9 @@ def play(rows, cost):
 
 def most_alive(spans, cost):
     """An activation is alive from the start of F to the end of W; what ends is gone before what starts at that time."""
-    changes = [(start + (cost["W"] if kind == "W" else 0), -1 if kind == "W" else 1) for start, (_, kind, _) in spans if kind != "I"]
+    changes = [
+        (start + (cost["W"] if kind == "W" else 0), -1 if kind == "W" else 1) for start, (_, kind, _) in spans if kind != "I"
+    ]
     level = most = 0
     for _, change in sorted(changes):
         level += change

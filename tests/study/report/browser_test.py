@@ -3,6 +3,7 @@
 
 Exits 77 (skipped) where there is no Chromium. `--keep DIR` leaves the pages and pictures of them there, to be looked at.
 """
+
 import pathlib
 import re
 import shutil
@@ -103,14 +104,29 @@ NARROW = 500  # pixels: as narrow as Chromium makes a window
 
 
 def open_page(program, page, extra=(), width=1400):
-    command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", f"--window-size={width},1800",
-               "--virtual-time-budget=4000", "--enable-logging=stderr", "--log-level=0", *extra, page.as_uri()]
+    command = [
+        program,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--window-size={width},1800",
+        "--virtual-time-budget=4000",
+        "--enable-logging=stderr",
+        "--log-level=0",
+        *extra,
+        page.as_uri(),
+    ]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
 
 
 def check(program, page, checks, problems, width=1400):
     probe = page.with_suffix(".probe.html")
-    probe.write_text(page.read_text(encoding="utf-8").replace("</body>", "<script>{" + checks + "}{" + COMMON_CHECKS + "}</script></body>"), encoding="utf-8")
+    probe.write_text(
+        page.read_text(encoding="utf-8").replace("</body>", "<script>{" + checks + "}{" + COMMON_CHECKS + "}</script></body>"),
+        encoding="utf-8",
+    )
     done = open_page(program, probe, ["--dump-dom"], width)
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     if not title or title.group(1) != "checked":
@@ -132,7 +148,9 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
 
         def run(*arguments):
-            subprocess.run([panpipe, *map(str, arguments)], cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run(
+                [panpipe, *map(str, arguments)], cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
 
         run("estimate", GPT2, "-o", folder / "estimated")
         run("estimate", GPT2, "--set", "schedule=zb-h1", "-o", folder / "other")
@@ -140,7 +158,12 @@ def main():
         run("report", folder / "estimated", folder / "other", "-o", folder / "two.html")
         run("sweep", GPT2, "--over", "schedule=1f1b,zb-h1,stp", "--over", "parallel.pipeline=2,4,8", "-o", folder / "sweep")
         run("validate", "validation/published/runs.csv", "-o", folder / "validation")
-        pages = (("one.html", REPORT_CHECKS), ("two.html", REPORT_CHECKS), ("sweep/sweep.html", SWEEP_CHECKS), ("validation/validation.html", VALIDATION_CHECKS))
+        pages = (
+            ("one.html", REPORT_CHECKS),
+            ("two.html", REPORT_CHECKS),
+            ("sweep/sweep.html", SWEEP_CHECKS),
+            ("validation/validation.html", VALIDATION_CHECKS),
+        )
         for page, checks in pages:
             check(program, (folder / page).resolve(), checks, problems)
             if page in ("one.html", "sweep/sweep.html"):
@@ -149,9 +172,14 @@ def main():
                 for mode, extra in (("light", []), ("dark", ["--blink-settings=preferredColorScheme=0"])):
                     picture = (folder / page).with_suffix(f".{mode}.png")
                     open_page(program, (folder / page).resolve(), [f"--screenshot={picture}", *extra])
-                open_page(program, (folder / page).resolve(), [f"--screenshot={(folder / page).with_suffix('.narrow.png')}"], NARROW)
+                open_page(
+                    program, (folder / page).resolve(), [f"--screenshot={(folder / page).with_suffix('.narrow.png')}"], NARROW
+                )
                 open_page(program, (folder / page).resolve(), [f"--print-to-pdf={(folder / page).with_suffix('.pdf')}"])
-    print("\n".join(problems) or "four pages, no errors on the console, nothing loaded; sorting, zoom, keys, hints and printing work")
+    print(
+        "\n".join(problems)
+        or "four pages, no errors on the console, nothing loaded; sorting, zoom, keys, hints and printing work"
+    )
     return 1 if problems else 0
 
 
