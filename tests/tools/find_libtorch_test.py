@@ -212,7 +212,8 @@ def index(folder):
     """PANPIPE_TORCH_INDEX is told to pip, once; with CUDA 12 the headers come from its compiler's package."""
     root = Root(folder)
     own = package(root.root / ".venv", "2.11.0")
-    (own.parent / "nanobind").mkdir()
+    for there in ("nanobind", "hypothesis"):
+        (own.parent / there).mkdir()
     (root.root / ".venv/bin").mkdir()
     pip = root.root / ".venv/bin/python3"
     pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n[ "$3" != list ] || echo "nvidia-cuda-runtime-cu12 12.6.77"\n')
