@@ -46,7 +46,7 @@ LayerProfile read_profile(const Node& node, ReadLog& log) {
 double read_exact_bytes(const Node& node, ReadLog& log) {
   if (node.kind == NodeKind::Scalar && node.text.ends_with(" B"))
     if (const Parsed<double> number = parse_number(node.text.substr(0, node.text.size() - 2)); number.value) {
-      if (*number.value < 0) log.error(node, fmt::format("'{}' must not be negative", node.text));
+      if (*number.value < 0) log.error(node, fmt::format("'{}' must not be negative", node.text), "", code::kOutOfRange);
       return *number.value;
     }
   const auto bytes = read_bytes(node, log);
