@@ -13,8 +13,11 @@
 #include "base/index.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/lowering/stage_table.hpp"
+#include "costmodel/plan/memory_model.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/stage_links.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe::planner::piper {
 namespace {
@@ -98,48 +101,50 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
 
 // --- The cost model.
 
-// Time and bytes of a unit, on one tensor rank.
+// Time and bytes of each unit as a stage of its own, on one tensor rank.
 class UnitChoices {
  public:
   UnitChoices(const CostModel& model, int type, const Degrees& degrees)
-      : scenario_(model.scenario()), costs_(model, degrees), type_(type) {}
+      : memory_(model.scenario()),
+        costs_(model, degrees),
+        state_(memory_.state(costs_, degrees)),
+        modes_(modes_of(model.scenario())),
+        table_(model.scenario(), costs_, type, {modes_.begin(), modes_.end()}),
+        units_(model.workload(type).units) {}
 
-  std::vector<Choice> of(const UnitCost& unit) const {
+  std::vector<Choice> of(int u) const {
     std::vector<Choice> choices;
-    if (wanted(scenario_, false)) choices.push_back(choice(unit, "none", false, Duration(0), unit.saved));
-    const bool selective = !is_open(scenario_, "recompute") && scenario_.recompute == Recompute::Selective;
-    if (!wanted(scenario_, true)) return choices;
-    if (selective)
-      choices.push_back(choice(unit, "selective", true, time_alone(unit.recompute_selective), unit.saved_selective));
-    else
-      choices.push_back(choice(unit, "full", true, time_alone(unit.recompute_full), unit.saved_full));
+    for (const Recompute mode : modes_) choices.push_back(choice(u, mode));
     return choices;
   }
 
  private:
-  Duration time_alone(const PassCost& pass) const { return panpipe::time_alone(costs_, pass, type_); }
+  static std::vector<Recompute> modes_of(const Scenario& scenario) {
+    std::vector<Recompute> modes;
+    if (wanted(scenario, false)) modes.push_back(Recompute::None);
+    const bool selective = !is_open(scenario, "recompute") && scenario.recompute == Recompute::Selective;
+    if (wanted(scenario, true)) modes.push_back(selective ? Recompute::Selective : Recompute::Full);
+    return modes;
+  }
 
-  Choice choice(const UnitCost& unit, const char* name, bool recompute, Duration again, Bytes saved) const {
+  Choice choice(int u, Recompute mode) const {
+    const HeldParameters held = table_.held(u, u + 1);
     Choice choice;
-    choice.name = name;
-    choice.recompute = recompute;
-    const Duration gradients =
-        unit.backward ? time_alone(*unit.backward) : time_alone(unit.input_gradient) + time_alone(unit.weight_gradient);
-    choice.time = (time_alone(unit.forward) + gradients + again).base();
-    choice.in_flight = static_cast<double>(saved.base());
-    for (const ParameterUse& use : unit.parameters) {
-      const auto elements = static_cast<double>(use.elements);
-      const auto given = static_cast<double>(use.given.base());
-      choice.parameters += elements * costs_.gradient_bytes() + given;
-      choice.fixed += elements * (costs_.parameter_bytes() + costs_.gradient_bytes() + costs_.optimizer_bytes()) +
-                      given * (2 + moments(scenario_.optimizer.name)) + static_cast<double>((use.frozen + use.copies).base());
-    }
+    choice.name = name_of(mode);
+    choice.recompute = mode != Recompute::None;
+    choice.time = table_.time(ActionKind::F, mode, u, u + 1) + table_.time(ActionKind::B, mode, u, u + 1);
+    choice.in_flight = static_cast<double>(memory_.kept(units_[at(u)], mode).base());
+    choice.parameters = state_.gradients(held);
+    choice.fixed = state_.all(held);
     return choice;
   }
 
-  const Scenario& scenario_;
+  const MemoryModel memory_;
   const ModelCosts costs_;
-  const int type_;
+  const StateBytes state_;
+  const std::vector<Recompute> modes_;
+  const StageTable table_;
+  const std::vector<UnitCost>& units_;
 };
 
 // The largest activations that one block makes again, and the largest temporary: there once, whatever else a stage holds.
@@ -159,14 +164,13 @@ OneTime one_time(const WorkloadCost& cost) {
   return largest;
 }
 
-// The scenario with the model cut for a tensor degree, on one pipeline rank.
-Scenario with_tensor(const Scenario& scenario, int degree) {
-  Scenario copy = scenario;
-  copy.degrees.tensor = degree;
-  copy.degrees.pipeline = copy.degrees.data = copy.degrees.virtual_stages = 1;
-  copy.degrees.zero = 0;
-  copy.placement.reset();
-  return copy;
+// The model cut for a tensor degree, on one pipeline rank.
+Degrees with_tensor(const Scenario& scenario, int degree) {
+  Degrees degrees = scenario.degrees;
+  degrees.tensor = degree;
+  degrees.pipeline = degrees.data = degrees.virtual_stages = 1;
+  degrees.zero = degrees.shard = 0;
+  return degrees;
 }
 
 class FromCostModel {
@@ -204,8 +208,9 @@ class FromCostModel {
   }
 
   void add_degree(int degree) {
-    const Scenario scenario = with_tensor(experiment_.scenario, degree);
-    const Workload workload = make_workload(scenario);
+    const Scenario& scenario = experiment_.scenario;
+    const Degrees degrees = with_tensor(scenario, degree);
+    const Workload workload = make_workload(scenario, degrees);
     const CostModel model(scenario, workload);
     const int type = scenario.cluster.devices.front().type;
     const WorkloadCost& cost = model.workload(type);
@@ -214,8 +219,8 @@ class FromCostModel {
     if (problem.layers.size() != cost.units.size())
       throw InputError(
           fmt::format("the model has {} units at degree {}, not {}", cost.units.size(), degree, problem.layers.size()));
-    const UnitChoices choices(model, type, scenario.degrees);
-    for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(cost.units[u]));
+    const UnitChoices choices(model, type, degrees);
+    for (std::size_t u = 0; u < cost.units.size(); ++u) problem.layers[u].choices.push_back(choices.of(static_cast<int>(u)));
     problem.degrees.push_back(degree);
     const OneTime once = one_time(cost);
     largest_.temporary = std::max(largest_.temporary, once.temporary);
