@@ -311,7 +311,7 @@ class RankTasks {
     const Task& pass = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
     const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
     const bool alone = members_ == 1 && pass.action.stage == stage;
-    if (lowering_.whole_reductions || flows.empty() || points.empty() || !alone)
+    if (flows.empty() || points.empty() || !alone)
       return static_cast<void>(add_collective(ActionKind::ReduceGrad, stage, whole, last_pass_));
     const std::int32_t backward = last_pass_;
     for (std::size_t k = 0; k < flows.size(); ++k) add_collective(ActionKind::ReduceGrad, stage, flows[k], backward, points[k]);

@@ -170,7 +170,8 @@ class Exchange {
 std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange, const HeldParameters& held) {
   const Bytes size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes());
   const Bytes others = gradient_size(lowering, held.others), experts = gradient_size(lowering, held.experts);
-  if (!lowering.scenario.framework.awaited_buckets || others + experts <= size) return exchange.reduce(held);
+  if (!lowering.scenario.framework.awaited_buckets || lowering.whole_reductions || others + experts <= size)
+    return exchange.reduce(held);
   return exchange.reduce(cut(others, size), cut(experts, size), size);
 }
 
@@ -268,7 +269,9 @@ Bytes gradient_size(const Lowering& lowering, const ParameterSums& sums) {
 
 // A parameter's gradient is whole when the backward has done the first unit that uses it. ZeRO 3 reduces by block instead.
 void make_bucket_trains(Lowering& lowering) {
-  if (!lowering.plan.exchanges() || lowering.zero() >= 3 || !reduces_beside(lowering.scenario, lowering.zero())) return;
+  if (!lowering.plan.exchanges() || lowering.whole_reductions || lowering.zero() >= 3 ||
+      !reduces_beside(lowering.scenario, lowering.zero()))
+    return;
   std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)

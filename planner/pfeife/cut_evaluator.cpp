@@ -92,8 +92,8 @@ std::unique_ptr<CutEvaluator::Variant> CutEvaluator::make_variant(const Cuts& cu
   variant->links = links_;
   space_.set_cuts(plan_, cuts, {});
   const bool as_it_is = space_.crossings().is_chain() || !space_.crossings().is_connected();
-  const TaskGraph graph = as_it_is ? lower_replica(space_.with_whole_reductions(), plan_, space_.costs(), 0, true)
-                                   : space_.lowered_with(plan_, links_, cuts);
+  const TaskGraph graph =
+      as_it_is ? lower_replica(space_.scenario(), plan_, space_.costs(), 0, true) : space_.lowered_with(plan_, links_, cuts);
   variant->graph = compile(graph);
   map_tasks(graph, *variant);
   variant->program = std::make_unique<BatchProgram>(variant->graph.structure);

@@ -1,7 +1,6 @@
 #include "planner/pfeife/search_space.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -20,14 +19,6 @@ Plan fixed_parts(const Scenario& scenario) {
     std::iota(plan.devices.begin(), plan.devices.end(), 0);
   }
   return plan;
-}
-
-// Where buckets of gradients begin and end depends on the cut: while cuts are compared a stage's are one bucket, which is never
-// faster. What is found is estimated as it is.
-Scenario without_buckets(const Scenario& scenario) {
-  Scenario whole = scenario;
-  whole.gradient_bucket = Bytes(std::numeric_limits<std::int64_t>::max());
-  return whole;
 }
 
 // Of each rank's first copy.
@@ -104,7 +95,6 @@ void EdgeCosts::set_edges(const std::vector<UnitEdge>& edges) {
 
 SearchSpace::SearchSpace(const Experiment& experiment)
     : scenario_(checked(experiment.scenario)),
-      whole_(without_buckets(scenario_)),
       base_(fixed_parts(scenario_)),
       costs_(experiment.model, base_),
       sites_(sites_of(scenario_, base_, costs_)),
@@ -130,7 +120,9 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   }
   if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, sites_);
   costs->set_edges(edges);
-  TaskGraph graph = lower_replica(whole_, plan, *costs, 0, true);
+  // Where buckets of gradients begin and end depends on the cut: while cuts are compared a stage's are one bucket, which is never
+  // faster. What is found is estimated as it is.
+  TaskGraph graph = lower_replica(scenario_, plan, *costs, 0, true);
   const std::lock_guard lock(mutex_);
   spare_edges_.push_back(std::move(costs));
   return graph;

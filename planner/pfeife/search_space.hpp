@@ -41,7 +41,6 @@ class SearchSpace {
   explicit SearchSpace(const Experiment& experiment);
 
   const Scenario& scenario() const { return scenario_; }
-  const Scenario& with_whole_reductions() const { return whole_; }
   const LoweringCosts& costs() const { return costs_; }
   const StageTicks& stages() const { return stage_costs_; }
   const CutLinks& crossings() const { return crossings_; }
@@ -71,7 +70,6 @@ class SearchSpace {
 
  private:
   const Scenario& scenario_;
-  const Scenario whole_;
   Plan base_;  // degrees and devices
   ModelCosts costs_;
   std::vector<int> sites_;  // of the ranks
