@@ -6,13 +6,7 @@
 namespace panpipe::planner {
 
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction) {
-  // The objective first, then what a person chooses by.
-  auto figures =
-      panpipe::figures_of(prediction.metrics, {"step_time_s", "samples_per_s", "mfu", "bubble_step", "bubble_span", "compute_s",
-                                               "exposed_communication_s", "peak_memory_bytes", "memory_limit_bytes",
-                                               "memory_share", "fits", "step_time_p10_s", "step_time_p90_s"});
-  for (auto& figure : run_figures_of(prediction.metrics)) figures.push_back(std::move(figure));
-  return figures;
+  return panpipe::figures_of(prediction.metrics, prediction.timeline.kind, MetricSummary::Candidate);
 }
 
 void state_metrics(Candidate& candidate, const Prediction& prediction) {

@@ -45,11 +45,8 @@ StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const
   StepFigures figures;
   figures.step_time_s = to_duration(step_end(times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();
-  for (int rank = 0; rank < graph.ranks; ++rank) {
-    DeviceTimeline device;
-    add_memory(graph, times, rank, device);
+  for (const DeviceTimeline& device : memory_of_ranks(graph, times))
     figures.peak_memory_bytes = std::max(figures.peak_memory_bytes, static_cast<double>(device.peak.base()));
-  }
   figures.exposed_communication_s = exposed_communication(graph, times, busiest);
   const StepTerms terms = terms_of(graph, figures.exposed_communication_s, figures.step_time_s);
   figures.kind = likeness_of(scenario, plan, terms, figures.step_time_s);

@@ -118,4 +118,10 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, 
   device.peak_parts = parts_of_peak(device.static_parts, at_peak, device.peak);
 }
 
+std::vector<DeviceTimeline> memory_of_ranks(const TaskGraph& graph, const TaskTimes& times) {
+  std::vector<DeviceTimeline> devices(static_cast<std::size_t>(graph.ranks));
+  for (int rank = 0; rank < graph.ranks; ++rank) add_memory(graph, times, rank, devices[static_cast<std::size_t>(rank)]);
+  return devices;
+}
+
 }  // namespace panpipe

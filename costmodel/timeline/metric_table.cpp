@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "base/error.hpp"
 #include "base/text/json_writer.hpp"
 
 namespace panpipe {
@@ -25,13 +24,13 @@ void set_of_device(DeviceMetrics& row, double value) {
 }
 
 template <auto kStep>
-constexpr Metric step_metric(std::string_view name, MetricUnit unit, MetricIn in = MetricIn::EveryResult) {
-  return {name, unit, of_step<kStep>, nullptr, nullptr, in, nullptr};
+constexpr Metric step_metric(std::string_view name, MetricUnit unit, MetricSummary summary, MetricIn in = MetricIn::EveryResult) {
+  return {name, unit, of_step<kStep>, nullptr, nullptr, in, nullptr, summary};
 }
 
 template <auto kStep, auto kDevice>
-constexpr Metric device_metric(std::string_view name, MetricUnit unit) {
-  return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult, nullptr};
+constexpr Metric device_metric(std::string_view name, MetricUnit unit, MetricSummary summary = MetricSummary::Both) {
+  return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult, nullptr, summary};
 }
 
 double value_of(double value) { return value; }
@@ -51,7 +50,7 @@ bool known_of_run(const Metrics& metrics) {
 
 template <auto kMember>
 constexpr Metric run_metric(std::string_view name, MetricUnit unit) {
-  return {name, unit, of_run<kMember>, nullptr, nullptr, MetricIn::Runs, known_of_run<kMember>};
+  return {name, unit, of_run<kMember>, nullptr, nullptr, MetricIn::Runs, known_of_run<kMember>, MetricSummary::Both};
 }
 
 // Spread of the measured steps, relative to their median.
@@ -63,6 +62,7 @@ double spread(const Metrics& metrics) {
 
 const std::vector<Metric>& metric_table() {
   using enum MetricUnit;
+  using enum MetricSummary;
   static const std::vector<Metric> table = {
       device_metric<&Metrics::step_time_s, &DeviceMetrics::step_time_s>("step_time_s", Second),
       device_metric<&Metrics::compute_s, &DeviceMetrics::compute_s>("compute_s", Second),
@@ -71,18 +71,18 @@ const std::vector<Metric>& metric_table() {
       device_metric<&Metrics::bubble_step, &DeviceMetrics::bubble_step>("bubble_step", Share),
       device_metric<&Metrics::bubble_span, &DeviceMetrics::bubble_span>("bubble_span", Share),
       device_metric<&Metrics::peak_memory_bytes, &DeviceMetrics::peak_memory_bytes>("peak_memory_bytes", Byte),
-      device_metric<&Metrics::memory_limit_bytes, &DeviceMetrics::memory_limit_bytes>("memory_limit_bytes", Byte),
-      step_metric<&Metrics::memory_share>("memory_share", Share, MetricIn::NoResult),
-      device_metric<&Metrics::fits, &DeviceMetrics::fits>("fits", Truth),
-      step_metric<&Metrics::parameters>("parameters", Count),
-      step_metric<&Metrics::model_flops>("model_flops", Flop),
-      step_metric<&Metrics::mfu>("mfu", Share),
-      step_metric<&Metrics::samples_per_s>("samples_per_s", PerSecond),
-      step_metric<&Metrics::step_time_p10_s>("step_time_p10_s", Second, MetricIn::Predictions),
-      step_metric<&Metrics::step_time_p90_s>("step_time_p90_s", Second, MetricIn::Predictions),
-      step_metric<&Metrics::contention_s>("contention_s", Second, MetricIn::Simulations),
-      step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, MetricIn::Measurements),
-      step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, MetricIn::Measurements),
+      device_metric<&Metrics::memory_limit_bytes, &DeviceMetrics::memory_limit_bytes>("memory_limit_bytes", Byte, Candidate),
+      step_metric<&Metrics::memory_share>("memory_share", Share, Candidate, MetricIn::NoResult),
+      device_metric<&Metrics::fits, &DeviceMetrics::fits>("fits", Truth, Candidate),
+      step_metric<&Metrics::parameters>("parameters", Count, None),
+      step_metric<&Metrics::model_flops>("model_flops", Flop, Cell),
+      step_metric<&Metrics::mfu>("mfu", Share, Both),
+      step_metric<&Metrics::samples_per_s>("samples_per_s", PerSecond, Both),
+      step_metric<&Metrics::step_time_p10_s>("step_time_p10_s", Second, Both, MetricIn::Predictions),
+      step_metric<&Metrics::step_time_p90_s>("step_time_p90_s", Second, Both, MetricIn::Predictions),
+      step_metric<&Metrics::contention_s>("contention_s", Second, Cell, MetricIn::Simulations),
+      step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, None, MetricIn::Measurements),
+      step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, None, MetricIn::Measurements),
       {"step_time_spread", Share, spread, nullptr, nullptr, MetricIn::Measurements, nullptr},
       run_metric<&RunCost::steps>("run_steps", Count),
       run_metric<&RunCost::time_s>("run_time_s", Second),
@@ -120,20 +120,13 @@ const Metric* find_metric(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, std::initializer_list<std::string_view> names) {
+std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, TimelineKind kind, MetricSummary summary) {
   std::vector<std::pair<std::string, double>> figures;
-  for (const std::string_view name : names) {
-    const Metric* metric = find_metric(name);
-    PANPIPE_CHECK(metric != nullptr, "a metric of the table");
-    figures.emplace_back(name, metric->of_step(metrics));
+  for (const Metric& metric : metric_table()) {
+    if (metric.summary != summary && metric.summary != MetricSummary::Both) continue;
+    if (metric.in == MetricIn::Simulations && kind != TimelineKind::Simulated) continue;
+    if (metric.is_known == nullptr || metric.is_known(metrics)) figures.emplace_back(metric.name, metric.of_step(metrics));
   }
-  return figures;
-}
-
-std::vector<std::pair<std::string, double>> run_figures_of(const Metrics& metrics) {
-  std::vector<std::pair<std::string, double>> figures;
-  for (const Metric& metric : metric_table())
-    if (metric.in == MetricIn::Runs && metric.is_known(metrics)) figures.emplace_back(metric.name, metric.of_step(metrics));
   return figures;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +21,9 @@ enum class MetricUnit : std::uint8_t { Second, Byte, Share, Truth, Flop, PerSeco
 // contains the terms of the share of memory; the share itself appears only in a plan's answer.
 enum class MetricIn : std::uint8_t { EveryResult, Predictions, Simulations, Measurements, Runs, NoResult };
 
+// The summaries that contain a metric: cells of a sweep, and candidates of a plan's answer.
+enum class MetricSummary : std::uint8_t { None, Cell, Candidate, Both };
+
 struct Metric {
   std::string_view name;
   MetricUnit unit{};
@@ -31,6 +33,7 @@ struct Metric {
   MetricIn in = MetricIn::EveryResult;
 
   bool (*is_known)(const Metrics&) = nullptr;  // null: always known
+  MetricSummary summary = MetricSummary::None;
 
   bool per_device() const { return of_device != nullptr; }
   bool is_in_result_of(TimelineKind kind) const;
@@ -42,11 +45,8 @@ struct Metric {
 const std::vector<Metric>& metric_table();         // in the order of a result document
 const Metric* find_metric(std::string_view name);  // nullptr if unknown
 
-// Some metrics by name, in the given order. Each kind of document lists its own.
-std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, std::initializer_list<std::string_view> names);
-
-// The known figures of the whole run, in the table's order; empty if the scenario states no run.
-std::vector<std::pair<std::string, double>> run_figures_of(const Metrics& metrics);
+// The known metrics of a summary of a prediction (Cell or Candidate), in the table's order.
+std::vector<std::pair<std::string, double>> figures_of(const Metrics& metrics, TimelineKind kind, MetricSummary summary);
 
 // A figure or a time that is infinite or no number: "time: F0 on device 1 ends at inf s".
 InputError not_finite(const std::string& figure);

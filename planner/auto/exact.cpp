@@ -113,12 +113,11 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   exact.step_time = to_duration(step_end(times)).base();
   exact.fits = true;
   exact.room.assign(static_cast<std::size_t>(plan.pipeline), kInfinite);
-  for (int r = 0; r < graph.ranks; ++r) {
-    DeviceTimeline device;
-    add_memory(graph, times, r, device);
+  std::size_t rank = 0;
+  for (const DeviceTimeline& device : memory_of_ranks(graph, times)) {
     exact.memory = std::max(exact.memory, static_cast<double>(device.peak.base()));
     exact.fits = exact.fits && panpipe::fits(device);
-    double& room = exact.room[static_cast<std::size_t>(r % plan.pipeline)];
+    double& room = exact.room[rank++ % exact.room.size()];
     if (device.limit > Bytes(0)) room = std::min(room, static_cast<double>((device.limit - device.peak).base()));
   }
   return exact;

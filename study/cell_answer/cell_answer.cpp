@@ -41,12 +41,8 @@ CellAnswer answer_from(const Prediction& prediction) {
       answer.reason =
           fmt::format("tight: device {} needs {} of {}", fullest->device, to_text(fullest->peak), to_text(fullest->limit));
   }
-  // Columns of the CSV stay where readers of earlier ones look for them. Whether it fits is the status of a cell.
-  answer.metrics = figures_of(figures, {"step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
-                                        "peak_memory_bytes", "model_flops", "mfu", "samples_per_s"});
-  if (timeline.kind == TimelineKind::Simulated) answer.metrics.emplace_back("contention_s", figures.contention_s);
-  for (auto& figure : figures_of(figures, {"step_time_p10_s", "step_time_p90_s"})) answer.metrics.push_back(std::move(figure));
-  for (auto& figure : run_figures_of(figures)) answer.metrics.push_back(std::move(figure));
+  // Whether it fits is the status of a cell.
+  answer.metrics = figures_of(figures, timeline.kind, MetricSummary::Cell);
   return answer;
 }
 

@@ -44,11 +44,8 @@ struct Outcome {
 Outcome outcome_of(const TaskGraph& graph) {
   const TaskTimes times = estimate_times(graph);
   Outcome outcome{graph.ranks, step_end(times).base(), {}};
-  for (int rank = 0; rank < graph.ranks; ++rank) {
-    DeviceTimeline device;
-    add_memory(graph, times, rank, device);
+  for (const DeviceTimeline& device : memory_of_ranks(graph, times))
     outcome.peaks.insert({device.peak.base(), device.limit.base()});
-  }
   return outcome;
 }
 
