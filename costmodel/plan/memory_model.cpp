@@ -6,15 +6,6 @@
 
 namespace panpipe {
 
-double StateBytes::parameters(const HeldParameters& held) const {
-  if (in_host_memory) return 0;
-  const auto beside = [](const ParameterSums& part, double ranks) {
-    return static_cast<double>((ranks == 1 ? part.frozen + part.copies : part.frozen - part.narrower).base()) / ranks;
-  };
-  const double state = sum(&ElementBytes::parameter, held);
-  return besides ? state + beside(held.others, shares) + beside(held.experts, expert_shares) : state;
-}
-
 // Pfeife (ICML 2025, github MerHS/pfeife) counts four copies of the parameters.
 StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees) const {
   StateBytes state;

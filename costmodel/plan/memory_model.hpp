@@ -13,7 +13,11 @@ namespace panpipe {
 // Bytes that a rank keeps of its parameters, gradients and optimizer state.
 class StateBytes {
  public:
-  double parameters(const HeldParameters& held) const;
+  double parameters(const HeldParameters& held) const {
+    if (in_host_memory) return 0;
+    const double state = sum(&ElementBytes::parameter, held);
+    return besides ? state + beside(held.others, shares) + beside(held.experts, expert_shares) : state;
+  }
   double gradients(const HeldParameters& held) const { return sum(&ElementBytes::gradient, held); }
   double optimizer(const HeldParameters& held) const { return sum(&ElementBytes::optimizer, held); }
   double all(const HeldParameters& held) const { return parameters(held) + gradients(held) + optimizer(held); }
@@ -24,6 +28,9 @@ class StateBytes {
     return static_cast<double>(held.others.elements) * (others.*use) +
            static_cast<double>(held.experts.elements) * (experts.*use) +
            static_cast<double>(held.others.given.base()) * (given.*use);
+  }
+  static double beside(const ParameterSums& part, double ranks) {
+    return static_cast<double>((ranks == 1 ? part.frozen + part.copies : part.frozen - part.narrower).base()) / ranks;
   }
   ElementBytes others, experts;  // of an element
   ElementBytes given;            // of a byte that measured layers give
