@@ -96,15 +96,15 @@ void offer_schedules(Candidates& out, const std::string& before = "") {
 
 // KEY=VALUE of --set and --over, as far as the values are names of what is shipped.
 void offer_setting(Candidates& out) {
-  struct Key {
+  struct Setting {
     const char *name, *folder;
   };
-  constexpr Key kKeys[] = {
+  constexpr Setting kKeys[] = {
       {"cluster", "clusters"}, {"framework", "frameworks"}, {"calibration", "calibrations"}, {"run.price", "prices"}};
   const std::size_t equals = out.typed.find('=');
   const std::string key = out.typed.substr(0, equals);
   if (equals == std::string::npos) {
-    for (const Key& known : kKeys) out.offer(std::string(known.name) + "=");
+    for (const Setting& known : kKeys) out.offer(std::string(known.name) + "=");
     out.offer("schedule=");
     return;
   }
@@ -112,7 +112,7 @@ void offer_setting(Candidates& out) {
   const std::string before =
       out.typed.substr(0, std::max(equals, out.typed.rfind(',') == std::string::npos ? 0 : out.typed.rfind(',')) + 1);
   if (key == "schedule") offer_schedules(out, before);
-  for (const Key& known : kKeys)
+  for (const Setting& known : kKeys)
     if (key == known.name)
       for (const std::string& name : shipped_names(known.folder)) out.offer(before + name);
 }

@@ -140,8 +140,7 @@ std::string matrix(const Cluster& cluster, const std::vector<int>& devices, cons
 
 // "16 x NIC of 25 GB/s: node0.nic0.out ... node7.nic7.in"
 void write_resources(std::string& out, const Cluster& cluster) {
-  using Key = std::tuple<ResourceClass, double, std::string>;
-  std::map<Key, std::vector<const Resource*>> classes;
+  std::map<std::tuple<ResourceClass, double, std::string>, std::vector<const Resource*>> classes;
   for (const Resource& resource : cluster.resources) {
     const std::string suffix = resource.name.substr(resource.name.rfind('.') + 1);
     const bool direction = suffix == "out" || suffix == "in" || suffix == "up" || suffix == "down" || suffix == "both";

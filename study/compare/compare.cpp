@@ -153,12 +153,12 @@ void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerance
 }
 
 void compare_classes(Comparison& result, const Timeline& a, const Timeline& b) {
-  using Key = std::tuple<Lane, int, std::string, std::int32_t>;  // (lane, kind, name, stage)
+  // (lane, kind, name, stage)
   struct Sums {
     int count = 0;
     double time = 0;
   };
-  std::map<Key, std::pair<Sums, Sums>> classes;
+  std::map<std::tuple<Lane, int, std::string, std::int32_t>, std::pair<Sums, Sums>> classes;
   const auto add = [&](const Timeline& timeline, Sums std::pair<Sums, Sums>::*side) {
     for (const Span& span : timeline.spans) {
       if (span.lane == Lane::Send) continue;  // the receive tells the same

@@ -118,8 +118,7 @@ MemorySummary memory_summary(const std::vector<const RunPrediction*>& runs) {
 }  // namespace
 
 std::vector<std::vector<const RunPrediction*>> choice_groups(const std::vector<const RunPrediction*>& runs) {
-  using Key = std::tuple<std::string, std::string, std::string, std::vector<int>>;
-  std::map<Key, std::vector<const RunPrediction*>> groups;
+  std::map<std::tuple<std::string, std::string, std::string, std::vector<int>>, std::vector<const RunPrediction*>> groups;
   for (const RunPrediction* run : runs) {
     if (!run->error()) continue;
     const RunRow& r = run->row;

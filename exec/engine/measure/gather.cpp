@@ -103,8 +103,7 @@ void add_rank(Timeline& timeline, const json& rank, int r, const PreparedRun& ru
 }  // namespace
 
 void join_transfers(std::vector<Span>& spans) {
-  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;
-  std::map<Key, Span*> sent;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Span*> sent;
   for (Span& span : spans)
     if (span.lane == Lane::Send && span.flow_id >= 0) sent[{span.device, span.peer, span.flow_id}] = &span;
   std::int32_t next = 0;

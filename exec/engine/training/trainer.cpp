@@ -261,8 +261,8 @@ void Trainer::share_updates() {
     bool mine;
   };
   std::vector<Share> shares;
-  using Key = std::tuple<bool, int, at::ScalarType>;  // of experts, by whom, of which type: the same order on all of a group
-  std::map<Key, std::pair<const Group*, std::vector<at::Tensor>>> updated;
+  // of experts, by whom, of which type: the same order on all of a group
+  std::map<std::tuple<bool, int, at::ScalarType>, std::pair<const Group*, std::vector<at::Tensor>>> updated;
   for (std::size_t i = 0; i < owner_.size(); ++i) {
     if (owner_[i] < 0) continue;
     const int root = gradients_.roots()[i];
