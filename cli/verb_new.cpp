@@ -57,7 +57,7 @@ std::string folder_of(const NewSettings& settings) {
 std::string scenario_text(const NewSettings& settings, const std::string& precision, int microbatches, int replicas) {
   std::string text =
       "# A scenario of Panpipe. `panpipe check` says what each key was understood as, `panpipe estimate` predicts a step,\n"
-      "# `panpipe plan` searches whatever is left out or `auto`. Every key: docs/file-formats.md.\n";
+      "# `panpipe plan` searches whatever is left out or `auto`. Every key: docs/keys.md.\n";
   text += line("panpipe: 1", "the format of this file");
   text += line("cluster: " + scalar_text(settings.cluster),
                "panpipe list clusters; a file of your own: {file: my-cluster.yaml, nodes: 2}");

@@ -1,12 +1,8 @@
 // panpipe schema: what a scenario may hold, as a JSON Schema (draft 2020-12), for editors and for documents.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
-#include "base/input/key_record.hpp"
 #include "base/version.hpp"
-#include "cli/key_meanings.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/scenario/scenario_keys.hpp"
@@ -15,25 +11,25 @@ namespace panpipe::cli {
 namespace {
 
 using nlohmann::ordered_json;
-using Facts = std::map<std::string, KeyFact>;
-
-// A text that YAML may read as a number or as yes or no.
-ordered_json scalar() { return {{"type", {"string", "number", "boolean"}}}; }
 
 // A quantity with a unit; 0 needs none.
 ordered_json quantity(const char* example) {
   return {{"anyOf", {{{"type", "string"}}, {{"const", 0}}}}, {"examples", {example}}};
 }
 
-ordered_json of_form(ValueForm form, const KeyFact& fact) {
-  switch (form) {
-    case ValueForm::Whole: {
-      ordered_json whole = {{"type", "integer"}};
-      if (fact.at_least) whole["minimum"] = *fact.at_least;
-      return whole;
-    }
+ordered_json schema_of_number(const Form& form) {
+  ordered_json number = {{"type", "number"}};
+  if (form.sign == Sign::NonNegative) number["minimum"] = 0;
+  if (form.sign == Sign::Positive) number["exclusiveMinimum"] = 0;
+  return number;
+}
+
+ordered_json schema_of_form(const Form& form) {
+  switch (form.kind) {
+    case ValueForm::Whole:
+      return {{"type", "integer"}, {"minimum", form.at_least}};
     case ValueForm::Number:
-      return {{"type", "number"}};
+      return schema_of_number(form);
     case ValueForm::Truth:
       return {{"type", "boolean"}};
     case ValueForm::Time:
@@ -47,68 +43,55 @@ ordered_json of_form(ValueForm form, const KeyFact& fact) {
     case ValueForm::Share:
       return quantity("85 %");
     case ValueForm::Text:
-      return scalar();
+    case ValueForm::File:
+    case ValueForm::Shipped:
+      return {{"type", {"string", "number", "boolean"}}};  // a text that YAML may read as a number or as yes or no
   }
   return ordered_json::object();
 }
 
-// The keys right under a path; "[]" is the items of a list.
-std::vector<std::string> below(const Facts& facts, const std::string& path) {
-  std::vector<std::string> names;
-  for (const auto& [key, fact] : facts) {
-    if (key.size() <= path.size() || !key.starts_with(path)) continue;
-    std::string_view rest = std::string_view(key).substr(path.size());
-    if (rest.starts_with("[]"))
-      rest = "[]";
-    else if (path.empty())
-      rest = rest.substr(0, rest.find_first_of(".["));
-    else if (rest.front() == '.')
-      rest = rest.substr(0, rest.find_first_of(".[", 1)).substr(1);
-    else
-      continue;
-    if (std::find(names.begin(), names.end(), rest) == names.end()) names.emplace_back(rest);
-  }
-  return names;
-}
+ordered_json schema_of(const Key& key);
 
-ordered_json schema_of(const Facts& facts, const std::string& path);
-
-ordered_json map_of(const Facts& facts, const std::string& path, const KeyFact& fact) {
+ordered_json schema_of_map(const Key& key) {
   ordered_json properties = ordered_json::object(), required = ordered_json::array();
-  for (const std::string& name : below(facts, path)) {
-    if (name == "[]") continue;
-    const std::string key = path.empty() ? name : path + "." + name;
-    const ordered_json value = schema_of(facts, key);
-    // A key that no reader took in any form is one that it knows only to refuse it with a better reason.
-    if (value.empty()) continue;
-    properties[name] = value;
-    const auto fact_below = facts.find(key);
-    const KeyFact known = fact_below != facts.end() ? fact_below->second : KeyFact{};
-    // A file may bring what the cluster's own keys leave out.
-    const bool from_file = path == "cluster" || path.starts_with("cluster.");
-    if (!from_file && !known.may_be_absent && known.required >= fact.maps && known.required > 0) required.push_back(name);
+  for (const Key& inner : key.keys) {
+    properties[inner.name] = schema_of(inner);
+    if (inner.required) required.push_back(inner.name);
   }
-  ordered_json map = {{"type", "object"}, {"properties", properties}};
+  ordered_json map = {{"type", "object"}};
+  if (!properties.empty()) map["properties"] = properties;
   if (!required.empty()) map["required"] = required;
-  if (fact.maps > 0) map["additionalProperties"] = false;
+  if (!key.open) map["additionalProperties"] = false;
   return map;
 }
 
-ordered_json schema_of(const Facts& facts, const std::string& path) {
-  const auto known = facts.find(path);
-  const KeyFact fact = known != facts.end() ? known->second : KeyFact{};
-  const std::vector<std::string> names = below(facts, path);
+const char* word_of(ActsOn acts_on) {
+  switch (acts_on) {
+    case ActsOn::Prediction:
+      return "predictions";
+    case ActsOn::Training:
+      return "training";
+    case ActsOn::Nothing:
+      return "nothing";
+  }
+  return "";
+}
+
+ordered_json schema_of(const Key& key) {
   ordered_json forms = ordered_json::array();
-  if (!fact.words.empty()) forms.push_back({{"enum", fact.words}});
-  for (const ValueForm form : fact.forms) forms.push_back(of_form(form, fact));
-  const bool list = std::find(names.begin(), names.end(), "[]") != names.end();
-  if (list) forms.push_back({{"type", "array"}, {"items", schema_of(facts, path + "[]")}});
-  if (fact.maps > 0 || names.size() > (list ? 1U : 0U)) forms.push_back(map_of(facts, path, fact));
-  ordered_json schema = forms.empty()       ? ordered_json::object()
-                        : forms.size() == 1 ? forms.front()
-                                            : ordered_json{{"anyOf", forms}};
-  if (fact.fallbacks.size() == 1) schema["default"] = *fact.fallbacks.begin();
-  if (const std::string meaning = meaning_of(path); !meaning.empty()) schema["description"] = meaning;
+  if (!key.words.empty()) forms.push_back({{"enum", key.words}});
+  for (const Form& form : key.forms) forms.push_back(schema_of_form(form));
+  for (const Key& item : key.items) forms.push_back({{"type", "array"}, {"items", schema_of(item)}});
+  if (key.open || !key.keys.empty()) forms.push_back(schema_of_map(key));
+  ordered_json schema = forms.size() == 1 ? forms.front() : ordered_json{{"anyOf", forms}};
+  if (!key.otherwise.empty())
+    schema["x-otherwise"] = key.otherwise;
+  else if (!key.fallback.empty())
+    schema["default"] = key.fallback;
+  if (!key.example.empty()) schema["examples"] = {key.example};
+  if (!key.meaning.empty()) schema["description"] = key.meaning;
+  if (!key.page.empty()) schema["x-page"] = key.page;
+  if (key.acts_on) schema["x-acts-on"] = word_of(*key.acts_on);
   return schema;
 }
 
@@ -116,13 +99,14 @@ ordered_json schema_of(const Facts& facts, const std::string& path) {
 
 void add_schema_verb(CLI::App&, std::function<int()>& run) {
   run = [] {
-    const Facts facts = scenario_keys();
-    ordered_json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                           {"title", std::string("scenario of panpipe ") + kVersion},
-                           {"$comment",
-                            "Keys, forms, words and defaults are what the reader asks for; descriptions are those of "
-                            "docs/file-formats.md. What several keys must be together, the reader alone knows."}};
-    schema.update(schema_of(facts, ""));
+    ordered_json schema = {
+        {"$schema", "https://json-schema.org/draft/2020-12/schema"},
+        {"title", std::string("scenario of panpipe ") + kVersion},
+        {"$comment",
+         "x-otherwise: what holds without the key; x-page: the page of the documents with more; x-acts-on: "
+         "predictions, training or nothing, as the map around it if absent. What several keys must be together, "
+         "the reader alone knows."}};
+    schema.update(schema_of(scenario_keys()));
     print(schema.dump(2) + "\n");
     return 0;
   };

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/scenario/scenario_keys.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/job.hpp"
 
@@ -41,49 +42,6 @@ const std::vector<std::string_view> kTorchtitanSchedules = {
     "zb-h1", "zb-h2",     "zb-auto", "interleaved-zero-bubble", "group-interleaved", "gis-h",
     "zb-v",  "dualpipe-v"};
 
-// Keys that exporters read, or that are about the prediction rather than the job. Of maps whose keys stand here one by one, a key
-// that is new is told.
-constexpr std::string_view kKnownKeys[] = {"panpipe",
-                                           "cluster",
-                                           "batch",
-                                           "precision",
-                                           "parallel.pipeline",
-                                           "parallel.tensor",
-                                           "parallel.data",
-                                           "parallel.virtual_stages",
-                                           "parallel.zero",
-                                           "parallel.sequence_parallel",
-                                           "schedule",
-                                           "partition",
-                                           "placement",
-                                           "recompute",
-                                           "training",
-                                           "data",
-                                           "run",
-                                           "seed",
-                                           "profile",
-                                           "usable",
-                                           "memory_model",
-                                           "transfers",
-                                           "collectives_run_on",
-                                           "optimizer.name",
-                                           "optimizer.learning_rate",
-                                           "optimizer.betas",
-                                           "optimizer.epsilon",
-                                           "optimizer.weight_decay",
-                                           "optimizer.momentum",
-                                           "optimizer.no_decay",
-                                           "optimizer.groups"};
-
-// Of the maps `workload` and `framework`, what changes the job and has words in some trainers or none. The rest is the model,
-// which every exporter reads, and how a framework runs it.
-constexpr std::string_view kToldKeys[] = {"workload.lora", "workload.frozen", "framework.expert_dispatch",
-                                          "framework.fp8_scaling", "framework.fp8_parameters"};
-
-bool is_told(const std::string& path) {
-  return std::find(std::begin(kToldKeys), std::end(kToldKeys), path) != std::end(kToldKeys);
-}
-
 bool is_pure(Precision precision) { return precision == Precision::Bf16Pure || precision == Precision::Fp16Pure; }
 
 std::string flow_of(const Node& node) {
@@ -95,33 +53,38 @@ std::string flow_of(const Node& node) {
   return fmt::format("{}{}{}", list ? "[" : "{", fmt::join(parts, ", "), list ? "]" : "}");
 }
 
-// Whatever else the scenario states: so that a key which is new here is told too.
+// States a value that holds without the key as well, in any trainer.
+bool is_default(const Key& key, const std::string& path, const std::string& text, const Scenario& scenario) {
+  const bool format = path == "optimizer.states" || path == "optimizer.master";
+  if (format && text == "fp32" && !is_pure(scenario.precision)) return true;  // of 4 bytes beside 2-byte weights
+  return text == "auto" || text == key.fallback;
+}
+
+void tell_of_key(const Key& key, InExports around, const std::string& path, const Node& node, const Scenario& scenario,
+                 ExportedJob& job) {
+  const std::string text = flow_of(node);
+  const bool said = std::find(job.said.begin(), job.said.end(), path) != job.said.end();
+  if (key.exports.value_or(around) == InExports::Told && !said && !is_default(key, path, text, scenario))
+    job.cannot.push_back(fmt::format("{}: {}", path, text));
+}
+
+// Whatever else the scenario states, by the declared keys: so that a key which is new there is told too.
 void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
+  const Key& root = scenario_keys();
+  for (const std::string& path : job.said) PANPIPE_CHECK(root.at(path) != nullptr, path + " is no key of a scenario");
   if (!scenario.document) return;
-  const auto is_known = [&](const std::string& path) {
-    return std::find(std::begin(kKnownKeys), std::end(kKnownKeys), path) != std::end(kKnownKeys) ||
-           std::find(job.said.begin(), job.said.end(), path) != job.said.end();
-  };
-  // Degrees of 1 and formats of 4 bytes beside 2-byte weights change nothing.
-  const auto is_default = [&](const std::string& key, const std::string& path, const std::string& text) {
-    if (key == "framework") return text == "rows" || text == "delayed" || text == "false";
-    if (key == "optimizer") return text == "fp32" && !is_pure(scenario.precision);
-    return path != "experts.capacity" && path != "experts.imbalance" && (text == "auto" || text == "1" || text == "0");
-  };
   for (const Node::Entry& entry : scenario.document->entries) {
-    const bool mostly_known = entry.key == "workload" || entry.key == "framework";
-    const bool name = entry.value->kind != NodeKind::Map && (mostly_known || entry.key == "optimizer");
-    if (is_known(entry.key) || name) continue;
+    const Key* key = root.find(entry.key);
+    PANPIPE_CHECK(key != nullptr, entry.key + " was read, but is no key of a scenario");
+    const InExports exports = key->exports.value_or(*root.exports);
     if (entry.value->kind != NodeKind::Map) {
-      job.cannot.push_back(fmt::format("{}: {}", entry.key, flow_of(*entry.value)));
+      const Key* name = key->find("name");  // which a single value abbreviates
+      tell_of_key(name != nullptr ? *name : *key, exports, entry.key, *entry.value, scenario, job);
       continue;
     }
-    for (const Node::Entry& inner : entry.value->entries) {
-      const std::string path = entry.key + "." + inner.key;
-      const std::string text = flow_of(*inner.value);
-      if (is_known(path) || (mostly_known && !is_told(path))) continue;
-      if (!is_default(entry.key, path, text)) job.cannot.push_back(fmt::format("{}: {}", path, text));
-    }
+    for (const Node::Entry& inner : entry.value->entries)
+      if (const Key* declared = key->find(inner.key))
+        tell_of_key(*declared, exports, entry.key + "." + inner.key, *inner.value, scenario, job);
   }
 }
 

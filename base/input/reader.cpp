@@ -7,7 +7,6 @@
 #include <tuple>
 #include <type_traits>
 
-#include "base/input/key_record.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 
@@ -76,11 +75,6 @@ std::optional<T> read_scalar(const Node& node, ReadLog& log, Sign sign, Parsed<T
   }
   log.resolved(node.path, node.text, origin_of(node));
   return parsed.value;
-}
-
-KeyFact* fact_of(const Node& map, const std::string& path) {
-  KeyRecord* record = KeyRecord::current();
-  return record != nullptr ? record->at(map, path) : nullptr;
 }
 
 template <class T>
@@ -152,28 +146,22 @@ void ReadLog::resolved(std::string path, std::string value, std::string origin) 
 // --- scalars ---
 
 std::optional<Duration> read_duration(const Node& node, ReadLog& log, Sign sign) {
-  note_form(node, node.path, ValueForm::Time);
   return read_scalar<Duration>(node, log, sign, parse_duration, "a time, as in '5 us'");
 }
 std::optional<Bytes> read_bytes(const Node& node, ReadLog& log, Sign sign) {
-  note_form(node, node.path, ValueForm::Size);
   return read_scalar<Bytes>(node, log, sign, parse_bytes, "a size, as in '24 GiB'");
 }
 std::optional<Bandwidth> read_bandwidth(const Node& node, ReadLog& log, Sign sign) {
-  note_form(node, node.path, ValueForm::BytesPerSecond);
   return read_scalar<Bandwidth>(node, log, sign, parse_bandwidth, "a bandwidth, as in '25 GB/s'");
 }
 std::optional<ComputeRate> read_compute_rate(const Node& node, ReadLog& log, Sign sign) {
-  note_form(node, node.path, ValueForm::FlopPerSecond);
   return read_scalar<ComputeRate>(node, log, sign, parse_compute_rate, "a compute rate, as in '71 TFLOP/s'");
 }
 std::optional<double> read_number(const Node& node, ReadLog& log, Sign sign) {
-  note_form(node, node.path, ValueForm::Number);
   return read_scalar<double>(node, log, sign, parse_number, "a number");
 }
 
 std::optional<double> read_fraction(const Node& node, ReadLog& log) {
-  note_form(node, node.path, ValueForm::Share);
   if (!is_scalar(node, log, "a share, as in '85 %'")) return std::nullopt;
   const Parsed<double> parsed = parse_fraction(node.text);
   if (!parsed.value) {
@@ -189,7 +177,6 @@ std::optional<double> read_fraction(const Node& node, ReadLog& log) {
 }
 
 std::optional<int> read_integer(const Node& node, ReadLog& log, int at_least) {
-  note_form(node, node.path, ValueForm::Whole, at_least);
   if (!is_scalar(node, log, "a whole number")) return std::nullopt;
   const Parsed<long long> parsed = parse_integer(node.text);
   std::string problem = parsed.problem;
@@ -206,7 +193,6 @@ std::optional<int> read_integer(const Node& node, ReadLog& log, int at_least) {
 }
 
 std::optional<bool> read_boolean(const Node& node, ReadLog& log) {
-  note_form(node, node.path, ValueForm::Truth);
   if (!is_scalar(node, log, "true or false")) return std::nullopt;
   if (node.text != "true" && node.text != "false") {
     std::string small = node.text;
@@ -225,7 +211,6 @@ std::optional<bool> read_boolean(const Node& node, ReadLog& log) {
 }
 
 std::optional<std::string> read_string(const Node& node, ReadLog& log) {
-  note_form(node, node.path, ValueForm::Text);
   if (!is_scalar(node, log, "a text")) return std::nullopt;
   if (node.text.empty()) {
     log.error(node, "the text is empty", "", code::kEmpty);
@@ -237,7 +222,12 @@ std::optional<std::string> read_string(const Node& node, ReadLog& log) {
 
 // --- MapReader ---
 
-MapReader::MapReader(const Node& node, ReadLog& log) : node_(&node), log_(&log), is_map_(node.kind == NodeKind::Map) {
+MapReader::MapReader(const Node& node, ReadLog& log)
+    : node_(&node),
+      log_(&log),
+      declared_(log.declared() != nullptr ? log.declared()->at(node.path) : nullptr),
+      is_map_(node.kind == NodeKind::Map) {
+  PANPIPE_CHECK(log.declared() == nullptr || declared_ != nullptr, fmt::format("'{}' is read, but not declared", node.path));
   if (is_map_) return;
   const bool open = node.kind == NodeKind::Scalar && node.text == "auto";
   log.error(node, fmt::format("expected a map ('key: value'), found {}", words_for(node)),
@@ -245,31 +235,35 @@ MapReader::MapReader(const Node& node, ReadLog& log) : node_(&node), log_(&log),
             code::kWrongType);
 }
 
-bool MapReader::has(const std::string& key) const {
-  if (KeyFact* fact = fact_of(*node_, path_of(key))) fact->may_be_absent = true;
-  return is_map_ && node_->find(key) != nullptr;
+bool MapReader::has(const std::string& key) const { return is_map_ && node_->find(key) != nullptr; }
+
+void MapReader::mark(const std::string& key) {
+  if (std::find(read_.begin(), read_.end(), key) == read_.end()) read_.push_back(key);
 }
 
 const Node* MapReader::find(const std::string& key) {
-  if (std::find(read_.begin(), read_.end(), key) == read_.end()) {
-    read_.push_back(key);
-    if (KeyFact* fact = fact_of(*node_, path_of(key))) fact->may_be_absent = true;
-  }
+  PANPIPE_CHECK(declared_ == nullptr || declared_->open || declared_->find(key) != nullptr,
+                fmt::format("'{}' is read, but not declared", path_of(key)));
+  mark(key);
   return is_map_ ? node_->find(key) : nullptr;
 }
 
 const Node* MapReader::require(const std::string& key) {
-  KeyFact* fact = fact_of(*node_, path_of(key));
-  const bool asked_before = std::find(read_.begin(), read_.end(), key) != read_.end();
-  const bool known_absent = fact != nullptr && fact->may_be_absent;
   const Node* value = find(key);
-  if (fact != nullptr && !asked_before) {
-    fact->may_be_absent = known_absent;
-    ++fact->required;
-  }
   if (value != nullptr || !is_map_) return value;
   missing_.push_back(key);
   return nullptr;
+}
+
+void MapReader::refuse(const std::string& key, const std::string& message, const std::string& help, std::string_view code) {
+  if (!has(key)) return;
+  mark(key);
+  log_->error_at_key(*node_, key, message, help, code);
+}
+
+void MapReader::mark_declared() {
+  if (declared_ == nullptr) return;
+  for (const Key& key : declared_->keys) mark(key.name);
 }
 
 // One fault for all missing keys, which lists the existing ones. A misspelt key is reported only as a misspelling.
@@ -292,60 +286,49 @@ std::string MapReader::path_of(const std::string& key) const { return node_->pat
 const Node* MapReader::value_of(const std::string& key, const std::optional<std::string>& fallback) {
   if (!fallback) return require(key);
   const Node* value = find(key);
-  if (KeyFact* fact = value == nullptr ? fact_of(*node_, path_of(key)) : nullptr) fact->fallbacks.insert(*fallback);
   if (value == nullptr && is_map_) log_->resolved(path_of(key), *fallback, "default");
   return value;
 }
 
 Duration MapReader::duration(const std::string& key, Sign sign, std::optional<Duration> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Time);
   const Node* value = value_of(key, text_of(fallback));
   return (value ? read_duration(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Duration(0)));
 }
 Bytes MapReader::bytes(const std::string& key, Sign sign, std::optional<Bytes> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Size);
   const Node* value = value_of(key, text_of(fallback));
   return (value ? read_bytes(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Bytes(0)));
 }
 Bandwidth MapReader::bandwidth(const std::string& key, Sign sign, std::optional<Bandwidth> fallback) {
-  note_form(*node_, path_of(key), ValueForm::BytesPerSecond);
   const Node* value = value_of(key, text_of(fallback));
   return (value ? read_bandwidth(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(Bandwidth(0)));
 }
 ComputeRate MapReader::compute_rate(const std::string& key, Sign sign, std::optional<ComputeRate> fallback) {
-  note_form(*node_, path_of(key), ValueForm::FlopPerSecond);
   const Node* value = value_of(key, text_of(fallback));
   return (value ? read_compute_rate(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(ComputeRate(0)));
 }
 double MapReader::fraction(const std::string& key, std::optional<double> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Share);
   const Node* value = value_of(key, fallback ? std::optional(exact_fraction_text(*fallback)) : std::nullopt);
   return (value ? read_fraction(*value, *log_) : std::nullopt).value_or(fallback.value_or(0));
 }
 double MapReader::number(const std::string& key, Sign sign, std::optional<double> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Number);
   const Node* value = value_of(key, fallback ? std::optional(fmt::format("{}", *fallback)) : std::nullopt);
   return (value ? read_number(*value, *log_, sign) : std::nullopt).value_or(fallback.value_or(0));
 }
 int MapReader::integer(const std::string& key, int at_least, std::optional<int> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Whole, at_least);
   const Node* value = value_of(key, fallback ? std::optional(std::to_string(*fallback)) : std::nullopt);
   return (value ? read_integer(*value, *log_, at_least) : std::nullopt).value_or(fallback.value_or(at_least));
 }
 bool MapReader::boolean(const std::string& key, std::optional<bool> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Truth);
   const Node* value = value_of(key, fallback ? std::optional<std::string>(*fallback ? "true" : "false") : std::nullopt);
   return (value ? read_boolean(*value, *log_) : std::nullopt).value_or(fallback.value_or(false));
 }
 std::string MapReader::string(const std::string& key, std::optional<std::string> fallback) {
-  note_form(*node_, path_of(key), ValueForm::Text);
   const Node* value = value_of(key, fallback);
   return (value ? read_string(*value, *log_) : std::nullopt).value_or(fallback.value_or(""));
 }
 
 std::string MapReader::choice_name(const std::string& key, const std::vector<std::string>& names,
                                    const std::optional<std::string>& fallback) {
-  note_words(*node_, path_of(key), names);
   const Node* value = value_of(key, fallback);
   const std::string otherwise = fallback.value_or(names.empty() ? "" : names.front());
   if (value == nullptr || !is_scalar(*value, *log_, fmt::format("one of {}", list_of(names)).c_str())) return otherwise;
@@ -360,7 +343,13 @@ std::string MapReader::choice_name(const std::string& key, const std::vector<std
 
 void MapReader::finish() {
   if (!is_map_) return;
-  if (KeyFact* fact = fact_of(*node_, node_->path)) ++fact->maps;
+  if (declared_ != nullptr) {  // messages list keys in the order of their declaration
+    const auto position = [&](const std::string& name) {
+      const Key* key = declared_->find(name);
+      return key != nullptr ? key - declared_->keys.data() : static_cast<std::ptrdiff_t>(declared_->keys.size());
+    };
+    std::stable_sort(read_.begin(), read_.end(), [&](const auto& a, const auto& b) { return position(a) < position(b); });
+  }
   std::vector<std::string> absent;
   for (const std::string& key : read_)
     if (node_->find(key) == nullptr) absent.push_back(key);

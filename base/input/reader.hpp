@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/input/key.hpp"
 #include "base/input/yaml_document.hpp"
 #include "base/quantity.hpp"
 
@@ -24,9 +25,12 @@ struct ResolvedValue {
 // The most faults shown. Further ones are mostly repetitions.
 constexpr std::size_t kMostDiagnostics = 20;
 
-// Collects the faults (at most kMostDiagnostics) and the resolved values of one load.
+// Collects the faults (at most kMostDiagnostics) and the resolved values of one load. With `declared`, the keys of the document,
+// readers may look for declared keys only.
 class ReadLog {
  public:
+  explicit ReadLog(const Key* declared = nullptr) : declared_(declared) {}
+  const Key* declared() const { return declared_; }
   void error(const Node& at, const std::string& message, const std::string& help = "", std::string_view code = code::kInvalid);
   void error_at_key(const Node& map, const std::string& key, const std::string& message, const std::string& help = "",
                     std::string_view code = code::kInvalid);
@@ -40,13 +44,11 @@ class ReadLog {
   const std::vector<ResolvedValue>& resolved_values() const { return resolved_; }
 
  private:
+  const Key* declared_;
   std::vector<Diagnostic> diagnostics_;
   std::vector<std::string> files_;  // in the order of their first fault
   std::vector<ResolvedValue> resolved_;
 };
-
-// The allowed sign of a number. Messages state it: "must be positive", "must not be negative", "must be at least 1".
-enum class Sign { Any, NonNegative, Positive };
 
 template <class T>
 using Choices = std::vector<std::pair<std::string_view, T>>;
@@ -87,6 +89,12 @@ class MapReader {
     return fallback.value_or(choices.front().second);
   }
 
+  // Reports a key that the map should not have, if it is there; finish() then does not report it again.
+  void refuse(const std::string& key, const std::string& message, const std::string& help = "",
+              std::string_view code = code::kInvalid);
+  // Marks every declared key, where other faults leave open which of them apply.
+  void mark_declared();
+
   // Reports every key that was not read, with "did you mean". Call it on every reader.
   void finish();
 
@@ -98,8 +106,11 @@ class MapReader {
   std::string path_of(const std::string& key) const;
   void complain_missing(const std::vector<std::string>& unread);
 
+  void mark(const std::string& key);
+
   const Node* node_;
   ReadLog* log_;
+  const Key* declared_;  // the map's declaration, if the log has one for it
   bool is_map_ = true;
   std::vector<std::string> read_;
   std::vector<std::string> missing_;  // required but absent; finish() reports them in one fault

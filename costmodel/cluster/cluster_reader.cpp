@@ -233,7 +233,7 @@ TransferTable read_transfer_table(const Node& node, ReadLog& log) {
 
 Cluster read_cluster(const Node& node, ReadLog& log) {
   const NodePtr tree = expand_reference(node, kCluster);
-  ReadLog own;  // whether this cluster is whole must not depend on faults elsewhere
+  ReadLog own(log.declared());  // whether this cluster is whole must not depend on faults elsewhere
   Cluster cluster;
   try {
     cluster = tree->kind == NodeKind::Map && tree->find("devices") ? read_given(*tree, own) : read_described(node, *tree, own);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/text/quantity_text.hpp"
 #include "costmodel/profile/sourced_file.hpp"
 
 namespace panpipe {
@@ -55,6 +56,37 @@ class ChoicesReader {
 
  private:
   MapReader& reader_;
+};
+
+// Lists the keys that read_keys() reads.
+class KeyLister {
+ public:
+  std::vector<Key> keys;
+
+  bool has(const std::string&) const { return true; }
+  void error(const std::string&, const std::string&, const std::string&) {}
+  void read(const std::string& key, double& value, Sign sign = Sign::NonNegative) {
+    add(key, {form::number(sign)}, {}, value < 0 ? "0.5" : fmt::format("{}", value));  // below 0 it is counted
+  }
+  void read(const std::string& key, int& value) { add(key, {form::whole(0)}, {}, std::to_string(value)); }
+  void read(const std::string& key, bool& value) { add(key, {form::truth()}, {}, value ? "true" : "false"); }
+  void read(const std::string& key, Duration& value) { add(key, {form::time()}, {}, exact_text(value)); }
+  void read(const std::string& key, Bytes& value) { add(key, {form::size()}, {}, exact_text(value)); }
+  template <class T>
+  void read(const std::string& key, T&, const Choices<T>& choices) {
+    std::vector<std::string> words;
+    for (const auto& choice : choices) words.emplace_back(choice.first);
+    add(key, {}, std::move(words), "");
+  }
+
+ private:
+  void add(const std::string& key, std::vector<Form> forms, std::vector<std::string> words, std::string example) {
+    keys.push_back({.name = key,
+                    .forms = std::move(forms),
+                    .words = std::move(words),
+                    .otherwise = "the preset's",
+                    .example = std::move(example)});
+  }
 };
 
 template <class Reader>
@@ -158,7 +190,107 @@ void read_keys(Reader& reader, Framework& f) {
   reader.read("context", f.context);
 }
 
+struct Meaning {
+  std::string_view key, meaning, page;
+};
+constexpr Meaning kMeanings[] = {
+    {"attention", "the kernels of attention", "models/compute.md#a-framework-is-a-list-of-choices"},
+    {"elementwise", "element-wise operators as fused chains, as a compiler fuses them, or a kernel each", ""},
+    {"normalization", "a normalization as one kernel, as a chain of operators, or as in `torch.nn`", ""},
+    {"activation", "GELU as one kernel or as the operators of its tanh form", ""},
+    {"autocast", "weights in fp32, cast for each product; residuals and normalizations in fp32", ""},
+    {"gradient_accumulation", "how a microbatch's weight gradient is added to the others'", ""},
+    {"optimizer_kernel", "one kernel for many parameters, one per operation, or one per operation and parameter", ""},
+    {"gradient_clipping", "kernels that clip gradients to a norm", ""},
+    {"zero_gradients", "gradients are set to zero, a kernel per parameter, instead of freed", ""},
+    {"gradient_scaler", "fp16: gradients are divided by the loss's scale and checked for infinities", ""},
+    {"fp8_scaling", "the scale of products in 8 bits: from earlier steps, or from the tensor itself", ""},
+    {"fp8_parameters", "weights of products in 8 bits are kept and gathered in 8 bits", ""},
+    {"loss", "the kernels of the loss", ""},
+    {"training_metrics", "further cross entropies computed for the log, forward only", ""},
+    {"dropout", "trains with dropout: masks are written, read and kept even if the graph has none", ""},
+    {"elementwise_factor", "traffic of element-wise operators over the counted kernels; only a fit can give it", ""},
+    {"replicated_factor",
+     "the same for normalizations and residual sums, which tensor parallelism does not divide; 0: as `elementwise_factor`", ""},
+    {"score_factor", "factor on the traffic of unfused attention scores", ""},
+    {"optimizer_factor", "traffic of the optimizer step over one fused kernel", ""},
+    {"forward_operators", "host launches of a layer's forward, instead of the count; with `backward_operators`",
+     "models/compute.md#launches-of-a-layer"},
+    {"backward_operators", "host launches of a layer's backward, instead of the count; with `forward_operators`",
+     "models/compute.md#launches-of-a-layer"},
+    {"launch", "host time per operator; 0: the device's", ""},
+    {"collective_launches", "operators of a tensor-parallel collective; 0: one, and the wait for the other hosts", ""},
+    {"synchronous_launches", "times of host and device add up instead of overlapping", ""},
+    {"blocking_transfers", "a rank waits for its own pipeline sends", "models/collectives.md"},
+    {"splits_first_backward", "`false`: the first stage hands on no gradient, so its I does nothing and its W is a backward",
+     "models/lowering.md"},
+    {"hand_over_buffers", "for each neighbour one to receive into and one to send from, or the messages that wait for one pass",
+     "models/memory.md"},
+    {"gradient_storage",
+     "gradients are summed and reduced where they were allocated once, or as autograd leaves them, copied into buckets",
+     "models/memory.md"},
+    {"scatter_gather", "a hand-over is divided among the tensor-parallel ranks and gathered at the receiver",
+     "models/collectives.md"},
+    {"distributed_optimizer", "the replicas divide the optimizer's state", "models/memory-terms.md"},
+    {"overlap_tensor_collectives", "a full backward hides the input gradient's collective behind the weight gradient",
+     "models/collectives.md"},
+    {"tensor_chunks",
+     "parts in which gathers and scatters of sequence parallelism overlap their products; 1: whole, 0: a part per rank",
+     "models/lowering.md"},
+    {"expert_dispatch",
+     "each token goes to the devices of its experts, a copy each, or one copy to each node and from there (DeepEP)",
+     "models/expert-parallelism.md"},
+    {"residual_before_reduction", "each tensor-parallel rank adds its part of the residual before the all-reduce", ""},
+    {"gradient_bucket", "bytes of a bucket of gradients", "models/lowering.md"},
+    {"gradient_bucket_elements", "elements of a bucket, instead of its bytes", "models/lowering.md"},
+    {"gradient_bucket_elements_per_copy", "at least so many elements of a bucket per replica", "models/lowering.md"},
+    {"awaited_buckets", "gradients that are reduced after the backward also go in these buckets", ""},
+    {"overlap_all_reduce", "all-reduces of gradients overlap the last backward, without ZeRO", "models/lowering.md"},
+    {"overlap_reduce_scatter", "reduce-scatters overlap the last backward, under ZeRO 1", "models/lowering.md"},
+    {"overlap_parameter_gather", "gathers overlap the next step's first forwards, under ZeRO 1 and 2", "models/lowering.md"},
+    {"gather_prefetch", "ZeRO 3: blocks requested ahead of the running one", "models/lowering.md"},
+    {"gathers_in_flight", "ZeRO 3: blocks whole at the same time, at least one", "models/lowering.md"},
+    {"gradient_bytes", "bytes of a gradient; 0: by precision", "models/memory-terms.md"},
+    {"bf16_extra_gradient_bytes", "bytes per parameter kept in addition under bf16", "models/memory-terms.md"},
+    {"keep_gathered_inputs", "sequence parallelism: products keep the gathered input instead of their shard",
+     "models/memory-terms.md"},
+    {"replicated_saved_factor", "activations kept over those that operators read again, outside the parallel region",
+     "models/memory-terms.md"},
+    {"sharded_saved_factor", "the same inside the parallel region", "models/memory-terms.md"},
+    {"released_by_input_gradient", "share of a unit's activations that I frees; -1: all that W does not read",
+     "models/memory-terms.md"},
+    {"loss_live_bytes_per_logit", "logits, their fp32 copy and their gradient while the loss runs", "models/memory-terms.md"},
+    {"allocator_factor", "fragmentation", "models/memory-terms.md"},
+    {"context", "memory of the CUDA context, NCCL and workspaces", "models/memory-terms.md"},
+};
+
 }  // namespace
+
+Key framework_key() {
+  Framework initial;
+  KeyLister lister;
+  read_keys(lister, initial);
+  for (Key& key : lister.keys) {
+    for (const Meaning& row : kMeanings)
+      if (row.key == key.name) {
+        key.meaning = row.meaning;
+        key.page = row.page;
+      }
+    // What changes the job, and has words in some trainers or none; the rest is how a framework runs it.
+    if (key.name == "expert_dispatch" || key.name.starts_with("fp8_")) key.exports = InExports::Told;
+  }
+  for (Key& key : lister.keys)
+    if (key.exports) key.fallback = key.words.empty() ? key.example : key.words.front();
+  lister.keys.insert(lister.keys.begin(),
+                     {.name = "name", .forms = {form::shipped()}, .meaning = "the preset whose keys the others replace"});
+  return {.name = "framework",
+          .forms = {form::shipped()},
+          .keys = std::move(lister.keys),
+          .otherwise = "by the model's kind; none for clusters in place",
+          .meaning = "preset of the training framework's behaviour, or a map that changes single keys of one",
+          .page = "models/compute.md#a-framework-is-a-list-of-choices",
+          .exports = InExports::Apart};
+}
 
 Framework load_framework(const std::string& name_or_path, const std::string& directory) {
   SourcedFile file("framework", name_or_path, directory);

@@ -124,6 +124,8 @@ Framework load_framework(const std::string& name_or_path, const std::string& dir
 // Reads `framework: {name: torch-compile, attention: unfused}`: a preset or file with single keys changed. Uses the preset
 // `otherwise` if no name is given. `node` must be a map. Faults in it are logged; faults in the file throw InputError.
 Framework read_framework_choices(const Node& node, const std::string& otherwise, ReadLog& log);
+// The declared keys of `framework:`.
+Key framework_key();
 
 // The choices of Panpipe's executor: those of the preset `panpipe`.
 Execution executors_choices();

@@ -13,6 +13,41 @@
 
 namespace panpipe {
 
+// The declared keys of each part.
+Key parallel_key();
+Key experts_key();
+Key schedule_key();
+Key recompute_key();
+Key optimizer_key();
+Key offload_key();
+Key training_key();
+Key transfers_key();
+Key partition_key();
+Key placement_key();
+Key data_key();
+Key run_key();
+
+// "a.yaml:7" of the last value recorded for a path; the enclosing key's when the value is a default.
+std::string place_of(MapReader& scenario, const std::string& path);
+std::string device_place(MapReader& scenario);
+
+bool is_auto(const Node* node);
+
+// An optional map of the scenario. If absent, an empty map is read, so that its defaults are read and recorded in the same way.
+class Section {
+ public:
+  Section(MapReader& scenario, const std::string& key) : written_(scenario.find(key)) {
+    absent_.kind = NodeKind::Map;
+    absent_.path = key;
+    absent_.source = scenario.node().source;
+  }
+  const Node& node() const { return written_ != nullptr ? *written_ : absent_; }
+
+ private:
+  const Node* written_;
+  Node absent_;
+};
+
 // True if the value is `auto`: a planner chooses it, and other verbs use the default, which is recorded as `fallback`.
 bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback);
 

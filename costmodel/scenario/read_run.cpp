@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/input/bound_key.hpp"
 #include "base/input/run_scalars.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
@@ -24,6 +25,42 @@ constexpr double kShare = 1, kPue = 1.1;
 constexpr const char* kPowerOrigin = "default: GPU hours x TDP x PUE 1.1, as of Llama (arXiv 2302.13971)";
 
 using Counted = RunRequest::Counted;
+using Checkpoint = RunRequest::Checkpoint;
+using Failures = RunRequest::Failures;
+
+const std::vector<BoundKey<Checkpoint>>& checkpoint_rows() {
+  static const std::vector<BoundKey<Checkpoint>> rows = {
+      bound(&Checkpoint::time, {.name = "time",
+                                .forms = {form::time(Sign::Positive)},
+                                .meaning = "training stops for this long at each; or `bandwidth`"}),
+      bound(&Checkpoint::bandwidth, {.name = "bandwidth", .meaning = "of the storage, all writers together"}),
+      bound(&Checkpoint::size, {.name = "size",
+                                .forms = {form::size(Sign::Positive)},
+                                .otherwise = "weights and optimizer state",
+                                .meaning = "of a checkpoint"}),
+      {{.name = "interval",
+        .forms = {form::time(Sign::Positive)},
+        .words = {"optimal"},
+        .otherwise = "the best for the failures",
+        .meaning = "training time between checkpoints"}}};
+  return rows;
+}
+
+const std::vector<BoundKey<Failures>>& failure_rows() {
+  using Part = RunRequest::FailingPart;
+  static const std::vector<BoundKey<Failures>> rows = {
+      {{.name = "mtbf",
+        .forms = {form::time(Sign::Positive)},
+        .fallback = kMtbf,
+        .meaning = "mean time between the failures of one part (default: Llama 3)"}},
+      bound(&Failures::part, {{"gpu", Part::Gpu}, {"node", Part::Node}},
+            {.name = "per", .meaning = "the part that `mtbf` is stated of"}),
+      {{.name = "restart",
+        .forms = {form::time()},
+        .fallback = kRestart,
+        .meaning = "from a failure until training resumes (default: MegaScale)"}}};
+  return rows;
+}
 
 void read_amount(MapReader& reader, RunRequest& run) {
   const Node* first = nullptr;
@@ -70,12 +107,10 @@ Duration duration_or(MapReader& reader, const std::string& key, Sign sign, const
   return *parse_duration(fallback).value;
 }
 
-RunRequest::Checkpoint read_checkpoint(const Node& node, bool fails, ReadLog& log) {
+Checkpoint read_checkpoint(const Node& node, bool fails, ReadLog& log) {
   MapReader reader(node, log);
-  RunRequest::Checkpoint checkpoint;
-  if (reader.find("time") != nullptr) checkpoint.time = reader.duration("time", Sign::Positive);
-  if (reader.find("bandwidth") != nullptr) checkpoint.bandwidth = reader.bandwidth("bandwidth");
-  if (reader.find("size") != nullptr) checkpoint.size = reader.bytes("size", Sign::Positive);
+  Checkpoint checkpoint;
+  read_keys(reader, checkpoint_rows(), checkpoint);
   const Node* interval = reader.find("interval");
   const bool best = interval == nullptr || interval->text == "optimal";
   if (!best) checkpoint.interval = reader.duration("interval", Sign::Positive);
@@ -94,12 +129,11 @@ RunRequest::Checkpoint read_checkpoint(const Node& node, bool fails, ReadLog& lo
   return checkpoint;
 }
 
-RunRequest::Failures read_failures(const Node& node, ReadLog& log) {
-  using Part = RunRequest::FailingPart;
+Failures read_failures(const Node& node, ReadLog& log) {
   MapReader reader(node, log);
-  RunRequest::Failures failures;
+  Failures failures;
   failures.mtbf = duration_or(reader, "mtbf", Sign::Positive, kMtbf, kMtbfOrigin);
-  failures.part = reader.choice<Part>("per", {{"gpu", Part::Gpu}, {"node", Part::Node}}, Part::Gpu);
+  read_key(reader, failure_rows(), "per", failures);
   if (reader.has("per") && !reader.has("mtbf"))
     log.error(*node.find("per"), "per says what mtbf is stated of, but mtbf is not stated", "state it, as in 'mtbf: 50000 h'");
   failures.restart = duration_or(reader, "restart", Sign::NonNegative, kRestart, kRestartOrigin);
@@ -171,6 +205,55 @@ void read_energy(MapReader& reader, const std::optional<Cluster>& cluster, RunRe
 }
 
 }  // namespace
+
+Key run_key() {
+  const auto amount = [](const char* name, const char* example) {
+    return Key{.name = name, .forms = {form::text()}, .meaning = "how much is trained; one of the three", .example = example};
+  };
+  return {.name = "run",
+          .keys = {amount("tokens", "300B"),
+                   amount("samples", "1M"),
+                   amount("steps", "10k"),
+                   {.name = "price",
+                    .forms = {form::text(), form::shipped()},
+                    .otherwise = "none",
+                    .meaning = "of a device hour: an amount with its currency, or a list of prices",
+                    .example = "2.5 USD"},
+                   {.name = "carbon",
+                    .forms = {form::text()},
+                    .otherwise = "none",
+                    .meaning = "carbon dioxide of the electricity",
+                    .example = "400 g/kWh"},
+                   {.name = "checkpoint",
+                    .keys = declared(checkpoint_rows()),
+                    .otherwise = "none",
+                    .meaning = "what checkpoints cost"},
+                   {.name = "failures", .keys = declared(failure_rows()), .otherwise = "none", .meaning = "how often parts fail"},
+                   {.name = "power",
+                    .keys = {{.name = "gpu",
+                              .forms = {form::text()},
+                              .otherwise = "the published power of the devices",
+                              .meaning = "power of a GPU",
+                              .example = "700 W"},
+                             {.name = "share",
+                              .forms = {form::share()},
+                              .fallback = exact_fraction_text(kShare),
+                              .meaning = "share of it that is drawn while training"},
+                             {.name = "node",
+                              .forms = {form::text()},
+                              .fallback = exact_text(Power(0)),
+                              .meaning = "power of a node without its GPUs",
+                              .example = "100 W"},
+                             {.name = "pue",
+                              .forms = {form::number(Sign::Positive)},
+                              .fallback = fmt::format("{}", kPue),
+                              .meaning = "power of the whole site over that of its computers; at least 1"}},
+                    .meaning = "what the energy is computed from"}},
+          .otherwise = "none",
+          .meaning = "how much is trained, prices, checkpoints, failures, power; the predicted step ignores it",
+          .page = "run-costs.md",
+          .exports = InExports::Stated};
+}
 
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster) {
   const Node* node = scenario.find("run");

@@ -10,6 +10,7 @@
 
 #include "base/input/scalar_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "costmodel/scenario/scenario_keys.hpp"
 
 namespace panpipe {
 
@@ -31,19 +32,7 @@ bool below(const std::string& path, const std::string& parent) {
 
 class Printer {
  public:
-  explicit Printer(const Scenario& scenario) : scenario_(scenario) {
-    const auto absolute = [&](const std::string& path, const std::string& found) {
-      if (!found.empty()) replaced_[path] = std::filesystem::absolute(found).lexically_normal().string();
-    };
-    absolute("workload.layers", scenario.workload.layers_file);
-    absolute("workload.pt2", scenario.workload.pt2_file);
-    absolute("workload.config", scenario.workload.config_file);
-    if (scenario.schedule.rows.empty()) absolute("schedule.csv", scenario.schedule.csv);
-    absolute("data.tensors", scenario.data.file);
-    absolute("data.tokens", scenario.data.file);
-    absolute("data.validation", scenario.data.validation);
-    absolute("workload.weights", scenario.workload.weights);
-  }
+  explicit Printer(const Scenario& scenario) : scenario_(scenario) {}
 
   std::string print() {
     const Node& root = *scenario_.document;
@@ -79,21 +68,18 @@ class Printer {
     return result;
   }
 
-  std::string scalar(const Node& node) const {
+  static std::string scalar(const Node& node) {
     if (node.kind == NodeKind::Null) return "~";
-    const auto found = replaced_.find(node.path);
-    if (found != replaced_.end()) return scalar_text(found->second);
-    return scalar_text(is_reference(node) ? absolute_reference(node) : node.text);
+    const Key* key = scenario_keys().at(node.path);
+    return scalar_text(key != nullptr && key->is_file() ? absolute_reference(node, *key) : node.text);
   }
 
-  // File references whose path the scenario does not keep: cluster files, devices, frameworks, profiles.
-  static bool is_reference(const Node& node) {
-    return node.path.rfind("cluster", 0) == 0 || node.path == "framework" || node.path == "framework.name" ||
-           node.path.rfind("profile", 0) == 0 || node.path == "run.price";
-  }
-  static std::string absolute_reference(const Node& node) {
-    const bool shipped_name = node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos;
-    if (shipped_name && node.path.rfind("profile", 0) != 0) return node.text;
+  // A reference as it is found from any folder; the bare name of a shipped file, and a text that is no file, stay as they are.
+  static std::string absolute_reference(const Node& node, const Key& key) {
+    const bool may_be_name =
+        std::any_of(key.forms.begin(), key.forms.end(), [](const Form& f) { return f.kind == ValueForm::Shipped; });
+    const bool bare_name = node.text.find('/') == std::string::npos && node.text.find(".yaml") == std::string::npos;
+    if (may_be_name && bare_name) return node.text;
     const auto found = find_file(node.text, node.source->directory);
     return found ? std::filesystem::absolute(*found).lexically_normal().string() : node.text;
   }
@@ -102,7 +88,7 @@ class Printer {
     return std::all_of(list.items.begin(), list.items.end(), [](const auto& item) { return item->kind == NodeKind::Scalar; });
   }
 
-  std::string flow(const Node& node) const {
+  static std::string flow(const Node& node) {
     std::string text;
     if (node.kind == NodeKind::Sequence) {
       for (const auto& item : node.items) text += (text.empty() ? "" : ", ") + flow(*item);
@@ -161,7 +147,6 @@ class Printer {
   }
 
   const Scenario& scenario_;
-  std::map<std::string, std::string> replaced_;
   std::string out_;
 };
 

@@ -8,98 +8,137 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/input/bound_key.hpp"
+#include "costmodel/cluster/cluster_keys.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/profile/load_profiles.hpp"
 #include "costmodel/scenario/default_framework.hpp"
+#include "costmodel/scenario/document_edits.hpp"
 #include "costmodel/scenario/read_parts.hpp"
-#include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
-#include "schedule/find_family.hpp"
+#include "costmodel/scenario/scenario_keys.hpp"
 #include "schedule/limits.hpp"
 
 namespace panpipe {
 
 namespace {
 
-Choices<Precision> precisions() {
-  return {{"fp32", Precision::Fp32}, {"tf32", Precision::Tf32},          {"bf16", Precision::Bf16},
-          {"fp16", Precision::Fp16}, {"bf16-pure", Precision::Bf16Pure}, {"fp16-pure", Precision::Fp16Pure},
-          {"fp8", Precision::Fp8},   {"mxfp8", Precision::Mxfp8}};
+const Choices<Precision>& precisions() {
+  static const Choices<Precision> all = [] {
+    Choices<Precision> found;
+    for (int p = 0; p <= static_cast<int>(Precision::Mxfp8); ++p)
+      found.emplace_back(name_of(static_cast<Precision>(p)), static_cast<Precision>(p));
+    return found;
+  }();
+  return all;
 }
 
-// Turns a scalar that abbreviates {key: scalar} into that map, so that an override of another of its keys has a map to change.
-void widen(Node& root, const std::string& name, const std::string& key) {
-  for (Node::Entry& entry : root.entries) {
-    if (entry.key != name || entry.value->kind != NodeKind::Scalar) continue;
-    auto map = std::make_shared<Node>(*entry.value);
-    map->kind = NodeKind::Map;
-    map->text.clear();
-    entry.value->path += "." + key;
-    map->entries.push_back({key, entry.value->line, entry.value->column, entry.value});
-    entry.value = map;
-  }
+Key batch_key() {
+  return {
+      .name = "batch",
+      .keys = {{.name = "micro",
+                .forms = {form::whole(1)},
+                .words = {"auto"},
+                .required = true,
+                .meaning = "samples of a microbatch"},
+               {.name = "microbatches", .forms = {form::whole(1)}, .meaning = "per step of one replica; or `global`"},
+               {.name = "global",
+                .forms = {form::whole(1)},
+                .otherwise = "micro x microbatches x data",
+                .meaning = "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must "
+                           "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
+                .example = "64"}},
+      .required = true,
+      .meaning = "the samples of a step",
+      .exports = InExports::Stated};
 }
 
-// The family named by the scenario's `schedule: {name: ...}`; nullptr if it is not such a map.
-const ScheduleFamily* family_named_in(const Node& root) {
-  const Node* schedule = root.kind == NodeKind::Map ? root.find("schedule") : nullptr;
-  const Node* name = schedule != nullptr && schedule->kind == NodeKind::Map ? schedule->find("name") : nullptr;
-  return name != nullptr && name->kind == NodeKind::Scalar ? find_family(name->text) : nullptr;
-}
-
-// If an override names another family, drops the file's options of the former one; those of overrides stay, and are refused.
-void drop_options_of(const ScheduleFamily* before, Node& root) {
-  const ScheduleFamily* now = family_named_in(root);
-  if (before == nullptr || now == nullptr || before == now) return;
-  for (Node::Entry& entry : root.entries) {
-    if (entry.key != "schedule") continue;
-    auto map = std::make_shared<Node>(*entry.value);
-    map->entries.erase(std::remove_if(map->entries.begin(), map->entries.end(),
-                                      [&](const Node::Entry& option) {
-                                        return !option.value->overridden && default_option(*before, option.key) &&
-                                               !default_option(*now, option.key);
-                                      }),
-                       map->entries.end());
-    entry.value = map;
-  }
-}
-
-// The two ways to count a batch; each follows from the other.
-constexpr std::pair<const char*, const char*> kBatchCounts[] = {{"microbatches", "global"}, {"global", "microbatches"}};
-
-// If an override or a plan counts the batch in one way, drops the file's count in the other way. That of another override stays,
-// and is refused.
-void drop_other_count(Node& root, const std::string& counted) {
-  for (Node::Entry& entry : root.entries)
-    if (entry.key == "batch" && entry.value->kind == NodeKind::Map)
-      for (const auto& counts : kBatchCounts)
-        if (counted == counts.first)
-          std::erase_if(entry.value->entries,
-                        [&](const Node::Entry& stated) { return stated.key == counts.second && !stated.value->overridden; });
-}
-
-void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
-  ReadLog log;
-  for (const std::string& assignment : overrides) {
-    const ScheduleFamily* family = family_named_in(root);
-    const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
-    const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';
-    if (goes_inside && root.kind == NodeKind::Map) {
-      if (name == "schedule" || name == "optimizer" || name == "framework") widen(root, name, "name");
-      if (name == "workload") widen(root, name, "model");
-      if (name == "cluster")
-        for (Node::Entry& entry : root.entries)
-          if (entry.key == name) entry.value = overridable_reference(entry.value);
-    }
-    try {
-      apply_override(root, assignment);
-      if (assignment.rfind("schedule.name=", 0) == 0) drop_options_of(family, root);
-      if (assignment.rfind("batch.", 0) == 0) drop_other_count(root, assignment.substr(6, assignment.find('=') - 6));
-    } catch (const InputError& error) {
-      log.add(error);
-    }
-  }
-  log.throw_if_errors();
+// The keys of a scenario, in the order of their listing. The bound ones are read by their rows alone.
+const std::vector<BoundKey<Scenario>>& scenario_rows() {
+  const auto structured = [](Key key) { return BoundKey<Scenario>{std::move(key)}; };
+  static const std::vector<BoundKey<Scenario>> rows = {
+      structured({.name = "panpipe",
+                  .forms = {form::whole(1)},
+                  .required = true,
+                  .meaning = "the format's number, 1",
+                  .acts_on = ActsOn::Nothing,
+                  .exports = InExports::Apart}),
+      structured({.name = "description",
+                  .forms = {form::text()},
+                  .meaning = "a line for people",
+                  .acts_on = ActsOn::Nothing,
+                  .exports = InExports::Apart}),
+      structured(cluster_key()),
+      structured(workload_key()),
+      structured(batch_key()),
+      bound(&Scenario::precision, precisions(),
+            {.name = "precision",
+             .meaning = "`bf16` and `fp16`: weights and activations in 2 bytes with masters in fp32; the `-pure` kinds have no "
+                        "masters; `fp8`, `mxfp8`: products of transformer blocks in 8 bits, everything else as bf16; only in "
+                        "predictions",
+             .page = "models/compute.md#products-in-8-bits",
+             .exports = InExports::Stated}),
+      structured(recompute_key()),
+      bound(&Scenario::memory_model, {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}},
+            {.name = "memory_model", .meaning = "`pfeife` counts memory like that planner", .exports = InExports::Apart}),
+      bound(&Scenario::tied_embedding, {{"copy", TiedEmbedding::Copy}, {"one-rank", TiedEmbedding::OneRank}},
+            {.name = "tied_embedding",
+             .meaning = "the embedding is copied to the last stage and all-reduced, or the head is computed on its rank"}),
+      bound(&Scenario::overlap_gradients,
+            {.name = "overlap_gradients",
+             .otherwise = "as the framework does",
+             .meaning = "data-parallel reduction in buckets during the backward that makes the gradients; `false`: after the "
+                        "rank's last pass (under ZeRO 2 and 3 always during the backward)",
+             .page = "models/lowering.md",
+             .example = "true"}),
+      bound(&Scenario::gradient_bucket, {.name = "gradient_bucket",
+                                         .forms = {form::size(Sign::Positive)},
+                                         .otherwise = "the framework's",
+                                         .meaning = "size of such a bucket",
+                                         .page = "models/lowering.md",
+                                         .example = "1 MiB"}),
+      bound(&Scenario::seed, {.name = "seed",
+                              .meaning = "weights, dropout, synthetic data",
+                              .acts_on = ActsOn::Training,
+                              .exports = InExports::Stated}),
+      structured(parallel_key()),
+      structured(experts_key()),
+      structured(schedule_key()),
+      structured(partition_key()),
+      structured(optimizer_key()),
+      structured(offload_key()),
+      structured(training_key()),
+      structured(placement_key()),
+      structured(framework_key()),
+      structured(transfers_key()),
+      bound(&Scenario::collectives_run_on, {{"awaited", false}, {"overlapped", true}},
+            {.name = "trailing_collectives",
+             .meaning = "`overlapped`: a pass may start during the last all-reduce of the pass before it",
+             .page = "models/braids.md",
+             .exports = InExports::Apart}),
+      structured({.name = "profile",
+                  .forms = {form::file()},
+                  .items = {{.forms = {form::file()}}},
+                  .otherwise = "none",
+                  .meaning = "measured costs that take precedence over the formulas: a file, or a list of them",
+                  .page = "models/profile.md",
+                  .exports = InExports::Apart}),
+      bound(&Scenario::usable, {.name = "usable",
+                                .forms = {form::share()},
+                                .otherwise = "the cluster's, else each device's own",
+                                .meaning = "share of a device's memory that a plan may fill",
+                                .page = "models/memory.md",
+                                .example = "50 %",
+                                .exports = InExports::Apart}),
+      structured(data_key()),
+      structured(run_key()),
+      structured({.name = "kind",
+                  .words = {"scenario"},
+                  .meaning = "the kind of the file",
+                  .acts_on = ActsOn::Nothing,
+                  .exports = InExports::Apart}),
+  };
+  return rows;
 }
 
 void check_heading(MapReader& reader) {
@@ -119,7 +158,7 @@ void check_heading(MapReader& reader) {
 std::optional<Cluster> read_cluster_part(MapReader& reader) {
   const Node* node = reader.require("cluster");
   if (node == nullptr) return std::nullopt;
-  ReadLog own;
+  ReadLog own(reader.log().declared());
   try {
     Cluster cluster = read_cluster(*node, own);
     for (const ResolvedValue& value : own.resolved_values()) reader.log().resolved(value.path, value.value, value.origin);
@@ -245,33 +284,11 @@ void check_sizes(MapReader& reader, const Scenario& scenario) {
   check("microbatches", scenario.degrees.microbatches, kMaxMicrobatches, written("batch", {"global", "microbatches"}));
 }
 
-void read_choices(MapReader& reader, Scenario& scenario) {
-  scenario.precision = reader.choice<Precision>("precision", precisions(), Precision::Fp32);
-  read_recompute(reader, scenario);
-  scenario.memory_model = reader.choice<MemoryModelKind>(
-      "memory_model", {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}}, MemoryModelKind::Full);
-  scenario.tied_embedding = reader.choice<TiedEmbedding>(
-      "tied_embedding", {{"copy", TiedEmbedding::Copy}, {"one-rank", TiedEmbedding::OneRank}}, TiedEmbedding::Copy);
-  if (reader.find("overlap_gradients") != nullptr)  // among the known keys when absent
-    scenario.overlap_gradients = reader.boolean("overlap_gradients", false);
-  if (reader.find("gradient_bucket") != nullptr)  // among the known keys when absent
-    scenario.gradient_bucket = reader.bytes("gradient_bucket", Sign::Positive);
-  scenario.seed = reader.integer("seed", 0, 0);
-}
-
-void read_usable(MapReader& reader, const std::optional<Cluster>& cluster, Scenario& scenario) {
-  if (reader.find("usable") != nullptr)  // among the known keys when absent
-    scenario.usable = reader.fraction("usable");
-  else if (cluster)
-    scenario.usable = cluster->usable;
-}
-
 void read_transfer_rules(MapReader& reader, bool given_cluster, Scenario& scenario) {
   // Given times and links are complete: the lowering then makes no rank wait for a send.
   const bool given = given_cluster || !scenario.workload.layers_file.empty();
   const std::string origin = given ? "default" : fmt::format("framework {}", scenario.framework.name);
   scenario.transfers = read_transfers(reader, scenario.framework.blocking_transfers && !given, origin);
-  scenario.collectives_run_on = reader.choice<bool>("trailing_collectives", {{"awaited", false}, {"overlapped", true}}, false);
 }
 
 void check_shard(MapReader& reader, const Scenario& scenario) {
@@ -305,14 +322,16 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.file = name;
   scenario.name = std::filesystem::path(name).stem().string();
   scenario.document = root;
-  ReadLog log;
+  ReadLog log(&scenario_keys());
   MapReader reader(*root, log);
   log.throw_if_errors();  // not even a map
   check_heading(reader);
   std::optional<Cluster> cluster = read_cluster_part(reader);
   scenario.workload = read_workload_part(reader);
   const std::optional<int> global_batch = read_batch(reader, scenario);
-  read_choices(reader, scenario);
+  read_keys(reader, scenario_rows(), scenario);
+  if (!scenario.usable && cluster) scenario.usable = cluster->usable;
+  read_recompute(reader, scenario);
   read_parallel(reader, scenario);
   scenario.expert_load = read_expert_load(reader, scenario.degrees);
   const bool degrees_known = !log.has_errors();
@@ -333,7 +352,6 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   check_shard(reader, scenario);
   check_chunk(reader, scenario);
   read_transfer_rules(reader, cluster && cluster->given, scenario);
-  read_usable(reader, cluster, scenario);
   scenario.data = read_data(reader);
   check_evaluation(reader, scenario);
   scenario.run = read_run(reader, cluster);
@@ -347,80 +365,6 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   return scenario;
 }
 
-// Entries of `map` replace those of the scenario's map of that name.
-void put_entries(Node& root, const std::string& name, const Node& map) {
-  const auto slot = std::find_if(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == name; });
-  if (slot == root.entries.end() || slot->value->kind != NodeKind::Map) {
-    auto whole = std::make_shared<Node>(map);
-    if (slot != root.entries.end()) root.entries.erase(slot);
-    root.entries.push_back({name, map.line, map.column, whole});
-    return;
-  }
-  Node& into = *slot->value;
-  for (const Node::Entry& entry : map.entries) {
-    std::erase_if(into.entries, [&](const Node::Entry& old) { return old.key == entry.key; });
-    into.entries.push_back(entry);
-  }
-}
-
-// The scenario keys that a plan file decides. Faults are not reported here: the readers of both files do that.
-void apply_plan_keys(Node& root, const Node& plan) {
-  if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
-  for (const char* name : {"batch", "parallel"})
-    if (const Node* map = plan.find(name); map != nullptr && map->kind == NodeKind::Map) {
-      put_entries(root, name, *map);
-      if (name == std::string_view("batch") && map->find("microbatches") != nullptr) drop_other_count(root, "microbatches");
-    }
-  const Node* devices = plan.find("devices");
-  if (devices == nullptr || devices->kind != NodeKind::Sequence) return;
-  auto placement = std::make_shared<Node>(*devices);
-  placement->path = "placement";
-  for (std::size_t i = 0; i < placement->items.size(); ++i) {
-    placement->items[i] = std::make_shared<Node>(*placement->items[i]);
-    placement->items[i]->path = fmt::format("placement[{}]", i);
-  }
-  std::erase_if(root.entries, [](const Node::Entry& old) { return old.key == "placement"; });
-  root.entries.push_back({"placement", devices->line, devices->column, placement});
-}
-
-// Degrees and batch that overrides left open (`parallel={}`, `parallel.data=auto`) are the plan's.
-void fill_open_keys(Node& root, const Node& plan) {
-  if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
-  for (const char* name : {"batch", "parallel"}) {
-    const Node *map = plan.find(name), *now = root.find(name);
-    if (map == nullptr || now == nullptr || map->kind != NodeKind::Map || now->kind != NodeKind::Map) continue;
-    Node open = *map;
-    std::erase_if(open.entries, [&](const Node::Entry& entry) {
-      if (entry.key == "microbatches" && now->find("global") != nullptr) return true;
-      const Node* stated = now->find(entry.key);
-      return stated != nullptr && (stated->kind != NodeKind::Scalar || stated->text != "auto");
-    });
-    put_entries(root, name, open);
-  }
-}
-
-// The written node nearest to a path: "schedule.group" -> schedule.group, schedule, or the document; "optimizer.groups[1].match".
-const Node& nearest_node(const Node& root, const std::string& path) {
-  const Node* node = &root;
-  std::size_t begin = 0;
-  while (begin < path.size() && node->kind == NodeKind::Map) {
-    const std::size_t end = std::min(path.find('.', begin), path.size()), bracket = std::min(path.find('[', begin), end);
-    const Node* next = node->find(path.substr(begin, bracket - begin));
-    if (next == nullptr) break;
-    node = next;
-    begin = end + 1;
-    if (bracket == end || node->kind != NodeKind::Sequence) continue;
-    const std::size_t item = std::stoul(path.substr(bracket + 1));
-    if (item >= node->items.size()) break;
-    node = node->items[item].get();
-  }
-  return *node;
-}
-
-}  // namespace
-
-namespace {
-
 // The file itself, else the shipped one of that name: examples/gpt.yaml, or as documents write it, scenarios/examples/gpt.yaml.
 std::string file_of_scenario(const std::string& path) {
   constexpr std::string_view kInSources = "scenarios/";
@@ -430,6 +374,11 @@ std::string file_of_scenario(const std::string& path) {
 }
 
 }  // namespace
+
+const Key& scenario_keys() {
+  static const Key root = {.keys = declared(scenario_rows()), .acts_on = ActsOn::Prediction, .exports = InExports::Told};
+  return root;
+}
 
 Scenario resolve_document(const NodePtr& root, const std::string& name, const std::vector<std::string>& overrides,
                           const std::string& plan_file) {
@@ -463,18 +412,6 @@ void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile) {
   static_cast<Execution&>(scenario.framework) = executors_choices();
 }
 
-InputError fault_at(const Scenario& scenario, const std::string& path, const std::string& message, const std::string& help,
-                    std::string_view code) {
-  if (!scenario.document) return InputError(message, help, code);
-  return InputError(std::vector<Diagnostic>{diagnostic_at(nearest_node(*scenario.document, path), message, help, code)});
-}
-
-InputError placed(const InputError& fault, const Scenario& scenario, const std::string& path) {
-  const std::vector<Diagnostic>& diagnostics = fault.diagnostics();
-  if (diagnostics.size() != 1 || !diagnostics.front().file.empty()) return fault;
-  return fault_at(scenario, path, diagnostics.front().message, diagnostics.front().help, diagnostics.front().code);
-}
-
 Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
   try {
     return make_workload(scenario.workload, {.degrees = degrees,
@@ -484,21 +421,6 @@ Workload make_workload(const Scenario& scenario, const Degrees& degrees) {
   } catch (const InputError& error) {
     throw placed(error, scenario, "workload");
   }
-}
-
-bool is_open(const Scenario& scenario, const std::string& path) {
-  if (!scenario.document) return true;
-  const Node& node = nearest_node(*scenario.document, path);
-  if (node.path != path || (node.kind == NodeKind::Scalar && node.text == "auto")) return true;
-  return path == "schedule" && node.kind == NodeKind::Sequence;  // a choice among some
-}
-
-std::string origin_of(const Scenario& scenario, const std::string& path) {
-  for (auto value = scenario.resolved.rbegin(); value != scenario.resolved.rend(); ++value)
-    if (value->path == path) return value->origin;
-  if (!scenario.document) return "default";
-  const Node& node = nearest_node(*scenario.document, path);
-  return node.path == path ? origin_of(node) : "default";
 }
 
 }  // namespace panpipe

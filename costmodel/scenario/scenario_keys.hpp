@@ -1,15 +1,10 @@
-// All keys of a scenario, collected from the readers themselves: they read scenarios of all forms while a KeyRecord records.
+// The keys of a scenario, as its readers declare them (CONTRIBUTING.md, "add a scenario key").
 #pragma once
 
-#include <map>
-#include <string>
-
-#include "base/input/key_record.hpp"
+#include "base/input/key.hpp"
 
 namespace panpipe {
 
-// Facts by path, such as "optimizer.groups[].match"; the root is "". Referenced files have their own keys, except the cluster's:
-// a scenario may override these, so they appear under "cluster". Needs the shipped data.
-std::map<std::string, KeyFact> scenario_keys();
+const Key& scenario_keys();
 
 }  // namespace panpipe

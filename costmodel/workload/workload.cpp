@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/input/key_record.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/workload/archive.hpp"
@@ -19,26 +18,28 @@ namespace {
 
 struct CountKey {
   const char* key;
+  const char* meaning;
   int WorkloadRequest::*asked;
   int ModelDimensions::*resolved;
 };
 
 constexpr CountKey kCounts[] = {
-    {"layers", &WorkloadRequest::layers, &ModelDimensions::layers},
-    {"hidden", &WorkloadRequest::hidden, &ModelDimensions::hidden},
-    {"heads", &WorkloadRequest::heads, &ModelDimensions::heads},
-    {"kv_heads", &WorkloadRequest::kv_heads, &ModelDimensions::kv_heads},
-    {"head_size", &WorkloadRequest::head_size, &ModelDimensions::head_size},
-    {"ffn", &WorkloadRequest::ffn, &ModelDimensions::ffn},
-    {"vocabulary", &WorkloadRequest::vocabulary, &ModelDimensions::vocabulary},
-    {"sequence", &WorkloadRequest::sequence, &ModelDimensions::sequence},
-    {"image", &WorkloadRequest::image, &ModelDimensions::image},
-    {"patch", &WorkloadRequest::patch, &ModelDimensions::patch},
-    {"classes", &WorkloadRequest::classes, &ModelDimensions::classes},
-    {"vision_layers", &WorkloadRequest::vision_layers, &ModelDimensions::vision_layers},
-    {"vision_hidden", &WorkloadRequest::vision_hidden, &ModelDimensions::vision_hidden},
-    {"vision_heads", &WorkloadRequest::vision_heads, &ModelDimensions::vision_heads},
-    {"vision_ffn", &WorkloadRequest::vision_ffn, &ModelDimensions::vision_ffn},
+    {"layers", "transformer blocks; without `model`, a file of measured layers", &WorkloadRequest::layers,
+     &ModelDimensions::layers},
+    {"hidden", "width", &WorkloadRequest::hidden, &ModelDimensions::hidden},
+    {"heads", "attention heads", &WorkloadRequest::heads, &ModelDimensions::heads},
+    {"kv_heads", "heads of keys and values", &WorkloadRequest::kv_heads, &ModelDimensions::kv_heads},
+    {"head_size", "width of a head", &WorkloadRequest::head_size, &ModelDimensions::head_size},
+    {"ffn", "inner width of the MLP", &WorkloadRequest::ffn, &ModelDimensions::ffn},
+    {"vocabulary", "words", &WorkloadRequest::vocabulary, &ModelDimensions::vocabulary},
+    {"sequence", "tokens of a sample; `4k` is 4096", &WorkloadRequest::sequence, &ModelDimensions::sequence},
+    {"image", "pixels of a side", &WorkloadRequest::image, &ModelDimensions::image},
+    {"patch", "pixels of a patch's side", &WorkloadRequest::patch, &ModelDimensions::patch},
+    {"classes", "classes of the head", &WorkloadRequest::classes, &ModelDimensions::classes},
+    {"vision_layers", "blocks of the vision tower", &WorkloadRequest::vision_layers, &ModelDimensions::vision_layers},
+    {"vision_hidden", "its width", &WorkloadRequest::vision_hidden, &ModelDimensions::vision_hidden},
+    {"vision_heads", "its heads", &WorkloadRequest::vision_heads, &ModelDimensions::vision_heads},
+    {"vision_ffn", "its inner width", &WorkloadRequest::vision_ffn, &ModelDimensions::vision_ffn},
 };
 
 std::string unknown_model(const std::string& name) {
@@ -58,7 +59,6 @@ int read_sequence(MapReader& map) {
   if (node.kind == NodeKind::Scalar && (text.ends_with('k') || text.ends_with('K'))) {
     const auto thousands = parse_integer(std::string_view(text).substr(0, text.size() - 1)).value;
     if (thousands && *thousands >= 1 && *thousands <= kMost) {
-      note_form(node, node.path, ValueForm::Whole, 1);
       map.log().resolved(node.path, std::to_string(1024 * *thousands), origin_of(node));
       return static_cast<int>(1024 * *thousands);
     }
@@ -235,6 +235,75 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
   }
   map.finish();
   return request;
+}
+
+Key workload_key() {
+  const Key words = {.forms = {form::text()}};
+  std::vector<Key> keys = {
+      {.name = "model", .forms = {form::text()}, .meaning = "a built-in model", .page = "models/workloads.md"},
+      {.name = "config",
+       .forms = {form::file()},
+       .open = true,
+       .meaning = "a model's `config.json`, or that map in place",
+       .page = "models/workloads.md#models-by-configjson"},
+      {.name = "pt2",
+       .forms = {form::file()},
+       .meaning = "an archive of `torch.export`, as `tools/export_model.py` writes it",
+       .page = "models/exported.md"}};
+  for (const CountKey& count : kCounts) {
+    keys.push_back({.name = count.key, .forms = {form::whole(1)}, .otherwise = "the model's", .meaning = count.meaning});
+    if (count.asked == &WorkloadRequest::layers) keys.back().forms.push_back(form::file());
+    if (count.asked == &WorkloadRequest::sequence) keys.back().forms.push_back(form::text());
+  }
+  const std::vector<Key> more = {
+      {.name = "tied_embedding",
+       .forms = {form::truth()},
+       .otherwise = "the model's",
+       .meaning = "the head has the embedding's weights"},
+      {.name = "dropout",
+       .forms = {form::number(Sign::NonNegative)},
+       .fallback = "0",
+       .meaning = "share of activations dropped in training; below 1"},
+      {.name = "weights",
+       .forms = {form::file()},
+       .otherwise = "drawn by `seed`",
+       .meaning = "file or folder of published weights that a run of a model by `config.json`, or of a built-in GPT or Llama, "
+                  "begins with",
+       .page = "training.md#weights",
+       .acts_on = ActsOn::Training},
+      {.name = "lora",
+       .keys =
+           {{.name = "rank", .forms = {form::whole(1)}, .required = true, .meaning = "width of the two factors", .example = "8"},
+            {.name = "alpha",
+             .forms = {form::number(Sign::Positive)},
+             .otherwise = "`rank`",
+             .meaning = "the update is multiplied by alpha / rank",
+             .example = "16",
+             .acts_on = ActsOn::Training},
+            {.name = "targets",
+             .forms = {form::text()},
+             .items = {words},
+             .required = true,
+             .meaning = "names of modules, or `all-linear`"},
+            {.name = "base", .words = {"bf16", "nf4"}, .fallback = "bf16", .meaning = "format of the frozen weights"}},
+       .meaning = "low-rank adapters are trained, and nothing else; only in predictions",
+       .page = "models/workloads.md#lora-and-frozen-parameters",
+       .exports = InExports::Told},
+      {.name = "frozen",
+       .forms = {form::text()},
+       .items = {words},
+       .meaning = "patterns of names of parameters that are not trained; only in predictions",
+       .page = "models/workloads.md#lora-and-frozen-parameters",
+       .exports = InExports::Told}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return {.name = "workload",
+          .keys = std::move(keys),
+          .required = true,
+          .meaning =
+              "the model: `{model: NAME}` with dimensions where they differ, `{config: FILE}`, `{pt2: FILE}`, or "
+              "`{layers: FILE}`, measured layers",
+          .page = "models/workloads.md",
+          .exports = InExports::Stated};
 }
 
 Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shape) {

@@ -74,6 +74,8 @@ struct WorkloadRequest {
 
 // Reads `workload:` of a scenario.
 WorkloadRequest read_workload(const Node& node, ReadLog& log);
+// The declared keys of `workload:`.
+Key workload_key();
 
 // The distribution of tokens over experts (docs/models/expert-parallelism.md). By default it is even, and no token is dropped.
 struct ExpertLoad {

@@ -251,6 +251,11 @@ TEST(Export, KeysOfKnownMapsAreTold) {
   EXPECT_THAT(exported("megatron", formats).cannot, ElementsAre("optimizer.states: 8bit", "optimizer.master: none"));
   EXPECT_THAT(exported("megatron", kExperts + of_eight + "experts: {capacity: 1}\n").cannot, ElementsAre("experts.capacity: 1"));
   EXPECT_THAT(exported("megatron", kGpt + of_eight + "overlap_gradients: true\n").cannot, IsEmpty());
+  // Of the prediction, not of the job; and a default, which changes no job.
+  EXPECT_THAT(exported("megatron", kGpt + of_eight + "trailing_collectives: overlapped\ndescription: words\n").cannot, IsEmpty());
+  EXPECT_THAT(exported("megatron", kGpt + of_eight + "tied_embedding: copy\n").cannot, IsEmpty());
+  EXPECT_THAT(exported("megatron", kGpt + of_eight + "tied_embedding: one-rank\n").cannot,
+              ElementsAre("tied_embedding: one-rank"));
   const std::string nodes = kExperts + kPlain + "framework: {name: megatron-core, expert_dispatch: nodes}\n";
   const ExportedJob flex = exported("megatron", nodes + "parallel: {pipeline: 2, data: 4, expert: 4}\n");
   EXPECT_THAT(flex.text, HasSubstr("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep"));

@@ -1,0 +1,148 @@
+#include "costmodel/scenario/document_edits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/input/reader.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "schedule/find_family.hpp"
+
+namespace panpipe {
+
+namespace {
+
+// Turns a scalar that abbreviates {key: scalar} into that map, so that an override of another of its keys has a map to change.
+void widen(Node& root, const std::string& name, const std::string& key) {
+  for (Node::Entry& entry : root.entries) {
+    if (entry.key != name || entry.value->kind != NodeKind::Scalar) continue;
+    auto map = std::make_shared<Node>(*entry.value);
+    map->kind = NodeKind::Map;
+    map->text.clear();
+    entry.value->path += "." + key;
+    map->entries.push_back({key, entry.value->line, entry.value->column, entry.value});
+    entry.value = map;
+  }
+}
+
+// The family named by the scenario's `schedule: {name: ...}`; nullptr if it is not such a map.
+const ScheduleFamily* family_named_in(const Node& root) {
+  const Node* schedule = root.kind == NodeKind::Map ? root.find("schedule") : nullptr;
+  const Node* name = schedule != nullptr && schedule->kind == NodeKind::Map ? schedule->find("name") : nullptr;
+  return name != nullptr && name->kind == NodeKind::Scalar ? find_family(name->text) : nullptr;
+}
+
+// If an override names another family, drops the file's options of the former one; those of overrides stay, and are refused.
+void drop_options_of(const ScheduleFamily* before, Node& root) {
+  const ScheduleFamily* now = family_named_in(root);
+  if (before == nullptr || now == nullptr || before == now) return;
+  for (Node::Entry& entry : root.entries) {
+    if (entry.key != "schedule") continue;
+    auto map = std::make_shared<Node>(*entry.value);
+    map->entries.erase(std::remove_if(map->entries.begin(), map->entries.end(),
+                                      [&](const Node::Entry& option) {
+                                        return !option.value->overridden && default_option(*before, option.key) &&
+                                               !default_option(*now, option.key);
+                                      }),
+                       map->entries.end());
+    entry.value = map;
+  }
+}
+
+// The two ways to count a batch; each follows from the other.
+constexpr std::pair<const char*, const char*> kBatchCounts[] = {{"microbatches", "global"}, {"global", "microbatches"}};
+
+// If an override or a plan counts the batch in one way, drops the file's count in the other way. That of another override stays,
+// and is refused.
+void drop_other_count(Node& root, const std::string& counted) {
+  for (Node::Entry& entry : root.entries)
+    if (entry.key == "batch" && entry.value->kind == NodeKind::Map)
+      for (const auto& counts : kBatchCounts)
+        if (counted == counts.first)
+          std::erase_if(entry.value->entries,
+                        [&](const Node::Entry& stated) { return stated.key == counts.second && !stated.value->overridden; });
+}
+
+}  // namespace
+
+void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
+  ReadLog log;
+  for (const std::string& assignment : overrides) {
+    const ScheduleFamily* family = family_named_in(root);
+    const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
+    const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';
+    if (goes_inside && root.kind == NodeKind::Map) {
+      if (name == "schedule" || name == "optimizer" || name == "framework") widen(root, name, "name");
+      if (name == "workload") widen(root, name, "model");
+      if (name == "cluster")
+        for (Node::Entry& entry : root.entries)
+          if (entry.key == name) entry.value = overridable_reference(entry.value);
+    }
+    try {
+      apply_override(root, assignment);
+      if (assignment.rfind("schedule.name=", 0) == 0) drop_options_of(family, root);
+      if (assignment.rfind("batch.", 0) == 0) drop_other_count(root, assignment.substr(6, assignment.find('=') - 6));
+    } catch (const InputError& error) {
+      log.add(error);
+    }
+  }
+  log.throw_if_errors();
+}
+
+namespace {
+
+// Entries of `map` replace those of the scenario's map of that name.
+void put_entries(Node& root, const std::string& name, const Node& map) {
+  const auto slot = std::find_if(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == name; });
+  if (slot == root.entries.end() || slot->value->kind != NodeKind::Map) {
+    auto whole = std::make_shared<Node>(map);
+    if (slot != root.entries.end()) root.entries.erase(slot);
+    root.entries.push_back({name, map.line, map.column, whole});
+    return;
+  }
+  Node& into = *slot->value;
+  for (const Node::Entry& entry : map.entries) {
+    std::erase_if(into.entries, [&](const Node::Entry& old) { return old.key == entry.key; });
+    into.entries.push_back(entry);
+  }
+}
+
+}  // namespace
+
+void apply_plan_keys(Node& root, const Node& plan) {
+  if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
+  for (const char* name : {"batch", "parallel"})
+    if (const Node* map = plan.find(name); map != nullptr && map->kind == NodeKind::Map) {
+      put_entries(root, name, *map);
+      if (name == std::string_view("batch") && map->find("microbatches") != nullptr) drop_other_count(root, "microbatches");
+    }
+  const Node* devices = plan.find("devices");
+  if (devices == nullptr || devices->kind != NodeKind::Sequence) return;
+  auto placement = std::make_shared<Node>(*devices);
+  placement->path = "placement";
+  for (std::size_t i = 0; i < placement->items.size(); ++i) {
+    placement->items[i] = std::make_shared<Node>(*placement->items[i]);
+    placement->items[i]->path = fmt::format("placement[{}]", i);
+  }
+  std::erase_if(root.entries, [](const Node::Entry& old) { return old.key == "placement"; });
+  root.entries.push_back({"placement", devices->line, devices->column, placement});
+}
+
+void fill_open_keys(Node& root, const Node& plan) {
+  if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
+  for (const char* name : {"batch", "parallel"}) {
+    const Node *map = plan.find(name), *now = root.find(name);
+    if (map == nullptr || now == nullptr || map->kind != NodeKind::Map || now->kind != NodeKind::Map) continue;
+    Node open = *map;
+    std::erase_if(open.entries, [&](const Node::Entry& entry) {
+      if (entry.key == "microbatches" && now->find("global") != nullptr) return true;
+      const Node* stated = now->find(entry.key);
+      return stated != nullptr && (stated->kind != NodeKind::Scalar || stated->text != "auto");
+    });
+    put_entries(root, name, open);
+  }
+}
+
+}  // namespace panpipe

@@ -1,0 +1,274 @@
+// Reads `optimizer:` and `offload:`.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/input/bound_key.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "costmodel/scenario/read_parts.hpp"
+
+namespace panpipe {
+
+namespace {
+
+using Group = OptimizerRequest::Group;
+
+const std::vector<BoundKey<Group>>& group_rows() {
+  static const std::vector<BoundKey<Group>> rows = {
+      bound(&Group::match, {.name = "match", .required = true, .meaning = "pattern of names: `*` any text, `?` one letter"}),
+      bound(&Group::learning_rate, {.name = "learning_rate", .otherwise = "the optimizer's", .meaning = "of these parameters"}),
+      bound(&Group::weight_decay, {.name = "weight_decay", .otherwise = "the optimizer's", .meaning = "of these parameters"})};
+  return rows;
+}
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw"};
+  return names;
+}
+
+// Rows are read one by one, because only some optimizers have each.
+const std::vector<BoundKey<OptimizerRequest>>& optimizer_rows() {
+  using Request = OptimizerRequest;
+  const char* page = "training.md#optimizers";
+  static const std::vector<BoundKey<Request>> rows = {
+      {{.name = "name",
+        .words = optimizer_names(),
+        .required = true,
+        .meaning = "the optimizer",
+        .page = page,
+        .acts_on = ActsOn::Prediction,
+        .exports = InExports::Stated}},
+      bound(&Request::learning_rate,
+            {.name = "learning_rate", .meaning = "after warm-up, before decay", .exports = InExports::Stated}),
+      bound(&Request::weight_decay, {.name = "weight_decay",
+                                     .otherwise = "0; adamw 0.01",
+                                     .meaning = "share of a weight that a step takes away, times the rate",
+                                     .example = "0.01",
+                                     .exports = InExports::Stated}),
+      bound(&Request::momentum, {.name = "momentum",
+                                 .otherwise = "0; `momentum` 0.9",
+                                 .meaning = "sgd, momentum",
+                                 .example = "0.9",
+                                 .exports = InExports::Stated}),
+      {{.name = "betas",
+        .items = {{.forms = {form::number()}}},
+        .fallback = "[0.9, 0.999]",
+        .meaning = "adam, adamw: shares of the old averages that are kept",
+        .exports = InExports::Stated}},
+      bound(&Request::epsilon, {.name = "epsilon",
+                                .forms = {form::number(Sign::Positive)},
+                                .meaning = "adam, adamw: added to the root of the second moment",
+                                .exports = InExports::Stated}),
+      {{.name = "no_decay",
+        .forms = {form::text()},
+        .items = {{.forms = {form::text()}}},
+        .otherwise = "none",
+        .meaning = "parameters without weight decay: kinds (`norms`, `biases`, `vectors`, `embeddings`) and patterns of names",
+        .page = page,
+        .exports = InExports::Stated}},
+      {{.name = "groups",
+        .items = {{.keys = declared(group_rows())}},
+        .otherwise = "none",
+        .meaning = "separate values for matching parameters, at least one of the two each; the first match applies",
+        .exports = InExports::Stated}},
+      bound(&Request::states, {{"fp32", StateFormat::Fp32}, {"bf16", StateFormat::Bf16}, {"8bit", StateFormat::Int8}},
+            {.name = "states",
+             .otherwise = "the format of the updated tensors",
+             .meaning = "format of the moments (adam, adamw, momentum); `8bit`: a byte per element and bitsandbytes' scales. "
+                        "Formats other than fp32: only in predictions",
+             .page = "models/memory-terms.md",
+             .acts_on = ActsOn::Prediction}),
+      bound(
+          &Request::master, {{"fp32", MasterFormat::Fp32}, {"bf16", MasterFormat::Bf16}, {"none", MasterFormat::None}},
+          {.name = "master",
+           .otherwise = "`fp32` in mixed precision",
+           .meaning = "format of the master weights; `none`: the step updates the 2-byte weights themselves. Formats other than "
+                      "fp32: only in predictions",
+           .page = "models/memory-terms.md",
+           .acts_on = ActsOn::Prediction})};
+  return rows;
+}
+
+const std::vector<BoundKey<HostedState>>& offload_rows() {
+  static const Choices<bool> places = {{"cpu", true}, {"none", false}};
+  static const std::vector<BoundKey<HostedState>> rows = {
+      bound(&HostedState::optimizer, places,
+            {.name = "optimizer", .meaning = "`cpu`: moments and masters lie in the host's memory, which updates them"}),
+      bound(&HostedState::parameters, places,
+            {.name = "parameters", .meaning = "`cpu`, under ZeRO 3: so do the shards of the weights"})};
+  return rows;
+}
+
+bool adaptive(const OptimizerRequest& optimizer) { return optimizer.name == "adam" || optimizer.name == "adamw"; }
+
+// Keys that only some optimizers have.
+bool belongs(MapReader& reader, const std::string& key, bool has_it, const std::string& optimizer, const std::string& help) {
+  const Node* node = reader.find(key);
+  if (node == nullptr || has_it) return has_it;
+  reader.log().error(*node, fmt::format("optimizer '{}' has no {}", optimizer, key), help);
+  return false;
+}
+
+void read_betas(MapReader& reader, OptimizerRequest& optimizer) {
+  const Node* node = reader.find("betas");
+  if (node == nullptr) return;
+  if (node->kind != NodeKind::Sequence || node->items.size() != 2) {
+    reader.log().error(*node, "betas are two numbers", "as in 'betas: [0.9, 0.999]'");
+    return;
+  }
+  double* const values[] = {&optimizer.beta1, &optimizer.beta2};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto value = read_number(*node->items[i], reader.log(), Sign::NonNegative);
+    if (!value) continue;
+    if (*value >= 1)
+      reader.log().error(*node->items[i], "must be below 1", "a beta is the share of the old average that is kept, as in 0.9");
+    *values[i] = *value;
+  }
+}
+
+// A word, or a list of words.
+void read_no_decay(MapReader& reader, OptimizerRequest& optimizer) {
+  const Node* node = reader.find("no_decay");
+  if (node == nullptr) return;
+  const auto add = [&](const Node& item) {
+    if (const auto text = read_string(item, reader.log())) optimizer.no_decay.push_back(*text);
+  };
+  if (node->kind == NodeKind::Sequence)
+    for (const auto& item : node->items) add(*item);
+  else
+    add(*node);
+}
+
+void read_groups(MapReader& reader, OptimizerRequest& optimizer) {
+  const Node* node = reader.find("groups");
+  if (node == nullptr) return;
+  ReadLog& log = reader.log();
+  if (node->kind != NodeKind::Sequence || node->items.empty()) {
+    log.error(*node, "groups are a list of maps", "as in 'groups: [{match: \"*.wpe.weight\", learning_rate: 0.0001}]'");
+    return;
+  }
+  for (const auto& item : node->items) {
+    MapReader one(*item, log);
+    Group group;
+    read_keys(one, group_rows(), group);
+    one.finish();
+    if (item->kind == NodeKind::Map && !one.has("learning_rate") && !one.has("weight_decay"))
+      log.error(*item, "a group states a learning_rate, a weight_decay, or both");
+    optimizer.groups.push_back(std::move(group));
+  }
+}
+
+void read_numbers(MapReader& reader, OptimizerRequest& optimizer) {
+  const auto read = [&](const char* key) { read_key(reader, optimizer_rows(), key, optimizer); };
+  for (const char* key : {"learning_rate", "weight_decay"})
+    if (belongs(reader, key, optimizer.name != "none", optimizer.name, "it updates nothing")) read(key);
+  const bool has_momentum = optimizer.name == "sgd" || optimizer.name == "momentum";
+  if (belongs(reader, "momentum", has_momentum, optimizer.name, "sgd has; for adam and adamw give betas")) read("momentum");
+  if (belongs(reader, "betas", adaptive(optimizer), optimizer.name, "adam and adamw have")) read_betas(reader, optimizer);
+  if (belongs(reader, "epsilon", adaptive(optimizer), optimizer.name, "adam and adamw have")) read("epsilon");
+  if (belongs(reader, "no_decay", optimizer.name != "none", optimizer.name, "it updates nothing"))
+    read_no_decay(reader, optimizer);
+  if (belongs(reader, "groups", optimizer.name != "none", optimizer.name, "it updates nothing")) read_groups(reader, optimizer);
+}
+
+// `states` and `master`: the formats of the optimizer's state and of the updated weights.
+void read_formats(MapReader& reader, Precision precision, OptimizerRequest& optimizer) {
+  ReadLog& log = reader.log();
+  const bool keeps = adaptive(optimizer) || optimizer.name == "momentum";
+  if (belongs(reader, "states", keeps, optimizer.name, "adam, adamw and momentum have"))
+    read_key(reader, optimizer_rows(), "states", optimizer);
+  if (!belongs(reader, "master", optimizer.name != "none", optimizer.name, "it updates nothing") || !reader.has("master")) return;
+  read_key(reader, optimizer_rows(), "master", optimizer);
+  if (!is_mixed(precision))
+    log.error(
+        *reader.find("master"),
+        fmt::format("under precision {} the step updates the weights themselves, there is no master copy", name_of(precision)),
+        "leave master out, or state 'precision: bf16'");
+  else if (optimizer.master == MasterFormat::Bf16 && outside_products(precision) != Precision::Bf16)
+    log.error(*reader.find("master"), fmt::format("a master in bf16 beside weights in {}", name_of(precision)),
+              "a master is fp32 or none, or state 'precision: bf16'");
+}
+
+}  // namespace
+
+Key optimizer_key() {
+  return {.name = "optimizer",
+          .words = optimizer_names(),
+          .keys = declared(optimizer_rows()),
+          .otherwise = "`adam`; `none` for measured layers",
+          .meaning = "the optimizer, or a map with its settings; predictions ask for its name and its formats",
+          .page = "training.md#optimizers",
+          .acts_on = ActsOn::Training,
+          .exports = InExports::Told};
+}
+
+Key offload_key() {
+  return {.name = "offload",
+          .keys = declared(offload_rows()),
+          .otherwise = "none",
+          .meaning = "state in the host's memory; only in predictions. Activations: `schedule.offload`",
+          .page = "models/memory-terms.md#memory-of-the-host",
+          .exports = InExports::Told};
+}
+
+OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision) {
+  const std::vector<std::string>& names = optimizer_names();
+  OptimizerRequest optimizer;
+  optimizer.name = fallback;
+  ReadLog& log = scenario.log();
+  const Node* node = scenario.find("optimizer");
+  if (node == nullptr) {
+    log.resolved("optimizer", fallback, "default");
+    return optimizer;
+  }
+  const bool map = node->kind == NodeKind::Map;
+  const Node* name = map ? node->find("name") : node;
+  const auto text = name != nullptr ? read_string(*name, log) : std::nullopt;
+  const bool known = text && std::find(names.begin(), names.end(), *text) != names.end();
+  if (known) {
+    optimizer.name = *text;
+    if (optimizer.name == "adamw") optimizer.weight_decay = 0.01;
+    if (optimizer.name == "momentum") optimizer.momentum = 0.9;
+  } else if (text) {
+    log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, suggestion(*text, names)),
+              fmt::format("an optimizer is one of {}", list_of(names)));
+  }
+  if (!map) return optimizer;
+  MapReader reader(*node, log);
+  reader.require("name");
+  if (known) {
+    read_numbers(reader, optimizer);
+    read_formats(reader, precision, optimizer);
+  } else {
+    reader.mark_declared();  // which keys it may have is not known
+  }
+  reader.finish();
+  return optimizer;
+}
+
+HostedState read_offload(MapReader& reader, const Scenario& scenario) {
+  HostedState offload;
+  const Node* node = reader.find("offload");
+  if (node == nullptr) return offload;
+  ReadLog& log = reader.log();
+  MapReader map(*node, log);
+  read_keys(map, offload_rows(), offload);
+  map.finish();
+  if (offload.optimizer && scenario.optimizer.name == "none")
+    log.error(*map.find("optimizer"), "optimizer 'none' keeps nothing that could lie in the host's memory",
+              "name an optimizer, or leave offload.optimizer out");
+  if (offload.optimizer && !scenario.workload.layers_file.empty())
+    log.error(*map.find("optimizer"), "measured layers state the time of their optimizer's step themselves",
+              "leave offload.optimizer out");
+  if (offload.parameters && scenario.degrees.zero < 3)
+    log.error(
+        *map.find("parameters"),
+        fmt::format("parameters come from the host as they are gathered, block by block, and zero is {}", scenario.degrees.zero),
+        "state 'parallel: {zero: 3}', or leave offload.parameters out");
+  else if (offload.parameters && scenario.degrees.data * scenario.degrees.context == 1)
+    log.error(*map.find("parameters"), "parameters come from the host as they are gathered, and data 1 gathers nothing",
+              "state parallel.data, or leave offload.parameters out");
+  return offload;
+}
+
+}  // namespace panpipe
