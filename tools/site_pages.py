@@ -3,7 +3,7 @@
 * README.md is the first page; CONTRIBUTING.md, CHANGELOG.md and every other file that a page links to come along as pages of their own,
   so that no link leads out of the site: the project has no public address that one could point at.
 * Notebooks are pages with their outputs, pictures as files beside them, and the notebook itself to download.
-* `reference/verbs.md` and `reference/keys.md` are what the program says of itself.
+* `reference/verbs.md` is what the program says of itself.
 * Lists as the tree's pages write them are written as Python-Markdown reads them. Comments that only tests read are left out.
 
 PANPIPE is the program, build/release/bin/panpipe if it is not set.
@@ -146,46 +146,6 @@ def verbs_page():
     return "\n".join(out)
 
 
-def forms_of(schema):
-    """What a value may be, in words."""
-    words = []
-    for form in schema.get("anyOf", [schema]):
-        if "enum" in form:
-            words += [f"`{word}`" for word in form["enum"]]
-        elif "examples" in form:
-            words.append(f"as in `{form['examples'][0]}`")
-        elif form.get("type") == "array":
-            words.append("a list")
-        elif form.get("type") == "object":
-            words.append("a map")
-        elif form.get("type") == "integer":
-            words.append(f"a whole number of at least {form['minimum']}" if form.get("minimum") else "a whole number")
-        elif "type" in form:
-            words.append({"number": "a number", "boolean": "`true`, `false`"}.get(str(form["type"]), "a text"))
-    return ", ".join(dict.fromkeys(words))
-
-
-def key_rows(schema, path):
-    for form in [schema["items"]] if "items" in schema else schema.get("anyOf", [schema]):
-        if "items" in form:
-            yield from key_rows(form["items"], f"{path}[]")
-        for name, value in form.get("properties", {}).items():
-            key = f"{path}.{name}".lstrip(".")
-            default = f"`{value['default']}`" if "default" in value else "required" if name in form.get("required", []) else ""
-            yield f"| `{key}` | {forms_of(value)} | {default} | {cell(value.get('description', ''))} |"
-            yield from key_rows(value, key)
-
-
-def keys_page():
-    schema = json.loads(answer("schema"))
-    out = ["# Keys of a scenario", "", "The table shows the output of `panpipe schema`, which takes keys, values and defaults from the readers of scenarios. "
-           "If a key has no default, other keys or files decide. [File formats](../file-formats.md) explains the keys.", ""]
-    for name in schema["properties"]:
-        part = {"properties": {name: schema["properties"][name]}, "required": schema["required"]}
-        out += [f"## {name}", "", "| key | value | default | meaning |", "|---|---|---|---|", *key_rows(part, ""), ""]
-    return "\n".join(out)
-
-
 # --- the Markdown of the tree, as Python-Markdown reads it ---
 
 
@@ -255,8 +215,7 @@ def on_files(files, config):
             files.append(File.generated(config, page, content=text_of(path)))
         if page.endswith(".md"):
             origins[page] = path / "index.md" if path.is_dir() else path
-    for page, make in (("reference/verbs.md", verbs_page), ("reference/keys.md", keys_page)):
-        files.append(File.generated(config, page, content=make()))
+    files.append(File.generated(config, "reference/verbs.md", content=verbs_page()))
     return files
 
 
