@@ -3,9 +3,9 @@
 
     keys.py PANPIPE [KEY...]
 
-The keys are found, not listed: what `panpipe check` prints of the scenarios below with all defaults, what the shipped calibrations and
-frameworks state, and what the tables and examples of docs/ name. Each is changed in one scenario after the other until an engine's
-answer changes.
+The keys are found, not listed: those that `panpipe schema` declares, what `panpipe check` prints of the scenarios below with all defaults,
+what the shipped calibrations state, and what the tables of docs/ name of calibrations and examples of clusters. Each is changed in one
+scenario after the other until an engine's answer changes. What the schema calls a key of training acts on no prediction.
 """
 import re
 import sys
@@ -13,30 +13,8 @@ import sys
 from program import ROOT, Call, Program, drop, get, put
 from shipped import names, numbers, scaled, with_calibration, with_framework
 
-# Keys that act on no prediction, and why. What stands here and acts all the same is reported too.
-BY_DESIGN = {
-    "seed": "weights, dropout and synthetic data: predictions draw nothing",
-    "training": "what a run does beyond its passes",
-    "optimizer": "what the optimizer computes: predictions ask for its name and formats alone",
-    "data": "what a run trains on",
-    "cluster.device.compute_capability": "which kernels a library chooses in a measured run: scenarios state the kernels",
-    "workload.weights": "the values that a run begins with: predictions ask for shapes alone",
-}
-# Legal values of documented keys that no shipped file states and whose default is no number.
-VALUES = {
-    "usable": "50 %", "gradient_bucket": "1 MiB", "batch.global": 64, "cluster.network.spine": "1 GB/s", "calibration.launch_contention": 1,
-    "calibration.gemm_fill": 96, "framework.gradient_bytes": 8, "framework.bf16_extra_gradient_bytes": 4,
-    "framework.released_by_input_gradient": 0.5, "optimizer.weight_decay": 0.01, "optimizer.momentum": 0.9,
-    "training.evaluate.every": 10, "parallel.shard": 4, "parallel.expert": 8, "parallel.expert_tensor": 1, "experts.imbalance": 1.5, "experts.capacity": 1.25, "training.evaluate.steps": 2, "training.decay_start": 5,
-    "calibration.fp8_gemm_efficiency": 0.5,
-}
-# Documented keys whose value is a word, a list, a file or a map of the keys that stand on their own rows.
-NOT_NUMBERS = ("cluster", "workload", "experts", "batch", "auto", "placement", "optimizer", "profile", "framework", "memory_model", "tied_embedding", "transfers", "schedule.braid", "schedule.csv",
-               "run", "trailing_collectives", "data", "training", "partition", "schedule", "recompute", "precision", "optimizer.betas", "optimizer.epsilon", "training.decay",
-               "training.clip_gradients", "training.loss_scale", "training.keep_checkpoints", "workload.weights", "optimizer.no_decay", "optimizer.groups",
-               "framework.attention", "framework.elementwise", "framework.normalization", "framework.activation", "framework.gradient_clipping", "framework.loss", "framework.optimizer_kernel", "framework.gradient_accumulation",
-               "framework.expert_dispatch", "framework.hand_over_buffers", "framework.gradient_storage", "offload", "workload.lora", "workload.frozen", "optimizer.states", "optimizer.master",
-               "parallel.context_exchange", "data.width", "data.shuffle", "data.validation", "data.held_out")
+# Legal values of documented keys of calibrations that no shipped file states and whose default is no number.
+VALUES = {"calibration.launch_contention": 1, "calibration.gemm_fill": 96, "calibration.fp8_gemm_efficiency": 0.5}
 FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
 
 
@@ -97,11 +75,31 @@ for scenario in SCENARIOS:
         scenario.pop("framework"), scenario.pop("precision")
 
 
-def documented():
-    """key -> example or default, of the tables and examples in the documents."""
+def declared(schema):
+    """key -> (example or default of a number, a share, a quantity or a truth, "" if there is none, None for any other value; what it acts
+    on), by the schema."""
     found = {}
-    for file, prefix, column in (("docs/file-formats.md", "", 1), ("docs/models/braids.md", "", 1), ("docs/models/calibration.md", "calibration.", 2),
-                                 ("docs/models/collectives.md", "calibration.", 2), ("docs/models/compute.md", "framework.", 2)):
+
+    def walk(value, path, acts_on):
+        acts_on = value.get("x-acts-on", acts_on)
+        forms = value.get("anyOf", [value])
+        quantity = "examples" in value and any("const" in form for form in forms)
+        single = [form for form in forms if form.get("type") in ("integer", "number", "boolean") or "examples" in form and "anyOf" in form]
+        stated = value.get("examples", [value.get("default")])[-1]
+        if path:
+            found[path] = (("" if stated is None else stated) if single or quantity else None, acts_on)
+        for form in forms:
+            for name, inner in form.get("properties", {}).items():
+                walk(inner, f"{path}.{name}".lstrip("."), acts_on)
+
+    walk(schema, "", "predictions")
+    return found
+
+
+def documented():
+    """key -> example or default, of the tables of calibrations and the example of a cluster in the documents."""
+    found = {}
+    for file, prefix, column in (("docs/models/calibration.md", "calibration.", 2), ("docs/models/collectives.md", "calibration.", 2)):
         inside = False
         for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -152,6 +150,7 @@ class Keys:
     def __init__(self, program):
         self.program = program
         self.resolved = [program.resolved(scenario) for scenario in SCENARIOS]
+        self.declared = declared(program.schema())
 
     def all(self):
         """key -> its value where nothing else states one."""
@@ -162,15 +161,15 @@ class Keys:
                     continue
                 if other_values(value):
                     found.setdefault(path, None)
-        for kind, key in (("calibrations", "calibration"), ("frameworks", "framework")):
-            for name in names(kind):
-                for number, value in numbers(kind, name).items():
-                    if f"{key}.{number}" not in NOT_NUMBERS:
-                        found.setdefault(f"{key}.{number}", value)
+        for name in names("calibrations"):
+            for number, value in numbers("calibrations", name).items():
+                found.setdefault(f"calibration.{number}", value)
+        for key, (value, _) in self.declared.items():
+            if value is not None and not any(key in values for values in self.resolved):
+                found.setdefault(key, value)
         for key, value in documented().items():
-            if key in found or key in NOT_NUMBERS or any(key in values for values in self.resolved):
-                continue
-            found[key] = VALUES.get(key, value)
+            if key not in found and not any(key in values for values in self.resolved):
+                found[key] = VALUES.get(key, value)
         return found
 
     def figures(self, call):
@@ -211,8 +210,9 @@ class Keys:
     def fate(self, key, stated):
         """acts, refused or dead; and why it was refused."""
         accepted, reason = False, "no scenario of the set has it"
-        for verb in (("estimate",), ("simulate", "--backend", "flow")):
-            for i in range(len(SCENARIOS)):
+        ignored = self.declared.get(key, (None, "predictions"))[1] != "predictions"  # a sample is enough
+        for verb in (("estimate",),) if ignored else (("estimate",), ("simulate", "--backend", "flow")):
+            for i in range(0, len(SCENARIOS), 5 if ignored else 1):
                 for scenario, other in self.changed(i, key, stated):
                     after, error = self.figures(Call(verb[0], other, verb[1:]))
                     if after is None:
@@ -223,10 +223,6 @@ class Keys:
                     if before is not None and after != before:
                         return "acts", ""
         return ("dead", "") if accepted else ("refused", reason)
-
-
-def designed(key):
-    return next((why for start, why in BY_DESIGN.items() if key == start or key.startswith(start + ".")), None)
 
 
 def main(path, wanted=()):
@@ -243,16 +239,16 @@ def main(path, wanted=()):
         if wanted and key not in wanted:
             continue
         if stated is not None and not other_values(stated):
-            wrong.append(f"{key}: the documents name it, no shipped file states it and '{stated}' is no number: give it a value in VALUES or name it in NOT_NUMBERS of {pathname()}")
+            wrong.append(f"{key}: no shipped file states it and '{stated}' is no number: give its row an example, or a calibration's key a value in VALUES of {pathname()}")
             continue
         fate, reason = keys.fate(key, stated)
-        why = designed(key)
-        if why and fate == "dead":
+        acts_on = keys.declared.get(key, (None, "predictions"))[1]
+        if acts_on != "predictions" and fate == "dead":
             fate = "by design"
-        elif why and fate == "acts":
-            wrong.append(f"{key} acts, although {pathname()} says that it does not by design: {why}")
+        elif acts_on != "predictions" and fate == "acts":
+            wrong.append(f"{key} acts, although its row says that it acts on {acts_on}")
         elif fate == "dead":
-            wrong.append(f"{key} changes no figure of any of {len(SCENARIOS)} scenarios in either engine: let it act, refuse it, or say in BY_DESIGN of {pathname()} why not")
+            wrong.append(f"{key} changes no figure of any of {len(SCENARIOS)} scenarios in either engine: let it act, refuse it, or say in its row what it acts on")
         fates[fate] += 1
         if wanted or fate == "refused":
             print(f"{key}: {fate}{': ' + reason if reason else ''}")

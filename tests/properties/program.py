@@ -180,6 +180,9 @@ class Program:
             return {name: entry for name, entry in found.items() if "searched" not in entry[0]}
         return self.kept(["families"], make)
 
+    def schema(self):
+        return json.loads(self.start("schema").text)
+
     def resolved(self, scenario):
         """Dotted key -> value as `panpipe check` prints it, of a scenario with all its defaults and the files that it names."""
         text = self.answer(Call("check", scenario, ("--all",))).text
