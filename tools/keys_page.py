@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The reference of a scenario's keys, docs/keys.md, from `panpipe schema`.
 
-    tools/keys_page.py PANPIPE             the page on standard output
-    tools/keys_page.py PANPIPE --update    writes docs/keys.md
-    tools/keys_page.py PANPIPE --check     exit code 1 if docs/keys.md is another
+tools/keys_page.py PANPIPE             the page on standard output
+tools/keys_page.py PANPIPE --update    writes docs/keys.md
+tools/keys_page.py PANPIPE --check     exit code 1 if docs/keys.md is another
 """
+
 import json
 import pathlib
 import subprocess
@@ -61,7 +62,9 @@ def values_of(schema):
 
 def meaning_of(schema):
     more = f" ([more]({schema['x-page']}))" if "x-page" in schema else ""
-    ignored = "; predictions ignore it" if schema.get("x-acts-on") == "training" and "predictions" not in schema["description"] else ""
+    ignored = (
+        "; predictions ignore it" if schema.get("x-acts-on") == "training" and "predictions" not in schema["description"] else ""
+    )
     return schema.get("description", "") + ignored + more
 
 

@@ -8,6 +8,7 @@
 
 PANPIPE is the program, build/release/bin/panpipe if it is not set.
 """
+
 import html
 import json
 import os
@@ -24,7 +25,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import notebook_pages  # noqa: E402
 
-NAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "notebooks/README.md": "notebooks/index.md"}
+NAMED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "notebooks/README.md": "notebooks/index.md",
+}
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".py": "python", ".yaml": "yaml", ".toml": "toml", ".csv": "text"}
 LINK = re.compile(r"(!?\[(?:[^\]\[]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"^\s*(```|~~~)")
@@ -37,9 +43,9 @@ def page_of(path):
     """The page that shows a file or folder of the tree."""
     name = path.relative_to(ROOT).as_posix()
     if path.is_dir():
-        return (name[len("docs/"):] if name.startswith("docs/") else f"source/{name}") + "/index.md"
+        return (name[len("docs/") :] if name.startswith("docs/") else f"source/{name}") + "/index.md"
     if name.startswith("docs/"):
-        return name[len("docs/"):]
+        return name[len("docs/") :]
     if path.suffix == ".ipynb":
         return f"notebooks/{path.stem}.md"
     return NAMED.get(name) or f"source/{name}" + ("" if path.suffix == ".md" else ".md")
@@ -76,9 +82,13 @@ def text_of(path):
         return path.read_text(encoding="utf-8")
     unsearched = "---\nsearch: {exclude: true}\n---\n"
     if path.is_dir():
-        entries = sorted(path.glob("*.md")) if name.startswith("docs/") else sorted(each for each in path.iterdir() if each.is_file())
-        head = {"docs/models": "# Models\n\nEach page states equations, sources, limits, and how they were validated.",
-                "docs/decisions": "# Decisions\n\nEach page records a decision and its reasons at the time."}.get(name)
+        entries = (
+            sorted(path.glob("*.md")) if name.startswith("docs/") else sorted(each for each in path.iterdir() if each.is_file())
+        )
+        head = {
+            "docs/models": "# Models\n\nEach page states equations, sources, limits, and how they were validated.",
+            "docs/decisions": "# Decisions\n\nEach page records a decision and its reasons at the time.",
+        }.get(name)
         rows = [f"* [{title_of(each) if each.suffix == '.md' else f'`{each.name}`'}]({each.name})" for each in entries]
         return (head or f"{unsearched}# `{name}/`") + "\n\n" + "\n".join(rows) + "\n"
     body = path.read_text(encoding="utf-8")
@@ -101,7 +111,9 @@ def answer(*arguments):
     try:
         return subprocess.run([program, *arguments], check=True, capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise PluginError(f"the reference pages need the program, and {program} {' '.join(arguments)} failed: {error}; 'make build PROGRAMS=1' makes it") from error
+        raise PluginError(
+            f"the reference pages need the program, and {program} {' '.join(arguments)} failed: {error}; 'make build PROGRAMS=1' makes it"
+        ) from error
 
 
 def cell(text):
@@ -125,14 +137,28 @@ def verb_text(words, depth):
     said = answer(*words, "--help")
     examples = re.match(r"Examples:\n(.*?)\n\n", said, re.S)
     summary = re.search(r"(.*)\nUsage: (.*)", said)
-    out = [f"{'#' * depth} {' '.join(words)}", "", html.escape(summary.group(1), quote=False) + ".", "", "```text", summary.group(2), "```", ""]
+    out = [
+        f"{'#' * depth} {' '.join(words)}",
+        "",
+        html.escape(summary.group(1), quote=False) + ".",
+        "",
+        "```text",
+        summary.group(2),
+        "```",
+        "",
+    ]
     if examples:
         out += ["```sh", *(line.strip() for line in examples.group(1).splitlines()), "```", ""]
     parts = dict(re.findall(r"^(Positionals|Options|Subcommands):\n((?:  .*\n?)+)", said, re.M))
     for part, head in (("Positionals", "argument"), ("Options", "option")):
         rows = [row for row in rows_of(parts.get(part, "")) if not row[0].startswith("-h,")]
         if rows:
-            out += [f"| {head} | meaning |", "|---|---|", *(f"| `{word.replace('|', chr(92) + '|')}` | {cell(meaning)} |" for word, meaning in rows), ""]
+            out += [
+                f"| {head} | meaning |",
+                "|---|---|",
+                *(f"| `{word.replace('|', chr(92) + '|')}` | {cell(meaning)} |" for word, meaning in rows),
+                "",
+            ]
     for word, _ in rows_of(parts.get("Subcommands", "")):
         out += verb_text([*words, word], depth + 1)
     return out
@@ -140,7 +166,12 @@ def verb_text(words, depth):
 
 def verbs_page():
     verbs = [word for word, _ in rows_of(re.search(r"Subcommands:\n(.*)", answer("--help"), re.S).group(1))]
-    out = ["# Every verb", "", f"The `--help` of all {len(verbs)} verbs. [Command line](../command-line.md) explains their common options and their answers.", ""]
+    out = [
+        "# Every verb",
+        "",
+        f"The `--help` of all {len(verbs)} verbs. [Command line](../command-line.md) explains their common options and their answers.",
+        "",
+    ]
     for verb in verbs:
         out += verb_text([verb], 2)
     return "\n".join(out)
@@ -186,13 +217,19 @@ def for_site(text, origin, page):
 
 def on_config(config):
     named = set(re.findall(r"[\w/.-]+\.md", json.dumps(config.nav)))
-    notebooks = next(item["Notebooks"] for item in next(item["Tour"] for item in config.nav if "Tour" in item) if "Notebooks" in item)
+    notebooks = next(
+        item["Notebooks"] for item in next(item["Tour"] for item in config.nav if "Tour" in item) if "Notebooks" in item
+    )
     notebooks += [page_of(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
     for section, folder in (("How-to", "."), ("Models", "models"), ("Design", "decisions")):
         pages = next(item[section] for item in config.nav if section in item)
         if folder == "decisions":
             pages = next(item["Decisions"] for item in pages if "Decisions" in item)
-        pages += [name for name in (posixpath.normpath(f"{folder}/{file.name}") for file in sorted((ROOT / "docs" / folder).glob("*.md"))) if name not in named]
+        pages += [
+            name
+            for name in (posixpath.normpath(f"{folder}/{file.name}") for file in sorted((ROOT / "docs" / folder).glob("*.md")))
+            if name not in named
+        ]
 
 
 def on_files(files, config):

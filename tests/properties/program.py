@@ -3,6 +3,7 @@
 A scenario is written as JSON, which is YAML. Its entry FILES holds texts of files that it names, such as a calibration; they are
 written beside it.
 """
+
 import collections
 import dataclasses
 import json
@@ -68,7 +69,9 @@ class Broken(Exception):
     """A call that ended neither with an answer nor in words."""
 
     def __init__(self, call, answer):
-        super().__init__(f"exit code {answer.code}: {answer.error.strip().splitlines()[-1] if answer.error.strip() else 'no message'}")
+        super().__init__(
+            f"exit code {answer.code}: {answer.error.strip().splitlines()[-1] if answer.error.strip() else 'no message'}"
+        )
         self.call = call
 
 
@@ -92,8 +95,15 @@ class Program:
         environment = dict(os.environ, NO_COLOR="1", PANPIPE_DATA=str(SHIPPED))
         self.calls += 1
         try:  # in a session of its own: Ctrl-C ends this program, and no call half-way
-            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, errors="replace", timeout=self.timeout, env=environment,
-                                  start_new_session=True)
+            done = subprocess.run(
+                [self.path, *arguments],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.timeout,
+                env=environment,
+                start_new_session=True,
+            )
         except subprocess.TimeoutExpired:
             return Answer(3, "", f"no answer within {self.timeout} s")
         return Answer(done.returncode, done.stdout, done.stderr)
@@ -154,9 +164,11 @@ class Program:
 
     def order(self, family, ranks, microbatches, options=()):
         """What `panpipe schedule` says of an order: its document."""
+
         def make():
             answer = self.schedule(family, ranks, microbatches, options, "--json")
             return answer if isinstance(answer, Refused) else answer.document
+
         return self.kept(["schedule", family, ranks, microbatches, sorted(options)], make)
 
     def order_csv(self, family, ranks, microbatches, options=()):
@@ -167,6 +179,7 @@ class Program:
 
     def families(self):
         """name -> (description, options with their defaults), of the families whose orders do not depend on costs."""
+
         def make():
             found, name = {}, None
             for line in self.start("schedule", "--list").text.splitlines():
@@ -175,9 +188,10 @@ class Program:
                     name = words[0]
                     found[name] = (" ".join(words[1:]), {})
                 elif name and len(words) > 1 and words[0] == "--option":
-                    key, _, value = line.strip()[len("--option "):].partition("=")
+                    key, _, value = line.strip()[len("--option ") :].partition("=")
                     found[name][1][key] = value
             return {name: entry for name, entry in found.items() if "searched" not in entry[0]}
+
         return self.kept(["families"], make)
 
     def schema(self):

@@ -1,6 +1,7 @@
 """The schema of scenarios against the reader: every key that it declares, and the scenarios and clusters that are shipped.
 
-    schema_test.py PANPIPE      exit code 77 (skipped) without python3-jsonschema and python3-yaml"""
+schema_test.py PANPIPE      exit code 77 (skipped) without python3-jsonschema and python3-yaml"""
+
 import json
 import re
 import subprocess
@@ -17,14 +18,16 @@ from keys import SCENARIOS
 from program import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
-from keys_page import keys_of  # noqa: E402
+from keys_page import keys_of
 
 
 class Loader(yaml.SafeLoader):
     """YAML 1.2's numbers: 1e-8 is one."""
 
 
-Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?$"), list("-+0123456789."))
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?$"), list("-+0123456789.")
+)
 Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?\d+$"), list("-+0123456789"))
 
 
@@ -32,8 +35,16 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?\d+$"), 
 GPT = str(ROOT / "scenarios/examples/gpt2-large-rtx3090x8.yaml")
 FORMS = {
     "cluster": ["cluster={devices: 8, memory: 24 GiB, link: {}}", "cluster={device: {file: a100-80g-sxm}, devices_per_node: 8}"],
-    "workload": ["workload={model: vit}", "workload={model: mllm}", "workload={model: llama}", "workload={layers: x}", "workload={pt2: x}", "workload={config: {}}"],
-    "schedule": [f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "seq-1f1b", "zb-auto")] + ["schedule={csv: x}"],
+    "workload": [
+        "workload={model: vit}",
+        "workload={model: mllm}",
+        "workload={model: llama}",
+        "workload={layers: x}",
+        "workload={pt2: x}",
+        "workload={config: {}}",
+    ],
+    "schedule": [f"schedule.name={name}" for name in ("interleaved-1f1b", "pfeife", "seq-1f1b", "zb-auto")]
+    + ["schedule={csv: x}"],
     "optimizer": ["optimizer={name: adamw}", "optimizer={name: momentum}"],
 }
 
@@ -46,7 +57,11 @@ def refused(program, path):
         last = path.split(".")[-1]
         if said.returncode not in (0, 1, 2):
             return True
-        if f"unknown key '{last}'" not in said.stderr and f"has no '{last}'" not in said.stderr and f"has no option '{last}'" not in said.stderr:
+        if (
+            f"unknown key '{last}'" not in said.stderr
+            and f"has no '{last}'" not in said.stderr
+            and f"has no option '{last}'" not in said.stderr
+        ):
             return False
     return True
 
@@ -57,16 +72,30 @@ def main(program):
     validator = jsonschema.Draft202012Validator(schema)
     faults, known = [], {path for path, _, _ in keys_of(schema)}
 
-    files = sorted([*(ROOT / "scenarios/examples").glob("*.yaml"), *(ROOT / "scenarios/runs").glob("*.yaml"), *(ROOT / "validation").rglob("*.yaml")])
+    files = sorted(
+        [
+            *(ROOT / "scenarios/examples").glob("*.yaml"),
+            *(ROOT / "scenarios/runs").glob("*.yaml"),
+            *(ROOT / "validation").rglob("*.yaml"),
+        ]
+    )
     documents = [(str(file.relative_to(ROOT)), yaml.load(file.read_text(encoding="utf-8"), Loader)) for file in files]
-    scenarios = [(name, value) for name, value in documents if isinstance(value, dict) and {"panpipe", "workload", "batch"} <= set(value) and "kind" not in value]
+    scenarios = [
+        (name, value)
+        for name, value in documents
+        if isinstance(value, dict) and {"panpipe", "workload", "batch"} <= set(value) and "kind" not in value
+    ]
     scenarios += [(f"scenario {i} of keys.py", value) for i, value in enumerate(SCENARIOS)]
     for name, value in scenarios:
         for error in validator.iter_errors(value):
             best = jsonschema.exceptions.best_match([error])
             faults.append(f"{name}: {best.json_path}: {best.message[:200]}")
-    wrong = {"a key that is none": {**SCENARIOS[0], "shedule": "1f1b"}, "no batch": {k: v for k, v in SCENARIOS[0].items() if k != "batch"},
-             "an unknown precision": {**SCENARIOS[0], "precision": "fp12"}, "a degree of 0": {**SCENARIOS[0], "parallel": {"data": 0}}}
+    wrong = {
+        "a key that is none": {**SCENARIOS[0], "shedule": "1f1b"},
+        "no batch": {k: v for k, v in SCENARIOS[0].items() if k != "batch"},
+        "an unknown precision": {**SCENARIOS[0], "precision": "fp12"},
+        "a degree of 0": {**SCENARIOS[0], "parallel": {"data": 0}},
+    }
     faults += [f"{what} passes" for what, value in wrong.items() if validator.is_valid(value)]
 
     asked = sorted(key for key in known if "[" not in key)
