@@ -54,8 +54,9 @@ TEST(MakePlan, WithoutTimesWorkIsBalanced) {
 
 TEST(MakePlan, PartsThatDoNotFitAreExplained) {
   const test::TableCosts costs = chain_of(2, 1, 1, 1);
-  EXPECT_EQ(message_of<InputError>(scenario_of(4, 4, "1f1b"), costs),
-            "4 stages cannot share 2 units: the workload can be cut into 2 stages at most; parallel.pipeline is 4 (default)");
+  EXPECT_EQ(
+      message_of<InputError>(scenario_of(4, 4, "1f1b"), costs),
+      "4 stages cannot share 2 units: the workload can be cut into 2 stages at most\n  help: parallel.pipeline is 4 (default)");
   EXPECT_EQ(message_of<InputError>(scenario_of(2, 4, "1f1b", 2), costs),
             "parallel.virtual_stages is 2, but schedule 1f1b has 1 stage per rank");
   Scenario scenario = scenario_of(2, 4, "1f1b");
