@@ -24,26 +24,16 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-struct ValidateAnswer {
-  std::string document, page, table, evidence;  // no page and no evidence of products
-  bool ok = true;
-};
+// Whether all tolerances are kept; document, page, table, evidence: no page and no evidence of products.
+using Validated = std::tuple<bool, std::string, std::string, std::string, std::string>;
 
-ValidateAnswer validated(const app::RunsRequest& request) {
+Validated validated(const app::RunsRequest& request) {
   app::RunsAnswer found;
   interruptibly([&](const auto&) { found = app::answer_runs(request, {}); });
-  ValidateAnswer answer;
-  if (!found.report) {
-    answer.document = products_json(found.products);
-    answer.table = products_table(found.products, 0);
-    return answer;
-  }
-  answer.document = to_json(*found.report);
-  answer.table = to_table(*found.report, 0);
-  answer.page = to_page(*found.report, fmt::format("panpipe.validate({})", fmt::join(request.files, ", ")));
-  answer.ok = found.report->ok();
-  if (found.evidence) answer.evidence = to_json(*found.evidence);
-  return answer;
+  if (!found.report) return {true, products_json(found.products), "", products_table(found.products, 0), ""};
+  const RunReport& report = *found.report;
+  return {report.ok(), to_json(report), to_page(report, fmt::format("panpipe.validate({})", fmt::join(request.files, ", "))),
+          to_table(report, 0), found.evidence ? to_json(*found.evidence) : ""};
 }
 
 struct FitAnswer {
@@ -96,12 +86,6 @@ FitAnswer fitted(const app::FitRequest& request) {
 
 void bind_measured(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<ValidateAnswer>(module, "ValidateAnswer")
-      .def_ro("document", &ValidateAnswer::document)
-      .def_ro("page", &ValidateAnswer::page)
-      .def_ro("table", &ValidateAnswer::table)
-      .def_ro("evidence", &ValidateAnswer::evidence)
-      .def_ro("ok", &ValidateAnswer::ok);
   module.def(
       "validate",
       [](const Texts& files, const Texts& calibrations, const Texts& tolerances, const Texts& left_out, const Texts& without,

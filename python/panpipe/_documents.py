@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from panpipe import _core
-from panpipe._inputs import File, Scenario, Settings, _count_if_given, _fault, _path, _text, _texts
+from panpipe._inputs import File, Scenario, Settings, _assignments, _count_if_given, _fault, _path, _text, _texts
 from panpipe._orders import asked as _asked
 from panpipe._results import Prediction
 
@@ -113,8 +113,7 @@ def compare(a: Result, b: Result, *, tolerances: Mapping[str, str] | Sequence[st
     InputError
         A metric that does not exist, timelines of different plans, a file that is no result.
     """
-    limits = [f"{metric}={limit}" for metric, limit in tolerances.items()] if isinstance(tolerances, Mapping) else _texts("tolerances", tolerances)
-    text, table, ok = _core.compare(_result("a", a), _result("b", b), limits, bool(metrics_only))
+    text, table, ok = _core.compare(_result("a", a), _result("b", b), _assignments("tolerances", tolerances), bool(metrics_only))
     return Comparison(ok, json.loads(text), table)
 
 

@@ -76,6 +76,11 @@ def _texts(name: str, texts: Any) -> list[str]:
     return [_text(name, text) for text in texts]
 
 
+def _assignments(name: str, given: Any) -> list[str]:
+    """Of a dict "key=value", as a list may hold them."""
+    return [f"{key}={value}" for key, value in given.items()] if isinstance(given, Mapping) else _texts(name, given)
+
+
 def _count(name: str, count: Any, otherwise: int | None = None) -> int:
     """A whole number from 1 on, as the module holds it; `otherwise` stands for None."""
     if count is None and otherwise is not None:

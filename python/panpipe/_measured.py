@@ -9,7 +9,7 @@ from typing import Any
 
 from panpipe import _core
 from panpipe._core import Table
-from panpipe._inputs import File, Files, _count, _files, _number, _path, _some_files, _text, _texts
+from panpipe._inputs import File, Files, _assignments, _count, _files, _number, _path, _some_files, _text, _texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +127,17 @@ def validate(
     InputError
         A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.
     """
-    limits = [f"{figure}={limit}" for figure, limit in tolerances.items()] if isinstance(tolerances, Mapping) else _texts("tolerances", tolerances)
-    answer = _core.validate(
+    ok, text, page, table, measured = _core.validate(
         _some_files("runs", runs),
         _files("calibrations", calibrations),
-        limits,
+        _assignments("tolerances", tolerances),
         _files("left_out", left_out),
         _texts("without", without),
         bool(evidence),
         _count("threads", threads, 0),
     )
-    document = json.loads(answer.document)
-    return Validation(answer.ok, document.get("rows") or document.get("products") or [], document, answer.page, answer.table, answer.evidence)
+    document = json.loads(text)
+    return Validation(ok, document.get("rows") or document.get("products") or [], document, page, table, measured)
 
 
 def fit(
@@ -189,13 +188,12 @@ def fit(
     MachineError
         This build has no Ceres.
     """
-    out = [f"{name}={why}" for name, why in without.items()] if isinstance(without, Mapping) else _texts("without", without)
     answer = _core.fit(
         _some_files("runs", runs),
         _texts("device", device),
         _path("start", start),
         _texts("only", only),
-        out,
+        _assignments("without", without),
         _text("precision", precision),
         _count("folds", folds),
         _count("iterations", iterations),
