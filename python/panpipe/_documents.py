@@ -92,7 +92,9 @@ class ExportedJob:
     besides: list[str] = field(repr=False)
 
 
-def compare(a: Result, b: Result, *, tolerances: Mapping[str, str] | Sequence[str] = (), metrics_only: bool = False) -> Comparison:
+def compare(
+    a: Result, b: Result, *, tolerances: Mapping[str, str] | Sequence[str] = (), metrics_only: bool = False
+) -> Comparison:
     """Compare two results: metrics, actions, and the reasons why devices waited.
 
     Parameters
@@ -228,7 +230,9 @@ def import_job(
     )
 
 
-def export(trainer: str, scenario: Scenario, *, set: Settings = None, plan: File | None = None, file: File | None = None) -> ExportedJob:
+def export(
+    trainer: str, scenario: Scenario, *, set: Settings = None, plan: File | None = None, file: File | None = None
+) -> ExportedJob:
     """Write a plan for another trainer.
 
     Parameters

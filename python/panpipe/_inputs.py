@@ -116,7 +116,10 @@ def _number(name: str, number: Any) -> float:
     try:
         found = float(number)
     except (TypeError, ValueError, OverflowError):
-        raise _fault(name, f"a number is wanted, not {number!r}" if isinstance(number, str) else f"a number is wanted, not a {_kind(number)}") from None
+        raise _fault(
+            name,
+            f"a number is wanted, not {number!r}" if isinstance(number, str) else f"a number is wanted, not a {_kind(number)}",
+        ) from None
     if not math.isfinite(found):
         raise _fault(name, f"a finite number is wanted, not {found}")
     return found
@@ -152,7 +155,13 @@ def _plain(value: Any, key: str, depth: int = 0) -> Any:
         return _clean(str.__str__(value), key)
     if isinstance(value, os.PathLike):
         return _path(key, value)
-    if hasattr(value, "__index__") and not hasattr(value, "shape") or hasattr(value, "shape") and value.shape == () and hasattr(value, "item"):
+    if (
+        hasattr(value, "__index__")
+        and not hasattr(value, "shape")
+        or hasattr(value, "shape")
+        and value.shape == ()
+        and hasattr(value, "item")
+    ):
         found = value.item() if hasattr(value, "item") else operator.index(value)
         if type(found) is not kind:
             return _plain(found, key, depth + 1)

@@ -202,5 +202,13 @@ def fit(
     )
     numbers = {key: FittedNumber(*parts) for key, parts in answer.parameters.items()}
     return Fit(
-        answer.yaml, answer.table, numbers, answer.errors, answer.rows, answer.iterations, answer.converged, answer.left_out, answer.left_out_table
+        answer.yaml,
+        answer.table,
+        numbers,
+        answer.errors,
+        answer.rows,
+        answer.iterations,
+        answer.converged,
+        answer.left_out,
+        answer.left_out_table,
     )
