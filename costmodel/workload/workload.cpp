@@ -252,6 +252,7 @@ Key workload_key() {
        .page = "models/exported.md"}};
   for (const CountKey& count : kCounts) {
     keys.push_back({.name = count.key, .forms = {form::whole(1)}, .otherwise = "the model's", .meaning = count.meaning});
+    if (count.asked == &WorkloadRequest::head_size) keys.back().example = "64";  // no built-in model states it
     if (count.asked == &WorkloadRequest::layers) keys.back().forms.push_back(form::file());
     if (count.asked == &WorkloadRequest::sequence) keys.back().forms.push_back(form::text());
   }
@@ -259,7 +260,8 @@ Key workload_key() {
       {.name = "tied_embedding",
        .forms = {form::truth()},
        .otherwise = "the model's",
-       .meaning = "the head has the embedding's weights"},
+       .meaning = "the head has the embedding's weights",
+       .example = "false"},
       {.name = "dropout",
        .forms = {form::number(Sign::NonNegative)},
        .fallback = "0",

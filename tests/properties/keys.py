@@ -95,6 +95,7 @@ SCENARIOS = [
         framework="stp",
     ),
     made(one_node("dgx-a100-80g"), {"pipeline": 4, "tensor": 2}, schedule="zb-h1", framework="megatron-zb", precision="bf16"),
+    made(one_node("dgx-a100-80g"), {"pipeline": 4}, schedule={"name": "zb-h2", "offload": "full"}),
     made(
         one_node("rtx3090x8-nobridge"),
         {"pipeline": 8},
@@ -196,6 +197,7 @@ SCENARIOS = [
         for more in ({}, {"experts": {"imbalance": 1.2}}, {"experts": {"capacity": 1.1}})
     ),
     made(one_node("h100x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="fp8", framework="flash-attn"),
+    made(one_node("b200x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="mxfp8", framework="flash-attn"),
     *(
         made(
             one_node("h100x8", 2),
