@@ -85,12 +85,12 @@ ordered_json schema_of(const Key& key) {
   if (key.open || !key.keys.empty()) forms.push_back(schema_of_map(key));
   ordered_json schema = forms.size() == 1 ? forms.front() : ordered_json{{"anyOf", forms}};
   if (!key.otherwise.empty())
-    schema["x-otherwise"] = key.otherwise;
+    schema["x-otherwise"] = std::string(key.otherwise);
   else if (!key.fallback.empty())
     schema["default"] = key.fallback;
   if (!key.example.empty()) schema["examples"] = {key.example};
-  if (!key.meaning.empty()) schema["description"] = key.meaning;
-  if (!key.page.empty()) schema["x-page"] = key.page;
+  if (!key.meaning.empty()) schema["description"] = std::string(key.meaning);
+  if (!key.page.empty()) schema["x-page"] = std::string(key.page);
   if (key.acts_on) schema["x-acts-on"] = word_of(*key.acts_on);
   return schema;
 }

@@ -20,7 +20,7 @@ namespace panpipe {
 // A row of the keys that are read into a T. Without `read` it is a key of a structured form, which its own code reads.
 template <class T>
 struct BoundKey : Key {
-  std::function<void(MapReader&, T&)> read = nullptr;
+  std::function<void(const Key&, MapReader&, T&)> read = nullptr;
 };
 
 namespace bound_keys {
@@ -74,13 +74,13 @@ BoundKey<T> row(M T::*member, Key key, bool if_stated, Read read, Text text) {
   constexpr bool optional = !std::is_same_v<V, M>;
   if constexpr (!optional)
     if (!if_stated && !key.required && key.otherwise.empty()) key.fallback = text(T{}.*member, key);
-  BoundKey<T> bound{key};
-  bound.read = [member, key, if_stated, read](MapReader& reader, T& into) {
-    if (!key.required && (if_stated || optional) && reader.find(key.name) == nullptr) return;
+  BoundKey<T> bound{std::move(key)};
+  bound.read = [member, if_stated, read](const Key& own, MapReader& reader, T& into) {
+    if (!own.required && (if_stated || optional) && reader.find(own.name) == nullptr) return;
     std::optional<V> fallback;
     if constexpr (!optional)
-      if (!if_stated && !key.required) fallback = into.*member;
-    into.*member = read(reader, key, fallback);
+      if (!if_stated && !own.required) fallback = into.*member;
+    into.*member = read(reader, own, fallback);
   };
   return bound;
 }
@@ -130,19 +130,19 @@ BoundKey<T> bound_if_stated(M T::*member, Key key) {
 template <class T>
 void read_keys(MapReader& reader, const std::vector<BoundKey<T>>& rows, T& into) {
   for (const BoundKey<T>& row : rows)
-    if (row.read) row.read(reader, into);
+    if (row.read) row.read(row, reader, into);
 }
 
 template <class T>
 void read_key(MapReader& reader, const std::vector<BoundKey<T>>& rows, std::string_view name, T& into) {
   for (const BoundKey<T>& row : rows)
-    if (row.name == name) return row.read(reader, into);
+    if (row.name == name) return row.read(row, reader, into);
   PANPIPE_CHECK(false, fmt::format("no key '{}' is declared", name));
 }
 
 template <class T>
-std::vector<Key> declared(const std::vector<BoundKey<T>>& rows) {
-  return {rows.begin(), rows.end()};
+Keys declared(const std::vector<BoundKey<T>>& rows) {
+  return std::vector<Key>(rows.begin(), rows.end());
 }
 
 }  // namespace panpipe

@@ -1,8 +1,16 @@
 #include "base/input/key.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace panpipe {
+
+Keys::Keys(std::initializer_list<Key> keys) : Keys(std::vector<Key>(keys)) {}
+Keys::Keys(std::vector<Key> keys) {
+  if (!keys.empty()) keys_ = std::make_shared<const std::vector<Key>>(std::move(keys));
+}
+const Key* Keys::begin() const { return keys_ != nullptr ? keys_->data() : nullptr; }
+const Key* Keys::end() const { return keys_ != nullptr ? keys_->data() + keys_->size() : nullptr; }
 
 bool Key::is_file() const {
   return std::any_of(forms.begin(), forms.end(),

@@ -2,6 +2,8 @@
 // reference of keys and the exporters take from the declaration what they need to know of a key.
 #pragma once
 
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,18 +43,36 @@ enum class ActsOn { Prediction, Training, Nothing };
 // export then says so.
 enum class InExports { Stated, Apart, Told };
 
+struct Key;
+
+// A list of keys. Copies share it, so that tables are put together from parts without copying these.
+class Keys {
+ public:
+  Keys() = default;
+  Keys(std::initializer_list<Key> keys);
+  Keys(std::vector<Key> keys);
+
+  bool empty() const { return keys_ == nullptr; }
+  const Key& front() const { return *begin(); }
+  const Key* begin() const;
+  const Key* end() const;
+
+ private:
+  std::shared_ptr<const std::vector<Key>> keys_;  // never empty
+};
+
 struct Key {
   std::string name = {};
   std::vector<Form> forms = {};         // of a single value; a key may have several
   std::vector<std::string> words = {};  // single values that are accepted, in addition to the forms
-  std::vector<Key> items = {};          // one: the value may be a list of these
-  std::vector<Key> keys = {};           // the value may be a map with these
+  Keys items = {};                      // one: the value may be a list of these
+  Keys keys = {};                       // the value may be a map with these
   bool open = false;                    // a map whose keys its file chooses
   bool required = false;                // of the map that it stands in
   std::string fallback = {};            // the value when the key is absent
-  std::string otherwise = {};           // what holds when the key is absent, if that is no one value: "the framework's"
-  std::string meaning = {};             // a phrase or a sentence; Markdown's code marks only
-  std::string page = {};                // under docs/, where more is said
+  std::string_view otherwise = {};      // what holds when the key is absent, if that is no one value: "the framework's"
+  std::string_view meaning = {};        // a phrase or a sentence; Markdown's code marks only
+  std::string_view page = {};           // under docs/, where more is said
   std::string example = {};             // a legal value, if nothing else shows one
   // Not stated: as the map that it stands in.
   std::optional<ActsOn> acts_on = {};

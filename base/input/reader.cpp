@@ -346,7 +346,7 @@ void MapReader::finish() {
   if (declared_ != nullptr) {  // messages list keys in the order of their declaration
     const auto position = [&](const std::string& name) {
       const Key* key = declared_->find(name);
-      return key != nullptr ? key - declared_->keys.data() : static_cast<std::ptrdiff_t>(declared_->keys.size());
+      return key != nullptr ? key - declared_->keys.begin() : declared_->keys.end() - declared_->keys.begin();
     };
     std::stable_sort(read_.begin(), read_.end(), [&](const auto& a, const auto& b) { return position(a) < position(b); });
   }

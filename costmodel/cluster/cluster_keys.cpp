@@ -27,8 +27,9 @@ Key latency(std::string fallback, const char* meaning) {
   return {.name = "latency", .forms = {form::time()}, .fallback = std::move(fallback), .meaning = meaning};
 }
 
-Key capacity(const char* name, const char* meaning, std::string otherwise = "") {
-  return {.name = name, .forms = {form::bandwidth()}, .otherwise = std::move(otherwise), .meaning = meaning};
+Key capacity(const char* name, const char* meaning, std::string_view otherwise = {}, std::string fallback = "") {
+  return {
+      .name = name, .forms = {form::bandwidth()}, .fallback = std::move(fallback), .otherwise = otherwise, .meaning = meaning};
 }
 
 Key list_of_devices(const char* name, const char* meaning) {
@@ -117,7 +118,7 @@ Key wiring() {
                 .meaning = "devices that share an uplink"},
                {.name = "sockets",
                 .keys = {list_of_devices("groups", "the devices of each socket"),
-                         capacity("bandwidth", "of the link between sockets", exact_text(defaults::kSocketLink)),
+                         capacity("bandwidth", "of the link between sockets", {}, exact_text(defaults::kSocketLink)),
                          latency(exact_text(defaults::kSocketLatency), "of crossing it")},
                 .meaning = "the processors of the node"},
                {.name = "peer",

@@ -84,18 +84,18 @@ std::vector<NamePair> other_degree_names() {
 }
 
 Key parallel_key() {
-  Key map = {.name = "parallel", .meaning = "the degrees of parallelism", .exports = InExports::Told};
+  std::vector<Key> keys;
   for (const Axis& axis : kAxes) {
     Key key = {.name = std::string(axis.key),
                .forms = {axis.flag != nullptr ? form::truth() : form::whole(axis.least)},
-               .otherwise = std::string(axis.otherwise),
-               .meaning = std::string(axis.meaning)};
+               .otherwise = axis.otherwise,
+               .meaning = axis.meaning};
     if (axis.searched) key.words = {"auto"};
     if (axis.otherwise.empty()) key.fallback = axis.text(Degrees{});
     // Every exporter states these; the others have words in some.
     if (axis.always || axis.key == "sequence_parallel" || axis.key == "virtual_stages") key.exports = InExports::Stated;
     if (axis.flag == nullptr && !axis.always) key.example = std::to_string(axis.least);
-    map.keys.push_back(std::move(key));
+    keys.push_back(std::move(key));
   }
   Key exchange = {.name = "context_exchange",
                   .fallback = "ring",
@@ -104,8 +104,8 @@ Key parallel_key() {
                       "are exchanged for the sequence (`ulysses`)",
                   .page = "models/context.md"};
   for (const auto& known : context_exchanges()) exchange.words.emplace_back(known.first);
-  map.keys.push_back(std::move(exchange));
-  return map;
+  keys.push_back(std::move(exchange));
+  return {.name = "parallel", .keys = std::move(keys), .meaning = "the degrees of parallelism", .exports = InExports::Told};
 }
 
 void read_parallel(MapReader& reader, Scenario& scenario) {
