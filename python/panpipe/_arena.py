@@ -171,36 +171,17 @@ def arena(
 ) -> Arena:
     """Judge schedules beside all families: legality, bubble, memory, distance to a proved bound, transfers, time on clusters.
 
-    Parameters
-    ----------
-    *entrants : str, path, Schedule or OwnFamily
-        Families with options ("hanayo,stages_per_rank=2"), CSV files, orders, functions that `schedule` decorated. One whose function has a
-        parameter `costs` makes an order for each ratio.
-    ranks, microbatches : int
-        Those of the first order or file unless given, else 4 and 8.
-    cost_ratios : sequence
-        "even", "8k", "32k", "8k-recompute", "8k-lora"; "10:12:8", (10, 12, 8) or a dict for F, I and W.
-    clusters : sequence of str
-        As scenarios name them; () for none, which is much faster.
-    alone : bool
-        Without the families that are not named.
-    backend : {"flow", "simgrid"}
-        Panpipe's own max-min solver, or SimGrid.
-    threads : int, optional
-        Schedules at a time; all cores unless given.
+    *entrants: Families with options ("hanayo,stages_per_rank=2"), CSV files, orders, functions that `schedule` decorated. One
+        whose function has a parameter `costs` makes an order for each ratio.
+    ranks, microbatches: Those of the first order or file unless given, else 4 and 8.
+    cost_ratios: "even", "8k", "32k", "8k-recompute", "8k-lora"; "10:12:8", (10, 12, 8) or a dict for F, I and W.
+    clusters: As scenarios name them; () for none, which is much faster.
+    alone: Without the families that are not named.
+    backend: {"flow", "simgrid"}; panpipe's own max-min solver, or SimGrid.
+    threads: Schedules at a time; all cores unless given.
+    Returns Arena: With what is not legal: the table says why.
+    Raises InputError: A name or file that cannot be read, an order of other sizes, a function that fails.
 
-    Returns
-    -------
-    Arena
-        With what is not legal: the table says why.
-
-    Raises
-    ------
-    InputError
-        A name or file that cannot be read, an order of other sizes, a function that fails.
-
-    Examples
-    --------
     >>> both = panpipe.arena("1f1b", "zb-h1", alone=True, clusters=())
     >>> both.table.to_pydict()["makespan"]
     [27.0, 33.0]

@@ -36,26 +36,12 @@ from panpipe._schedules import Family, Schedule
 def check(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> Checked:
     """Read a scenario and plan it, without predicting.
 
-    Parameters
-    ----------
-    scenario : path or dict
-        A file, the name of a shipped one ("examples/gpt3-175b-a100x64.yaml"), or a dict with the keys of such a file.
-    set : dict, optional
-        Keys that take the place of the scenario's: ``{"parallel.tensor": 4}``.
-    plan : path, optional
-        A plan file: partition, placement and schedule are taken from it.
-
-    Returns
-    -------
-    Checked
-        Every value with its origin.
-
-    Raises
-    ------
-    InputError
-        With every fault that was found: file, line, column, key, remedy.
-    NoAnswer
-        The schedule cannot finish.
+    scenario: A file, the name of a shipped one ("examples/gpt3-175b-a100x64.yaml"), or a dict with the keys of such a file.
+    set: Keys that take the place of the scenario's: ``{"parallel.tensor": 4}``.
+    plan: A plan file: partition, placement and schedule are taken from it.
+    Returns Checked: Every value with its origin.
+    Raises InputError: With every fault that was found: file, line, column, key, remedy.
+    Raises NoAnswer: The schedule cannot finish.
     """
     return Checked(**_core.check(*_asked(scenario, set), _path("plan", plan)))
 
@@ -63,23 +49,10 @@ def check(scenario: Scenario, *, set: Settings = None, plan: File | None = None)
 def estimate(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> Prediction:
     """Predict a training step as if links were never shared; a millisecond for a scenario that was asked before.
 
-    Parameters
-    ----------
-    scenario, set, plan
-        As of `check`. What was read and planned is kept for the next call while the files hold the same bytes.
+    scenario, set, plan: As of `check`. What was read and planned is kept for the next call while the files hold the same bytes.
+    Returns Prediction: Times in seconds, memory in bytes.
+    Raises InputError, NoAnswer: As of `check`.
 
-    Returns
-    -------
-    Prediction
-        Times in seconds, memory in bytes.
-
-    Raises
-    ------
-    InputError, NoAnswer
-        As of `check`.
-
-    Examples
-    --------
     >>> step = panpipe.estimate("examples/gpt2-large-rtx3090x8.yaml", set={"batch.micro": 1})
     >>> f"{step.step_time_s:.3f} s"
     '0.393 s'
@@ -98,27 +71,12 @@ def simulate(
 ) -> Prediction:
     """Predict a training step on the topology, where transfers share links.
 
-    Parameters
-    ----------
-    scenario, set, plan
-        As of `check`.
-    backend : {"simgrid", "flow"}
-        SimGrid, or Panpipe's own max-min solver.
-    merge : bool
-        Let a pass run as one activity where nothing shares its links.
-    fold : bool
-        Simulate devices that do the same as one.
-
-    Returns
-    -------
-    Prediction
-
-    Raises
-    ------
-    InputError, NoAnswer
-        As of `check`.
-    MachineError
-        There is no SimGrid here.
+    scenario, set, plan: As of `check`.
+    backend: {"simgrid", "flow"}; simGrid, or Panpipe's own max-min solver.
+    merge: Let a pass run as one activity where nothing shares its links.
+    fold: Simulate devices that do the same as one.
+    Raises InputError, NoAnswer: As of `check`.
+    Raises MachineError: There is no SimGrid here.
     """
     return Prediction(
         _core.simulate(
@@ -146,40 +104,22 @@ def plan(
 ) -> Plan | Sizes:
     """Search the best cuts, schedule and degrees.
 
-    Parameters
-    ----------
-    scenario, set
-        As of `check`; what the scenario states stays, what is absent or "auto" is searched.
-    method : {"auto", "pfeife", "piper"}
-        As of the command.
-    objective : {"", "step", "cost", "energy", "time_per_sample"}
-        "cost" and "energy" compare sizes of the cluster; "time_per_sample" is of the method piper.
-    trainer : {"", "megatron", "torchtitan", "deepspeed", "torch"}
-        Only what it can run, so that `export` can write the plan for it; `--for` of the command.
-    threads : int, optional
-        Threads of one search; all cores unless given.
-    time_limit : float, optional
-        Seconds, after which the best so far is the answer; Ctrl-C ends a search without one.
-    candidates : int
-        How many of the best plans to return.
-    gpus, nodes : sequence of int, optional
-        Plan for clusters of so many GPUs, or nodes, each: the answer is a Sizes.
-    tokens : str or int
-        Of the whole run, as the key run.tokens: "300B".
-    deadline, budget : str
-        How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
-    executor : concurrent.futures.Executor, optional
-        With `gpus` or `nodes` alone: searches the sizes beside each other, one thread each. Processes, Dask, Ray and mpi4py.futures
-        have such executors.
-
-    Returns
-    -------
-    Plan, or Sizes with gpus, nodes, deadline, budget, or an objective that compares sizes
-
-    Raises
-    ------
-    InputError
-        As of `check`; also a number of GPUs that the cluster's nodes do not divide, and a deadline without the tokens of the run.
+    scenario, set: As of `check`; what the scenario states stays, what is absent or "auto" is searched.
+    method: {"auto", "pfeife", "piper"}; as of the command.
+    objective: {"", "step", "cost", "energy", "time_per_sample"}; "cost" and "energy" compare sizes of the cluster;
+        "time_per_sample" is of the method piper.
+    trainer: {"", "megatron", "torchtitan", "deepspeed", "torch"}; only what it can run, so that `export` can write the plan for
+        it; `--for` of the command.
+    threads: Threads of one search; all cores unless given.
+    time_limit: Seconds, after which the best so far is the answer; Ctrl-C ends a search without one.
+    candidates: How many of the best plans to return.
+    gpus, nodes: Plan for clusters of so many GPUs, or nodes, each: the answer is a Sizes.
+    tokens: Of the whole run, as the key run.tokens: "300B".
+    deadline, budget: How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
+    executor: With `gpus` or `nodes` alone: searches the sizes beside each other, one thread each. Processes, Dask, Ray and
+        mpi4py.futures have such executors.
+    Raises InputError: As of `check`; also a number of GPUs that the cluster's nodes do not divide, and a deadline without the
+        tokens of the run.
     """
     source, overrides = _asked(scenario, set, stated=True)
     if tokens != "":
@@ -240,33 +180,16 @@ def sweep(
 ) -> Sweep:
     """Predict a grid over any keys of a scenario.
 
-    Parameters
-    ----------
-    scenario, set
-        As of `check`.
-    over : dict
-        Key to its values: ``{"schedule": ["1f1b", "zb-h1"], "parallel.pipeline": [2, 4]}``; the last one varies fastest.
-    engine : {"estimate", "simulate"}
-        Idle or shared links.
-    plan : {"", "auto", "pfeife", "piper"}
-        A method: the best plan is searched for each cell.
-    threads : int, optional
-        Cells at a time in this process; all cores unless given.
-    executor : concurrent.futures.Executor, optional
-        Does the cells instead. A work item is a cell, and can be pickled; workers need this package, and the files of the scenario at
-        the same paths.
-    progress : callable, optional
-        Called with the number of cells done and of all.
-
-    Returns
-    -------
-    Sweep
-        `.table` has a row per cell. A cell that is refused is an answer: its status and reason say why.
-
-    Raises
-    ------
-    InputError
-        A key that does not exist, or a scenario that cannot be read whatever the values.
+    scenario, set: As of `check`.
+    over: Key to its values: ``{"schedule": ["1f1b", "zb-h1"], "parallel.pipeline": [2, 4]}``; the last one varies fastest.
+    engine: {"estimate", "simulate"}; idle or shared links.
+    plan: {"", "auto", "pfeife", "piper"}; A method: the best plan is searched for each cell.
+    threads: Cells at a time in this process; all cores unless given.
+    executor: Does the cells instead. A work item is a cell, and can be pickled; workers need this package, and the files of the
+        scenario at the same paths.
+    progress: Called with the number of cells done and of all.
+    Returns Sweep: `.table` has a row per cell. A cell that is refused is an answer: its status and reason say why.
+    Raises InputError: A key that does not exist, or a scenario that cannot be read whatever the values.
     """
     bare, rest, order = _orders.without_order(scenario, set)
     source, sets = _source(bare), _overrides(rest)
@@ -329,29 +252,13 @@ def schedule(
 def schedule(what: Any = None, /, **given: Any) -> Any:
     """Make, check and evaluate an order of the passes of a step; as a decorator, make a family of a function.
 
-    Parameters
-    ----------
-    name : str or path
-        A family (`families` lists them), or a CSV file with an order.
-    ranks, microbatches : int
-        Its sizes; a file has its own.
-    costs : dict
-        Time of each pass, in any unit: ``{"F": 10, "I": 12, "W": 8, "comm": 1}``; a list gives one number for each stage.
-    **options
-        Of the family: ``stages_per_rank=2``.
+    name: A family (`families` lists them), or a CSV file with an order.
+    ranks, microbatches: Its sizes; a file has its own.
+    costs: Time of each pass, in any unit: ``{"F": 10, "I": 12, "W": 8, "comm": 1}``; a list gives one number for each stage.
+    **options: Of the family: ``stages_per_rank=2``.
+    Returns Schedule: Also of an order that is not legal: `.legal` and `.problems` say so.
+    Raises InputError: No such family or option, sizes that the family does not have, a file that cannot be read.
 
-    Returns
-    -------
-    Schedule
-        Also of an order that is not legal: `.legal` and `.problems` say so.
-
-    Raises
-    ------
-    InputError
-        No such family or option, sizes that the family does not have, a file that cannot be read.
-
-    Examples
-    --------
     >>> panpipe.schedule("1f1b", ranks=4, microbatches=8).makespan
     33.0
 

@@ -25,20 +25,12 @@ _MOST_TICKS = 10**12  # of a step; CP-SAT counts in 64 bits, with room for its s
 class Certificate:
     """What CP-SAT knows of the shortest step; times in the unit of the costs.
 
-    Attributes
-    ----------
-    bound : float
-        Proved: no order of the placement that holds no more is shorter, with backwards split or not.
-    makespan : float or None
-        Of `order`.
-    optimal : bool
-        Whether the two meet.
-    memory : int
-        Activations (of one stage and one microbatch) that a rank may hold.
-    seconds : float
-        What the search took.
-    order : Schedule or None
-        The shortest that was found; None where the time was too short for any.
+    bound: Proved: no order of the placement that holds no more is shorter, with backwards split or not.
+    makespan: Of `order`.
+    optimal: Whether the two meet.
+    memory: Activations (of one stage and one microbatch) that a rank may hold.
+    seconds: What the search took.
+    order: The shortest that was found; None where the time was too short for any.
     """
 
     bound: float
@@ -250,34 +242,16 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     All orders of the schedule's placement under its costs compete, backwards split into I and W, within a memory. The proof stands
     on nothing of Panpipe's bounds. It closes for some dozens of passes; beyond, the answer is a weak bound.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        One chain of stages, such as ``panpipe.schedule("v-half", ranks=2, microbatches=4, costs={"F": 10, "I": 12, "W": 8})``. The
-        search starts from its order.
-    memory : int, optional
-        Activations (of one stage and one microbatch) that a rank may hold; what the order holds where it is not given.
-    seconds : float
-        For the search.
-    threads : int
-        Workers of CP-SAT. One worker gives the same answer again where the time suffices.
+    schedule: One chain of stages, such as ``panpipe.schedule("v-half", ranks=2, microbatches=4, costs={"F": 10, "I": 12, "W":
+        8})``. The search starts from its order.
+    memory: Activations (of one stage and one microbatch) that a rank may hold; what the order holds where it is not given.
+    seconds: For the search.
+    threads: Workers of CP-SAT. One worker gives the same answer again where the time suffices.
+    Raises InputError: Two chains, slices of sequences, recompute or offload, too many passes, costs that are 0 or have too many
+        digits, memory that no order fits into.
+    Raises NoAnswer: The schedule is not legal.
+    Raises MachineError: There is no OR-Tools here: ``pip install ortools``.
 
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    InputError
-        Two chains, slices of sequences, recompute or offload, too many passes, costs that are 0 or have too many digits, memory that no
-        order fits into.
-    NoAnswer
-        The schedule is not legal.
-    MachineError
-        There is no OR-Tools here: ``pip install ortools``.
-
-    Examples
-    --------
     >>> print(panpipe.certify(panpipe.schedule("zb-h1", ranks=2, microbatches=3)))  # doctest: +SKIP
     10 is the shortest, proved in 0.0 s
     """

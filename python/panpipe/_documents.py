@@ -27,14 +27,9 @@ def _result(name: str, result: Any) -> tuple[str, str, str, str]:
 class Comparison:
     """Two results beside each other.
 
-    Attributes
-    ----------
-    ok : bool
-        Whether every tolerance that was given is kept.
-    document : dict
-        As `panpipe compare --json` prints it.
-    text : str
-        The tables for a terminal.
+    ok: Whether every tolerance that was given is kept.
+    document: As `panpipe compare --json` prints it.
+    text: The tables for a terminal.
     """
 
     ok: bool
@@ -50,16 +45,11 @@ class Comparison:
 class ImportedJob:
     """A job of another trainer as a scenario.
 
-    Attributes
-    ----------
-    scenario : dict
-        For the other functions.
-    yaml : str
-        The same as a file, with the argument or key that each value comes from.
-    assumptions, not_modelled, not_understood : list of str
-        What the job leaves open and the scenario states; arguments that predictions do not know; arguments that nobody here knows.
-    fault : str
-        Why the scenario cannot be predicted as it is; empty where it can.
+    scenario: For the other functions.
+    yaml: The same as a file, with the argument or key that each value comes from.
+    assumptions, not_modelled, not_understood: What the job leaves open and the scenario states; arguments that predictions do
+        not know; arguments that nobody here knows.
+    fault: Why the scenario cannot be predicted as it is; empty where it can.
     """
 
     scenario: dict[str, Any]
@@ -74,16 +64,10 @@ class ImportedJob:
 class ExportedJob:
     """A plan in the words of another trainer.
 
-    Attributes
-    ----------
-    text : str
-        Its arguments, configuration or program.
-    schedule_csv : str
-        The order of the passes for a file beside it; empty where the trainer needs none.
-    cannot : list of str
-        What the trainer cannot express.
-    besides : list of str
-        What else to know or do.
+    text: Its arguments, configuration or program.
+    schedule_csv: The order of the passes for a file beside it; empty where the trainer needs none.
+    cannot: What the trainer cannot express.
+    besides: What else to know or do.
     """
 
     text: str
@@ -97,23 +81,10 @@ def compare(
 ) -> Comparison:
     """Compare two results: metrics, actions, and the reasons why devices waited.
 
-    Parameters
-    ----------
-    a, b : Prediction or path
-        A prediction, a result.json, or a folder that `-o` of a command wrote.
-    tolerances : dict or list of str
-        ``{"step_time_s": "3%"}``: `.ok` is False when a metric differs by more.
-    metrics_only : bool
-        Metrics alone: for results of different plans.
-
-    Returns
-    -------
-    Comparison
-
-    Raises
-    ------
-    InputError
-        A metric that does not exist, timelines of different plans, a file that is no result.
+    a, b: A prediction, a result.json, or a folder that `-o` of a command wrote.
+    tolerances: ``{"step_time_s": "3%"}``: `.ok` is False when a metric differs by more.
+    metrics_only: Metrics alone: for results of different plans.
+    Raises InputError: A metric that does not exist, timelines of different plans, a file that is no result.
     """
     text, table, ok = _core.compare(_result("a", a), _result("b", b), _assignments("tolerances", tolerances), bool(metrics_only))
     return Comparison(ok, json.loads(text), table)
@@ -122,15 +93,8 @@ def compare(
 def report(result: Result, other: Result | None = None) -> str:
     """A page about a result, or about two over each other: drawing, breakdown, hints.
 
-    Parameters
-    ----------
-    result, other : Prediction or path
-        As of `compare`.
-
-    Returns
-    -------
-    str
-        Self-contained HTML.
+    result, other: As of `compare`.
+    Returns str: Self-contained HTML.
     """
     return _core.report([_result("result", result)] + ([] if other is None else [_result("other", other)]))
 
@@ -138,16 +102,9 @@ def report(result: Result, other: Result | None = None) -> str:
 def support(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> dict[str, Any]:
     """Say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is.
 
-    Parameters
-    ----------
-    scenario, set, plan
-        As of `check`.
-
-    Returns
-    -------
-    dict
-        The document panpipe-support/1: the interval of the step in seconds, parts with their errors as shares of 1, devices,
-        and what was never compared.
+    scenario, set, plan: As of `check`.
+    Returns dict: The document panpipe-support/1: the interval of the step in seconds, parts with their errors as shares of 1,
+        devices, and what was never compared.
     """
     return json.loads(_core.support(*_asked(scenario, set), _path("plan", plan)))
 
@@ -155,17 +112,9 @@ def support(scenario: Scenario, *, set: Settings = None, plan: File | None = Non
 def shipped(kind: str = "") -> list[dict[str, Any]]:
     """The names that a scenario may use, each with a line and its source: `panpipe list`.
 
-    Parameters
-    ----------
-    kind : {"models", "clusters", "devices", "schedules", "frameworks", "calibrations", "prices"}
-        Without it, how many there are of each.
+    kind: {"models", "clusters", "devices", "schedules", "frameworks", "calibrations", "prices"}; without it, how many there are
+        of each.
 
-    Returns
-    -------
-    list of dict
-
-    Examples
-    --------
     >>> "gpt3-175b" in [model["name"] for model in panpipe.shipped("models")]
     True
     """
@@ -186,34 +135,17 @@ def import_job(
 ) -> ImportedJob:
     """Turn a job of another trainer into a scenario. Its text is parsed; nothing is run.
 
-    Parameters
-    ----------
-    trainer : {"megatron", "deepspeed", "accelerate", "nanotron", "torchtitan"}
-        Whose job it is.
-    file : path
-        Arguments as a shell would pass them (megatron), or the trainer's configuration.
-    cluster : path
-        A cluster file or shipped name; nodes of eight H100 unless given.
-    gpus : int, optional
-        GPUs of the job, where it leaves them open.
-    model : path
-        The model's config.json, for trainers whose configuration holds none.
-    sequence, micro : int, optional
-        Tokens of a sample; samples of a microbatch.
-    vocabulary : int, optional
-        Of megatron: tokens of the tokenizer.
-    overrides : list of str
-        Of torchtitan: words behind the file, ``["--parallelism.tensor_parallel_degree", "2"]``.
-
-    Returns
-    -------
-    ImportedJob
-        `.scenario` is a dict for the other functions.
-
-    Raises
-    ------
-    InputError
-        A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line and column.
+    trainer: {"megatron", "deepspeed", "accelerate", "nanotron", "torchtitan"}; whose job it is.
+    file: Arguments as a shell would pass them (megatron), or the trainer's configuration.
+    cluster: A cluster file or shipped name; nodes of eight H100 unless given.
+    gpus: GPUs of the job, where it leaves them open.
+    model: The model's config.json, for trainers whose configuration holds none.
+    sequence, micro: Tokens of a sample; samples of a microbatch.
+    vocabulary: Of megatron: tokens of the tokenizer.
+    overrides: Of torchtitan: words behind the file, ``["--parallelism.tensor_parallel_degree", "2"]``.
+    Returns ImportedJob: `.scenario` is a dict for the other functions.
+    Raises InputError: A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line
+        and column.
     """
     return ImportedJob(
         *_core.import_job(
@@ -235,23 +167,10 @@ def export(
 ) -> ExportedJob:
     """Write a plan for another trainer.
 
-    Parameters
-    ----------
-    trainer : {"megatron", "torchtitan", "deepspeed", "torch"}
-        For whom.
-    scenario, set, plan
-        As of `check`; `plan` is a file with the plan of `panpipe.plan`.
-    file : path
-        The file that the text is meant for: an order beside it takes its name. Nothing is written.
-
-    Returns
-    -------
-    ExportedJob
-
-    Raises
-    ------
-    InputError
-        As of `check`; also a trainer that can run nothing like the plan.
+    trainer: {"megatron", "torchtitan", "deepspeed", "torch"}; for whom.
+    scenario, set, plan: As of `check`; `plan` is a file with the plan of `panpipe.plan`.
+    file: The file that the text is meant for: an order beside it takes its name. Nothing is written.
+    Raises InputError: As of `check`; also a trainer that can run nothing like the plan.
     """
     answer = _core.export(_text("trainer", trainer), *_asked(scenario, set), _path("plan", plan), _path("file", file))
     if answer.schedule_csv and not file:

@@ -9,23 +9,15 @@ from dataclasses import dataclass
 class Diagnostic:
     """One fault in what was given.
 
-    Attributes
-    ----------
-    message : str
-        What is wrong, without its place.
-    remedy : str
-        What to write instead; empty where nobody can say.
-    file : str
-        The file as it was named, "scenario" for a dict, "set" for an override; empty where the fault has no place.
-    line, column : int
-        From 1; 0 where there is none.
-    key : str
-        Path of the key at fault: "parallel.tensor"; empty where none is.
-    text : str
-        The whole as the command line prints it, with the line of the file and a mark under it.
-    code : str
-        Kind of the fault, for programs, since wording may change: "unknown-key", "missing-key", "repeated", "unknown-name", "wrong-type",
-        "not-a-number", "out-of-range", "conflict", "no-file", "not-text", "syntax", "empty"; "invalid" for any other.
+    message: What is wrong, without its place.
+    remedy: What to write instead; empty where nobody can say.
+    file: The file as it was named, "scenario" for a dict, "set" for an override; empty where the fault has no place.
+    line, column: From 1; 0 where there is none.
+    key: Path of the key at fault: "parallel.tensor"; empty where none is.
+    text: The whole as the command line prints it, with the line of the file and a mark under it.
+    code: Kind of the fault, for programs, since wording may change: "unknown-key", "missing-key", "repeated", "unknown-name",
+        "wrong-type", "not-a-number", "out-of-range", "conflict", "no-file", "not-text", "syntax", "empty"; "invalid" for any
+        other.
     """
 
     message: str
@@ -45,10 +37,7 @@ class PanpipeError(Exception):
 class InputError(PanpipeError, ValueError):
     """What was given is wrong: a scenario, an override, an argument.
 
-    Attributes
-    ----------
-    diagnostics : list of Diagnostic
-        Up to 20 faults, in the order of the file.
+    diagnostics: Up to 20 faults, in the order of the file.
     """
 
     def __init__(

@@ -244,12 +244,8 @@ class OwnFamily:
     Called with its sizes it gives a `Schedule`. It takes the place of a schedule's name in `estimate`, `simulate`, `sweep`, `check`, `plan`
     and `run` (`set={"schedule": family}`), which state the sizes, and takes part in `arena`.
 
-    Attributes
-    ----------
-    name : str
-        As tables and messages show it.
-    options : dict
-        Option to its default: stages_per_rank, sequence_splits, and the function's own parameters.
+    name: As tables and messages show it.
+    options: Option to its default: stages_per_rank, sequence_splits, and the function's own parameters.
     """
 
     def __init__(
@@ -355,27 +351,13 @@ class OwnFamily:
     ) -> Schedule:
         """Make the order in a process of its own, check and evaluate it.
 
-        Parameters
-        ----------
-        ranks, microbatches : int
-        costs : dict
-            As of `panpipe.schedule`; the function sees them if it has a parameter `costs`.
-        deadline_s : float
-            Seconds that the function may take; 10 unless given here or to the decorator.
-        memory_bytes : int
-            Memory that it may take beyond what this process has; 1 GiB unless given.
-        **options
-            Of the family.
-
-        Returns
-        -------
-        Schedule
-            Also of an order that is not legal: `.legal` and `.problems` say so.
-
-        Raises
-        ------
-        InputError
-            The function raises, does not end, takes too much memory, yields something else than actions, or an action twice.
+        costs: As of `panpipe.schedule`; the function sees them if it has a parameter `costs`.
+        deadline_s: Seconds that the function may take; 10 unless given here or to the decorator.
+        memory_bytes: Memory that it may take beyond what this process has; 1 GiB unless given.
+        **options: Of the family.
+        Returns Schedule: Also of an order that is not legal: `.legal` and `.problems` say so.
+        Raises InputError: The function raises, does not end, takes too much memory, yields something else than actions, or an
+            action twice.
         """
         all_options = self._with(options)
         text_of_costs = _text_of_costs(costs)

@@ -16,18 +16,11 @@ from panpipe._inputs import File, Files, _assignments, _count, _files, _number, 
 class Validation:
     """Measured runs beside their predictions.
 
-    Attributes
-    ----------
-    ok : bool
-        Whether every tolerance that was given is kept.
-    rows : list of dict
-        As in the document panpipe-validation/1.
-    page : str
-        A self-contained HTML page; empty of matrix products.
-    text : str
-        The table for a terminal.
-    evidence : str
-        With `evidence=True` of `validate`: the file that says how sure predictions are.
+    ok: Whether every tolerance that was given is kept.
+    rows: As in the document panpipe-validation/1.
+    page: A self-contained HTML page; empty of matrix products.
+    text: The table for a terminal.
+    evidence: With `evidence=True` of `validate`: the file that says how sure predictions are.
     """
 
     ok: bool
@@ -63,18 +56,11 @@ class FittedNumber:
 class Fit:
     """A device calibration from measured runs.
 
-    Attributes
-    ----------
-    yaml : str
-        The calibration file: write it, and name it in a device or with `calibrations=` of `validate`.
-    parameters : dict
-        Key of the file to its FittedNumber.
-    errors : dict
-        Shares of 1 over the rows: mean, median, worst, bias; `before` with the start values, `folds` cross-validated.
-    left_out : list of str
-        Rows that were left out: "id: reason".
-    left_out_table : str
-        Each row's prediction by a fit without its source (CSV): write it into a file for `left_out=` of `validate`.
+    yaml: The calibration file: write it, and name it in a device or with `calibrations=` of `validate`.
+    parameters: Key of the file to its FittedNumber.
+    errors: Shares of 1 over the rows: mean, median, worst, bias; `before` with the start values, `folds` cross-validated.
+    left_out: Rows that were left out: "id: reason".
+    left_out_table: Each row's prediction by a fit without its source (CSV): write it into a file for `left_out=` of `validate`.
     """
 
     yaml: str = field(repr=False)
@@ -100,32 +86,15 @@ def validate(
 ) -> Validation:
     """Predict measured runs, and say how far predictions can be trusted.
 
-    Parameters
-    ----------
-    runs : path or list of paths
-        Tables of measured runs, or of matrix products by shape (CSV).
-    calibrations : path or list of paths
-        Device calibrations to use instead of the shipped ones.
-    tolerances : dict or list of str
-        ``{"mean": "5%"}``: `.ok` is False when a figure is worse.
-    left_out : path or list of paths
-        Tables that `Fit.left_out_table` holds: their rows are judged by predictions of fits without their source.
-    without : str or list of str
-        Rows of this id or source are left out.
-    evidence : bool
-        Judge these rows by what they say themselves of how sure predictions are; `.evidence` is then the file that
+    runs: Tables of measured runs, or of matrix products by shape (CSV).
+    calibrations: Device calibrations to use instead of the shipped ones.
+    tolerances: ``{"mean": "5%"}``: `.ok` is False when a figure is worse.
+    left_out: Tables that `Fit.left_out_table` holds: their rows are judged by predictions of fits without their source.
+    without: Rows of this id or source are left out.
+    evidence: Judge these rows by what they say themselves of how sure predictions are; `.evidence` is then the file that
         `panpipe validate --evidence` writes.
-    threads : int, optional
-        Rows at a time; all cores unless given.
-
-    Returns
-    -------
-    Validation
-
-    Raises
-    ------
-    InputError
-        A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.
+    threads: Rows at a time; all cores unless given.
+    Raises InputError: A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.
     """
     ok, text, page, table, measured = _core.validate(
         _some_files("runs", runs),
@@ -155,38 +124,19 @@ def fit(
 ) -> Fit:
     """Fit a device calibration to measured runs by robust least squares.
 
-    Parameters
-    ----------
-    runs : path or list of paths
-        Tables of measured runs (CSV); or profiles (YAML) and tables of operators (CSV) of `panpipe profile`.
-    device : str or list of str
-        Rows of this gpu are fitted: "A100-80G-SXM". With profiles the device's name or file.
-    start : path, optional
-        A calibration to start from, or the name of a shipped one; a-priori values unless given.
-    only : list of str
-        Numbers to fit; all unless given.
-    without : dict, str or list of str
-        Ids or sources whose rows are left out; a dict says why.
-    precision : {"fp32", "tf32", "bf16", "fp16"}
-        Of a profile's operators.
-    folds, iterations : int
-        Parts of the cross-validation; most iterations.
-    robust_scale : float
-        Logarithm of an error beyond which a row counts by its size, not its square.
-    balance : float
-        A row weighs (rows of its source)^-balance: 0 all rows alike, 1 all sources alike.
-
-    Returns
-    -------
-    Fit
-        `.yaml` is the calibration file. Of profiles it has no errors and no single numbers.
-
-    Raises
-    ------
-    InputError
-        A device without a data sheet, no rows of it, fewer rows than numbers, a row to leave out that does not exist.
-    MachineError
-        This build has no Ceres.
+    runs: Tables of measured runs (CSV); or profiles (YAML) and tables of operators (CSV) of `panpipe profile`.
+    device: Rows of this gpu are fitted: "A100-80G-SXM". With profiles the device's name or file.
+    start: A calibration to start from, or the name of a shipped one; a-priori values unless given.
+    only: Numbers to fit; all unless given.
+    without: Ids or sources whose rows are left out; a dict says why.
+    precision: {"fp32", "tf32", "bf16", "fp16"}; of a profile's operators.
+    folds, iterations: Parts of the cross-validation; most iterations.
+    robust_scale: Logarithm of an error beyond which a row counts by its size, not its square.
+    balance: A row weighs (rows of its source)^-balance: 0 all rows alike, 1 all sources alike.
+    Returns Fit: `.yaml` is the calibration file. Of profiles it has no errors and no single numbers.
+    Raises InputError: A device without a data sheet, no rows of it, fewer rows than numbers, a row to leave out that does not
+        exist.
+    Raises MachineError: This build has no Ceres.
     """
     answer = _core.fit(
         _some_files("runs", runs),

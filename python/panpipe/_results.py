@@ -144,10 +144,7 @@ class Prediction:
     def to_dict(self, timeline: bool = False) -> dict[str, Any]:
         """The result document (panpipe-result/1).
 
-        Parameters
-        ----------
-        timeline : bool
-            With every span, and the curve of each device's memory.
+        timeline: With every span, and the curve of each device's memory.
         """
         return json.loads(self._core.document(timeline))
 
@@ -189,16 +186,10 @@ class Prediction:
 class Checked:
     """How a scenario is understood.
 
-    Attributes
-    ----------
-    values : dict
-        Key ("parallel.tensor") to its value as text.
-    origins : dict
-        Key to where the value comes from: "my.yaml:7", "--set", "default", "derived: ...".
-    text : str
-        The scenario as YAML that loads again.
-    stages, devices : int
-        Of its plan.
+    values: Key ("parallel.tensor") to its value as text.
+    origins: Key to where the value comes from: "my.yaml:7", "--set", "default", "derived: ...".
+    text: The scenario as YAML that loads again.
+    stages, devices: Of its plan.
     """
 
     values: dict[str, str]
@@ -223,14 +214,9 @@ class Candidate:
 class Plan:
     """The answer of a search for plans.
 
-    Attributes
-    ----------
-    candidates : list of Candidate
-        Best first; empty where nothing fits, then `reason` says why.
-    yaml : str
-        The best plan that the engines can run, as plan.yaml; empty where there is none.
-    proved_optimal : bool
-        Whether nothing that was searched is better.
+    candidates: Best first; empty where nothing fits, then `reason` says why.
+    yaml: The best plan that the engines can run, as plan.yaml; empty where there is none.
+    proved_optimal: Whether nothing that was searched is better.
     """
 
     candidates: list[Candidate]
@@ -276,14 +262,9 @@ class Plan:
 class Sizes:
     """The best plan on clusters of several sizes.
 
-    Attributes
-    ----------
-    key : str
-        The key of the scenario that says how large the cluster is.
-    plans : dict
-        Number of GPUs to the Plan for so many.
-    best : int or None
-        GPUs of the size that a deadline, a budget or an objective chooses; None where no size meets them, or nothing chooses.
+    key: The key of the scenario that says how large the cluster is.
+    plans: Number of GPUs to the Plan for so many.
+    best: GPUs of the size that a deadline, a budget or an objective chooses; None where no size meets them, or nothing chooses.
     """
 
     key: str
@@ -317,14 +298,9 @@ class Sizes:
 class Sweep:
     """The cells of a grid.
 
-    Attributes
-    ----------
-    cells : list of dict
-        As in the document panpipe-sweep/1, in the grid's order.
-    page : str
-        A self-contained HTML page with table and plots.
-    text : str
-        The table for a terminal.
+    cells: As in the document panpipe-sweep/1, in the grid's order.
+    page: A self-contained HTML page with table and plots.
+    text: The table for a terminal.
     """
 
     document: dict[str, Any] = field(repr=False)

@@ -29,19 +29,13 @@ _ALONE = {"parallel": "{pipeline: 1, tensor: 1, data: 1}", "schedule": "gpipe", 
 class Run:
     """A measured run; `run` returns it.
 
-    Attributes
-    ----------
-    step_time_s : float
-        Of a measured step, in seconds.
-    predicted_step_time_s : float or None
-        Of the scenario's devices on idle links; None where their rates are not known (`profile=True` measures them).
-    losses : list of float
-        Of the measured steps.
-    gradient_difference : float or None
-        The largest between the gradients of the last step and those of one process, as a share of the largest gradient of the same
-        parameter; None with `gradients=False`.
-    gradients_equal : bool or None
-        Whether that is rounding: at most 2e-5.
+    step_time_s: Of a measured step, in seconds.
+    predicted_step_time_s: Of the scenario's devices on idle links; None where their rates are not known (`profile=True`
+        measures them).
+    losses: Of the measured steps.
+    gradient_difference: The largest between the gradients of the last step and those of one process, as a share of the largest
+        gradient of the same parameter; None with `gradients=False`.
+    gradients_equal: Whether that is rounding: at most 2e-5.
     """
 
     step_time_s: float
@@ -124,35 +118,18 @@ def run(
 ) -> Run:
     """Train a scenario on this machine, and compare its gradients with those of one process that trains the same.
 
-    Parameters
-    ----------
-    scenario, set
-        As of `estimate`; a schedule of one's own is ``set={"schedule": mine}``.
-    steps, warmup : int
-        Steps that are measured, and before them.
-    transport : {"", "local", "gloo", "nccl"}
-        How ranks talk: threads of one process, or processes; as `panpipe run` chooses unless given.
-    device : {"", "cpu", "cuda"}
-    threads : int, optional
-        Of a rank within an operator; cores / ranks unless given.
-    gradients : bool
-        Train it in one process too, without a pipeline, and compare the last step's gradients.
-    profile : bool
-        Measure this machine first (`panpipe profile`, some seconds), for the prediction beside the measurement.
-    allow_overcommit : bool
-        Start also where the memory does not seem to hold the ranks.
+    scenario, set: As of `estimate`; a schedule of one's own is ``set={"schedule": mine}``.
+    steps, warmup: Steps that are measured, and before them.
+    transport: {"", "local", "gloo", "nccl"}; how ranks talk: threads of one process, or processes; as `panpipe run` chooses
+        unless given.
+    device: {"", "cpu", "cuda"}
+    threads: Of a rank within an operator; cores / ranks unless given.
+    gradients: Train it in one process too, without a pipeline, and compare the last step's gradients.
+    profile: Measure this machine first (`panpipe profile`, some seconds), for the prediction beside the measurement.
+    allow_overcommit: Start also where the memory does not seem to hold the ranks.
+    Raises InputError, MachineError, PanpipeError: As the exit codes 2, 3 and others of `panpipe run`, with what it says.
+        MachineError: this package has no executor (LibTorch).
 
-    Returns
-    -------
-    Run
-
-    Raises
-    ------
-    InputError, MachineError, PanpipeError
-        As the exit codes 2, 3 and others of `panpipe run`, with what it says. MachineError: this package has no executor (LibTorch).
-
-    Examples
-    --------
     >>> done = panpipe.run("my.yaml", set={"schedule": mine}, transport="local")
     >>> done.step_time_s, done.gradients_equal
     """

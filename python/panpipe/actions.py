@@ -18,15 +18,10 @@ __all__ = ["Action", "B", "F", "I", "R", "W"]
 class Action:
     """A pass of a stage for a microbatch.
 
-    Attributes
-    ----------
-    kind : {"F", "I", "W", "B", "R"}
-    microbatch : int
-        From 0.
-    stage : int or None
-        Number of the stage in the model, from 0, as in the CSV; None: the rank's only stage.
-    part : int or None
-        Slice of the microbatch's sequence, from 0; None where sequences are not cut.
+    kind: {"F", "I", "W", "B", "R"}
+    microbatch: From 0.
+    stage: Number of the stage in the model, from 0, as in the CSV; None: the rank's only stage.
+    part: Slice of the microbatch's sequence, from 0; None where sequences are not cut.
     """
 
     kind: str
