@@ -72,7 +72,7 @@ def simulate(
     """Predict a training step on the topology, where transfers share links.
 
     scenario, set, plan: As of `check`.
-    backend: {"simgrid", "flow"}; simGrid, or Panpipe's own max-min solver.
+    backend: {"simgrid", "flow"}; SimGrid, or Panpipe's own max-min solver.
     merge: Let a pass run as one activity where nothing shares its links.
     fold: Simulate devices that do the same as one.
     Raises InputError, NoAnswer: As of `check`.
