@@ -60,12 +60,12 @@ std::string ranges_text(std::vector<int> indices, std::size_t most) {
 }
 
 std::vector<int> unused_indices(const std::vector<int>& used, int count) {
-  std::vector<bool> taken(static_cast<std::size_t>(std::max(count, 0)));
+  std::vector<bool> taken(std::max(count, 0));
   for (const int index : used)
-    if (index >= 0 && index < count) taken[static_cast<std::size_t>(index)] = true;
+    if (index >= 0 && index < count) taken[index] = true;
   std::vector<int> unused;
   for (int index = 0; index < count; ++index)
-    if (!taken[static_cast<std::size_t>(index)]) unused.push_back(index);
+    if (!taken[index]) unused.push_back(index);
   return unused;
 }
 

@@ -96,7 +96,7 @@ void forward_program(benchmark::State& state) {
   const DataSource data = synthetic_data(graph, 1);
   std::vector<at::Tensor> values;
   for (const int tensor : program.inputs()) {
-    const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
+    const TensorRole role = graph.tensors[tensor].role;
     values.push_back(role == TensorRole::Input ? data(tensor, 0) : rank.parameters->tensor(tensor));
   }
   Stopwatch watch;

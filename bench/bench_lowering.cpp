@@ -74,7 +74,7 @@ BENCHMARK(lower_only)->Unit(benchmark::kMillisecond);
 // Units of random length on as many stages as asked for.
 void partition(benchmark::State& state) {
   std::mt19937 random(1);
-  std::vector<Duration> units(static_cast<std::size_t>(state.range(0)));
+  std::vector<Duration> units(state.range(0));
   for (Duration& unit : units) unit = micros(100 + random() % 900);
   for (auto _ : state) benchmark::DoNotOptimize(balanced_partition(units, static_cast<int>(state.range(1))).data());
 }

@@ -57,15 +57,15 @@ Case gpt3_like(int ranks, int data, int microbatches) {
   const int programs[] = {maker.program(forward), maker.program(backward)};
   const auto m = static_cast<std::size_t>(microbatches);
   std::vector<std::vector<TaskId>> pass[2];
-  for (auto& of_rank : pass) of_rank.resize(static_cast<std::size_t>(ranks));
+  for (auto& of_rank : pass) of_rank.resize(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto add = [&](int kind) {
-      auto& list = pass[kind][static_cast<std::size_t>(rank)];
+      auto& list = pass[kind][rank];
       list.push_back(maker.pass(rank, programs[kind], static_cast<int>(list.size())));
     };
     for (int i = 0; i < std::min(ranks - 1 - rank, microbatches); ++i) add(0);
-    while (pass[1][static_cast<std::size_t>(rank)].size() < m) {
-      if (pass[0][static_cast<std::size_t>(rank)].size() < m) add(0);
+    while (pass[1][rank].size() < m) {
+      if (pass[0][rank].size() < m) add(0);
       add(1);
     }
   }
@@ -80,8 +80,7 @@ Case gpt3_like(int ranks, int data, int microbatches) {
   }
   if (data > 1) {
     const int gradients = maker.flow(Bytes(static_cast<std::int64_t>(9.6e9) / ranks * 8), gb_per_s(25));
-    for (int rank = 0; rank < ranks; ++rank)
-      maker.wait_for(maker.data_collective(rank, gradients), pass[1][static_cast<std::size_t>(rank)].back());
+    for (int rank = 0; rank < ranks; ++rank) maker.wait_for(maker.data_collective(rank, gradients), pass[1][rank].back());
   }
   Case result{maker.make(), {}};
   result.cluster.devices.resize(result.graph.devices.size());

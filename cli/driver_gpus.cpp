@@ -214,7 +214,7 @@ Gpus find_gpus() {
     else
       gpus.problem = nvml.problem();
   }
-  if (gpus.devices.size() < static_cast<std::size_t>(gpus.visible)) gpus.devices.resize(static_cast<std::size_t>(gpus.visible));
+  if (gpus.devices.size() < static_cast<std::size_t>(gpus.visible)) gpus.devices.resize(gpus.visible);
   if (gpus.problem.empty() && gpus.devices.empty()) gpus.problem = "the driver knows no GPU";
   return gpus;
 }

@@ -52,7 +52,7 @@ int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, c
          planner::to_table(answer.request, answer.tried, style_of_output().width));
   }
   if (answer.best < 0) return static_cast<int>(ExitCode::CheckFailed);
-  const int nodes = answer.tried[static_cast<std::size_t>(answer.best)].nodes;
+  const int nodes = answer.tried[answer.best].nodes;
   const auto& [experiment, found] = answer.found.at(nodes);
   if (call.keep) call.keep(*experiment, found, "--set " + app::size_setting(answer.key, nodes));
   return static_cast<int>(ExitCode::Done);

@@ -54,16 +54,16 @@ std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view
                                  plan.schedule.chains.size()));
   std::vector<int> layers;
   for (const int s : plan.schedule.chains.front()) {
-    const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+    const StagePlan& stage = plan.stages[s];
     const auto layer_at = [&](int unit) {
-      return unit < 0 || unit >= static_cast<int>(graph.units.size()) ? -1 : graph.units[static_cast<std::size_t>(unit)].layer;
+      return unit < 0 || unit >= static_cast<int>(graph.units.size()) ? -1 : graph.units[unit].layer;
     };
     const int cut = layer_at(stage.first_unit);
     if (cut >= 0 && cut == layer_at(stage.first_unit - 1))
       throw InputError(fmt::format("{}: stage {} begins inside layer {} ({}), and {} cuts between layers", request.scenario, s,
-                                   cut, graph.units[static_cast<std::size_t>(stage.first_unit)].name, trainer),
+                                   cut, graph.units[stage.first_unit].name, trainer),
                        fmt::format("panpipe plan --for plans such cuts; a partition names them: [{}]",
-                                   graph.units[static_cast<std::size_t>(stage.first_unit - 1)].name));
+                                   graph.units[stage.first_unit - 1].name));
     int count = 0;
     for (int unit = stage.first_unit; unit < stage.end_unit; ++unit)
       if (layer_at(unit) >= 0 && layer_at(unit) != layer_at(unit - 1)) ++count;
@@ -119,7 +119,7 @@ bool replicas_in_a_row(const Plan& plan) {
   const int inner = static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data);
   for (int i = 0; i < static_cast<int>(plan.devices.size()); ++i) {
     const int rank = i / inner / plan.data, replica = i / inner % plan.data;
-    if (plan.devices[static_cast<std::size_t>(i)] != (replica * plan.pipeline + rank) * inner + i % inner) return false;
+    if (plan.devices[i] != (replica * plan.pipeline + rank) * inner + i % inner) return false;
   }
   return plan.pipeline > 1 && plan.data > 1;
 }

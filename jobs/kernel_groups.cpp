@@ -5,6 +5,8 @@
 #include <cctype>
 #include <utility>
 
+#include "base/index.hpp"
+
 namespace panpipe::jobs {
 namespace {
 
@@ -92,7 +94,7 @@ std::string_view name_of(KernelGroup group) {
   constexpr std::array<std::string_view, kKernelGroups> kNames = {
       "products",       "attention",  "normalization", "element-wise", "optimizer", "all_reduce", "all_gather",
       "reduce_scatter", "all_to_all", "broadcast",     "send_recv",    "copies",    "other"};
-  return kNames[static_cast<std::size_t>(group)];
+  return kNames[at(group)];
 }
 
 KernelGroup group_of_kernel(std::string_view category, std::string_view name, std::string_view collective) {

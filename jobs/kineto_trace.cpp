@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -332,7 +333,7 @@ TraceSummary summary_of(const KinetoTrace& trace, int steps) {
     double begin = first->start_us, end = first->end_us;
     for (auto span = first; span != last; ++span) {
       end = std::max(end, span->end_us);
-      summary.group_us[static_cast<std::size_t>(span->group)] += span->end_us - span->start_us;
+      summary.group_us[span->group] += span->end_us - span->start_us;
     }
     if (trace.steps > 0) begin = std::min(begin, trace.first_step_us), end = std::max(end, trace.last_step_us);
     const KernelSpan* spans = &*first;

@@ -103,7 +103,7 @@ class MegatronStages {
       throw InputError(fmt::format("{}: {} layers cannot be cut into {} equal stages", a_.name(), m_.layers, stages),
                        fmt::format("Megatron needs {}, {} or {} here", kFirst, kLast, kLayout));
     }
-    std::vector<int> layers(static_cast<std::size_t>(stages), parts() / stages);
+    std::vector<int> layers(stages, parts() / stages);
     if (embedding_) --layers.front();
     if (loss_) --layers.back();
     return layers;

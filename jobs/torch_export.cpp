@@ -28,7 +28,7 @@ std::string stages_text(const Plan& plan, bool recompute) {
   std::string text =
       "# Stages: first unit, one past the last, whether each block is computed again in the backward.\nSTAGES = [\n";
   for (const int s : plan.schedule.chains.front()) {
-    const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+    const StagePlan& stage = plan.stages[s];
     text += fmt::format("    ({}, {}, {}),\n", stage.first_unit, stage.end_unit,
                         recompute && stage.recompute == Recompute::Full ? "True" : "False");
   }
@@ -102,7 +102,7 @@ ExportedJob export_torch(const ExportRequest& request) {
   const std::string file = request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string();
   job.besides.push_back(fmt::format("{} {} --steps {}", launch_text(request), file, steps_of_run(request).value_or(10)));
   std::vector<int> placement;
-  for (const int s : plan.schedule.chains.front()) placement.push_back(plan.schedule.stage_to_rank[static_cast<std::size_t>(s)]);
+  for (const int s : plan.schedule.chains.front()) placement.push_back(plan.schedule.stage_to_rank[s]);
 
   std::string text =
       "#!/usr/bin/env python3\n" + head_text(request, "A training script for torch.distributed.pipelining", job, "# ");

@@ -59,11 +59,11 @@ class Writer {
     find_target();
     made_by_.assign(graph.tensors.size(), -1);
     for (const Operator& op : graph.operators)
-      for (const int made : op.outputs) made_by_[static_cast<std::size_t>(made)] = op.unit;
+      for (const int made : op.outputs) made_by_[made] = op.unit;
     read_by_.assign(graph.tensors.size(), -1);
     for (std::size_t i = 0; i < graph.operators.size(); ++i)
       for_each_operand(graph.operators[i], [&](int tensor) {
-        int& last = read_by_[static_cast<std::size_t>(tensor)];
+        int& last = read_by_[tensor];
         last = std::max(last, of_loss_[i] ? static_cast<int>(graph.units.size()) : graph.operators[i].unit);
       });
   }
@@ -85,7 +85,7 @@ class Writer {
   }
 
  private:
-  const Tensor& tensor(int index) const { return g_.tensors[static_cast<std::size_t>(index)]; }
+  const Tensor& tensor(int index) const { return g_.tensors[index]; }
 
   // The input that the last unit alone reads holds the labels; what depends on it is the loss.
   void find_target() {
@@ -116,8 +116,8 @@ class Writer {
   // Names of values between units: inputs under their own, activations under their unit's.
   std::string value_name(int index) const {
     if (tensor(index).role == TensorRole::Input) return tensor(index).name;
-    const int unit = made_by_[static_cast<std::size_t>(index)];
-    const std::string& name = g_.units[static_cast<std::size_t>(unit)].name;
+    const int unit = made_by_[index];
+    const std::string& name = g_.units[unit].name;
     int place = 0, count = 0;
     for (const int other : crossing(unit)) {
       if (other == index) place = count;
@@ -136,7 +136,7 @@ class Writer {
     for (std::size_t i = 0; i < g_.operators.size(); ++i) {
       if (g_.operators[i].unit != unit || of_loss_[i]) continue;
       for (const int made : g_.operators[i].outputs)
-        if (read_by_[static_cast<std::size_t>(made)] > unit) values.push_back(made);
+        if (read_by_[made] > unit) values.push_back(made);
     }
     return values;
   }
@@ -168,8 +168,7 @@ class Writer {
         const Tensor& read = tensor(index);
         if (read.role == TensorRole::Parameter && std::find(parameters.begin(), parameters.end(), read.name) == parameters.end())
           parameters.push_back(read.name);
-        const bool outside = read.role == TensorRole::Input ||
-                             (read.role == TensorRole::Activation && made_by_[static_cast<std::size_t>(index)] != unit);
+        const bool outside = read.role == TensorRole::Input || (read.role == TensorRole::Activation && made_by_[index] != unit);
         if (outside && names.count(index) == 0) {
           names[index] = fmt::format("x{}", names.size() + 1);
           made.reads.push_back(index);
@@ -257,7 +256,7 @@ class Writer {
 
   // The number of an input seeds its synthetic values.
   std::string input_row(int index) const {
-    const std::int64_t limit = integer_ranges(g_)[static_cast<std::size_t>(index)].limit;
+    const std::int64_t limit = integer_ranges(g_)[index].limit;
     return fmt::format("({}, {}, {}, {}, {})", json_text(tensor(index).name), index, tuple_of(tensor(index).shape),
                        torch_type(tensor(index).dtype), limit);
   }

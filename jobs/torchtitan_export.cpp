@@ -116,10 +116,10 @@ std::string module_lists(const std::vector<int>& layers) {
 void require_loop(const ExportRequest& request) {
   const Schedule& schedule = request.plan.schedule;
   for (int s = 0; s < schedule.stages; ++s)
-    if (schedule.stage_to_rank[static_cast<std::size_t>(s)] != s % schedule.ranks)
+    if (schedule.stage_to_rank[s] != s % schedule.ranks)
       throw InputError(
           fmt::format("{}: torchtitan places the stages of an order from a file in a loop, and {} places stage {} on rank {}",
-                      request.scenario, schedule.name, s, schedule.stage_to_rank[static_cast<std::size_t>(s)]),
+                      request.scenario, schedule.name, s, schedule.stage_to_rank[s]),
           "panpipe plan --for torchtitan plans with the schedules that it has");
 }
 

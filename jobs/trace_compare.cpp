@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe::jobs {
@@ -14,7 +15,7 @@ namespace {
 constexpr double kMicroseconds = 1e6;
 
 double microseconds_of(Duration time) { return time.base() * kMicroseconds; }
-double& of(PredictedGroups& groups, KernelGroup group) { return groups.group_us[static_cast<std::size_t>(group)]; }
+double& of(PredictedGroups& groups, KernelGroup group) { return groups.group_us[group]; }
 
 // `attention` of the compute is the attention core's.
 void add_pass(PredictedGroups& groups, const Breakdown& cost, Duration attention, double times) {
@@ -69,9 +70,8 @@ PredictedGroups predicted_groups(const Experiment& experiment, const Plan& plan,
   const int site = static_cast<int>(type - experiment.scenario.cluster.types.data());
   const WorkloadCost& costs = experiment.model.workload(site);
   for (const auto& [stage, microbatch] : forwards) {
-    const StagePlan& part = plan.stages[static_cast<std::size_t>(stage)];
-    for (int unit = part.first_unit; unit < part.end_unit; ++unit)
-      add_unit(groups, costs.units[static_cast<std::size_t>(unit)], part.recompute, 1);
+    const StagePlan& part = plan.stages[stage];
+    for (int unit = part.first_unit; unit < part.end_unit; ++unit) add_unit(groups, costs.units[unit], part.recompute, 1);
   }
   groups.step_us = microseconds_of(timeline.step_time);
   for (const DeviceMetrics& metrics : prediction.metrics.per_device)

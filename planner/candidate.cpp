@@ -23,7 +23,7 @@ std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& worklo
     stage.tensor = plan.tensor;
     const int again = recompute_end(workload, plan.stages[s].first_unit, plan.stages[s].end_unit);
     for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u) {
-      const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+      const UnitCost& unit = workload.units[u];
       stage.operators.push_back(unit.name);
       const bool does = recompute_of_unit(u, again, plan.stages[s].recompute) != Recompute::None && unit.recomputes;
       if (does && !unit.block.empty()) stage.recompute.push_back(unit.name);

@@ -82,7 +82,7 @@ class SendsAndReceives {
     here_[products_.output(a)] = 1;
     const int to = forward ? products_.next(a.stage) : products_.previous(a.stage);
     if (to < 0) return;
-    const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[static_cast<std::size_t>(to)]);
+    const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[to]);
     if (peer == rank) return;
     result_.order[rank].push_back(make_action(forward ? ActionKind::SendF : ActionKind::SendB, a.stage, a));
     result_.order[peer].push_back(make_action(forward ? ActionKind::RecvF : ActionKind::RecvB, to, a));
@@ -117,7 +117,7 @@ class LateReceives {
   }
 
  private:
-  int rank_of(int stage) const { return schedule_.stage_to_rank[static_cast<std::size_t>(stage)]; }
+  int rank_of(int stage) const { return schedule_.stage_to_rank[stage]; }
   int sender_of(const Action& receive) const {
     return rank_of(receive.kind == ActionKind::RecvF ? products_.previous(receive.stage) : products_.next(receive.stage));
   }
@@ -256,7 +256,7 @@ Schedule add_unshard(const Schedule& schedule, int stages_ahead) {
 Schedule add_reductions(const Schedule& schedule) {
   Schedule result = with_empty_rows(schedule);
   const int last = schedule.microbatches / static_cast<int>(schedule.chains.size()) * schedule.splits;
-  std::vector<int> done(static_cast<std::size_t>(schedule.stages), 0);
+  std::vector<int> done(schedule.stages, 0);
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank) {
     const Row& row = schedule.order[rank];
     Row& out = result.order[rank];
@@ -264,8 +264,7 @@ Schedule add_reductions(const Schedule& schedule) {
       const std::size_t first = i, end = i + cell_size(row[i]);
       for (; i < end; ++i) out.push_back(row[i]);
       for (std::size_t member = first; member < end; ++member)
-        if ((row[member].kind == ActionKind::B || row[member].kind == ActionKind::W) &&
-            ++done[static_cast<std::size_t>(row[member].stage)] == last)
+        if ((row[member].kind == ActionKind::B || row[member].kind == ActionKind::W) && ++done[row[member].stage] == last)
           out.push_back(on_stage(ActionKind::ReduceGrad, row[member].stage));
     }
   }
@@ -280,10 +279,10 @@ std::vector<ScheduleProblem> message_order_faults(const Schedule& schedule) {
     std::string text;
   };
   std::map<std::pair<int, int>, std::vector<Message>> sent, received;  // by sending and receiving rank
-  const auto rank_of = [&](int stage) { return schedule.stage_to_rank[static_cast<std::size_t>(stage)]; };
+  const auto rank_of = [&](int stage) { return schedule.stage_to_rank[stage]; };
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     int cell = -1;
-    for (const Action& a : schedule.order[static_cast<std::size_t>(rank)]) {
+    for (const Action& a : schedule.order[rank]) {
       if (a.group_size != 0) ++cell;
       const bool forward = a.kind == ActionKind::SendF || a.kind == ActionKind::RecvF;
       if (is_send(a.kind)) {

@@ -95,10 +95,9 @@ class WaitTexts {
 RankWait wait_for(const Schedule& schedule, const Products& products, const Products::Product& p, std::size_t at) {
   static constexpr std::array<ActionKind, Products::kKinds> kMakers = {ActionKind::F, ActionKind::B, ActionKind::SendF,
                                                                        ActionKind::SendB};
-  RankWait wait{at, text_of(kMakers[static_cast<std::size_t>(p.kind)], p.stage, p.microbatch, p.split),
-                schedule.stage_to_rank[static_cast<std::size_t>(p.stage)], std::nullopt};
+  RankWait wait{at, text_of(kMakers[p.kind], p.stage, p.microbatch, p.split), schedule.stage_to_rank[p.stage], std::nullopt};
   const std::size_t number = products.number(p.kind, p.stage, p.microbatch, p.split);
-  const auto& row = schedule.order[static_cast<std::size_t>(wait.wanted_rank)];
+  const auto& row = schedule.order[wait.wanted_rank];
   for (std::size_t i = 0; i < row.size() && !wait.wanted_at; ++i)
     if (products.output(row[i]) == number) {
       wait.wanted = to_text(row[i]);

@@ -37,7 +37,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
       length += cost_of(actions[i], costs);
       if (!actions[i].is_compute()) continue;
       products.for_inputs(actions[i], false, schedule.stage_to_rank, [&](const Products::Product& input) {
-        const bool away = schedule.stage_to_rank[static_cast<std::size_t>(input.stage)] != rank_number;
+        const bool away = schedule.stage_to_rank[input.stage] != rank_number;
         double ready = made_at[products.number(input.kind, input.stage, input.microbatch, input.split)];
         if (away && receives) ready = std::max(ready, made_at[products.message(input)]);
         start = std::max(start, ready + (away ? costs.comm : 0));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/index.hpp"
 #include "schedule/deadlock.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/walk.hpp"
@@ -19,15 +20,15 @@ class RowChecker {
   RowChecker(const Schedule& schedule, const Products& products)
       : schedule_(schedule), products_(products), receives_(has_receives(schedule)) {
     for (auto& table : cell_) table.clear();
-    weights_done_.assign(static_cast<std::size_t>(schedule.stages), 0);
-    weights_of_rank_.assign(static_cast<std::size_t>(schedule.ranks), 0);
-    stages_of_rank_.assign(static_cast<std::size_t>(schedule.ranks), 0);
-    for (const int rank : schedule.stage_to_rank) ++stages_of_rank_[static_cast<std::size_t>(rank)];
+    weights_done_.assign(schedule.stages, 0);
+    weights_of_rank_.assign(schedule.ranks, 0);
+    stages_of_rank_.assign(schedule.ranks, 0);
+    for (const int rank : schedule.stage_to_rank) ++stages_of_rank_[rank];
   }
 
   std::vector<ScheduleProblem> run() {
     for (rank_ = 0; rank_ < schedule_.ranks; ++rank_) {
-      const auto& row = schedule_.order[static_cast<std::size_t>(rank_)];
+      const auto& row = schedule_.order[rank_];
       position_ = -1;
       for (const Action& action : row) {
         if (action.group_size != 0) ++position_;
@@ -56,7 +57,7 @@ class RowChecker {
 
   // Cell of an action that stood earlier, -1 when there was none.
   int cell_of(ActionKind kind, int stage, int microbatch, int split) const {
-    const Table& table = cell_[static_cast<std::size_t>(kind)];
+    const Table& table = cell_[at(kind)];
     return table.empty() ? -1 : table[products_.place(stage, microbatch, split)];
   }
   int cell_of(ActionKind kind) const { return cell_of(kind, action_->stage, action_->microbatch, action_->split); }
@@ -72,7 +73,7 @@ class RowChecker {
       report(fmt::format("stage {} does not exist: there are {}, numbered from 0", a.stage, schedule_.stages));
       return false;
     }
-    if (const int home = schedule_.stage_to_rank[static_cast<std::size_t>(a.stage)]; home != rank_) {
+    if (const int home = schedule_.stage_to_rank[a.stage]; home != rank_) {
       report(fmt::format("stage {} lives on rank {}", a.stage, home));
       return false;
     }
@@ -91,7 +92,7 @@ class RowChecker {
 
   bool is_repeated() {
     if (!is_on_microbatch(action_->kind)) return false;
-    Table& table = cell_[static_cast<std::size_t>(action_->kind)];
+    Table& table = cell_[at(action_->kind)];
     if (table.empty()) table.assign(products_.places(), -1);
     const int cell = cell_of(action_->kind);
     if (cell < 0 || parks_again(cell)) return false;
@@ -107,11 +108,10 @@ class RowChecker {
 
   void note() {
     const Action& a = *action_;
-    if (is_on_microbatch(a.kind))
-      cell_[static_cast<std::size_t>(a.kind)][products_.place(a.stage, a.microbatch, a.split)] = position_;
+    if (is_on_microbatch(a.kind)) cell_[at(a.kind)][products_.place(a.stage, a.microbatch, a.split)] = position_;
     if (a.kind == ActionKind::B || a.kind == ActionKind::W) {
-      ++weights_done_[static_cast<std::size_t>(a.stage)];
-      ++weights_of_rank_[static_cast<std::size_t>(rank_)];
+      ++weights_done_[a.stage];
+      ++weights_of_rank_[rank_];
     }
   }
 
@@ -124,14 +124,13 @@ class RowChecker {
   }
 
   void require_receive(ActionKind kind, int from) {
-    if (!receives_ || from < 0 || schedule_.stage_to_rank[static_cast<std::size_t>(from)] == rank_) return;
+    if (!receives_ || from < 0 || schedule_.stage_to_rank[from] == rank_) return;
     require(kind, "which brings its input");
   }
 
   void require_receiver(int to, const char* end) {
     if (to < 0) return report(fmt::format("has no receiver: stage {} is the {} of its chain", action_->stage, end));
-    if (schedule_.stage_to_rank[static_cast<std::size_t>(to)] == rank_)
-      report(fmt::format("has no receiver: stage {} is on the same rank", to));
+    if (schedule_.stage_to_rank[to] == rank_) report(fmt::format("has no receiver: stage {} is on the same rank", to));
   }
 
   void check_order() {
@@ -181,12 +180,11 @@ class RowChecker {
         require(ActionKind::Offload, "which it undoes");
         break;
       case ActionKind::ReduceGrad:
-        if (weights_done_[static_cast<std::size_t>(a.stage)] < weight_passes())
+        if (weights_done_[a.stage] < weight_passes())
           report(fmt::format("comes before the last weight gradient of stage {}", a.stage));
         break;
       case ActionKind::Opt:
-        if (weights_of_rank_[static_cast<std::size_t>(rank_)] <
-            weight_passes() * stages_of_rank_[static_cast<std::size_t>(rank_)])
+        if (weights_of_rank_[rank_] < weight_passes() * stages_of_rank_[rank_])
           report("comes before the last weight gradient of the rank");
         break;
       default:
@@ -257,7 +255,7 @@ class RowChecker {
   void check_place(int stage, int m, int split) {
     const auto has = [&](ActionKind kind) { return cell_of(kind, stage, m, split) >= 0; };
     const auto missing = [&](ActionKind kind, const char* what) {
-      report(schedule_.stage_to_rank[static_cast<std::size_t>(stage)], -1, text_of(kind, stage, m, split), what);
+      report(schedule_.stage_to_rank[stage], -1, text_of(kind, stage, m, split), what);
     };
     if (!has(ActionKind::F)) missing(ActionKind::F, "is missing: every stage runs every microbatch once");
     if (!has(ActionKind::B) && !has(ActionKind::I)) missing(ActionKind::B, "is missing (as B, or as I and W)");
@@ -285,7 +283,7 @@ void explain_pytorch_1f1b(const Schedule& schedule, std::vector<ScheduleProblem>
   if (problems.empty() || schedule.splits != 1 || schedule.chains.size() != 1) return;
   const int last = schedule.ranks - 1;
   int expected = 1;
-  for (const Action& action : schedule.order[static_cast<std::size_t>(last)])
+  for (const Action& action : schedule.order[last])
     if (action.kind == ActionKind::F && action.microbatch != expected++) return;
   if (expected != schedule.microbatches + 1) return;
   problems.front().message += fmt::format(
@@ -307,7 +305,7 @@ std::string shape_fault(const Schedule& s) {
   for (const auto& chain : s.chains)
     for (const int stage : chain) {
       if (stage < 0 || stage >= s.stages) return fmt::format("a chain names stage {} of {}", stage, s.stages);
-      ++times[static_cast<std::size_t>(stage)];
+      ++times[stage];
     }
   for (std::size_t stage = 0; stage < stages; ++stage)
     if (times[stage] != 1) return fmt::format("stage {} is in {} chains, not in one", stage, times[stage]);

@@ -32,12 +32,12 @@ std::string no_default_turn(std::string_view family, int ranks, int microbatches
 }
 
 Action TurnsOfRank::F(int k) const {
-  const Turn& turn = forward[static_cast<std::size_t>(k)];
+  const Turn& turn = forward[k];
   return pass(ActionKind::F, turn.chunk * ranks + rank, turn.microbatch);
 }
 
 Action TurnsOfRank::backward(ActionKind kind, int k) const {
-  const Turn& turn = forward[static_cast<std::size_t>(k)];
+  const Turn& turn = forward[k];
   return pass(kind, (chunks - 1 - turn.chunk) * ranks + rank, turn.microbatch);
 }
 

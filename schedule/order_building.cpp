@@ -22,9 +22,9 @@ Schedule looped_schedule(std::string name, int ranks, int microbatches, int stag
   schedule.microbatches = microbatches;
   schedule.stages = ranks * stages_per_rank;
   for (int stage = 0; stage < schedule.stages; ++stage) schedule.stage_to_rank.push_back(stage % ranks);
-  schedule.chains.emplace_back(static_cast<std::size_t>(schedule.stages));
+  schedule.chains.emplace_back(schedule.stages);
   std::iota(schedule.chains[0].begin(), schedule.chains[0].end(), 0);
-  schedule.order.resize(static_cast<std::size_t>(ranks));
+  schedule.order.resize(ranks);
   for (Row& row : schedule.order)
     row.reserve(3 * static_cast<std::size_t>(stages_per_rank) * static_cast<std::size_t>(microbatches));
   return schedule;
@@ -33,7 +33,7 @@ Schedule looped_schedule(std::string name, int ranks, int microbatches, int stag
 Schedule v_schedule(std::string name, int ranks, int microbatches, int stages_per_rank) {
   Schedule schedule = looped_schedule(std::move(name), ranks, microbatches, stages_per_rank);
   for (int stage = 0; stage < schedule.stages; ++stage)
-    if (stage / ranks % 2 == 1) schedule.stage_to_rank[static_cast<std::size_t>(stage)] = ranks - 1 - stage % ranks;
+    if (stage / ranks % 2 == 1) schedule.stage_to_rank[stage] = ranks - 1 - stage % ranks;
   return schedule;
 }
 
@@ -41,7 +41,7 @@ Schedule bidirectional_schedule(std::string name, int ranks, int microbatches) {
   Schedule schedule = v_schedule(std::move(name), ranks, microbatches);
   const auto half = schedule.chains[0].begin() + ranks;
   schedule.chains.emplace_back(half, schedule.chains[0].end());
-  schedule.chains[0].resize(static_cast<std::size_t>(ranks));
+  schedule.chains[0].resize(ranks);
   return schedule;
 }
 
@@ -70,7 +70,7 @@ Action RowBuilder::W() {
 }
 
 Action RowBuilder::W(int chunk) {
-  const int stage = stages_[static_cast<std::size_t>(chunk)];
+  const int stage = stages_[chunk];
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Action& w) { return w.stage == stage; });
   PANPIPE_CHECK(found != waiting_.end(), "a family asks for a weight gradient before its input gradient");
   const Action oldest = *found;

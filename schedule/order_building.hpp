@@ -43,15 +43,13 @@ class RowBuilder {
   Action W();           // for the input gradient that has waited longest
   Action W(int chunk);  // the same within one chunk
   bool has_weights() const { return !waiting_.empty(); }
-  int forwards(int chunk) const { return forwards_[static_cast<std::size_t>(chunk)]; }
+  int forwards(int chunk) const { return forwards_[chunk]; }
 
   void add(const Action& action) { row_.push_back(action); }
   void add(GroupKind kind, std::initializer_list<Action> members) { add_group(row_, kind, members); }
 
  private:
-  Action next(ActionKind kind, int chunk, std::vector<int>& counts) const {
-    return pass(kind, stages_[static_cast<std::size_t>(chunk)], counts[static_cast<std::size_t>(chunk)]++);
-  }
+  Action next(ActionKind kind, int chunk, std::vector<int>& counts) const { return pass(kind, stages_[chunk], counts[chunk]++); }
 
   Row& row_;
   std::vector<int> stages_, forwards_, backwards_;

@@ -32,7 +32,7 @@ inline double cost_of(ActionKind kind, const PassCosts& costs) {
 // The same with the costs of the action's own stage.
 inline double cost_of(const Action& action, const PassCosts& costs) {
   if (costs.stages.empty() || !action.is_compute()) return cost_of(action.kind, costs);
-  const PassCosts::Stage& stage = costs.stages[static_cast<std::size_t>(action.stage)];
+  const PassCosts::Stage& stage = costs.stages[action.stage];
   switch (action.kind) {
     case ActionKind::I:
       return stage.I;

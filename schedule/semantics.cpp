@@ -155,7 +155,7 @@ class TransferRun {
       if (over_at(row[i]) != kNotYet) continue;
       const End& other = other_end_of(row[i]);
       const auto at = static_cast<std::size_t>(other.at);
-      return RankWait{i, to_text(schedule_.order[static_cast<std::size_t>(other.rank)][at]), other.rank, at};
+      return RankWait{i, to_text(schedule_.order[other.rank][at]), other.rank, at};
     }
     return std::nullopt;
   }

@@ -17,8 +17,8 @@ struct SlottedPass {
 inline Row in_order_of_slots(const std::vector<SlottedPass>& passes) {
   int last = 0;
   for (const SlottedPass& pass : passes) last = std::max(last, pass.slot);
-  std::vector<const Action*> at_slot(static_cast<std::size_t>(last) + 1, nullptr);
-  for (const SlottedPass& pass : passes) at_slot[static_cast<std::size_t>(pass.slot)] = &pass.action;
+  std::vector<const Action*> at_slot(last + 1, nullptr);
+  for (const SlottedPass& pass : passes) at_slot[pass.slot] = &pass.action;
   Row row;
   row.reserve(passes.size());
   for (const Action* action : at_slot)

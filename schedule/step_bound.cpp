@@ -14,14 +14,13 @@ namespace {
 std::optional<search::OrderProblem> problem_of_order(const Schedule& schedule, const PassCosts& costs, int held) {
   if (schedule.chains.size() != 1 || schedule.splits > 1 || schedule.stages % schedule.ranks != 0) return std::nullopt;
   for (int stage = 0; stage < schedule.stages; ++stage)
-    if (schedule.chains[0][static_cast<std::size_t>(stage)] != stage) return std::nullopt;
+    if (schedule.chains[0][stage] != stage) return std::nullopt;
   search::OrderProblem problem =
       search::problem_of(schedule.ranks, schedule.microbatches, schedule.stages / schedule.ranks, held, costs);
   for (const bool loop : {false, true}) {
     problem.loop = loop;
     bool same = true;
-    for (int stage = 0; stage < schedule.stages; ++stage)
-      same &= schedule.stage_to_rank[static_cast<std::size_t>(stage)] == problem.rank_of(stage);
+    for (int stage = 0; stage < schedule.stages; ++stage) same &= schedule.stage_to_rank[stage] == problem.rank_of(stage);
     if (same) return problem;
   }
   return std::nullopt;
@@ -37,8 +36,8 @@ double bound_by_work(const Schedule& schedule, const PassCosts& costs) {
   for (const std::vector<int>& chain : schedule.chains) {
     double at = 0;
     for (std::size_t i = 0; i < chain.size(); ++i) {
-      const auto rank = static_cast<std::size_t>(schedule.stage_to_rank[static_cast<std::size_t>(chain[i])]);
-      if (i > 0 && schedule.stage_to_rank[static_cast<std::size_t>(chain[i - 1])] != static_cast<int>(rank)) at += costs.comm;
+      const auto rank = static_cast<std::size_t>(schedule.stage_to_rank[chain[i]]);
+      if (i > 0 && schedule.stage_to_rank[chain[i - 1]] != static_cast<int>(rank)) at += costs.comm;
       head[rank] = std::min(head[rank], at);
       at += cost_of(Action{.kind = ActionKind::F, .stage = chain[i]}, costs);
     }

@@ -25,16 +25,16 @@ class Products {
         next_(static_cast<std::size_t>(schedule.stages), -1) {
     for (const auto& chain : schedule.chains)
       for (std::size_t i = 1; i < chain.size(); ++i) {
-        previous_[static_cast<std::size_t>(chain[i])] = chain[i - 1];
-        next_[static_cast<std::size_t>(chain[i - 1])] = chain[i];
+        previous_[chain[i]] = chain[i - 1];
+        next_[chain[i - 1]] = chain[i];
       }
     per_kind_ = static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(microbatches_ * splits_);
   }
 
   std::size_t count() const { return per_kind_ * kKinds; }
   int microbatches() const { return microbatches_; }  // of each chain
-  int previous(int stage) const { return previous_[static_cast<std::size_t>(stage)]; }
-  int next(int stage) const { return next_[static_cast<std::size_t>(stage)]; }
+  int previous(int stage) const { return previous_[stage]; }
+  int next(int stage) const { return next_[stage]; }
 
   // Numbers (stage, microbatch, split) from 0 to places() - 1.
   std::size_t place(int stage, int microbatch, int split) const {
@@ -61,9 +61,7 @@ class Products {
   // inputs of other ranks from them, and a receive waits for its send.
   template <class Use>
   void for_inputs(const Action& a, bool receives, const std::vector<int>& rank_of, Use&& use) const {
-    const auto away = [&](int other) {
-      return rank_of[static_cast<std::size_t>(other)] != rank_of[static_cast<std::size_t>(a.stage)];
-    };
+    const auto away = [&](int other) { return rank_of[other] != rank_of[a.stage]; };
     switch (a.kind) {
       case ActionKind::F:
         if (const int from = previous(a.stage); from >= 0 && !(receives && away(from)))
@@ -143,8 +141,8 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
   std::vector<std::int32_t> waiter(products.count() + 1, -1);
   std::vector<std::size_t> position(ranks, 0);
   run_ranks(ranks, [&](std::int32_t rank, std::vector<std::int32_t>& ready) {
-    const auto& row = schedule.order[static_cast<std::size_t>(rank)];
-    std::size_t& at = position[static_cast<std::size_t>(rank)];
+    const auto& row = schedule.order[rank];
+    std::size_t& at = position[rank];
     while (at < row.size()) {
       const std::size_t size = split_groups ? 1 : std::max<std::size_t>(1, row[at].group_size);
       std::size_t missing = products.count();

@@ -95,8 +95,7 @@ class CellRunner {
     return static_cast<std::size_t>(task) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(cls);
   }
   std::int64_t timer_token(std::int32_t lane) const {
-    return static_cast<std::int64_t>(lanes_[static_cast<std::size_t>(lane)].version) * static_cast<std::int64_t>(lanes_.size()) +
-           lane;
+    return static_cast<std::int64_t>(lanes_[lane].version) * static_cast<std::int64_t>(lanes_.size()) + lane;
   }
   // Number of a rank's group of a kind, and the reverse.
   std::int64_t ring_of(std::int32_t rank, int kind, std::int32_t cls) const {
@@ -104,10 +103,10 @@ class CellRunner {
   }
   std::int32_t group_of(int kind, std::int32_t cls) const {
     const auto k = static_cast<std::size_t>(kind);
-    return (k < kAmongPasses ? folding_.group[k] : folding_.pass_group)[static_cast<std::size_t>(cls)];
+    return (k < kAmongPasses ? folding_.group[k] : folding_.pass_group)[cls];
   }
   const std::vector<std::int32_t>& members_of_ring(std::int64_t ring) const {
-    return group_[static_cast<std::size_t>(ring / classes_) % kCompanies][static_cast<std::size_t>(ring % classes_)];
+    return group_[static_cast<std::size_t>(ring / classes_) % kCompanies][ring % classes_];
   }
   std::int32_t rank_of_ring(std::int64_t ring) const {
     return static_cast<std::int32_t>(ring / classes_ / static_cast<std::int64_t>(kCompanies));

@@ -28,7 +28,7 @@ struct Folding {
   Network network;                  // of the simulated pipeline groups
   std::vector<std::int32_t> route;  // [path * classes + class] into network.routes, -1 if nothing is shared
 
-  std::int32_t route_of(int path, int cls) const { return route[static_cast<std::size_t>(path * classes + cls)]; }
+  std::int32_t route_of(int path, int cls) const { return route[path * classes + cls]; }
 };
 
 // Without `fold` every pipeline group is its own class.

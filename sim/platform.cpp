@@ -10,11 +10,11 @@ Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&gra
   for (const TransferLink& link : graph.links) add({PathKind::Between, Among{}, link.from_rank, link.to_rank});
   for (const Task& task : graph.tasks) {
     if (task.program >= 0) {
-      const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+      const Program& program = graph.programs[task.program];
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-        const ProgramStep& step = graph.steps[static_cast<std::size_t>(s)];
+        const ProgramStep& step = graph.steps[s];
         if (!step.collective || step.flow < 0) continue;
-        const CollectiveCost& cost = graph.flows[static_cast<std::size_t>(step.flow)].cost;
+        const CollectiveCost& cost = graph.flows[step.flow].cost;
         add_within(task.rank, cost.among, cost.kind);
       }
     }
@@ -22,7 +22,7 @@ Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&gra
     if (task.kind == TaskKind::Reload) add_host(PathKind::FromHost, task.rank);
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(graph, task.flow);
-    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    const CollectiveFlow& flow = graph.flows[task.flow];
     if (ranks.empty()) add_within(task.rank, flow.among, flow.cost.kind);
     for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
       add({PathKind::Between, Among{}, ranks[i], ranks[(i + 1) % ranks.size()]});
@@ -43,7 +43,7 @@ void Platform::add(const Key& key) {
   if (!is_new) return;
   const auto [kind, among, from, to] = key;
   Path path{kind, among, from, to, {}};
-  path.routes.reserve(static_cast<std::size_t>(pipeline_groups()));
+  path.routes.reserve(pipeline_groups());
   for (int position = 0; position < pipeline_groups(); ++position) path.routes.push_back(route_of(key, position));
   paths_.push_back(std::move(path));
 }
@@ -70,7 +70,7 @@ Route Platform::to_peers(int rank, const GroupShape& shape, int position) const 
   }
   for (const auto& [resource, count] : uses) {
     all.hops.push_back({resource, count});
-    all.bandwidth = std::min(all.bandwidth, cluster_->resources[static_cast<std::size_t>(resource)].bandwidth / count);
+    all.bandwidth = std::min(all.bandwidth, cluster_->resources[resource].bandwidth / count);
   }
   return all;
 }

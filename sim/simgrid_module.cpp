@@ -99,7 +99,7 @@ std::size_t collectives_of_steps(const EventInput& input) {
     const Task& task = graph.tasks[t];
     if (task.lane != Lane::Compute || task.group_size == 0 || task.program < 0) continue;  // a group shares one program
     if (input.timers[t]) continue;
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const Program& program = graph.programs[task.program];
     const auto first = graph.steps.begin() + program.first_step;
     count += static_cast<std::size_t>(
         std::count_if(first, first + program.steps, [](const ProgramStep& step) { return step.collective; }));

@@ -112,7 +112,7 @@ NodePtr& item_slot(Node& list, const Step& step, const std::string& path, const 
   if (step.index >= static_cast<int>(list.items.size()))
     fail_override(source, step.column, path, fmt::format("'{}' has {} items, numbered from 0", list.path, list.items.size()), "",
                   code::kOutOfRange);
-  return list.items[static_cast<std::size_t>(step.index)];
+  return list.items[step.index];
 }
 
 // The key's value; null where the key is new. The last key of an assignment takes the assignment's place.

@@ -45,7 +45,7 @@ Diagnostic render_diagnostic(const SourceText& source, bool overridden, int line
   Diagnostic made = diagnostic_of_file(source.name, message, help, code);
   made.key = path;
   if (line > 0 && line <= static_cast<int>(source.lines.size()))
-    made.excerpt = excerpt(source.lines[static_cast<std::size_t>(line - 1)], overridden ? "" : std::to_string(line), column);
+    made.excerpt = excerpt(source.lines[line - 1], overridden ? "" : std::to_string(line), column);
   if (overridden) {
     made.file = "--set";
     made.override_text = source.lines.front();

@@ -105,8 +105,8 @@ std::string checked_text(const std::string& bytes, SourceText& source) {
 int ColumnCursor::column(int line, int byte_offset) {
   if (line < 1 || line > static_cast<int>(source_->lines.size())) return byte_offset + 1;
   if (line != line_) line_ = line, offset_ = 0, characters_ = 0;
-  const std::string& text = source_->lines[static_cast<std::size_t>(line - 1)];
-  const auto starts = [&] { return (static_cast<unsigned char>(text[static_cast<std::size_t>(offset_)]) & 0xC0U) != 0x80U; };
+  const std::string& text = source_->lines[line - 1];
+  const auto starts = [&] { return (static_cast<unsigned char>(text[offset_]) & 0xC0U) != 0x80U; };
   const int end = std::clamp(byte_offset, 0, static_cast<int>(text.size()));
   passed_ += std::abs(end - offset_);
   for (; offset_ < end; ++offset_) characters_ += starts() ? 1 : 0;

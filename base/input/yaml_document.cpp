@@ -214,7 +214,7 @@ class TreeBuilder : public YAML::EventHandler {
   // yaml-cpp accepts an unclosed quoted text up to the end of the file if the last character is a line end.
   bool is_closed(int position) const {
     if (position < 0 || static_cast<std::size_t>(position) >= text_.size()) return true;
-    const char quote = text_[static_cast<std::size_t>(position)];
+    const char quote = text_[position];
     if (quote != '"' && quote != '\'') return true;  // a block scalar
     for (std::size_t i = static_cast<std::size_t>(position) + 1; i < text_.size(); ++i) {
       if (quote == '"' && text_[i] == '\\') {
@@ -262,7 +262,7 @@ constexpr std::array<Translation, 13> kTranslations = {{
 // The first tab in the indentation of the line or of the one before it; yaml-cpp trips over the line after the tab.
 std::optional<Place> tab_indent(const SourceText& source, int line) {
   for (int i = std::max(1, line - 1); i <= line && i <= static_cast<int>(source.lines.size()); ++i) {
-    const std::string& text = source.lines[static_cast<std::size_t>(i - 1)];
+    const std::string& text = source.lines[i - 1];
     const std::size_t tab = text.find('\t');
     if (tab != std::string::npos && tab < text.find_first_not_of(" \t")) return Place{i, static_cast<int>(tab) + 1};
   }

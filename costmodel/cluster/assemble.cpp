@@ -42,24 +42,24 @@ class TreeWiring : public Wiring, public HostPaths {
   Route route(int from, int to) const override {
     const auto devices = static_cast<int>(node_of.size());
     PANPIPE_CHECK(from >= 0 && from < devices && to >= 0 && to < devices, "no such device");
-    const int from_node = node_of[static_cast<std::size_t>(from)];
-    const int to_node = node_of[static_cast<std::size_t>(to)];
+    const int from_node = node_of[from];
+    const int to_node = node_of[to];
     return from_node == to_node ? route_inside(from_node, from, to) : route_between(from_node, to_node, from, to);
   }
 
   std::optional<Route> host_path(int device, bool away) const override {
     PANPIPE_CHECK(device >= 0 && device < static_cast<int>(node_of.size()), "no such device");
-    const Block& place = node(node_of[static_cast<std::size_t>(device)]);
+    const Block& place = node(node_of[device]);
     const NodeTemplate& local = group(place).node;
-    std::optional<Route> route = (away ? local.to_host : local.from_host)[static_cast<std::size_t>(device - place.first_device)];
+    std::optional<Route> route = (away ? local.to_host : local.from_host)[device - place.first_device];
     if (route)
       for (Hop& hop : route->hops) hop.resource += place.first_resource;
     return route;
   }
 
  private:
-  const Block& node(int index) const { return nodes[static_cast<std::size_t>(index)]; }
-  const Group& group(const Block& place) const { return groups[static_cast<std::size_t>(place.group)]; }
+  const Block& node(int index) const { return nodes[index]; }
+  const Group& group(const Block& place) const { return groups[place.group]; }
 
   Route route_inside(int index, int from, int to) const {
     const Block& place = node(index);
@@ -79,8 +79,7 @@ class TreeWiring : public Wiring, public HostPaths {
     if (spine >= 0) result.hops.push_back({spine, 1});
     add_side(result, node(to_node), to, 1);
     result.bandwidth = Bandwidth(kInfinity);
-    for (const Hop& hop : result.hops)
-      result.bandwidth = std::min(result.bandwidth, bandwidths[static_cast<std::size_t>(hop.resource)] / hop.uses);
+    for (const Hop& hop : result.hops) result.bandwidth = std::min(result.bandwidth, bandwidths[hop.resource] / hop.uses);
     return result;
   }
 
@@ -95,7 +94,7 @@ class TreeWiring : public Wiring, public HostPaths {
   }
 
   std::string describe(int device) const {
-    const int index = node_of[static_cast<std::size_t>(device)];
+    const int index = node_of[device];
     const Group& kind = group(node(index));
     return fmt::format("device {} (node{}.{}{}, {})", device, index, kind.device_word, device - node(index).first_device,
                        kind.type_name);
@@ -225,7 +224,7 @@ Bandwidth shared_host_copy_bandwidth(const Cluster& cluster, const std::vector<i
   std::vector<int> uses(cluster.resources.size(), 0);
   for (const int other : devices)
     if (const auto path = host_path(cluster, other, away))
-      for (const Hop& hop : path->hops) uses[static_cast<std::size_t>(hop.resource)] += hop.uses;
+      for (const Hop& hop : path->hops) uses[hop.resource] += hop.uses;
   for (const Hop& hop : own->hops) {
     const auto resource = static_cast<std::size_t>(hop.resource);
     rate = std::min(rate, cluster.resources[resource].bandwidth / std::max(hop.uses, uses[resource]));

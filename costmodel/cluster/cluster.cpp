@@ -82,7 +82,7 @@ Duration Route::time_alone(Bytes size) const {
 }
 
 std::string device_name(const Cluster& cluster, int device) {
-  const Device& place = cluster.devices[static_cast<std::size_t>(device)];
+  const Device& place = cluster.devices[device];
   const std::string& kind = cluster.type_of(device).kind;
   return fmt::format("node{}.{}{}", place.node, kind == "given" ? "device" : kind, place.index_in_node);
 }

@@ -129,15 +129,11 @@ struct Cluster {
   std::shared_ptr<const Wiring> wiring;  // owns the routing rules; never null
   bool given = false;                    // written in place with one link per ordered pair: no rates, no framework context
 
-  const DeviceType& type_of(int device) const {
-    return types[static_cast<std::size_t>(devices[static_cast<std::size_t>(device)].type)];
-  }
+  const DeviceType& type_of(int device) const { return types[devices[device].type]; }
   int size() const { return static_cast<int>(devices.size()); }
   // The route of a transfer. Throws InputError if no path joins the devices.
   Route route(int from, int to) const { return wiring->route(from, to); }
-  const ClusterNode& node_of(int device) const {
-    return node[static_cast<std::size_t>(devices[static_cast<std::size_t>(device)].node)];
-  }
+  const ClusterNode& node_of(int device) const { return node[devices[device].node]; }
   Bandwidth spine{0};  // shared by all traffic between nodes; 0: never a limit
   // Per-device bandwidth of the in-node fabric, one direction: the rate of each hop of a ring over the first node's devices, in
   // order, while all hops are busy (NVSwitch port, or the narrowest of bridges, PCIe and host). Infinite for one device.

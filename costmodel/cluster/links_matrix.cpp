@@ -27,9 +27,8 @@ struct View {
 };
 
 std::vector<std::vector<int>> devices_of_nodes(const Cluster& cluster) {
-  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(cluster.nodes));
-  for (int device = 0; device < cluster.size(); ++device)
-    nodes[static_cast<std::size_t>(cluster.devices[static_cast<std::size_t>(device)].node)].push_back(device);
+  std::vector<std::vector<int>> nodes(cluster.nodes);
+  for (int device = 0; device < cluster.size(); ++device) nodes[cluster.devices[device].node].push_back(device);
   return nodes;
 }
 
@@ -44,7 +43,7 @@ View view_of(const Cluster& cluster) {
   const auto nodes = devices_of_nodes(cluster);
   std::set<std::pair<int, std::size_t>> kinds;  // device type and number of devices
   for (const std::vector<int>& node : nodes) {
-    if (!kinds.emplace(cluster.devices[static_cast<std::size_t>(node.front())].type, node.size()).second) continue;
+    if (!kinds.emplace(cluster.devices[node.front()].type, node.size()).second) continue;
     view.blocks.push_back(node);
     if (view.blocks.back().size() > kMostShown) view.blocks.back().resize(kMostShown);
   }
@@ -170,7 +169,7 @@ nlohmann::ordered_json pair_json(const Cluster& cluster, int from, int to) {
   }
   pair["resources"] = nlohmann::ordered_json::array();
   for (const Hop& hop : route->hops)
-    pair["resources"].push_back({{"name", cluster.resources[static_cast<std::size_t>(hop.resource)].name}, {"uses", hop.uses}});
+    pair["resources"].push_back({{"name", cluster.resources[hop.resource].name}, {"uses", hop.uses}});
   return pair;
 }
 

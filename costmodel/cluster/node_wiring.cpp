@@ -14,9 +14,9 @@ constexpr int kNone = -1;
 
 // Index of the group that holds each device, kNone outside all groups.
 std::vector<int> group_of(const std::vector<std::vector<int>>& groups, int devices) {
-  std::vector<int> result(static_cast<std::size_t>(devices), kNone);
+  std::vector<int> result(devices, kNone);
   for (std::size_t group = 0; group < groups.size(); ++group)
-    for (const int device : groups[group]) result[static_cast<std::size_t>(device)] = static_cast<int>(group);
+    for (const int device : groups[group]) result[device] = static_cast<int>(group);
   return result;
 }
 
@@ -131,7 +131,7 @@ class NodeBuilder {
     return std::nullopt;
   }
 
-  static int at(const std::vector<int>& list, int index) { return list[static_cast<std::size_t>(index)]; }
+  static int at(const std::vector<int>& list, int index) { return list[index]; }
 
   Route switch_route(int from, int to) const {
     Route route;
@@ -211,8 +211,7 @@ NodeTemplate make_node(const NodeWiring& wiring) { return NodeBuilder(wiring).bu
 
 void set_bandwidth(Route& route, const std::vector<Resource>& resources) {
   route.bandwidth = Bandwidth(std::numeric_limits<double>::infinity());
-  for (const Hop& hop : route.hops)
-    route.bandwidth = std::min(route.bandwidth, resources[static_cast<std::size_t>(hop.resource)].bandwidth / hop.uses);
+  for (const Hop& hop : route.hops) route.bandwidth = std::min(route.bandwidth, resources[hop.resource].bandwidth / hop.uses);
 }
 
 Bandwidth ring_bandwidth(const NodeTemplate& node) {
@@ -222,7 +221,7 @@ Bandwidth ring_bandwidth(const NodeTemplate& node) {
   for (int from = 0; from < node.devices; ++from) {
     const std::optional<Route>& route = node.route(from, (from + 1) % node.devices);
     if (!route) return Bandwidth(0);
-    for (const Hop& hop : route->hops) uses[static_cast<std::size_t>(hop.resource)] += hop.uses;
+    for (const Hop& hop : route->hops) uses[hop.resource] += hop.uses;
   }
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (uses[i] > 0) narrowest = std::min(narrowest, node.resources[i].bandwidth / uses[i]);

@@ -96,13 +96,13 @@ class Groups {  // union-find; a group is named by its lowest member
  public:
   explicit Groups(int size) : parent_(static_cast<std::size_t>(size)) { std::iota(parent_.begin(), parent_.end(), 0); }
   int find(int i) const {
-    while (parent_[static_cast<std::size_t>(i)] != i) i = parent_[static_cast<std::size_t>(i)];
+    while (parent_[i] != i) i = parent_[i];
     return i;
   }
   void join(int a, int b) {
     a = find(a);
     b = find(b);
-    parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+    parent_[std::max(a, b)] = std::min(a, b);
   }
   std::vector<std::vector<int>> list(std::size_t at_least) const {
     std::map<int, std::vector<int>> members;
@@ -146,8 +146,8 @@ void read_rows(const Text& text, const Line& header, std::size_t columns, Topolo
 void check_symmetry(const Text& text, const Line& header, const TopologyMatrix& matrix) {
   for (int i = 0; i < matrix.devices; ++i)
     for (int j = 0; j <= i; ++j) {
-      const std::string& here = matrix.cells[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
-      const std::string& there = matrix.cells[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)];
+      const std::string& here = matrix.cells[i][j];
+      const std::string& there = matrix.cells[j][i];
       if ((i == j) != (here == "X"))
         fail(text, header.number, "", fmt::format("GPU{} and GPU{}: '{}' is in the wrong place", i, j, here));
       if (here != there)
@@ -180,9 +180,9 @@ TopologyMatrix parse_topology_matrix(const std::string& content, const std::stri
   Groups roots(matrix.devices), sockets(matrix.devices);
   for (int i = 0; i < matrix.devices; ++i)
     for (int j = i + 1; j < matrix.devices; ++j) {
-      const std::string& cell = matrix.cells[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
-      const std::string& first = affinity[static_cast<std::size_t>(i)];
-      const bool same_cpus = !first.empty() && first != "N/A" && first == affinity[static_cast<std::size_t>(j)];
+      const std::string& cell = matrix.cells[i][j];
+      const std::string& first = affinity[i];
+      const bool same_cpus = !first.empty() && first != "N/A" && first == affinity[j];
       const bool nvlink = cell.starts_with("NV");
       if (nvlink) matrix.nvlinks.push_back({i, j, std::stoi(cell.substr(2))});
       if (cell == "PIX" || cell == "PXB") roots.join(i, j);
@@ -196,10 +196,10 @@ TopologyMatrix parse_topology_matrix(const std::string& content, const std::stri
 bool has_nvswitch(const TopologyMatrix& matrix, const DeviceType& type) {
   constexpr int kMostLinks = 18;  // of any device so far (H100, Blackwell): used when the device file does not say
   const int own = type.nvlink_links > 0 ? type.nvlink_links : kMostLinks;
-  std::vector<int> shown(static_cast<std::size_t>(matrix.devices), 0);
+  std::vector<int> shown(matrix.devices, 0);
   for (const NvlinkPair& pair : matrix.nvlinks) {
-    shown[static_cast<std::size_t>(pair.first)] += pair.links;
-    shown[static_cast<std::size_t>(pair.second)] += pair.links;
+    shown[pair.first] += pair.links;
+    shown[pair.second] += pair.links;
   }
   return std::any_of(shown.begin(), shown.end(), [own](int links) { return links > own; });
 }

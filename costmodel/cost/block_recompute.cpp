@@ -43,9 +43,9 @@ class BlockRecompute {
   bool has(RecomputedKind kind) const {
     return std::find(scope_.operators.begin(), scope_.operators.end(), kind) != scope_.operators.end();
   }
-  const UnitView& view(int unit) const { return views_[static_cast<std::size_t>(unit - first_)]; }
-  UnitRecompute& result(int unit) { return result_[static_cast<std::size_t>(unit)]; }
-  double& bytes(int unit) { return bytes_[static_cast<std::size_t>(unit)]; }
+  const UnitView& view(int unit) const { return views_[unit - first_]; }
+  UnitRecompute& result(int unit) { return result_[unit]; }
+  double& bytes(int unit) { return bytes_[unit]; }
 
   bool is_listed(const OperatorWork& work, int& products) const {
     switch (work.kind) {
@@ -72,7 +72,7 @@ class BlockRecompute {
     int products = 0;
     for (int u = first; u < end; ++u) {
       views_.push_back(view_of_unit(graph_, use_, u));
-      result(u).again.assign(static_cast<std::size_t>(views_.back().size()), false);
+      result(u).again.assign(views_.back().size(), false);
       std::vector<bool>& listed = listed_.emplace_back();
       for (const OperatorWork& work : views_.back().work) listed.push_back(is_listed(work, products));
       result(u).whole.assign(listed.size(), false);
@@ -82,7 +82,7 @@ class BlockRecompute {
       const bool masks = adds_masks(view(u), rates_);
       for (int i = 0; i < view(u).size(); ++i) {
         take_operator(u, i, masks);
-        if (result(u).whole[static_cast<std::size_t>(i)]) run_again(u, i);
+        if (result(u).whole[i]) run_again(u, i);
       }
     }
   }
@@ -107,22 +107,20 @@ class BlockRecompute {
       bytes(unit) += saved.extra;
     } else if (view(unit).of(i).kind == OperatorClass::Attention) {  // its inside: query, key, value and the result stay
       bytes(unit) += saved.extra - saved.attention;
-      result(unit).again[static_cast<std::size_t>(i)] = true;
+      result(unit).again[i] = true;
     }
   }
 
-  bool is_listed_at(int unit, int i) const {
-    return listed_[static_cast<std::size_t>(unit - first_)][static_cast<std::size_t>(i)];
-  }
+  bool is_listed_at(int unit, int i) const { return listed_[unit - first_][i]; }
 
   // The backward reads tensor t; `reader` is the first unit that needs it. `runs`: its reader runs again. `eight`: its copy in 8
   // bits. What is kept counts at the reader, because a cut may separate it from the maker.
   void need(int t, int reader, bool runs, bool eight = false) {
     int entered = -1;  // as which it comes into the reader
     while (t >= 0) {
-      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+      const Tensor& tensor = graph_.tensors[t];
       if (tensor.role != TensorRole::Activation || tensor.producer < 0) return;
-      const int unit = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
+      const int unit = graph_.operators[tensor.producer].unit;
       if (entered < 0 && unit != reader) entered = t;
       if (unit < first_ || unit >= end_) {
         keep(t, reader, rates_.replicated_saved_factor, eight);
@@ -134,7 +132,7 @@ class BlockRecompute {
       const CollectiveKind sums = maker.op(i).forward_collective;
       const bool gathers = sums == CollectiveKind::None || sums == CollectiveKind::AllGather;
       if (kind == OperatorClass::View || (kind == OperatorClass::Collective && gathers)) {
-        if (runs && sums == CollectiveKind::AllGather) result(unit).again[static_cast<std::size_t>(i)] = true;
+        if (runs && sums == CollectiveKind::AllGather) result(unit).again[i] = true;
         t = first_operand(maker.op(i));
         continue;
       }
@@ -146,18 +144,18 @@ class BlockRecompute {
   }
 
   void run_again(int unit, int i) {
-    if (result(unit).again[static_cast<std::size_t>(i)]) return;
-    result(unit).again[static_cast<std::size_t>(i)] = true;
+    if (result(unit).again[i]) return;
+    result(unit).again[i] = true;
     for_each_operand(view(unit).op(i), [&](int t) { need(t, unit, true); });
   }
 
   // False if it is counted already.
   bool keep(int t, int unit, double factor, bool eight) {
     std::vector<bool>& kept = eight ? kept_in_8_bits_ : kept_;
-    if (kept[static_cast<std::size_t>(t)]) return false;
-    kept[static_cast<std::size_t>(t)] = true;
+    if (kept[t]) return false;
+    kept[t] = true;
     if (eight) factor *= width_in_8_bits(rates_);
-    bytes(unit) += static_cast<double>(graph_.tensors[static_cast<std::size_t>(t)].bytes().base()) * factor;
+    bytes(unit) += static_cast<double>(graph_.tensors[t].bytes().base()) * factor;
     return true;
   }
 

@@ -31,7 +31,7 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
   g.multicast = true;
   std::map<int, int> per_node;
   for (const int d : devices) {
-    ++per_node[cluster.devices[static_cast<std::size_t>(d)].node];
+    ++per_node[cluster.devices[d].node];
     g.multicast = g.multicast && cluster.type_of(d).multicast;
     g.post = std::max(g.post, cluster.node_of(d).post.base());
   }
@@ -87,7 +87,7 @@ MeasuredWhere measured_where(const Cluster& cluster, const Calibration& calibrat
   std::vector<std::vector<int>> nodes;  // devices of the first two
   for (int d = 0; d < own.size() && nodes.size() < 3; ++d)
     if (own.node_of(d).group == kind) {
-      if (own.devices[static_cast<std::size_t>(d)].index_in_node == 0) nodes.emplace_back();
+      if (own.devices[d].index_in_node == 0) nodes.emplace_back();
       nodes.back().push_back(d);
     }
   nodes.resize(std::min<std::size_t>(nodes.size(), 2));
@@ -184,7 +184,7 @@ CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std:
   if (cluster.given) return over_given_links(base, ring_hops(cluster, devices));
   // Members of unlike types go at the pace of the slowest.
   std::set<std::int32_t> types;
-  for (const int device : devices) types.insert(cluster.devices[static_cast<std::size_t>(device)].type);
+  for (const int device : devices) types.insert(cluster.devices[device].type);
   CollectiveCost slowest = base;
   for (const std::int32_t type : types)
     if (const CollectiveCost cost = computed(base, cluster, calibration(type), devices, network); cost.time > slowest.time)

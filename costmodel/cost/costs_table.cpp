@@ -135,7 +135,7 @@ Json pass_json(const PassCost& pass) {
 }
 
 Json type_json(const CostModel& model, int type) {
-  const DeviceType& device = model.scenario().cluster.types[static_cast<std::size_t>(type)];
+  const DeviceType& device = model.scenario().cluster.types[type];
   const Calibration& c = model.calibration(type);
   Json result{{"device", device.name}, {"calibration", {{"name", c.name}, {"values", c.values}, {"sources", c.sources}}}};
   const WorkloadCost& cost = model.units(type);

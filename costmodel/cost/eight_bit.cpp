@@ -91,7 +91,7 @@ bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
   if (unit.op(i).forward_collective != CollectiveKind::AllGather) return false;
   bool all = false;
   for (const int gathered : unit.op(i).outputs) {
-    if (unit.use->crosses[static_cast<std::size_t>(gathered)]) return false;
+    if (unit.use->crosses[gathered]) return false;
     for (int j = i + 1; j < unit.size(); ++j) {
       bool reads = false;
       for_each_operand(unit.op(j), [&](int t) { reads |= t == gathered; });

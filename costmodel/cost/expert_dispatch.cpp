@@ -29,7 +29,7 @@ double nodes_of_token(const Routing& routing, int nodes) {
 
 double copies_over_network(const Routing& routing, const Cluster& cluster, const std::vector<int>& group) {
   std::set<int> nodes;
-  for (const int device : group) nodes.insert(cluster.devices[static_cast<std::size_t>(device)].node);
+  for (const int device : group) nodes.insert(cluster.devices[device].node);
   if (nodes.size() < 2) return 1;
   return std::min(1.0, nodes_of_token(routing, static_cast<int>(nodes.size())) / std::max(1, routing.per_token));
 }

@@ -46,7 +46,7 @@ bool add_once(std::vector<int>& seen, int t) {
 
 // Tensors of the unit that are read outside the chain `chain`.
 bool used_outside(const UnitView& unit, const Chains& chains, int chain, int t) {
-  if (unit.use->crosses[static_cast<std::size_t>(t)] || t == unit.graph->loss) return true;
+  if (unit.use->crosses[t] || t == unit.graph->loss) return true;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind == OperatorClass::View) continue;
     if (unit.of(i).kind == OperatorClass::Elementwise && chains.find(i) == chain) continue;
@@ -57,7 +57,7 @@ bool used_outside(const UnitView& unit, const Chains& chains, int chain, int t) 
   for (int i = 0; i < unit.size(); ++i) {  // a view of it that leaves the unit
     if (unit.of(i).kind != OperatorClass::View) continue;
     for (int out : unit.op(i).outputs)
-      if (unit.use->crosses[static_cast<std::size_t>(out)] && unit.root(out) == t) return true;
+      if (unit.use->crosses[out] && unit.root(out) == t) return true;
   }
   return false;
 }

@@ -242,15 +242,14 @@ class GraphCost {
   void add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* measured) {
     const UnitTemplate& shape = templates_[shape_of_[u]];
     const auto keep = [&](int external, Bytes bytes) {
-      const auto t = static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(external)]);
+      const auto t = static_cast<std::size_t>(externals_[u][external]);
       if (!kept_[t]) unit.saved += bytes;
       kept_[t] = true;
     };
     unit.saved = measured ? measured->saved : shape.saved_inside;
     if (measured) {
       for (const int external : measured->keeps)
-        if (external < static_cast<int>(externals_[u].size()))
-          keep(external, graph_.tensors[static_cast<std::size_t>(externals_[u][static_cast<std::size_t>(external)])].bytes());
+        if (external < static_cast<int>(externals_[u].size())) keep(external, graph_.tensors[externals_[u][external]].bytes());
     } else {
       for (const SavedExternal& s : shape.saved_external) keep(s.external, s.bytes);
     }
@@ -265,25 +264,25 @@ class GraphCost {
       return;
     }
     for (int t : externals_[u]) {
-      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
-      if (tensor.role != TensorRole::Activation || input_kept_[static_cast<std::size_t>(t)]) continue;
-      const int maker = graph_.operators[static_cast<std::size_t>(tensor.producer)].unit;
-      if (graph_.units[static_cast<std::size_t>(maker)].block == graph_.units[u].block) continue;
-      input_kept_[static_cast<std::size_t>(t)] = true;
+      const Tensor& tensor = graph_.tensors[t];
+      if (tensor.role != TensorRole::Activation || input_kept_[t]) continue;
+      const int maker = graph_.operators[tensor.producer].unit;
+      if (graph_.units[maker].block == graph_.units[u].block) continue;
+      input_kept_[t] = true;
       unit.saved_full += tensor.bytes();
     }
   }
 
   void add_parameters(std::size_t u, UnitCost& unit) {
     for (int t : externals_[u]) {
-      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+      const Tensor& tensor = graph_.tensors[t];
       if (tensor.role == TensorRole::Parameter) unit.parameters.push_back(parameter_use(u, t));
     }
   }
 
   // Bytes of a frozen weight's element; QLoRA packs those of a block's products.
   double frozen_width(std::size_t u, int t) const {
-    const double format = static_cast<double>(size_of(graph_.tensors[static_cast<std::size_t>(t)].dtype).base());
+    const double format = static_cast<double>(size_of(graph_.tensors[t].dtype).base());
     return rates_.unpacking > 0 && product_with(u, t) >= 0 ? kNf4Bytes : format;
   }
 
@@ -297,12 +296,12 @@ class GraphCost {
   int product_with(std::size_t u, int t) const {
     const auto [first, end] = use_.unit_range[u];
     for (int i = first; i < end; ++i)
-      if (use_.product_weight[static_cast<std::size_t>(i)] == t) return i;
+      if (use_.product_weight[i] == t) return i;
     return -1;
   }
 
   ParameterUse parameter_use(std::size_t u, int t) const {
-    const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(t)];
+    const Tensor& tensor = graph_.tensors[t];
     ParameterUse use;
     use.tensor = tensor.tied_to >= 0 ? tensor.tied_to : t;
     use.experts = tensor.experts;
@@ -373,7 +372,7 @@ int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
 void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward) {
   if (kind == CollectiveKind::None) return;
   const int id = collective_of(kind, backward ? op.backward_bytes : op.collective_bytes, op.among);
-  const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
+  const CollectiveCost& collective = result_.collectives[id];
   // The next operator needs the result of an all-gather.
   const bool hidden = backward && op.among == Among::Tensor && model_.scenario().framework.overlap_tensor_collectives &&
                       kind != CollectiveKind::AllGather;
@@ -387,7 +386,7 @@ void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, Collectiv
 
 void GraphCost::add_exchange(PassCost& pass, CollectiveKind kind, Bytes size) {
   const int id = collective_of(kind, size, Among::Context);
-  const CollectiveCost& collective = result_.collectives[static_cast<std::size_t>(id)];
+  const CollectiveCost& collective = result_.collectives[id];
   pass.pieces.push_back({true, false, collective.time, id});
   count_launches(pass, collective);
 }
@@ -434,7 +433,7 @@ void GraphCost::add_ring(PassCost& pass, const OperatorTime& op, const Breakdown
 bool GraphCost::in_ring(const PassCost& pass, std::size_t piece) const {
   if (piece == 0 || !pass.pieces[piece].chunk || !pass.pieces[piece - 1].collective) return false;
   const int before = pass.pieces[piece - 1].collective_id;
-  return result_.collectives[static_cast<std::size_t>(before)].kind == CollectiveKind::SendReceive;
+  return result_.collectives[before].kind == CollectiveKind::SendReceive;
 }
 
 // The host launches it like any operator and waits for the other ranks' hosts, which counts as this many more launches. A
@@ -462,7 +461,7 @@ int GraphCost::tensor_chunks() const {
 }
 
 int GraphCost::part_of_collective(int whole, int parts) {
-  CollectiveCost part = result_.collectives[static_cast<std::size_t>(whole)];
+  CollectiveCost part = result_.collectives[whole];
   part.parts = parts;
   part.bytes = Bytes(part.bytes.base() / parts);
   part.wire_bytes = Bytes(part.wire_bytes.base() / parts);
@@ -489,9 +488,8 @@ void GraphCost::cut_products(PassCost& pass) {
     const bool gathers = piece.collective && i + 1 < pass.pieces.size() && pass.pieces[i + 1].chunk;
     const bool scatters = piece.chunk && i + 1 < pass.pieces.size() && pass.pieces[i + 1].collective;
     const Piece* collective = gathers ? &piece : scatters ? &pass.pieces[i + 1] : nullptr;
-    const CollectiveKind kind = collective != nullptr
-                                    ? result_.collectives[static_cast<std::size_t>(collective->collective_id)].kind
-                                    : CollectiveKind::None;
+    const CollectiveKind kind =
+        collective != nullptr ? result_.collectives[collective->collective_id].kind : CollectiveKind::None;
     if (kind != (gathers ? CollectiveKind::AllGather : CollectiveKind::ReduceScatter) || collective->hidden_behind_next) {
       pieces.push_back(piece);
       pieces.back().chunk = in_ring(pass, i);

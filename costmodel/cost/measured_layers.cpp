@@ -46,7 +46,7 @@ WorkloadCost cost_of_layers(const LayerTable& table) {
     cost.edges.push_back({edge.from, edge.to, tensor, edge.bytes, true});
     if (std::find(counted.begin(), counted.end(), std::pair(edge.to, tensor)) != counted.end()) continue;
     counted.emplace_back(edge.to, tensor);
-    cost.units[static_cast<std::size_t>(edge.to)].saved_full += edge.bytes;
+    cost.units[edge.to].saved_full += edge.bytes;
   }
   return cost;
 }

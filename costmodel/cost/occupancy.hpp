@@ -70,8 +70,8 @@ class Occupancy {
   int mates(int device) const;
   double nic_of(const std::vector<int>& group) const;
   GroupNetwork ring_network(const std::vector<int>& group) const;
-  int node(int device) const { return cluster_->devices[static_cast<std::size_t>(device)].node; }
-  int position(int device) const { return positions_[static_cast<std::size_t>(device)]; }
+  int node(int device) const { return cluster_->devices[device].node; }
+  int position(int device) const { return positions_[device]; }
   int rank_of(int device) const { return position(device) / degrees_.devices_of_rank(); }
   template <class Visit>
   void each_group(Among among, Visit visit) const;

@@ -236,7 +236,7 @@ Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int 
     return cost;
   }
   const int device_type = type_of(site);
-  const DeviceType& type = scenario_->cluster.types[static_cast<std::size_t>(device_type)];
+  const DeviceType& type = scenario_->cluster.types[device_type];
   if (!type.has_rates()) return cost;
   const Calibration& c = calibration(device_type);
   const auto all = static_cast<double>(elements);

@@ -16,7 +16,7 @@ bool routes(const UnitView& unit) {
   return false;
 }
 
-bool is_mlp(const UnitView& unit) { return unit.graph->units[static_cast<std::size_t>(unit.op(0).unit)].name.ends_with(".mlp"); }
+bool is_mlp(const UnitView& unit) { return unit.graph->units[unit.op(0).unit].name.ends_with(".mlp"); }
 
 // Around the modules of a block: its normalizations, residual sums and their dropout.
 bool is_around(const UnitView& unit, int i) {
@@ -50,11 +50,11 @@ void follow(const UnitView& unit, std::vector<bool>& members) {
     if ((kind != OperatorClass::Elementwise && kind != OperatorClass::View) || moves_rows(row_of(unit.op(i)))) continue;
     bool reads = false, others = false;
     for_each_maker(unit, i, [&](int maker) {
-      const bool member = maker >= 0 && members[static_cast<std::size_t>(maker)];
+      const bool member = maker >= 0 && members[maker];
       reads |= member;
       others |= !member;
     });
-    if (reads && !others) members[static_cast<std::size_t>(i)] = true;
+    if (reads && !others) members[i] = true;
   }
 }
 
@@ -71,30 +71,26 @@ bool normalizes_residual(const UnitView& unit, int i) {
 }
 
 std::vector<bool> shared_experts(const UnitView& unit) {
-  std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
+  std::vector<bool> members(unit.size(), false);
   for (int i = 0; i < unit.size(); ++i)
-    members[static_cast<std::size_t>(i)] =
-        unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find("shared_expert") != std::string::npos;
+    members[i] = unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find("shared_expert") != std::string::npos;
   follow(unit, members);
   return members;
 }
 
 // The MLP next to attention, in a block that is one unit.
 std::vector<bool> parallel_mlp(const UnitView& unit) {
-  std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
+  std::vector<bool> members(unit.size(), false);
   for (int i = 0; i < unit.size(); ++i)
-    members[static_cast<std::size_t>(i)] =
-        unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find(".mlp.") != std::string::npos;
+    members[i] = unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find(".mlp.") != std::string::npos;
   follow(unit, members);
   return members;
 }
 
 // Between the two grouped products.
 std::vector<bool> expert_activation(const UnitView& unit) {
-  std::vector<bool> members(static_cast<std::size_t>(unit.size()), false), products = members;
-  for (int i = 0; i < unit.size(); ++i)
-    products[static_cast<std::size_t>(i)] = members[static_cast<std::size_t>(i)] =
-        role_of(unit, i) == OperatorRole::ExpertProduct;
+  std::vector<bool> members(unit.size(), false), products = members;
+  for (int i = 0; i < unit.size(); ++i) products[i] = members[i] = role_of(unit, i) == OperatorRole::ExpertProduct;
   follow(unit, members);
   for (std::size_t i = 0; i < members.size(); ++i) members[i] = members[i] && !products[i];
   return members;
@@ -102,14 +98,13 @@ std::vector<bool> expert_activation(const UnitView& unit) {
 
 // The products that widen the latents, and all that leads from them to attention.
 std::vector<bool> up_projection(const UnitView& unit) {
-  std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
+  std::vector<bool> members(unit.size(), false);
   bool latents = false;
   for (int i = 0; i < unit.size(); ++i) latents |= unit.op(i).module.ends_with("kv_b_proj");
   for (int i = 0; i < unit.size() && latents; ++i) {
     const OperatorClass kind = unit.of(i).kind;
-    members[static_cast<std::size_t>(i)] =
-        (kind == OperatorClass::Gemm && ends_with_any(unit.op(i).module, {".q_b_proj", ".kv_b_proj", ".q_proj"})) ||
-        (kind == OperatorClass::Elementwise && !is_around(unit, i));
+    members[i] = (kind == OperatorClass::Gemm && ends_with_any(unit.op(i).module, {".q_b_proj", ".kv_b_proj", ".q_proj"})) ||
+                 (kind == OperatorClass::Elementwise && !is_around(unit, i));
   }
   return members;
 }
@@ -121,20 +116,20 @@ bool runs_as_a_whole(RecomputedModule module) {
 }
 
 std::vector<bool> module_members(const UnitView& unit, RecomputedModule module) {
-  std::vector<bool> members(static_cast<std::size_t>(unit.size()), false);
+  std::vector<bool> members(unit.size(), false);
   const bool routed = routes(unit);
   switch (module) {
     case RecomputedModule::CoreAttention:
-      for (int i = 0; i < unit.size(); ++i) members[static_cast<std::size_t>(i)] = unit.of(i).kind == OperatorClass::Attention;
+      for (int i = 0; i < unit.size(); ++i) members[i] = unit.of(i).kind == OperatorClass::Attention;
       break;
     case RecomputedModule::LayerNorm:
-      for (int i = 0; i < unit.size(); ++i) members[static_cast<std::size_t>(i)] = normalizes_residual(unit, i);
+      for (int i = 0; i < unit.size(); ++i) members[i] = normalizes_residual(unit, i);
       break;
     case RecomputedModule::Mlp:
     case RecomputedModule::Moe:
       if (routed != (module == RecomputedModule::Moe)) break;
       if (!is_mlp(unit)) return routed ? members : parallel_mlp(unit);
-      for (int i = 0; i < unit.size(); ++i) members[static_cast<std::size_t>(i)] = !is_around(unit, i);
+      for (int i = 0; i < unit.size(); ++i) members[i] = !is_around(unit, i);
       break;
     case RecomputedModule::MoeActivation:
       return expert_activation(unit);

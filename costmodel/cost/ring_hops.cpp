@@ -10,7 +10,7 @@ RingHops ring_hops(const Cluster& cluster, const std::vector<int>& devices) {
   std::map<std::int32_t, int> uses;
   std::vector<Route> routes;
   int in_node = -1;
-  const auto node = [&](int device) { return cluster.devices[static_cast<std::size_t>(device)].node; };
+  const auto node = [&](int device) { return cluster.devices[device].node; };
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const int from = devices[i], to = devices[(i + 1) % devices.size()];
     if (from == to || node(from) != node(to)) continue;
@@ -26,7 +26,7 @@ RingHops ring_hops(const Cluster& cluster, const std::vector<int>& devices) {
   ring.bandwidth = routes.empty() ? cluster.fabric_bandwidth.base() : routes.front().bandwidth.base();
   for (const Route& route : routes) ring.bandwidth = std::min(ring.bandwidth, route.bandwidth.base());
   for (const auto& [resource, count] : uses)
-    ring.bandwidth = std::min(ring.bandwidth, cluster.resources[static_cast<std::size_t>(resource)].bandwidth.base() / count);
+    ring.bandwidth = std::min(ring.bandwidth, cluster.resources[resource].bandwidth.base() / count);
   return ring;
 }
 

@@ -67,7 +67,7 @@ TransferCost CostModel::transfer(const HandOver& hand_over, Bytes tensor_bytes, 
     cost.latency = route.table ? cost.time : route.latency;
     return cost;
   }
-  const Calibration& c = calibration(cluster.devices[static_cast<std::size_t>(from)].type);
+  const Calibration& c = calibration(cluster.devices[from].type);
   if (route.path == PathClass::Network)
     return hand_over_between_nodes(cluster, c, scenario_->framework, degrees, route, hand_over, tensor_bytes);
   cost.latency = route.latency + c.transfer_latency;

@@ -159,7 +159,7 @@ void time_embedding(const UnitView& unit, const DeviceRates& rates, UnitTemplate
   for (OperatorTime& time : result.operators) time.forward = time.input_gradient = Breakdown{};
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind != OperatorClass::Embedding) continue;
-    OperatorTime& time = result.operators[static_cast<std::size_t>(i)];
+    OperatorTime& time = result.operators[i];
     time.forward = traffic_cost(kEmbeddingForward * output, rates);
     if (parameter_elements(unit, i, true) > 0) time.input_gradient = traffic_cost(kEmbeddingBackward * output, rates);
     return;
@@ -189,15 +189,15 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     result.attention |= unit.of(i).kind == OperatorClass::Attention;
   }
   result.embedding = lookup && !products;
-  result.operators.resize(static_cast<std::size_t>(unit.size()));
+  result.operators.resize(unit.size());
   for (int i = 0; i < unit.size(); ++i) {
-    OperatorTime& time = result.operators[static_cast<std::size_t>(i)];
+    OperatorTime& time = result.operators[i];
     const Operator& op = unit.op(i);
     time.counted = unit.of(i).kind != OperatorClass::View && unit.of(i).kind != OperatorClass::Collective;
     result.counted += time.counted;
     // Whether rows are sorted by expert follows from how many experts a rank holds, of which a layer's number knows nothing.
     result.sharing += time.counted && row_of(op).role != OperatorRole::Regroup;
-    const OperatorKernels& own = kernels[static_cast<std::size_t>(i)];
+    const OperatorKernels& own = kernels[i];
     time.forward_launches = own.forward_launches;
     time.backward_launches = own.backward_launches;
     time.weight_launches = own.weight_launches;

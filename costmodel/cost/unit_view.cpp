@@ -27,7 +27,7 @@ namespace {
 std::vector<bool> transformer_units(const OperatorGraph& graph) {
   std::set<std::string_view> blocks;
   for (const Operator& op : graph.operators) {
-    const std::string& block = graph.units[static_cast<std::size_t>(op.unit)].block;
+    const std::string& block = graph.units[op.unit].block;
     if (block.empty()) continue;
     const OperatorRole role = row_of(op).role;
     if (role == OperatorRole::Attention || role == OperatorRole::Softmax) blocks.insert(block);
@@ -46,8 +46,8 @@ std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
     const OperatorRow& row = row_of(op);
     if (source < 0 && row.between_ranks()) for_each_operand(op, [&](int t) { source = source < 0 ? t : source; });
     const bool made = row.role == OperatorRole::Norm;
-    const bool passed = source >= 0 && normalized[static_cast<std::size_t>(source)];
-    for (const int out : op.outputs) normalized[static_cast<std::size_t>(out)] = made || passed;
+    const bool passed = source >= 0 && normalized[source];
+    for (const int out : op.outputs) normalized[out] = made || passed;
   }
   return normalized;
 }
@@ -56,18 +56,17 @@ std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
 std::vector<int> weights_of_products(const OperatorGraph& graph, const TensorUse& use) {
   std::vector<bool> routes(graph.tensors.size(), false);
   for (const Operator& op : graph.operators)
-    if (row_of(op).role == OperatorRole::Routing)
-      for_each_operand(op, [&](int t) { routes[static_cast<std::size_t>(t)] = true; });
+    if (row_of(op).role == OperatorRole::Routing) for_each_operand(op, [&](int t) { routes[t] = true; });
   std::vector<int> result(graph.operators.size(), -1);
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     const Operator& op = graph.operators[i];
     const std::string_view weight = row_of(op).traits.weight;
-    if (weight.empty() || !use.transformer[static_cast<std::size_t>(op.unit)]) continue;
+    if (weight.empty() || !use.transformer[op.unit]) continue;
     const auto made = static_cast<std::size_t>(op.outputs.front());
     if (use.logits[made] || routes[made]) continue;
     const int t = tensor_argument(op, weight);
     if (t < 0) continue;
-    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+    const Tensor& tensor = graph.tensors[t];
     if (tensor.role == TensorRole::Parameter && tensor.shape.size() >= 2) result[i] = t;
   }
   return result;
@@ -77,19 +76,19 @@ std::vector<int> weights_of_products(const OperatorGraph& graph, const TensorUse
 void find_gradients(const OperatorGraph& graph, TensorUse& use) {
   use.gradients.assign(graph.tensors.size(), 0);
   use.first_user.assign(graph.tensors.size(), -1);
-  const auto bytes = [&](int t) { return static_cast<double>(graph.tensors[static_cast<std::size_t>(t)].bytes().base()); };
+  const auto bytes = [&](int t) { return static_cast<double>(graph.tensors[t].bytes().base()); };
   for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i) {
-    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
-    if (op.outputs.empty() || !graph.tensors[static_cast<std::size_t>(op.outputs.front())].requires_gradient) continue;
+    const Operator& op = graph.operators[i];
+    if (op.outputs.empty() || !graph.tensors[op.outputs.front()].requires_gradient) continue;
     double made = 0;
     for (const int out : op.outputs) made += bytes(out);
     const bool view = viewed_tensor(graph, op) >= 0;
     for_each_operand(op, [&](int t) {
-      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+      const Tensor& tensor = graph.tensors[t];
       if (tensor.role != TensorRole::Activation || !tensor.requires_gradient) return;
-      int& first = use.first_user[static_cast<std::size_t>(t)];
+      int& first = use.first_user[t];
       if (first < 0) first = i;
-      use.gradients[static_cast<std::size_t>(t)] += view ? std::min(bytes(t), made) : bytes(t);
+      use.gradients[t] += view ? std::min(bytes(t), made) : bytes(t);
     });
   }
 }
@@ -102,15 +101,14 @@ TensorUse tensor_use(const OperatorGraph& graph) {
   use.crosses.assign(graph.tensors.size(), false);
   int previous = -1;
   for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i) {
-    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
-    auto& range = use.unit_range[static_cast<std::size_t>(op.unit)];
+    const Operator& op = graph.operators[i];
+    auto& range = use.unit_range[op.unit];
     if (op.unit != previous) range.first = i;
     range.second = i + 1;
     previous = op.unit;
     for_each_operand(op, [&](int t) {
-      const int producer = graph.tensors[static_cast<std::size_t>(t)].producer;
-      if (producer >= 0 && graph.operators[static_cast<std::size_t>(producer)].unit != op.unit)
-        use.crosses[static_cast<std::size_t>(t)] = true;
+      const int producer = graph.tensors[t].producer;
+      if (producer >= 0 && graph.operators[producer].unit != op.unit) use.crosses[t] = true;
     });
   }
   use.logits = logits_of(graph);
@@ -123,15 +121,15 @@ TensorUse tensor_use(const OperatorGraph& graph) {
 
 bool suits_8_bits(const OperatorGraph& graph, const TensorUse& use, int op) {
   constexpr std::int64_t kMultiple = 16;
-  const int weight = use.product_weight[static_cast<std::size_t>(op)];
+  const int weight = use.product_weight[op];
   if (weight < 0) return false;
-  const auto sizes = graph.tensors[static_cast<std::size_t>(weight)].shape.end() - 2;
+  const auto sizes = graph.tensors[weight].shape.end() - 2;
   return sizes[0] % kMultiple == 0 && sizes[1] % kMultiple == 0;
 }
 
 std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure) {
-  const auto [first, end] = use.unit_range[static_cast<std::size_t>(unit)];
-  std::uint64_t state = mix(structure, use.transformer[static_cast<std::size_t>(unit)]);
+  const auto [first, end] = use.unit_range[unit];
+  std::uint64_t state = mix(structure, use.transformer[unit]);
   const auto describe = [&](int t) {
     const auto index = static_cast<std::size_t>(t);
     const int user = use.first_user[index];
@@ -141,8 +139,8 @@ std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int un
     state = mix(state, adds_up ? static_cast<std::uint64_t>(use.gradients[index]) : 0);
   };
   for (int i = first; i < end; ++i) {
-    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
-    state = mix(state, use.product_weight[static_cast<std::size_t>(i)] >= 0);
+    const Operator& op = graph.operators[i];
+    state = mix(state, use.product_weight[i] >= 0);
     for_each_operand(op, describe);
     for (const int out : op.outputs) describe(out);
   }
@@ -179,7 +177,7 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
   UnitView view;
   view.graph = &graph;
   view.use = &use;
-  std::tie(view.first, view.end) = use.unit_range[static_cast<std::size_t>(unit)];
+  std::tie(view.first, view.end) = use.unit_range[unit];
   // A graph of only this unit, with its tensors numbered from 0.
   OperatorGraph part;
   part.degrees.tensor = graph.degrees.tensor;
@@ -189,13 +187,13 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
     const auto found = std::find(old_of_new.begin(), old_of_new.end(), t);
     if (found != old_of_new.end()) return static_cast<int>(found - old_of_new.begin());
     old_of_new.push_back(t);
-    Tensor& copy = part.tensors.emplace_back(graph.tensors[static_cast<std::size_t>(t)]);
+    Tensor& copy = part.tensors.emplace_back(graph.tensors[t]);
     copy.producer = view.inside(t) ? copy.producer - view.first : -1;
     copy.tied_to = -1;
     return static_cast<int>(old_of_new.size()) - 1;
   };
   for (int i = view.first; i < view.end; ++i) {
-    Operator& copy = part.operators.emplace_back(graph.operators[static_cast<std::size_t>(i)]);
+    Operator& copy = part.operators.emplace_back(graph.operators[i]);
     copy.unit = 0;
     for (Argument& argument : copy.arguments) {
       if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = renumber(ref->tensor);
@@ -208,28 +206,27 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
   part.units.emplace_back();
   view.work = count_work(part);
   for (OperatorWork& work : view.work)
-    for (int& t : work.saved) t = old_of_new[static_cast<std::size_t>(t)];
+    for (int& t : work.saved) t = old_of_new[t];
   return view;
 }
 
 std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals) {
-  const int first = use.unit_range[static_cast<std::size_t>(unit)].first,
-            end = use.unit_range[static_cast<std::size_t>(unit)].second;
+  const int first = use.unit_range[unit].first, end = use.unit_range[unit].second;
   externals.clear();
   externals.reserve(8);
-  std::uint64_t state = mix(static_cast<std::uint64_t>(end - first), graph.units[static_cast<std::size_t>(unit)].layer >= 0);
-  state = mix(state, graph.units[static_cast<std::size_t>(unit)].block.empty());
+  std::uint64_t state = mix(static_cast<std::uint64_t>(end - first), graph.units[unit].layer >= 0);
+  state = mix(state, graph.units[unit].block.empty());
   const auto describe = [&](int t) {
-    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+    const Tensor& tensor = graph.tensors[t];
     state = mix(state, static_cast<std::uint64_t>(tensor.role) * 64 + static_cast<std::uint64_t>(tensor.dtype) * 4 +
-                           (tensor.requires_gradient ? 2U : 0U) + (use.crosses[static_cast<std::size_t>(t)] ? 1U : 0U));
+                           (tensor.requires_gradient ? 2U : 0U) + (use.crosses[t] ? 1U : 0U));
     for (auto extent : tensor.shape) state = mix(state, static_cast<std::uint64_t>(extent));
   };
   // Tensors made inside by their distance to the maker (and their number among its results), others by first use.
   const auto add_tensor = [&](int t) {
-    const int producer = graph.tensors[static_cast<std::size_t>(t)].producer;
+    const int producer = graph.tensors[t].producer;
     if (producer >= first && producer < end) {
-      const auto& results = graph.operators[static_cast<std::size_t>(producer)].outputs;
+      const auto& results = graph.operators[producer].outputs;
       const auto number = static_cast<std::uint64_t>(t - results.front());
       state = mix(state, static_cast<std::uint64_t>(producer - first) * 2 + 1 + (number << 32));
       return;
@@ -241,7 +238,7 @@ std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, i
     if (is_new) describe(t);
   };
   for (int i = first; i < end; ++i) {
-    const Operator& op = graph.operators[static_cast<std::size_t>(i)];
+    const Operator& op = graph.operators[i];
     state = mix(state, of_text(op.target));
     state =
         mix(state, static_cast<std::uint64_t>(op.forward_collective) * 8 + static_cast<std::uint64_t>(op.backward_collective));

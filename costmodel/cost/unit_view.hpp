@@ -36,9 +36,9 @@ struct UnitView {
   int first = 0, end = 0;          // operators
   std::vector<OperatorWork> work;  // of operator first + i
 
-  const Operator& op(int i) const { return graph->operators[static_cast<std::size_t>(first + i)]; }
-  const OperatorWork& of(int i) const { return work[static_cast<std::size_t>(i)]; }
-  const Tensor& tensor(int t) const { return graph->tensors[static_cast<std::size_t>(t)]; }
+  const Operator& op(int i) const { return graph->operators[first + i]; }
+  const OperatorWork& of(int i) const { return work[i]; }
+  const Tensor& tensor(int t) const { return graph->tensors[t]; }
   int size() const { return end - first; }
   bool inside(int t) const { return tensor(t).producer >= first && tensor(t).producer < end; }
   double bytes(int t) const { return static_cast<double>(tensor(t).bytes().base()); }
@@ -48,14 +48,14 @@ struct UnitView {
   // The rank's own bytes of keys and values that context-parallel ranks gather.
   double own_bytes(int t) const;
   bool activation(int t) const { return tensor(t).role == TensorRole::Activation; }
-  bool logits(int t) const { return use->logits[static_cast<std::size_t>(t)]; }
-  bool normalized(int t) const { return use->normalized[static_cast<std::size_t>(t)]; }
+  bool logits(int t) const { return use->logits[t]; }
+  bool normalized(int t) const { return use->normalized[t]; }
   // Elements of the frozen weight with which operator i, a block's product, multiplies; 0 if the weight is trained.
   double frozen_weight(int i) const {
-    const int weight = use->product_weight[static_cast<std::size_t>(first + i)];
+    const int weight = use->product_weight[first + i];
     return weight < 0 || tensor(weight).requires_gradient ? 0 : static_cast<double>(tensor(weight).elements());
   }
-  bool transformer() const { return use->transformer[static_cast<std::size_t>(op(0).unit)]; }
+  bool transformer() const { return use->transformer[op(0).unit]; }
 };
 
 // Counts only the unit's operators, so a workload of many equal layers is counted once per distinct unit.

@@ -26,9 +26,9 @@ class OrderNet {
   std::vector<std::int32_t> levels() const;
   const std::vector<TaskSet>& task_sets() const { return task_sets_; }
   const std::vector<std::int32_t>& members() const { return members_; }  // tasks, set by set
-  std::int32_t set_of(std::int32_t task) const { return set_of_[static_cast<std::size_t>(task)]; }
-  std::int32_t lane_before(std::int32_t task) const { return lane_before_[static_cast<std::size_t>(task)]; }  // -1 = the first
-  const std::vector<std::int32_t>& lane_tails() const { return lane_tail_; }  // last task of every lane, -1 = none
+  std::int32_t set_of(std::int32_t task) const { return set_of_[task]; }
+  std::int32_t lane_before(std::int32_t task) const { return lane_before_[task]; }  // -1 = the first
+  const std::vector<std::int32_t>& lane_tails() const { return lane_tail_; }        // last task of every lane, -1 = none
   // The receiver's task that must end before a rendezvous transfer can start; -1 if there is none, or without rendezvous.
   std::int32_t receiver_before(const Transfer& transfer) const;
   std::size_t lane_index(const Task& task) const;
@@ -42,7 +42,7 @@ class OrderNet {
   template <class Visit>
   void each_predecessor(std::size_t set, Visit visit) const;
   using Done = std::vector<bool>;  // per set
-  bool is_done(std::int32_t task, const Done& done) const { return done[static_cast<std::size_t>(set_of(task))]; }
+  bool is_done(std::int32_t task, const Done& done) const { return done[set_of(task)]; }
   std::int32_t lane_head(std::int32_t task, const Done& done) const;
   std::int32_t cause(std::int32_t task, const Done& done) const;
   Deadlock explain(const Done& done) const;

@@ -57,12 +57,12 @@ PipelineOrder pack(const Schedule& schedule) {
   order.stages = schedule.stages;
   order.microbatches = schedule.microbatches;
   order.stage_to_rank = schedule.stage_to_rank;
-  order.stage_before.assign(static_cast<std::size_t>(schedule.stages), -1);
+  order.stage_before.assign(schedule.stages, -1);
   order.stage_after = order.stage_before;
   for (const std::vector<int>& chain : schedule.chains) {
     for (std::size_t i = 1; i < chain.size(); ++i) {
-      order.stage_before[static_cast<std::size_t>(chain[i])] = chain[i - 1];
-      order.stage_after[static_cast<std::size_t>(chain[i - 1])] = chain[i];
+      order.stage_before[chain[i]] = chain[i - 1];
+      order.stage_after[chain[i - 1]] = chain[i];
     }
   }
   order.rank_begin.push_back(0);
@@ -80,9 +80,7 @@ void StructureBuilder::prepare(const PipelineOrder& order, Structure& structure)
   const std::uint32_t always = 2 * stages, never_read = always + 1;
   width_ = never_read + 1;
   rows_.resize(stages * 4);
-  const auto same_rank = [&](std::uint32_t a, int b) {
-    return order.stage_to_rank[a] == order.stage_to_rank[static_cast<std::size_t>(b)];
-  };
+  const auto same_rank = [&](std::uint32_t a, int b) { return order.stage_to_rank[a] == order.stage_to_rank[b]; };
   for (std::uint32_t s = 0; s < stages; ++s) {
     const std::uint32_t forward = s, gradient = stages + s;
     const int before = order.stage_before[s], after = order.stage_after[s];

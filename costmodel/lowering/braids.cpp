@@ -113,8 +113,7 @@ class Weaver {
   }
 
   bool sends_to_all(const UnitPiece& piece) const {
-    return piece.collective && piece.flow >= 0 &&
-           lowering_.graph.flows[static_cast<std::size_t>(piece.flow)].cost.kind == CollectiveKind::AllToAll;
+    return piece.collective && piece.flow >= 0 && lowering_.graph.flows[piece.flow].cost.kind == CollectiveKind::AllToAll;
   }
 
   // A member's portions up to that one, with each piece as a step: a weight gradient runs next to all its collectives.
@@ -147,16 +146,16 @@ class Weaver {
 // In sequence, each as it runs alone.
 std::int32_t add_atomic_program(Lowering& lowering, const std::vector<std::int32_t>& members) {
   TaskGraph& graph = lowering.graph;
-  Program program = graph.programs[static_cast<std::size_t>(members.front())];
+  Program program = graph.programs[members.front()];
   program.first_step = static_cast<std::int32_t>(graph.steps.size());
   program.members = static_cast<std::uint8_t>(members.size());
   program.steps = 0;
   program.atomic = program.all_inputs = true;
   program.breakdown = {};
   for (std::size_t m = 0; m < members.size(); ++m) {
-    const Program member = graph.programs[static_cast<std::size_t>(members[m])];
+    const Program member = graph.programs[members[m]];
     for (std::int32_t s = member.first_step; s < member.first_step + member.steps; ++s) {
-      ProgramStep step = graph.steps[static_cast<std::size_t>(s)];
+      ProgramStep step = graph.steps[s];
       step.member = static_cast<std::uint8_t>(m);
       graph.steps.push_back(step);
     }
@@ -181,7 +180,7 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
   std::vector<const Pieces*> pieces;
   PassDraft whole;
   for (const std::int32_t m : members) {
-    const PassDraft& pass = lowering.drafts[static_cast<std::size_t>(m)];
+    const PassDraft& pass = lowering.drafts[m];
     pieces.push_back(&pass.pieces);
     whole.breakdown = whole.breakdown + pass.breakdown;
     whole.launches += pass.launches;

@@ -35,11 +35,11 @@ std::string_view name_of(Lane lane) {
 void make_stages(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
-  lowering.rank_stages.resize(static_cast<std::size_t>(plan.pipeline));
+  lowering.rank_stages.resize(plan.pipeline);
   for (int s = 0; s < plan.schedule.stages; ++s) {
-    const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+    const StagePlan& stage = plan.stages[s];
     StageInfo info;
-    info.rank = plan.schedule.stage_to_rank[static_cast<std::size_t>(s)];
+    info.rank = plan.schedule.stage_to_rank[s];
     info.site = lowering.costs.site_of(lowering.scenario.cluster, {plan, plan.devices, info.rank, lowering.replica});
     info.cost = &lowering.costs.workload(info.site);
     info.first_unit = stage.first_unit;
@@ -47,12 +47,12 @@ void make_stages(Lowering& lowering) {
     info.recompute = stage.recompute;
     std::array<int, 5> none{};
     none.fill(-1);
-    info.programs.assign(static_cast<std::size_t>(plan.schedule.splits), none);
-    info.memory.resize(static_cast<std::size_t>(plan.schedule.splits));
-    info.train_points.resize(static_cast<std::size_t>(plan.schedule.splits));
-    info.pass_parts.resize(static_cast<std::size_t>(plan.schedule.splits));
+    info.programs.assign(plan.schedule.splits, none);
+    info.memory.resize(plan.schedule.splits);
+    info.train_points.resize(plan.schedule.splits);
+    info.pass_parts.resize(plan.schedule.splits);
     lowering.stages.push_back(info);
-    lowering.rank_stages[static_cast<std::size_t>(info.rank)].push_back(s);
+    lowering.rank_stages[info.rank].push_back(s);
   }
   for (const auto& row : plan.schedule.order) {
     for (const Action& action : row) {
@@ -158,9 +158,8 @@ TaskGraph lower_joined(const Scenario& scenario, const Plan& plan, const Lowerin
   for (std::size_t replica = 0; replica < like.size(); ++replica)
     if (like[replica] == static_cast<int>(replica)) of_replica[replica] = lower_replica(scenario, plan, costs, like[replica]);
   // All replicas reduce alike: in buckets only where that pays for each of them.
-  const bool agree = std::all_of(like.begin(), like.end(), [&](int replica) {
-    return same_tasks(of_replica[static_cast<std::size_t>(replica)], of_replica.front());
-  });
+  const bool agree =
+      std::all_of(like.begin(), like.end(), [&](int replica) { return same_tasks(of_replica[replica], of_replica.front()); });
   for (std::size_t replica = 0; replica < like.size() && !agree; ++replica)
     if (like[replica] == static_cast<int>(replica))
       of_replica[replica] = lower_replica(scenario, plan, costs, like[replica], true);
@@ -186,8 +185,7 @@ Prices prices_of(const TaskGraph& graph) {
   for (const Program& program : graph.programs) prices.programs.push_back(program.duration.base());
   for (const CollectiveFlow& flow : graph.flows) prices.flows.push_back((flow.latency + flow.transfer).base());
   for (const TransferLink& link : graph.links) prices.links.push_back((link.latency + link.transfer).base());
-  for (const PassPoint& point : graph.points)
-    prices.points.push_back(point.at.base() - prices.programs[static_cast<std::size_t>(point.program)]);
+  for (const PassPoint& point : graph.points) prices.points.push_back(point.at.base() - prices.programs[point.program]);
   return prices;
 }
 

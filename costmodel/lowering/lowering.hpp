@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "base/index.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/gathered_parts.hpp"
@@ -145,8 +146,8 @@ struct Lowering {
   std::map<std::vector<std::int32_t>, std::int32_t> group_programs{};
 
   bool backward_all_in_weight(int s) const {
-    const std::vector<int>& in = edges_in[static_cast<std::size_t>(s)];
-    const auto carries = [&](int e) { return edges[static_cast<std::size_t>(e)].gradient; };
+    const std::vector<int>& in = edges_in[s];
+    const auto carries = [&](int e) { return edges[e].gradient; };
     return panpipe::backward_all_in_weight(scenario.framework, std::any_of(in.begin(), in.end(), carries));
   }
   // True if a stage's gradients are allocated by its first backward instead of kept from step to step.
@@ -167,15 +168,14 @@ struct Lowering {
   std::vector<std::int32_t> programs_of_cell(const std::vector<Action>& row, std::size_t first) const {
     std::vector<std::int32_t> programs;
     for (std::size_t i = first; i < first + std::max<std::size_t>(1, row[first].group_size); ++i)
-      if (row[i].is_compute())
-        programs.push_back(stage(row[i].stage).programs[slice_of(row[i])][static_cast<std::size_t>(row[i].kind)]);
+      if (row[i].is_compute()) programs.push_back(stage(row[i].stage).programs[slice_of(row[i])][at(row[i].kind)]);
     return programs;
   }
-  const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[static_cast<std::size_t>(rank)]; }
-  StageInfo& stage(int index) { return stages[static_cast<std::size_t>(index)]; }
-  const StageInfo& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }
+  const std::vector<int>& stages_of_rank(int rank) const { return rank_stages[rank]; }
+  StageInfo& stage(int index) { return stages[index]; }
+  const StageInfo& stage(int index) const { return stages[index]; }
   const WorkloadCost& workload(const StageInfo& info) const { return *info.cost; }
-  const UnitCost& unit(const StageInfo& info, int index) const { return workload(info).units[static_cast<std::size_t>(index)]; }
+  const UnitCost& unit(const StageInfo& info, int index) const { return workload(info).units[index]; }
 };
 
 inline std::size_t index_of(ActionKind pass) { return static_cast<std::size_t>(pass); }

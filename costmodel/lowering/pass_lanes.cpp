@@ -9,7 +9,7 @@ namespace {
 bool leaves_collectives(const TaskGraph& graph, const Program& program) {
   std::vector<bool> open(program.members, false);
   for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-    const ProgramStep& step = graph.steps[static_cast<std::size_t>(s)];
+    const ProgramStep& step = graph.steps[s];
     if (step.collective || (!step.free && !step.chunk)) open[step.member] = step.collective;
   }
   return std::find(open.begin(), open.end(), true) != open.end();
@@ -24,7 +24,7 @@ std::vector<bool> fixed_cells(const TaskGraph& graph) {
   std::vector<bool> fixed(graph.tasks.size(), true);
   for (std::size_t t = 0; t < graph.tasks.size();) {
     const std::size_t end = std::min(graph.tasks.size(), t + std::max<std::size_t>(1, graph.tasks[t].group_size));
-    bool own = end == t + 1 || graph.programs[static_cast<std::size_t>(graph.tasks[t].program)].all_inputs;
+    bool own = end == t + 1 || graph.programs[graph.tasks[t].program].all_inputs;
     for (std::size_t member = t; member < end; ++member) own = own && graph.tasks[member].output_steps < 0;
     for (; t < end; ++t) fixed[t] = own;
   }

@@ -70,7 +70,7 @@ std::vector<PartTraffic> traffic_of(const Lowering& lowering, int stage, ActionK
   const bool gathers = work.has_value() && *work != ActionKind::W;
   const bool reduces = lowering.zero() >= 3 && ends_gradient(lowering, action);
   std::vector<PartTraffic> traffic(info.parts.size());
-  std::vector<std::size_t> last(static_cast<std::size_t>(info.groups()));
+  std::vector<std::size_t> last(info.groups());
   std::vector<bool> seen(last.size(), false);
   for (std::size_t k = 0; k < traffic.size(); ++k) {
     const int group = info.parts[runs_forwards(kind) ? k : traffic.size() - 1 - k].group;
@@ -89,11 +89,11 @@ void add_part_programs(Lowering& lowering, int stage, const RankReductions& redu
   StageInfo& info = lowering.stage(stage);
   const auto s = static_cast<std::size_t>(stage);
   const auto time_of = [&](const std::vector<std::int32_t>& flows, int group) {
-    const std::int32_t flow = group < 0 ? -1 : flows[static_cast<std::size_t>(group)];
+    const std::int32_t flow = group < 0 ? -1 : flows[group];
     if (flow < 0) return Ticks(0);
     Ticks time(0);
-    for (std::int32_t f = flow; f >= 0; f = lowering.graph.flows[static_cast<std::size_t>(f)].next) {
-      const CollectiveFlow& of = lowering.graph.flows[static_cast<std::size_t>(f)];
+    for (std::int32_t f = flow; f >= 0; f = lowering.graph.flows[f].next) {
+      const CollectiveFlow& of = lowering.graph.flows[f];
       time += of.latency + of.transfer;
     }
     return time;

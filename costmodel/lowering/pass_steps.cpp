@@ -245,7 +245,7 @@ Prolonged prolong(const Lowering& lowering, double jitter, int launches, int sit
 DraftStep step_of(const Lowering& lowering, const UnitPiece& piece) {
   DraftStep step;
   if (piece.collective) {
-    const CollectiveFlow& flow = lowering.graph.flows[static_cast<std::size_t>(piece.flow)];
+    const CollectiveFlow& flow = lowering.graph.flows[piece.flow];
     step.step.collective = true;
     step.step.flow = piece.flow;
     step.step.time = flow.latency + flow.transfer;
@@ -347,11 +347,11 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
 
 std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside) {
   TaskGraph& graph = lowering.graph;
-  Program part = graph.programs[static_cast<std::size_t>(whole)];
+  Program part = graph.programs[whole];
   const auto computes = [&](std::int32_t first, std::int32_t last) {
     double sum = 0;
     for (std::int32_t s = first; s < last; ++s)
-      if (const ProgramStep& step = graph.steps[static_cast<std::size_t>(s)]; !step.collective) sum += step.time.base();
+      if (const ProgramStep& step = graph.steps[s]; !step.collective) sum += step.time.base();
     return sum;
   };
   const double all = computes(part.first_step, part.first_step + part.steps);
@@ -365,7 +365,7 @@ std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32
   if (longer > 0) {
     part.first_step = static_cast<std::int32_t>(graph.steps.size());
     for (std::int32_t s = first; s < first + part.steps; ++s) {
-      ProgramStep step = graph.steps[static_cast<std::size_t>(s)];
+      ProgramStep step = graph.steps[s];
       if (!step.collective) step.time = Ticks(std::nearbyint(step.time.base() * (1 + longer / work)));
       graph.steps.push_back(step);
     }

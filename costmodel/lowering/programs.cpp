@@ -12,7 +12,7 @@ std::vector<std::int32_t> steps_of_trains(const std::vector<std::pair<int, std::
                                           std::int32_t steps) {
   std::vector<std::int32_t> result(trains, -1);
   for (const auto& [train, before] : found)
-    if (before < steps) result[static_cast<std::size_t>(train)] = before;
+    if (before < steps) result[train] = before;
   // One that the pass could not stop for is ready with the next one.
   for (std::size_t k = trains; k-- > 1;)
     if (result[k - 1] < 0) result[k - 1] = result[k];
@@ -20,7 +20,7 @@ std::vector<std::int32_t> steps_of_trains(const std::vector<std::pair<int, std::
 }
 
 Ticks time_of_steps(const TaskGraph& graph, std::int32_t program, std::int32_t steps) {
-  Program part = graph.programs[static_cast<std::size_t>(program)];
+  Program part = graph.programs[program];
   part.steps = steps;
   measure_alone(graph, part);
   return part.duration;
@@ -55,7 +55,7 @@ double message_work(const Lowering& lowering, std::size_t stage, ActionKind kind
   double sum = 0;
   for (const auto* edges : {&lowering.edges_in[stage], &lowering.edges_out[stage]})
     for (const int e : *edges) {
-      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+      const StageEdge& edge = lowering.edges[e];
       for (const bool backward : {false, true}) {
         if (!has_messages(kind, backward) || (backward ? edge.backward_link : edge.forward_link) < 0) continue;
         const std::int64_t bytes = backward ? edge.gradient_bytes : edge.bytes;
@@ -84,11 +84,11 @@ void make_stage_programs(Lowering& lowering, std::size_t stage, const std::array
     const std::vector<std::pair<int, std::int32_t>>& trains = steps.trains;
     lowering.drafts.resize(lowering.graph.programs.size());
     lowering.drafts.back() = std::move(draft);
-    info.programs[static_cast<std::size_t>(slice)][index_of(kind)] = program;
-    info.pass_parts[static_cast<std::size_t>(slice)][index_of(kind)].ends = steps.part_ends;
+    info.programs[slice][index_of(kind)] = program;
+    info.pass_parts[slice][index_of(kind)].ends = steps.part_ends;
     if (trains.empty()) return;
-    const std::int32_t count = lowering.graph.programs[static_cast<std::size_t>(program)].steps;
-    info.train_points[static_cast<std::size_t>(slice)][index_of(kind)] =
+    const std::int32_t count = lowering.graph.programs[program].steps;
+    info.train_points[slice][index_of(kind)] =
         add_points(lowering.graph, program, steps_of_trains(trains, info.trains.size(), count));
   };
   const auto is_used = [&](ActionKind kind) { return used[index_of(kind)]; };
@@ -133,7 +133,7 @@ void make_programs(Lowering& lowering) {
   std::vector<std::array<bool, 5>> used(lowering.stages.size(), std::array<bool, 5>{});
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
-      if (action.is_compute()) used[static_cast<std::size_t>(action.stage)][index_of(action.kind)] = true;
+      if (action.is_compute()) used[action.stage][index_of(action.kind)] = true;
   for (std::size_t s = 0; s < lowering.stages.size(); ++s)
     for (int slice = 0; slice < lowering.plan.schedule.splits; ++slice) make_stage_programs(lowering, s, used[s], slice);
   for (const auto& row : lowering.plan.schedule.order)

@@ -77,12 +77,12 @@ std::vector<BoundaryBytes> rank_boundaries(const Lowering& lowering, int rank) {
   std::vector<BoundaryBytes> boundaries;
   for (const int s : lowering.stages_of_rank(rank)) {
     BoundaryBytes& at = boundaries.emplace_back();
-    for (const int e : lowering.edges_in[static_cast<std::size_t>(s)]) {
-      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    for (const int e : lowering.edges_in[s]) {
+      const StageEdge& edge = lowering.edges[e];
       if (edge.forward_link >= 0) at.in += edge.bytes, at.gradients_out += edge.gradient_bytes;
     }
-    for (const int e : lowering.edges_out[static_cast<std::size_t>(s)]) {
-      const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+    for (const int e : lowering.edges_out[s]) {
+      const StageEdge& edge = lowering.edges[e];
       if (edge.forward_link >= 0) at.out += edge.bytes, at.gradients_in += edge.gradient_bytes;
     }
   }

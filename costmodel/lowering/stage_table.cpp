@@ -4,15 +4,14 @@
 #include <array>
 #include <map>
 
+#include "base/index.hpp"
 #include "costmodel/lowering/pass_draft.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe {
 namespace {
 
-double between(const std::vector<double>& sums, int first, int end) {
-  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
-}
+double between(const std::vector<double>& sums, int first, int end) { return sums[end] - sums[first]; }
 
 bool cost_alike(const UnitCost& a, const UnitCost& b) {
   if (a.structure.empty() || a.structure != b.structure || a.block.empty() != b.block.empty()) return false;
@@ -73,7 +72,7 @@ void StageTable::each_sums(const std::set<Recompute>& modes, Visit visit) {
   visit(forward_);
   visit(weight_);
   for (const Recompute mode : modes)
-    for (auto* of_modes : {&input_, &whole_}) visit((*of_modes)[static_cast<std::size_t>(mode)]);
+    for (auto* of_modes : {&input_, &whole_}) visit((*of_modes)[at(mode)]);
 }
 
 // Each unit as a stage by itself, on one rank.
@@ -106,8 +105,8 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
     put(weight_, draft_weight(lowering, info, 0));
     for (const Recompute mode : modes) {
       info.recompute = mode;
-      put(input_[static_cast<std::size_t>(mode)], draft_backward(lowering, info, false, 0));
-      put(whole_[static_cast<std::size_t>(mode)], draft_backward(lowering, info, true, 0));
+      put(input_[at(mode)], draft_backward(lowering, info, false, 0));
+      put(whole_[at(mode)], draft_backward(lowering, info, true, 0));
     }
   }
 }
@@ -115,8 +114,8 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
 void StageTable::find_alike(const WorkloadCost& workload) {
   std::vector<int> firsts;
   for (int u = 0; u < units_; ++u) {
-    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
-    const auto same = [&](int other) { return cost_alike(workload.units[static_cast<std::size_t>(other)], unit); };
+    const UnitCost& unit = workload.units[u];
+    const auto same = [&](int other) { return cost_alike(workload.units[other], unit); };
     const auto found = unit.structure.empty() ? firsts.end() : std::find_if(firsts.begin(), firsts.end(), same);
     like_.push_back(found == firsts.end() ? u : *found);
     if (found == firsts.end()) firsts.push_back(u);
@@ -129,7 +128,7 @@ void StageTable::add_parameters(const WorkloadCost& workload) {
   given_optimizer_.push_back(0);
   std::map<int, TiedParameter> parameters;
   for (int u = 0; u < units_; ++u) {
-    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    const UnitCost& unit = workload.units[u];
     given_optimizer_.push_back(given_optimizer_.back() + unit.optimizer.base());
     HeldParameters held = uses_.back();
     for (const ParameterUse& use : unit.parameters) {
@@ -172,8 +171,8 @@ double StageTable::time(ActionKind kind, Recompute mode, int first, int end) con
 }
 
 HeldParameters StageTable::held(int first, int end) const {
-  HeldParameters held = uses_[static_cast<std::size_t>(end)];
-  held.add(uses_[static_cast<std::size_t>(first)], -1);
+  HeldParameters held = uses_[end];
+  held.add(uses_[first], -1);
   for (const TiedParameter& parameter : tied_) {
     const auto begin = std::lower_bound(parameter.units.begin(), parameter.units.end(), first);
     const std::int64_t uses = std::lower_bound(begin, parameter.units.end(), end) - begin;

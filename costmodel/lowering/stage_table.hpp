@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "base/index.hpp"
 #include "costmodel/plan/held_parameters.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
 #include "schedule/action.hpp"
@@ -42,9 +43,9 @@ class StageTable {
       case ActionKind::W:
         return weight_;
       case ActionKind::I:
-        return input_[static_cast<std::size_t>(mode)];
+        return input_[at(mode)];
       default:
-        return whole_[static_cast<std::size_t>(mode)];
+        return whole_[at(mode)];
     }
   }
   // One component of the sums for a pass of units [first, end) of a stage. Accounts for stages that recompute only their first
@@ -64,7 +65,7 @@ class StageTable {
   bool has_collectives() const { return has_collectives_; }
   bool synchronises() const { return synchronises_; }
   // The first unit with the same costs as unit `u`.
-  int like(int u) const { return like_[static_cast<std::size_t>(u)]; }
+  int like(int u) const { return like_[u]; }
   int distinct() const { return distinct_; }
 
   // Prefix sums before each unit: elements of trained parameters (a tied one at each use) and the tensors that hold them, and

@@ -26,27 +26,25 @@ std::string kind_text(const Task& task) {
 }
 
 std::string task_text(const TaskGraph& graph, std::int32_t task) {
-  const Task& t = graph.tasks[static_cast<std::size_t>(task)];
+  const Task& t = graph.tasks[task];
   return fmt::format("{} on rank {}", kind_text(t), t.rank);
 }
 
 // Why `task` waits for `other`: data from it, the order of their lane, or a send that must be taken.
 std::string_view reason(const TaskGraph& graph, std::int32_t task, std::int32_t other) {
-  const Task& t = graph.tasks[static_cast<std::size_t>(task)];
+  const Task& t = graph.tasks[task];
   const auto begin = graph.inputs.begin() + t.first_input;
   const bool data = std::any_of(begin, begin + t.inputs, [&](const Input& input) { return input.task == other; });
   if (data) return "needs";
-  return graph.rendezvous && t.rank != graph.tasks[static_cast<std::size_t>(other)].rank
-             ? "waits for a send that is taken only after"
-             : "stands behind";
+  return graph.rendezvous && t.rank != graph.tasks[other].rank ? "waits for a send that is taken only after" : "stands behind";
 }
 
 std::string waits_text(const TaskGraph& graph, std::int32_t task) {
-  const Task& t = graph.tasks[static_cast<std::size_t>(task)];
+  const Task& t = graph.tasks[task];
   std::string text;
   for (std::int32_t k = 0; k < t.inputs; ++k) {
-    const Input& input = graph.inputs[static_cast<std::size_t>(t.first_input + k)];
-    const Task& source = graph.tasks[static_cast<std::size_t>(input.task)];
+    const Input& input = graph.inputs[t.first_input + k];
+    const Task& source = graph.tasks[input.task];
     text += fmt::format("{}{}", text.empty() ? "" : ", ",
                         source.rank == t.rank ? kind_text(source) : fmt::format("{} of rank {}", kind_text(source), source.rank));
   }
@@ -62,8 +60,8 @@ std::string to_text(const Deadlock& deadlock, const TaskGraph& graph) {
     if (task < 0) {
       text += fmt::format("\n  rank {} has finished", rank);
     } else {
-      text += fmt::format("\n  rank {} is blocked at {}, which needs {}", rank,
-                          kind_text(graph.tasks[static_cast<std::size_t>(task)]), waits_text(graph, task));
+      text += fmt::format("\n  rank {} is blocked at {}, which needs {}", rank, kind_text(graph.tasks[task]),
+                          waits_text(graph, task));
     }
   }
   if (deadlock.cycle.empty()) return text;

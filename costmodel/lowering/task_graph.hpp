@@ -143,7 +143,7 @@ struct TaskGraph {
   ComputeRate peak_per_device{0};  // dense, at the scenario's precision; 0 if unknown
 
   int device(int rank, int replica, int tensor_index) const {
-    return devices[static_cast<std::size_t>((rank * degrees.replicas() + replica) * degrees.tensor + tensor_index)];
+    return devices[(rank * degrees.replicas() + replica) * degrees.tensor + tensor_index];
   }
   int pipeline_rank(int rank) const { return rank % (ranks / replicas); }
   int device_count() const { return static_cast<int>(devices.size()); }

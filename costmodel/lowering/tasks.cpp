@@ -33,7 +33,7 @@ class RankTasks {
   RankTasks(Lowering& lowering, int rank) : lowering_(lowering), rank_(rank), reductions_(rank_reductions(lowering, rank)) {}
 
   void make() {
-    const auto& row = lowering_.plan.schedule.order[static_cast<std::size_t>(rank_)];
+    const auto& row = lowering_.plan.schedule.order[rank_];
     find_gathers(row);
     std::size_t group_end = 0;  // position after the current group
     for (std::size_t position = 0; position < row.size(); ++position) {
@@ -62,7 +62,7 @@ class RankTasks {
     add_optimizer();
     for (const int stage : lowering_.stages_of_rank(rank_))
       if (!contains(gathered_first_, stage))
-        add_collective(ActionKind::Unshard, stage, reductions_.update_flow[static_cast<std::size_t>(stage)], last_pass_);
+        add_collective(ActionKind::Unshard, stage, reductions_.update_flow[stage], last_pass_);
   }
 
  private:
@@ -88,9 +88,9 @@ class RankTasks {
       if (lowering_.zero() < 3) gathered_first_.push_back(action.stage);
       bool first = true;  // of the pass
       for (const PartTraffic& at : traffic_of(lowering_, action.stage, action.kind)) {
-        const std::vector<std::int32_t>& flows = reductions_.group_gathers[static_cast<std::size_t>(action.stage)];
-        if (at.gather < 0 || flows[static_cast<std::size_t>(at.gather)] < 0) continue;
-        coming_.push_back({action, flows[static_cast<std::size_t>(at.gather)], first, run});
+        const std::vector<std::int32_t>& flows = reductions_.group_gathers[action.stage];
+        if (at.gather < 0 || flows[at.gather] < 0) continue;
+        coming_.push_back({action, flows[at.gather], first, run});
         first = false;
       }
     }
@@ -108,8 +108,7 @@ class RankTasks {
       const std::int32_t after = updated ? -1 : next >= run_begin_ + most ? gathered_parts_[next - most] : pass_before_;
       gathers_.push_back(add_collective(ActionKind::Unshard, coming.pass.stage, coming.flow, after));
       if (coming.first && !updated)
-        lowering_.graph.tasks[static_cast<std::size_t>(gathers_.back())].take =
-            lowering_.stage(coming.pass.stage).gathered.at_once;
+        lowering_.graph.tasks[gathers_.back()].take = lowering_.stage(coming.pass.stage).gathered.at_once;
     }
   }
 
@@ -136,7 +135,7 @@ class RankTasks {
     const std::int32_t before = last_pass_;
     for (std::size_t k = 0; k < parts; ++k) {
       std::int32_t gather = -1;
-      const bool waits = traffic[k].gather >= 0 && reductions_.group_gathers[s][static_cast<std::size_t>(traffic[k].gather)] >= 0;
+      const bool waits = traffic[k].gather >= 0 && reductions_.group_gathers[s][traffic[k].gather] >= 0;
       if (waits) {
         ask_for_gathers(asked_ahead());
         gather = gathers_[gathered_parts_.size()];
@@ -159,8 +158,7 @@ class RankTasks {
       last_pass_ = add(task, gather);
       if (waits) gathered_parts_.push_back(last_pass_);
       if (traffic[k].reduce >= 0)
-        add_collective(ActionKind::ReduceGrad, action.stage,
-                       reductions_.group_reductions[s][static_cast<std::size_t>(traffic[k].reduce)], last_pass_);
+        add_collective(ActionKind::ReduceGrad, action.stage, reductions_.group_reductions[s][traffic[k].reduce], last_pass_);
     }
     pass_before_ = before;
     if (gathered && lowering_.zero() >= 3) gathered_pass_ = last_pass_;
@@ -191,7 +189,7 @@ class RankTasks {
     task.action.stage = stage;
     task.flow = flow;
     const std::int32_t first = last_collective_ = add(task, after, point);
-    if (const std::int32_t next = lowering_.graph.flows[static_cast<std::size_t>(flow)].next; next >= 0)
+    if (const std::int32_t next = lowering_.graph.flows[flow].next; next >= 0)
       add_collective(kind, stage, next, -1);  // the lane's order is enough
     return first;
   }
@@ -201,10 +199,10 @@ class RankTasks {
     if (!action.is_compute() || action.kind == ActionKind::W) return;
     const bool idle = action.kind == ActionKind::I && lowering_.backward_all_in_weight(action.stage);
     if (idle && !lowering_.stage(action.stage).parts.empty()) return;  // its W is the backward, in parts
-    const std::int32_t flow = reductions_.gather_flow[static_cast<std::size_t>(action.stage)];
+    const std::int32_t flow = reductions_.gather_flow[action.stage];
     const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
     if (gather < 0) return;
-    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take = lowering_.stage(action.stage).gathered.at_once;
+    lowering_.graph.tasks[gather].take = lowering_.stage(action.stage).gathered.at_once;
     whole_gathers_.push_back(gather);
   }
 
@@ -217,7 +215,7 @@ class RankTasks {
       members_ = alone.size();
       if (members_ > 1) program_ = lowering_.group_programs.at(alone);
     }
-    woven_ = program_ >= 0 && !lowering_.graph.programs[static_cast<std::size_t>(program_)].atomic;
+    woven_ = program_ >= 0 && !lowering_.graph.programs[program_].atomic;
   }
 
   // In a woven group the backward gives memory back while the forward takes it: only the difference shows.
@@ -225,13 +223,13 @@ class RankTasks {
     if (!woven_) return;
     Bytes take(0), give(0), temporary(0);
     for (const std::int32_t t : cell_tasks_) {
-      Task& task = lowering_.graph.tasks[static_cast<std::size_t>(t)];
+      Task& task = lowering_.graph.tasks[t];
       take += task.take;
       give += task.give;
       temporary = std::max(temporary, task.temporary);
       task.take = task.give = task.temporary = Bytes(0);
     }
-    Task& first = lowering_.graph.tasks[static_cast<std::size_t>(cell_tasks_.front())];
+    Task& first = lowering_.graph.tasks[cell_tasks_.front()];
     first.take = std::max(take - give, Bytes(0));
     first.give = std::max(give - take, Bytes(0));
     first.temporary = temporary;
@@ -240,9 +238,9 @@ class RankTasks {
   // When a pass's output leaves.
   std::int32_t output_steps(const Action& action, std::int32_t program, std::size_t member) const {
     const TransferRules& rules = lowering_.scenario.transfers;
-    const Program& of = lowering_.graph.programs[static_cast<std::size_t>(program)];
+    const Program& of = lowering_.graph.programs[program];
     if (of.atomic || (of.members > 1 && rules.braid_outputs == TransferRules::BraidOutputs::End)) return -1;
-    const MemberEnds& ends = lowering_.member_ends[static_cast<std::size_t>(program)][member];
+    const MemberEnds& ends = lowering_.member_ends[program][member];
     if (action.kind == ActionKind::B && rules.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
       return ends.gradient > 0 && ends.gradient < of.steps ? ends.gradient : -1;
     return of.members > 1 && ends.all > 0 ? ends.all : -1;
@@ -280,7 +278,7 @@ class RankTasks {
   // blocks. Members of a woven group run in parallel and hold their own.
   void share_gathered(const Action& action, std::int32_t gather) {
     if (gathered_pass_ < 0 || (woven_ && !cell_tasks_.empty())) return;
-    Task& before = lowering_.graph.tasks[static_cast<std::size_t>(gathered_pass_)];
+    Task& before = lowering_.graph.tasks[gathered_pass_];
     const GatheredBlocks &held = lowering_.stage(before.action.stage).gathered, &next = lowering_.stage(action.stage).gathered;
     const auto forwards = [](ActionKind kind) { return kind == ActionKind::F || kind == ActionKind::R; };
     const bool from_first = forwards(before.action.kind), to_first = forwards(action.kind);
@@ -289,7 +287,7 @@ class RankTasks {
     const Bytes between = same_block ? ends_with : ends_with + begins_with;
     const Bytes shared = held.at_once + next.at_once - std::max({held.at_once, next.at_once, between});
     before.give -= shared;
-    lowering_.graph.tasks[static_cast<std::size_t>(gather)].take -= shared;
+    lowering_.graph.tasks[gather].take -= shared;
   }
 
   // The executor allocates a stage's gradients in the first backward of its step and frees them at the end. With replicas they
@@ -306,9 +304,9 @@ class RankTasks {
 
   // After the last pass; or in buckets during it, if it runs alone.
   void add_reduction(int stage) {
-    const std::int32_t whole = reductions_.reduce_flow[static_cast<std::size_t>(stage)];
-    const std::vector<std::int32_t>& flows = reductions_.train_flows[static_cast<std::size_t>(stage)];
-    const Task& pass = lowering_.graph.tasks[static_cast<std::size_t>(last_pass_)];
+    const std::int32_t whole = reductions_.reduce_flow[stage];
+    const std::vector<std::int32_t>& flows = reductions_.train_flows[stage];
+    const Task& pass = lowering_.graph.tasks[last_pass_];
     const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
     const bool alone = members_ == 1 && pass.action.stage == stage;
     if (flows.empty() || points.empty() || !alone)
@@ -405,7 +403,7 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
   for (const int s : lowering.stages_of_rank(rank)) {
     const StageInfo& info = lowering.stage(s);
     const std::int32_t backward = info.programs.front()[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
-    if (backward >= 0) hidden += lowering.graph.programs[static_cast<std::size_t>(backward)].duration;
+    if (backward >= 0) hidden += lowering.graph.programs[backward].duration;
   }
   const bool divided = lowering.zero() >= 1;
   const double share =

@@ -52,7 +52,7 @@ void add_input(Lowering& lowering, std::int32_t task, std::int32_t producer, std
     transfer.producer = producer;
     transfer.consumer = task;
     transfer.link = link;
-    const Task& source = graph.tasks[static_cast<std::size_t>(producer)];
+    const Task& source = graph.tasks[producer];
     transfer.microbatch = source.action.microbatch;
     transfer.stage = source.action.stage;
     transfer.backward = backward;
@@ -87,8 +87,8 @@ void connect_forward(Lowering& lowering, std::int32_t task, const Action& action
     --before.split;
     connect_own(lowering, task, PassSlot::Forward, before);
   }
-  for (const int e : lowering.edges_in[static_cast<std::size_t>(action.stage)]) {
-    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+  for (const int e : lowering.edges_in[action.stage]) {
+    const StageEdge& edge = lowering.edges[e];
     add_input(lowering, task, producer_of(lowering, PassSlot::Forward, edge.from, action), edge.forward_link, false);
   }
 }
@@ -101,8 +101,8 @@ void connect_backward(Lowering& lowering, std::int32_t task, const Action& actio
     ++after.split;
     connect_own(lowering, task, PassSlot::Gradient, after);
   }
-  for (const int e : lowering.edges_out[static_cast<std::size_t>(action.stage)]) {
-    const StageEdge& edge = lowering.edges[static_cast<std::size_t>(e)];
+  for (const int e : lowering.edges_out[action.stage]) {
+    const StageEdge& edge = lowering.edges[e];
     if (!edge.gradient) continue;
     add_input(lowering, task, producer_of(lowering, PassSlot::Gradient, edge.to, action), edge.backward_link, true);
   }
@@ -138,8 +138,8 @@ void make_stage_edges(Lowering& lowering) {
   lowering.edges_out.resize(lowering.stages.size());
   for (std::size_t e = 0; e < lowering.edges.size(); ++e) {
     StageEdge& edge = lowering.edges[e];
-    lowering.edges_in[static_cast<std::size_t>(edge.to)].push_back(static_cast<int>(e));
-    lowering.edges_out[static_cast<std::size_t>(edge.from)].push_back(static_cast<int>(e));
+    lowering.edges_in[edge.to].push_back(static_cast<int>(e));
+    lowering.edges_out[edge.from].push_back(static_cast<int>(e));
     const int from = lowering.stage(edge.from).rank, to = lowering.stage(edge.to).rank;
     if (from == to) continue;
     edge.forward_link = add_link(lowering, from, to, Bytes(edge.bytes));
@@ -176,8 +176,7 @@ void connect_tasks(Lowering& lowering) {
   graph.rendezvous = semantics == TransferSemantics::Batched;
   if (semantics == TransferSemantics::Asynchronous) return;
   if (graph.rendezvous) batch_transfers(lowering);
-  for (const Transfer& transfer : graph.transfers)
-    graph.tasks[static_cast<std::size_t>(transfer.producer)].waits_for_sends = true;
+  for (const Transfer& transfer : graph.transfers) graph.tasks[transfer.producer].waits_for_sends = true;
 }
 
 }  // namespace panpipe

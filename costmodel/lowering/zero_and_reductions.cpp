@@ -112,7 +112,7 @@ class Exchange {
       return groups == groups_.end() ? bytes : Bytes(bytes.base() / std::ssize(groups->second.front()));
     };
     const Duration copy = (share(held.others, traffic_.inside()) + share(held.experts, Among::ExpertData)) / rate;
-    auto& spec = lowering_.graph.flows[static_cast<std::size_t>(flow)];
+    auto& spec = lowering_.graph.flows[flow];
     spec.cost.latency += copy;
     spec.cost.time += copy;
     spec.latency += to_ticks(copy);
@@ -146,7 +146,7 @@ class Exchange {
     for (const Exchanged& one : all) {
       if (one.pieces.empty() || groups_.at(one.among).front().size() < 2) continue;
       const std::int32_t flow = add_flow(lowering_, cost_of(one), one.among);
-      (last < 0 ? first : lowering_.graph.flows[static_cast<std::size_t>(last)].next) = flow;
+      (last < 0 ? first : lowering_.graph.flows[last].next) = flow;
       last = flow;
     }
     return first;
@@ -177,7 +177,7 @@ std::int32_t add_awaited_reduction(const Lowering& lowering, Exchange& exchange,
 
 // The position in the row after which each stage's gradients are whole.
 void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
-  const auto& row = lowering.plan.schedule.order[static_cast<std::size_t>(rank)];
+  const auto& row = lowering.plan.schedule.order[rank];
   reductions.stages_ending_at.resize(row.size());
   std::map<int, std::size_t> last, written;
   std::size_t last_pass = 0;
@@ -275,7 +275,7 @@ void make_bucket_trains(Lowering& lowering) {
   std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
-      if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[static_cast<std::size_t>(action.stage)] = true;
+      if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[action.stage] = true;
   const std::int64_t size = gradient_bucket(lowering.scenario, lowering.plan.replicas(), lowering.costs.reduced_bytes()).base();
   // For the parameters that all replicas hold, and for experts.
   const auto sizes_of = [&](const HeldParameters& held) {
@@ -289,17 +289,17 @@ void make_bucket_trains(Lowering& lowering) {
     if (written[s] || all[0] + all[1] <= size) continue;
     HeldParameters made;
     std::vector<ParameterKey> seen;  // by units before, which use them too
-    std::vector<HeldParameters> of_unit(static_cast<std::size_t>(info.end_unit - info.first_unit));
+    std::vector<HeldParameters> of_unit(info.end_unit - info.first_unit);
     for (int u = info.first_unit; u < info.end_unit; ++u)
       for (const ParameterUse& use : lowering.unit(info, u).parameters) {
         const ParameterKey key = key_of(use, u);
         if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
         seen.push_back(key);
-        of_unit[static_cast<std::size_t>(u - info.first_unit)].add(use);
+        of_unit[u - info.first_unit].add(use);
       }
     std::array<std::int64_t, 2> started{};  // buckets
     for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
-      made.add(of_unit[static_cast<std::size_t>(u - info.first_unit)]);
+      made.add(of_unit[u - info.first_unit]);
       const bool last = u == info.first_unit;
       const std::array<std::int64_t, 2> ready = last ? all : sizes_of(made);
       BucketTrain train{u};
@@ -392,8 +392,7 @@ void make_shared_flows(Lowering& lowering) {
   for (const auto& [ranks, held] : held_by_set) {
     Groups groups(static_cast<std::size_t>(lowering.plan.tensor));
     for (int t = 0; t < lowering.plan.tensor; ++t)
-      for (const std::int32_t rank : ranks)
-        groups[static_cast<std::size_t>(t)].push_back(lowering.plan.device(rank, lowering.replica, t));
+      for (const std::int32_t rank : ranks) groups[t].push_back(lowering.plan.device(rank, lowering.replica, t));
     const Bytes share(gradient_size(lowering, held.others).base() / shards +
                       gradient_size(lowering, held.experts).base() / of_experts);
     const std::int32_t flow = add_flow(lowering, CollectiveKind::AllReduce, share, groups);

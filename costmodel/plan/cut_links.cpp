@@ -21,8 +21,7 @@ CutLinks::CutLinks(const WorkloadCost& workload) {
     Tensor& tensor = tensors_[t];
     std::sort(tensor.consumers.begin(), tensor.consumers.end(), [](const auto& a, const auto& b) { return a.unit < b.unit; });
     chain_ = chain_ && tensor.consumers.back().unit == tensor.producer + 1;
-    for (int u = tensor.producer + 1; u <= tensor.consumers.back().unit; ++u)
-      alive_[static_cast<std::size_t>(u)].push_back(static_cast<int>(t));
+    for (int u = tensor.producer + 1; u <= tensor.consumers.back().unit; ++u) alive_[u].push_back(static_cast<int>(t));
     StageLink next;
     for (const Consumer& consumer : tensor.consumers) {
       if (consumer.unit != tensor.producer + 1) break;
@@ -41,8 +40,7 @@ CutLinks::CutLinks(const WorkloadCost& workload) {
 
 std::int64_t CutLinks::bytes_across(int cut) const {
   std::int64_t bytes = 0;
-  for (const int t : alive_[static_cast<std::size_t>(cut)])
-    bytes += tensors_[static_cast<std::size_t>(t)].consumers.front().bytes;
+  for (const int t : alive_[cut]) bytes += tensors_[t].consumers.front().bytes;
   return bytes;
 }
 
@@ -51,8 +49,8 @@ void CutLinks::links(const Cuts& cuts, std::vector<StageLink>& links) const {
   for (std::size_t p = 0; p < cuts.size(); ++p) {
     const int begin = p == 0 ? 0 : cuts[p - 1];
     const std::size_t first_link = links.size();
-    for (const int t : alive_[static_cast<std::size_t>(cuts[p])]) {
-      const Tensor& tensor = tensors_[static_cast<std::size_t>(t)];
+    for (const int t : alive_[cuts[p]]) {
+      const Tensor& tensor = tensors_[t];
       if (tensor.producer < begin) continue;  // was handed out by an earlier stage
       std::size_t stage = p;
       std::size_t i = 0;

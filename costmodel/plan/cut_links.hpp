@@ -25,7 +25,7 @@ class CutLinks {
   // True if every unit reads an output of the unit before it: a stage then depends on the one before it, wherever the cuts are.
   bool is_connected() const { return connected_; }
   // The tensors that a unit passes to the next one, regardless of cuts; they cross a cut before unit `cut`.
-  const StageLink& next_unit(int cut) const { return next_unit_[static_cast<std::size_t>(cut)]; }
+  const StageLink& next_unit(int cut) const { return next_unit_[cut]; }
 
  private:
   struct Consumer {

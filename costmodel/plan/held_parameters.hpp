@@ -69,7 +69,7 @@ inline Bytes gradient_bytes(const ParameterSums& sums, double of_element) {
 inline std::vector<HeldParameters> held_by_block(const WorkloadCost& workload, int first, int end) {
   std::vector<HeldParameters> held;
   for (int u = first; u < end; ++u) {
-    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    const UnitCost& unit = workload.units[u];
     if (u == first || unit.block.empty() || unit.block != workload.units[static_cast<std::size_t>(u) - 1].block)
       held.emplace_back();
     for (const ParameterUse& use : unit.parameters) held.back().add(use);

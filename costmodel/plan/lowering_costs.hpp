@@ -21,7 +21,7 @@ class LoweringCosts {
 
   // The site of a device's groups (cost_model.hpp); by default its own type.
   virtual int site_of(const Cluster& cluster, const PassGroups& groups) const {
-    return cluster.devices[static_cast<std::size_t>(groups.tensor().front())].type;
+    return cluster.devices[groups.tensor().front()].type;
   }
   virtual const WorkloadCost& workload(int site) const = 0;
   // The same for partitioning: devices without rates are not a fault, their times are 0.

@@ -34,7 +34,7 @@ StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees
 StageActivations MemoryModel::pfeife_activations(const WorkloadCost& workload, int first, int end) {
   std::int64_t kept = 0, peak = 0;
   for (int u = first; u < end; ++u) {
-    const UnitCost& unit = workload.units[static_cast<std::size_t>(u)];
+    const UnitCost& unit = workload.units[u];
     kept += unit.saved.base();
     peak = std::max(peak, kept + unit.temporary.base());
   }

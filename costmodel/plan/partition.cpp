@@ -45,26 +45,26 @@ std::vector<int> balanced_partition(const std::vector<Duration>& unit_times, int
   const auto width = static_cast<std::size_t>(n) + 1;
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<double> cost(width, kNever), next(width);
-  std::vector<int> start(static_cast<std::size_t>(stages + 1) * width, -1);
+  std::vector<int> start(stages + 1 * width, -1);
   cost[0] = 0;
   for (int k = 1; k <= stages; ++k) {
     std::fill(next.begin(), next.end(), kNever);
     for (int i = k; i <= n - (stages - k); ++i) {
       for (int j = i - 1; j >= k - 1; --j) {
-        const double size = prefix[static_cast<std::size_t>(i)] - prefix[static_cast<std::size_t>(j)];
+        const double size = prefix[i] - prefix[j];
         if (size > limit) break;
-        const double distance = size - mean, total = cost[static_cast<std::size_t>(j)] + distance * distance;
-        if (total > next[static_cast<std::size_t>(i)] || total == kNever) continue;  // ties: the earlier cut
-        next[static_cast<std::size_t>(i)] = total;
+        const double distance = size - mean, total = cost[j] + distance * distance;
+        if (total > next[i] || total == kNever) continue;  // ties: the earlier cut
+        next[i] = total;
         start[static_cast<std::size_t>(k) * width + static_cast<std::size_t>(i)] = j;
       }
     }
     cost.swap(next);
   }
-  std::vector<int> cuts(static_cast<std::size_t>(stages - 1));
+  std::vector<int> cuts(stages - 1);
   for (int k = stages, end = n; k > 1; --k) {
     end = start[static_cast<std::size_t>(k) * width + static_cast<std::size_t>(end)];
-    cuts[static_cast<std::size_t>(k - 2)] = end;
+    cuts[k - 2] = end;
   }
   return cuts;
 }
@@ -88,7 +88,7 @@ std::vector<int> automatic_cuts(const std::vector<PartitionUnit>& units, int sta
     times[group] += units[u].weight;
   }
   std::vector<int> cuts = balanced_partition(times, stages);
-  for (int& cut : cuts) cut = first_of_group[static_cast<std::size_t>(cut)];
+  for (int& cut : cuts) cut = first_of_group[cut];
   return cuts;
 }
 

@@ -23,7 +23,7 @@ Bytes mean_crossing(const WorkloadCost& workload) {
 // Copies are planned for the moment when all devices that share a link copy; staggered, one rank of each run of ranks. A device
 // without a way to its host: the lowering refuses its copies by name.
 std::vector<int> copying_at_once(const Cluster& cluster, const PlanRequest& request) {
-  std::vector<int> devices(static_cast<std::size_t>(cluster.size()));
+  std::vector<int> devices(cluster.size());
   std::iota(devices.begin(), devices.end(), 0);
   if (request.placement) devices = *request.placement;
   const int stagger = offload_stagger(request.schedule.options);
@@ -47,7 +47,7 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, in
   const std::vector<UnitCost>& units = costs.units(site).units;
   const int again = recompute_end(costs.units(site), first, end, stages);
   for (int u = first; u < end; ++u) {
-    const UnitCost& unit = units[static_cast<std::size_t>(u)];
+    const UnitCost& unit = units[u];
     add(sum.F, unit.forward);
     add(sum.I, unit.input_gradient);
     add(sum.W, unit.weight_gradient);
@@ -86,9 +86,7 @@ PassCosts mean_pass_costs(const Cluster& cluster, const PlanRequest& request, co
   means.reload = copy_time(false);
   const int next_rank = request.degrees.devices_of_rank();  // first device of rank 1
   if (request.degrees.pipeline > 1 && next_rank < cluster.size()) {
-    const auto device = [&](int position) {
-      return request.placement ? (*request.placement)[static_cast<std::size_t>(position)] : position;
-    };
+    const auto device = [&](int position) { return request.placement ? (*request.placement)[position] : position; };
     means.comm = costs.transfer(device(0), device(next_rank), mean_crossing(workload)).time.base();
   }
   return means;

@@ -85,7 +85,7 @@ void check_requested_degrees(const Scenario& scenario, const Degrees& degrees) {
 std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
   const int size = request.degrees.device_count(), present = cluster.size();
   if (!request.placement) {
-    std::vector<int> devices(static_cast<std::size_t>(size));
+    std::vector<int> devices(size);
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
   }
@@ -146,10 +146,10 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
                                units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"),
                    fmt::format("parallel.pipeline is {} ({})", plan.pipeline, origin_of(scenario, "parallel.pipeline")));
   const std::vector<int> cuts = cuts_of(scenario, request, units, parts);
-  plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
+  plan.stages.resize(plan.schedule.stages);
   for (const auto& chain : plan.schedule.chains) {
     for (std::size_t k = 0; k < chain.size(); ++k) {
-      StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[k])];
+      StagePlan& stage = plan.stages[chain[k]];
       stage.first_unit = k == 0 ? 0 : cuts[k - 1];
       stage.end_unit = k < cuts.size() ? cuts[k] : static_cast<int>(units.size());
       stage.recompute = request.recompute;

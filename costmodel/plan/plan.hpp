@@ -24,7 +24,7 @@ struct Plan : Degrees {
 
   // replica = data index x context degree + context index.
   int device(int rank, int replica, int tensor_index) const {
-    return devices[static_cast<std::size_t>((rank * replicas() + replica) * tensor + tensor_index)];
+    return devices[(rank * replicas() + replica) * tensor + tensor_index];
   }
 };
 

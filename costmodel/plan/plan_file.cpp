@@ -63,8 +63,8 @@ StagePlan read_stage(const Node& node, ReadLog& log, const std::vector<UnitCost>
   }
   stage.first_unit = ends[0];
   stage.end_unit = ends[1];
-  const auto& starts = units[static_cast<std::size_t>(ends[0])].name;
-  const auto& stops = units[static_cast<std::size_t>(ends[1] - 1)].name;
+  const auto& starts = units[ends[0]].name;
+  const auto& stops = units[ends[1] - 1].name;
   if (first != starts || last != stops)
     log.error(*range,
               fmt::format("units {} to {} of this workload are '{}' to '{}', not '{}' to '{}': the plan was made for another",
@@ -135,7 +135,7 @@ bool asks_for(const ScheduleRequest& request, const Node& stated, const Schedule
 std::vector<int> cuts_in(const Plan& plan) {
   std::vector<int> cuts;
   for (const int stage : plan.schedule.chains.front())
-    if (const int first = plan.stages[static_cast<std::size_t>(stage)].first_unit; first > 0) cuts.push_back(first);
+    if (const int first = plan.stages[stage].first_unit; first > 0) cuts.push_back(first);
   return cuts;
 }
 
@@ -198,7 +198,7 @@ void check_cover(const Node& node, const Plan& plan, int units) {
   for (const auto& chain : plan.schedule.chains) {
     int next = 0;
     for (const int s : chain) {
-      const StagePlan& stage = plan.stages[static_cast<std::size_t>(s)];
+      const StagePlan& stage = plan.stages[s];
       if (stage.first_unit != next)
         throw InputError({diagnostic_at(node, fmt::format("stage {} starts at unit {}, but the stage before it ends at unit {}",
                                                           s, stage.first_unit, next))});
@@ -220,8 +220,8 @@ std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)
     text += fmt::format("- {{units: [{}, {}], first: {}, last: {}, recompute: {}}}\n", stage.first_unit, stage.end_unit,
-                        quoted_scalar(names.units[static_cast<std::size_t>(stage.first_unit)].name),
-                        quoted_scalar(names.units[static_cast<std::size_t>(stage.end_unit - 1)].name), name_of(stage.recompute));
+                        quoted_scalar(names.units[stage.first_unit].name), quoted_scalar(names.units[stage.end_unit - 1].name),
+                        name_of(stage.recompute));
   text += fmt::format("schedule:\n  name: {}\n  csv:\n", quoted_scalar(plan.schedule.name));
   const std::string csv = to_csv(plan.schedule, false);
   for (std::size_t at = 0; at < csv.size();) {

@@ -32,7 +32,7 @@ inline int recompute_end(const WorkloadCost& workload, int first, int end, int s
   if (workload.recompute_first == 0) return end;
   int blocks = 0;
   for (int u = first; u < end; ++u) {
-    const std::string& block = workload.units[static_cast<std::size_t>(u)].block;
+    const std::string& block = workload.units[u].block;
     if (block.empty() || (u > first && workload.units[static_cast<std::size_t>(u) - 1].block == block)) continue;
     if (++blocks > workload.recompute_first * stages) return u;
   }
@@ -47,7 +47,7 @@ inline Recompute recompute_of_unit(int u, int recompute_end, Recompute mode) {
 // First units of the groups that a backward processes one by one in a stage of units [first, end). A group is a block, or under
 // full recompute neighbouring blocks that are recomputed together; a unit outside blocks is its own group. Ascending.
 inline std::vector<int> recompute_groups(const WorkloadCost& workload, int first, int end, Recompute mode) {
-  const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
+  const auto block = [&](int u) -> const std::string& { return workload.units[u].block; };
   const int together = mode == Recompute::Full ? workload.recompute_chunk : 1;
   std::vector<int> starts;
   int blocks = 0;  // in the current group; 0: a unit outside blocks
@@ -64,13 +64,13 @@ inline std::vector<int> recompute_groups(const WorkloadCost& workload, int first
 // A stage that begins inside a block recomputes its part of it from received tensors. Returns the bytes of the tensors that units
 // [first, end) of that block read and units before `first` made, without those that selective recompute counts at these units.
 inline Bytes received_inside_block(const WorkloadCost& workload, int first, int end, Recompute mode) {
-  const auto block = [&](int u) -> const std::string& { return workload.units[static_cast<std::size_t>(u)].block; };
+  const auto block = [&](int u) -> const std::string& { return workload.units[u].block; };
   if (first == 0 || first >= end || block(first).empty() || block(first - 1) != block(first)) return Bytes(0);
-  if (!workload.units[static_cast<std::size_t>(first)].recomputes) return Bytes(0);
+  if (!workload.units[first].recomputes) return Bytes(0);
   Bytes sum(0);
   std::vector<int> counted;
   for (int u = first; u < end && mode == Recompute::Selective; ++u) {
-    const std::vector<int>& inputs = workload.units[static_cast<std::size_t>(u)].selective_inputs;
+    const std::vector<int>& inputs = workload.units[u].selective_inputs;
     counted.insert(counted.end(), inputs.begin(), inputs.end());
   }
   for (const UnitEdge& edge : workload.edges) {
@@ -98,7 +98,7 @@ inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_fi
   Bytes sum(0);
   for (const UnitEdge& edge : workload.edges)
     if (edge.to == u && edge.from < group_first) sum += edge.bytes;
-  return std::min(sum, workload.units[static_cast<std::size_t>(u)].saved_full);
+  return std::min(sum, workload.units[u].saved_full);
 }
 
 // Sums over units [first, end). With `over_before` temporaries count from before a unit ran (measured layers), otherwise they
@@ -122,7 +122,7 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
                                : bytes.saved_under(units[u], recompute_of_unit(u, until, mode)));
     }
   }
-  const auto kept_under = [&](int u) { return kept_of[static_cast<std::size_t>(u - first)]; };
+  const auto kept_under = [&](int u) { return kept_of[u - first]; };
   sums.kept = received;
   // Peaks over the bytes that are live after the stage's last unit: the bytes that a unit adds, less those that later units will
   // keep.

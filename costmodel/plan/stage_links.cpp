@@ -9,7 +9,7 @@ std::vector<Crossing> crossings(const std::vector<UnitEdge>& edges, const std::v
   std::vector<Crossing> found;
   int unnamed = -2;
   for (const UnitEdge& edge : edges) {
-    const int from = stage_of_unit[static_cast<std::size_t>(edge.from)], to = stage_of_unit[static_cast<std::size_t>(edge.to)];
+    const int from = stage_of_unit[edge.from], to = stage_of_unit[edge.to];
     if (from < 0 || to < 0 || from == to) continue;
     found.push_back({from, to, edge.tensor >= 0 ? edge.tensor : unnamed--, edge.bytes, edge.gradient});
   }

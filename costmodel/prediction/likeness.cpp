@@ -27,7 +27,7 @@ std::string devices_alike(const Cluster& cluster) {
   std::set<std::int32_t> types;  // of thousands of devices a few
   for (const Device& device : cluster.devices) types.insert(device.type);
   std::set<std::string> chips;
-  for (const std::int32_t type : types) chips.insert(chip_of(cluster.types[static_cast<std::size_t>(type)].name));
+  for (const std::int32_t type : types) chips.insert(chip_of(cluster.types[type].name));
   return joined(chips);
 }
 

@@ -8,7 +8,7 @@ namespace {
 // All of the cluster, since unused devices are paid for, too.
 RunMachine machine_of(const Cluster& cluster) {
   RunMachine machine{std::vector<double>(cluster.types.size(), 0.0), static_cast<double>(cluster.nodes)};
-  for (const Device& device : cluster.devices) machine.gpus[static_cast<std::size_t>(device.type)] += 1;
+  for (const Device& device : cluster.devices) machine.gpus[device.type] += 1;
   return machine;
 }
 

@@ -9,11 +9,10 @@ int busiest_rank(const TaskGraph& graph) {
   double most = -1;
   for (int rank = 0; rank < graph.ranks; ++rank) {
     double busy = 0;
-    for (auto t = graph.rank_begin[static_cast<std::size_t>(rank)]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1];
-         ++t) {
-      const Task& task = graph.tasks[static_cast<std::size_t>(t)];
+    for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[static_cast<std::size_t>(rank) + 1]; ++t) {
+      const Task& task = graph.tasks[t];
       if (task.program >= 0 && task.lane == Lane::Compute && task.group_size > 0)  // a group has one program
-        busy += graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+        busy += graph.programs[task.program].duration.base();
     }
     if (busy > most) {
       most = busy;
@@ -27,9 +26,9 @@ StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double 
   StepTerms terms;
   const auto rank = static_cast<std::size_t>(busiest_rank(graph));
   for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
-    const Task& task = graph.tasks[static_cast<std::size_t>(t)];
+    const Task& task = graph.tasks[t];
     if (task.program < 0 || task.lane != Lane::Compute || task.group_size == 0) continue;
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const Program& program = graph.programs[task.program];
     const double total = to_duration(program.duration).base();
     if (task.kind == TaskKind::Optimizer) {
       terms.optimizer += total;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/index.hpp"
 #include "base/text/run_quantity_text.hpp"
 #include "costmodel/run_cost/goodput.hpp"
 
@@ -154,7 +155,7 @@ class Calculation {
 
 std::string_view name_of(RunRequest::Counted counted) {
   constexpr std::string_view kNames[] = {"tokens", "samples", "steps"};
-  return kNames[static_cast<std::size_t>(counted)];
+  return kNames[counted];
 }
 
 RunAnswer run_cost(const RunRequest& request, const RunMachine& machine, const RunStep& step) {

@@ -48,7 +48,7 @@ std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTime
   std::vector<DeviceIntervals*> of_rank;  // null: a rank of another device
   for (int rank = 0; rank < graph.ranks; ++rank) {
     const auto found = std::find(devices.begin(), devices.end(), graph.device(rank, 0, 0));
-    of_rank.push_back(found == devices.end() ? nullptr : &intervals[static_cast<std::size_t>(found - devices.begin())]);
+    of_rank.push_back(found == devices.end() ? nullptr : &intervals[found - devices.begin()]);
   }
   for (DeviceIntervals& of : intervals)
     of.communication.reserve((times.collectives.size() + 2 * graph.transfers.size()) / devices.size());

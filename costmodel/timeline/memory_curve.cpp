@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/index.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -19,7 +21,7 @@ std::array<std::vector<Change>, kLanes> changes_of_rank(const TaskGraph& graph, 
   for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
     const Task& task = graph.tasks[t];
     if (task.take == Bytes(0) && task.give == Bytes(0) && task.temporary == Bytes(0) && task.gradients == Bytes(0)) continue;
-    auto& lane = lanes[static_cast<std::size_t>(task.lane)];
+    auto& lane = lanes[at(task.lane)];
     lane.push_back({times.task_start[t].base(), true, task.take.base(), task.temporary.base()});
     lane.push_back({times.task_end[t].base(), false, -task.give.base(), -task.temporary.base(), task.gradients.base()});
   }
@@ -119,8 +121,8 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, 
 }
 
 std::vector<DeviceTimeline> memory_of_ranks(const TaskGraph& graph, const TaskTimes& times) {
-  std::vector<DeviceTimeline> devices(static_cast<std::size_t>(graph.ranks));
-  for (int rank = 0; rank < graph.ranks; ++rank) add_memory(graph, times, rank, devices[static_cast<std::size_t>(rank)]);
+  std::vector<DeviceTimeline> devices(graph.ranks);
+  for (int rank = 0; rank < graph.ranks; ++rank) add_memory(graph, times, rank, devices[rank]);
   return devices;
 }
 

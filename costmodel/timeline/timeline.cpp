@@ -45,8 +45,7 @@ class SpanMaker {
   std::vector<Span> make() {
     for (std::size_t t = 0; t < graph_.tasks.size(); ++t) add_task(t);
     for (const TaskTimes::PassCollective& c : times_.collectives)
-      entries(graph_.tasks[static_cast<std::size_t>(c.task)].rank, Lane::Tensor)
-          .push_back({to_duration(c.start), to_duration(c.end), c.task, c.step});
+      entries(graph_.tasks[c.task].rank, Lane::Tensor).push_back({to_duration(c.start), to_duration(c.end), c.task, c.step});
     for (std::size_t i = 0; i < graph_.transfers.size(); ++i) add_transfer(i);
     std::size_t count = 0;
     for (const auto& list : entries_) count += list.size();
@@ -77,7 +76,7 @@ class SpanMaker {
   };
 
   std::vector<Entry>& entries(std::int32_t rank, Lane lane) {
-    return entries_[first_list_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(lane)];
+    return entries_[first_list_[rank] + static_cast<std::size_t>(lane)];
   }
 
   void add_task(std::size_t t) {
@@ -88,7 +87,7 @@ class SpanMaker {
   }
 
   void add_transfer(std::size_t i) {
-    const TransferLink& link = graph_.links[static_cast<std::size_t>(graph_.transfers[i].link)];
+    const TransferLink& link = graph_.links[graph_.transfers[i].link];
     const Duration start = to_duration(times_.transfer_start[i]), end = to_duration(times_.transfer_end[i]);
     entries(link.from_rank, Lane::Send).push_back({start, end, static_cast<std::int32_t>(i), kSend});
     entries(link.to_rank, Lane::Receive).push_back({start, end, static_cast<std::int32_t>(i), kReceive});
@@ -101,7 +100,7 @@ class SpanMaker {
     } else if (entry.step == kSend || entry.step == kReceive) {
       fill_transfer(source, entry.step == kSend, span);
     } else {
-      const ProgramStep& step = graph_.steps[static_cast<std::size_t>(entry.step)];
+      const ProgramStep& step = graph_.steps[entry.step];
       span.action = graph_.tasks[source].action;
       span.alone = to_duration(step.time);
       span.label = step.flow >= 0 ? collective_label(flow(step.flow).cost.kind, flow(step.flow).cost.among) : "collective";
@@ -122,11 +121,11 @@ class SpanMaker {
 
   void fill_transfer(std::size_t i, bool send, Span& span) const {
     const Transfer& transfer = graph_.transfers[i];
-    const TransferLink& link = graph_.links[static_cast<std::size_t>(transfer.link)];
+    const TransferLink& link = graph_.links[transfer.link];
     span.peer = graph_.device(send ? link.to_rank : link.from_rank, 0, 0);
     span.action.kind =
         transfer.backward ? (send ? ActionKind::SendB : ActionKind::RecvB) : (send ? ActionKind::SendF : ActionKind::RecvF);
-    const Action& consumer = graph_.tasks[static_cast<std::size_t>(transfer.consumer)].action;
+    const Action& consumer = graph_.tasks[transfer.consumer].action;
     span.action.stage = send ? transfer.stage : consumer.stage;
     span.action.microbatch = transfer.microbatch;
     span.action.split = consumer.split;
@@ -135,7 +134,7 @@ class SpanMaker {
     span.flow_id = static_cast<std::int32_t>(i);
   }
 
-  const CollectiveFlow& flow(std::int32_t f) const { return graph_.flows[static_cast<std::size_t>(f)]; }
+  const CollectiveFlow& flow(std::int32_t f) const { return graph_.flows[f]; }
 
   const TaskGraph& graph_;
   const TaskTimes& times_;

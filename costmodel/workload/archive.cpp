@@ -14,7 +14,7 @@ constexpr std::int64_t kMostProgram = 512 << 20;  // bytes of JSON; the largest 
 
 void check_inputs(const OperatorGraph& graph, int microbatch) {
   for (const int index : graph.inputs) {
-    const Tensor& input = graph.tensors[static_cast<std::size_t>(index)];
+    const Tensor& input = graph.tensors[index];
     if (input.shape.empty() || input.shape.front() == microbatch) continue;
     throw InputError(
         fmt::format("{}: its input '{}' has {} samples, a microbatch {}; export the model with {}, or set batch.micro to {}",
@@ -85,7 +85,7 @@ OperatorGraph load_exported(const std::string& path, int microbatch) {
   check_inputs(graph, microbatch);
   drop_dead_operators(graph);
   mark_written_and_gradients(graph);
-  if (!graph.tensors[static_cast<std::size_t>(graph.loss)].requires_gradient)
+  if (!graph.tensors[graph.loss].requires_gradient)
     throw InputError(
         fmt::format("{}: the first output does not depend on any trained parameter: there is nothing to train", path));
   make_units(graph);

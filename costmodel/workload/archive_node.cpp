@@ -81,10 +81,10 @@ bool ArchiveProgram::translate_number(Scope& scope, const Json& node) {
       if (inputs.size() == 2) {
         const auto tensor = document_.tagged(document_.member(inputs[0], "arg", where), where);
         const auto dimension = document_.tagged(document_.member(inputs[1], "arg", where), where);
-        const Shape& shape = graph_.tensors[static_cast<std::size_t>(tensor_named(scope, *tensor.second, where))].shape;
+        const Shape& shape = graph_.tensors[tensor_named(scope, *tensor.second, where)].shape;
         const std::int64_t d = document_.integer(*dimension.second, where);
         if (d >= 0 && d < static_cast<std::int64_t>(shape.size())) {
-          scope.numbers[name] = shape[static_cast<std::size_t>(d)];
+          scope.numbers[name] = shape[d];
           continue;
         }
       }
@@ -270,7 +270,7 @@ std::optional<Argument> ArchiveProgram::setting_argument(const std::string& tag,
     constexpr std::array<std::int64_t, 5> kFormats = {-1, 0, 2, 3, 1};
     const std::int64_t number = document_.integer(value, where);
     if (number < 1 || number > 4) document_.fault(fmt::format("{} names memory format {}", where, number));
-    return kFormats[static_cast<std::size_t>(number)];
+    return kFormats[number];
   }
   if (tag == "as_layout") {
     constexpr std::int64_t kStrided = 7;

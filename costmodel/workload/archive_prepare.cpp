@@ -36,7 +36,7 @@ std::vector<int> memory_owners(const OperatorGraph& graph) {
     if ((row == nullptr || row->traits.aliasing == Aliasing::Never) && !works_in_place(op.target)) continue;
     const int source = first_tensor(op);
     if (source < 0) continue;
-    for (const int made : op.outputs) owner[static_cast<std::size_t>(made)] = owner[static_cast<std::size_t>(source)];
+    for (const int made : op.outputs) owner[made] = owner[source];
   }
   return owner;
 }
@@ -44,8 +44,8 @@ std::vector<int> memory_owners(const OperatorGraph& graph) {
 void mark_written_and_gradients(OperatorGraph& graph) {
   const std::vector<int> owner = memory_owners(graph);
   std::vector<std::vector<int>> views(graph.tensors.size());  // activations by the tensor they look at
-  for (std::size_t i = 0; i < owner.size(); ++i) views[static_cast<std::size_t>(owner[i])].push_back(static_cast<int>(i));
-  const auto tensor = [&](int index) -> Tensor& { return graph.tensors[static_cast<std::size_t>(index)]; };
+  for (std::size_t i = 0; i < owner.size(); ++i) views[owner[i]].push_back(static_cast<int>(i));
+  const auto tensor = [&](int index) -> Tensor& { return graph.tensors[index]; };
   for (Tensor& one : graph.tensors)
     if (one.role == TensorRole::Activation) one.requires_gradient = false;
   for (const Operator& op : graph.operators) {
@@ -55,7 +55,7 @@ void mark_written_and_gradients(OperatorGraph& graph) {
     gradient &= op.recorded && (row == nullptr || !row->traits.detaches);
     for (const int made : op.outputs) tensor(made).requires_gradient = gradient && differentiable(tensor(made).dtype);
     for (const int target : written_tensors(op)) {
-      Tensor& owned = tensor(owner[static_cast<std::size_t>(target)]);
+      Tensor& owned = tensor(owner[target]);
       if (owned.role == TensorRole::Parameter)
         throw InputError(
             fmt::format("{}: {} in module '{}' writes into the parameter '{}', which only the optimizer may; make it "
@@ -64,7 +64,7 @@ void mark_written_and_gradients(OperatorGraph& graph) {
       if (owned.role == TensorRole::Buffer) owned.written = true;
       // Whatever looks at this memory now depends on what was written.
       if (gradient && owned.role == TensorRole::Activation)
-        for (const int view : views[static_cast<std::size_t>(owner[static_cast<std::size_t>(target)])])
+        for (const int view : views[owner[target]])
           if (differentiable(tensor(view).dtype)) tensor(view).requires_gradient = true;
     }
   }
@@ -74,19 +74,17 @@ void drop_dead_operators(OperatorGraph& graph) {
   const std::vector<int> owner = memory_owners(graph);
   std::vector<bool> wanted(graph.tensors.size(), false), memory_wanted(graph.tensors.size(), false);
   const auto want = [&](int tensor) {
-    wanted[static_cast<std::size_t>(tensor)] = true;
-    memory_wanted[static_cast<std::size_t>(owner[static_cast<std::size_t>(tensor)])] = true;
+    wanted[tensor] = true;
+    memory_wanted[owner[tensor]] = true;
   };
   want(graph.loss);
   std::vector<bool> keep(graph.operators.size(), false);
   for (std::size_t i = graph.operators.size(); i-- > 0;) {
     const Operator& op = graph.operators[i];
-    bool alive =
-        std::any_of(op.outputs.begin(), op.outputs.end(), [&](int made) { return wanted[static_cast<std::size_t>(made)]; });
+    bool alive = std::any_of(op.outputs.begin(), op.outputs.end(), [&](int made) { return wanted[made]; });
     for (const int target : written_tensors(op)) {
-      const int owned = owner[static_cast<std::size_t>(target)];
-      alive |= memory_wanted[static_cast<std::size_t>(owned)] ||
-               graph.tensors[static_cast<std::size_t>(owned)].role == TensorRole::Buffer;
+      const int owned = owner[target];
+      alive |= memory_wanted[owned] || graph.tensors[owned].role == TensorRole::Buffer;
     }
     if (!alive) continue;
     keep[i] = true;
@@ -98,25 +96,25 @@ void drop_dead_operators(OperatorGraph& graph) {
     if (keep[i]) new_operator[i] = static_cast<int>(next++);
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
     Tensor& tensor = graph.tensors[t];
-    if (tensor.producer >= 0 && new_operator[static_cast<std::size_t>(tensor.producer)] < 0) continue;
+    if (tensor.producer >= 0 && new_operator[tensor.producer] < 0) continue;
     new_tensor[t] = static_cast<int>(kept.tensors.size());
-    if (tensor.producer >= 0) tensor.producer = new_operator[static_cast<std::size_t>(tensor.producer)];
-    if (tensor.tied_to >= 0) tensor.tied_to = new_tensor[static_cast<std::size_t>(tensor.tied_to)];
+    if (tensor.producer >= 0) tensor.producer = new_operator[tensor.producer];
+    if (tensor.tied_to >= 0) tensor.tied_to = new_tensor[tensor.tied_to];
     kept.tensors.push_back(std::move(tensor));
   }
   for (std::size_t i = 0; i < keep.size(); ++i) {
     if (!keep[i]) continue;
     Operator& op = kept.operators.emplace_back(std::move(graph.operators[i]));
     for (Argument& argument : op.arguments) {
-      if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = new_tensor[static_cast<std::size_t>(ref->tensor)];
+      if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = new_tensor[ref->tensor];
       if (auto* list = std::get_if<TensorList>(&argument))
         for (int& tensor : list->tensors)
-          if (tensor >= 0) tensor = new_tensor[static_cast<std::size_t>(tensor)];
+          if (tensor >= 0) tensor = new_tensor[tensor];
     }
-    for (int& made : op.outputs) made = new_tensor[static_cast<std::size_t>(made)];
+    for (int& made : op.outputs) made = new_tensor[made];
   }
-  for (int& input : graph.inputs) input = new_tensor[static_cast<std::size_t>(input)];
-  graph.loss = new_tensor[static_cast<std::size_t>(graph.loss)];
+  for (int& input : graph.inputs) input = new_tensor[input];
+  graph.loss = new_tensor[graph.loss];
   graph.tensors = std::move(kept.tensors);
   graph.operators = std::move(kept.operators);
 }
@@ -130,14 +128,14 @@ std::vector<WrittenSpan> written_spans(const OperatorGraph& graph) {
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     const int at = static_cast<int>(i);
     const auto use = [&](int tensor) {
-      Life& life = lives[static_cast<std::size_t>(owner[static_cast<std::size_t>(tensor)])];
+      Life& life = lives[owner[tensor]];
       if (life.first_use < 0) life.first_use = at;
       life.last_use = at;
     };
     for_each_operand(graph.operators[i], use);
     for (const int made : graph.operators[i].outputs) use(made);
     for (const int target : written_tensors(graph.operators[i])) {
-      Life& life = lives[static_cast<std::size_t>(owner[static_cast<std::size_t>(target)])];
+      Life& life = lives[owner[target]];
       if (life.first_write < 0) life.first_write = at;
       life.last_write = at;
     }
@@ -160,7 +158,7 @@ namespace {
 std::vector<bool> allowed_starts(const OperatorGraph& graph) {
   std::vector<bool> allowed(graph.operators.size(), true);
   for (const WrittenSpan& span : written_spans(graph))
-    for (int at = span.first + 1; at <= span.last; ++at) allowed[static_cast<std::size_t>(at)] = false;
+    for (int at = span.first + 1; at <= span.last; ++at) allowed[at] = false;
   return allowed;
 }
 

@@ -175,7 +175,7 @@ void ArchiveProgram::read_outputs(const Scope& scope) {
     const Json* tensor = kind == "loss_output" ? &argument : document_.find(argument, "as_tensor");
     if (!tensor) throw InputError(fmt::format("{}: the first output is no tensor; {}", archive_, advice));
     graph_.loss = tensor_named(scope, *tensor, "the first output");
-    const Tensor& loss = graph_.tensors[static_cast<std::size_t>(graph_.loss)];
+    const Tensor& loss = graph_.tensors[graph_.loss];
     if (loss.elements() != 1 || !differentiable(loss.dtype) || loss.dtype == DType::Complex64)
       throw InputError(fmt::format("{}: the first output has shape [{}] and type {}; {}", archive_, fmt::join(loss.shape, ", "),
                                    name_of(loss.dtype), advice));
@@ -187,7 +187,7 @@ void ArchiveProgram::read_outputs(const Scope& scope) {
 
 // Functional form: the buffer's new value is copied into it after the last read of the old one.
 void ArchiveProgram::write_back(int buffer, int value) {
-  int after = graph_.tensors[static_cast<std::size_t>(value)].producer;
+  int after = graph_.tensors[value].producer;
   for (std::size_t i = 0; i < graph_.operators.size(); ++i)
     for (const Argument& argument : graph_.operators[i].arguments)
       if (const auto* ref = std::get_if<TensorRef>(&argument); ref && ref->tensor == buffer)
@@ -196,8 +196,8 @@ void ArchiveProgram::write_back(int buffer, int value) {
   copy.target = "aten::copy_";
   copy.arguments = {TensorRef{buffer}, TensorRef{value}};
   copy.recorded = false;
-  copy.module = after >= 0 ? graph_.operators[static_cast<std::size_t>(after)].module : "";
-  Tensor made = graph_.tensors[static_cast<std::size_t>(buffer)];
+  copy.module = after >= 0 ? graph_.operators[after].module : "";
+  Tensor made = graph_.tensors[buffer];
   made.name += " (written)";
   made.role = TensorRole::Activation;
   made.stored = -1;

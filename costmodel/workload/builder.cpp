@@ -83,7 +83,7 @@ int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view
   tensor.full_shape = std::move(full_shape);
   tensor.init = init;
   if (shard >= 0 && graph_.degrees.tensor > 1) {
-    auto& extent = tensor.shape[static_cast<std::size_t>(shard)];
+    auto& extent = tensor.shape[shard];
     const std::int64_t shards = graph_.degrees.tensor / replicas;
     PANPIPE_CHECK(extent % (shards * fused_matrices) == 0, "a sharded parameter '" + tensor.name + "' does not divide");
     extent /= shards;
@@ -101,7 +101,7 @@ int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view
 }
 
 int GraphBuilder::tied_parameter(std::string name, int original) {
-  Tensor copy = graph_.tensors[static_cast<std::size_t>(original)];
+  Tensor copy = graph_.tensors[original];
   copy.name = std::move(name);
   copy.tied_to = original;
   graph_.tensors.push_back(std::move(copy));
@@ -124,8 +124,7 @@ int GraphBuilder::make_activation(std::string_view target, Shape dimensions, DTy
 int GraphBuilder::emit(std::string_view target, std::vector<Argument> arguments, Shape dimensions, DType type) {
   PANPIPE_CHECK(unit_ >= 0, "an operator before the first unit");
   bool gradient = false;
-  for_each_operand(arguments,
-                   [&](int tensor) { gradient |= graph_.tensors[static_cast<std::size_t>(tensor)].requires_gradient; });
+  for_each_operand(arguments, [&](int tensor) { gradient |= graph_.tensors[tensor].requires_gradient; });
   const int result = make_activation(target, std::move(dimensions), type);
   graph_.tensors.back().requires_gradient = gradient && differentiable(type);
   Operator& made = graph_.operators.emplace_back();
@@ -168,13 +167,13 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
 int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options) {
   if (request_.tuning == nullptr || !has_adapter(*request_.tuning, name, !graph_.units.back().block.empty())) return y;
   const Tuning& tuning = *request_.tuning;
-  const Shape sizes = graph_.tensors[static_cast<std::size_t>(weight)].full_shape;
+  const Shape sizes = graph_.tensors[weight].full_shape;
   const bool row = options.split == Split::Row, cut = options.split != Split::None && graph_.degrees.tensor > 1;
   const int first = parameter(name + ".lora_A.weight", {tuning.rank, sizes[1]}, "normal(0.02)", row ? 1 : -1);
   const int second =
       parameter(name + ".lora_B.weight", {sizes[0], tuning.rank}, "zeros", options.split == Split::Column ? 0 : -1,
                 options.fused_matrices, options.replicas, options.split == Split::Column ? options.fused_rows : Shape{});
-  if (cut) graph_.tensors[static_cast<std::size_t>(row ? second : first)].gradient_partial = true;
+  if (cut) graph_.tensors[row ? second : first].gradient_partial = true;
   module(name + ".lora_A");
   const int narrow = linear_op(x, first);
   module(name + ".lora_B");

@@ -154,8 +154,8 @@ class GraphBuilder {
   // Sets the collectives of the last operator.
   void collectives(CollectiveKind forward, CollectiveKind backward, Among among = Among::Tensor);
 
-  const Shape& shape(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].shape; }
-  DType dtype(int x) const { return graph_.tensors[static_cast<std::size_t>(x)].dtype; }
+  const Shape& shape(int x) const { return graph_.tensors[x].shape; }
+  DType dtype(int x) const { return graph_.tensors[x].dtype; }
   DType compute() const { return compute_; }
   int tensor_degree() const { return graph_.degrees.tensor; }
   bool sequence_parallel() const { return graph_.degrees.sequence_parallel; }

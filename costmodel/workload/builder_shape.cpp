@@ -41,7 +41,7 @@ int GraphBuilder::transpose(int x, int first, int second) {
 
 int GraphBuilder::permute(int x, Integers order) {
   Shape result;
-  for (auto dimension : order) result.push_back(shape(x)[static_cast<std::size_t>(dimension)]);
+  for (auto dimension : order) result.push_back(shape(x)[dimension]);
   return op("aten::permute", std::move(result), dtype(x), TensorRef{x}, std::move(order));
 }
 
@@ -78,7 +78,7 @@ std::vector<int> GraphBuilder::split(int x, std::int64_t size, int dimension) {
       op("aten::split.Tensor", part, dtype(x), TensorRef{x}, size, std::int64_t{dimension}),
   };
   const bool gradient = graph_.tensors.back().requires_gradient;
-  graph_.operators.back().outputs.reserve(static_cast<std::size_t>(extent / size));
+  graph_.operators.back().outputs.reserve(extent / size);
   for (std::int64_t i = 1; i < extent / size; ++i) {
     const int next = make_activation("aten::split.Tensor", part, dtype(x));
     graph_.tensors.back().producer = static_cast<int>(graph_.operators.size()) - 1;

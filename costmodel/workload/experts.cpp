@@ -47,12 +47,12 @@ int GraphBuilder::dispatch(int rows, int chosen, int per_token) {
 int GraphBuilder::expert_parameter(std::string name, Shape full_shape, std::string_view init, int shard, int fused_matrices) {
   if (!experts_apart()) return parameter(std::move(name), std::move(full_shape), init, shard, fused_matrices);
   const int index = parameter(std::move(name), std::move(full_shape), init);
-  Tensor& tensor = graph_.tensors[static_cast<std::size_t>(index)];
+  Tensor& tensor = graph_.tensors[index];
   tensor.gradient_partial = false;  // its tokens come from all ranks
   tensor.experts = true;
   tensor.shape[0] /= graph_.degrees.expert;
   if (shard < 0 || graph_.degrees.expert_tensor_group() == 1) return index;
-  tensor.shape[static_cast<std::size_t>(shard)] /= graph_.degrees.expert_tensor_group();
+  tensor.shape[shard] /= graph_.degrees.expert_tensor_group();
   tensor.shard_dimension = shard;
   tensor.fused_matrices = fused_matrices;
   return index;
@@ -112,11 +112,11 @@ int GraphBuilder::grouped_linear(int rows, int chosen, const Arrived& arrived, i
   PANPIPE_CHECK(shape(weight)[transposed ? 2 : 1] == out_features, "grouped_linear: features do not fit at " + module_);
   PANPIPE_CHECK(shape(weight)[transposed ? 1 : 2] == shape(rows)[1], "grouped_linear: inputs do not fit at " + module_);
   // A bias that all ranks hold whole is added only once in the sum over the ranks.
-  const bool whole_bias = bias >= 0 && shape(bias)[1] == graph_.tensors[static_cast<std::size_t>(bias)].full_shape[1] &&
-                          graph_.tensors[static_cast<std::size_t>(bias)].shard_dimension < 0;
+  const bool whole_bias =
+      bias >= 0 && shape(bias)[1] == graph_.tensors[bias].full_shape[1] && graph_.tensors[bias].shard_dimension < 0;
   const int ranks = graph_.degrees.expert_tensor_group();
   const double share = whole_bias ? 1.0 / ranks : 1.0;
-  if (whole_bias && ranks > 1) graph_.tensors[static_cast<std::size_t>(bias)].gradient_partial = true;
+  if (whole_bias && ranks > 1) graph_.tensors[bias].gradient_partial = true;
   const int made = op("panpipe_nn::grouped_linear", {shape(rows)[0], out_features}, dtype(rows), TensorRef{rows},
                       TensorRef{chosen}, TensorRef{weight}, optional(bias), transposed, share);
   if (arrived.counts >= 0) graph_.operators.back().arguments.emplace_back(TensorRef{arrived.counts});

@@ -35,9 +35,7 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
 std::string argument_text(const OperatorGraph& graph, const Argument& argument) {
-  const auto tensor_name = [&](int index) {
-    return index < 0 ? std::string("None") : "%" + graph.tensors[static_cast<std::size_t>(index)].name;
-  };
+  const auto tensor_name = [&](int index) { return index < 0 ? std::string("None") : "%" + graph.tensors[index].name; };
   return std::visit(Overloaded{
                         [](NoArgument) { return std::string("None"); },
                         [&](const TensorRef& ref) { return tensor_name(ref.tensor); },
@@ -106,9 +104,8 @@ void OperatorGraph::check() const {
     const Operator& op = operators[i];
     for_each_operand(op, [&](int tensor) {
       PANPIPE_CHECK(tensor >= 0 && tensor < tensor_count, fmt::format("{} at {} reads tensor {}", op.target, op.module, tensor));
-      PANPIPE_CHECK(made[static_cast<std::size_t>(tensor)],
-                    fmt::format("{} at {} reads '{}' before it is made", op.target, op.module,
-                                tensors[static_cast<std::size_t>(tensor)].name));
+      PANPIPE_CHECK(made[tensor],
+                    fmt::format("{} at {} reads '{}' before it is made", op.target, op.module, tensors[tensor].name));
     });
     PANPIPE_CHECK(!op.outputs.empty(), fmt::format("{} at {} makes nothing", op.target, op.module));
     for (int tensor : op.outputs) {
@@ -124,10 +121,9 @@ void OperatorGraph::check() const {
   PANPIPE_CHECK(unit + 1 == static_cast<int>(units.size()), "the last operator is not in the last unit");
   for (std::size_t i = 0; i < tensors.size(); ++i)
     PANPIPE_CHECK(made[i], fmt::format("activation '{}' is never made", tensors[i].name));
-  PANPIPE_CHECK(loss >= 0 && loss < tensor_count && tensors[static_cast<std::size_t>(loss)].elements() == 1,
-                "the loss is not a scalar");
+  PANPIPE_CHECK(loss >= 0 && loss < tensor_count && tensors[loss].elements() == 1, "the loss is not a scalar");
   for (int tensor : inputs)
-    PANPIPE_CHECK(tensor >= 0 && tensor < tensor_count && tensors[static_cast<std::size_t>(tensor)].role == TensorRole::Input,
+    PANPIPE_CHECK(tensor >= 0 && tensor < tensor_count && tensors[tensor].role == TensorRole::Input,
                   "an input is not a tensor from the data");
 }
 
@@ -141,20 +137,20 @@ std::string OperatorGraph::to_text() const {
                           : tensor.role == TensorRole::Parameter ? "parameter"
                                                                  : "buffer",
                           tensor.name, name_of(tensor.dtype), fmt::join(tensor.shape, ", "),
-                          tensor.tied_to >= 0 ? " = %" + tensors[static_cast<std::size_t>(tensor.tied_to)].name : "");
+                          tensor.tied_to >= 0 ? " = %" + tensors[tensor.tied_to].name : "");
   int unit = -1;
   for (const Operator& op : operators) {
-    if (op.unit != unit) text += fmt::format("unit {} {}\n", op.unit, units[static_cast<std::size_t>(op.unit)].name);
+    if (op.unit != unit) text += fmt::format("unit {} {}\n", op.unit, units[op.unit].name);
     unit = op.unit;
     std::vector<std::string> outputs, arguments;
     for (int index : op.outputs) {
-      const Tensor& tensor = tensors[static_cast<std::size_t>(index)];
+      const Tensor& tensor = tensors[index];
       outputs.push_back(fmt::format("%{}: {}[{}]", tensor.name, name_of(tensor.dtype), fmt::join(tensor.shape, ", ")));
     }
     for (const Argument& argument : op.arguments) arguments.push_back(argument_text(*this, argument));
     text += fmt::format("  {} = {}({})  # {}\n", fmt::join(outputs, ", "), op.target, fmt::join(arguments, ", "), op.module);
   }
-  if (loss >= 0) text += fmt::format("return %{}\n", tensors[static_cast<std::size_t>(loss)].name);
+  if (loss >= 0) text += fmt::format("return %{}\n", tensors[loss].name);
   return text;
 }
 

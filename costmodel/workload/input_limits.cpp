@@ -18,7 +18,7 @@ std::vector<IntegerRange> integer_ranges(const OperatorGraph& graph) {
   std::vector<IntegerRange> ranges(graph.tensors.size());
   const auto limit = [&](int tensor, std::int64_t most, std::optional<std::int64_t> ignored = {}) {
     if (tensor < 0 || most <= 0) return;
-    IntegerRange& known = ranges[static_cast<std::size_t>(tensor)];
+    IntegerRange& known = ranges[tensor];
     if (known.limit == 0)
       known = {most, ignored};
     else
@@ -27,7 +27,7 @@ std::vector<IntegerRange> integer_ranges(const OperatorGraph& graph) {
   for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
     const auto shape = [&](std::string_view name) -> Shape {
       const int tensor = tensor_argument(*op, name);
-      return tensor < 0 ? Shape{} : uncut(graph.tensors[static_cast<std::size_t>(tensor)]);
+      return tensor < 0 ? Shape{} : uncut(graph.tensors[tensor]);
     };
     const OperatorRow* row = find_row(op->target);
     if (row != nullptr && row->role == OperatorRole::Embedding) {
@@ -41,7 +41,7 @@ std::vector<IntegerRange> integer_ranges(const OperatorGraph& graph) {
     } else if (const auto classes = value_argument<std::int64_t>(*op, "num_classes")) {
       limit(tensor_argument(*op, "self"), *classes);
     } else if (op->outputs.size() == 1) {
-      const IntegerRange made = ranges[static_cast<std::size_t>(op->outputs[0])];
+      const IntegerRange made = ranges[op->outputs[0]];
       limit(first_tensor(*op), made.limit, made.ignored);
     }
   }

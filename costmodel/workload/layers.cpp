@@ -92,7 +92,7 @@ class Names {
       const auto [first, fresh] = index_.emplace(name, static_cast<int>(i));
       if (!fresh)
         log.error(*layers[i].node->find("name"), fmt::format("the layer name '{}' is used twice", name),
-                  fmt::format("first at line {}", layers[static_cast<std::size_t>(first->second)].node->line));
+                  fmt::format("first at line {}", layers[first->second].node->line));
       else
         list_.push_back(name);
     }
@@ -122,8 +122,8 @@ struct ListedEdge {
 std::vector<int> path_between(const std::vector<ListedEdge>& edges, int from, int to, std::size_t layers) {
   std::vector<int> came_from(layers, -1), queue = {from};
   std::vector<bool> seen(layers, false);
-  seen[static_cast<std::size_t>(from)] = true;
-  for (std::size_t next = 0; next < queue.size() && !seen[static_cast<std::size_t>(to)]; ++next)
+  seen[from] = true;
+  for (std::size_t next = 0; next < queue.size() && !seen[to]; ++next)
     for (const ListedEdge& e : edges) {
       const auto target = static_cast<std::size_t>(e.edge.to);
       if (e.edge.from != queue[next] || seen[target]) continue;
@@ -131,16 +131,16 @@ std::vector<int> path_between(const std::vector<ListedEdge>& edges, int from, in
       came_from[target] = queue[next];
       queue.push_back(e.edge.to);
     }
-  if (!seen[static_cast<std::size_t>(to)]) return {};
+  if (!seen[to]) return {};
   std::vector<int> path = {to};
-  while (path.back() != from) path.push_back(came_from[static_cast<std::size_t>(path.back())]);
+  while (path.back() != from) path.push_back(came_from[path.back()]);
   std::reverse(path.begin(), path.end());
   return path;
 }
 
 // Layers are in topological order, so an edge that points back closes a cycle or contradicts the order.
 void check_order(const std::vector<ListedEdge>& edges, const std::vector<ListedLayer>& layers, ReadLog& log) {
-  const auto name = [&](int index) -> const std::string& { return layers[static_cast<std::size_t>(index)].layer.name; };
+  const auto name = [&](int index) -> const std::string& { return layers[index].layer.name; };
   for (const ListedEdge& e : edges) {
     const auto [from, to] = std::pair(e.edge.from, e.edge.to);
     if (from < to) continue;
@@ -162,7 +162,7 @@ void check_order(const std::vector<ListedEdge>& edges, const std::vector<ListedL
 
 // Two edges of one tensor carry the same bytes, and no edge stands twice.
 void check_listed_tensors(const std::vector<ListedEdge>& edges, const std::vector<ListedLayer>& layers, ReadLog& log) {
-  const auto name = [&](int index) -> const std::string& { return layers[static_cast<std::size_t>(index)].layer.name; };
+  const auto name = [&](int index) -> const std::string& { return layers[index].layer.name; };
   std::map<std::pair<int, std::string>, Bytes> sizes;
   std::set<std::tuple<int, int, std::string>> seen;
   for (const ListedEdge& e : edges) {
@@ -223,8 +223,7 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
 // Either all layers have profiles or none, and a profile's border must belong to an edge.
 void check_profiles(const std::vector<ListedLayer>& layers, LayerTable& table, ReadLog& log) {
   std::set<std::pair<std::string, std::string>> edges;
-  for (const LayerEdge& e : table.edges)
-    edges.emplace(layers[static_cast<std::size_t>(e.from)].layer.name, layers[static_cast<std::size_t>(e.to)].layer.name);
+  for (const LayerEdge& e : table.edges) edges.emplace(layers[e.from].layer.name, layers[e.to].layer.name);
   if (table.profiles.edge_bytes.empty())
     for (const LayerEdge& e : table.edges) table.profiles.edge_bytes.push_back(static_cast<double>(e.bytes.base()));
   for (const ListedLayer& listed : layers) {

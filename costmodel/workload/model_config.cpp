@@ -110,7 +110,7 @@ class ConfigReader {
       error(list, fmt::format("'{}' names {} layers, and the model has {}", key, list->items.size(), layers));
     std::vector<bool> named;
     for (const auto& item : list->items) named.push_back(item->text == word);
-    named.resize(static_cast<std::size_t>(layers));
+    named.resize(layers);
     return named;
   }
   std::vector<int> list(const char* key) {
@@ -427,7 +427,7 @@ void sparse_layers(ConfigReader& r, ModelDimensions& d) {
   const int step = r.integer("", {"decoder_sparse_step"}, 1, 1);
   d.traits.experts.layers = every(d.layers, step, 0);
   for (const int dense : r.list("mlp_only_layers"))
-    if (dense < d.layers) d.traits.experts.layers[static_cast<std::size_t>(dense)] = false;
+    if (dense < d.layers) d.traits.experts.layers[dense] = false;
 }
 
 void qwen2_moe(ConfigReader& r, ModelDimensions& d) {

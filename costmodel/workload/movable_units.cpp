@@ -17,7 +17,7 @@ std::string module_of(const Operator& op) { return op.module.empty() ? "the mode
 std::vector<std::pair<std::size_t, std::size_t>> ranges_of(const OperatorGraph& graph) {
   std::vector<std::pair<std::size_t, std::size_t>> ranges(graph.units.size(), {graph.operators.size(), 0});
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
-    auto& [first, end] = ranges[static_cast<std::size_t>(graph.operators[i].unit)];
+    auto& [first, end] = ranges[graph.operators[i].unit];
     first = std::min(first, i);
     end = i + 1;
   }
@@ -25,7 +25,7 @@ std::vector<std::pair<std::size_t, std::size_t>> ranges_of(const OperatorGraph& 
 }
 
 std::string written_text(const OperatorGraph& graph, const WrittenSpan& span) {
-  const Tensor& tensor = graph.tensors[static_cast<std::size_t>(span.tensor)];
+  const Tensor& tensor = graph.tensors[span.tensor];
   const std::string between = fmt::format("operators {} to {}", span.first, span.last);
   switch (tensor.role) {
     case TensorRole::Buffer:
@@ -36,7 +36,7 @@ std::string written_text(const OperatorGraph& graph, const WrittenSpan& span) {
                          between);
     default:
       return fmt::format("'{}' is written in place by {}, and no rank writes into what another one made ({})", tensor.name,
-                         graph.operators[static_cast<std::size_t>(span.last)].target, between);
+                         graph.operators[span.last].target, between);
   }
 }
 
@@ -56,11 +56,11 @@ std::vector<std::string> why_together(const OperatorGraph& graph) {
     if (op.module == graph.operators[i - 1].module)
       reasons[i] = fmt::format("{} holds the operator before it too, and is not cut inside", module_of(op));
     else
-      reasons[i] = fmt::format("{} is part of '{}', the smallest unit that can be moved", module_of(op),
-                               graph.units[static_cast<std::size_t>(op.unit)].name);
+      reasons[i] =
+          fmt::format("{} is part of '{}', the smallest unit that can be moved", module_of(op), graph.units[op.unit].name);
     for (const int made : op.outputs) {
-      const int owned = owner[static_cast<std::size_t>(made)];
-      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(owned)];
+      const int owned = owner[made];
+      const Tensor& tensor = graph.tensors[owned];
       if (owned == made || tensor.producer < 0) continue;
       reasons[i] += fmt::format("; its result is a view of '{}' (operator {})", tensor.name, tensor.producer);
       break;

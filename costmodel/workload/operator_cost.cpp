@@ -14,18 +14,17 @@ namespace {
 // element or as a view. -1: none, its results are the first logits.
 int logits_before(const OperatorGraph& graph, const Operator& op) {
   if (const int viewed = viewed_tensor(graph, op); viewed >= 0)
-    return graph.tensors[static_cast<std::size_t>(viewed)].role == TensorRole::Activation ? viewed : -1;
+    return graph.tensors[viewed].role == TensorRole::Activation ? viewed : -1;
   int source = -1, others = 0;
   for_each_operand(op, [&](int index) {
-    const TensorRole role = graph.tensors[static_cast<std::size_t>(index)].role;
+    const TensorRole role = graph.tensors[index].role;
     if (role == TensorRole::Activation && source < 0)
       source = index;
     else
       others += role == TensorRole::Activation || role == TensorRole::Parameter;
   });
   if (source < 0 || others > 0) return -1;
-  const Tensor &in = graph.tensors[static_cast<std::size_t>(source)],
-               &out = graph.tensors[static_cast<std::size_t>(op.outputs.front())];
+  const Tensor &in = graph.tensors[source], &out = graph.tensors[op.outputs.front()];
   const OperatorRow& row = row_of(op);
   return row.role == OperatorRole::Padding || row.between_ranks() || in.elements() == out.elements() ? source : -1;
 }
@@ -34,10 +33,10 @@ int logits_before(const OperatorGraph& graph, const Operator& op) {
 template <class Visit>
 void for_each_logits(const OperatorGraph& graph, const Operator& loss, Visit visit) {
   int index = tensor_argument(loss, row_of(loss).names[0]);
-  while (index >= 0 && graph.tensors[static_cast<std::size_t>(index)].role == TensorRole::Activation) {
+  while (index >= 0 && graph.tensors[index].role == TensorRole::Activation) {
     visit(index);
-    const int producer = graph.tensors[static_cast<std::size_t>(index)].producer;
-    index = producer < 0 ? -1 : logits_before(graph, graph.operators[static_cast<std::size_t>(producer)]);
+    const int producer = graph.tensors[index].producer;
+    index = producer < 0 ? -1 : logits_before(graph, graph.operators[producer]);
   }
 }
 
@@ -59,9 +58,8 @@ OperatorWork count(const OperatorView& v, bool before_loss) {
 int cast_before(const OperatorGraph& graph, const Operator& loss) {
   int cast = -1;
   for_each_logits(graph, loss, [&](int index) {
-    const int producer = graph.tensors[static_cast<std::size_t>(index)].producer;
-    if (cast < 0 && producer >= 0 && row_of(graph.operators[static_cast<std::size_t>(producer)]).role == OperatorRole::Cast)
-      cast = producer;
+    const int producer = graph.tensors[index].producer;
+    if (cast < 0 && producer >= 0 && row_of(graph.operators[producer]).role == OperatorRole::Cast) cast = producer;
   });
   return cast;
 }
@@ -81,7 +79,7 @@ std::vector<OperatorWork> count_work(const OperatorGraph& graph) {
 std::vector<bool> logits_of(const OperatorGraph& graph) {
   std::vector<bool> logits(graph.tensors.size(), false);
   for (const Operator& op : graph.operators)
-    if (is_loss(graph, op)) for_each_logits(graph, op, [&](int index) { logits[static_cast<std::size_t>(index)] = true; });
+    if (is_loss(graph, op)) for_each_logits(graph, op, [&](int index) { logits[index] = true; });
   return logits;
 }
 

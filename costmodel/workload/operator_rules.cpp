@@ -24,9 +24,9 @@ PassWork traffic(Bytes read, Bytes written, double operations) { return {Flops(o
 // column-parallel product under sequence parallelism is kept as this rank's part and gathered again (Korthikanti et al.).
 int storage_of(const OperatorGraph& graph, int index) {
   for (;;) {
-    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(index)];
+    const Tensor& tensor = graph.tensors[index];
     if (tensor.producer < 0) return index;
-    const Operator& producer = graph.operators[static_cast<std::size_t>(tensor.producer)];
+    const Operator& producer = graph.operators[tensor.producer];
     // Megatron's f: its backward adds up what its forward gave to all.
     const bool gathered_again =
         row_of(producer).role == OperatorRole::Collective && (producer.backward_collective == CollectiveKind::AllReduce ||
@@ -298,7 +298,7 @@ OperatorWork cross_entropy(const OperatorView& v) {
   const Tensor &logits = v.first(), &labels = v.in("target");
   Bytes cast_read(0), cast_written(0);
   if (const int cast = cast_before(v.graph, v.op); cast >= 0) {
-    const Operator& op = v.graph.operators[static_cast<std::size_t>(cast)];
+    const Operator& op = v.graph.operators[cast];
     const OperatorView counted{v.graph, op, row_of(op)};
     cast_read = counted.first().bytes();
     cast_written = counted.out().bytes();

@@ -18,7 +18,7 @@ struct OperatorView {
   const Operator& op;
   const OperatorRow& row;
 
-  const Tensor& tensor(int index) const { return graph.tensors[static_cast<std::size_t>(index)]; }
+  const Tensor& tensor(int index) const { return graph.tensors[index]; }
   int operand(std::string_view name) const { return tensor_of(argument(op, row, name)); }
   const Tensor& in(std::string_view name) const {
     const int index = operand(name);

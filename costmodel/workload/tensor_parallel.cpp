@@ -81,7 +81,7 @@ int GraphBuilder::vocabulary_parameter(std::string name, Shape full_shape, std::
   const int degree = graph_.degrees.tensor;
   const int index = parameter(std::move(name), std::move(full_shape), init);
   if (degree == 1) return index;
-  Tensor& tensor = graph_.tensors[static_cast<std::size_t>(index)];
+  Tensor& tensor = graph_.tensors[index];
   tensor.shape[0] = padded_vocabulary(tensor.full_shape[0], degree) / degree;
   tensor.shard_dimension = 0;
   return index;

@@ -114,16 +114,10 @@ struct TransformerTraits {
   bool fused_gate = false;  // gate and up as one matrix (Phi 3)
   Experts experts = {};     // count 0: none
 
-  bool has_experts(int layer) const {
-    return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<std::size_t>(layer)]);
-  }
+  bool has_experts(int layer) const { return experts.count > 0 && (experts.layers.empty() || experts.layers[layer]); }
   // Tokens that a query of the layer sees; 0: all.
-  int window_of(int layer) const {
-    return window > 0 && (windowed.empty() || windowed[static_cast<std::size_t>(layer)]) ? window : 0;
-  }
-  bool rotates(int layer) const {
-    return positions == Positions::Rotary && (no_rotary.empty() || !no_rotary[static_cast<std::size_t>(layer)]);
-  }
+  int window_of(int layer) const { return window > 0 && (windowed.empty() || windowed[layer]) ? window : 0; }
+  bool rotates(int layer) const { return positions == Positions::Rotary && (no_rotary.empty() || !no_rotary[layer]); }
 };
 
 // The path of a module: a layer's path followed by a name.

@@ -350,7 +350,7 @@ std::vector<std::string> model_names() {
 int tokens_per_sample(const Workload& workload) {
   if (!workload.graph) return 0;
   for (const int input : workload.graph->inputs) {
-    const Tensor& tensor = workload.graph->tensors[static_cast<std::size_t>(input)];
+    const Tensor& tensor = workload.graph->tensors[input];
     if (tensor.name == "input_ids" && tensor.shape.size() == 2)
       return static_cast<int>(tensor.shape[1] * workload.graph->degrees.context);
   }

@@ -20,7 +20,7 @@ std::vector<int> woven(const std::vector<int>& steps) {
       if (static_cast<std::int64_t>(done[i]) * steps[n] < static_cast<std::int64_t>(done[n]) * steps[i]) next = p;
     }
     if (next < 0) return order;
-    ++done[static_cast<std::size_t>(next)];
+    ++done[next];
     order.push_back(next);
   }
 }

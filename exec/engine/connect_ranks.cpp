@@ -16,7 +16,7 @@ namespace panpipe::exec {
 std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& layout, int rank) {
   const MeshPlace mine = place_of(plan, rank);
   const auto rank_of = [&](int stage) {
-    return world_rank(plan, {plan.schedule.stage_to_rank[static_cast<std::size_t>(stage)], mine.replica, mine.shard});
+    return world_rank(plan, {plan.schedule.stage_to_rank[stage], mine.replica, mine.shard});
   };
   std::set<std::pair<int, int>> ways;
   for (const Message& message : layout.messages) {

@@ -77,8 +77,7 @@ at::Tensor rotary_angles(const Tensor& table, double base) {
 }  // namespace
 
 int root_of(const OperatorGraph& graph, int tensor) {
-  while (graph.tensors[static_cast<std::size_t>(tensor)].tied_to >= 0)
-    tensor = graph.tensors[static_cast<std::size_t>(tensor)].tied_to;
+  while (graph.tensors[tensor].tied_to >= 0) tensor = graph.tensors[tensor].tied_to;
   return tensor;
 }
 
@@ -134,7 +133,7 @@ std::optional<at::Tensor> value_of_the_rank(const Tensor& tensor, int shard) {
 
 // Only the bytes from the tensor's first to its last element are read.
 at::Tensor stored_value(const OperatorGraph& graph, const Tensor& tensor) {
-  const StoredValues& stored = graph.stored[static_cast<std::size_t>(tensor.stored)];
+  const StoredValues& stored = graph.stored[tensor.stored];
   const auto type = scalar_type(tensor.dtype);
   if (tensor.elements() == 0) return at::empty(tensor.shape, type);
   const auto width = static_cast<std::int64_t>(c10::elementSize(type));
@@ -163,9 +162,9 @@ SeededParameters::SeededParameters(const OperatorGraph& graph, const StageLayout
     return shard_of(tensor, values, device_of_position, graph.degrees);
   };
   for (const int stage : stages) {
-    for (const int used : layout.stages[static_cast<std::size_t>(stage)].parameters) {
+    for (const int used : layout.stages[stage].parameters) {
       const int root = root_of(graph, used);
-      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
+      const Tensor& tensor = graph.tensors[root];
       auto& kept = tensor.role == TensorRole::Parameter ? trained_ : buffers_;
       if (kept.count(root)) continue;
       at::Tensor value = tensor.stored >= 0 ? stored_value(graph, tensor) : made(tensor);

@@ -23,8 +23,8 @@ std::map<int, Use> uses_on(const OperatorGraph& graph, const Plan& plan, const S
   std::map<int, Use> uses;
   const auto add = [&](int first, int end, int group) {
     for (int op = first; op < end; ++op)
-      for_each_operand(graph.operators[static_cast<std::size_t>(op)], [&](int tensor) {
-        if (graph.tensors[static_cast<std::size_t>(tensor)].role != TensorRole::Parameter) return;
+      for_each_operand(graph.operators[op], [&](int tensor) {
+        if (graph.tensors[tensor].role != TensorRole::Parameter) return;
         Use& use = uses[root_of(graph, tensor)];
         use.groups.insert(group);
         ++use.operators;
@@ -59,7 +59,7 @@ void add_flats(const OperatorGraph& graph, const std::vector<int>& roots, const 
   };
   const std::int64_t aligned = kAlignment / size_of(std::get<3>(kind)).base();
   for (const int root : roots) {
-    const std::int64_t count = graph.tensors[static_cast<std::size_t>(root)].elements();
+    const std::int64_t count = graph.tensors[root].elements();
     if (flats.empty() || (most > 0 && elements + count > most)) {
       close();
       flats.emplace_back();
@@ -84,7 +84,7 @@ void tell_buckets(const OperatorGraph& graph, const std::vector<FlatParameters>&
   group.tells.assign(group.flats.size(), false);
   for (std::size_t i = group.flats.size(); i-- > 0;) {
     const FlatParameters& flat = flats[group.flats[i]];
-    const Tensor& any = graph.tensors[static_cast<std::size_t>(flat.entries.front().root)];
+    const Tensor& any = graph.tensors[flat.entries.front().root];
     const std::int64_t more = flat.part * plan.shard_group() * size_of(any.dtype).base();
     const bool full = bytes == 0 || (plan.zero < 3 && bytes + more > bucket_bytes);
     group.tells[i] = full;
@@ -98,7 +98,7 @@ ShardLayout::Position lay_out(const OperatorGraph& graph, const Plan& plan, cons
   const std::map<int, Use> uses = uses_on(graph, plan, layout, number, position.groups);
   std::map<Kind, std::vector<int>> kinds;
   for (const auto& [root, use] : uses) {
-    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
+    const Tensor& tensor = graph.tensors[root];
     if (!tensor.requires_gradient && plan.zero < 3) continue;
     const auto held = holders.find(root);
     const bool shared = held != holders.end() && held->second.size() > 1;
@@ -134,7 +134,7 @@ ShardLayout::Position lay_out(const OperatorGraph& graph, const Plan& plan, cons
 }  // namespace
 
 const FlatParameters* ShardLayout::flat_of(int position, int root, FlatParameters::Entry* entry) const {
-  for (const FlatParameters& flat : positions[static_cast<std::size_t>(position)].flats)
+  for (const FlatParameters& flat : positions[position].flats)
     for (const FlatParameters::Entry& each : flat.entries)
       if (each.root == root) {
         *entry = each;

@@ -22,7 +22,7 @@ namespace {
 
 std::vector<std::vector<int>> chains_of(const Schedule& schedule) {
   if (!schedule.chains.empty()) return schedule.chains;
-  std::vector<int> all(static_cast<std::size_t>(schedule.stages));
+  std::vector<int> all(schedule.stages);
   std::iota(all.begin(), all.end(), 0);
   return {all};
 }
@@ -45,34 +45,34 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, StageLayout& l
 void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edges, const std::vector<int>& chain, int number,
                    StageLayout& layout) {
   std::vector<int> stage_of(graph.operators.size());
-  std::vector<int> stage_of_unit(static_cast<std::size_t>(graph.operators.back().unit) + 1, -1);  // ascending with the operators
+  std::vector<int> stage_of_unit(graph.operators.back().unit + 1, -1);  // ascending with the operators
   for (const int s : chain) {
-    StageRange& stage = layout.stages[static_cast<std::size_t>(s)];
+    StageRange& stage = layout.stages[s];
     stage.chain = number;
     for (int op = stage.first_operator; op < stage.end_operator; ++op) {
-      stage_of[static_cast<std::size_t>(op)] = s;
-      stage_of_unit[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)] = s;
+      stage_of[op] = s;
+      stage_of_unit[graph.operators[op].unit] = s;
     }
   }
   std::vector<std::set<int>> data(layout.stages.size()), kept(layout.stages.size()), outputs(layout.stages.size());
   for (std::size_t index = 0; index < graph.operators.size(); ++index) {
     const int here = stage_of[index];
     for_each_operand(graph.operators[index], [&](int tensor) {
-      const Tensor& value = graph.tensors[static_cast<std::size_t>(tensor)];
+      const Tensor& value = graph.tensors[tensor];
       if (value.role == TensorRole::Input) {
-        data[static_cast<std::size_t>(here)].insert(tensor);
+        data[here].insert(tensor);
       } else if (value.role != TensorRole::Activation) {
-        kept[static_cast<std::size_t>(here)].insert(tensor);
+        kept[here].insert(tensor);
       }
     });
   }
   const auto first_message = layout.messages.size();
   for (const Crossing& crossing : crossings(edges, stage_of_unit)) {
-    outputs[static_cast<std::size_t>(crossing.from)].insert(crossing.tensor);
+    outputs[crossing.from].insert(crossing.tensor);
     if (layout.messages.size() == first_message || layout.messages.back().from != crossing.from ||
         layout.messages.back().to != crossing.to) {
-      layout.stages[static_cast<std::size_t>(crossing.from)].outgoing.push_back(static_cast<int>(layout.messages.size()));
-      layout.stages[static_cast<std::size_t>(crossing.to)].incoming.push_back(static_cast<int>(layout.messages.size()));
+      layout.stages[crossing.from].outgoing.push_back(static_cast<int>(layout.messages.size()));
+      layout.stages[crossing.to].incoming.push_back(static_cast<int>(layout.messages.size()));
       layout.messages.push_back({crossing.from, crossing.to, {}, {}});
     }
     Message& message = layout.messages.back();
@@ -80,9 +80,9 @@ void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edge
     message.gradient.push_back(crossing.gradient);
     layout.most_tensors = std::max(layout.most_tensors, static_cast<int>(message.tensors.size()));
   }
-  const int loss_stage = stage_of[static_cast<std::size_t>(graph.tensors[static_cast<std::size_t>(graph.loss)].producer)];
+  const int loss_stage = stage_of[graph.tensors[graph.loss].producer];
   if (number == 0) layout.loss_stage = loss_stage;
-  layout.stages[static_cast<std::size_t>(loss_stage)].has_loss = true;
+  layout.stages[loss_stage].has_loss = true;
   for (const int number_of : chain) {
     const auto s = static_cast<std::size_t>(number_of);
     StageRange& stage = layout.stages[s];
@@ -123,7 +123,7 @@ void for_each_recomputed(const OperatorGraph& graph, const RecomputeScope& scope
   int blocks = 0, of_stage = 0, now = 0;  // `now`: the block's number
   const std::string* before = nullptr;
   for (int op = 0; op < range.end_operator; ++op) {
-    const auto unit = static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit);
+    const auto unit = static_cast<std::size_t>(graph.operators[op].unit);
     const bool enters = op == range.first_operator;
     const std::string& block = graph.units[unit].block;
     const bool begins = before == nullptr || *before != block;
@@ -165,14 +165,13 @@ void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const Recom
     if (mode != Recompute::Selective) continue;
     if (makes.empty()) makes = recomputed_operators(graph, scope);
     for_each_recomputed(graph, scope, range, [&](int op, int block) {
-      if (const MadeAgain again = makes[static_cast<std::size_t>(op)]; block > 0 && again != MadeAgain::Nothing)
-        range.listed.push_back({op, again});
+      if (const MadeAgain again = makes[op]; block > 0 && again != MadeAgain::Nothing) range.listed.push_back({op, again});
     });
   }
 }
 
 void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& layout) {
-  const auto block_of = [&](int unit) -> const std::string& { return graph.units[static_cast<std::size_t>(unit)].block; };
+  const auto block_of = [&](int unit) -> const std::string& { return graph.units[unit].block; };
   const bool blocks = std::any_of(graph.units.begin(), graph.units.end(), [](const auto& unit) { return !unit.block.empty(); });
   std::set<int> written;  // stages for which the order says when they are made again
   for (const auto& row : plan.schedule.order)
@@ -184,7 +183,7 @@ void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& 
     int end = range.first_operator, most = 0;
     for (const GatheredPart& part : gathered_parts(plan.stages[s].first_unit, plan.stages[s].end_unit, blocks, block_of)) {
       const int first = end;
-      while (end < range.end_operator && graph.operators[static_cast<std::size_t>(end)].unit < part.end_unit) ++end;
+      while (end < range.end_operator && graph.operators[end].unit < part.end_unit) ++end;
       most = std::max(most, part.group + 1);
       if (first == end) continue;
       range.gathered.push_back({first, end, groups + part.group, !blocks || !block_of(part.first_unit).empty()});

@@ -60,9 +60,7 @@ struct StageLayout {
   int chains = 1;
 
   // Each path numbers its microbatches from 0; the step's samples are assigned to the paths in order.
-  int microbatch_of_step(int stage, int microbatch) const {
-    return stages[static_cast<std::size_t>(stage)].chain * (microbatches / chains) + microbatch;
-  }
+  int microbatch_of_step(int stage, int microbatch) const { return stages[stage].chain * (microbatches / chains) + microbatch; }
 
   // The number of a slice. Without cut sequences a slice is a whole microbatch.
   int slice_index(const Action& action) const { return action.microbatch * splits + (action.split < 0 ? 0 : action.split); }

@@ -30,7 +30,7 @@ StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const
       spans_(spans) {}
 
 int StageMessages::rank_of_stage(int stage) const {
-  return world_rank(plan_, {plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)], place_.replica, place_.shard});
+  return world_rank(plan_, {plan_.schedule.stage_to_rank[stage], place_.replica, place_.shard});
 }
 
 void StageMessages::post_message(int index, int slice, bool backward) {
@@ -41,7 +41,7 @@ void StageMessages::post_message(int index, int slice, bool backward) {
   if (!posted.empty()) return;
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     if (backward && !message.gradient[i]) continue;
-    const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
+    const Tensor& tensor = graph_.tensors[message.tensors[i]];
     const TensorSpec expected{tensor.shape, scalar_type(tensor.dtype), device_};
     posted.push_back({Clock::now(), transport_.receive(expected, other, layout_.tag(index, static_cast<int>(i), slice, backward)),
                       static_cast<int>(i)});
@@ -77,7 +77,7 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
   for (Posted& posted : arriving.mapped()) {
     posted.pending->wait(deadline_, doing_);
     arrived.push_back(spans_.done(*posted.pending));
-    at::Tensor& value = values[static_cast<std::size_t>(posted.tensor)];
+    at::Tensor& value = values[posted.tensor];
     value = std::move(posted.pending->value);
     bytes += static_cast<std::int64_t>(value.nbytes());
     charge_to_this_thread(value);
@@ -101,7 +101,7 @@ void StageMessages::give(int index, const Action& of, bool backward, const std::
     if (backward && !message.gradient[i]) continue;
     at::Tensor value = values[i];
     if (!value.defined()) {  // no gradient flowed: the receiver still waits for one
-      const Tensor& tensor = graph_.tensors[static_cast<std::size_t>(message.tensors[i])];
+      const Tensor& tensor = graph_.tensors[message.tensors[i]];
       value = at::zeros(tensor.shape, at::TensorOptions(scalar_type(tensor.dtype)).device(device_));
     }
     bytes += static_cast<std::int64_t>(value.nbytes());

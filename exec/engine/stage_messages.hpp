@@ -45,8 +45,8 @@ class StageMessages {
   };
   using MessageKey = std::pair<int, std::pair<int, bool>>;  // (message, (slice, backward))
 
-  const Message& message(int index) const { return layout_.messages[static_cast<std::size_t>(index)]; }
-  const StageRange& range(int stage) const { return layout_.stages[static_cast<std::size_t>(stage)]; }
+  const Message& message(int index) const { return layout_.messages[index]; }
+  const StageRange& range(int stage) const { return layout_.stages[stage]; }
   int rank_of_stage(int stage) const;
   void post_message(int index, int slice, bool backward);
   std::vector<at::Tensor> take(int index, const Action& of, bool backward);

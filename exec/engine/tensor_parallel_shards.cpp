@@ -11,7 +11,7 @@ namespace {
 // What a rank holds of each of the matrices that are fused in a parameter, along the dimension that is cut.
 std::vector<std::int64_t> cut_lengths(const Tensor& parameter) {
   if (!parameter.fused_rows.empty()) return parameter.fused_rows;
-  const std::int64_t all = parameter.shape[static_cast<std::size_t>(parameter.shard_dimension)];
+  const std::int64_t all = parameter.shape[parameter.shard_dimension];
   return std::vector<std::int64_t>(static_cast<std::size_t>(parameter.fused_matrices), all / parameter.fused_matrices);
 }
 
@@ -30,7 +30,7 @@ at::Tensor shard_of_width(const Tensor& parameter, const at::Tensor& whole, int 
   const std::int64_t held = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   if (const std::int64_t missing = held * shards - whole.size(dimension); missing > 0) {
     Shape shape = whole.sizes().vec();
-    shape[static_cast<std::size_t>(dimension)] = missing;
+    shape[dimension] = missing;
     padded = at::cat({whole, at::zeros(shape, whole.options())}, dimension);
   }
   std::vector<at::Tensor> matrices;
@@ -51,7 +51,7 @@ at::Tensor whole_width(const Tensor& parameter, at::TensorList shards) {
     for (const at::Tensor& shard : shards) pieces.push_back(shard.narrow(dimension, first, length));
     first += length;
   }
-  return at::cat(pieces, dimension).narrow(dimension, 0, parameter.full_shape[static_cast<std::size_t>(dimension)]).contiguous();
+  return at::cat(pieces, dimension).narrow(dimension, 0, parameter.full_shape[dimension]).contiguous();
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ std::vector<int> gradient_peers(const Tensor& parameter, int device, const Degre
     count = parameter.shard_replicas;
   else if (parameter.gradient_partial)
     count = width_degree(parameter, degrees);
-  std::vector<int> peers(static_cast<std::size_t>(count));
+  std::vector<int> peers(count);
   std::iota(peers.begin(), peers.end(), device / count * count);
   return peers;
 }

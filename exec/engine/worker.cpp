@@ -24,7 +24,7 @@ class PartsOfSequence : public ParameterStore {
       : whole_(&whole), cut_(&cut), share_(share) {}
 
   at::Tensor tensor(int graph_tensor) const override {
-    const int dimension = (*cut_)[static_cast<std::size_t>(graph_tensor)];
+    const int dimension = (*cut_)[graph_tensor];
     if (dimension < 0) return whole_->tensor(graph_tensor);
     at::Tensor& part = parts_[graph_tensor];
     if (!part.defined()) part = share_.part(whole_->tensor(graph_tensor), dimension);
@@ -74,7 +74,7 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
                                              graph, layout.stages[s], own_parts_ ? *own_parts_ : parameters,
                                              layout.needs_gradient, options_.device, groups_, copies_.get(), options_.gate));
   }
-  for (const Action& action : plan.schedule.order[static_cast<std::size_t>(position)])
+  for (const Action& action : plan.schedule.order[position])
     if (action.kind == ActionKind::R)
       recomputed_.insert(key_of(action));
     else if (action.kind == ActionKind::Offload)
@@ -100,7 +100,7 @@ std::shared_ptr<const SequenceSlice> Worker::slice_of(const Action& action) {
 
 // What a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
 at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice) const {
-  const int dimension = layout_.cut.empty() ? -1 : layout_.cut[static_cast<std::size_t>(graph_tensor)];
+  const int dimension = layout_.cut.empty() ? -1 : layout_.cut[graph_tensor];
   if (dimension < 0) return whole;
   if (share_.degree > 1) return share_.part(whole, dimension);
   const std::int64_t length = whole.size(dimension) / layout_.splits;
@@ -125,7 +125,7 @@ std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t s
   const std::vector<int>& inputs = stages_.at(action.stage)->inputs();
   std::vector<at::Tensor> values = messages_.take_inputs(action, inputs);
   begin_work(*running_);
-  for (const int input : layout_.stages[static_cast<std::size_t>(action.stage)].data) {
+  for (const int input : layout_.stages[action.stage].data) {
     values[position_in(inputs, input)] = feed_.on_device(own_part(input, data_(input, sample), action.split));
   }
   return values;
@@ -134,8 +134,8 @@ std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t s
 Steps Worker::forward(const Action& action) {
   SegmentedStage& stage = *stages_.at(action.stage);
   const std::int64_t sample = sample_of(action);
-  const Recompute recompute = plan_.stages[static_cast<std::size_t>(action.stage)].recompute;
-  const bool whole = recompute == Recompute::Full && !layout_.stages[static_cast<std::size_t>(action.stage)].by_blocks;
+  const Recompute recompute = plan_.stages[action.stage].recompute;
+  const bool whole = recompute == Recompute::Full && !layout_.stages[action.stage].by_blocks;
   const bool drop = whole || recomputed_.count(key_of(action)) > 0;
   const std::shared_ptr<const SequenceSlice> slice = slice_of(action);
   const std::int64_t draws = sample * layout_.splits + std::max<int>(0, action.split);  // each slice its own random numbers
@@ -145,7 +145,7 @@ Steps Worker::forward(const Action& action) {
       layout_.slice_index(action), context, drop, [this, action, sample] { return take_inputs(action, sample); },
       [this, action, &stage](const std::vector<at::Tensor>& outputs) {
         messages_.give_outputs(action, stage.outputs(), outputs);
-        if (layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) note_loss(action, outputs);
+        if (layout_.stages[action.stage].has_loss) note_loss(action, outputs);
       });
 }
 
@@ -156,7 +156,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
   if (options_.device.is_cpu()) return tell_loss(action, share, value.item<double>(), *result_);
   if (!losses_.defined()) {
-    const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+    const auto& order = plan_.schedule.order[position_];
     const auto forwards = std::count_if(order.begin(), order.end(), [](const Action& a) { return a.kind == ActionKind::F; });
     losses_ = at::empty({forwards}, at::TensorOptions(value.scalar_type()).pinned_memory(true));
   }
@@ -186,8 +186,8 @@ Steps Worker::backward(const Action& action) {
       [this, action, &stage] {
         std::vector<at::Tensor> gradients = messages_.take_gradients(action, stage.outputs());
         begin_work(*running_);
-        if (layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) {
-          const Tensor& loss = graph_.tensors[static_cast<std::size_t>(graph_.loss)];
+        if (layout_.stages[action.stage].has_loss) {
+          const Tensor& loss = graph_.tensors[graph_.loss];
           gradients[position_in(stage.outputs(), graph_.loss)] = at::full(
               loss.shape, options_.loss_scale * loss_share(action) / (static_cast<double>(layout_.microbatches) * plan_.data),
               at::TensorOptions(scalar_type(loss.dtype)).device(options_.device));
@@ -221,7 +221,7 @@ Steps Worker::copy(const Action& action) {
 Worker::Running Worker::prepare(std::size_t index) {
   Running running;
   running.index = index;
-  running.action = plan_.schedule.order[static_cast<std::size_t>(position_)][index];
+  running.action = plan_.schedule.order[position_][index];
   const Action& action = running.action;
   switch (action.kind) {
     case ActionKind::F:
@@ -285,7 +285,7 @@ void Worker::run_step(Running& running) {
 // them is the last.
 bool Worker::can_weave(std::size_t first, std::size_t members) const {
   if (!groups_.any() || members == 1) return false;
-  const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+  const auto& order = plan_.schedule.order[position_];
   std::set<int> stages;
   for (std::size_t index = first; index < first + members; ++index) {
     const Action& action = order[index];
@@ -314,7 +314,7 @@ void Worker::run_cell(std::size_t first, std::size_t members) {
     steps.push_back(static_cast<int>(cell.back().steps.size()));
     if (options_.before_action) options_.before_action(index);
   }
-  for (const int member : woven(steps)) run_step(cell[static_cast<std::size_t>(member)]);
+  for (const int member : woven(steps)) run_step(cell[member]);
   for (std::size_t index = first; index < first + members && options_.after_action; ++index) options_.after_action(index);
 }
 
@@ -334,7 +334,7 @@ StepResult Worker::run(std::int64_t step_index) {
   step_ = step_index;
   StepResult result;
   result_ = &result;
-  const auto& order = plan_.schedule.order[static_cast<std::size_t>(position_)];
+  const auto& order = plan_.schedule.order[position_];
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   noted_.clear();
   transport_.settle(options_.device, options_.deadline, "the start of the step");
@@ -363,7 +363,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   const DataSource training = std::exchange(data_, data);
   const std::int64_t first_sample = std::exchange(options_.first_sample, 0), step = std::exchange(step_, round);
   std::vector<Action> order;
-  for (const Action& action : plan_.schedule.order[static_cast<std::size_t>(position_)])
+  for (const Action& action : plan_.schedule.order[position_])
     if (action.kind == ActionKind::F) order.push_back(action);
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   std::vector<std::shared_ptr<const SequenceSlice>> slices;  // later slices attend to earlier ones
@@ -391,7 +391,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
         layout_.slice_index(action), context, [&] { return take_inputs(action, sample); },
         [&](const std::vector<at::Tensor>& outputs) {
           messages_.give_outputs(action, stage.outputs(), outputs);
-          if (!layout_.stages[static_cast<std::size_t>(action.stage)].has_loss) return;
+          if (!layout_.stages[action.stage].has_loss) return;
           const double share = loss_share(action);
           if (share > 0 && groups_.member(Among::Tensor) == 0)
             losses.emplace_back(outputs[position_in(stage.outputs(), graph_.loss)], share);

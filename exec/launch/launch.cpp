@@ -72,8 +72,7 @@ HostUse use_of(const RunRequest& request, const Experiment& experiment, const Pl
   use.for_gpus = asked.device != "cpu" && (gpus || visible_gpus() > 0);
   use.gloo_asked = asked.transport == "gloo";
   const std::vector<std::int64_t> all = run_memory(experiment, plan);
-  for (int rank = first; rank < std::min(first + count, static_cast<int>(all.size())); ++rank)
-    use.need.push_back(all[static_cast<std::size_t>(rank)]);
+  for (int rank = first; rank < std::min(first + count, static_cast<int>(all.size())); ++rank) use.need.push_back(all[rank]);
   return use;
 }
 

@@ -99,7 +99,7 @@ int launch_profile(ProfileRequest request) {
     use.ranks = request.ranks;
     use.threads = request.threads;
     use.one_process = request.transport == "local";
-    use.need.assign(static_cast<std::size_t>(request.ranks), profile_memory(experiment, request));
+    use.need.assign(request.ranks, profile_memory(experiment, request));
     tell_before_start(use, request.overcommit);
   }
   for (std::string& word : to_arguments(request)) command.push_back(std::move(word));

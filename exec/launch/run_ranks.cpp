@@ -97,7 +97,7 @@ class Ranks {
     sigprocmask(SIG_BLOCK, &awaited, &before_);
     signals_ = Handle(signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK));
     signal(SIGPIPE, SIG_IGN);
-    ranks_.resize(static_cast<std::size_t>(count));
+    ranks_.resize(count);
     std::random_device random;
     token_ = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
     int port = 0;
@@ -129,7 +129,7 @@ class Ranks {
 
  private:
   void start(int number, int master, int port) {
-    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    Rank& rank = ranks_[number];
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) throw cannot("make a pipe for a rank");
     rank.talk = Handle(ends[0]);

@@ -46,7 +46,7 @@ class PlacedStages {
   int rank_of(int stage) const {
     return placement == StagePlacement::Vee && stage / ranks % 2 == 1 ? ranks - 1 - stage % ranks : stage % ranks;
   }
-  const StageCost& stage(int r, int chunk) const { return table.stages[static_cast<std::size_t>(stage_of(r, chunk))]; }
+  const StageCost& stage(int r, int chunk) const { return table.stages[stage_of(r, chunk)]; }
 };
 
 // Bytes and seconds per parameter at a ZeRO stage and a data degree.
@@ -78,7 +78,7 @@ struct Ground {
   std::vector<double> node_jitter{};  // added to rank_jitter, by number of devices in use
   double jitter(int pipeline, std::int64_t devices) const {
     const auto used = std::min(static_cast<std::size_t>(devices), node_jitter.size() - 1);
-    return rank_jitter[static_cast<std::size_t>(pipeline)] + node_jitter[used];
+    return rank_jitter[pipeline] + node_jitter[used];
   }
 };
 
@@ -94,11 +94,9 @@ class Surroundings {
   std::array<double, 4> bounds(const FamilyForm& form, int microbatches, const OrderCounts& order) const;
 
   // Seconds of the hand-over of a stage's output, and of its gradient to the previous stage; 0 within one rank.
-  double down(int stage) const { return down_[static_cast<std::size_t>(stage)]; }
-  double up(int stage) const { return up_[static_cast<std::size_t>(stage)]; }
-  double closing(int rank, int zero) const {
-    return rank_[static_cast<std::size_t>(rank)].closing[static_cast<std::size_t>(zero)];
-  }
+  double down(int stage) const { return down_[stage]; }
+  double up(int stage) const { return up_[stage]; }
+  double closing(int rank, int zero) const { return rank_[rank].closing[zero]; }
 
  private:
   struct Rank {

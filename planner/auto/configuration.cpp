@@ -11,7 +11,7 @@ namespace panpipe::planner {
 std::string summary_of(const Configuration& c, std::string_view schedule) {
   std::string text = product_text(c);
   if (c.sequence_parallel) text += " + sequence";
-  const std::string_view family = forms()[static_cast<std::size_t>(c.family)].name;
+  const std::string_view family = forms()[c.family].name;
   text += fmt::format(", {}", !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule);
   if (c.virtual_stages > 1) text += fmt::format(" with {} stages a rank", c.virtual_stages);
   text += fmt::format(", {} x {} samples, recompute {}", c.microbatches, c.micro, name_of(c.recompute));

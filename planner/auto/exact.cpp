@@ -24,11 +24,11 @@ constexpr int kMovesEach = 96;    // estimates of one plan with moved cuts
 constexpr int kFittingEach = 32;  // the same for a plan that does not fit
 constexpr int kReceivers = 3;     // of a block, of which the fastest is taken
 
-const FamilyForm& form_of(const Configuration& c) { return forms()[static_cast<std::size_t>(c.family)]; }
+const FamilyForm& form_of(const Configuration& c) { return forms()[c.family]; }
 
 std::vector<int> placement_of(const Configuration& c) {
   std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(c.device_count()));
+  devices.reserve(c.device_count());
   for (int r = 0; r < c.pipeline; ++r)
     for (int d = 0; d < c.replicas(); ++d)
       for (int t = 0; t < c.tensor; ++t) devices.push_back(static_cast<int>(c.place(r, d, t)));
@@ -112,7 +112,7 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   // The parts of a prediction that the search compares, by the functions that make them there, without the spans.
   exact.step_time = to_duration(step_end(times)).base();
   exact.fits = true;
-  exact.room.assign(static_cast<std::size_t>(plan.pipeline), kInfinite);
+  exact.room.assign(plan.pipeline, kInfinite);
   std::size_t rank = 0;
   for (const DeviceTimeline& device : memory_of_ranks(graph, times)) {
     exact.memory = std::max(exact.memory, static_cast<double>(device.peak.base()));
@@ -151,7 +151,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact)
   if (exact.plan && exact.plan->schedule.chains.size() == 1) {
     std::vector<int> cuts;
     for (const int stage : exact.plan->schedule.chains.front())
-      if (const int first = exact.plan->stages[static_cast<std::size_t>(stage)].first_unit; first > 0) cuts.push_back(first);
+      if (const int first = exact.plan->stages[stage].first_unit; first > 0) cuts.push_back(first);
     settings.emplace_back("partition", fmt::format("[{}]", fmt::join(cuts, ", ")));
   }
   if (c.order == AxisOrder::PipelineNext)
@@ -164,7 +164,7 @@ namespace {
 // First unit of the block after / before a cut; -1 = none.
 int moved_cut(const std::vector<UnitCost>& units, int cut, int by) {
   const int count = static_cast<int>(units.size());
-  const auto block = [&](int u) -> const std::string& { return units[static_cast<std::size_t>(u)].block; };
+  const auto block = [&](int u) -> const std::string& { return units[u].block; };
   int u = cut;
   if (by > 0) {
     ++u;
@@ -179,8 +179,8 @@ int moved_cut(const std::vector<UnitCost>& units, int cut, int by) {
 // False if a stage would hold nothing.
 bool move_cut(Plan& plan, const std::vector<UnitCost>& units, std::size_t cut, int by) {
   const std::vector<int>& chain = plan.schedule.chains.front();
-  StagePlan& before = plan.stages[static_cast<std::size_t>(chain[cut])];
-  StagePlan& after = plan.stages[static_cast<std::size_t>(chain[cut + 1])];
+  StagePlan& before = plan.stages[chain[cut]];
+  StagePlan& after = plan.stages[chain[cut + 1]];
   const int to = moved_cut(units, after.first_unit, by);
   if (to <= before.first_unit || to >= after.end_unit) return false;
   before.end_unit = after.first_unit = to;
@@ -243,12 +243,10 @@ std::vector<BlockMove> moves_to_fit(Evaluator& evaluator, const Exact& now, doub
   const Plan& plan = *now.plan;
   const std::vector<int>& chain = plan.schedule.chains.front();
   const UnitSums& sums = evaluator.sums(now.configuration);
-  const auto rank_of = [&](std::size_t s) {
-    return static_cast<std::size_t>(plan.schedule.stage_to_rank[static_cast<std::size_t>(chain[s])]);
-  };
+  const auto rank_of = [&](std::size_t s) { return static_cast<std::size_t>(plan.schedule.stage_to_rank[chain[s]]); };
   std::vector<double> work(now.room.size());
   const auto time = [&](std::size_t s) {
-    const StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[s])];
+    const StagePlan& stage = plan.stages[chain[s]];
     return sums.time(stage.recompute, stage.first_unit, stage.end_unit);
   };
   for (std::size_t s = 0; s < chain.size(); ++s) work[rank_of(s)] += time(s);

@@ -19,9 +19,7 @@ namespace panpipe::planner {
 class Positions {
  public:
   explicit Positions(const Scenario& scenario) : placement_(scenario.placement) {}
-  int device(std::int64_t position) const {
-    return placement_ ? (*placement_)[static_cast<std::size_t>(position)] : static_cast<int>(position);
-  }
+  int device(std::int64_t position) const { return placement_ ? (*placement_)[position] : static_cast<int>(position); }
   bool stated() const { return placement_.has_value(); }
 
  private:
@@ -39,7 +37,7 @@ class RouteClasses {
   // Hops from rank r to r + 1 at positions `stride` apart, for r = 0 .. ranks - 2, then the hop from the last rank to the first.
   const std::vector<Hop>& chain(std::int64_t stride, int ranks);
   // A pair of devices whose route belongs to the class.
-  std::pair<int, int> example(int route_class) const { return examples_[static_cast<std::size_t>(route_class)]; }
+  std::pair<int, int> example(int route_class) const { return examples_[route_class]; }
   int classes() const { return static_cast<int>(examples_.size()); }
   const Positions& positions() const { return positions_; }
 

@@ -36,7 +36,7 @@ int stated_family(const ScheduleRequest& request) {
   const int known = request.csv.empty() ? form_named(request.name) : -1;
   const bool plain = std::all_of(request.options.begin(), request.options.end(),
                                  [](const auto& option) { return option.first == "stages_per_rank"; });
-  return known >= 0 && plain && !forms()[static_cast<std::size_t>(known)].last() ? known : form_named("");
+  return known >= 0 && plain && !forms()[known].last() ? known : form_named("");
 }
 
 void choose_schedule(const Scenario& scenario, const SearchLimits& limits, Space& space) {
@@ -49,10 +49,10 @@ void choose_schedule(const Scenario& scenario, const SearchLimits& limits, Space
     throw fault_at(scenario, "schedule", "none of these schedules can be searched by degrees: their orders are made for costs",
                    "add one to the list whose order costs do not decide, such as 1f1b");
   const bool one = std::all_of(space.families.begin(), space.families.end(), [](int f) {
-    const FamilyForm& form = forms()[static_cast<std::size_t>(f)];
+    const FamilyForm& form = forms()[f];
     return form.placement == StagePlacement::Line;
   });
-  const bool taken_as_it_is = forms()[static_cast<std::size_t>(space.families.front())].placement == StagePlacement::Opaque;
+  const bool taken_as_it_is = forms()[space.families.front()].placement == StagePlacement::Opaque;
   const bool chunks_open =
       !taken_as_it_is && is_open(scenario, "parallel.virtual_stages") && is_open(scenario, "schedule.stages_per_rank");
   if (!chunks_open)
@@ -214,7 +214,7 @@ Space space_of(const Experiment& experiment, const SearchLimits& limits) {
     space.notes.push_back(fmt::format("context {} stays as stated", space.context.front()));
   if (space.families.size() > 1) {
     std::vector<std::string_view> names;
-    for (const int f : space.families) names.push_back(forms()[static_cast<std::size_t>(f)].name);
+    for (const int f : space.families) names.push_back(forms()[f].name);
     space.notes.push_back(fmt::format("schedules: {}", fmt::join(names, ", ")));
   }
   return space;

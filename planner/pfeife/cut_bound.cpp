@@ -66,7 +66,7 @@ void CutBound::add_stage_terms(const CutEvaluator& evaluator, std::size_t positi
     const std::optional<ActionKind> done = work_of_pass(kind, evaluator.all_in_weight(static_cast<int>(position)));
     if (done) stage_terms_[position].push_back({layout_.pass(position, kind), &space.stages().floor(*done, type)});
   }
-  const Sums& optimizer = elements_[static_cast<std::size_t>(rank)];
+  const Sums& optimizer = elements_[rank];
   if (optimizer.back() > 0) stage_terms_[position].push_back({layout_.optimizer(static_cast<std::size_t>(rank)), &optimizer});
 }
 
@@ -146,8 +146,7 @@ void CutBound::sum_up(Tables& tables) const {
   if (stages_ == 1) return;
   tables.least = kNever;
   const int reach = binds ? reach_.of(0, 0) : units_;
-  for (int c = 1; c < end_of(0) && c <= reach; ++c)
-    tables.least = std::min(tables.least, tables.from[0][static_cast<std::size_t>(c)]);
+  for (int c = 1; c < end_of(0) && c <= reach; ++c) tables.least = std::min(tables.least, tables.from[0][c]);
 }
 
 Cuts CutBound::cuts_of_minimum(const Tables& tables) const {
@@ -158,7 +157,7 @@ Cuts CutBound::cuts_of_minimum(const Tables& tables) const {
     const int reach = reach_.binds() ? reach_.of(k, before) : units_;
     int best = std::max(before, static_cast<int>(k)) + 1;
     for (int c = best; c < end_of(k) && c <= reach; ++c)
-      if (from[static_cast<std::size_t>(c)] <= from[static_cast<std::size_t>(best)]) best = c;
+      if (from[c] <= from[best]) best = c;
     cuts.push_back(best);
     before = best;
   }

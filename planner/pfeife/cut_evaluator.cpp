@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
 
 namespace panpipe::planner {
@@ -23,12 +24,12 @@ CutEvaluator::CutEvaluator(const SearchSpace& space, const Schedule& schedule, c
   chain_ = schedule.chains.front();
   position_of_stage_.resize(chain_.size());
   for (std::size_t k = 0; k < chain_.size(); ++k) {
-    position_of_stage_[static_cast<std::size_t>(chain_[k])] = static_cast<int>(k);
-    ranks_.push_back(schedule.stage_to_rank[static_cast<std::size_t>(chain_[k])]);
+    position_of_stage_[chain_[k]] = static_cast<int>(k);
+    ranks_.push_back(schedule.stage_to_rank[chain_[k]]);
   }
   for (const auto& row : schedule.order)
     for (const Action& action : row)
-      if (action.is_compute()) uses_[static_cast<std::size_t>(action.kind)] = true;
+      if (action.is_compute()) uses_[at(action.kind)] = true;
   messages_take_time_ = space.costs().message_work(gib(1)) > Duration(0);
   variant_of(first);
 }
@@ -44,11 +45,10 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
     if (entry == 0 || known[entry]) continue;
     known[entry] = true;
     if (task.kind == TaskKind::Pass) {
-      PassEntry pass{entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], task.action.kind, 0, {}};
+      PassEntry pass{entry, position_of_stage_[task.action.stage], task.action.kind, 0, {}};
       pass.type = space_.site_of_rank(rank_of(pass.position));
       for (const Recompute mode : space_.stages().modes())
-        pass.plain[static_cast<std::size_t>(mode)] =
-            space_.stages().plain_ticks(pass.kind, pass.type, all_in_weight(pass.position), mode);
+        pass.plain[at(mode)] = space_.stages().plain_ticks(pass.kind, pass.type, all_in_weight(pass.position), mode);
       variant.passes.push_back(pass);
     } else if (task.kind == TaskKind::Optimizer) {
       if (!space_.has_optimizer()) continue;
@@ -57,21 +57,20 @@ void CutEvaluator::map_tasks(const TaskGraph& graph, Variant& variant) const {
         if (rank_of(k) == task.rank) optimizer.positions.push_back(k);
       variant.optimizers.push_back(std::move(optimizer));
     } else if (task.kind == TaskKind::Collective && task.action.stage >= 0) {
-      const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
-      const StagePlan& stage = plan_.stages[static_cast<std::size_t>(task.action.stage)];
-      const auto held = elements[static_cast<std::size_t>(stage.end_unit)] - elements[static_cast<std::size_t>(stage.first_unit)];
-      variant.flows.push_back({entry, position_of_stage_[static_cast<std::size_t>(task.action.stage)], flow.latency.base(),
+      const CollectiveFlow& flow = graph.flows[task.flow];
+      const StagePlan& stage = plan_.stages[task.action.stage];
+      const auto held = elements[stage.end_unit] - elements[stage.first_unit];
+      variant.flows.push_back({entry, position_of_stage_[task.action.stage], flow.latency.base(),
                                held > 0 ? flow.transfer.base() / static_cast<double>(held) : 0});
     }
   }
   std::vector<bool> mapped(graph.links.size(), false);
   for (const Transfer& transfer : graph.transfers) {
-    if (mapped[static_cast<std::size_t>(transfer.link)]) continue;
-    mapped[static_cast<std::size_t>(transfer.link)] = true;
-    const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
-    const int producer = position_of_stage_[static_cast<std::size_t>(transfer.stage)];
-    const int consumer =
-        position_of_stage_[static_cast<std::size_t>(graph.tasks[static_cast<std::size_t>(transfer.consumer)].action.stage)];
+    if (mapped[transfer.link]) continue;
+    mapped[transfer.link] = true;
+    const TransferLink& link = graph.links[transfer.link];
+    const int producer = position_of_stage_[transfer.stage];
+    const int consumer = position_of_stage_[graph.tasks[transfer.consumer].action.stage];
     const int from = std::min(producer, consumer), to = std::max(producer, consumer);
     const auto found = std::find_if(variant.links.begin(), variant.links.end(),
                                     [&](const StageLink& known_link) { return known_link.from == from && known_link.to == to; });
@@ -159,8 +158,7 @@ double CutEvaluator::transfer(int from_rank, int to_rank, std::int64_t bytes) co
 
 double CutEvaluator::stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const {
   const int first = begin_of(cuts, pass.position), end = end_of(cuts, pass.position);
-  if (const double* const plain = pass.plain[static_cast<std::size_t>(mode)])
-    return StageTicks::rounded(plain[end] - plain[first]);
+  if (const double* const plain = pass.plain[at(mode)]) return StageTicks::rounded(plain[end] - plain[first]);
   return space_.stages().ticks(pass.kind, pass.type, first, end, all_in_weight(pass.position), mode);
 }
 
@@ -171,14 +169,14 @@ std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& var
   for (const LinkEntry& delay : variant.delays) {
     StageLink link = variant.links[delay.link];
     if (delay.hops != nullptr) {
-      const StageLink& hop = space_.crossings().next_unit(cuts[static_cast<std::size_t>(link.from)]);
+      const StageLink& hop = space_.crossings().next_unit(cuts[link.from]);
       link.bytes = hop.from == 0 ? -1 : hop.bytes;
       link.gradient_bytes = hop.from == 0 || !hop.gradient ? -1 : hop.gradient_bytes;
     }
     const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;
     if (bytes < 0) continue;
     const double ticks = to_ticks(space_.costs().message_work(Bytes(bytes / plan_.schedule.splits))).base();
-    for (const int position : {link.from, link.to}) work[static_cast<std::size_t>(position)][delay.backward ? 1 : 0] += ticks;
+    for (const int position : {link.from, link.to}) work[position][delay.backward ? 1 : 0] += ticks;
   }
   return work;
 }
@@ -189,8 +187,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
   const StageTicks& stages = space_.stages();
   const Recompute fastest = stages.modes().front();
   const auto sum_of = [&](const std::vector<std::int64_t>& before_unit, int position) {
-    return before_unit[static_cast<std::size_t>(end_of(cuts, position))] -
-           before_unit[static_cast<std::size_t>(begin_of(cuts, position))];
+    return before_unit[end_of(cuts, position)] - before_unit[begin_of(cuts, position)];
   };
   const auto element_sum = [&](int position) { return sum_of(stages.elements(), position); };
   const bool all = before.cuts.size() != cuts.size() || before.modes.size() != modes.size();
@@ -201,8 +198,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
   const std::vector<std::array<double, 2>> work = message_work(variant, cuts);
   const auto talk = [&](const PassEntry& pass) {
     for (const bool backward : {false, true})
-      if (!work.empty() && has_messages(pass.kind, backward))
-        return work[static_cast<std::size_t>(pass.position)][backward ? 1 : 0];
+      if (!work.empty() && has_messages(pass.kind, backward)) return work[pass.position][backward ? 1 : 0];
     return 0.0;
   };
   for (const PassEntry& pass : variant.passes) {
@@ -218,8 +214,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
     for (const int k : optimizer.positions) {
       elements += element_sum(k);
       tensors += sum_of(stages.tensors(), k);
-      given += stages.given_optimizer()[static_cast<std::size_t>(end_of(cuts, k))] -
-               stages.given_optimizer()[static_cast<std::size_t>(begin_of(cuts, k))];
+      given += stages.given_optimizer()[end_of(cuts, k)] - stages.given_optimizer()[begin_of(cuts, k)];
     }
     put_cost(optimizer.entry,
              elements == 0 && given == 0 ? 0.0 : space_.optimizer(elements, tensors, given, space_.site_of_rank(optimizer.rank)));
@@ -230,7 +225,7 @@ void CutEvaluator::fill(const Variant& variant, const Cuts& cuts, const Modes& m
     const StageLink& link = variant.links[delay.link];
     if (delay.hops != nullptr) {
       const auto cut = static_cast<std::size_t>(link.from);
-      if (all || cuts[cut] != before.cuts[cut]) put_delay(delay.entry, (*delay.hops)[static_cast<std::size_t>(cuts[cut])]);
+      if (all || cuts[cut] != before.cuts[cut]) put_delay(delay.entry, (*delay.hops)[cuts[cut]]);
       continue;
     }
     const std::int64_t bytes = delay.backward ? link.gradient_bytes : link.bytes;

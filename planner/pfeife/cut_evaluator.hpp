@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/index.hpp"
 #include "costmodel/estimate/compile.hpp"
 #include "costmodel/estimate/path_counts.hpp"
 #include "costmodel/estimate/replay.hpp"
@@ -35,10 +36,10 @@ class CutEvaluator {
 
   int stages() const { return static_cast<int>(chain_.size()); }
   PathLayout layout() const { return {chain_.size(), static_cast<std::size_t>(space_.ranks())}; }
-  int rank_of(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
+  int rank_of(int position) const { return ranks_[position]; }
   const SearchSpace& space() const { return space_; }
   const Schedule& schedule() const { return plan_.schedule; }
-  bool uses(ActionKind kind) const { return uses_[static_cast<std::size_t>(kind)]; }
+  bool uses(ActionKind kind) const { return uses_[at(kind)]; }
   // True for the first stage under a profile, which receives no gradient.
   bool all_in_weight(int position) const { return backward_all_in_weight(space_.scenario().framework, position > 0); }
 
@@ -117,9 +118,7 @@ class CutEvaluator {
   double stage_ticks(const PassEntry& pass, const Cuts& cuts, Recompute mode) const;
   double transfer(int from_rank, int to_rank, std::int64_t bytes) const;  // SearchSpace::transfer, cached
   int begin_of(const Cuts& cuts, int position) const { return position == 0 ? 0 : cuts[static_cast<std::size_t>(position) - 1]; }
-  int end_of(const Cuts& cuts, int position) const {
-    return position + 1 < stages() ? cuts[static_cast<std::size_t>(position)] : space_.units();
-  }
+  int end_of(const Cuts& cuts, int position) const { return position + 1 < stages() ? cuts[position] : space_.units(); }
 
   const SearchSpace& space_;
   Plan plan_;

@@ -64,8 +64,7 @@ std::vector<Modes> CutSearch::ways_to_recompute(const Cuts& cuts) {
   constexpr std::size_t kMost = 256;
   const auto stages = static_cast<std::size_t>(evaluator_.stages()), ranks = static_cast<std::size_t>(evaluator_.space().ranks());
   std::vector<std::vector<std::size_t>> of_rank(ranks);  // positions
-  for (std::size_t k = 0; k < stages; ++k)
-    of_rank[static_cast<std::size_t>(evaluator_.rank_of(static_cast<int>(k)))].push_back(k);
+  for (std::size_t k = 0; k < stages; ++k) of_rank[evaluator_.rank_of(static_cast<int>(k))].push_back(k);
   std::vector<std::vector<Modes>> fitting(ranks);
   const auto more = [](const Modes& way, const Modes& than) {
     return std::equal(way.begin(), way.end(), than.begin(), [](Recompute a, Recompute b) { return a >= b; });
@@ -125,8 +124,7 @@ Cuts CutSearch::shrunk(const Cuts& from, const Modes& modes) {
   const auto stages = static_cast<std::size_t>(evaluator_.stages());
   std::vector<double> shares(stages);
   for (std::size_t k = 0; k < stages; ++k)
-    shares[k] = work[static_cast<std::size_t>(k < from.size() ? from[k] : evaluator_.space().units())] -
-                work[static_cast<std::size_t>(k == 0 ? 0 : from[k - 1])];
+    shares[k] = work[k < from.size() ? from[k] : evaluator_.space().units()] - work[k == 0 ? 0 : from[k - 1]];
   Cuts cuts = from, best = from;
   double least = kNone;
   for (int round = 0; round < kRounds && !stopped_(); ++round) {
@@ -139,7 +137,7 @@ Cuts CutSearch::shrunk(const Cuts& from, const Modes& modes) {
     }
     if (most <= 1) break;
     for (std::size_t k = 0; k < stages; ++k) {
-      const double of_rank = used[static_cast<std::size_t>(evaluator_.rank_of(static_cast<int>(k)))];
+      const double of_rank = used[evaluator_.rank_of(static_cast<int>(k))];
       shares[k] *= of_rank > 1 ? std::max(kMostChange, 1 / of_rank) : of_rank < kMostChange ? kGrowth : 1.0;
     }
     Sums until(1, 0);

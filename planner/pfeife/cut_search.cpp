@@ -29,8 +29,7 @@ Cuts even_cuts(const Sums& sums, int stages) {
   for (int k = 1; k < stages; ++k) {
     const double goal = sums.front() + (sums.back() - sums.front()) * k / stages;
     auto cut = static_cast<int>(std::lower_bound(sums.begin(), sums.end(), goal) - sums.begin());
-    if (cut > 0 && cut <= units && goal - sums[static_cast<std::size_t>(cut) - 1] < sums[static_cast<std::size_t>(cut)] - goal)
-      --cut;
+    if (cut > 0 && cut <= units && goal - sums[static_cast<std::size_t>(cut) - 1] < sums[cut] - goal) --cut;
     cuts.push_back(std::clamp(cut, cuts.empty() ? 1 : cuts.back() + 1, units - (stages - k)));
   }
   return cuts;
@@ -126,7 +125,7 @@ bool CutSearch::climb(const std::vector<Move>& moves, std::size_t some_at_once, 
     while (best_ == before) {
       const auto least = std::min_element(times.begin(), times.end());
       if (least == times.end() || *least >= best_) break;
-      meet(some[static_cast<std::size_t>(least - times.begin())], *least, modes);
+      meet(some[least - times.begin()], *least, modes);
       *least = kNone;
     }
     if (best_ < before) since = 0;

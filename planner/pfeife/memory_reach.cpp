@@ -12,7 +12,7 @@ MemoryReach::MemoryReach(const CutEvaluator& evaluator) : units_(evaluator.space
   const Scenario& scenario = space.scenario();
   const Schedule& schedule = evaluator.schedule();
   const auto stages = static_cast<std::size_t>(evaluator.stages());
-  std::vector<int> whole(static_cast<std::size_t>(units_) + 1, units_);
+  std::vector<int> whole(units_ + 1, units_);
   reach_.assign(stages, whole);
   bool known = schedule.splits == 1;
   for (const auto& row : schedule.order)
@@ -94,7 +94,7 @@ void MemoryReach::add_rows(const CutEvaluator& evaluator, int rank, double limit
     return std::equal(a.begin(), a.end(), b.begin(),
                       [](const Open& x, const Open& y) { return x.whole >= y.whole && x.for_weight >= y.for_weight; });
   };
-  for (const Action& action : schedule.order[static_cast<std::size_t>(rank)]) {
+  for (const Action& action : schedule.order[rank]) {
     if (!action.is_compute()) continue;
     count(now[slot_of_stage.at(action.stage)], action.kind, until_weight);
     if (action.kind != ActionKind::F) continue;
@@ -136,7 +136,7 @@ const MemoryReach::Row* MemoryReach::most_exceeded(const Cuts& cuts) const {
 std::vector<MemoryReach::Open> MemoryReach::open_of(const Schedule& schedule, int rank, int stage, bool until_weight) {
   std::vector<Open> found;
   Open now;
-  for (const Action& action : schedule.order[static_cast<std::size_t>(rank)]) {
+  for (const Action& action : schedule.order[rank]) {
     if (!action.is_compute() || action.stage != stage) continue;
     count(now, action.kind, until_weight);
     if (action.kind != ActionKind::F) continue;
@@ -152,9 +152,7 @@ void MemoryReach::fill(const CutEvaluator& evaluator, std::size_t position, cons
   const Schedule& schedule = evaluator.schedule();
   const int stage = schedule.chains.front()[position], rank = evaluator.rank_of(static_cast<int>(position));
   const std::vector<Open> open = open_of(schedule, rank, stage, evaluator.uses(ActionKind::W));
-  const auto between = [](const Sums& sums, int first, int end) {
-    return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
-  };
+  const auto between = [](const Sums& sums, int first, int end) { return sums[end] - sums[first]; };
   const auto fits = [&](int first, int end) {
     const double fixed = between(of.least[0], first, end), weight = between(of.least[2], first, end);
     return std::any_of(of.kept.begin(), of.kept.end(), [&](const Sums& kept) {
@@ -171,7 +169,7 @@ void MemoryReach::fill(const CutEvaluator& evaluator, std::size_t position, cons
   for (int first = 0; first < units_; ++first) {
     end = std::max(end, first);
     while (end < units_ && fits(first, end + 1)) ++end;
-    reach_[position][static_cast<std::size_t>(first)] = end;
+    reach_[position][first] = end;
     binds_ = binds_ || (first >= static_cast<int>(position) && end < last);
   }
 }

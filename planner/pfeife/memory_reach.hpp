@@ -33,7 +33,7 @@ class MemoryReach {
   // True if memory keeps some stage from extending as far as the number of stages allows.
   bool binds() const { return binds_; }
   // The last end of stage `position` if it begins with unit `first`; returns `first` if not even that unit fits.
-  int of(std::size_t position, int first) const { return reach_[position][static_cast<std::size_t>(first)]; }
+  int of(std::size_t position, int first) const { return reach_[position][first]; }
 
  private:
   struct Open {  // number of microbatches with whole activations, and with only the part for weight gradients

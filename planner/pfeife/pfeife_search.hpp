@@ -40,9 +40,7 @@ class PfeifeSearch {
   void raise_lowest_bounds();
   void search_prefetch_vectors();
   Cuts start_for(int stages) const;
-  int best_stages() const {
-    return best_index_ < 0 ? 0 : searched_[static_cast<std::size_t>(best_index_)].stages() / space_.ranks();
-  }
+  int best_stages() const { return best_index_ < 0 ? 0 : searched_[best_index_].stages() / space_.ranks(); }
   void note(std::size_t index);
   template <class Body>
   void in_parallel(const std::vector<std::size_t>& indices, Body body);

@@ -244,11 +244,11 @@ void PfeifeSearch::raise_lowest_bounds() {
 // How far each rank runs ahead by itself, from the best member of the family: the published parameter is one number for all.
 void PfeifeSearch::search_prefetch_vectors() {
   if (best_index_ < 0 || space_.ranks() < 3 || !is_open(experiment_.scenario, "schedule.prefetch")) return;
-  const std::string family = searched_[static_cast<std::size_t>(best_index_)].member.name;
+  const std::string family = searched_[best_index_].member.name;
   if (family != "pfeife") return;
   for (int best = -1; best != best_index_ && !stopped();) {
     best = best_index_;
-    const TriedSchedule start = searched_[static_cast<std::size_t>(best)].member;
+    const TriedSchedule start = searched_[best].member;
     const std::vector<int> ahead = prefetch_of(start, space_.ranks());
     for (std::size_t rank = 0; rank + 1 < ahead.size(); ++rank) {
       for (const int change : {1, -1}) {

@@ -15,7 +15,7 @@ Plan fixed_parts(const Scenario& scenario) {
   if (scenario.placement) {
     plan.devices = *scenario.placement;
   } else {
-    plan.devices.resize(static_cast<std::size_t>(plan.pipeline * plan.devices_of_rank()));
+    plan.devices.resize(plan.pipeline * plan.devices_of_rank());
     std::iota(plan.devices.begin(), plan.devices.end(), 0);
   }
   return plan;
@@ -131,7 +131,7 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
 void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) const {
   const std::vector<int>& chain = plan.schedule.chains.front();
   for (std::size_t k = 0; k < chain.size(); ++k) {
-    StagePlan& stage = plan.stages[static_cast<std::size_t>(chain[k])];
+    StagePlan& stage = plan.stages[chain[k]];
     stage.first_unit = k == 0 ? 0 : cuts[k - 1];
     stage.end_unit = k < cuts.size() ? cuts[k] : units();
     stage.recompute = modes.empty() ? stage_costs_.modes().front() : modes[k];
@@ -141,7 +141,7 @@ void SearchSpace::set_cuts(Plan& plan, const Cuts& cuts, const Modes& modes) con
 Plan SearchSpace::plan(const Schedule& schedule, const Cuts& cuts, const Modes& modes) const {
   Plan plan = base_;
   plan.schedule = schedule;
-  plan.stages.resize(static_cast<std::size_t>(schedule.stages));
+  plan.stages.resize(schedule.stages);
   set_cuts(plan, cuts, modes);
   return plan;
 }
@@ -167,7 +167,7 @@ const Sums& SearchSpace::hops(int from_rank, int to_rank, bool gradient) const {
       const std::int64_t bytes = gradient ? link.gradient_bytes : link.bytes;
       const auto [time, first] = known.try_emplace(bytes, 0);
       if (first) time->second = transfer(from_rank, to_rank, bytes);
-      entry->second[static_cast<std::size_t>(cut)] = time->second;
+      entry->second[cut] = time->second;
     }
   }
   return entry->second;

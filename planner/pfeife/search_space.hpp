@@ -46,7 +46,7 @@ class SearchSpace {
   const CutLinks& crossings() const { return crossings_; }
   int units() const { return stage_costs_.units(); }
   int ranks() const { return base_.pipeline; }
-  int site_of_rank(int rank) const { return sites_[static_cast<std::size_t>(rank)]; }
+  int site_of_rank(int rank) const { return sites_[rank]; }
   int device_of_rank(int rank) const { return base_.device(rank, 0, 0); }
 
   // Lowers the plan with one byte for each of these links, instead of the tensors that cross its cuts.

@@ -26,7 +26,7 @@ SoftDescent::SoftDescent(CutEvaluator& evaluator, const CutBound& bound, const C
   const double all = work_.back() > 0 ? work_.back() : 1;
   double before = 0;
   for (std::size_t k = 0; k <= start.size(); ++k) {
-    const double until = k < start.size() ? work_[static_cast<std::size_t>(start[k])] / all : 1;
+    const double until = k < start.size() ? work_[start[k]] / all : 1;
     shares_.push_back(std::max(until - before, 1e-6));
     before = until;
   }

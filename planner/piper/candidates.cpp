@@ -35,7 +35,7 @@ Recomputes recomputes(const PlanningProblem& problem, const StageChoice& stage) 
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     const bool does = choice_of(problem, stage, i).recompute;
-    const auto& choices = problem.layers[at(stage.layers[i])].choices[static_cast<std::size_t>(degree)];
+    const auto& choices = problem.layers[at(stage.layers[i])].choices[degree];
     // Where recompute saves nothing it makes no difference which of the two is taken.
     const bool matters = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) {
       return c.recompute != does &&

@@ -58,8 +58,7 @@ int option_at(const Options& options, std::size_t corner) {
   for (std::size_t k = 0; k < corner; ++k) memory -= steps[k].memory;
   int nearest = 0;
   for (std::size_t o = 0; o < options.size(); ++o)
-    if (std::abs(options[o].memory - memory) < std::abs(options[static_cast<std::size_t>(nearest)].memory - memory))
-      nearest = static_cast<int>(o);
+    if (std::abs(options[o].memory - memory) < std::abs(options[nearest].memory - memory)) nearest = static_cast<int>(o);
   return nearest;
 }
 
@@ -106,7 +105,7 @@ class Search {
     incumbent_ = used <= memory_ ? total_time() : kInfinity;
   }
 
-  const Option& option(std::size_t layer, int index) const { return (*layers_[layer])[static_cast<std::size_t>(index)]; }
+  const Option& option(std::size_t layer, int index) const { return (*layers_[layer])[index]; }
   double total_time() const {
     double time = 0;
     for (std::size_t i = 0; i < layers_.size(); ++i) time += option(i, picks_[i]).time;

@@ -73,9 +73,8 @@ std::string next_layer(const SuffixCosts& costs, const Furthest& reached) {
   for (std::size_t layer = 0; layer < problem.layers.size(); ++layer) {
     const auto& out = edges.out_of[layer];
     const bool ready =
-        !costs.suffixes().has(reached.suffix, static_cast<int>(layer)) && std::all_of(out.begin(), out.end(), [&](int e) {
-          return costs.suffixes().has(reached.suffix, problem.edges[static_cast<std::size_t>(e)].to);
-        });
+        !costs.suffixes().has(reached.suffix, static_cast<int>(layer)) &&
+        std::all_of(out.begin(), out.end(), [&](int e) { return costs.suffixes().has(reached.suffix, problem.edges[e].to); });
     if (!ready) continue;
     const Least alone = least_alone(problem, layer, in_flight);
     if (nearest == problem.layers.size() || alone.bytes < least.bytes) {

@@ -279,9 +279,8 @@ class Reader {
     }
     if (sorted.size() < count) {
       const auto stuck = std::find(place.begin(), place.end(), -1) - place.begin();
-      log_.error(
-          *file_.nodes[static_cast<std::size_t>(stuck)].at,
-          fmt::format("the edges form a cycle; node {} is on it or behind it", file_.nodes[static_cast<std::size_t>(stuck)].id));
+      log_.error(*file_.nodes[stuck].at,
+                 fmt::format("the edges form a cycle; node {} is on it or behind it", file_.nodes[stuck].id));
       log_.throw_if_errors();
     }
     file_.nodes = std::move(sorted);

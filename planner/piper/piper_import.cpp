@@ -48,8 +48,8 @@ std::string layers_text(const PiperFile& file, const ImportOptions& options) {
   log.throw_if_errors();
   out += file.edges.empty() ? "edges: []\n" : "edges:\n";
   for (const PiperFile::Edge& edge : file.edges)
-    out += fmt::format("- {{from: {}, to: {}, bytes: {}}}\n", quoted_scalar(file.nodes[static_cast<std::size_t>(edge.from)].name),
-                       quoted_scalar(file.nodes[static_cast<std::size_t>(edge.to)].name), bytes_text(edge.bytes));
+    out += fmt::format("- {{from: {}, to: {}, bytes: {}}}\n", quoted_scalar(file.nodes[edge.from].name),
+                       quoted_scalar(file.nodes[edge.to].name), bytes_text(edge.bytes));
   return out;
 }
 

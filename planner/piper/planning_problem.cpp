@@ -10,8 +10,7 @@ namespace panpipe::planner::piper {
 const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member) {
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor);
   PANPIPE_CHECK(degree != problem.degrees.end(), "a stage has a tensor degree that the problem does not offer");
-  const auto& choices =
-      problem.layers[at(stage.layers[member])].choices[static_cast<std::size_t>(degree - problem.degrees.begin())];
+  const auto& choices = problem.layers[at(stage.layers[member])].choices[degree - problem.degrees.begin()];
   PANPIPE_CHECK(at(stage.choice[member]) < choices.size(), "a stage has a choice that its layer does not offer");
   return choices[at(stage.choice[member])];
 }

@@ -21,9 +21,8 @@ class Ready {
     const auto has = [&](int layer) { return (set[layer / 64] >> (layer % 64)) & 1; };
     for (int layer = 0; layer < static_cast<int>(problem_.layers.size()); ++layer) {
       if (has(layer)) continue;
-      const auto& out = incidence_.out_of[static_cast<std::size_t>(layer)];
-      if (std::all_of(out.begin(), out.end(), [&](int e) { return has(problem_.edges[static_cast<std::size_t>(e)].to); }))
-        visit(layer);
+      const auto& out = incidence_.out_of[layer];
+      if (std::all_of(out.begin(), out.end(), [&](int e) { return has(problem_.edges[e].to); })) visit(layer);
     }
   }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/index.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -117,7 +119,7 @@ const char* class_of(ActionKind kind) {
   }
 }
 
-const char* class_of(StripKind kind) { return kStrips[static_cast<std::size_t>(kind)].name; }
+const char* class_of(StripKind kind) { return kStrips[at(kind)].name; }
 
 const char* words_for(ActionKind kind) {
   switch (kind) {
@@ -139,7 +141,7 @@ const char* words_for(ActionKind kind) {
 const char* words_for(StripKind kind) {
   static constexpr std::array<const char*, kStripKinds> kWords = {"tensor-parallel collective", "send", "receive",
                                                                   "data-parallel collective", "copy to and from the host"};
-  return kWords[static_cast<std::size_t>(kind)];
+  return kWords[at(kind)];
 }
 
 std::string style_sheet(int chunks) {

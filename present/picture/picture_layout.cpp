@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/index.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -56,7 +58,7 @@ PictureLayout lay_out(const Picture& picture) {
   std::array<bool, kStripKinds> used{};
   double names = 0, peaks = 0;
   for (const PictureLane& lane : picture.lanes) {
-    for (const PictureStripe& stripe : lane.stripes) used[static_cast<std::size_t>(stripe.kind)] = true;
+    for (const PictureStripe& stripe : lane.stripes) used[at(stripe.kind)] = true;
     names = std::max({names, text_width(lane.name, 12), text_width(lane.detail, 10)});
     peaks = std::max(peaks, text_width("peak " + lane.peak_text, 10));
   }

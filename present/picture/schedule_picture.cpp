@@ -13,11 +13,11 @@ namespace {
 
 // For each stage its place among its rank's stages, in the order in which a microbatch comes through them.
 std::vector<int> chunks_of(const Schedule& schedule) {
-  std::vector<int> seen(static_cast<std::size_t>(schedule.ranks), 0), chunk(static_cast<std::size_t>(schedule.stages), 0);
+  std::vector<int> seen(schedule.ranks, 0), chunk(static_cast<std::size_t>(schedule.stages), 0);
   for (const auto& chain : schedule.chains)
     for (const int stage : chain) {
-      const auto rank = static_cast<std::size_t>(schedule.stage_to_rank[static_cast<std::size_t>(stage)]);
-      chunk[static_cast<std::size_t>(stage)] = seen[rank]++;
+      const auto rank = static_cast<std::size_t>(schedule.stage_to_rank[stage]);
+      chunk[stage] = seen[rank]++;
     }
   return chunk;
 }
@@ -25,7 +25,7 @@ std::vector<int> chunks_of(const Schedule& schedule) {
 std::string stages_of(const Schedule& schedule, int rank) {
   std::vector<int> stages;
   for (int stage = 0; stage < schedule.stages; ++stage)
-    if (schedule.stage_to_rank[static_cast<std::size_t>(stage)] == rank) stages.push_back(stage);
+    if (schedule.stage_to_rank[stage] == rank) stages.push_back(stage);
   return fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
 }
 
@@ -33,11 +33,11 @@ PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluati
   PictureLane lane;
   lane.name = fmt::format("rank {}", rank);
   lane.detail = stages_of(schedule, rank);
-  const auto& row = schedule.order[static_cast<std::size_t>(rank)];
+  const auto& row = schedule.order[rank];
   int group = -1;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const Action& action = row[i];
-    const auto [start, end] = evaluation.times[static_cast<std::size_t>(rank)][i];
+    const auto [start, end] = evaluation.times[rank][i];
     if (action.group_size > 1) ++group;
     const std::string hint = fmt::format("{}: {:.6g} to {:.6g}", to_text(action), start, end);
     if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload)
@@ -45,8 +45,8 @@ PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluati
     if (!action.is_compute()) continue;
     std::string text = std::to_string(action.microbatch);
     if (action.split >= 0) text += fmt::format(".{}", action.split);
-    lane.boxes.push_back({start, end, action.kind, chunks[static_cast<std::size_t>(action.stage)], std::move(text), hint,
-                          action.group == GroupKind::None ? -1 : group});
+    lane.boxes.push_back(
+        {start, end, action.kind, chunks[action.stage], std::move(text), hint, action.group == GroupKind::None ? -1 : group});
   }
   return lane;
 }
@@ -70,7 +70,7 @@ Picture picture_of(const Schedule& schedule, const ScheduleEvaluation& evaluatio
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     picture.lanes.push_back(lane_of(schedule, evaluation, chunks, rank));
     PictureLane& lane = picture.lanes.back();
-    const ActivationCurve& curve = curves[static_cast<std::size_t>(rank)];
+    const ActivationCurve& curve = curves[rank];
     for (const auto& [at, level] : curve.levels) lane.memory.emplace_back(at, level);
     lane.peak = curve.peak;
     lane.peak_text = std::to_string(curve.peak);

@@ -25,7 +25,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
   for (const auto& row : plan.schedule.order)
     for (const Action& action : row) {
-      if (action.kind == ActionKind::R) apart[static_cast<std::size_t>(action.stage)] = true;
+      if (action.kind == ActionKind::R) apart[action.stage] = true;
       facts.splits_backward = facts.splits_backward || action.kind == ActionKind::W;
       facts.braided = facts.braided || (action.is_compute() && action.group != GroupKind::None);
       facts.overlaps_reductions = facts.overlaps_reductions || (plan.replicas() > 1 && action.kind == ActionKind::ReduceGrad);

@@ -258,8 +258,7 @@ std::string devices_of(const Cluster& cluster) {
   std::map<int, int> counts;
   for (const Device& device : cluster.devices) ++counts[device.type];
   std::vector<std::string> texts;
-  for (const auto& [type, count] : counts)
-    texts.push_back(fmt::format("{} x {}", count, cluster.types[static_cast<std::size_t>(type)].name));
+  for (const auto& [type, count] : counts) texts.push_back(fmt::format("{} x {}", count, cluster.types[type].name));
   return list_of(texts) + (cluster.nodes > 1 ? fmt::format(" in {} nodes", cluster.nodes) : std::string());
 }
 

@@ -34,7 +34,7 @@ class Paths {
   }
 
  private:
-  int rank_of(int stage) const { return plan_.schedule.stage_to_rank[static_cast<std::size_t>(stage)]; }
+  int rank_of(int stage) const { return plan_.schedule.stage_to_rank[stage]; }
 
   void note(std::set<PathClass>& classes, int from, int to) {
     if (from != to) classes.insert(cluster_.route(from, to).path);
@@ -43,8 +43,7 @@ class Paths {
   // From a device of a rank to the next in the ring of its group.
   void ring(std::set<PathClass>& classes, int rank, int position, Among among) {
     const int next = plan_.group(among).next_of(position), first = rank * plan_.devices_of_rank();
-    note(classes, plan_.devices[static_cast<std::size_t>(first + position)],
-         plan_.devices[static_cast<std::size_t>(first + next)]);
+    note(classes, plan_.devices[first + position], plan_.devices[first + next]);
   }
 
   void hand_over(int from, int to) {

@@ -95,7 +95,7 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
     of_size.emplace_back(
         size.gpus, found != answer.found.end() ? planned_of(found->second.second, *found->second.first) : Planned(), size.reason);
   }
-  const int best = answer.best < 0 ? 0 : answer.tried[static_cast<std::size_t>(answer.best)].gpus;
+  const int best = answer.best < 0 ? 0 : answer.tried[answer.best].gpus;
   return {answer.key.key, planner::to_json(answer.request, answer.tried), best, std::move(of_size)};
 }
 

@@ -33,7 +33,7 @@ Schedule make_chimera(int ranks, int microbatches, const ScheduleOptions&) {
         passes.push_back({slots.backward(position, m), pass(ActionKind::B, stage, m)});
       }
     }
-    schedule.order[static_cast<std::size_t>(rank)] = in_order_of_slots(passes);
+    schedule.order[rank] = in_order_of_slots(passes);
   }
   return schedule;
 }

@@ -84,7 +84,7 @@ std::string no_dualpipe_v(int ranks, int microbatches, const ScheduleOptions&) {
 Schedule make_dualpipe_v(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = v_schedule("dualpipe-v", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank)
-    add_row(ranks, microbatches, rank, RowBuilder(schedule.order[static_cast<std::size_t>(rank)], {rank, 2 * ranks - 1 - rank}));
+    add_row(ranks, microbatches, rank, RowBuilder(schedule.order[rank], {rank, 2 * ranks - 1 - rank}));
   return schedule;
 }
 
@@ -105,7 +105,7 @@ Schedule make_dualpipe(int ranks, int microbatches, const ScheduleOptions&) {
     const int from_end = std::min(rank, ranks - 1 - rank);
     std::vector<int> stages = {rank, 2 * ranks - 1 - rank};
     if (from_end != rank) std::swap(stages[0], stages[1]);  // chain 1 comes in at this end
-    add_row(ranks / 2, microbatches / 2, from_end, RowBuilder(schedule.order[static_cast<std::size_t>(rank)], stages));
+    add_row(ranks / 2, microbatches / 2, from_end, RowBuilder(schedule.order[rank], stages));
   }
   return schedule;
 }

@@ -31,7 +31,7 @@ Schedule make_group_interleaved(int ranks, int microbatches, const ScheduleOptio
   const std::vector<Turn> places = turns(groups * group, group, chunks);
   const std::size_t total = places.size();
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const auto add = [&](ActionKind kind, int chunk, int microbatch) {
       if (microbatch < microbatches) row.push_back(pass(kind, chunk * ranks + rank, microbatch));
     };

@@ -36,7 +36,7 @@ Schedule make_hanayo(int ranks, int microbatches, const ScheduleOptions& options
         passes.push_back({slots.backward(stage, m), pass(ActionKind::B, stage, m)});
       }
     }
-    schedule.order[static_cast<std::size_t>(rank)] = in_order_of_slots(passes);
+    schedule.order[rank] = in_order_of_slots(passes);
   }
   return schedule;
 }

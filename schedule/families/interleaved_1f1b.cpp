@@ -38,7 +38,7 @@ Schedule make_interleaved_1f1b(int ranks, int microbatches, const ScheduleOption
   const std::vector<Turn> forward = turns(microbatches, group, chunks);
   const int total = static_cast<int>(forward.size());
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const TurnsOfRank turn{forward, ranks, chunks, rank};
     const long long ahead = 2LL * (ranks - 1 - rank) + static_cast<long long>(chunks - 1) * group + (combined ? 1 : 0);
     const int warmup = static_cast<int>(std::min<long long>(ahead, total));

@@ -20,7 +20,7 @@ Schedule make_interleaved_zero_bubble(int ranks, int microbatches, const Schedul
   const std::vector<Turn> forward = turns(microbatches, group, chunks);
   const int total = static_cast<int>(forward.size());
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const TurnsOfRank turn{forward, ranks, chunks, rank};
     const int warmup = std::min((chunks - 1) * group + ranks - 1 - rank, total);
     for (int k = 0; k < warmup; ++k) row.push_back(turn.F(k));

@@ -13,7 +13,7 @@ Schedule make_kfkb(int ranks, int microbatches, const ScheduleOptions& options) 
   Schedule schedule = linear_schedule("kfkb", ranks, microbatches);
   const int groups = (microbatches + group - 1) / group;
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const auto add_group_of = [&](ActionKind kind, int number) {
       const int first = number * group;
       for (int m = first; m < first + std::min(group, microbatches - first); ++m) row.push_back(pass(kind, rank, m));

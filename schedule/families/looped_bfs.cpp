@@ -9,7 +9,7 @@ Schedule make_looped_bfs(int ranks, int microbatches, const ScheduleOptions& opt
   const int chunks = integer_option(options, "stages_per_rank", 2, 1);
   Schedule schedule = looped_schedule("looped-bfs", ranks, microbatches, chunks);
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     for (int chunk = 0; chunk < chunks; ++chunk)
       for (int m = 0; m < microbatches; ++m) row.push_back(pass(ActionKind::F, chunk * ranks + rank, m));
     for (int chunk = chunks - 1; chunk >= 0; --chunk)

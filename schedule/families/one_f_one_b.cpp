@@ -10,7 +10,7 @@ namespace {
 Schedule make_1f1b(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = linear_schedule("1f1b", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const int warmup = std::min(ranks - 1 - rank, microbatches);
     for (int m = 0; m < warmup; ++m) row.push_back(pass(ActionKind::F, rank, m));
     for (int m = 0; m < microbatches; ++m) {

@@ -30,9 +30,9 @@ SlotBlock block_modulo_period(int ranks) {
       if (ranks % 3 == 0) now += 3;
       until_pause = 1 + (ranks + 1) % 3;
     }
-    block[static_cast<std::size_t>(kind)].resize(static_cast<std::size_t>(ranks));
+    block[kind].resize(ranks);
     for (int i = 0; i < ranks; ++i) {
-      block[static_cast<std::size_t>(kind)][static_cast<std::size_t>(goes_down(kind) ? i : ranks - 1 - i)] = now % kPeriod;
+      block[kind][goes_down(kind) ? i : ranks - 1 - i] = now % kPeriod;
       now += length(kind);
       if (kind >= B1 && --until_pause == 0) {
         until_pause = 3;
@@ -49,7 +49,7 @@ SlotBlock first_block(int ranks) {
   int at = kPeriod;
   for (int kind = F0; kind < kKinds; ++kind)
     for (int i = 0; i < ranks; ++i) {
-      int& slot = block[static_cast<std::size_t>(kind)][static_cast<std::size_t>(goes_down(kind) ? i : ranks - 1 - i)];
+      int& slot = block[kind][goes_down(kind) ? i : ranks - 1 - i];
       slot = at + (slot - at % kPeriod + kPeriod) % kPeriod;
       at = slot + 1;
     }
@@ -61,13 +61,13 @@ class SquaredPaper {
   SquaredPaper(int ranks, int microbatches) : ranks_(ranks) {
     const SlotBlock block = first_block(ranks);
     const std::size_t width = static_cast<std::size_t>(block[B0][0] + 2 + kPeriod * microbatches);
-    lines_.resize(static_cast<std::size_t>(ranks));
+    lines_.resize(ranks);
     for (std::size_t rank = 0; rank < lines_.size(); ++rank) {
       Line& line = lines_[rank];
       line.cells.assign(width, Free);
       for (int kind = F0; kind < kKinds; ++kind)
         for (int m = 0; m < microbatches; ++m) {
-          const auto slot = static_cast<std::size_t>(block[static_cast<std::size_t>(kind)][rank] + kPeriod * m);
+          const auto slot = static_cast<std::size_t>(block[kind][rank] + kPeriod * m);
           put(line, slot, kind);
         }
       count_activations(line);
@@ -78,13 +78,13 @@ class SquaredPaper {
   void move_to_earlier_slots() {
     for (std::size_t at = 0; at < lines_[0].cells.size(); ++at)
       for (int rank = 0; rank < ranks_; ++rank)
-        if (const int kind = lines_[static_cast<std::size_t>(rank)].cells[at]; kind < kKinds) move(rank, kind, at);
+        if (const int kind = lines_[rank].cells[at]; kind < kKinds) move(rank, kind, at);
   }
 
   Row row(int rank) const {
     Row row;
     std::array<int, kKinds> count{};
-    for (const std::uint8_t kind : lines_[static_cast<std::size_t>(rank)].cells) {
+    for (const std::uint8_t kind : lines_[rank].cells) {
       if (kind >= kKinds) continue;
       const int stage = kind == F0 || kind == B0 ? rank : 2 * ranks_ - 1 - rank;
       row.push_back(pass(length(kind) == 1 ? ActionKind::F : ActionKind::B, stage, count[kind]++));
@@ -117,7 +117,7 @@ class SquaredPaper {
 
   // First slot behind what the next pass of this kind needs: the one before it on the rank, and its input.
   std::size_t behind_inputs(int rank, int kind) const {
-    const auto& same = lines_[static_cast<std::size_t>(rank)].ends[static_cast<std::size_t>(kind)];
+    const auto& same = lines_[rank].ends[kind];
     const std::size_t microbatch = same.size();
     std::size_t slot = microbatch > 0 ? same.back() : 0;
     int from = goes_down(kind) ? rank - 1 : rank + 1, made_by = kind;
@@ -125,13 +125,12 @@ class SquaredPaper {
       from = rank;
       --made_by;
     }
-    if (made_by >= F0)
-      slot = std::max(slot, lines_[static_cast<std::size_t>(from)].ends[static_cast<std::size_t>(made_by)][microbatch]);
+    if (made_by >= F0) slot = std::max(slot, lines_[from].ends[made_by][microbatch]);
     return slot;
   }
 
   void move(int rank, int kind, std::size_t at) {
-    Line& line = lines_[static_cast<std::size_t>(rank)];
+    Line& line = lines_[rank];
     std::size_t to = behind_inputs(rank, kind);
     if (length(kind) == 1) {
       std::size_t earliest = at;
@@ -147,7 +146,7 @@ class SquaredPaper {
       for (int i = 0; i < length(kind); ++i) line.cells[at + static_cast<std::size_t>(i)] = Free;
       put(line, to, kind);
     }
-    line.ends[static_cast<std::size_t>(kind)].push_back(to + static_cast<std::size_t>(length(kind)));
+    line.ends[kind].push_back(to + static_cast<std::size_t>(length(kind)));
   }
 
   int ranks_, peak_ = 0;
@@ -158,7 +157,7 @@ Schedule make_1f1b_v(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = v_schedule("1f1b-v", ranks, microbatches);
   SquaredPaper paper(ranks, microbatches);
   paper.move_to_earlier_slots();
-  for (int rank = 0; rank < ranks; ++rank) schedule.order[static_cast<std::size_t>(rank)] = paper.row(rank);
+  for (int rank = 0; rank < ranks; ++rank) schedule.order[rank] = paper.row(rank);
   return schedule;
 }
 

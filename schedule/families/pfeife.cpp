@@ -26,7 +26,7 @@ namespace {
 void add_stage(Row& row, const Schedule& schedule, int stage, bool forward, bool state_transfers) {
   const auto away = [&](int other) {
     return state_transfers && other >= 0 && other < schedule.stages &&
-           schedule.stage_to_rank[static_cast<std::size_t>(other)] != schedule.stage_to_rank[static_cast<std::size_t>(stage)];
+           schedule.stage_to_rank[other] != schedule.stage_to_rank[stage];
   };
   const bool receives = away(forward ? stage - 1 : stage + 1), sends = away(forward ? stage + 1 : stage - 1);
   for (int m = 0; m < schedule.microbatches; ++m) {
@@ -60,7 +60,7 @@ std::vector<int> forwards_ahead(int ranks, const ScheduleOptions& options) {
 Schedule make_stage_by_stage(int ranks, int microbatches, int chunks, bool state_transfers) {
   Schedule schedule = looped_schedule("pfeife", ranks, microbatches, chunks);
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     for (int chunk = 0; chunk < chunks; ++chunk) add_stage(row, schedule, chunk * ranks + rank, true, state_transfers);
     for (int chunk = chunks - 1; chunk >= 0; --chunk) add_stage(row, schedule, chunk * ranks + rank, false, state_transfers);
   }
@@ -92,8 +92,8 @@ Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options
     }
     const std::size_t total = forwards.size();
     const auto ahead = static_cast<std::size_t>(chunks - 1) * static_cast<std::size_t>(loop_batch) +
-                       static_cast<std::size_t>(ranks - rank + prefetch[static_cast<std::size_t>(rank)]);
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+                       static_cast<std::size_t>(ranks - rank + prefetch[rank]);
+    Row& row = schedule.order[rank];
     std::size_t done = 0;
     for (std::size_t k = 0; k < total; ++k) {
       row.push_back(forwards[k]);

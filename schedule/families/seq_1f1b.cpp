@@ -22,7 +22,7 @@ Schedule make_seq_1f1b(int ranks, int microbatches, const ScheduleOptions& optio
   const int total = microbatches * splits;
   const auto slice = [&](int k) { return splits == 1 ? -1 : k % splits; };
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const int warmup = std::min(ranks - 1 - rank + splits - 1, total);
     for (int k = 0; k < warmup; ++k) row.push_back(pass(ActionKind::F, rank, k / splits, slice(k)));
     for (int k = 0; k < total; ++k) {

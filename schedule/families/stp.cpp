@@ -72,7 +72,7 @@ std::string no_stp(int ranks, int microbatches, const ScheduleOptions&) {
 Schedule make_stp(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = v_schedule("stp", ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
-    RowBuilder row(schedule.order[static_cast<std::size_t>(rank)], {rank, 2 * ranks - 1 - rank});
+    RowBuilder row(schedule.order[rank], {rank, 2 * ranks - 1 - rank});
     const StpRank order{ranks, microbatches, rank, row};
     order.warm_up();
     order.steady();

@@ -14,7 +14,7 @@ namespace {
 Schedule make(std::string name, int ranks, int microbatches, int depth) {
   Schedule schedule = linear_schedule(std::move(name), ranks, microbatches);
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     const int warmup = depth * (ranks - 1 - rank), behind = depth * rank;
     for (int m = 0; m < std::min(warmup, microbatches); ++m) row.push_back(pass(ActionKind::F, rank, m));
     int weights = 0;

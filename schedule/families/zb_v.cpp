@@ -47,7 +47,7 @@ Schedule make_zb_v(int ranks, int microbatches, const ScheduleOptions&) {
   Schedule schedule = v_schedule("zb-v", ranks, microbatches);
   const int drawn = std::max(microbatches, 2 * ranks - 1);
   for (int rank = 0; rank < ranks; ++rank) {
-    Row& row = schedule.order[static_cast<std::size_t>(rank)];
+    Row& row = schedule.order[rank];
     RowBuilder builder(row, {rank, 2 * ranks - 1 - rank});
     add_zb_v_row(ranks, drawn, rank, builder);
     if (drawn > microbatches) std::erase_if(row, [&](const Action& action) { return action.microbatch >= microbatches; });

@@ -22,15 +22,15 @@ void refuse_memory_actions(const Schedule& schedule) {
 
 // The first `count` stages of each rank in forward order.
 std::set<int> early_stages(const Schedule& schedule, int count) {
-  std::vector<int> taken(static_cast<std::size_t>(schedule.ranks), 0);
+  std::vector<int> taken(schedule.ranks, 0);
   std::set<int> stages;
   std::size_t longest = 0;
   for (const auto& chain : schedule.chains) longest = std::max(longest, chain.size());
   for (std::size_t position = 0; position < longest; ++position)
     for (const auto& chain : schedule.chains) {
       if (position >= chain.size()) continue;
-      const int rank = schedule.stage_to_rank[static_cast<std::size_t>(chain[position])];
-      if (taken[static_cast<std::size_t>(rank)]++ < count) stages.insert(chain[position]);
+      const int rank = schedule.stage_to_rank[chain[position]];
+      if (taken[rank]++ < count) stages.insert(chain[position]);
     }
   return stages;
 }

@@ -149,11 +149,11 @@ std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, cons
   for (int i = 0; i < tries; ++i) {
     Knobs knobs;
     if (i < static_cast<int>(plain.size())) {
-      knobs = plain[static_cast<std::size_t>(i)];
+      knobs = plain[i];
     } else if (random.below(4) == 0) {
       knobs = random.any();
     } else {
-      knobs = random.near(elite[static_cast<std::size_t>(random.below(static_cast<int>(elite.size())))].knobs);
+      knobs = random.near(elite[random.below(static_cast<int>(elite.size()))].knobs);
     }
     const Policy policy = building_block_policy(problem, knobs);
     const auto same =

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.hpp"
 #include "schedule/schedule.hpp"
 
 namespace panpipe::search {
@@ -36,7 +37,7 @@ struct OrderProblem {
   double hop(int stage) const { return rank_of(stage) == rank_of(stage + 1) ? 0 : comm; }
   double passes() const { return 3.0 * chunks * ranks * microbatches; }  // of all ranks
   double length(Kind kind, int stage) const {
-    if (!each.empty()) return each[static_cast<std::size_t>(stage)][static_cast<std::size_t>(kind)];
+    if (!each.empty()) return each[stage][at(kind)];
     return kind == Kind::F ? F : kind == Kind::I ? I : W;
   }
   double work(int rank) const {  // of one rank

@@ -176,7 +176,7 @@ class LayoutSearch {
   static constexpr double kFits[] = {0, 0.25, 0.5, 0.75, 1, 1, 2};
   template <std::size_t n>
   double any_of(const double (&values)[n]) {
-    return values[static_cast<std::size_t>(random_.below(static_cast<int>(n)))];
+    return values[random_.below(static_cast<int>(n))];
   }
 
   Layout plain() const {

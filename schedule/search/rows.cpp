@@ -66,8 +66,8 @@ bool RowTimer::run(const Rows& rows, Score& score) {
   std::fill(first_start_.begin(), first_start_.end(), -1);
   for (bool progress = true; progress;) {
     progress = false;
-    for (int r = 0; r < problem_.ranks; ++r) progress |= advance(r, rows[static_cast<std::size_t>(r)]);
-    for (int r = problem_.ranks; r-- > 0;) progress |= advance(r, rows[static_cast<std::size_t>(r)]);
+    for (int r = 0; r < problem_.ranks; ++r) progress |= advance(r, rows[r]);
+    for (int r = problem_.ranks; r-- > 0;) progress |= advance(r, rows[r]);
   }
   score = {-1, -1};
   mean_end_ = 0;

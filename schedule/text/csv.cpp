@@ -267,18 +267,16 @@ class CsvReader {
           return;
         }
         stages = std::max(stages, stage + 1);
-        auto& owner = home[static_cast<std::size_t>(stage)];
+        auto& owner = home[stage];
         if (owner < 0) owner = static_cast<std::int32_t>(rank);
         if (owner != static_cast<std::int32_t>(rank) && !header_.place_line) {
-          fault_at(rank, i,
-                   fmt::format("stage {} is already on rank {} (line {})", stage, owner,
-                               row_lines_[static_cast<std::size_t>(owner)].number),
+          fault_at(rank, i, fmt::format("stage {} is already on rank {} (line {})", stage, owner, row_lines_[owner].number),
                    "a stage lives on one rank: a row is a rank");
           return;
         }
       }
     for (int stage = 0; stage < stages; ++stage)
-      if (home[static_cast<std::size_t>(stage)] < 0)
+      if (home[stage] < 0)
         return add_fault(row_lines_[0], 0, fmt::format("no row has stage {}, but there is a stage {}", stage, stages - 1),
                          "number stages from 0 without gaps");
   }
@@ -323,18 +321,17 @@ class CsvReader {
   }
 
   void use_chains(ScheduleShape& shape) {
-    std::vector<int> times(static_cast<std::size_t>(shape.stages), 0);
+    std::vector<int> times(shape.stages, 0);
     for (std::size_t i = 0; i < header_.chains.size(); ++i)
       for (const int stage : header_.chains[i]) {
         if (stage >= shape.stages) {
           add_fault(header_.chain_lines[i], 0, fmt::format("no row has stage {}", stage), "");
-        } else if (++times[static_cast<std::size_t>(stage)] == 2) {
+        } else if (++times[stage] == 2) {
           add_fault(header_.chain_lines[i], 0, fmt::format("stage {} is in a chain already", stage), "");
         }
       }
     for (int stage = 0; stage < shape.stages; ++stage)
-      if (times[static_cast<std::size_t>(stage)] == 0)
-        add_fault(header_.chain_lines[0], 0, fmt::format("no chain has stage {}", stage), "");
+      if (times[stage] == 0) add_fault(header_.chain_lines[0], 0, fmt::format("no chain has stage {}", stage), "");
     shape.chains = header_.chains;
   }
 

@@ -14,7 +14,7 @@ bool runs_from_both_ends(const std::vector<std::vector<Action>>& rows, const Sch
   const int ranks = static_cast<int>(rows.size());
   if (ranks < 2 || shape.stages != 2 * ranks) return false;
   for (int stage = 0; stage < shape.stages; ++stage)
-    if (shape.stage_to_rank[static_cast<std::size_t>(stage)] != std::min(stage, shape.stages - 1 - stage)) return false;
+    if (shape.stage_to_rank[stage] != std::min(stage, shape.stages - 1 - stage)) return false;
   for (const Action& action : rows.back())
     if (action.kind == ActionKind::F) return action.stage == ranks;
   return false;
@@ -43,12 +43,11 @@ ScheduleShape shape_of_rows(const std::vector<std::vector<Action>>& rows) {
   if (forwards.empty()) shape.microbatches = named_microbatches;
   shape.microbatches = std::max(shape.microbatches, 1);
 
-  shape.stage_to_rank.assign(static_cast<std::size_t>(shape.stages), -1);
+  shape.stage_to_rank.assign(shape.stages, -1);
   for (std::size_t rank = 0; rank < rows.size(); ++rank)
     for (const Action& action : rows[rank])
-      if (action.stage >= 0 && shape.stage_to_rank[static_cast<std::size_t>(action.stage)] < 0)
-        shape.stage_to_rank[static_cast<std::size_t>(action.stage)] = static_cast<int>(rank);
-  shape.chains.emplace_back(static_cast<std::size_t>(shape.stages));
+      if (action.stage >= 0 && shape.stage_to_rank[action.stage] < 0) shape.stage_to_rank[action.stage] = static_cast<int>(rank);
+  shape.chains.emplace_back(shape.stages);
   std::iota(shape.chains[0].begin(), shape.chains[0].end(), 0);
   if (runs_from_both_ends(rows, shape)) {
     const auto half = shape.chains[0].begin() + shape.stages / 2;

@@ -76,7 +76,7 @@ class SimGridBackend final : public FlowBackend {
 
   void start_flow(std::int32_t way, double bytes, Token token) override {
     const std::size_t slot = take_slot(free_flows_, flows_);
-    sg::CommPtr comm = sg::Comm::sendto_init(ends_[static_cast<std::size_t>(way)], ends_[static_cast<std::size_t>(way)]);
+    sg::CommPtr comm = sg::Comm::sendto_init(ends_[way], ends_[way]);
     comm->set_payload_size(static_cast<std::uint64_t>(std::llround(bytes * kUnitsPerByte)));
     comm->set_data(reinterpret_cast<void*>(slot + 1));
     flows_[slot] = {token, comm};
@@ -145,8 +145,8 @@ class SimGridBackend final : public FlowBackend {
   static std::vector<Bound> bounds_of(const Network& network) {
     std::vector<Bound> of_resource(network.resources.size());
     for (std::size_t way = 0; way < network.ways.size(); ++way)
-      for (const SharedHop& hop : network.routes[static_cast<std::size_t>(network.ways[way].route)])
-        of_resource[static_cast<std::size_t>(hop.resource)].users.emplace_back(way, hop.uses);
+      for (const SharedHop& hop : network.routes[network.ways[way].route])
+        of_resource[hop.resource].users.emplace_back(way, hop.uses);
     std::map<std::vector<std::pair<std::size_t, std::int64_t>>, std::size_t> known;
     std::vector<Bound> bounds;
     for (std::size_t i = 0; i < of_resource.size(); ++i) {

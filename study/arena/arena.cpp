@@ -219,14 +219,12 @@ std::vector<std::size_t> ranking(const Arena&, const Round& round) {
 
 int fastest_within(const Arena& arena, const Round& round, double memory, int cluster) {
   int best = -1;
-  const auto value = [&](const Judged& judged) {
-    return cluster < 0 ? judged.makespan : judged.on[static_cast<std::size_t>(cluster)].simulated_s;
-  };
+  const auto value = [&](const Judged& judged) { return cluster < 0 ? judged.makespan : judged.on[cluster].simulated_s; };
   for (const std::size_t i : ranking(arena, round)) {
     const Judged& judged = round.judged[i];
     if (!judged.legal() || judged.held > memory * (1 + kSame)) continue;
-    if (cluster >= 0 && !judged.on[static_cast<std::size_t>(cluster)].refused.empty()) continue;
-    if (best < 0 || shorter(value(judged), value(round.judged[static_cast<std::size_t>(best)]))) best = static_cast<int>(i);
+    if (cluster >= 0 && !judged.on[cluster].refused.empty()) continue;
+    if (best < 0 || shorter(value(judged), value(round.judged[best]))) best = static_cast<int>(i);
   }
   return best;
 }

@@ -58,9 +58,8 @@ page::Table winners_table(const Arena& arena, const Round& round) {
         row.push_back(page::words("none", page::Tone::Muted));
         continue;
       }
-      const Judged& judged = round.judged[static_cast<std::size_t>(best)];
-      const std::string time =
-          cluster < 0 ? fmt::format("{:.5g}", judged.makespan) : time_text(judged.on[static_cast<std::size_t>(cluster)]);
+      const Judged& judged = round.judged[best];
+      const std::string time = cluster < 0 ? fmt::format("{:.5g}", judged.makespan) : time_text(judged.on[cluster]);
       const Entrant& entrant = arena.request.entrants[judged.entrant];
       row.push_back(
           page::words(fmt::format("{}: {}", entrant.name, time), is_new(entrant) ? page::Tone::Good : page::Tone::Plain));

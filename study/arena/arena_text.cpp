@@ -49,7 +49,7 @@ std::string winners_text(const Arena& arena, const Round& round) {
     std::vector<std::string> row = {fmt::format("{:g} microbatches a rank", limit)};
     for (int cluster = -1; cluster < static_cast<int>(arena.request.clusters.size()); ++cluster) {
       const int best = fastest_within(arena, round, limit, cluster);
-      row.push_back(best < 0 ? "none" : arena.request.entrants[static_cast<std::size_t>(best)].name);
+      row.push_back(best < 0 ? "none" : arena.request.entrants[best].name);
     }
     table.row(std::move(row));
   }
@@ -134,9 +134,9 @@ void write_winners(JsonWriter& out, const Arena& arena, const Round& round) {
   for (const double limit : memory_limits(arena.request.ranks))
     for (int cluster = -1; cluster < static_cast<int>(arena.request.clusters.size()); ++cluster) {
       out.object().field("memory", limit);
-      if (cluster >= 0) out.field("cluster", arena.request.clusters[static_cast<std::size_t>(cluster)]);
+      if (cluster >= 0) out.field("cluster", arena.request.clusters[cluster]);
       if (const int best = fastest_within(arena, round, limit, cluster); best >= 0)
-        out.field("schedule", arena.request.entrants[static_cast<std::size_t>(best)].name);
+        out.field("schedule", arena.request.entrants[best].name);
       out.end();
     }
   out.end();

@@ -62,10 +62,9 @@ Plan plan_of_equal_layers(const Schedule& schedule) {
   plan.microbatches = schedule.microbatches;
   plan.virtual_stages = std::max(1, schedule.stages / schedule.ranks);
   plan.schedule = schedule;
-  plan.stages.resize(static_cast<std::size_t>(schedule.stages));
+  plan.stages.resize(schedule.stages);
   for (const std::vector<int>& chain : schedule.chains)
-    for (int i = 0; i < static_cast<int>(chain.size()); ++i)
-      plan.stages[static_cast<std::size_t>(chain[static_cast<std::size_t>(i)])] = {i, i + 1, Recompute::None};
+    for (int i = 0; i < static_cast<int>(chain.size()); ++i) plan.stages[chain[i]] = {i, i + 1, Recompute::None};
   for (int r = 0; r < schedule.ranks; ++r) plan.devices.push_back(r);
   return plan;
 }

@@ -376,7 +376,7 @@ class Report {
                       device.limit > Bytes(0) ? fmt::format("{} of {}", to_text(device.peak), to_text(device.limit))
                                               : to_text(device.peak)};
         for (const MemoryPart& part : device.peak_parts)
-          bar.values[static_cast<std::size_t>(std::find(parts.begin(), parts.end(), name_of(part.use)) - parts.begin())] +=
+          bar.values[std::find(parts.begin(), parts.end(), name_of(part.use)) - parts.begin()] +=
               scale.factor * static_cast<double>(part.bytes.base());
         bars.bars.push_back(std::move(bar));
       }

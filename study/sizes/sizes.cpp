@@ -107,9 +107,8 @@ int best_size(const SizeRequest& request, const std::vector<TriedSize>& tried) {
   int best = -1;
   for (std::size_t i = 0; i < tried.size(); ++i) {
     if (!within(request, tried[i])) continue;
-    const bool better =
-        best < 0 || (request.objective && measure(*request.objective, *tried[i].run) <
-                                              measure(*request.objective, *tried[static_cast<std::size_t>(best)].run));
+    const bool better = best < 0 || (request.objective &&
+                                     measure(*request.objective, *tried[i].run) < measure(*request.objective, *tried[best].run));
     if (better) best = static_cast<int>(i);
   }
   return best;

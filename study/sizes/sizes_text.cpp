@@ -34,7 +34,7 @@ std::string headline(const SizeRequest& request, const std::vector<TriedSize>& t
     const bool any = std::any_of(tried.begin(), tried.end(), [](const TriedSize& size) { return size.has_plan(); });
     return any ? fmt::format("no size tried makes it {}", limits) : std::string("no size tried has a plan that fits");
   }
-  const TriedSize& size = tried[static_cast<std::size_t>(best)];
+  const TriedSize& size = tried[best];
   const char* what = !request.objective                          ? "the fewest"
                      : *request.objective == SizeObjective::Step ? "the fastest"
                      : *request.objective == SizeObjective::Cost ? "the cheapest"
@@ -102,7 +102,7 @@ std::string to_json(const SizeRequest& request, const std::vector<TriedSize>& tr
   if (request.deadline) out.field("deadline_s", request.deadline->base());
   if (request.budget) out.field("budget", request.budget->amount).field("currency", request.budget->currency);
   out.field("feasible", best >= 0);
-  if (best >= 0) out.field("best", tried[static_cast<std::size_t>(best)].gpus);
+  if (best >= 0) out.field("best", tried[best].gpus);
   out.list("sizes", JsonLayout::Lines);
   for (const TriedSize& size : tried) {
     out.object().field("nodes", size.nodes).field("gpus", size.gpus).field("verdict", verdict(request, size));

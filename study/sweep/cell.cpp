@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/input/json_input.hpp"
 
 namespace panpipe::planner {
@@ -13,7 +14,7 @@ constexpr std::array<const char*, 6> kNames = {"fits", "does not fit", "refused"
 
 }  // namespace
 
-const char* name_of(CellStatus status) { return kNames[static_cast<std::size_t>(status)]; }
+const char* name_of(CellStatus status) { return kNames[at(status)]; }
 
 std::optional<double> SweepCell::metric(const std::string& name) const {
   for (const auto& [key_of_metric, value] : metrics)

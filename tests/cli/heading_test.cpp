@@ -139,7 +139,7 @@ TEST(GlobalBatch, StaysInSweepsAndPlans) {
   const Outcome run = panpipe("sweep " + file + " --over parallel.data=1,2,3,4 --json");
   const json cells = json::parse(run.out)["cells"];
   for (const int i : {0, 1, 3}) {
-    const json& metrics = cells[static_cast<std::size_t>(i)]["metrics"];
+    const json& metrics = cells[i]["metrics"];
     EXPECT_NEAR(metrics["step_time_s"].get<double>() * metrics["samples_per_s"].get<double>(), 64, 1e-6) << i;
   }
   EXPECT_EQ(cells[2]["status"], "refused");

@@ -162,7 +162,7 @@ TEST(Evaluation, TakesTheStatisticsThatNormalizationsHaveLearnt) {
   norm.arguments = {TensorRef{x}, TensorRef{weight}, TensorRef{bias}, TensorRef{mean}, TensorRef{variance}, true, 0.1, 0.0, true};
   norm.outputs = {y};
   graph.operators = {norm};
-  graph.tensors[static_cast<std::size_t>(y)].producer = 0;
+  graph.tensors[y].producer = 0;
   Kept kept;
   kept.values = {{weight, at::full({2}, 3.0).requires_grad_(true)},
                  {bias, at::full({2}, 1.0).requires_grad_(true)},

@@ -92,17 +92,15 @@ Plan plan_of(const OperatorGraph& graph, const Cut& cut, int microbatches) {
 StepOutcome train(const OperatorGraph& graph, const Plan& plan, const Reference& reference) {
   const StageLayout layout = make_stage_layout(graph, plan);
   const auto transports = make_local_transports(plan.pipeline);
-  const DataSource data = [&](int input, std::int64_t sample) {
-    return reference.batches[static_cast<std::size_t>(sample)].at(graph.tensors[static_cast<std::size_t>(input)].name);
-  };
+  const DataSource data = [&](int input, std::int64_t sample) { return reference.batches[sample].at(graph.tensors[input].name); };
   std::vector<std::unique_ptr<SeededParameters>> stores;
-  std::vector<double> losses(static_cast<std::size_t>(plan.pipeline));
+  std::vector<double> losses(plan.pipeline);
   std::vector<std::exception_ptr> failures(losses.size());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     std::vector<int> stages;
     for (int s = 0; s < plan.schedule.stages; ++s)
-      if (plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == rank) stages.push_back(s);
+      if (plan.schedule.stage_to_rank[s] == rank) stages.push_back(s);
     stores.push_back(std::make_unique<SeededParameters>(graph, layout, stages, 7));
   }
   for (int rank = 0; rank < plan.pipeline; ++rank) {
@@ -141,11 +139,10 @@ StepOutcome train(const OperatorGraph& graph, const Plan& plan, const Reference&
   for (const auto& store : stores) {
     for (const auto& [tensor, value] : store->trained()) {
       if (!value.grad().defined()) continue;
-      at::Tensor& sum = outcome.gradients[graph.tensors[static_cast<std::size_t>(tensor)].name];
+      at::Tensor& sum = outcome.gradients[graph.tensors[tensor].name];
       sum = sum.defined() ? sum.add(value.grad()) : value.grad();
     }
-    for (const auto& [tensor, value] : store->buffers())
-      outcome.buffers[graph.tensors[static_cast<std::size_t>(tensor)].name] = value;
+    for (const auto& [tensor, value] : store->buffers()) outcome.buffers[graph.tensors[tensor].name] = value;
   }
   return outcome;
 }
@@ -160,7 +157,7 @@ Difference compare(const OperatorGraph& graph, const StepOutcome& expected, cons
   std::map<std::string, std::string> root_name;  // a tied parameter has its root's gradient
   for (std::size_t t = 0; t < graph.tensors.size(); ++t)
     if (graph.tensors[t].role == TensorRole::Parameter)
-      root_name[graph.tensors[t].name] = graph.tensors[static_cast<std::size_t>(root_of(graph, static_cast<int>(t)))].name;
+      root_name[graph.tensors[t].name] = graph.tensors[root_of(graph, static_cast<int>(t))].name;
   for (const auto& [name, gradient] : expected.gradients) {
     const auto root = root_name.find(name);
     if (root == root_name.end()) {

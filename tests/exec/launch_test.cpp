@@ -106,7 +106,7 @@ TEST(World, SlurmsNodesMayHoldDifferentNumbersOfTasks) {
   const std::vector<int> tasks = {4, 4, 2, 1};
   for (int node = 0; node < 4; ++node) {
     variables["SLURM_NODEID"] = std::to_string(node);
-    EXPECT_EQ(world_of(variables)->local_size, tasks[static_cast<std::size_t>(node)]) << node;
+    EXPECT_EQ(world_of(variables)->local_size, tasks[node]) << node;
   }
   variables["SLURM_NODEID"] = "4";
   EXPECT_FALSE(world_of(variables)->local_told) << "the list ends before: the ranks find it out";

@@ -24,7 +24,7 @@ std::map<std::string, ParameterNumbers> numbers_of(const std::string& optimizer,
   const Experiment experiment(load_scenario(file));
   std::map<std::string, ParameterNumbers> named;
   for (const auto& [root, numbers] : parameter_numbers(*experiment.workload.graph, experiment.scenario))
-    named[experiment.workload.graph->tensors[static_cast<std::size_t>(root)].name] = numbers;
+    named[experiment.workload.graph->tensors[root].name] = numbers;
   return named;
 }
 

@@ -24,7 +24,7 @@ constexpr std::uint64_t kSeed = 7;
 DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
   const std::int64_t classes = graph.name.find("bert") == 0 ? 2 : graph.name == "vit" ? 10 : 90;
   return [&graph, classes, ignore_labels](int input, std::int64_t sample) {
-    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(input)];
+    const Tensor& tensor = graph.tensors[input];
     const at::Tensor counted = at::arange(tensor.elements(), at::kLong) * 31 + sample * 17 + input * 7;
     if (tensor.dtype == DType::Float32) return counted.to(at::kFloat).sin().reshape(tensor.shape);
     const at::Tensor ids = counted.remainder(classes).reshape(tensor.shape);
@@ -37,7 +37,7 @@ DataSource counted_data(const OperatorGraph& graph, bool ignore_labels) {
 std::vector<int> stages_at(const Plan& plan, int position) {
   std::vector<int> stages;
   for (int s = 0; s < plan.schedule.stages; ++s)
-    if (plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == position) stages.push_back(s);
+    if (plan.schedule.stage_to_rank[s] == position) stages.push_back(s);
   return stages;
 }
 
@@ -49,21 +49,21 @@ std::map<std::string, at::Tensor> whole_gradients(const OperatorGraph& graph, co
   for (std::size_t rank = 0; rank < stores.size(); ++rank) {
     for (const auto& [root, value] : stores[rank]->trained()) {
       if (!value.grad().defined()) continue;
-      const int sharing = devices_that_share(graph.tensors[static_cast<std::size_t>(root)], plan);
+      const int sharing = devices_that_share(graph.tensors[root], plan);
       const auto shard = static_cast<std::size_t>(device_of_position(plan, static_cast<int>(rank)) % sharing);
       auto& sums = by_shard[root];
-      sums.resize(static_cast<std::size_t>(sharing));
+      sums.resize(sharing);
       sums[shard] = sums[shard].defined() ? sums[shard].add(value.grad()) : value.grad();
     }
   }
   std::map<std::string, at::Tensor> gradients;
   for (const auto& [root, sums] : by_shard) {
-    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+    const Tensor& parameter = graph.tensors[root];
     std::vector<at::Tensor> shards;
     for (const int first : first_holders(parameter, plan)) {
       at::Tensor sum;
       for (const int peer : gradient_peers(parameter, first, plan)) {
-        const at::Tensor& part = sums[static_cast<std::size_t>(peer)];
+        const at::Tensor& part = sums[peer];
         if (!part.defined()) continue;
         sum = sum.defined() ? sum.add(part) : part;
       }
@@ -186,13 +186,11 @@ Plan plan_over(const OperatorGraph& graph, Schedule schedule, int data, Recomput
   plan.expert = graph.degrees.expert;
   plan.expert_tensor = graph.degrees.expert_tensor;
   plan.schedule = std::move(schedule);
-  plan.stages.resize(static_cast<std::size_t>(plan.schedule.stages));
+  plan.stages.resize(plan.schedule.stages);
   const int units = static_cast<int>(graph.units.size());
   for (const std::vector<int>& chain : plan.schedule.chains) {
     const int parts = static_cast<int>(chain.size());
-    for (int k = 0; k < parts; ++k)
-      plan.stages[static_cast<std::size_t>(chain[static_cast<std::size_t>(k)])] = {units * k / parts, units * (k + 1) / parts,
-                                                                                   recompute};
+    for (int k = 0; k < parts; ++k) plan.stages[chain[k]] = {units * k / parts, units * (k + 1) / parts, recompute};
   }
   return plan;
 }
@@ -216,9 +214,9 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
                                                         device_of_position(plan, rank)));
   }
   Trained result;
-  result.spans.resize(static_cast<std::size_t>(ranks));
+  result.spans.resize(ranks);
   std::vector<std::thread> threads;
-  std::vector<double> losses(static_cast<std::size_t>(ranks));
+  std::vector<double> losses(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);

@@ -77,7 +77,7 @@ TEST(Autocast, LowersWhatTheListSays) {
   const at::Tensor matrix = at::ones({4, 4}), batch = at::ones({2, 4, 4}), line = at::ones({1, 4, 8}),
                    area = at::ones({1, 4, 8, 8}), volume = at::ones({1, 4, 4, 4, 4});
   const auto kernel = [](int dimensions) {
-    std::vector<std::int64_t> shape(static_cast<std::size_t>(dimensions) + 2, 3);
+    std::vector<std::int64_t> shape(dimensions + 2, 3);
     shape[0] = shape[1] = 4;
     return at::ones(shape);
   };

@@ -44,7 +44,7 @@ TEST(Windows, HoldNeighboursThatFitAndAtLeastOne) {
   const int units = static_cast<int>(job.graph().units.size());
   const auto one_by_one = windows(job.graph(), job.layout, 1);
   ASSERT_EQ(static_cast<int>(one_by_one.size()), units);
-  for (int u = 0; u < units; ++u) EXPECT_EQ(one_by_one[static_cast<std::size_t>(u)], std::pair(u, u + 1));
+  for (int u = 0; u < units; ++u) EXPECT_EQ(one_by_one[u], std::pair(u, u + 1));
   const auto all = windows(job.graph(), job.layout, std::int64_t{1} << 40);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all.front(), std::pair(0, units));
@@ -54,7 +54,7 @@ TEST(UnitMemory, OfAnMlpHalfByClosedForm) {
   const PreparedProfile job(request_of(1));
   const auto& units = job.graph().units;
   int mlp = 0;
-  while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
+  while (units[mlp].name.find("mlp") == std::string::npos) ++mlp;
   MemoryAccount account;
   DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
   const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0);
@@ -75,7 +75,7 @@ TEST(UnitMemory, UnderAutocastIsHalfOfWhatProductsKeep) {
   const PreparedProfile job(request_of(1));
   const auto& units = job.graph().units;
   int mlp = 0;
-  while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
+  while (units[mlp].name.find("mlp") == std::string::npos) ++mlp;
   MemoryAccount account;
   DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
   const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0, at::kCPU, 0, at::kBFloat16);
@@ -191,7 +191,7 @@ TEST(UnitMemory, OfHalfAnMlpHalfByClosedForm) {
   const PreparedProfile job(request);
   const auto& units = job.graph().units;
   int mlp = 0;
-  while (units[static_cast<std::size_t>(mlp)].name.find("mlp") == std::string::npos) ++mlp;
+  while (units[mlp].name.find("mlp") == std::string::npos) ++mlp;
   MemoryAccount account;
   DeviceMemory on_cpu(at::kCPU, account, DeviceMemory::Count::Requested);
   const UnitProfiler profiler(job.graph(), job.layout, mlp, mlp + 1, 0, at::kCPU, 1);
@@ -270,7 +270,7 @@ TEST(Profile, OperatorByOperator) {
   std::map<int, std::int64_t> saved;
   std::map<std::string, int> with_backward;
   for (const OperatorRow& row : rows) {
-    const Operator& op = job.graph().operators[static_cast<std::size_t>(row.op)];
+    const Operator& op = job.graph().operators[row.op];
     EXPECT_GT(row.forward, 0) << op.target;
     saved[op.unit] += row.saved;
     with_backward[op.target] += row.backward > 0;

@@ -128,9 +128,7 @@ OnePass one_pass(const OperatorGraph& graph, const RecomputeScope* scope, std::o
   stage.make_again(layout.stages[0].listed);
   std::vector<at::Tensor> inputs;
   for (const int input : stage.inputs())
-    inputs.push_back(at::arange(graph.tensors[static_cast<std::size_t>(input)].elements(), at::kLong)
-                         .remainder(90)
-                         .reshape(graph.tensors[static_cast<std::size_t>(input)].shape));
+    inputs.push_back(at::arange(graph.tensors[input].elements(), at::kLong).remainder(90).reshape(graph.tensors[input].shape));
   OnePass pass;
   {
     MemoryAccount account;

@@ -54,7 +54,7 @@ void expect_priced(const OperatorGraph& graph, const StageLayout& layout, const 
     EXPECT_EQ(std::pair(message.from, message.to), std::pair(links[i].from, links[i].to));
     std::int64_t forward = 0, backward = 0;
     for (std::size_t t = 0; t < message.tensors.size(); ++t) {
-      const std::int64_t bytes = graph.tensors[static_cast<std::size_t>(message.tensors[t])].bytes().base();
+      const std::int64_t bytes = graph.tensors[message.tensors[t]].bytes().base();
       forward += bytes;
       if (message.gradient[t]) backward += bytes;
     }
@@ -66,13 +66,11 @@ void expect_priced(const OperatorGraph& graph, const StageLayout& layout, const 
 // From the operators alone: what a stage reads and another makes arrives from there, once, and nothing else does.
 void expect_read(const OperatorGraph& graph, const std::vector<int>& stage_of_unit, const StageLayout& layout) {
   using Arrival = std::tuple<int, int, int>;  // from, to, tensor
-  const auto stage_of = [&](int op) {
-    return stage_of_unit[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)];
-  };
+  const auto stage_of = [&](int op) { return stage_of_unit[graph.operators[op].unit]; };
   std::set<Arrival> read;
   for (std::size_t op = 0; op < graph.operators.size(); ++op)
     for_each_operand(graph.operators[op], [&](int t) {
-      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
+      const Tensor& tensor = graph.tensors[t];
       const int here = stage_of(static_cast<int>(op));
       if (tensor.role == TensorRole::Activation && stage_of(tensor.producer) != here)
         read.insert({stage_of(tensor.producer), here, t});
@@ -111,11 +109,11 @@ TEST(StageLayout, SkipEdgesAndTiedParameters) {
   for (const Message& message : tied.messages) {
     EXPECT_EQ(message.to, message.from + 1);
     EXPECT_EQ(message.tensors.size(), 1U);  // the residual stream: 2 samples x 16 tokens x 32 numbers of 4 bytes
-    EXPECT_EQ(gpt.graph->tensors[static_cast<std::size_t>(message.tensors.front())].bytes(), Bytes(2 * 16 * 32 * 4));
+    EXPECT_EQ(gpt.graph->tensors[message.tensors.front()].bytes(), Bytes(2 * 16 * 32 * 4));
   }
   const auto holds = [&](const StageRange& stage, int root) {
     return std::any_of(stage.parameters.begin(), stage.parameters.end(), [&](int t) {
-      const Tensor& tensor = gpt.graph->tensors[static_cast<std::size_t>(t)];
+      const Tensor& tensor = gpt.graph->tensors[t];
       return t == root || tensor.tied_to == root;
     });
   };
@@ -123,7 +121,7 @@ TEST(StageLayout, SkipEdgesAndTiedParameters) {
   for (const int root : tied.stages.front().parameters)
     if (holds(tied.stages.back(), root)) shared.push_back(root);
   ASSERT_EQ(shared.size(), 1U);
-  EXPECT_EQ(gpt.graph->tensors[static_cast<std::size_t>(shared.front())].elements(), 96 * 32);
+  EXPECT_EQ(gpt.graph->tensors[shared.front()].elements(), 96 * 32);
 }
 
 }  // namespace

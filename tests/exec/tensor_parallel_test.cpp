@@ -114,8 +114,7 @@ TEST(Segments, LieBetweenTheCollectives) {
   for (const StagePart& part : found) {
     EXPECT_EQ(part.first_operator, at);
     at = part.end_operator;
-    EXPECT_EQ(part.communicates,
-              cut.graph->operators[static_cast<std::size_t>(part.first_operator)].target.find("panpipe::") == 0);
+    EXPECT_EQ(part.communicates, cut.graph->operators[part.first_operator].target.find("panpipe::") == 0);
   }
   EXPECT_EQ(at, static_cast<int>(cut.graph->operators.size()));
 }

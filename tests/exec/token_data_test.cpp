@@ -281,8 +281,7 @@ TEST(TrainingOrder, AResumedRunTakesTheNextSample) {
   for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(mesh[s], whole[s + 2], 1e-5);
   const auto epochs = metrics_lines(folder.file("whole.jsonl"));
   ASSERT_EQ(epochs.size(), 5u);
-  for (int step = 1; step <= 5; ++step)
-    EXPECT_DOUBLE_EQ(epochs[static_cast<std::size_t>(step - 1)]["epoch"].get<double>(), 8.0 * step / 37);
+  for (int step = 1; step <= 5; ++step) EXPECT_DOUBLE_EQ(epochs[step - 1]["epoch"].get<double>(), 8.0 * step / 37);
 }
 
 // With the model at rest the samples show in the losses: three steps of eight after two, or one of 24 in microbatches of three.

@@ -37,8 +37,7 @@ void samples_file(const std::string& path, const std::string& tokens, std::int64
   const at::Tensor ids = at::empty({samples, 8}, at::kLong), labels = at::empty({samples, 8}, at::kInt);
   for (std::int64_t i = 0; i < samples * 8; ++i) {
     const auto token = [&](std::int64_t at) {
-      return static_cast<unsigned char>(bytes[static_cast<std::size_t>(2 * at)]) +
-             256 * static_cast<unsigned char>(bytes[static_cast<std::size_t>(2 * at + 1)]);
+      return static_cast<unsigned char>(bytes[2 * at]) + 256 * static_cast<unsigned char>(bytes[2 * at + 1]);
     };
     ids.data_ptr<std::int64_t>()[i] = token(i);
     labels.data_ptr<std::int32_t>()[i] = token(i + 1);

@@ -104,7 +104,7 @@ TEST(TrainingMesh, TimelinesTellEveryDevice) {
   ASSERT_EQ(run.timeline.devices.size(), 4u);
   const int ranks[] = {0, 0, 1, 1};
   for (int device = 0; device < 4; ++device) {
-    EXPECT_EQ(run.timeline.devices[static_cast<std::size_t>(device)].rank, ranks[device]);
+    EXPECT_EQ(run.timeline.devices[device].rank, ranks[device]);
     int passes = 0, sums = 0;
     for (const Span& span : run.timeline.spans) {
       if (span.device != device) continue;

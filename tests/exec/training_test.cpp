@@ -135,19 +135,19 @@ double autocast_loss(int pipeline, std::optional<at::ScalarType> autocast) {
   const Folder folder;
   const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(pipeline, 1, 2)), 1));
   const auto transports = make_local_transports(pipeline);
-  std::vector<double> losses(static_cast<std::size_t>(pipeline));
+  std::vector<double> losses(pipeline);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < pipeline; ++rank)
     threads.emplace_back([&, rank] {
       std::vector<int> stages;
       for (int s = 0; s < run.plan.schedule.stages; ++s)
-        if (run.plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == rank) stages.push_back(s);
+        if (run.plan.schedule.stage_to_rank[s] == rank) stages.push_back(s);
       const SeededParameters parameters(run.graph(), run.layout, stages, 0);
       WorkerOptions options;
       options.autocast = autocast;
-      Worker worker(run.graph(), run.plan, run.layout, rank, 0, parameters, synthetic_data(run.graph(), 0),
-                    *transports[static_cast<std::size_t>(rank)], options);
-      losses[static_cast<std::size_t>(rank)] = worker.step(0).loss_sum;
+      Worker worker(run.graph(), run.plan, run.layout, rank, 0, parameters, synthetic_data(run.graph(), 0), *transports[rank],
+                    options);
+      losses[rank] = worker.step(0).loss_sum;
       for (const auto& [root, value] : parameters.trained()) EXPECT_EQ(value.grad().scalar_type(), at::kFloat);
     });
   for (std::thread& thread : threads) thread.join();

@@ -40,7 +40,7 @@ void run_world(const std::string& transport, int size, Clock::duration deadline,
       try {
         std::unique_ptr<Transport> own;
         if (transport == "local")
-          own = std::move(local[static_cast<std::size_t>(rank)]);
+          own = std::move(local[rank]);
         else if (transport == "gloo")
           own = make_gloo_transport(process_options(rank, size, port, deadline));
         else

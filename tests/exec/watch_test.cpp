@@ -166,7 +166,7 @@ TEST(Line, WhatIsNotTakenAtOnceComesLater) {
   for (nlohmann::json& one : hears.hear(ended)) heard.push_back(std::move(one));
   EXPECT_FALSE(ended);
   ASSERT_EQ(heard.size(), 400u);
-  for (int i = 0; i < 400; ++i) EXPECT_EQ(heard[static_cast<std::size_t>(i)]["number"], i);
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(heard[i]["number"], i);
 }
 
 // A peer that never reads does not fill the memory.

@@ -84,7 +84,7 @@ std::vector<std::string> laid_over(const std::vector<std::string>& head, const s
     if (line.starts_with("# "))
       comments.push_back(line);
     else if (stated != head.end())
-      body[static_cast<std::size_t>(stated - head.begin())] = line;
+      body[stated - head.begin()] = line;
     else
       body.push_back(line);
   }

@@ -161,7 +161,7 @@ TEST(Families, MemoryOf1f1bFallsByOneARank) {
   // Rank r forwards p-1-r microbatches ahead and one more before its first backward: p-r, unless there are fewer.
   for_every_schedule("1f1b", [](const Schedule& schedule, const Size& s) {
     const auto peak = evaluate(schedule, {}).peak_activations;
-    for (int r = 0; r < s.p; ++r) EXPECT_EQ(peak[static_cast<std::size_t>(r)], std::min(s.m, s.p - r));
+    for (int r = 0; r < s.p; ++r) EXPECT_EQ(peak[r], std::min(s.m, s.p - r));
   });
 }
 
@@ -178,8 +178,7 @@ TEST(Families, MemoryOfInterleaved) {
   for_every_schedule("interleaved-1f1b", [](const Schedule& schedule, const Size& s) {
     const int group = s.m / std::max(1, s.m / s.p);
     const auto peak = evaluate(schedule, {}).peak_activations;
-    for (int r = 0; r < s.p; ++r)
-      EXPECT_EQ(peak[static_cast<std::size_t>(r)], std::min(s.m * s.v, (s.v - 1) * group + 2 * (s.p - 1 - r) + 1));
+    for (int r = 0; r < s.p; ++r) EXPECT_EQ(peak[r], std::min(s.m * s.v, (s.v - 1) * group + 2 * (s.p - 1 - r) + 1));
     if (s.m % s.p == 0 && s.m > s.p) {
       EXPECT_EQ(peak[0], std::min(s.m * s.v, (s.v + 1) * s.p - 1));
     }

@@ -180,7 +180,7 @@ void expect_legal_and_complete(const Promise& promise, const Size& size, const S
 void expect_activations(const Promise& promise, const Size& size, const Schedule& schedule) {
   const std::vector<int> peak = evaluate(schedule, {}).peak_activations;
   for (int rank = 0; rank < size.p; ++rank) {
-    const int held = peak[static_cast<std::size_t>(rank)], promised = promise.activations(size, rank);
+    const int held = peak[rank], promised = promise.activations(size, rank);
     if (promise.at_most) {
       ASSERT_LE(held, promised) << "rank " << rank;
     } else {

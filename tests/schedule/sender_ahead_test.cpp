@@ -17,7 +17,7 @@ long count(const std::vector<Action>& order, std::size_t done, ActionKind kind) 
 // The receiver has done `done` of its actions and stands still; everybody else is as fast as can be. Then `from` goes on until it
 // wants what only the receiver gives: its passes of the kind `wanted`, one for each of its own.
 long ahead(const Schedule& schedule, int from, int to, ActionKind sent, ActionKind wanted) {
-  const auto &sender = schedule.order[static_cast<std::size_t>(from)], &receiver = schedule.order[static_cast<std::size_t>(to)];
+  const auto &sender = schedule.order[from], &receiver = schedule.order[to];
   long most = 0;
   for (std::size_t done = 0; done <= receiver.size(); ++done) {
     std::size_t gone = 0;

@@ -72,7 +72,7 @@ class CaseMaker {
         if (topology_ == Topology::Arbitrary) {
           std::shuffle(pool.begin(), pool.end(), random_);
           hops.clear();
-          for (int k = pick(1, 3); k > 0; --k) hops.push_back({pool[static_cast<std::size_t>(k)], pick(1, 2)});
+          for (int k = pick(1, 3); k > 0; --k) hops.push_back({pool[k], pick(1, 2)});
         }
         maker.route(from, to, hops, micros(topology_ == Topology::WidePaths ? 2 : pick(0, 3)));
       }
@@ -101,7 +101,7 @@ class CaseMaker {
       step.free = pick(0, 3) == 0;
       steps.push_back(step);
       if (tensor_ == 1 || pick(0, 2) == 0) continue;
-      ProgramStep reduce = maker.collective(flows[static_cast<std::size_t>(pick(0, static_cast<int>(flows.size()) - 1))]);
+      ProgramStep reduce = maker.collective(flows[pick(0, static_cast<int>(flows.size()) - 1)]);
       reduce.member = step.member;
       steps.push_back(reduce);
     }
@@ -111,9 +111,9 @@ class CaseMaker {
 
   // Up to the last step of a member; -1 when it has none.
   static std::int32_t own_steps(const TaskGraph& graph, int program, int member) {
-    const Program& p = graph.programs[static_cast<std::size_t>(program)];
+    const Program& p = graph.programs[program];
     for (std::int32_t s = p.steps; s > 0 && !p.atomic; --s)
-      if (graph.steps[static_cast<std::size_t>(p.first_step + s - 1)].member == member) return s;
+      if (graph.steps[p.first_step + s - 1].member == member) return s;
     return -1;
   }
 
@@ -124,15 +124,15 @@ class CaseMaker {
     overlap_loss_ = pick(0, 2) * 0.15;
     maker.graph().rendezvous = pick(0, 3) == 0;
     const TaskGraph shape = maker.make();
-    std::vector<std::vector<int>> flows(static_cast<std::size_t>(ranks_)), links(static_cast<std::size_t>(ranks_ * ranks_));
+    std::vector<std::vector<int>> flows(ranks_), links(static_cast<std::size_t>(ranks_ * ranks_));
     for (int rank = 0; rank < ranks_; ++rank)
       for (int k = 0; k < 3; ++k)
-        flows[static_cast<std::size_t>(rank)].push_back(maker.flow(
-            Bytes(pick(10, 200) * 1000000), Bandwidth(narrowest(cluster, shape, rank, rank) * real(0.3, 1)), micros(pick(0, 5))));
+        flows[rank].push_back(maker.flow(Bytes(pick(10, 200) * 1000000),
+                                         Bandwidth(narrowest(cluster, shape, rank, rank) * real(0.3, 1)), micros(pick(0, 5))));
     std::vector<TaskId> passes;
     for (int i = 0; i < 20; ++i) {
       const int rank = pick(0, ranks_ - 1), members = pick(1, 2);
-      const int program = random_cell(maker, members, flows[static_cast<std::size_t>(rank)]);
+      const int program = random_cell(maker, members, flows[rank]);
       const std::size_t known_passes = passes.size();
       for (int m = 0; m < members; ++m) {
         const TaskId pass = maker.pass(rank, program, i);
@@ -141,9 +141,9 @@ class CaseMaker {
         task.waits_for_sends = pick(0, 4) == 0;
         if (pick(0, 2) == 0) task.output_steps = own_steps(maker.graph(), program, m);
         for (int k = 0; k < 2 && known_passes > 0; ++k) {
-          const TaskId from = passes[static_cast<std::size_t>(pick(0, static_cast<int>(known_passes) - 1))];
+          const TaskId from = passes[pick(0, static_cast<int>(known_passes) - 1)];
           if (from.rank == rank) continue;
-          auto& known = links[static_cast<std::size_t>(from.rank * ranks_ + rank)];
+          auto& known = links[from.rank * ranks_ + rank];
           if (known.empty())
             known.push_back(maker.link(from.rank, rank, Bytes(pick(10, 500) * 1000000),
                                        Bandwidth(narrowest(cluster, shape, from.rank, rank) * real(0.3, 1)),
@@ -160,7 +160,7 @@ class CaseMaker {
     if (woven_) return woven_graph(cluster);
     GraphMaker maker(ranks_, tensor_, data_);
     const TaskGraph shape = maker.make();
-    std::vector<std::vector<int>> programs(static_cast<std::size_t>(ranks_));
+    std::vector<std::vector<int>> programs(ranks_);
     std::vector<int> reductions;
     for (int rank = 0; rank < ranks_; ++rank) {
       const Bandwidth rate(narrowest(cluster, shape, rank, rank) * real(0.3, 1));
@@ -175,27 +175,26 @@ class CaseMaker {
           steps.push_back(maker.collective(maker.flow(wire(), rate, micros(pick(0, 5)))));
           beside = pick(0, 3) == 0;
         }
-        programs[static_cast<std::size_t>(rank)].push_back(maker.program(steps));
+        programs[rank].push_back(maker.program(steps));
       }
     }
     std::vector<TaskId> passes;
-    std::vector<std::vector<int>> links(static_cast<std::size_t>(ranks_ * ranks_));
+    std::vector<std::vector<int>> links(ranks_ * ranks_);
     for (int i = 0; i < 30; ++i) {
       const int rank = pick(0, ranks_ - 1);
-      const TaskId pass = maker.pass(rank, programs[static_cast<std::size_t>(rank)][static_cast<std::size_t>(pick(0, 1))], i);
+      const TaskId pass = maker.pass(rank, programs[rank][pick(0, 1)], i);
       maker.at(pass).waits_for_sends = pick(0, 5) == 0;
       for (int k = 0; k < 2 && !passes.empty(); ++k) {
-        const TaskId from = passes[static_cast<std::size_t>(pick(0, static_cast<int>(passes.size()) - 1))];
+        const TaskId from = passes[pick(0, static_cast<int>(passes.size()) - 1)];
         if (from.rank == rank) continue;
-        auto& known = links[static_cast<std::size_t>(from.rank * ranks_ + rank)];
+        auto& known = links[from.rank * ranks_ + rank];
         const Bandwidth rate(narrowest(cluster, shape, from.rank, rank) * real(0.3, 1));
         if (known.empty())
           known.push_back(maker.link(from.rank, rank, Bytes(pick(10, 500) * 1000000), rate, micros(pick(0, 20))));
         maker.transfer(from, pass, known.front());
       }
       passes.push_back(pass);
-      if (data_ > 1 && pick(0, 5) == 0)
-        maker.wait_for(maker.data_collective(rank, reductions[static_cast<std::size_t>(rank)]), pass);
+      if (data_ > 1 && pick(0, 5) == 0) maker.wait_for(maker.data_collective(rank, reductions[rank]), pass);
     }
     return maker.make();
   }

@@ -46,7 +46,7 @@ struct TwoNodes {
     const int link = graph.link(0, 1, Bytes(6291456), gb_per_s(25));
     std::vector<TaskId> sent;
     for (int i = 0; i < 6; ++i) sent.push_back(graph.pass(0, program, i));
-    for (int i = 0; i < 6; ++i) graph.transfer(sent[static_cast<std::size_t>(i)], graph.pass(1, program, i), link);
+    for (int i = 0; i < 6; ++i) graph.transfer(sent[i], graph.pass(1, program, i), link);
   }
 
   Statistics statistics(bool fold = true) const {
@@ -68,12 +68,12 @@ TEST(Congruence, AlikeDevicesAreOneAndASharedNicCountsThemAll) {
   EXPECT_EQ(folding.classes, 1);
   EXPECT_EQ(folding.size, std::vector<std::int32_t>{8});
   const std::int32_t route = folding.route_of(platform.between(0, 1), 0);
-  const auto& hops = folding.network.routes[static_cast<std::size_t>(route)];
+  const auto& hops = folding.network.routes[route];
   // Out and in have the same capacity and the same users, so they are one resource, which a flow through it uses eight times.
   ASSERT_EQ(hops.size(), 1U);
   EXPECT_EQ(hops[0].uses, 8);
   EXPECT_EQ(hops[0].flows, 8);
-  const SharedResource& nic = folding.network.resources[static_cast<std::size_t>(hops[0].resource)];
+  const SharedResource& nic = folding.network.resources[hops[0].resource];
   EXPECT_EQ(nic.name, "node0.nic.out");
   EXPECT_EQ(nic.capacity, 25e9);
   EXPECT_EQ(nic.alike, 2);
@@ -145,7 +145,7 @@ TEST(Congruence, ReplicasPlacedDifferentlyAreNotFolded) {
   const auto node = [](int device) { return device < 3 ? 0 : 1; };
   for (int from = 0; from < 4; ++from)
     for (int to = 0; to < 4; ++to) {
-      std::vector<Hop> hops{{port[static_cast<std::size_t>(from)], 1}};
+      std::vector<Hop> hops{{port[from], 1}};
       if (node(from) != node(to)) hops.push_back({nic, 1});
       cluster.route(from, to, hops);
     }

@@ -23,9 +23,7 @@ CollectiveCost cost_of(CollectiveKind kind, Among among, int members, std::int64
   return cost;
 }
 
-Piece exchange(int id, const test::FlowCosts& costs) {
-  return {true, false, costs.table.collectives[static_cast<std::size_t>(id)].time, id};
-}
+Piece exchange(int id, const test::FlowCosts& costs) { return {true, false, costs.table.collectives[id].time, id}; }
 Piece part(double seconds, bool beside) {
   Piece piece;
   piece.time = Duration(seconds);

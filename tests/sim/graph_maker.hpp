@@ -58,7 +58,7 @@ class GraphMaker {
   TaskId data_collective(int rank, int flow);
   void wait_for(TaskId task, TaskId producer);
   int transfer(TaskId producer, TaskId consumer, int link);
-  Task& at(TaskId id) { return tasks_[static_cast<std::size_t>(id.rank)][static_cast<std::size_t>(id.index)]; }
+  Task& at(TaskId id) { return tasks_[id.rank][id.index]; }
 
   TaskGraph make() const;
 

@@ -98,7 +98,7 @@ TEST(HostPath, CrossesLinkSwitchAndMemoryOnce) {
   const Cluster cluster = assemble_cluster("two", {group});
   const auto names = [&](const Route& route) {
     std::vector<std::string> result;
-    for (const Hop& hop : route.hops) result.push_back(cluster.resources[static_cast<std::size_t>(hop.resource)].name);
+    for (const Hop& hop : route.hops) result.push_back(cluster.resources[hop.resource].name);
     return result;
   };
   const auto away = host_path(cluster, 6, true), back = host_path(cluster, 6, false);

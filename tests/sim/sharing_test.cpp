@@ -38,9 +38,9 @@ class Flows {
 
   // Seconds at which each flow ends.
   std::vector<double> ends(Backend backend) const {
-    std::vector<double> ends(static_cast<std::size_t>(flows_), 0);
+    std::vector<double> ends(flows_, 0);
     for (const Span& span : run(backend).spans)
-      if (span.lane == Lane::Send) ends[static_cast<std::size_t>(span.device / 2)] = span.end.base();
+      if (span.lane == Lane::Send) ends[span.device / 2] = span.end.base();
     return ends;
   }
 

@@ -37,7 +37,7 @@ struct Ported {
     }
     for (int i = 0; i < devices; ++i)
       for (int j = 0; j < devices; ++j)
-        if (i != j) cluster.route(i, j, {{out[static_cast<std::size_t>(i)], 1}, {in[static_cast<std::size_t>(j)], 1}});
+        if (i != j) cluster.route(i, j, {{out[i], 1}, {in[j], 1}});
   }
 };
 
@@ -189,7 +189,7 @@ TEST_P(Simulate, TwoRunsGiveTheSameBytes) {
     const int link = graph.link(0, 1, Bytes(7654321), gb_per_s(7));
     std::vector<TaskId> sent;
     for (int i = 0; i < 9; ++i) sent.push_back(graph.pass(0, program, i));
-    for (int i = 0; i < 9; ++i) graph.transfer(sent[static_cast<std::size_t>(i)], graph.pass(1, program, i), link);
+    for (int i = 0; i < 9; ++i) graph.transfer(sent[i], graph.pass(1, program, i), link);
     const Timeline timeline = simulate(graph.make(), ported.cluster.make(), with(GetParam(), false, false));
     ResultContext context;
     context.with_clock = false;

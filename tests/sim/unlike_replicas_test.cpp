@@ -122,7 +122,7 @@ double waits_of_rank(const std::string& yaml, int rank) {
   double sum = 0;
   for (const Task& task : graph.tasks)
     if (task.rank == rank && task.kind == TaskKind::Pass)
-      sum += to_duration(graph.programs[static_cast<std::size_t>(task.program)].exposed_communication).base();
+      sum += to_duration(graph.programs[task.program].exposed_communication).base();
   return sum;
 }
 

@@ -34,8 +34,7 @@ std::vector<Trained> train_as_launched(const std::string& scenario, const std::s
         all));
   }
   std::vector<Trained> ended(kRanks);
-  for (int rank = 0; rank < kRanks; ++rank)
-    static_cast<Ended&>(ended[static_cast<std::size_t>(rank)]) = started[static_cast<std::size_t>(rank)].end();
+  for (int rank = 0; rank < kRanks; ++rank) static_cast<Ended&>(ended[rank]) = started[rank].end();
   if (std::filesystem::exists(metrics)) {
     std::istringstream text(read_file(metrics));
     for (std::string line; std::getline(text, line);) ended[0].metrics.push_back(nlohmann::json::parse(line));

@@ -23,10 +23,10 @@ struct RankEnds {
 namespace {
 
 std::vector<RankEnds> compute_ends(const TaskGraph& graph, const CompiledGraph& compiled) {
-  std::vector<RankEnds> ends(static_cast<std::size_t>(graph.ranks));
+  std::vector<RankEnds> ends(graph.ranks);
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     if (graph.tasks[t].lane != Lane::Compute) continue;
-    RankEnds& rank = ends[static_cast<std::size_t>(graph.tasks[t].rank)];
+    RankEnds& rank = ends[graph.tasks[t].rank];
     if (rank.first == 0) rank.first = compiled.task_node[t];
     rank.last = compiled.task_node[t];
   }
@@ -70,7 +70,7 @@ struct FitRow::Prepared {
   double replayed_step(const CostTables& tables) const {
     PANPIPE_CHECK(tables.costs.size() == structure.cost_entries && tables.delays.size() == structure.delay_entries,
                   "prices of another graph");
-    std::vector<double> end(static_cast<std::size_t>(structure.tasks) + 1);
+    std::vector<double> end(structure.tasks + 1);
     const double step = replay(structure, tables.costs.data(), tables.delays.data(), end.data());
     if (!rolling) return step;
     std::vector<Interval> spans;

@@ -41,7 +41,7 @@ Matrix RowModel::derivatives(const Vector& logs, const Vector& at, const Vector&
   std::vector<Calibration> moved;
   Vector steps(logs.size());
   for (Eigen::Index p = 0; p < logs.size(); ++p) {
-    steps[p] = logs[p] + kStep > std::log(parameters_[static_cast<std::size_t>(p)]->high) ? -kStep : kStep;
+    steps[p] = logs[p] + kStep > std::log(parameters_[p]->high) ? -kStep : kStep;
     Vector there = logs;
     there[p] += steps[p];
     moved.push_back(calibration(there));

@@ -58,7 +58,7 @@ void check_finite(const Trainer& trainer, const std::string& what) {
       throw NoAnswer(fmt::format(
           "step {}: the update made '{}' infinite or not a number; {} is refused, and earlier ones stay: go on from one of them, "
           "with a lower learning rate or training.clip_gradients",
-          trainer.position().step, trainer.run().graph().tensors[static_cast<std::size_t>(root)].name, what));
+          trainer.position().step, trainer.run().graph().tensors[root].name, what));
     }
     return {};
   });

@@ -15,8 +15,8 @@ namespace panpipe::exec {
 namespace {
 
 void check_loss(const OperatorGraph& graph) {
-  const int maker = graph.tensors[static_cast<std::size_t>(graph.loss)].producer;
-  if (is_over_classes(graph.operators[static_cast<std::size_t>(maker)]) && labels_of(graph) >= 0) return;
+  const int maker = graph.tensors[graph.loss].producer;
+  if (is_over_classes(graph.operators[maker]) && labels_of(graph) >= 0) return;
   throw InputError(
       fmt::format("the loss of {} is not one cross entropy over the tokens: ranks with parts of a sequence cannot sum it; "
                   "run with parallel.context 1",

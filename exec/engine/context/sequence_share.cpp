@@ -15,11 +15,11 @@ at::Tensor SequenceShare::part(const at::Tensor& whole, std::int64_t dimension) 
 
 at::Tensor in_order(const at::Tensor& of_ranks, std::int64_t dimension, int degree) {
   const std::int64_t length = of_ranks.size(dimension) / (2 * degree);
-  std::vector<at::Tensor> chunks(static_cast<std::size_t>(2 * degree));
+  std::vector<at::Tensor> chunks(2 * degree);
   std::int64_t at = 0;
   for (int rank = 0; rank < degree; ++rank)
     for (const int chunk : SequenceShare::chunks_of(rank, degree))
-      chunks[static_cast<std::size_t>(chunk)] = of_ranks.narrow(dimension, length * at++, length);
+      chunks[chunk] = of_ranks.narrow(dimension, length * at++, length);
   return at::cat(chunks, dimension);
 }
 

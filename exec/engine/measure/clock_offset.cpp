@@ -64,7 +64,7 @@ ClockReading read_clock_offset(Transport& transport, const std::string& boot, co
   ClockReading mine{now(), 0, 0};
   for (int rank = 1; rank < transport.size(); ++rank) {
     // An unknown boot may be any: its clock is asked for.
-    const std::string& other = boots[static_cast<std::size_t>(rank)];
+    const std::string& other = boots[rank];
     if (!other.empty() && other == boots.front()) continue;
     if (transport.rank() == rank) mine = ask(transport, now, deadline);
     if (transport.rank() == 0) answer(transport, rank, now, deadline);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -16,7 +17,7 @@ c10::DeviceAllocator* allocator_of(c10::Device device) {
 c10::CachingAllocator::Stat statistics(c10::Device device, DeviceMemory::Count count) {
   const auto stats = allocator_of(device)->getDeviceStats(device.index());
   const auto& bytes = count == DeviceMemory::Count::Allocated ? stats.allocated_bytes : stats.requested_bytes;
-  return bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  return bytes[at(c10::CachingAllocator::StatType::AGGREGATE)];
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ int profile_threads(const ProfileRequest& request) {
   std::vector<std::vector<OperatorRow>> operators_of(transports.size());
   on_threads(transports, [&](Transport& transport) {
     set_threads(threads_of_rank(request, request.ranks));
-    Profile mine = profile_rank(job, transport, &operators_of[static_cast<std::size_t>(transport.rank())]);
+    Profile mine = profile_rank(job, transport, &operators_of[transport.rank()]);
     if (transport.rank() == 0) profile = std::move(mine);
   });
   add_provenance(profile, job, files, request.ranks, transports.front()->name());

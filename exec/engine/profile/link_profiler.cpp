@@ -190,7 +190,7 @@ std::vector<double> device_sums(Transport& transport, const Group& group, const 
 TransferTable shared_table(Transport& transport, const json& mine, int owner) {
   const auto all = transport.all_gather(mine.dump(), kPatience, "gathering what was measured");
   TransferTable table;
-  for (const json& row : json::parse(all[static_cast<std::size_t>(owner)]))
+  for (const json& row : json::parse(all[owner]))
     table.points.emplace_back(Bytes(row[0].get<std::int64_t>()), seconds(row[1].get<double>()));
   // A smaller message is not slower, and noise only adds.
   for (std::size_t i = table.points.size(); i-- > 1;)
@@ -229,7 +229,7 @@ std::vector<ProfiledCollective> measure_collectives(Transport& transport, int re
   if (members < 2 || transport.size() % members != 0) return {};
   Group mine_group;
   for (int first = 0; first < transport.size(); first += members) {  // every rank makes every group
-    std::vector<int> ranks(static_cast<std::size_t>(members));
+    std::vector<int> ranks(members);
     std::iota(ranks.begin(), ranks.end(), first);
     const Group group = transport.make_group(ranks);
     if (transport.rank() / members == first / members) mine_group = group;

@@ -144,7 +144,7 @@ void watch_nodes(const std::vector<torch::autograd::Edge>& roots, const ForwardW
 
 std::string shapes_text(const OperatorGraph& graph, const Operator& op) {
   const auto shape = [&](int tensor) {
-    const Shape& of = graph.tensors[static_cast<std::size_t>(tensor)].shape;
+    const Shape& of = graph.tensors[tensor].shape;
     return of.empty() ? std::string("scalar") : fmt::format("{}", fmt::join(of, "x"));
   };
   std::vector<std::string> read, made;
@@ -159,7 +159,7 @@ std::string shapes_text(const OperatorGraph& graph, const Operator& op) {
 std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
                                            const ParameterStore& parameters, std::uint64_t seed, int repetitions,
                                            at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast) {
-  const StageRange& stage = layout.stages[static_cast<std::size_t>(unit)];
+  const StageRange& stage = layout.stages[unit];
   const std::vector<StagePart> cut = cut_at_collectives(graph, stage);
   const Stopwatch watch(device);
   std::map<int, Samples> samples;
@@ -174,13 +174,13 @@ std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Sta
     for (int repetition = -1; repetition < repetitions; ++repetition) {  // one to warm up
       std::vector<at::Tensor> values, leaves;
       for (const int tensor : program.inputs()) {
-        const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
+        const TensorRole role = graph.tensors[tensor].role;
         if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
           values.push_back(parameters.tensor(tensor));
           continue;
         }
         values.push_back(stand_in_values(graph, {tensor}, seed, device).front());
-        if (!layout.needs_gradient[static_cast<std::size_t>(tensor)]) continue;
+        if (!layout.needs_gradient[tensor]) continue;
         leaves.push_back(values.back().requires_grad_(true));
       }
       ForwardWatch forward(values, watch, memory);
@@ -212,9 +212,9 @@ std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Sta
 std::string operators_csv(const OperatorGraph& graph, const std::vector<OperatorRow>& rows) {
   std::string text = "unit,module,operator,shapes,forward_us,backward_us,saved_bytes\n";
   for (const OperatorRow& row : rows) {
-    const Operator& op = graph.operators[static_cast<std::size_t>(row.op)];
-    text += fmt::format("{},{},{},{},{:.3f},{:.3f},{}\n", graph.units[static_cast<std::size_t>(op.unit)].name, op.module,
-                        op.target, shapes_text(graph, op), row.forward * 1e6, row.backward * 1e6, row.saved);
+    const Operator& op = graph.operators[row.op];
+    text += fmt::format("{},{},{},{},{:.3f},{:.3f},{}\n", graph.units[op.unit].name, op.module, op.target, shapes_text(graph, op),
+                        row.forward * 1e6, row.backward * 1e6, row.saved);
   }
   return text;
 }

@@ -158,8 +158,7 @@ class Windows {
   void add_units(int first, int end, const UnitProfiler& profiler, const std::vector<UnitSamples>& samples) {
     MemoryAccount account;
     DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
-    for (int u = first; u < end; ++u)
-      add_unit(u, to_unit(samples[static_cast<std::size_t>(u - first)], profiler.memory(u, memory)));
+    for (int u = first; u < end; ++u) add_unit(u, to_unit(samples[u - first], profiler.memory(u, memory)));
   }
 
   // On all ranks side by side, and rank 0's are kept. A GPU's memory is counted for all ranks that share it: there rank 0 alone.
@@ -176,11 +175,10 @@ class Windows {
 
   void add_unit(int u, ProfiledUnit unit) {
     const Experiment& experiment = job_.experiment;
-    const UnitCost& known =
-        experiment.model.units(experiment.scenario.cluster.devices.front().type).units[static_cast<std::size_t>(u)];
+    const UnitCost& known = experiment.model.units(experiment.scenario.cluster.devices.front().type).units[u];
     unit.name = known.name;
     unit.structure = known.structure;
-    const StageRange& stage = job_.layout.stages[static_cast<std::size_t>(u)];
+    const StageRange& stage = job_.layout.stages[u];
     unit.operators = stage.end_operator - stage.first_operator;
     profile_.units.push_back(std::move(unit));
   }

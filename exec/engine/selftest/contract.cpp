@@ -36,15 +36,15 @@ std::string extents(at::IntArrayRef shape) {
 
 void reaches_every_other(Transport& transport, c10::Device device) {
   const int me = transport.rank(), size = transport.size();
-  std::vector<PendingPtr> arriving(static_cast<std::size_t>(size)), sent;
+  std::vector<PendingPtr> arriving(size), sent;
   for (int other = 0; other < size; ++other)
-    if (other != me) arriving[static_cast<std::size_t>(other)] = transport.receive({{2, 3}, at::kFloat, device}, other, kReach);
+    if (other != me) arriving[other] = transport.receive({{2, 3}, at::kFloat, device}, other, kReach);
   for (int other = 0; other < size; ++other)
     if (other != me)
       sent.push_back(transport.send(at::full({2, 3}, 100.0 * me + other, at::TensorOptions(device)), other, kReach));
   for (int other = 0; other < size; ++other) {
     if (other == me) continue;
-    Pending& pending = *arriving[static_cast<std::size_t>(other)];
+    Pending& pending = *arriving[other];
     pending.wait(kPatienceOfCase, "a message of the contract");
     demand(pending.done(), fmt::format("the message of rank {} to rank {} was awaited and is not done", other, me));
     demand(at::equal(pending.value.cpu(), at::full({2, 3}, 100.0 * other + me)),
@@ -64,7 +64,7 @@ void messages_match_by_tag(Transport& transport, c10::Device device) {
                                   next(transport), tag_of(i)));
   for (int i = 0; i < kCount; ++i) {
     const int number = i * 7 % kCount;  // 7 and 300 share no factor: each message once
-    Pending& pending = *arriving[static_cast<std::size_t>(number)];
+    Pending& pending = *arriving[number];
     pending.wait(kPatienceOfCase, "a message of the contract");
     demand(pending.value.sum().item<double>() == (number + 1000.0 * before(transport)) * (number % 5 + 1),
            fmt::format("rank {} got other values than rank {} sent as message {}", transport.rank(), before(transport), number));
@@ -142,7 +142,7 @@ std::vector<std::vector<int>> groups_of(int size) {
   std::vector<std::vector<int>> all(3);
   for (int rank = 0; rank < size; ++rank) {
     all[0].push_back(rank);
-    all[static_cast<std::size_t>(1 + rank % 2)].push_back(rank);
+    all[1 + rank % 2].push_back(rank);
     if (rank % 2 == 1) all.push_back({rank - 1, rank});
   }
   std::vector<std::vector<int>> groups;

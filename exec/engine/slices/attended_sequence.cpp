@@ -97,7 +97,7 @@ void AttendedSequence::attend(int op, int slice, const OperatorRow& row, torch::
 }
 
 at::Tensor SequenceSlice::part(int graph_tensor, const at::Tensor& whole) const {
-  const int dimension = (*cut)[static_cast<std::size_t>(graph_tensor)];
+  const int dimension = (*cut)[graph_tensor];
   if (dimension < 0) return whole;
   const std::int64_t length = whole.size(dimension) / sequence->splits();
   return whole.narrow(dimension, length * index, length);

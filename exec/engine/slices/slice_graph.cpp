@@ -58,7 +58,7 @@ SliceGraph slice_graph(const WorkloadRequest& request, const WorkloadShape& shap
   if (!request.pt2_file.empty())
     throw InputError("an exported model cannot be cut into slices of the sequence: it is a program for whole sequences");
   check_looks_back_only(whole);
-  const std::int64_t sequence = whole.tensors[static_cast<std::size_t>(whole.inputs.front())].shape.at(1);
+  const std::int64_t sequence = whole.tensors[whole.inputs.front()].shape.at(1);
   if (sequence % splits != 0)
     throw InputError(fmt::format("sequences of {} tokens cannot be cut into {} equal slices", sequence, splits));
 
@@ -111,12 +111,12 @@ void check_slice_order(const Schedule& schedule) {
 }
 
 int labels_of(const OperatorGraph& graph) {
-  const auto producer = [&](int tensor) { return graph.tensors[static_cast<std::size_t>(tensor)].producer; };
+  const auto producer = [&](int tensor) { return graph.tensors[tensor].producer; };
   if (graph.loss < 0 || producer(graph.loss) < 0) return -1;
-  int tensor = tensor_argument(graph.operators[static_cast<std::size_t>(producer(graph.loss))], "target");
+  int tensor = tensor_argument(graph.operators[producer(graph.loss)], "target");
   while (tensor >= 0 && producer(tensor) >= 0)  // through views
-    tensor = first_tensor(graph.operators[static_cast<std::size_t>(producer(tensor))]);
-  return tensor >= 0 && graph.tensors[static_cast<std::size_t>(tensor)].role == TensorRole::Input ? tensor : -1;
+    tensor = first_tensor(graph.operators[producer(tensor)]);
+  return tensor >= 0 && graph.tensors[tensor].role == TensorRole::Input ? tensor : -1;
 }
 
 }  // namespace panpipe::exec

@@ -113,8 +113,8 @@ std::mutex& generator_lock() {
 std::vector<std::pair<int, c10::IValue>> outside_training(const c10::FunctionSchema& schema, const Operator& op,
                                                           const std::vector<int>& given) {
   const auto statistics = schema.argumentIndexWithName("running_mean");
-  const int own = statistics ? given[static_cast<std::size_t>(*statistics)] : -1;
-  const bool learns = own >= 0 && std::holds_alternative<TensorRef>(op.arguments[static_cast<std::size_t>(own)]);
+  const int own = statistics ? given[*statistics] : -1;
+  const bool learns = own >= 0 && std::holds_alternative<TensorRef>(op.arguments[own]);
   std::vector<std::pair<int, c10::IValue>> arguments;
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const std::string& name = schema.arguments()[i].name();
@@ -146,7 +146,7 @@ std::vector<int> given_arguments(const Operator& op, const c10::FunctionSchema& 
     }
     const auto position = schema.argumentIndexWithName(op.argument_names[i]);
     if (!position) cannot(op, fmt::format("its schema has no argument '{}'", op.argument_names[i]));
-    given[static_cast<std::size_t>(*position)] = static_cast<int>(i);
+    given[*position] = static_cast<int>(i);
   }
   return given;
 }
@@ -159,9 +159,8 @@ OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end,
   register_own_operators();
   std::vector<bool> made(graph.tensors.size(), false);
   for (int index = first; index < end; ++index) {
-    nodes_.push_back(compile(graph.operators[static_cast<std::size_t>(index)], index));
-    for (const int tensor : graph.operators[static_cast<std::size_t>(index)].outputs)
-      made[static_cast<std::size_t>(tensor)] = true;
+    nodes_.push_back(compile(graph.operators[index], index));
+    for (const int tensor : graph.operators[index].outputs) made[tensor] = true;
   }
   for (const int tensor : outputs_) output_slots_.push_back(slot_of(tensor));
   // Values first, then what is kept from step to step, each in graph order.
@@ -174,12 +173,12 @@ OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end,
       input_slots_.push_back(slot_of_tensor_[tensor]);
     }
   }
-  std::vector<bool> alive(static_cast<std::size_t>(slots_), false);  // needed by a later node, or an output
-  for (const int slot : output_slots_) alive[static_cast<std::size_t>(slot)] = true;
+  std::vector<bool> alive(slots_, false);  // needed by a later node, or an output
+  for (const int slot : output_slots_) alive[slot] = true;
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     const auto last_use = [&](int slot) {
-      if (slot < 0 || alive[static_cast<std::size_t>(slot)]) return;
-      alive[static_cast<std::size_t>(slot)] = true;
+      if (slot < 0 || alive[slot]) return;
+      alive[slot] = true;
       node->dead.push_back(slot);
     };
     for (const int slot : node->results) last_use(slot);
@@ -188,7 +187,7 @@ OperatorProgram::OperatorProgram(const OperatorGraph& graph, int first, int end,
 }
 
 int OperatorProgram::slot_of(int tensor) {
-  int& slot = slot_of_tensor_[static_cast<std::size_t>(tensor)];
+  int& slot = slot_of_tensor_[tensor];
   if (slot < 0) slot = slots_++;
   return slot;
 }
@@ -200,7 +199,7 @@ c10::IValue OperatorProgram::literal(Node& node, int position, const Argument& a
       [&](const auto& given) {
         using T = std::decay_t<decltype(given)>;
         if constexpr (std::is_same_v<T, TensorRef>) {
-          const Tensor& tensor = graph_->tensors[static_cast<std::size_t>(given.tensor)];
+          const Tensor& tensor = graph_->tensors[given.tensor];
           const bool weight = tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32;
           node.fills.push_back({position, -1, slot_of(given.tensor), weight ? given.tensor : -1});
         } else if constexpr (std::is_same_v<T, TensorList>) {
@@ -242,9 +241,9 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
       node.arguments.push_back(*wanted[position].default_value());
       continue;
     }
-    const Argument& argument = op.arguments[static_cast<std::size_t>(given[position])];
+    const Argument& argument = op.arguments[given[position]];
     const auto* tensor = std::get_if<TensorRef>(&argument);
-    if (tensor && graph_->tensors[static_cast<std::size_t>(tensor->tensor)].written)
+    if (tensor && graph_->tensors[tensor->tensor].written)
       node.state.push_back(static_cast<int>(position));
     else if (wanted[position].alias_info() && wanted[position].alias_info()->isWrite())
       node.writes.push_back(static_cast<int>(position));
@@ -252,7 +251,7 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
     node.arguments.push_back(coerce(std::move(value), wanted[position].type()));
   }
   // Rows whose numbers did not come over ranks: then they are on the host already.
-  const auto is_arrived = [&](const Fill& fill) { return wanted[static_cast<std::size_t>(fill.position)].name() == "arrived"; };
+  const auto is_arrived = [&](const Fill& fill) { return wanted[fill.position].name() == "arrived"; };
   node.reads = row.role == OperatorRole::ExpertProduct && std::none_of(node.fills.begin(), node.fills.end(), is_arrived);
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
   node.lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
@@ -281,9 +280,9 @@ void OperatorProgram::call(const Node& node, const CallContext& context, torch::
 }
 
 void OperatorProgram::call_again(int index, const CallContext& context, torch::jit::Stack& stack) const {
-  const Node& node = nodes_[static_cast<std::size_t>(index - nodes_.front().index)];
+  const Node& node = nodes_[index - nodes_.front().index];
   for (const int position : node.state) {
-    c10::IValue& argument = stack[static_cast<std::size_t>(position)];
+    c10::IValue& argument = stack[position];
     argument = argument.toTensor().detach().clone();
   }
   wait_to_read(node, context);
@@ -293,7 +292,7 @@ void OperatorProgram::call_again(int index, const CallContext& context, torch::j
 
 void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
   if (!node.surrounded) return node.handle.callBoxed(stack);
-  const Surroundings around(graph_->operators[static_cast<std::size_t>(node.index)]);
+  const Surroundings around(graph_->operators[node.index]);
   node.handle.callBoxed(stack);
 }
 
@@ -304,20 +303,20 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
 std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, const CallContext& context,
                                              Observer* observer) const {
   PANPIPE_CHECK(values.size() == inputs_.size(), "one value per input");
-  std::vector<c10::IValue> slots(static_cast<std::size_t>(slots_));
-  for (std::size_t i = 0; i < values.size(); ++i) slots[static_cast<std::size_t>(input_slots_[i])] = std::move(values[i]);
+  std::vector<c10::IValue> slots(slots_);
+  for (std::size_t i = 0; i < values.size(); ++i) slots[input_slots_[i]] = std::move(values[i]);
   torch::jit::Stack stack;
   for (const Node& node : nodes_) {
     stack.assign(node.arguments.begin(), node.arguments.end());
     for (std::size_t i = 0; i < node.fills.size(); ++i) {
       const Fill& fill = node.fills[i];
-      c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
+      c10::IValue& argument = stack[fill.position];
       if (fill.element < 0) {
-        argument = slots[static_cast<std::size_t>(fill.slot)];
+        argument = slots[fill.slot];
       } else {
         // The compiled list is shared by all calls: filled in a copy.
         const bool first = i == 0 || node.fills[i - 1].position != fill.position;
-        const at::Tensor& value = slots[static_cast<std::size_t>(fill.slot)].toTensor();
+        const at::Tensor& value = slots[fill.slot].toTensor();
         if (argument.isTensorList()) {
           if (first) argument = argument.toTensorList().copy();
           argument.toTensorList().set(static_cast<std::size_t>(fill.element), value);
@@ -328,13 +327,13 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
       }
     }
     if (context.evaluates)
-      for (const auto& [position, value] : node.evaluation) stack[static_cast<std::size_t>(position)] = value;
+      for (const auto& [position, value] : node.evaluation) stack[position] = value;
     wait_to_read(node, context);
     if (observer) observer->before(node.index);
     if (context.copies)
       for (const Fill& fill : node.fills)
         if (fill.weight >= 0) {
-          c10::IValue& argument = stack[static_cast<std::size_t>(fill.position)];
+          c10::IValue& argument = stack[fill.position];
           argument = context.copies->stand_in(argument.toTensor());
         }
     try {
@@ -348,11 +347,11 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
       call(node, context, stack);
       if (watch) watch->done(stack);
     } catch (const c10::Error& error) {
-      const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
+      const Operator& op = graph_->operators[node.index];
       throw std::runtime_error(
           fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what_without_backtrace()));
     } catch (const std::exception& error) {
-      const Operator& op = graph_->operators[static_cast<std::size_t>(node.index)];
+      const Operator& op = graph_->operators[node.index];
       throw std::runtime_error(fmt::format("operator {} of module '{}' failed: {}", op.target, op.module, error.what()));
     }
     if (observer) observer->after(node.index, stack);
@@ -360,19 +359,19 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
     if (stack.size() == 1 && stack[0].isTensorList() && !node.results.empty()) {
       const auto list = stack[0].toTensorList();
       for (std::size_t i = 0; i < node.results.size(); ++i)
-        if (node.results[i] >= 0) slots[static_cast<std::size_t>(node.results[i])] = list.get(i);
+        if (node.results[i] >= 0) slots[node.results[i]] = list.get(i);
     } else {
       for (std::size_t i = 0; i < node.results.size(); ++i)
-        if (node.results[i] >= 0) slots[static_cast<std::size_t>(node.results[i])] = std::move(stack[i]);
+        if (node.results[i] >= 0) slots[node.results[i]] = std::move(stack[i]);
     }
-    for (const int slot : node.dead) slots[static_cast<std::size_t>(slot)] = c10::IValue();
+    for (const int slot : node.dead) slots[slot] = c10::IValue();
   }
   std::vector<at::Tensor> results;
   results.reserve(output_slots_.size());
   for (std::size_t i = 0; i < output_slots_.size(); ++i) {
-    at::Tensor value = slots[static_cast<std::size_t>(output_slots_[i])].toTensor();
+    at::Tensor value = slots[output_slots_[i]].toTensor();
     // What leaves is of the type the graph states, whatever autocast made of it.
-    const at::ScalarType stated = scalar_type(graph_->tensors[static_cast<std::size_t>(outputs_[i])].dtype);
+    const at::ScalarType stated = scalar_type(graph_->tensors[outputs_[i]].dtype);
     results.push_back(value.scalar_type() == stated ? std::move(value) : value.to(stated));
   }
   return results;

@@ -51,7 +51,7 @@ PassGroup::PostedPtr PassGroup::post(CollectiveKind kind, at::Tensor value, std:
   const at::NoGradGuard no_graph;
   if (kind == CollectiveKind::AllToAll) {
     PANPIPE_CHECK(value.size(0) == degree(), "one row for each member");
-    const std::vector<std::int64_t> ones(static_cast<std::size_t>(degree()), 1);
+    const std::vector<std::int64_t> ones(degree(), 1);
     return exchange(kind, value, ones, ones);
   }
   PostedPtr posted = begin(kind);
@@ -94,7 +94,7 @@ at::Tensor PassGroup::swap_numbers(const at::Tensor& numbers) {
   const std::string what =
       fmt::format("{}, waiting for the row counts of the {}-parallel ranks", to_text(course_.action), name_of(among_));
   course_.transport.settle(numbers.device(), course_.deadline, what);  // the host is about to read them
-  const std::vector<std::int64_t> ones(static_cast<std::size_t>(degree()), 1);
+  const std::vector<std::int64_t> ones(degree(), 1);
   const PendingPtr pending = course_.transport.all_to_all(numbers.to(at::kCPU).contiguous(), ones, ones, group_);
   pending->wait(course_.deadline, what);
   course_.waits.emplace_back(*swapped_, course_.spans.now());
@@ -104,9 +104,7 @@ at::Tensor PassGroup::swap_numbers(const at::Tensor& numbers) {
 PassGroup::PostedPtr PassGroup::pass_on(const std::vector<at::Tensor>& values, int by) {
   const at::NoGradGuard no_graph;
   PostedPtr posted = begin(CollectiveKind::SendReceive);
-  const auto rank_at = [&](int distance) {
-    return group_.ranks[static_cast<std::size_t>((member_ + distance + degree()) % degree())];
-  };
+  const auto rank_at = [&](int distance) { return group_.ranks[(member_ + distance + degree()) % degree()]; };
   for (const at::Tensor& value : values) {
     const at::Tensor sent = value.contiguous();
     const std::uint32_t tag = next_tag();

@@ -138,7 +138,7 @@ struct Region {
         torch::autograd::create_gradient_edge(leaf, make_node<torch::autograd::Identity>());
       else if (operand.requires_gradient)
         leaf.requires_grad_(true);
-      put(again.stack[static_cast<std::size_t>(operand.position)], operand.element, std::move(leaf));
+      put(again.stack[operand.position], operand.element, std::move(leaf));
     }
     SavedList saved;
     {
@@ -211,9 +211,7 @@ struct Recomputation::Forward {
   };
   std::unordered_map<const c10::StorageImpl*, Gone> gone;
 
-  const std::string& block_of(int op) const {
-    return graph.units[static_cast<std::size_t>(graph.operators[static_cast<std::size_t>(op)].unit)].block;
-  }
+  const std::string& block_of(int op) const { return graph.units[graph.operators[op].unit].block; }
   MadeAgain listed_as(int op) const {
     const auto found = std::lower_bound(listed.begin(), listed.end(), op,
                                         [](const RecomputedOperator& one, int index) { return one.index < index; });
@@ -287,12 +285,12 @@ void Recomputation::Operator::Watched::look_at(const torch::jit::Stack& stack, c
   for (const c10::IValue& argument : stack)
     for_each_tensor(argument, [&](const at::Tensor& one, int) { read.push_back(memory_of(one)); });
   for (const int position : writes)
-    for_each_tensor(stack[static_cast<std::size_t>(position)], [&](const at::Tensor& one, int) {
+    for_each_tensor(stack[position], [&](const at::Tensor& one, int) {
       written.push_back(memory_of(one));
       if (!is_gone(one)) makes = MadeAgain::Nothing;  // what was there before is not kept
     });
   // A copy for the sake of strides (reshape) goes with what it copies.
-  const int source = viewed_tensor(forward.graph, forward.graph.operators[static_cast<std::size_t>(op)]);
+  const int source = viewed_tensor(forward.graph, forward.graph.operators[op]);
   if (makes == MadeAgain::Nothing && source >= 0 && written.empty())
     for_each_tensor(stack.front(), [&](const at::Tensor& one, int) {
       if (is_gone(one)) makes = MadeAgain::Result;

@@ -104,9 +104,7 @@ void SegmentedStage::close(const Part& part, bool backward, bool gradients) {
   if (backward ? part.first : part.last) gate_->close(part.range.group, gradients);
 }
 
-const Operator& SegmentedStage::operator_of(const Part& part) const {
-  return graph_.operators[static_cast<std::size_t>(part.range.first_operator)];
-}
+const Operator& SegmentedStage::operator_of(const Part& part) const { return graph_.operators[part.range.first_operator]; }
 
 OperatorRole SegmentedStage::role_of(const Part& part) const { return row_of(operator_of(part)).role; }
 
@@ -320,8 +318,7 @@ Steps SegmentedStage::forward_steps(std::shared_ptr<ForwardFlow> flow, Take inpu
 std::vector<at::Tensor> SegmentedStage::of_only_part(std::vector<at::Tensor> values) const {
   std::vector<at::Tensor> ordered;
   for (const int tensor : parts_[0].stage->inputs())
-    ordered.push_back(
-        std::move(values[static_cast<std::size_t>(std::lower_bound(inputs_.begin(), inputs_.end(), tensor) - inputs_.begin())]));
+    ordered.push_back(std::move(values[std::lower_bound(inputs_.begin(), inputs_.end(), tensor) - inputs_.begin()]));
   return ordered;
 }
 

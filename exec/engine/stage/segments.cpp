@@ -10,7 +10,7 @@
 namespace panpipe::exec {
 namespace {
 
-const Operator& operator_of(const OperatorGraph& graph, int index) { return graph.operators[static_cast<std::size_t>(index)]; }
+const Operator& operator_of(const OperatorGraph& graph, int index) { return graph.operators[index]; }
 
 // Is the work after this operator divided, given that before it?
 bool divided_after(const Operator& op, bool before) {
@@ -30,7 +30,7 @@ void find_flow(const OperatorGraph& graph, const StageRange& range, std::vector<
     for (int op = parts[p].first_operator; op < parts[p].end_operator; ++op) {
       for_each_operand(operator_of(graph, op), [&](int tensor) {
         const auto made = maker.find(tensor);
-        if (!is_value(graph.tensors[static_cast<std::size_t>(tensor)]) || (made != maker.end() && made->second == p)) return;
+        if (!is_value(graph.tensors[tensor]) || (made != maker.end() && made->second == p)) return;
         reads.insert(tensor);
         last_reader[tensor] = p;
       });
@@ -79,7 +79,7 @@ std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const Stag
       part.communicates = communication;
       part.divided = divided;
       part.again = again >= 0;
-      if (gathered >= 0) part.group = range.gathered[static_cast<std::size_t>(gathered)].group;
+      if (gathered >= 0) part.group = range.gathered[gathered].group;
     }
     parts.back().end_operator = op + 1;
     if (communication) divided = divided_after(operator_of(graph, op), divided);

@@ -18,16 +18,15 @@ Stage::Stage(const OperatorGraph& graph, int first, int end, const std::vector<i
       copies_(copies),
       graph_(&graph),
       recompute_(recompute) {
-  for (const int tensor : program_.outputs())
-    output_types_.push_back(scalar_type(graph.tensors[static_cast<std::size_t>(tensor)].dtype));
+  for (const int tensor : program_.outputs()) output_types_.push_back(scalar_type(graph.tensors[tensor].dtype));
   for (const int tensor : program_.inputs()) {
-    const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
+    const TensorRole role = graph.tensors[tensor].role;
     if (role == TensorRole::Parameter || role == TensorRole::Buffer) {
-      if (graph.tensors[static_cast<std::size_t>(tensor)].written) written_.push_back(kept_.size());
+      if (graph.tensors[tensor].written) written_.push_back(kept_.size());
       kept_.push_back(parameters_->tensor(tensor));
     } else {
       inputs_.push_back(tensor);
-      gradient_inputs_.push_back(needs_gradient[static_cast<std::size_t>(tensor)]);
+      gradient_inputs_.push_back(needs_gradient[tensor]);
     }
   }
   if (copies)

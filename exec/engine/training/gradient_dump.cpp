@@ -34,7 +34,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
   std::vector<PendingPtr> sends;
   std::map<int, std::vector<PendingPtr>> receives;  // one per shard and part of it, null for rank 0's own
   for (const auto& [root, positions] : holders_of(graph, run.layout, run.plan)) {
-    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+    const Tensor& parameter = graph.tensors[root];
     const std::uint32_t tag = kDumpTag + static_cast<std::uint32_t>(root);
     const std::vector<std::int64_t> lengths =
         run.shards ? run.shards->pieces(positions.front(), root) : std::vector<std::int64_t>();
@@ -50,7 +50,7 @@ void dump_gradients(const Trainer& trainer, double loss_scale, const std::string
     }
   }
   for (auto& [root, pending] : receives) {
-    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+    const Tensor& parameter = graph.tensors[root];
     const std::size_t parts = pending.size() / first_holders(parameter, run.plan).size();  // of a shard
     std::vector<at::Tensor> shards, row;
     for (const PendingPtr& one : pending) {

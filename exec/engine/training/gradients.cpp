@@ -30,7 +30,7 @@ std::map<int, std::vector<int>> holders_of(const OperatorGraph& graph, const Sta
   for (std::size_t s = 0; s < layout.stages.size(); ++s)
     for (const int tensor : layout.stages[s].parameters) {
       const int root = root_of(graph, tensor);
-      const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+      const Tensor& parameter = graph.tensors[root];
       if (parameter.role == TensorRole::Parameter && parameter.requires_gradient)
         found[root].insert(plan.schedule.stage_to_rank[s]);
     }
@@ -49,8 +49,8 @@ int uses_of(const OperatorGraph& graph, const StageLayout& layout, const Plan& p
     if (plan.schedule.stage_to_rank[s] != position) continue;
     const StageRange& stage = layout.stages[s];
     for (int op = stage.first_operator; op < stage.end_operator; ++op)
-      for_each_operand(graph.operators[static_cast<std::size_t>(op)], [&](int tensor) {
-        const TensorRole role = graph.tensors[static_cast<std::size_t>(tensor)].role;
+      for_each_operand(graph.operators[op], [&](int tensor) {
+        const TensorRole role = graph.tensors[tensor].role;
         uses += role == TensorRole::Parameter && root_of(graph, tensor) == root;
       });
   }
@@ -88,7 +88,7 @@ Gradients::Gradients(const OperatorGraph& graph, const Plan& plan, const StageLa
   make_groups(groups);
   for (const auto& [root, value] : parameters.trained()) {
     if (!value.requires_grad()) continue;
-    const Tensor& tensor = graph.tensors[static_cast<std::size_t>(root)];
+    const Tensor& tensor = graph.tensors[root];
     const std::vector<int> first = first_holders(tensor, plan);
     const int here = device_of_position(plan, transport.rank());
     Slot slot;
@@ -127,7 +127,7 @@ Gradients::~Gradients() {
 // The ranks whose gradients of a parameter add up, ascending, for the rank `device` of its holders' devices or any rank of the
 // world with the same place at its position of the pipeline.
 std::vector<int> Gradients::summed_over(int root, int device) const {
-  const Tensor& parameter = graph_.tensors[static_cast<std::size_t>(root)];
+  const Tensor& parameter = graph_.tensors[root];
   const int of_position = plan_.devices_of_rank();
   std::vector<int> ranks;
   for (const int position : holders_.at(root))
@@ -155,11 +155,11 @@ void Gradients::make_groups(Groups& made) {
 }
 
 const std::optional<Group>& Gradients::shard_group(std::size_t i) const {
-  return graph_.tensors[static_cast<std::size_t>(roots_[i])].experts ? expert_shard_group_ : shard_group_;
+  return graph_.tensors[roots_[i]].experts ? expert_shard_group_ : shard_group_;
 }
 
 void Gradients::find_last_actions() {
-  const auto& order = plan_.schedule.order[static_cast<std::size_t>(place_.position)];
+  const auto& order = plan_.schedule.order[place_.position];
   std::map<int, std::size_t> last;  // stage -> its last backward
   for (std::size_t a = 0; a < order.size(); ++a)
     if (order[a].kind == ActionKind::B || order[a].kind == ActionKind::I || order[a].kind == ActionKind::W)
@@ -167,7 +167,7 @@ void Gradients::find_last_actions() {
   arms_.resize(order.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     for (const auto& [stage, action] : last) {
-      const auto& used = layout_.stages[static_cast<std::size_t>(stage)].parameters;
+      const auto& used = layout_.stages[stage].parameters;
       const bool uses = std::any_of(used.begin(), used.end(), [&](int tensor) { return root_of(graph_, tensor) == roots_[i]; });
       if (!uses || (slots_[i].stage >= 0 && action < slots_[i].last_action)) continue;
       slots_[i].last_action = action;
@@ -278,7 +278,7 @@ void Gradients::before_action(std::size_t index) {
 }
 
 void Gradients::after_action(std::size_t index) {
-  if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[static_cast<std::size_t>(place_.position)][index]);
+  if (sharded_ != nullptr) return sharded_->after_action(plan_.schedule.order[place_.position][index]);
   add_arrived();
   for (const std::size_t i : arms_[index])
     if (!slots_[i].ready) make_ready(i);  // no gradient came
@@ -327,7 +327,7 @@ void Gradients::make_ready(std::size_t i) {
         slot.gradient.zero_();
       slot.value.mutable_grad() = at::Tensor();
     }
-    --buckets_[static_cast<std::size_t>(slot.bucket)].missing;
+    --buckets_[slot.bucket].missing;
     while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0 && !buckets_[next_bucket_].late)
       start(buckets_[next_bucket_++]);
   } else if (!slot.wide) {

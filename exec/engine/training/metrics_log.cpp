@@ -41,7 +41,7 @@ void keep_until(const std::string& path, std::int64_t last_step) {
 MetricsLog::MetricsLog(const PreparedRun& run, std::int64_t steps_done) : run_(run) {
   samples_ = static_cast<double>(run.experiment.scenario.degrees.micro) * run.layout.microbatches * run.plan.data;
   for (const int input : run.whole_graph().inputs) {
-    const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
+    const Tensor& tensor = run.whole_graph().tensors[input];
     if (tensor.name == "input_ids" && tensor.shape.size() == 2) tokens_ = samples_ * static_cast<double>(tensor.shape[1]);
   }
   if (run.request.metrics.empty()) return;

@@ -23,7 +23,7 @@ using Roots = std::set<int>;
 Roots roots_of_kind(const OperatorGraph& graph, const Roots& trained, std::string_view kind) {
   Roots found;
   const auto add = [&](int tensor) {
-    if (tensor < 0 || graph.tensors[static_cast<std::size_t>(tensor)].role != TensorRole::Parameter) return;
+    if (tensor < 0 || graph.tensors[tensor].role != TensorRole::Parameter) return;
     if (const int root = root_of(graph, tensor); trained.count(root) > 0) found.insert(root);
   };
   if (kind == "norms" || kind == "embeddings") {
@@ -35,7 +35,7 @@ Roots roots_of_kind(const OperatorGraph& graph, const Roots& trained, std::strin
     return found;
   }
   for (const int root : trained) {
-    const Tensor& parameter = graph.tensors[static_cast<std::size_t>(root)];
+    const Tensor& parameter = graph.tensors[root];
     if (kind == "vectors" ? parameter.shape.size() <= 1 : parameter.name.ends_with("bias")) found.insert(root);
   }
   return found;
@@ -58,7 +58,7 @@ Roots roots_that_match(const OperatorGraph& graph, const Roots& trained, const S
   Roots found = roots_named(graph, trained, pattern);
   if (!found.empty()) return found;
   std::vector<std::string> names;
-  for (const int root : trained) names.push_back(graph.tensors[static_cast<std::size_t>(root)].name);
+  for (const int root : trained) names.push_back(graph.tensors[root].name);
   const auto nearest = nearest_name(pattern, names);
   const std::string likely = nearest ? *nearest : names.empty() ? "" : names.front();
   throw fault_at(

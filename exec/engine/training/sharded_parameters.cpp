@@ -54,7 +54,7 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
       member_(static_cast<std::size_t>(member_of(plan, Among::ShardGroup, transport.rank()))),
       ahead_(static_cast<std::size_t>(std::max(0, std::min(std::max(1, ahead.in_flight) - 1, ahead.prefetch)))),
       waits_in_hooks_(!shared_autograd) {
-  const ShardLayout::Position& own = shards.positions[static_cast<std::size_t>(place_.position)];
+  const ShardLayout::Position& own = shards.positions[place_.position];
   for (const FlatParameters& flat : own.flats) {
     flats_.emplace_back();
     flats_.back().layout = &flat;
@@ -78,7 +78,7 @@ void ShardedParameters::make_groups(const OperatorGraph& graph, const Plan& plan
   const auto summed_late = [&](int root, const MeshPlace& of) {
     std::vector<int> ranks;
     for (const int position : positions_of.at(root))
-      for (const int peer : gradient_peers(graph.tensors[static_cast<std::size_t>(root)], of.shard, plan))
+      for (const int peer : gradient_peers(graph.tensors[root], of.shard, plan))
         ranks.push_back(world_rank(plan, {position, of.replica, peer}));
     return ranks;
   };

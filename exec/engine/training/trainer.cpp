@@ -30,7 +30,7 @@ namespace {
 std::vector<int> stages_of(const Plan& plan, int position) {
   std::vector<int> stages;
   for (int s = 0; s < plan.schedule.stages; ++s)
-    if (plan.schedule.stage_to_rank[static_cast<std::size_t>(s)] == position) stages.push_back(s);
+    if (plan.schedule.stage_to_rank[s] == position) stages.push_back(s);
   return stages;
 }
 
@@ -134,7 +134,7 @@ void Trainer::make_optimizer() {
 }
 
 int Trainer::replica_of(int root) const {
-  return member_of(run_.plan, among_replicas(run_.graph().tensors[static_cast<std::size_t>(root)]), transport_.rank());
+  return member_of(run_.plan, among_replicas(run_.graph().tensors[root]), transport_.rank());
 }
 
 int Trainer::own_share(std::size_t i) const {
@@ -267,14 +267,13 @@ void Trainer::share_updates() {
     if (owner_[i] < 0) continue;
     const int root = gradients_.roots()[i];
     const at::Tensor value = parameters_.trained().at(root).detach();
-    auto& [group, values] =
-        updated[{run_.graph().tensors[static_cast<std::size_t>(root)].experts, owner_[i], value.scalar_type()}];
+    auto& [group, values] = updated[{run_.graph().tensors[root].experts, owner_[i], value.scalar_type()}];
     group = &*gradients_.shard_group(i);
     values.push_back(value);
   }
   for (auto& [key, entry] : updated) {
     auto& [group, values] = entry;
-    const int root = group->ranks[static_cast<std::size_t>(std::get<int>(key))];
+    const int root = group->ranks[std::get<int>(key)];
     Share share{nullptr, {}, std::move(values), root == transport_.rank()};
     std::vector<at::Tensor> rows;
     std::int64_t elements = 0;
@@ -313,19 +312,19 @@ std::vector<NamedState> Trainer::model_state() const {
     for (const int tensor : run_.layout.stages[s].parameters)
       first[root_of(run_.graph(), tensor)] = run_.plan.schedule.stage_to_rank[s] == place_.position;
   for (const auto& [root, master] : parameters_.masters()) {
-    const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
+    const Tensor& parameter = run_.graph().tensors[root];
     if (sharded_ && !sharded_->lengths(root).empty()) {
       state.push_back(state_of(root, parameter.name, master, first.at(root), static_cast<std::uint32_t>(root)));
       continue;
     }
     // Under ZeRO 1 only the replica that updates a parameter has its fp32 values.
     const auto slot = std::find(gradients_.roots().begin(), gradients_.roots().end(), root) - gradients_.roots().begin();
-    const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[static_cast<std::size_t>(slot)]);
+    const int owner = slot == std::ssize(owner_) ? 0 : std::max(0, owner_[slot]);
     state.push_back(
         {parameter.name, master, first.at(root) && replica_of(root) == owner, &parameter, static_cast<std::uint32_t>(root)});
   }
   for (const auto& [root, buffer] : parameters_.buffers()) {
-    const Tensor& tensor = run_.graph().tensors[static_cast<std::size_t>(root)];
+    const Tensor& tensor = run_.graph().tensors[root];
     const auto number = static_cast<std::uint32_t>(run_.graph().tensors.size()) + static_cast<std::uint32_t>(root);
     if (!is_of_the_rank(tensor)) state.push_back({tensor.name, buffer, first.at(root) && replica_of(root) == 0, &tensor, number});
   }
@@ -334,13 +333,8 @@ std::vector<NamedState> Trainer::model_state() const {
 
 // Of what is divided: this rank's part. `first`: is this the position that writes it?
 NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const {
-  return {std::move(name),
-          std::move(value),
-          first && sharded_->counts(),
-          &run_.graph().tensors[static_cast<std::size_t>(root)],
-          number,
-          sharded_->lengths(root),
-          sharded_->member()};
+  return {std::move(name), std::move(value),        first && sharded_->counts(), &run_.graph().tensors[root],
+          number,          sharded_->lengths(root), sharded_->member()};
 }
 
 std::vector<NamedState> Trainer::optimizer_state() const {
@@ -352,7 +346,7 @@ std::vector<NamedState> Trainer::optimizer_state() const {
       const int root = gradients_.roots()[i];
       const bool held = u < updated_.size() && updated_[u] == i;
       for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-        state.push_back(state_of(root, run_.graph().tensors[static_cast<std::size_t>(root)].name + "." + kinds[kind],
+        state.push_back(state_of(root, run_.graph().tensors[root].name + "." + kinds[kind],
                                  held ? optimizer_->state(kind, u) : parameters_.masters().at(root),
                                  holders.at(root).front() == place_.position,
                                  static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kinds.size() + kind)));
@@ -362,7 +356,7 @@ std::vector<NamedState> Trainer::optimizer_state() const {
   }
   for (std::size_t u = 0; u < updated_.size(); ++u) {
     const int root = gradients_.roots()[updated_[u]];
-    const Tensor& parameter = run_.graph().tensors[static_cast<std::size_t>(root)];
+    const Tensor& parameter = run_.graph().tensors[root];
     const bool writes = holders.at(root).front() == place_.position && replica_of(root) == std::max(0, owner_[updated_[u]]);
     for (std::size_t kind = 0; kind < kinds.size(); ++kind)
       state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter,

@@ -47,7 +47,7 @@ struct SampleFile {
 
 void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile& file, int input, const IntegerRange& range) {
   const Scenario& scenario = run.experiment.scenario;
-  const Tensor& wanted = run.whole_graph().tensors[static_cast<std::size_t>(input)];
+  const Tensor& wanted = run.whole_graph().tensors[input];
   const auto fault = [&](const std::string& message, const std::string& help = "") {
     return fault_at(scenario, key, message, help);
   };
@@ -55,8 +55,7 @@ void check_tensor(const PreparedRun& run, const char* key, const SafetensorsFile
   if (found == file.tensors().end()) {
     std::vector<std::string> names, inputs;
     for (const auto& [name, tensor] : file.tensors()) names.push_back(name);
-    for (const int one : run.whole_graph().inputs)
-      inputs.push_back(run.whole_graph().tensors[static_cast<std::size_t>(one)].name);
+    for (const int one : run.whole_graph().inputs) inputs.push_back(run.whole_graph().tensors[one].name);
     throw fault(fmt::format("the file holds no tensor '{}', which the model reads", wanted.name),
                 fmt::format("the model's inputs are {}; the file holds {}", list_of(inputs),
                             names.empty() ? "no tensor at all" : list_of(names)));
@@ -102,15 +101,15 @@ SampleFile tensor_file(const PreparedRun& run, const std::string& path, const ch
   const std::string* first = nullptr;
   std::int64_t samples = 0;
   for (const int input : run.whole_graph().inputs) {
-    check_tensor(run, key, *file, input, ranges[static_cast<std::size_t>(input)]);
-    const std::string& name = run.whole_graph().tensors[static_cast<std::size_t>(input)].name;
+    check_tensor(run, key, *file, input, ranges[input]);
+    const std::string& name = run.whole_graph().tensors[input].name;
     const std::int64_t own = file->tensors().at(name).shape[0];
     if (first == nullptr) first = &name, samples = own;
     if (own != samples)
       throw fault_at(run.experiment.scenario, key, fmt::format("'{}' holds {} samples, '{}' {}", *first, samples, name, own));
   }
   return {samples, [&run, file](int input, const std::vector<std::int64_t>& wanted) {
-            const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
+            const Tensor& tensor = run.whole_graph().tensors[input];
             return rows_of(*file, tensor.name, wanted).to(scalar_type(tensor.dtype));
           }};
 }
@@ -124,7 +123,7 @@ TokenInputs token_inputs(const PreparedRun& run, const char* key) {
   TokenInputs found;
   std::vector<std::string> others;
   for (const int input : run.whole_graph().inputs) {
-    const Tensor& tensor = run.whole_graph().tensors[static_cast<std::size_t>(input)];
+    const Tensor& tensor = run.whole_graph().tensors[input];
     const bool ids = tensor.shape.size() == 2 && (tensor.dtype == DType::Int64 || tensor.dtype == DType::Int32);
     if (ids && tensor.name == "labels")
       found.labels = input;
@@ -145,12 +144,12 @@ TokenInputs token_inputs(const PreparedRun& run, const char* key) {
 SampleFile token_file(const PreparedRun& run, const std::string& path, const char* key) {
   const Scenario& scenario = run.experiment.scenario;
   const TokenInputs inputs = token_inputs(run, key);
-  const Tensor& tokens = run.whole_graph().tensors[static_cast<std::size_t>(inputs.tokens)];
+  const Tensor& tokens = run.whole_graph().tensors[inputs.tokens];
   const std::int64_t sequence = tokens.shape[1];
   std::shared_ptr<TokenFile> file;
   try {
-    file = std::make_shared<TokenFile>(path, scenario.data.width, sequence,
-                                       integer_ranges(run.whole_graph())[static_cast<std::size_t>(inputs.tokens)].limit);
+    file =
+        std::make_shared<TokenFile>(path, scenario.data.width, sequence, integer_ranges(run.whole_graph())[inputs.tokens].limit);
   } catch (const InputError& error) {
     throw placed(error, scenario, key);
   }
@@ -163,7 +162,7 @@ SampleFile token_file(const PreparedRun& run, const std::string& path, const cha
             } catch (const InputError& error) {
               throw placed(error, run.experiment.scenario, key);
             }
-            return ids.to(scalar_type(run.whole_graph().tensors[static_cast<std::size_t>(input)].dtype));
+            return ids.to(scalar_type(run.whole_graph().tensors[input].dtype));
           }};
 }
 

@@ -243,7 +243,7 @@ class LocalTransport : public Transport, public Ending {
   void doing(const std::string& action) override {
     action_ = action;
     const std::lock_guard hold(hub_->lock);
-    hub_->at[static_cast<std::size_t>(rank_)] = action;
+    hub_->at[rank_] = action;
   }
 
   void abort(const std::string& reason) noexcept override {

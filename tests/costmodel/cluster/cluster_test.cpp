@@ -16,7 +16,7 @@ namespace {
 std::vector<std::string> resource_names(const std::vector<Resource>& resources, const Route& route) {
   std::vector<std::string> names;
   for (const Hop& hop : route.hops) {
-    const std::string& name = resources[static_cast<std::size_t>(hop.resource)].name;
+    const std::string& name = resources[hop.resource].name;
     names.push_back(hop.uses == 1 ? name : name + " x" + std::to_string(hop.uses));
   }
   return names;
@@ -138,7 +138,7 @@ TEST(Assemble, OversubscriptionNarrowsTheUplinkAndASpineIsSharedByAll) {
   EXPECT_THAT(resource_names(cluster.resources, route),
               testing::ElementsAre("node0.nic0.out", "node0.uplink.out", "spine", "node1.nic7.in", "node1.uplink.in"));
   // The uplink carries 8 x 25 / 16 = 12.5 GB/s, the spine 10.
-  EXPECT_EQ(cluster.resources[static_cast<std::size_t>(route.hops[1].resource)].bandwidth, gb_per_s(12.5));
+  EXPECT_EQ(cluster.resources[route.hops[1].resource].bandwidth, gb_per_s(12.5));
   EXPECT_EQ(route.bandwidth, gb_per_s(10));
 }
 
@@ -172,7 +172,7 @@ TEST(GivenCluster, EachOrderedPairHasItsOwnLink) {
         continue;
       }
       ASSERT_EQ(route.hops.size(), 1u);
-      ++seen[static_cast<std::size_t>(route.hops[0].resource)];
+      ++seen[route.hops[0].resource];
       EXPECT_EQ(resource_names(cluster.resources, route)[0],
                 "link.device" + std::to_string(from) + "-device" + std::to_string(to));
       EXPECT_DOUBLE_EQ(route.time_alone(bytes(10'000'000)).base(), 1.26e-3);  // 0.26 ms + 10 MB / 10 GB/s

@@ -150,7 +150,7 @@ TEST(ShippedClusters, EveryPairIsJoinedTheSameWayThereAndBack) {
         for (const Hop& out : there.hops)
           for (const Hop& in : back.hops) {
             if (out.resource != in.resource) continue;
-            const std::string& name = cluster.resources[static_cast<std::size_t>(out.resource)].name;
+            const std::string& name = cluster.resources[out.resource].name;
             const bool upstream = there.path == PathClass::Host && name.find(".root") != std::string::npos;
             EXPECT_TRUE(name.ends_with(".pcie.both") || name.ends_with(".memory") || upstream) << name;
           }
@@ -237,7 +237,7 @@ TEST(ShippedClusters, TwoCopiesThroughTheHostShareAsMeasured) {
   const Cluster cluster = cluster_from("rtx3090x8-nobridge");
   std::vector<double> uses(cluster.resources.size(), 0);
   for (const Route& route : {cluster.route(0, 1), cluster.route(1, 0)})
-    for (const Hop& hop : route.hops) uses[static_cast<std::size_t>(hop.resource)] += hop.uses;
+    for (const Hop& hop : route.hops) uses[hop.resource] += hop.uses;
   double share = 1e30;
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (uses[i] > 0) share = std::min(share, cluster.resources[i].bandwidth.base() / uses[i]);

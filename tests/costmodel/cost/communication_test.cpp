@@ -10,7 +10,7 @@ namespace panpipe {
 namespace {
 
 std::vector<int> first(int n) {
-  std::vector<int> devices(static_cast<std::size_t>(n));
+  std::vector<int> devices(n);
   std::iota(devices.begin(), devices.end(), 0);
   return devices;
 }

@@ -28,7 +28,7 @@ double sent(const PassCost& pass, const WorkloadCost& cost) {
   double bytes = 0;
   for (const Piece& piece : pass.pieces) {
     if (!piece.collective) continue;
-    const CollectiveCost& c = cost.collectives[static_cast<std::size_t>(piece.collective_id)];
+    const CollectiveCost& c = cost.collectives[piece.collective_id];
     if (c.among == Among::Context) bytes += static_cast<double>(c.wire_bytes.base());
   }
   return bytes;

@@ -125,7 +125,7 @@ TEST(EightBits, GathersOfSequenceParallelismCarryOneByte) {
       for (const PassCost* pass : {&unit.forward, &unit.input_gradient})
         for (const Piece& piece : pass->pieces)
           if (unit.layer == 0 && piece.collective) {
-            const CollectiveCost& collective = cost.collectives[static_cast<std::size_t>(piece.collective_id)];
+            const CollectiveCost& collective = cost.collectives[piece.collective_id];
             sum[collective.kind] += static_cast<double>(collective.bytes.base());
           }
     return sum;

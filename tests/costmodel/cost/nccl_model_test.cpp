@@ -18,7 +18,7 @@ namespace {
 constexpr double kLaunch = 25e-6;
 
 std::vector<int> all(int n) {
-  std::vector<int> devices(static_cast<std::size_t>(n));
+  std::vector<int> devices(n);
   std::iota(devices.begin(), devices.end(), 0);
   return devices;
 }

@@ -163,7 +163,7 @@ std::vector<ProgramStep> steps_of_braids(const TaskGraph& graph) {
   std::vector<ProgramStep> steps;
   for (const Task& task : graph.tasks) {
     if (task.group_size != 2) continue;
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const Program& program = graph.programs[task.program];
     const auto first = graph.steps.begin() + program.first_step;
     steps.insert(steps.end(), first, first + program.steps);
   }

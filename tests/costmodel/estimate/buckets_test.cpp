@@ -140,7 +140,7 @@ TEST(Buckets, AreNeverSlower) {
       unit = test::unit_of(static_cast<int>(&unit - costs.table.units.data()), pick(1, 9), pick(1, 9), pick(0, 9));
       unit.parameters.front().elements = 8 * pick(0, 60);
     }
-    const std::string family = std::vector<std::string>{"1f1b", "gpipe", "zb-h1", "zb-h2"}[static_cast<std::size_t>(pick(0, 3))];
+    const std::string family = std::vector<std::string>{"1f1b", "gpipe", "zb-h1", "zb-h2"}[pick(0, 3)];
     Scenario scenario = scenario_of(pick(1, 4), 4, family, 1, 2);
     scenario.degrees.zero = pick(0, 1);
     const double awaited = step(scenario, costs);

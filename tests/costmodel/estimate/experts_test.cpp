@@ -30,8 +30,7 @@ ExpertCosts blocks_of(int count, double second_per_byte) {
   ExpertCosts costs;
   static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
   costs.each = Duration(second_per_byte);
-  for (int u = 0; u < count; ++u)
-    costs.table.units[static_cast<std::size_t>(u)].parameters.push_back({1000 + u, 60, Bytes(0), true});
+  for (int u = 0; u < count; ++u) costs.table.units[u].parameters.push_back({1000 + u, 60, Bytes(0), true});
   return costs;
 }
 
@@ -54,7 +53,7 @@ Exchanged exchanged(const TaskGraph& graph, CollectiveKind kind, Among among) {
   Exchanged sum;
   for (const Task& task : graph.tasks) {
     if (task.flow < 0) continue;
-    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    const CollectiveFlow& flow = graph.flows[task.flow];
     if (flow.cost.kind != kind || flow.among != among) continue;
     sum.bytes += flow.cost.bytes.base();
     sum.members = flow.cost.members;
@@ -96,7 +95,7 @@ TEST(Experts, HaveBucketsOfTheirOwn) {
   EXPECT_EQ(exchanged(graph, CollectiveKind::ReduceScatter, Among::ExpertData).bytes, 1200);
   int trains = 0;
   for (const Task& task : graph.tasks)
-    trains += task.flow >= 0 && graph.flows[static_cast<std::size_t>(task.flow)].cost.kind == CollectiveKind::ReduceScatter;
+    trains += task.flow >= 0 && graph.flows[task.flow].cost.kind == CollectiveKind::ReduceScatter;
   EXPECT_EQ(trains, 5);  // 800, 800 + 800 of experts, 400 + 400 of experts
 }
 

@@ -29,7 +29,7 @@ test::TableCosts costs_with_collectives(int units, int tensor) {
   cost.time = millis(2.3);
   costs.table.collectives = {cost};
   for (int u = 0; u < units; ++u) {
-    UnitCost& unit = costs.table.units[static_cast<std::size_t>(u)];
+    UnitCost& unit = costs.table.units[u];
     unit.forward = test::pass_of(1.1e-3 + 0.3e-3 * u);
     unit.input_gradient = test::pass_of(1.7e-3 + 0.2e-3 * u);
     unit.weight_gradient = test::pass_of(0.9e-3 + 0.1e-3 * u);

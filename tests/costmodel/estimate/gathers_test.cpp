@@ -51,7 +51,7 @@ double step(const Scenario& scenario, const LoweringCosts& costs) {
   const double time = estimate(graph).step_time.base();
   EXPECT_TRUE(durations_are_fixed(graph));
   const CompiledGraph compiled = compile(graph);
-  std::vector<double> ends(static_cast<std::size_t>(compiled.structure.tasks) + 1);
+  std::vector<double> ends(compiled.structure.tasks + 1);
   EXPECT_NEAR(replay(compiled.structure, compiled.costs.data(), compiled.delays.data(), ends.data()) * 1e-12, time, 1e-9);
   return time;
 }
@@ -123,13 +123,13 @@ TEST(Gathers, SlowTheComputeBesideThem) {
 TEST(Gathers, WhatStandsOutsideBlocksIsOneGroup) {
   BlockCosts costs = blocks_of(6, 0.5, 0.5);
   costs.table.units.front().block = costs.table.units.back().block = "";
-  for (int u = 1; u < 5; ++u) costs.table.units[static_cast<std::size_t>(u)].block = "h." + std::to_string((u - 1) / 2);
+  for (int u = 1; u < 5; ++u) costs.table.units[u].block = "h." + std::to_string((u - 1) / 2);
   const auto traffic = [&](ActionKind kind) {
     const TaskGraph graph = lowered(one_rank(3), costs);
     std::vector<std::int64_t> bytes;
     for (const Task& task : graph.tasks)
       if (task.kind == TaskKind::Collective && task.action.kind == kind)
-        bytes.push_back(graph.flows[static_cast<std::size_t>(task.flow)].cost.bytes.base());
+        bytes.push_back(graph.flows[task.flow].cost.bytes.base());
     return bytes;
   };
   // Forward: outside (2 units), h.0 (2), h.1 (2); backward: outside, h.1, h.0.
@@ -146,7 +146,7 @@ TEST(Gathers, PartsAddUpToThePass) {
   Ticks forward(0), backward(0);
   for (const Task& task : graph.tasks) {
     if (task.kind != TaskKind::Pass) continue;
-    (task.action.kind == ActionKind::F ? forward : backward) += graph.programs[static_cast<std::size_t>(task.program)].duration;
+    (task.action.kind == ActionKind::F ? forward : backward) += graph.programs[task.program].duration;
   }
   EXPECT_EQ(forward.base(), 7e12);
   EXPECT_EQ(backward.base(), 14e12);

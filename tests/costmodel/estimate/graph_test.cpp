@@ -42,7 +42,7 @@ TEST(Graph, TheNextTaskWaitsForSendsWhereAsked) {
     g.task(first).waits_for_sends = waits;
     const TaskTimes times = estimate_times(g.build());
     // The sends arrive at 13 and 17.
-    EXPECT_EQ(times.task_start[static_cast<std::size_t>(second)], Ticks(waits ? 17 : 10));
+    EXPECT_EQ(times.task_start[second], Ticks(waits ? 17 : 10));
     EXPECT_THAT(values(times.task_start), ::testing::ElementsAre(0, waits ? 17 : 10, 13, 23));
     EXPECT_THAT(values(times.transfer_start), ::testing::ElementsAre(10, 10));
     EXPECT_THAT(values(times.transfer_end), ::testing::ElementsAre(13, 17));
@@ -106,13 +106,13 @@ TaskGraph random_graph(std::mt19937& random, int ranks, int passes) {
   for (int i = 0; i < 4; ++i) links.push_back(g.link(0, 1, roll(5), roll(20)));
   const int shared = g.flow(roll(5), roll(30), mib(1));
   g.graph().cross_rank_flows.push_back({shared, {0, 1}});
-  std::vector<std::vector<int>> tasks(static_cast<std::size_t>(ranks));
+  std::vector<std::vector<int>> tasks(ranks);
   std::vector<int> round;  // a virtual time of each task: inputs come from earlier rounds only
   for (int r = 0; r < ranks; ++r) {
     int members_left = 0, first = 0;
     for (int i = 0; i < passes; ++i) {
-      const int t = g.pass(r, ActionKind::F, r, i, programs[static_cast<std::size_t>(roll(5))]);
-      tasks[static_cast<std::size_t>(r)].push_back(t);
+      const int t = g.pass(r, ActionKind::F, r, i, programs[roll(5)]);
+      tasks[r].push_back(t);
       round.push_back(members_left > 0 ? round.back() : i);
       if (members_left > 0) {
         if (--members_left == 0) g.group(first, t - first + 1);
@@ -125,19 +125,19 @@ TaskGraph random_graph(std::mt19937& random, int ranks, int passes) {
     if (r < 2) {
       const int c = g.add(collective(r, shared));
       round.push_back(passes);
-      g.needs(c, tasks[static_cast<std::size_t>(r)][static_cast<std::size_t>(roll(passes))]);
+      g.needs(c, tasks[r][roll(passes)]);
     }
   }
   const int total = static_cast<int>(round.size());
   for (int k = 0; k < 3 * passes; ++k) {
     const int from = roll(total), to = roll(total);
     // A group's outputs exist when its last member ends: two rounds later at most.
-    if (round[static_cast<std::size_t>(from)] + 3 > round[static_cast<std::size_t>(to)]) continue;
+    if (round[from] + 3 > round[to]) continue;
     if (g.task(from).lane != Lane::Compute || g.task(to).lane != Lane::Compute) continue;
     if (g.task(from).rank == g.task(to).rank) {
       g.needs(to, from);
     } else {
-      g.sends(from, to, links[static_cast<std::size_t>(roll(4))]);
+      g.sends(from, to, links[roll(4)]);
     }
   }
   return g.build();
@@ -182,7 +182,7 @@ TEST(Graph, TimesDoNotDependOnTheOrderOfRanks) {
   turned.actions.clear();
   turned.rank_begin = {0};
   for (int r = 3; r >= 0; --r) {
-    turned.stage_to_rank[static_cast<std::size_t>(3 - r)] = r;
+    turned.stage_to_rank[3 - r] = r;
     const auto at = order.actions.begin();
     const auto i = static_cast<std::size_t>(r);
     turned.actions.insert(turned.actions.end(), at + order.rank_begin[i], at + order.rank_begin[i + 1]);

@@ -31,7 +31,7 @@ test::TableCosts blocks_of(int count, std::int64_t saved, std::int64_t input, st
   test::TableCosts costs = test::chain_of(2 * count, 1, 1, 1, saved, input);
   costs.is_measured = false;
   for (int u = 0; u < 2 * count; ++u) {
-    UnitCost& unit = costs.table.units[static_cast<std::size_t>(u)];
+    UnitCost& unit = costs.table.units[u];
     unit.block = "h." + std::to_string(u / 2);
     unit.recompute_full = unit.forward;
     unit.saved_selective = unit.saved - Bytes(core);

@@ -24,10 +24,9 @@ OrderTables tables_of(const PipelineOrder& order, const TaskGraph& graph) {
   tables.delays.assign(static_cast<std::size_t>(order.stages) * 2 + 1, 0);
   for (const Task& task : graph.tasks)
     if (task.kind == TaskKind::Pass)
-      tables.costs[cost_entry(pass_of(task.action.kind), task.action.stage)] =
-          graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+      tables.costs[cost_entry(pass_of(task.action.kind), task.action.stage)] = graph.programs[task.program].duration.base();
   for (const Transfer& transfer : graph.transfers) {
-    const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
+    const TransferLink& link = graph.links[transfer.link];
     const auto entry = transfer.backward ? backward_delay_entry(transfer.stage) : forward_delay_entry(transfer.stage);
     tables.delays[entry] = (link.latency + link.transfer).base();
   }

@@ -55,7 +55,7 @@ class GraphBuilder {
     program.atomic = program.all_inputs = members > 1;
     graph_.steps.insert(graph_.steps.end(), steps.begin(), steps.end());
     PassLanes lanes;
-    std::vector<MemberRun> runs(static_cast<std::size_t>(members));
+    std::vector<MemberRun> runs(members);
     program.duration = program.exposed_communication = Ticks(run_cell(graph_, program, lanes, runs.data()));
     for (const MemberRun& run : runs) program.exposed_communication -= Ticks(run.busy);
     graph_.programs.push_back(program);
@@ -65,9 +65,9 @@ class GraphBuilder {
   void group(int first, int members) {
     std::vector<ProgramStep> steps;
     for (int m = 0; m < members; ++m) {
-      const Program& program = graph_.programs[static_cast<std::size_t>(task(first + m).program)];
+      const Program& program = graph_.programs[task(first + m).program];
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-        steps.push_back(graph_.steps[static_cast<std::size_t>(s)]);
+        steps.push_back(graph_.steps[s]);
         steps.back().member = static_cast<std::uint8_t>(m);
       }
     }
@@ -115,19 +115,19 @@ class GraphBuilder {
   int add(const Task& task) {
     graph_.tasks.push_back(task);
     inputs_.emplace_back();
-    for (int r = task.rank + 1; r <= graph_.ranks; ++r) ++graph_.rank_begin[static_cast<std::size_t>(r)];
+    for (int r = task.rank + 1; r <= graph_.ranks; ++r) ++graph_.rank_begin[r];
     return static_cast<int>(graph_.tasks.size()) - 1;
   }
 
-  void needs(int consumer, int producer) { inputs_[static_cast<std::size_t>(consumer)].push_back({producer, -1}); }
+  void needs(int consumer, int producer) { inputs_[consumer].push_back({producer, -1}); }
 
   void sends(int producer, int consumer, int link, bool backward = false) {
-    const Task& from = graph_.tasks[static_cast<std::size_t>(producer)];
+    const Task& from = graph_.tasks[producer];
     graph_.transfers.push_back({producer, consumer, link, from.action.microbatch, from.action.stage, backward});
-    inputs_[static_cast<std::size_t>(consumer)].push_back({producer, static_cast<std::int32_t>(graph_.transfers.size()) - 1});
+    inputs_[consumer].push_back({producer, static_cast<std::int32_t>(graph_.transfers.size()) - 1});
   }
 
-  Task& task(int t) { return graph_.tasks[static_cast<std::size_t>(t)]; }
+  Task& task(int t) { return graph_.tasks[t]; }
   TaskGraph& graph() { return graph_; }
 
   TaskGraph build() {
@@ -149,9 +149,9 @@ class GraphBuilder {
 inline TaskGraph graph_of(const PipelineOrder& order, const Tables& tables) {
   GraphBuilder builder(static_cast<int>(order.rank_begin.size()) - 1);
   for (std::size_t i = 1; i < tables.costs.size(); ++i) builder.program(tables.costs[i]);
-  const auto rank_of = [&](int stage) { return order.stage_to_rank[static_cast<std::size_t>(stage)]; };
-  const auto before = [&](int stage) { return order.stage_before[static_cast<std::size_t>(stage)]; };
-  const auto after = [&](int stage) { return order.stage_after[static_cast<std::size_t>(stage)]; };
+  const auto rank_of = [&](int stage) { return order.stage_to_rank[stage]; };
+  const auto before = [&](int stage) { return order.stage_before[stage]; };
+  const auto after = [&](int stage) { return order.stage_after[stage]; };
   for (int s = 0; s < order.stages; ++s) {
     builder.link(rank_of(s), after(s) < 0 ? rank_of(s) : rank_of(after(s)), 0, tables.delays[forward_delay_entry(s)]);
     builder.link(rank_of(s), before(s) < 0 ? rank_of(s) : rank_of(before(s)), tables.delays[backward_delay_entry(s)], 0);
@@ -200,16 +200,16 @@ inline std::vector<double> naive_ends(const TaskGraph& graph) {
   const std::size_t n = graph.tasks.size();
   std::vector<double> start(n, 0), end(n, 0), ready(n, 0);
   const auto duration = [&](const Task& task) {
-    if (task.program >= 0) return graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+    if (task.program >= 0) return graph.programs[task.program].duration.base();
     if (task.flow < 0) return 0.0;
-    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    const CollectiveFlow& flow = graph.flows[task.flow];
     return (flow.latency + flow.transfer).base();
   };
   const auto share = [&](const Task& task, std::size_t member) {  // of a group that follow one another
-    const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+    const Program& program = graph.programs[task.program];
     double sum = 0;
     for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
-      if (graph.steps[static_cast<std::size_t>(s)].member == member) sum += graph.steps[static_cast<std::size_t>(s)].time.base();
+      if (graph.steps[s].member == member) sum += graph.steps[s].time.base();
     return sum;
   };
   const auto shared = [&](const Task& task) {
@@ -230,7 +230,7 @@ inline std::vector<double> naive_ends(const TaskGraph& graph) {
             for (const Transfer& transfer : graph.transfers) {
               if (!o.waits_for_sends || transfer.producer != static_cast<int>(other)) continue;
               // Only the next task of the lane waits; later ones come after it anyway.
-              const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
+              const TransferLink& link = graph.links[transfer.link];
               begin = std::max(begin, ready[other] + (link.latency + link.transfer).base());
             }
           }
@@ -238,12 +238,12 @@ inline std::vector<double> naive_ends(const TaskGraph& graph) {
           if (shared(task) && shared(o) && o.flow == task.flow) begin = std::max(begin, start[other]);
         }
         for (int i = 0; i < task.inputs; ++i) {
-          const Input& input = graph.inputs[static_cast<std::size_t>(task.first_input + i)];
+          const Input& input = graph.inputs[task.first_input + i];
           if (input.task >= static_cast<int>(t) && input.task < static_cast<int>(t + size)) continue;
-          double arrival = ready[static_cast<std::size_t>(input.task)];
+          double arrival = ready[input.task];
           if (input.transfer >= 0) {
-            const Transfer& transfer = graph.transfers[static_cast<std::size_t>(input.transfer)];
-            const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
+            const Transfer& transfer = graph.transfers[input.transfer];
+            const TransferLink& link = graph.links[transfer.link];
             arrival += (link.latency + link.transfer).base();
           }
           begin = std::max(begin, arrival);

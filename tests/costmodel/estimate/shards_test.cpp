@@ -52,7 +52,7 @@ std::int64_t bytes_of(const TaskGraph& graph, CollectiveKind kind, Among among) 
   std::int64_t sum = 0;
   for (const Task& task : graph.tasks) {
     if (task.flow < 0) continue;
-    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    const CollectiveFlow& flow = graph.flows[task.flow];
     if (flow.cost.kind == kind && flow.among == among) sum += flow.cost.bytes.base();
   }
   return sum;

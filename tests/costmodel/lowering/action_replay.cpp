@@ -9,27 +9,26 @@ namespace {
 
 double duration_of(const TaskGraph& graph, const Task& task) {
   if (task.flow >= 0) {
-    const CollectiveFlow& flow = graph.flows[static_cast<std::size_t>(task.flow)];
+    const CollectiveFlow& flow = graph.flows[task.flow];
     return flow.latency.base() + flow.transfer.base();
   }
-  return task.program < 0 ? 0 : graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+  return task.program < 0 ? 0 : graph.programs[task.program].duration.base();
 }
 
 // When the inputs of a task are there; negative when one is not made yet.
 double inputs_ready(const TaskGraph& graph, const Replay& state, const Task& task, const std::vector<std::size_t>& own_group) {
   double ready = 0;
   for (std::int32_t k = 0; k < task.inputs; ++k) {
-    const Input& input = graph.inputs[static_cast<std::size_t>(task.first_input + k)];
+    const Input& input = graph.inputs[task.first_input + k];
     const auto source = static_cast<std::size_t>(input.task);
     if (std::find(own_group.begin(), own_group.end(), source) != own_group.end()) continue;
     if (state.end[source] < 0) return -1;
     double at = state.end[source];
     if (input.transfer >= 0) {
-      const auto link = static_cast<std::size_t>(graph.transfers[static_cast<std::size_t>(input.transfer)].link);
+      const auto link = static_cast<std::size_t>(graph.transfers[input.transfer].link);
       at += graph.links[link].latency.base() + graph.links[link].transfer.base();
     }
-    if (input.point >= 0)
-      at += graph.points[static_cast<std::size_t>(input.point)].at.base() - duration_of(graph, graph.tasks[source]);
+    if (input.point >= 0) at += graph.points[input.point].at.base() - duration_of(graph, graph.tasks[source]);
     ready = std::max(ready, at);
   }
   return ready;
@@ -42,9 +41,8 @@ Replay replay(const TaskGraph& graph) {
   state.start.assign(graph.tasks.size(), -1);
   state.end.assign(graph.tasks.size(), -1);
   constexpr std::size_t kLanes = 7;
-  std::vector<std::array<std::vector<std::size_t>, kLanes>> lanes(static_cast<std::size_t>(graph.ranks));
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t)
-    lanes[static_cast<std::size_t>(graph.tasks[t].rank)][static_cast<std::size_t>(graph.tasks[t].lane)].push_back(t);
+  std::vector<std::array<std::vector<std::size_t>, kLanes>> lanes(graph.ranks);
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) lanes[graph.tasks[t].rank][graph.tasks[t].lane].push_back(t);
   std::vector<std::array<std::size_t, kLanes>> next(lanes.size());
   std::vector<std::array<double, kLanes>> free_at(lanes.size());
   for (bool moved = true; moved;) {
@@ -80,7 +78,7 @@ Replay replay(const TaskGraph& graph) {
 
 std::int64_t static_bytes(const TaskGraph& graph, int rank) {
   std::int64_t sum = 0;
-  for (const MemoryPart& part : graph.memory[static_cast<std::size_t>(rank)].parts) sum += part.bytes.base();
+  for (const MemoryPart& part : graph.memory[rank].parts) sum += part.bytes.base();
   return sum;
 }
 

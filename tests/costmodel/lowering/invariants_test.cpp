@@ -53,8 +53,8 @@ void expect_indices_in_range(const TaskGraph& graph) {
   ASSERT_EQ(graph.rank_begin.size(), static_cast<std::size_t>(graph.ranks) + 1);
   EXPECT_EQ(graph.rank_begin.back(), tasks);
   for (std::int32_t t = 0; t < tasks; ++t) {
-    const Task& task = graph.tasks[static_cast<std::size_t>(t)];
-    EXPECT_GE(t, graph.rank_begin[static_cast<std::size_t>(task.rank)]);
+    const Task& task = graph.tasks[t];
+    EXPECT_GE(t, graph.rank_begin[task.rank]);
     EXPECT_LT(t, graph.rank_begin[static_cast<std::size_t>(task.rank) + 1]);
     ASSERT_LE(static_cast<std::size_t>(task.first_input + task.inputs), graph.inputs.size());
     if (task.kind == TaskKind::Pass) {
@@ -62,15 +62,15 @@ void expect_indices_in_range(const TaskGraph& graph) {
       ASSERT_LT(static_cast<std::size_t>(task.program), graph.programs.size());
     }
     for (std::int32_t k = 0; k < task.inputs; ++k) {
-      const Input& input = graph.inputs[static_cast<std::size_t>(task.first_input + k)];
+      const Input& input = graph.inputs[task.first_input + k];
       ASSERT_GE(input.task, 0);
       ASSERT_LT(input.task, tasks);
       if (input.transfer < 0) continue;
-      const Transfer& transfer = graph.transfers[static_cast<std::size_t>(input.transfer)];
+      const Transfer& transfer = graph.transfers[input.transfer];
       EXPECT_EQ(transfer.consumer, t);
       EXPECT_EQ(transfer.producer, input.task);
-      const TransferLink& link = graph.links[static_cast<std::size_t>(transfer.link)];
-      EXPECT_EQ(link.from_rank, graph.tasks[static_cast<std::size_t>(transfer.producer)].rank);
+      const TransferLink& link = graph.links[transfer.link];
+      EXPECT_EQ(link.from_rank, graph.tasks[transfer.producer].rank);
       EXPECT_EQ(link.to_rank, task.rank);
     }
   }
@@ -83,8 +83,8 @@ TEST(Lowering, IndicesHoldEveryTaskFinishesAndMemoryIsGivenBack) {
     const TaskGraph graph = lower_case(c);
     expect_indices_in_range(graph);
     EXPECT_TRUE(test::replay(graph).finished);
-    std::vector<std::int64_t> left(static_cast<std::size_t>(c.ranks), 0);
-    for (const Task& task : graph.tasks) left[static_cast<std::size_t>(task.rank)] += task.take.base() - task.give.base();
+    std::vector<std::int64_t> left(c.ranks, 0);
+    for (const Task& task : graph.tasks) left[task.rank] += task.take.base() - task.give.base();
     for (const std::int64_t bytes : left) EXPECT_EQ(bytes, 0);
     // Each microbatch crosses every border between ranks once each way.
     const int stages = c.ranks * c.stages_per_rank;
@@ -123,7 +123,7 @@ TEST(Transfers, SkipEdgesGoStraightToEachConsumingStage) {
   EXPECT_EQ(links, expected);
   EXPECT_EQ(graph.transfers.size(), 10u);
   // 0B0 waits for the gradients of stages 1, 2 and 3.
-  EXPECT_EQ(graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0B0"))].inputs, 3);
+  EXPECT_EQ(graph.tasks[test::find_task(graph, "0B0")].inputs, 3);
 }
 
 // Stages 0 and 2 on rank 0 (looped): their edge 0 -> 2 is no transfer.
@@ -133,9 +133,9 @@ TEST(Transfers, InsideARankNothingIsSent) {
   const Scenario scenario = scenario_of(2, 2, "looped-bfs", 2);
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
   EXPECT_EQ(graph.links.size(), 6u);
-  const Task& consumer = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "2F0"))];
+  const Task& consumer = graph.tasks[test::find_task(graph, "2F0")];
   ASSERT_EQ(consumer.inputs, 2);
-  const Input& plain = graph.inputs[static_cast<std::size_t>(consumer.first_input)];
+  const Input& plain = graph.inputs[consumer.first_input];
   EXPECT_EQ(plain.task, test::find_task(graph, "0F0"));
   EXPECT_EQ(plain.transfer, -1);
 }
@@ -181,7 +181,7 @@ TEST(Lowering, GroupsAreWovenUnlessAtomic) {
       if (graph.tasks[t].group_size != 2) continue;
       ++groups;
       EXPECT_EQ(graph.tasks[t].program, graph.tasks[t + 1].program);
-      EXPECT_EQ(graph.programs[static_cast<std::size_t>(graph.tasks[t].program)].atomic, braid == Braid::Atomic);
+      EXPECT_EQ(graph.programs[graph.tasks[t].program].atomic, braid == Braid::Atomic);
       EXPECT_EQ(graph.tasks[t + 1].group_size, 0);
     }
     EXPECT_GT(groups, 0);

@@ -36,8 +36,8 @@ TEST(Memory, InputGradientsFreeWhatWeightGradientsDoNotNeed) {
   for (auto& unit : costs.table.units) unit.kept_for_weight = Bytes(300);
   const Scenario scenario = scenario_of(2, 4, "zb-h1");
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
-  const Task& input = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0I0"))];
-  const Task& weight = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0W0"))];
+  const Task& input = graph.tasks[test::find_task(graph, "0I0")];
+  const Task& weight = graph.tasks[test::find_task(graph, "0W0")];
   EXPECT_EQ(input.give, Bytes(700));
   EXPECT_EQ(weight.give, Bytes(300));
 }
@@ -58,8 +58,8 @@ TEST(Memory, FullRecomputeKeepsInputsAndMakesOneBlockAgain) {
   Scenario scenario = scenario_of(1, 1, "gpipe");
   scenario.recompute = Recompute::Full;
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
-  const Task& forward = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0F0"))];
-  const Task& backward = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0B0"))];
+  const Task& forward = graph.tasks[test::find_task(graph, "0F0")];
+  const Task& backward = graph.tasks[test::find_task(graph, "0B0")];
   EXPECT_EQ(forward.take, Bytes(200));
   EXPECT_EQ(backward.give, Bytes(200));
   // The last block again: 2000 - 100 (its input is live) + 50.
@@ -76,7 +76,7 @@ TEST(Memory, TemporariesOfMeasuredLayers) {
   costs.table.units[1].temporary = Bytes(70);
   const Scenario scenario = scenario_of(1, 1, "gpipe");
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
-  EXPECT_EQ(graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0F0"))].temporary, Bytes(30));
+  EXPECT_EQ(graph.tasks[test::find_task(graph, "0F0")].temporary, Bytes(30));
 }
 
 // 100 elements of 4 bytes per unit; ZeRO divides what is given in bytes, the cost model what it counts itself.
@@ -91,7 +91,7 @@ TEST(Memory, StaticPartsAndTheLimit) {
     const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
     EXPECT_EQ(graph.memory[0].limit, Bytes(500'000'000));
     std::vector<std::int64_t> bytes;
-    for (int k = 0; k < 3; ++k) bytes.push_back(graph.memory[0].parts[static_cast<std::size_t>(k)].bytes.base());
+    for (int k = 0; k < 3; ++k) bytes.push_back(graph.memory[0].parts[k].bytes.base());
     return bytes;
   };
   EXPECT_EQ(parts(0), (std::vector<std::int64_t>{400, 400, 800}));

@@ -35,7 +35,7 @@ test::TableCosts tensor_parallel_units(int count, double weight) {
 }
 
 const Program& program_of(const TaskGraph& graph, const std::string& action) {
-  return graph.programs[static_cast<std::size_t>(graph.tasks[static_cast<std::size_t>(test::find_task(graph, action))].program)];
+  return graph.programs[graph.tasks[test::find_task(graph, action)].program];
 }
 
 TaskGraph lower_on_one_rank(const test::TableCosts& costs, const std::string& schedule) {

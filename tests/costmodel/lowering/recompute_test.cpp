@@ -39,11 +39,10 @@ StepOfOne step_of(const test::TableCosts& costs) {
   Scenario scenario = test::scenario_of(1, 1, "gpipe");
   scenario.recompute = Recompute::Full;
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
-  const Task& forward = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0F0"))];
-  const Task& backward = graph.tasks[static_cast<std::size_t>(test::find_task(graph, "0B0"))];
+  const Task& forward = graph.tasks[test::find_task(graph, "0F0")];
+  const Task& backward = graph.tasks[test::find_task(graph, "0B0")];
   EXPECT_EQ(forward.take, backward.give);
-  return {forward.take.base(), backward.temporary.base(),
-          graph.programs[static_cast<std::size_t>(backward.program)].duration.base() / kTick};
+  return {forward.take.base(), backward.temporary.base(), graph.programs[backward.program].duration.base() / kTick};
 }
 
 // Two blocks keep their inputs, 2 x 100, the others all, 4 x 1000. Behind the last block's backward, which makes nothing again,
@@ -83,8 +82,7 @@ TEST(Recompute, ChunksDoNotCrossStages) {
   scenario.partition = {"4"};
   scenario.recompute = Recompute::Full;
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
-  for (const char* name : {"0F0", "1F0"})
-    EXPECT_EQ(graph.tasks[static_cast<std::size_t>(test::find_task(graph, name))].take, Bytes(100)) << name;
+  for (const char* name : {"0F0", "1F0"}) EXPECT_EQ(graph.tasks[test::find_task(graph, name)].take, Bytes(100)) << name;
 }
 
 // For every cut, also inside a block: what planners take for a stage is what the lowering makes of it.
@@ -104,7 +102,7 @@ TEST(Recompute, TheTableOfStagesKnowsTheFirstBlocks) {
         if (task.kind != TaskKind::Pass) continue;
         const int begin = task.action.stage == 0 ? 0 : cut, end = task.action.stage == 0 ? cut : 8;
         EXPECT_NEAR(table.time(task.action.kind, Recompute::Full, begin, end) * kTick,
-                    graph.programs[static_cast<std::size_t>(task.program)].duration.base(), 1.5)
+                    graph.programs[task.program].duration.base(), 1.5)
             << first << " blocks, cut " << cut << ", stage " << task.action.stage;
       }
     }
@@ -128,8 +126,7 @@ TEST(Recompute, KeysOfAScenario) {
     for (const auto& [first, end] : {std::pair(0, cut), std::pair(cut, static_cast<int>(cost.units.size()))}) {
       double outside = 0;  // embedding, head
       for (int u = first; u < end; ++u)
-        if (cost.units[static_cast<std::size_t>(u)].block.empty())
-          outside += static_cast<double>(cost.units[static_cast<std::size_t>(u)].saved.base());
+        if (cost.units[u].block.empty()) outside += static_cast<double>(cost.units[u].saved.base());
       sums.push_back(static_cast<double>(sum_activations(cost, first, end, made->scenario.recompute, false, WholeBytes{}).kept) -
                      outside);
     }

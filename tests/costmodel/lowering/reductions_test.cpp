@@ -22,8 +22,7 @@ struct Made {
   double makespan_ms() const { return test::replay(graph).makespan * 1e-9; }
   CollectiveKind kind_of(ActionKind kind) const {
     for (const Task& task : graph.tasks)
-      if (task.kind == TaskKind::Collective && task.action.kind == kind)
-        return graph.flows[static_cast<std::size_t>(task.flow)].cost.kind;
+      if (task.kind == TaskKind::Collective && task.action.kind == kind) return graph.flows[task.flow].cost.kind;
     return CollectiveKind::None;
   }
 };
@@ -77,9 +76,7 @@ TEST(Reductions, Zero3GathersBeforeEveryPass) {
   std::int64_t left = 0;
   for (const Task& task : made.graph.tasks) left += task.take.base() - task.give.base();
   EXPECT_EQ(left, 0);
-  const auto pass = [&](const char* text) {
-    return made.graph.tasks[static_cast<std::size_t>(test::find_task(made.graph, text))];
-  };
+  const auto pass = [&](const char* text) { return made.graph.tasks[test::find_task(made.graph, text)]; };
   EXPECT_EQ(pass("0F0").give, Bytes(0));        // 0F1 follows on the same block
   EXPECT_EQ(pass("0F1").give, Bytes(100 * 4));  // 2F0 follows on another: 100 elements in fp32
 }
@@ -94,7 +91,7 @@ TEST(TiedParameters, TheirGradientsAreAddedUpBetweenTheHolders) {
   ASSERT_EQ(graph.cross_rank_flows.size(), 1u);
   EXPECT_EQ(graph.cross_rank_flows[0].ranks, (std::vector<std::int32_t>{0, 1}));
   const auto flow = graph.cross_rank_flows[0].flow;
-  EXPECT_EQ(graph.flows[static_cast<std::size_t>(flow)].cost.bytes, Bytes(100 * 4));
+  EXPECT_EQ(graph.flows[flow].cost.bytes, Bytes(100 * 4));
   const auto tasks = std::count_if(graph.tasks.begin(), graph.tasks.end(), [&](const Task& task) { return task.flow == flow; });
   EXPECT_EQ(tasks, 2);  // one per rank
   // Both ranks count it in their memory: 3 x 100 elements of 4 bytes on rank 1.
@@ -133,7 +130,7 @@ TEST(Accumulation, BelongsToTheBackwardPasses) {
     for (const Task& task : graph.tasks) {
       const double own = task.action.kind == ActionKind::B ? 4 : task.kind == TaskKind::Optimizer ? 0 : 2;
       const bool adds = task.action.kind == ActionKind::B || task.action.kind == ActionKind::W;
-      const Program& program = graph.programs[static_cast<std::size_t>(task.program)];
+      const Program& program = graph.programs[task.program];
       EXPECT_NEAR(program.duration.base(), (own + (adds ? 0.2 : 0)) * 1e9, 1) << schedule << " " << to_text(task.action);
       EXPECT_NEAR(program.breakdown.memory.base(), adds ? 0.2e-3 : 0, 1e-12);
       passes += adds ? 1 : 0;
@@ -157,7 +154,7 @@ TEST(Zero3, APartTakesTheTimeOfItsOwnLaunches) {
     std::vector<double> parts;
     for (const Task& task : graph.tasks)
       if (task.kind == TaskKind::Pass && task.action.kind == ActionKind::F)
-        parts.push_back(graph.programs[static_cast<std::size_t>(task.program)].duration.base());
+        parts.push_back(graph.programs[task.program].duration.base());
     ASSERT_EQ(parts.size(), 2U);
     EXPECT_NEAR(parts[0], 8e9, 1) << first;
     EXPECT_NEAR(parts[1], 10e9, 1) << first;
@@ -174,7 +171,7 @@ TEST(Optimizer, OncePerRankOverItsParameters) {
   const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
   std::vector<double> times;
   for (const Task& task : graph.tasks)
-    if (task.kind == TaskKind::Optimizer) times.push_back(graph.programs[static_cast<std::size_t>(task.program)].duration.base());
+    if (task.kind == TaskKind::Optimizer) times.push_back(graph.programs[task.program].duration.base());
   EXPECT_EQ(times, (std::vector<double>{5.4e9, 0.4e9}));
 }
 

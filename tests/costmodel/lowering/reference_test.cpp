@@ -106,7 +106,7 @@ void check_step_time(const json& test) {
     const auto dot = name.find('.');
     const int task = test::find_task(lowered.graph, name.substr(1, dot - 1) + name[0] + name.substr(dot + 1));
     ASSERT_GE(task, 0) << name;
-    EXPECT_NEAR(times.start[static_cast<std::size_t>(task)] * 1e-9, start.get<double>(), 1e-9 * expected) << name;
+    EXPECT_NEAR(times.start[task] * 1e-9, start.get<double>(), 1e-9 * expected) << name;
   }
 }
 
@@ -126,10 +126,8 @@ void check_memory(const json& test) {
   for (const auto& cut : in["split_points"]) partition += fmt::format("{}{}", partition.empty() ? "" : ", ", cut.get<int>());
   const Lowered lowered = lower_case(in, layers, "[" + partition + "]", "memory_model: pfeife\n");
   for (int rank = 0; rank < lowered.graph.ranks; ++rank) {
-    EXPECT_EQ(test::static_bytes(lowered.graph, rank),
-              test["expected"]["idle_bytes"][static_cast<std::size_t>(rank)].get<long long>());
-    EXPECT_EQ(test::peak_in_order(lowered.graph, rank),
-              test["expected"]["peak_bytes"][static_cast<std::size_t>(rank)].get<long long>());
+    EXPECT_EQ(test::static_bytes(lowered.graph, rank), test["expected"]["idle_bytes"][rank].get<long long>());
+    EXPECT_EQ(test::peak_in_order(lowered.graph, rank), test["expected"]["peak_bytes"][rank].get<long long>());
   }
 }
 

@@ -34,12 +34,10 @@ TaskGraph sliced(const test::TableCosts& costs, bool fused, const std::string& s
   return lower(scenario, make_plan(scenario, costs), costs);
 }
 
-const Task& task_of(const TaskGraph& graph, const std::string& action) {
-  return graph.tasks[static_cast<std::size_t>(test::find_task(graph, action))];
-}
+const Task& task_of(const TaskGraph& graph, const std::string& action) { return graph.tasks[test::find_task(graph, action)]; }
 
 double duration(const TaskGraph& graph, const std::string& action) {
-  return graph.programs[static_cast<std::size_t>(task_of(graph, action).program)].duration.base() / kMs;
+  return graph.programs[task_of(graph, action).program].duration.base() / kMs;
 }
 
 // Fused and causal: slice j of 4 has (2j + 1) / 16 of 4 ms, and a quarter of the other 6.

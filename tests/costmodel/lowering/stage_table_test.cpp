@@ -50,7 +50,7 @@ int compare(const test::TableCosts& costs, const std::string& schedule, Recomput
   for (const Task& task : graph.tasks) {
     if (task.kind != TaskKind::Pass) continue;
     const int first = task.action.stage == 0 ? 0 : cut, end = task.action.stage == 0 ? cut : table.units();
-    const double expected = graph.programs[static_cast<std::size_t>(task.program)].duration.base();
+    const double expected = graph.programs[task.program].duration.base();
     EXPECT_NEAR(table.time(task.action.kind, mode, first, end) * 1e12, expected, 1.5)
         << schedule << ", cut " << cut << ", stage " << task.action.stage << ", pass " << static_cast<int>(task.action.kind);
     ++compared;

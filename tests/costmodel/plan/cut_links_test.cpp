@@ -15,7 +15,7 @@ TEST(CutLinks, AreTheStageLinksOfAnyCut) {
   for (int round = 0; round < 300; ++round) {
     WorkloadCost workload;
     const int units = 3 + static_cast<int>(random() % 10);
-    workload.units.resize(static_cast<std::size_t>(units));
+    workload.units.resize(units);
     for (int from = 0; from + 1 < units; ++from)
       for (int to = from + 1; to < units; ++to) {
         if (to > from + 1 && random() % 4 != 0) continue;

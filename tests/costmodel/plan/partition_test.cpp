@@ -22,7 +22,7 @@ std::pair<double, double> score(const std::vector<int>& units, const std::vector
   for (std::size_t k = 0; k <= cuts.size(); ++k) {
     const int begin = k == 0 ? 0 : cuts[k - 1], end = k < cuts.size() ? cuts[k] : static_cast<int>(units.size());
     double sum = 0;
-    for (int u = begin; u < end; ++u) sum += units[static_cast<std::size_t>(u)];
+    for (int u = begin; u < end; ++u) sum += units[u];
     largest = std::max(largest, sum);
     squares += sum * sum;
   }

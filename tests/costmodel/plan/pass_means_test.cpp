@@ -54,7 +54,7 @@ TEST(MakePlan, SearchesForTheCostsOfTheModel) {
 // Units of 1, 2, 3 and 4 s forward, cut before the last: 6 and 4 s. The search of a plan gets these.
 TEST(PassMeans, AreThoseOfTheCuts) {
   test::TableCosts costs = chain_of(4, 1, 1, 1);
-  for (int u = 0; u < 4; ++u) costs.table.units[static_cast<std::size_t>(u)].forward = test::pass_of(u + 1);
+  for (int u = 0; u < 4; ++u) costs.table.units[u].forward = test::pass_of(u + 1);
   const Scenario scenario = scenario_of(2, 4, "zb-auto");
   PassCosts means = means_of(scenario, costs, 2);
   EXPECT_EQ(means.F, 5);

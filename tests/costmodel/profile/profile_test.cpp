@@ -192,9 +192,7 @@ TEST_F(WithProfile, MeasuredTimesMakeTheStep) {
   EXPECT_EQ(units.front().forward.breakdown.source, CostSource::Measured);
   const Plan plan = make_plan(scenario, model);
   const Timeline timeline = estimate(lower(scenario, plan, model));
-  const auto in_stage = [&](int s) {
-    return plan.stages[static_cast<std::size_t>(s)].end_unit - plan.stages[static_cast<std::size_t>(s)].first_unit;
-  };
+  const auto in_stage = [&](int s) { return plan.stages[s].end_unit - plan.stages[s].first_unit; };
   for (const Span& span : timeline.spans) {
     const double length = (span.end - span.start).base();
     if (span.lane == Lane::Compute && span.action.kind == ActionKind::F) {
@@ -227,7 +225,7 @@ TEST_F(WithProfile, MessagesTakeTheTimeOfTheirEnds) {
       EXPECT_NEAR(length, 60e-6 + 500e-6 * 4096 / (1 << 20) - 2 * work, 1e-9);
     }
     if (span.lane != Lane::Compute || !span.action.is_compute()) continue;
-    const StagePlan& stage = plan.stages[static_cast<std::size_t>(span.action.stage)];
+    const StagePlan& stage = plan.stages[span.action.stage];
     const double of_unit = span.action.kind == ActionKind::F ? 1e-3 : 2e-3;
     EXPECT_NEAR(length, of_unit * (stage.end_unit - stage.first_unit) + work, 1e-11) << to_text(span.action);
     ++passes;
@@ -332,7 +330,7 @@ TEST_F(WithProfile, TheExecutorsPeaksBesideWeightGradients) {
   const int first = plan.stages[1].first_unit, units = plan.stages[1].end_unit - first;
   std::int64_t rise = 0;  // of W: the largest parameter of a unit, less what the units behind it have let go
   for (int u = first + units - 1; u >= first; --u)
-    for (const ParameterUse& use : model.workload(0).units[static_cast<std::size_t>(u)].parameters)
+    for (const ParameterUse& use : model.workload(0).units[u].parameters)
       rise = std::max(rise, 4 * use.elements - 150 * (first + units - 1 - u));
   EXPECT_GT(rise, 0);
   const auto at = [&](ActionKind kind) {
@@ -357,7 +355,7 @@ TEST_F(WithProfile, ZeroBubblePassesAreTheirOwn) {
   const Plan plan = make_plan(scenario, model);
   for (const Span& span : estimate(lower(scenario, plan, model)).spans) {
     if (span.lane != Lane::Compute || !span.action.is_compute() || span.action.kind == ActionKind::F) continue;
-    const StagePlan& stage = plan.stages[static_cast<std::size_t>(span.action.stage)];
+    const StagePlan& stage = plan.stages[span.action.stage];
     const bool input = span.action.kind == ActionKind::I;
     // The first stage has no input that wants a gradient: its I does nothing, its W is the whole backward.
     const double of_unit = span.action.stage == 0 ? (input ? 0 : 2e-3) : input ? 1.5e-3 : 1e-3;
@@ -380,7 +378,7 @@ TEST_F(WithProfile, GradientsComeWithTheFirstBackward) {
         if (part.use == MemoryUse::Gradients) gradients = part.bytes.base();
       ASSERT_GT(gradients, 0);
       // At time 0 rank 0 has begun its first F already: 100 bytes a unit, and 7 while it runs.
-      const StagePlan& stage = plan.stages[static_cast<std::size_t>(device.rank)];
+      const StagePlan& stage = plan.stages[device.rank];
       const int begun = device.rank == 0 ? 100 * (stage.end_unit - stage.first_unit) + 7 : 0;
       EXPECT_EQ(device.memory.front().allocated.base(), whole - gradients + begun) << schedule;
       EXPECT_EQ(device.memory.back().allocated.base(), whole) << schedule;

@@ -56,7 +56,7 @@ TEST(MemoryCurve, OfOneForwardOneBackwardHoldsAtMostTheWarmUp) {
   for (Task& task : graph.tasks) (task.action.kind == ActionKind::F ? task.take : task.give) = Bytes(1000);
   const Timeline timeline = estimate(graph);
   for (int r = 0; r < p; ++r) {
-    const DeviceTimeline& device = timeline.devices[static_cast<std::size_t>(r)];
+    const DeviceTimeline& device = timeline.devices[r];
     EXPECT_EQ(device.peak, Bytes(1000 * (p - r)));
     EXPECT_EQ(device.memory.back().allocated, Bytes(0));
     EXPECT_TRUE(std::is_sorted(device.memory.begin(), device.memory.end(),

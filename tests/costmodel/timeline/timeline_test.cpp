@@ -43,7 +43,7 @@ TEST(Timeline, CopiesOfARankAreFolded) {
   ASSERT_EQ(timeline.devices.size(), 4u);
   const int same_as[] = {-1, 0, -1, 2}, ranks[] = {0, 0, 1, 1};
   for (int d = 0; d < 4; ++d) {
-    const DeviceTimeline& device = timeline.devices[static_cast<std::size_t>(d)];
+    const DeviceTimeline& device = timeline.devices[d];
     EXPECT_EQ(device.device, d);
     EXPECT_EQ(device.rank, ranks[d]);
     EXPECT_EQ(device.same_as, same_as[d]);

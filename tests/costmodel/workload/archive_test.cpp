@@ -68,7 +68,7 @@ TEST(Archive, BecomesAnOperatorGraph) {
   EXPECT_DOUBLE_EQ(model_flops(graph).base(), 3 * 2.0 * 2 * (12 + 20));
   const Tensor& u = graph.tensors[1];
   ASSERT_GE(u.stored, 0);
-  const StoredValues& stored = graph.stored[static_cast<std::size_t>(u.stored)];
+  const StoredValues& stored = graph.stored[u.stored];
   EXPECT_EQ(stored.bytes, 80);
   std::ifstream file(path(), std::ios::binary);
   file.seekg(stored.offset);
@@ -180,7 +180,7 @@ TEST(Archive, RegionsAreNotedAtTheirOperators) {
   model.nodes()[1] = region("wrap_with_set_grad_enabled", {{"", {{"as_bool", false}}}});
   graph = load(model);
   EXPECT_FALSE(graph.operators[1].recorded);
-  EXPECT_FALSE(graph.tensors[static_cast<std::size_t>(graph.operators[1].outputs[0])].requires_gradient);
+  EXPECT_FALSE(graph.tensors[graph.operators[1].outputs[0]].requires_gradient);
 }
 
 TEST(Archive, DamagedContainersAreRefused) {

@@ -160,7 +160,7 @@ TEST(ExpertParallel, SharedExpertsAreDense) {
   int dense = 0;
   for (const Operator& op : workload.graph->operators) {
     if (op.module.find("shared_experts.down_proj") == std::string::npos || op.target != "aten::linear") continue;
-    const Tensor& input = workload.graph->tensors[static_cast<std::size_t>(std::get<TensorRef>(op.arguments[0]).tensor)];
+    const Tensor& input = workload.graph->tensors[std::get<TensorRef>(op.arguments[0]).tensor];
     EXPECT_EQ(input.shape, (Shape{1, 4096, 1024}));
     ++dense;
   }

@@ -122,7 +122,7 @@ TEST(Models, EncoderAndLanguageModelHaveLengthsOfTheirOwn) {
   const auto last_shape = [&](const std::string& name) {
     Shape shape;
     for (const Operator& op : graph.operators)
-      if (op.unit == unit_named(name)) shape = graph.tensors[static_cast<std::size_t>(op.outputs.front())].shape;
+      if (op.unit == unit_named(name)) shape = graph.tensors[op.outputs.front()].shape;
     return shape;
   };
   EXPECT_EQ(last_shape("vision.h.31.mlp"), (Shape{2, 4096, 2048}));
@@ -198,7 +198,7 @@ TEST(Models, TiedHeadIsOneParameter) {
     if (tensor.name == "lm_head.weight") {
       ++heads;
       ASSERT_GE(tensor.tied_to, 0);
-      EXPECT_EQ(tied.graph->tensors[static_cast<std::size_t>(tensor.tied_to)].name, "transformer.wte.weight");
+      EXPECT_EQ(tied.graph->tensors[tensor.tied_to].name, "transformer.wte.weight");
     }
   EXPECT_EQ(heads, 1);
 
@@ -244,7 +244,7 @@ TEST(Models, UnetSkipsSpanUnits) {
   for (const Operator& op : graph.operators)
     if (op.target == "aten::cat" && op.module.starts_with("up_blocks")) {
       const int skip = std::get<TensorList>(op.arguments[0]).tensors[1];
-      const int from = graph.operators[static_cast<std::size_t>(graph.tensors[static_cast<std::size_t>(skip)].producer)].unit;
+      const int from = graph.operators[graph.tensors[skip].producer].unit;
       EXPECT_LT(from + 1, op.unit);
       ++skips;
     }

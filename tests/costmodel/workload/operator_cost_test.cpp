@@ -30,11 +30,11 @@ std::int64_t kept_by_layer(const OperatorGraph& graph, int layer) {
   std::set<int> kept;
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < works.size(); ++i) {
-    if (graph.units[static_cast<std::size_t>(graph.operators[i].unit)].layer != layer) continue;
+    if (graph.units[graph.operators[i].unit].layer != layer) continue;
     sum += works[i].saved_extra.base();
     for (int tensor : works[i].saved)
-      if (graph.tensors[static_cast<std::size_t>(tensor)].role != TensorRole::Parameter && kept.insert(tensor).second)
-        sum += graph.tensors[static_cast<std::size_t>(tensor)].bytes().base();
+      if (graph.tensors[tensor].role != TensorRole::Parameter && kept.insert(tensor).second)
+        sum += graph.tensors[tensor].bytes().base();
   }
   return sum;
 }
@@ -76,7 +76,7 @@ TEST(OperatorCost, ProductsOfAGptLayer) {
   bool checked = false;
   for (std::size_t i = 0; i < works.size(); ++i) {
     const Operator& op = workload.graph->operators[i];
-    if (works[i].kind != OperatorClass::Gemm || workload.graph->units[static_cast<std::size_t>(op.unit)].layer != 0) continue;
+    if (works[i].kind != OperatorClass::Gemm || workload.graph->units[op.unit].layer != 0) continue;
     forward += works[i].forward.flops.base();
     input += works[i].input_gradient.flops.base();
     weight += works[i].weight_gradient.flops.base();

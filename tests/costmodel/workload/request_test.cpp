@@ -62,7 +62,7 @@ TEST(Request, DimensionsReachTheGraph) {
   const Workload workload = make_workload(request, {.degrees = {.micro = 3}});
   // V h (tied) + L (2 h^2 + 2 h (h/2) + 3 h f + 2 h) + h
   EXPECT_EQ(workload.parameters, 100 * 64 + 2 * (3 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 64);
-  EXPECT_EQ(workload.graph->tensors[static_cast<std::size_t>(workload.graph->inputs[0])].shape, (Shape{3, 16}));
+  EXPECT_EQ(workload.graph->tensors[workload.graph->inputs[0]].shape, (Shape{3, 16}));
   int dropouts = 0;
   for (const Operator& op : workload.graph->operators) dropouts += op.target == "aten::dropout";
   EXPECT_EQ(dropouts, 4);

@@ -76,12 +76,12 @@ TEST(TensorParallel, EveryLayerCommunicatesTwiceEachWay) {
       Count forward, backward;
       for (std::size_t i = 0; i < graph.operators.size(); ++i) {
         const Operator& op = graph.operators[i];
-        if (graph.units[static_cast<std::size_t>(op.unit)].layer != 1) continue;
+        if (graph.units[op.unit].layer != 1) continue;
         forward.add(op.forward_collective);
         backward.add(op.backward_collective);
         if (works[i].kind != OperatorClass::Collective) continue;
-        const Tensor& in = graph.tensors[static_cast<std::size_t>(std::get<TensorRef>(op.arguments[0]).tensor)];
-        const Tensor& out = graph.tensors[static_cast<std::size_t>(op.outputs[0])];
+        const Tensor& in = graph.tensors[std::get<TensorRef>(op.arguments[0]).tensor];
+        const Tensor& out = graph.tensors[op.outputs[0]];
         EXPECT_EQ(works[i].collective_bytes, std::max(in.bytes(), out.bytes()));
       }
       EXPECT_EQ(forward.all_reduce, sequence ? 0 : 2) << model;

@@ -47,8 +47,7 @@ std::map<std::string, Distance> distances(const Scenario& scenario, std::size_t 
   std::map<std::string, Distance> result;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Configuration& c = chosen[i].configuration;
-    Distance& distance =
-        result[fmt::format("{}{}", forms()[static_cast<std::size_t>(c.family)].name, c.zero >= 2 ? " ZeRO 2, 3" : "")];
+    Distance& distance = result[fmt::format("{}{}", forms()[c.family].name, c.zero >= 2 ? " ZeRO 2, 3" : "")];
     const Exact exact = evaluator.evaluate(c);
     if (exact.step_time == 0) {
       ++distance.without_plan;

@@ -40,7 +40,7 @@ TEST(OrderCounts, AreThoseOfTheWholeOrderWhereItsTurnsDependOnTheMicrobatches) {
   OrderBook book;
   for (const auto& [name, p, m] : {std::tuple("interleaved-1f1b", 16, 204), std::tuple("interleaved-zero-bubble", 16, 204),
                                    std::tuple("gis-h", 7, 397), std::tuple("kfkb", 9, 401), std::tuple("hanayo", 6, 389)}) {
-    const FamilyForm& form = forms()[static_cast<std::size_t>(form_named(name))];
+    const FamilyForm& form = forms()[form_named(name)];
     const int v = form.open_chunks() ? 2 : form.chunks;
     EXPECT_EQ(book.find(form, p, v, m), counts_of(order_of(form, p, v, m))) << name;
   }
@@ -64,13 +64,13 @@ TEST(OrderCounts, InClosedForm) {
        [](int, int m, int r) { return std::min(m, 2 * r + 1); }}};
   OrderBook book;
   for (const Expected& expected : all) {
-    const FamilyForm& form = forms()[static_cast<std::size_t>(form_named(expected.family))];
+    const FamilyForm& form = forms()[form_named(expected.family)];
     for (int p = 1; p <= 7; ++p)
       for (const int m : {1, 2, 3, 5, 8, 13, 34, 89, 90}) {
         const OrderCounts& counts = book.find(form, p, 1, m);
         for (int r = 0; r < p; ++r) {
-          EXPECT_EQ(counts[static_cast<std::size_t>(r)].in_flight, expected.in_flight(p, m, r)) << form.name << p << m << r;
-          EXPECT_EQ(counts[static_cast<std::size_t>(r)].weights_after, expected.weights_after(p, m, r)) << form.name << p << m;
+          EXPECT_EQ(counts[r].in_flight, expected.in_flight(p, m, r)) << form.name << p << m << r;
+          EXPECT_EQ(counts[r].weights_after, expected.weights_after(p, m, r)) << form.name << p << m;
         }
       }
   }
@@ -78,12 +78,12 @@ TEST(OrderCounts, InClosedForm) {
 
 // A rank of a V of four under zb-v: 2p-r-1 forwards of its first stage and r+1 of its second, then a backward of the second.
 TEST(OrderCounts, OfAV) {
-  const FamilyForm& form = forms()[static_cast<std::size_t>(form_named("zb-v"))];
+  const FamilyForm& form = forms()[form_named("zb-v")];
   OrderBook book;
   const OrderCounts& counts = book.find(form, 4, 2, 100);
   for (int r = 0; r < 4; ++r) {
     const Moment fullest{{7 - r, r + 1}, 0, 1, 1, false};
-    EXPECT_THAT(counts[static_cast<std::size_t>(r)].moments, ::testing::Contains(fullest)) << r;
+    EXPECT_THAT(counts[r].moments, ::testing::Contains(fullest)) << r;
   }
 }
 
@@ -97,8 +97,7 @@ bool occurs(const Moment& moment, const std::vector<Action>& row, int ranks) {
   for (std::size_t end = 1; end <= row.size(); ++end) {
     bool same = before(end, ActionKind::I, -1) - before(end, ActionKind::W, -1) == moment.weights;
     for (int c = 0; same && c < static_cast<int>(moment.held.size()); ++c)
-      same = before(end, ActionKind::F, c) - before(end, ActionKind::B, c) - before(end, ActionKind::I, c) ==
-             moment.held[static_cast<std::size_t>(c)];
+      same = before(end, ActionKind::F, c) - before(end, ActionKind::B, c) - before(end, ActionKind::I, c) == moment.held[c];
     if (same && moment.forward >= 0) same = row[end - 1].kind == ActionKind::F && row[end - 1].stage / ranks == moment.forward;
     if (same && moment.backward >= 0)
       same = end < row.size() && row[end].kind == (moment.whole ? ActionKind::B : ActionKind::I) &&
@@ -116,9 +115,8 @@ TEST(OrderCounts, EveryMomentOccurs) {
       const Schedule order = order_of(form, p, v, m);
       const OrderCounts counts = counts_of(order);
       for (int r = 0; r < p; ++r)
-        for (const Moment& moment : counts[static_cast<std::size_t>(r)].moments) {
-          EXPECT_TRUE(occurs(moment, order.order[static_cast<std::size_t>(r)], p))
-              << form.name << " " << p << " " << m << " " << r;
+        for (const Moment& moment : counts[r].moments) {
+          EXPECT_TRUE(occurs(moment, order.order[r], p)) << form.name << " " << p << " " << m << " " << r;
           ++met;
         }
     }
@@ -145,7 +143,7 @@ TEST(FamilyForm, HoldsForEverySize) {
         EXPECT_EQ(std::tuple(split, whole, woven), std::tuple(form.split, form.whole, form.woven)) << form.name << " " << p;
         for (int s = 0; s < order.stages; ++s) {
           const bool back = form.placement == StagePlacement::Vee && s / p % 2 == 1;
-          EXPECT_EQ(order.stage_to_rank[static_cast<std::size_t>(s)], back ? p - 1 - s % p : s % p) << form.name;
+          EXPECT_EQ(order.stage_to_rank[s], back ? p - 1 - s % p : s % p) << form.name;
         }
       }
   });

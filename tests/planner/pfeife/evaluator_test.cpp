@@ -50,8 +50,7 @@ void compare(const Experiment& experiment, const std::string& family, const Sche
     for (std::size_t k = 0; k < path.size(); ++k) length += path[k] * floors[k];
     EXPECT_LE(length, time * (1 + 1e-9));
     const std::vector<PeakMemory> memory = peak_memory(scenario, plan, space.costs());
-    for (const DeviceTimeline& device : timeline.devices)
-      EXPECT_EQ(memory[static_cast<std::size_t>(device.rank)].peak, device.peak);
+    for (const DeviceTimeline& device : timeline.devices) EXPECT_EQ(memory[device.rank].peak, device.peak);
   }
 }
 

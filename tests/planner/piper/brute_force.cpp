@@ -81,8 +81,7 @@ class Enumeration {
       best = std::min(best, load(part, layers, taken, in_flight));
       return;
     }
-    for (const Choice& choice :
-         problem_.layers[static_cast<std::size_t>(layers[next])].choices[static_cast<std::size_t>(part.degree)]) {
+    for (const Choice& choice : problem_.layers[layers[next]].choices[part.degree]) {
       taken[next] = &choice;
       choose(part, layers, taken, next + 1, in_flight, best);
     }
@@ -134,7 +133,7 @@ PlanningProblem random_problem(unsigned seed) {
   const int layers = 1 + below(5);
   problem.degrees = below(2) ? std::vector<int>{1, 2} : std::vector<int>{1};
   problem.devices = 1 + below(5);
-  problem.microbatches = std::vector<int>{2, 4, 6}[static_cast<std::size_t>(below(3))];
+  problem.microbatches = std::vector<int>{2, 4, 6}[below(3)];
   problem.memory = 40 + below(80);
   problem.bandwidth = 1 + below(20);
   problem.most_data = below(4) == 0 ? 1 + below(3) : 0;
@@ -143,10 +142,10 @@ PlanningProblem random_problem(unsigned seed) {
   for (int to = 1; to < layers; ++to)
     for (int from = 0; from < to; ++from)
       if (below(2)) problem.edges.push_back({from, to, 1.0 * below(30)});
-  problem.layers.resize(static_cast<std::size_t>(layers));
+  problem.layers.resize(layers);
   const Incidence edges(problem);
   for (int v = 0; v < layers; ++v) {
-    Layer& layer = problem.layers[static_cast<std::size_t>(v)];
+    Layer& layer = problem.layers[v];
     layer.name = "layer" + std::to_string(v);
     for (std::size_t g = 0; g < problem.degrees.size(); ++g) {
       auto& choices = layer.choices.emplace_back();
@@ -162,10 +161,8 @@ PlanningProblem random_problem(unsigned seed) {
         choice.in_flight = std::max(1, 12 + below(12) - 6 * c);
         choice.fixed = below(20);
         choice.parameters = alike ? parameters : below(20);
-        for (std::size_t k = 0; k < edges.into[static_cast<std::size_t>(v)].size(); ++k)
-          choice.receive.push_back(alike ? border : below(10));
-        for (std::size_t k = 0; k < edges.out_of[static_cast<std::size_t>(v)].size(); ++k)
-          choice.send.push_back(alike ? border : below(10));
+        for (std::size_t k = 0; k < edges.into[v].size(); ++k) choice.receive.push_back(alike ? border : below(10));
+        for (std::size_t k = 0; k < edges.out_of[v].size(); ++k) choice.send.push_back(alike ? border : below(10));
         choices.push_back(choice);
       }
     }

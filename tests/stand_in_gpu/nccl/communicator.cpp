@@ -36,7 +36,7 @@ void introduce(int listener) {
     if (member < 0) continue;
     Introduction said{};
     if (!receive_all(member, &said, sizeof(said), kNever)) continue;
-    addresses.resize(static_cast<std::size_t>(said.size));
+    addresses.resize(said.size);
     addresses.at(static_cast<std::size_t>(said.rank)) = said.address;
     members.push_back(member);
   } while (members.size() < addresses.size() || members.empty());
@@ -70,7 +70,7 @@ bool ncclComm::connect(const ncclUniqueId& id) {
   Introduction mine{rank_, size_, {}};
   const int listener = listen_for_members(mine.address);
   if (listener < 0) return false;
-  std::vector<Address> members(static_cast<std::size_t>(size_));
+  std::vector<Address> members(size_);
   const int root = connect_to(introducer.address);
   const bool introduced = send_all(root, &mine, sizeof(mine), aborted_) &&
                           receive_all(root, members.data(), members.size() * sizeof(Address), aborted_);
@@ -86,7 +86,7 @@ bool ncclComm::connect(const ncclUniqueId& id) {
   };
   for (int earlier = 0; introduced && earlier < rank_; ++earlier) {
     for (const bool to_me : {false, true}) {
-      const int connection = connect_to(members[static_cast<std::size_t>(earlier)]);
+      const int connection = connect_to(members[earlier]);
       const Hello hello{rank_, to_me};
       send_all(connection, &hello, sizeof(hello), aborted_);
       (to_me ? from_ : to_).at(static_cast<std::size_t>(earlier)) = connection;

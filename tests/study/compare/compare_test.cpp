@@ -188,7 +188,7 @@ TEST(ResultDocument, SaysWhoseCopyADeviceIs) {
   const json document = json::parse(to_result_json(timeline, figures, {}, true));
   const ResultDocument again = read(document);
   ASSERT_EQ(again.timeline.devices.size(), 4u);
-  for (int d = 0; d < 4; ++d) EXPECT_EQ(again.timeline.devices[static_cast<std::size_t>(d)].same_as, d < 2 ? -1 : d - 2);
+  for (int d = 0; d < 4; ++d) EXPECT_EQ(again.timeline.devices[d].same_as, d < 2 ? -1 : d - 2);
   const Metrics read_back = metrics(again.timeline);
   for (std::size_t d = 0; d < 4; ++d) {
     EXPECT_EQ(read_back.per_device[d].compute_s, figures.per_device[d].compute_s) << d;

@@ -55,11 +55,11 @@ TEST(Sizes, StatedOnesAreTriedInAscendingOrder) {
   request.objective = SizeObjective::Cost;
   const auto tried = try_sizes(request, of_nodes);
   EXPECT_THAT(nodes_of(tried), ElementsAre(2, 4, 8));
-  EXPECT_EQ(tried[static_cast<std::size_t>(best_size(request, tried))].nodes, 2);  // the fewest cost least
+  EXPECT_EQ(tried[best_size(request, tried)].nodes, 2);  // the fewest cost least
   request.objective = SizeObjective::Step;
-  EXPECT_EQ(tried[static_cast<std::size_t>(best_size(request, tried))].nodes, 8);
+  EXPECT_EQ(tried[best_size(request, tried)].nodes, 8);
   request.objective = SizeObjective::Energy;
-  EXPECT_EQ(tried[static_cast<std::size_t>(best_size(request, tried))].nodes, 2);
+  EXPECT_EQ(tried[best_size(request, tried)].nodes, 2);
 }
 
 // 7 d are 168 h: 8 nodes take 171 h and 16 take 95 h, so 12, 10 and 9 are tried. 9: 1000 / 9 x (1 / 0.9)^3.170 = 155 h.
@@ -69,7 +69,7 @@ TEST(Sizes, ADeadlineIsDoubledToAndThenHalved) {
   request.deadline = Duration(7 * 24 * kHour);
   const auto tried = try_sizes(request, of_nodes);
   EXPECT_THAT(nodes_of(tried), ElementsAre(1, 2, 4, 8, 9, 10, 12, 16));
-  const TriedSize& best = tried[static_cast<std::size_t>(best_size(request, tried))];
+  const TriedSize& best = tried[best_size(request, tried)];
   EXPECT_EQ(best.nodes, 9);
   EXPECT_EQ(verdict(request, tried[3]), "too late");
   EXPECT_EQ(verdict(request, best), "");
@@ -90,7 +90,7 @@ TEST(Sizes, NodesThatAPlanLeavesIdleAreNotOffered) {
     return size;
   };
   const auto tried = try_sizes(request, plan_on);
-  const TriedSize& best = tried[static_cast<std::size_t>(best_size(request, tried))];
+  const TriedSize& best = tried[best_size(request, tried)];
   EXPECT_EQ(best.nodes, 33);
   EXPECT_EQ(best.idle, 0);
   request.sizes = {35};  // what was asked for is answered, with a word on it
@@ -118,7 +118,7 @@ TEST(Sizes, SmallOnesMayHaveNoPlan) {
   request.deadline = Duration(700 * kHour);
   const auto tried = try_sizes(request, [](int nodes) { return nodes < 3 ? none(nodes) : of_nodes(nodes); });
   EXPECT_THAT(nodes_of(tried), ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(tried[static_cast<std::size_t>(best_size(request, tried))].nodes, 3);
+  EXPECT_EQ(tried[best_size(request, tried)].nodes, 3);
   const auto nothing = try_sizes(request, none);
   EXPECT_EQ(nothing.back().nodes, 512);
   EXPECT_EQ(best_size(request, nothing), -1);
