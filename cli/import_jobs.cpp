@@ -31,14 +31,16 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
     return 0;
   }
   write_file(output, text, kAdvice);
-  std::string told = warning;
-  for (const std::string& assumption : job.assumptions) told += "assumed: " + without_controls(assumption) + "\n";
-  for (const std::string& left : job.not_modelled) told += fmt::format("not part of a prediction: {}\n", without_controls(left));
+  std::string reported = warning;
+  for (const std::string& assumption : job.assumptions) reported += "assumed: " + without_controls(assumption) + "\n";
+  for (const std::string& left : job.not_modelled)
+    reported += fmt::format("not part of a prediction: {}\n", without_controls(left));
   for (const std::string& unknown : job.not_understood)
-    told += fmt::format("warning: not understood: {}\n", without_controls(unknown));
-  told += fmt::format("written to {0}: {1} values, {2} arguments without effect on a step; look at it with panpipe check {0}\n",
-                      output, job.values.size(), job.without_effect.size());
-  std::fputs(told.c_str(), stderr);
+    reported += fmt::format("warning: not understood: {}\n", without_controls(unknown));
+  reported +=
+      fmt::format("written to {0}: {1} values, {2} arguments without effect on a step; look at it with panpipe check {0}\n",
+                  output, job.values.size(), job.without_effect.size());
+  std::fputs(reported.c_str(), stderr);
   return 0;
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/version.hpp"
@@ -241,7 +241,7 @@ int run(int argc, char** argv) {
 
 int run_to_exit_code(int argc, char** argv) {
   try {
-    const InputsKept inputs;
+    const InputRegistry inputs;
     cli::name_standard_streams(argc, argv);
     return run(argc, argv);
   } catch (const InputError& error) {

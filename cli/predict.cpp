@@ -36,7 +36,7 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
 namespace {
 
 // A profile that does not know every unit leaves the rest to formulas: said, so that nobody takes the whole for measured.
-void tell_unmeasured(const Experiment& experiment) {
+void report_unmeasured(const Experiment& experiment) {
   if (!experiment.scenario.profile || experiment.scenario.cluster.devices.empty()) return;
   const WorkloadCost& cost = experiment.model.units(experiment.scenario.cluster.devices.front().type);
   if (cost.unmeasured.empty()) return;
@@ -71,8 +71,8 @@ std::string split_note(const Scenario& scenario, const Plan& plan, const Predict
 
 }  // namespace
 
-void tell_of_cores(const Scenario& scenario, int pipeline) {
-  if (const std::string text = told_of_cores(scenario, pipeline); !text.empty())
+void report_cores(const Scenario& scenario, int pipeline) {
+  if (const std::string text = reported_cores(scenario, pipeline); !text.empty())
     std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
 }
 
@@ -86,8 +86,8 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
   const Timeline& timeline = prediction.timeline;
   const Metrics& figures = prediction.metrics;
   const ResultPlan described = describe_plan(experiment, plan, timeline);
-  tell_unmeasured(experiment);
-  tell_of_cores(experiment.scenario, plan.pipeline);
+  report_unmeasured(experiment);
+  report_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
     print(to_result_json(timeline, figures, context, described, options.timeline));
   } else {

@@ -27,7 +27,7 @@ void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std:
 void add_predict_options(CLI::App& sub, PredictOptions& options);
 
 // Reports on standard error if the ranks outnumber the cores of the host on which the profile was measured.
-void tell_of_cores(const Scenario& scenario, int pipeline);
+void report_cores(const Scenario& scenario, int pipeline);
 
 // Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into the
 // folder of -o. Throws MachineError if a file cannot be written; nothing is left half-written.

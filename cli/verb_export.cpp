@@ -21,7 +21,7 @@ struct ExportOptions {
 };
 
 // What the trainer has no words for stands on standard error too: nobody reads the head of a file that runs.
-void tell_of_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
+void report_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
   for (const std::string& phrase : job.cannot)
     std::fputs(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase).c_str(), stderr);
 }
@@ -36,7 +36,7 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
     throw InputError(
         fmt::format("{} has no name for the order of {}: it goes into a file beside", trainer.title, plan.schedule.name),
         "give -o FILE");
-  tell_of_export(trainer, job);
+  report_export(trainer, job);
   if (options.output.empty()) {
     print(job.text);
     return 0;
@@ -48,9 +48,9 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
   }
   write_file(options.output, job.text, kAdvice);
   if (stream) return 0;
-  std::string told = fmt::format("written to {}{}\n", options.output, beside.empty() ? "" : ", the order to " + beside);
-  for (const std::string& sentence : job.besides) told += sentence + "\n";
-  std::fputs(told.c_str(), stderr);
+  std::string reported = fmt::format("written to {}{}\n", options.output, beside.empty() ? "" : ", the order to " + beside);
+  for (const std::string& sentence : job.besides) reported += sentence + "\n";
+  std::fputs(reported.c_str(), stderr);
   return 0;
 }
 

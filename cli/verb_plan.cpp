@@ -100,7 +100,7 @@ int run_plan(const PlanOptions& options) {
   if (app::asks_for_sizes(options.sizes, options.plan.objective)) return run_plan_sizes(options);
   const Experiment experiment(load_scenario(options.scenario, app::with_run(options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
-  tell_of_cores(experiment.scenario, experiment.scenario.degrees.pipeline);
+  report_cores(experiment.scenario, experiment.scenario.degrees.pipeline);
   const StopOnSignal stop(options.time_limit);
   planner::Answer answer = search(options.plan, experiment);
   for (const std::string& assumption : assumptions_of(experiment.scenario.workload))

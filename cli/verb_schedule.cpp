@@ -143,9 +143,9 @@ int show_schedule(const Settings& settings) {
   const CommunicationChoice lowering = parse_lowering(settings.lower, settings.defer_receives);
   Schedule schedule = obtain_schedule({settings.name_or_file, settings.ranks, settings.microbatches}, options, costs);
   // Of a searched family how good the order is: the summary and --json say that, the other forms have no place for it.
-  const bool told = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
+  const bool reported = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
   for (const std::string& note : schedule.notes)
-    if (!told) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
+    if (!reported) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
   std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty() && (lowering.unshard || lowering.transfers)) {
     schedule = lowered(schedule, lowering);

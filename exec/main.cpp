@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/files/standard_output.hpp"
 #include "exec/engine/profile/execute_profile.hpp"
 #include "exec/engine/profile/host_copies.hpp"
@@ -100,7 +100,7 @@ int run(int argc, char** argv) {
 
 int run_to_exit_code(int argc, char** argv) {
   try {
-    const InputsKept inputs;
+    const InputRegistry inputs;
     return run(argc, argv);
   } catch (...) {
     const exec::Failure failure = exec::describe_failure(std::current_exception(), -1, "");

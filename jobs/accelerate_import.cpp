@@ -74,7 +74,7 @@ class AccelerateImport : ConfigurationImport {
     job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
     read_recompute();
     read_framework();
-    tell_rest(job_, keys_, kAccelerateNotModelled, kAccelerateWithoutEffect);
+    report_rest(job_, keys_, kAccelerateNotModelled, kAccelerateWithoutEffect);
     return std::move(job_);
   }
 

@@ -15,7 +15,7 @@ std::string flag(bool value) { return value ? "true" : "false"; }
 
 std::string optimizer_json(const Scenario& scenario, ExportedJob& job) {
   const OptimizerRequest& o = scenario.optimizer;
-  tell_of_optimizer(scenario, job);
+  report_optimizer(scenario, job);
   if (o.name == "adam" || o.name == "adamw")
     return fmt::format(
         "{{\"type\": \"{}\", \"params\": {{\"lr\": {}, \"betas\": [{}, {}], \"eps\": {}, \"weight_decay\": {}{}}}}}",
@@ -90,7 +90,7 @@ std::string parts_text(const std::vector<int>& layers) {
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }
 
-void tell_of_stages(const std::vector<int>& layers, int stages, int interval, ExportedJob& job) {
+void report_stages(const std::vector<int>& layers, int stages, int interval, ExportedJob& job) {
   job.besides.push_back(
       fmt::format("In code: PipelineModule(layers, num_stages={}, partition_method=..., activation_checkpoint_interval={}), with "
                   "layers = [embedding, the model's layers, norm with head].",
@@ -120,7 +120,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
       throw InputError(fmt::format("{}: DeepSpeed's pipelines divide no gradients and no parameters, and the plan has ZeRO {}",
                                    request.scenario, plan.zero),
                        "panpipe plan --for deepspeed plans without");
-    tell_of_stages(layers_of_stages(request, "DeepSpeed"), plan.pipeline, interval, job);
+    report_stages(layers_of_stages(request, "DeepSpeed"), plan.pipeline, interval, job);
   } else if (interval > 0) {
     job.besides.emplace_back("In code: each layer's forward goes through deepspeed.checkpointing.checkpoint.");
   }
@@ -137,7 +137,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
   const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
   const std::string zero = zero_json(plan, scenario, job);
   job.said.emplace_back("overlap_gradients");
-  tell_of_the_rest(request, job);
+  report_the_rest(request, job);
 
   const int micro = plan.micro, microbatches = plan.schedule.microbatches;
   std::vector<std::string> comments;

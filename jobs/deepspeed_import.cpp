@@ -86,7 +86,7 @@ class DeepSpeedImport : ConfigurationImport {
                                          "zero_optimization.elastic_checkpoint", "zero_optimization.ignore_unused_parameters",
                                          "pipeline.seed_layers", "bf16.check_grad_overflow"}))
       job_.without_effect.push_back(std::move(left));
-    tell_rest(job_, keys_, kDeepSpeedNotModelled, kDeepSpeedWithoutEffect);
+    report_rest(job_, keys_, kDeepSpeedNotModelled, kDeepSpeedWithoutEffect);
     return std::move(job_);
   }
 

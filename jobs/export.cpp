@@ -60,16 +60,16 @@ bool is_default(const Key& key, const std::string& path, const std::string& text
   return text == "auto" || text == key.fallback;
 }
 
-void tell_of_key(const Key& key, InExports around, const std::string& path, const Node& node, const Scenario& scenario,
-                 ExportedJob& job) {
+void report_key(const Key& key, InExports around, const std::string& path, const Node& node, const Scenario& scenario,
+                ExportedJob& job) {
   const std::string text = flow_of(node);
   const bool said = std::find(job.said.begin(), job.said.end(), path) != job.said.end();
-  if (key.exports.value_or(around) == InExports::Told && !said && !is_default(key, path, text, scenario))
+  if (key.exports.value_or(around) == InExports::Reported && !said && !is_default(key, path, text, scenario))
     job.cannot.push_back(fmt::format("{}: {}", path, text));
 }
 
 // Whatever else the scenario states, by the declared keys: so that a key which is new there is told too.
-void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
+void report_other_keys(const Scenario& scenario, ExportedJob& job) {
   const Key& root = scenario_keys();
   for (const std::string& path : job.said) PANPIPE_CHECK(root.at(path) != nullptr, path + " is no key of a scenario");
   if (!scenario.document) return;
@@ -79,12 +79,12 @@ void tell_of_other_keys(const Scenario& scenario, ExportedJob& job) {
     const InExports exports = key->exports.value_or(*root.exports);
     if (entry.value->kind != NodeKind::Map) {
       const Key* name = key->find("name");  // which a single value abbreviates
-      tell_of_key(name != nullptr ? *name : *key, exports, entry.key, *entry.value, scenario, job);
+      report_key(name != nullptr ? *name : *key, exports, entry.key, *entry.value, scenario, job);
       continue;
     }
     for (const Node::Entry& inner : entry.value->entries)
       if (const Key* declared = key->find(inner.key))
-        tell_of_key(*declared, exports, entry.key + "." + inner.key, *inner.value, scenario, job);
+        report_key(*declared, exports, entry.key + "." + inner.key, *inner.value, scenario, job);
   }
 }
 
@@ -163,9 +163,9 @@ std::string csv_beside(const std::string& file) {
   return (suffix ? file.substr(0, dot) : file) + ".csv";
 }
 
-void tell_of_the_rest(const ExportRequest& request, ExportedJob& job) {
-  tell_of_other_keys(request.experiment.scenario, job);
-  if (!job.places_ranks) tell_of_devices(request.plan, job);
+void report_the_rest(const ExportRequest& request, ExportedJob& job) {
+  report_other_keys(request.experiment.scenario, job);
+  if (!job.places_ranks) report_devices(request.plan, job);
   for (std::string& phrase : job.cannot) phrase = without_controls(std::move(phrase));
   for (std::string& sentence : job.besides) sentence = without_controls(std::move(sentence));
 }

@@ -94,7 +94,7 @@ Recompute recompute_of(const Plan& plan, ExportedJob& job) {
   return mode;
 }
 
-void tell_of_devices(const Plan& plan, ExportedJob& job) {
+void report_devices(const Plan& plan, ExportedJob& job) {
   for (std::size_t i = 0; i < plan.devices.size(); ++i)
     if (plan.devices[i] != static_cast<int>(i)) {
       job.cannot.push_back(
@@ -106,7 +106,7 @@ void tell_of_devices(const Plan& plan, ExportedJob& job) {
     }
 }
 
-void tell_of_optimizer(const Scenario& scenario, ExportedJob& job) {
+void report_optimizer(const Scenario& scenario, ExportedJob& job) {
   for (const OptimizerRequest::Group& group : scenario.optimizer.groups)
     job.cannot.push_back(fmt::format("optimizer.groups: numbers of their own for '{}'", group.match));
   if (!scenario.optimizer.no_decay.empty())

@@ -31,13 +31,13 @@ Recompute recompute_of(const Plan& plan, ExportedJob& job);
 
 // Reports facts common to all exports: scenario keys that no exporter reads, and the devices. Each phrase becomes one line. Call
 // it before the heading is made.
-void tell_of_the_rest(const ExportRequest& request, ExportedJob& job);
+void report_the_rest(const ExportRequest& request, ExportedJob& job);
 
 // Checks that the plan's devices are in the order of the trainer's ranks; otherwise `cannot` says so.
-void tell_of_devices(const Plan& plan, ExportedJob& job);
+void report_devices(const Plan& plan, ExportedJob& job);
 
 // Rules of the optimizer and of training that trainers take as numbers; `cannot` lists the groups and patterns left out.
-void tell_of_optimizer(const Scenario& scenario, ExportedJob& job);
+void report_optimizer(const Scenario& scenario, ExportedJob& job);
 
 // True if rank r of replica d has number d x pipeline + r: the ranks of a replica are consecutive.
 bool replicas_in_a_row(const Plan& plan);

@@ -40,8 +40,8 @@ int micro_batch(ImportedJob& job, const JobOptions& options, std::optional<int> 
   return micro;
 }
 
-void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
-               const std::vector<std::string>& without_effect) {
+void report_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
+                 const std::vector<std::string>& without_effect) {
   for (std::string& left : keys.take(not_modelled)) job.not_modelled.push_back(std::move(left));
   for (std::string& left : keys.take(without_effect)) job.without_effect.push_back(std::move(left));
   std::vector<std::string> known = not_modelled;

@@ -47,8 +47,8 @@ class ConfigurationImport {
 };
 
 // Moves unread keys to the job's lists.
-void tell_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
-               const std::vector<std::string>& without_effect);
+void report_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
+                 const std::vector<std::string>& without_effect);
 
 // Sets the optimizer from torch.optim's or DeepSpeed's name. Any other name is reported, and AdamW is predicted.
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin);

@@ -182,7 +182,7 @@ class PlanArguments {
     if (t.warmup_steps > 0) line("--lr-warmup-iters {}", t.warmup_steps);
     if (t.decay_steps > 0) line("--lr-decay-iters {}", t.decay_steps);
     if (t.decay_start > t.warmup_steps) cannot("training.decay_start: the rate falls from the end of the warm-up on");
-    tell_of_optimizer(scenario_, job_);
+    report_optimizer(scenario_, job_);
     add_offload();
   }
   // The flag needs the other two, and Adam.
@@ -275,7 +275,7 @@ ExportedJob export_megatron(const ExportRequest& request) {
   ArgumentLines lines;
   add_megatron_model(*model, request.experiment.scenario, request.plan.tensor, lines, job);
   PlanArguments(request, lines, job).add();
-  tell_of_the_rest(request, job);
+  report_the_rest(request, job);
   if ((request.plan.tensor > 1 || context_ranks(request.plan) > 1) && request.plan.zero < 2)
     job.besides.emplace_back("Set CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, as Megatron-LM asks for.");
   job.text = "#!/bin/sh\n" + head_text(request, "Arguments for Megatron-LM's pretrain_gpt.py", job, "# ");

@@ -23,7 +23,7 @@ class ModelArguments {
     add_vocabulary();
     if (t_.latent.kv_rank > 0) add_latent();
     if (t_.experts.count > 0) add_experts();
-    tell_traits();
+    report_traits();
   }
 
  private:
@@ -159,7 +159,7 @@ class ModelArguments {
     cannot_if(e.sigmoid && !e.normalized, "weights of experts by the logistic function that do not add up to one");
   }
 
-  void tell_traits() {
+  void report_traits() {
     cannot_if(t_.form != BlockForm::PreNorm, "layers in another form than x + f(norm(x))");
     cannot_if(t_.head_bias, "a bias of the head");
     cannot_if(t_.embedding_norm, "a norm behind the embedding");

@@ -24,7 +24,7 @@ class MegatronModel {
     ffn_ = a_.integer("--ffn-hidden-size").value_or(gated_ ? 8 * hidden_ / 3 / 64 * 64 : 4 * hidden_);
     choose_type();
     add_dimensions(sequence);
-    tell_differences();
+    report_differences();
     add_biases();
     if (const auto base = a_.number("--rotary-base")) config_.add("rope_theta", *base);
     if (latent_) add_latent();
@@ -91,7 +91,7 @@ class MegatronModel {
     config_.add("tie_word_embeddings", !a_.flag("--untie-embeddings-and-output-weights"));
   }
 
-  void tell_differences() {
+  void report_differences() {
     auto& assumptions = m_.job.assumptions;
     if (modern_ && !rms_)
       assumptions.emplace_back("layers normalize by RMSNorm (--normalization is LayerNorm, whose cost is nearly the same).");

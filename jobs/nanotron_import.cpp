@@ -73,7 +73,7 @@ class NanotronImport : ConfigurationImport {
       put_optimizer(job_, *name, "optimizer.optimizer_factory.name");
     if (keys_.flag("parallelism.recompute_layer").value_or(false)) job_.set("recompute", "full", "parallelism.recompute_layer");
     read_framework();
-    tell_rest(job_, keys_, kNanotronNotModelled, kNanotronWithoutEffect);
+    report_rest(job_, keys_, kNanotronNotModelled, kNanotronWithoutEffect);
     return std::move(job_);
   }
 

@@ -66,7 +66,7 @@ std::string data_text(const Scenario& scenario, ExportedJob& job) {
                      json_text(std::filesystem::absolute(data.file).lexically_normal().string()), data.width);
 }
 
-void tell(const ExportRequest& request, const TorchProgram& program, bool split, ExportedJob& job) {
+void report(const ExportRequest& request, const TorchProgram& program, bool split, ExportedJob& job) {
   const Scenario& scenario = request.experiment.scenario;
   const Plan& plan = request.plan;
   const Recompute most = recompute_of(plan, job);
@@ -84,7 +84,7 @@ void tell(const ExportRequest& request, const TorchProgram& program, bool split,
                                      name_of(compute_dtype(scenario.precision))));
   if (program.dropout || scenario.workload.dropout > 0)
     job.cannot.emplace_back("the dropout masks that panpipe run draws: losses differ");
-  tell_of_optimizer(scenario, job);
+  report_optimizer(scenario, job);
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ ExportedJob export_torch(const ExportRequest& request) {
   const bool split = splits_backward(plan.schedule);
   ExportedJob job;
   const std::string data = data_text(scenario, job);
-  tell(request, program, split, job);
-  tell_of_the_rest(request, job);
+  report(request, program, split, job);
+  report_the_rest(request, job);
   const std::string file = request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string();
   job.besides.push_back(fmt::format("{} {} --steps {}", launch_text(request), file, steps_of_run(request).value_or(10)));
   std::vector<int> placement;

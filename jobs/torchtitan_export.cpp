@@ -252,7 +252,7 @@ void add_training(const ExportRequest& request, const DataRanks& ranks, Tables& 
   tables.set("optimizer", "beta2", number_text(o.beta2));
   tables.set("optimizer", "eps", number_text(o.epsilon));
   tables.set("optimizer", "weight_decay", number_text(o.weight_decay));
-  tell_of_optimizer(scenario, job);
+  report_optimizer(scenario, job);
 }
 
 void add_rate(const Scenario& scenario, Tables& tables, ExportedJob& job) {
@@ -286,7 +286,7 @@ ExportedJob export_torchtitan(const ExportRequest& request) {
   if (scenario.data.kind != DataRequest::Kind::Synthetic)
     job.cannot.push_back(fmt::format("data {}: torchtitan reads data sets by name", scenario.data.file));
   if (scenario.workload.dropout > 0) job.cannot.emplace_back("dropout");
-  tell_of_the_rest(request, job);
+  report_the_rest(request, job);
   job.besides.emplace_back("For torchtitan 0.2.2, the last release that reads TOML: CONFIG_FILE=this file ./run_train.sh");
   job.text = head_text(request, "A configuration for torchtitan", job, "# ");
   job.text += "# The same as overrides, for what the command line can say:\n" + tables.overrides() + tables.toml();

@@ -33,7 +33,7 @@ class TorchtitanImport : ConfigurationImport {
     read_recompute();
     put_optimizer(job_, keys_.text("optimizer.name").value_or("AdamW"), "optimizer.name");
     read_framework();
-    tell_rest(job_, keys_, torchtitan_keys_not_modelled(), torchtitan_keys_without_effect());
+    report_rest(job_, keys_, torchtitan_keys_not_modelled(), torchtitan_keys_without_effect());
     return std::move(job_);
   }
 

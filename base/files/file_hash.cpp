@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 
 namespace panpipe {
 

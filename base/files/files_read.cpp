@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 
 namespace panpipe {
 namespace {
@@ -14,7 +14,7 @@ FilesRead::FilesRead() : outer_(innermost) { innermost = this; }
 FilesRead::~FilesRead() { innermost = outer_; }
 
 void report_file_read(const std::string& path) {
-  keep_input(path);
+  register_input(path);
   if (innermost == nullptr) return;
   std::vector<std::string>& paths = innermost->paths_;
   if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);

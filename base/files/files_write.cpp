@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 
 namespace panpipe {
 namespace {

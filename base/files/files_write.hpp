@@ -2,7 +2,7 @@
 //   a file           is written completely or not at all: to a neighbouring name, then renamed; missing folders above it are made
 //   a symbolic link  stays; the file that it points to is written
 //   a device, a FIFO or an open file (/dev/stdout, /proc/self/fd/3) is written to directly
-//   a socket or a folder, and a file that this call has read (inputs_kept.hpp), are refused
+//   a socket or a folder, and a file that this call has read (input_registry.hpp), are refused
 #pragma once
 
 #include <cstddef>

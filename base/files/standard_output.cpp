@@ -41,12 +41,12 @@ void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) note_fault();
 }
 
-int with_standard_output(int code, const std::function<void(const std::string&)>& tell) {
+int with_standard_output(int code, const std::function<void(const std::string&)>& report) {
   errno = 0;
   if (std::fflush(stdout) != 0) note_fault();
   if (fault == 0) return code;
   if (fault == EPIPE) return kReaderLeft;
-  tell(std::string("cannot write to standard output: ") + (fault == EBADF ? "it is closed" : std::strerror(fault)));
+  report(std::string("cannot write to standard output: ") + (fault == EBADF ? "it is closed" : std::strerror(fault)));
   return static_cast<int>(ExitCode::MachineCannot);
 }
 

@@ -19,6 +19,6 @@ void print(const std::string& text);
 
 // Call this last in main(); returns the exit code of a call whose work ended with `code`. That is kReaderLeft, without a message,
 // when the reader left. It is 3 when standard output did not accept everything; `tell` then receives the error sentence.
-int with_standard_output(int code, const std::function<void(const std::string&)>& tell);
+int with_standard_output(int code, const std::function<void(const std::string&)>& report);
 
 }  // namespace panpipe

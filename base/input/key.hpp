@@ -41,7 +41,7 @@ enum class ActsOn { Prediction, Training, Nothing };
 
 // Stated: every exporter states it. Apart: it concerns the prediction, not the job. Told: some exporters cannot express it; the
 // export then says so.
-enum class InExports { Stated, Apart, Told };
+enum class InExports { Stated, Apart, Reported };
 
 struct Key;
 

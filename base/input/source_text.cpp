@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/render.hpp"
 #include "base/text/characters.hpp"
 

@@ -40,10 +40,12 @@ std::vector<TextTable::Shown> TextTable::shown_columns(const TextStyle& style) c
     const bool words = columns_[shown.back().column].words;
     return words ? sum - shown.back().width + std::min(shown.back().width, kLastWords) : sum;
   };
-  const auto rank = [&](const Shown& each) { return std::pair(!columns_[each.column].telling_, columns_[each.column].telling_); };
+  const auto rank = [&](const Shown& each) {
+    return std::pair(!columns_[each.column].importance_, columns_[each.column].importance_);
+  };
   while (!style.fits(total())) {
     const auto least = std::min_element(shown.begin(), shown.end(), [&](auto& a, auto& b) { return rank(a) < rank(b); });
-    if (shown.size() == 1 || !columns_[least->column].telling_) break;
+    if (shown.size() == 1 || !columns_[least->column].importance_) break;
     shown.erase(least);
   }
   for (Shown& each : shown)

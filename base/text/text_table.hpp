@@ -19,14 +19,14 @@ struct TextColumn {
   // The least width in columns of the terminal, even if the cells need fewer.
   TextColumn least(std::size_t columns) && { return least_ = columns, *this; }
   // If lines are too wide for the terminal, numbered columns are dropped, the lowest number first ...
-  TextColumn telling(int number) && { return telling_ = number, *this; }
+  TextColumn importance(int number) && { return importance_ = number, *this; }
   // ... then the cells of a shrinking column are shortened, to at least `columns`.
   TextColumn shrinks_to(std::size_t columns) && { return shrinks_to_ = columns, *this; }
 
   std::string head;
   bool words = false;
   std::size_t least_ = 0, shrinks_to_ = 0;  // 0: never
-  std::optional<int> telling_;
+  std::optional<int> importance_;
 };
 
 class TextTable {

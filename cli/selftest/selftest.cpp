@@ -27,15 +27,15 @@ constexpr const char *kDocument = "panpipe-selftest.json", *kPage = "panpipe-sel
 constexpr int kNameWidth = 10;  // of the longest step, "transports"
 
 // Lines as the steps go: on standard output, or beside the document on standard error.
-class Teller {
+class Reporter {
  public:
-  explicit Teller(bool beside) : stream_(beside ? stderr : stdout), width_(beside ? 0 : terminal_width()) {}
+  explicit Reporter(bool beside) : stream_(beside ? stderr : stdout), width_(beside ? 0 : terminal_width()) {}
   void say(const std::string& text) const {
     std::fputs(text.c_str(), stream_);
     std::fflush(stream_);
   }
   void starts(const char* name) const { say(fmt::format("  {:<{}} ", name, kNameWidth)); }
-  void tell(const StepReport& report) const {
+  void report(const StepReport& report) const {
     // What starts() said is part of the line to wrap, and is not said again.
     const std::string head = fmt::format("  {:<{}} ", report.name, kNameWidth);
     say(wrapped(head + report.text + "\n", width_, kNameWidth + 3).substr(head.size()));
@@ -68,24 +68,24 @@ constexpr Step kSteps[] = {{"machine", [](Trial& trial) { return look_at_parts(t
 int selftest(const SelftestRequest& request) {
   check_outputs(request.folder, {kDocument, kPage, kRuns}, kAdviceOfReport);
   const StopOnSignal signals;
-  const Teller teller(request.json);
+  const Reporter reporter(request.json);
   std::vector<StepReport> steps;
   std::optional<RunRow> row;
   std::string device;
   try {
     Trial trial(request);
     device = trial.device;
-    teller.say(
+    reporter.say(
         fmt::format("panpipe {} tries {}\n", kVersion, trial.on_gpus() ? "the GPUs of this machine" : "this machine's CPU"));
     for (const Step& step : kSteps) {
       if (step.only_gpus && !trial.on_gpus()) continue;
-      teller.starts(step.name);
+      reporter.starts(step.name);
       steps.push_back(step.take(trial));
-      teller.tell(steps.back());
+      reporter.report(steps.back());
     }
     row = trial.row;
   } catch (const Interrupted& stop) {
-    teller.say("\n");
+    reporter.say("\n");
     std::fputs(fmt::format("panpipe: {}: no report was written\n", stop.what()).c_str(), stderr);
     return 128 + SIGINT;
   }
@@ -99,8 +99,8 @@ int selftest(const SelftestRequest& request) {
   write(kPage, report_page(document));
   if (row) write(kRuns, run_csv(*row));
   const bool right = document["right"];
-  teller.say(fmt::format("verdict: {}\nwritten to {}: {}, {}{}; nothing in them names you or this machine\n", verdict_of(steps),
-                         request.folder, kDocument, kPage, row ? std::string(", ") + kRuns : std::string()));
+  reporter.say(fmt::format("verdict: {}\nwritten to {}: {}, {}{}; nothing in them names you or this machine\n", verdict_of(steps),
+                           request.folder, kDocument, kPage, row ? std::string(", ") + kRuns : std::string()));
   if (request.json) print(document.dump(2) + "\n");
   return static_cast<int>(right ? ExitCode::Done : ExitCode::CheckFailed);
 }

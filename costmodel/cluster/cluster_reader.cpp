@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 #include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/collective_tables.hpp"
 #include "costmodel/cluster/device_reader.hpp"
@@ -38,7 +38,7 @@ std::vector<NodeGroup> read_groups(MapReader& reader);
 NodePtr description_with_tables(const Node& node) {
   const Node* file = node.kind == NodeKind::Scalar ? &node : node.find("file");
   if (file == nullptr || node.find("collectives") != nullptr) return std::make_shared<Node>(node);
-  return description_with_tables(*kept_document(resolve_reference(file->text, kCluster, *file)));
+  return description_with_tables(*cached_document(resolve_reference(file->text, kCluster, *file)));
 }
 
 std::shared_ptr<const Cluster> where_measured(const Node& node) {

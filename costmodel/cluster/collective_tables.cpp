@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/text/quantity_text.hpp"
@@ -128,8 +128,8 @@ std::shared_ptr<const CollectiveTables> load_collective_tables(const std::string
     std::shared_ptr<const Node> document;
     std::shared_ptr<const CollectiveTables> tables;
   };
-  thread_local std::map<std::string, Kept> kept;                     // by path; each thread reads a table once
-  const std::shared_ptr<const Node> document = kept_document(path);  // the same object while the file holds the same text
+  thread_local std::map<std::string, Kept> kept;                       // by path; each thread reads a table once
+  const std::shared_ptr<const Node> document = cached_document(path);  // the same object while the file holds the same text
   Kept& known = kept[path];
   if (known.document == document) return known.tables;
   CollectiveTables tables = read_tables(*document);

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 #include "base/input/shipped.hpp"
 #include "base/text/did_you_mean.hpp"
 
@@ -69,7 +69,7 @@ NodePtr expand(const Node& node, const ReferenceKind& kind, int depth) {
     throw InputError({diagnostic_at(reference, fmt::format("expected the name of a {} file", kind.kind))});
   if (depth == kDeepestReference)
     throw InputError({diagnostic_at(reference, fmt::format("{} files refer to each other in a circle", kind.kind))});
-  const std::shared_ptr<const Node> file = kept_document(resolve_reference(reference.text, kind, reference));
+  const std::shared_ptr<const Node> file = cached_document(resolve_reference(reference.text, kind, reference));
   const NodePtr whole = expand(*file, kind, depth + 1);
   if (whole->kind != NodeKind::Map)
     throw InputError({diagnostic_at(*whole, fmt::format("expected a {} file: a map of keys", kind.kind))});

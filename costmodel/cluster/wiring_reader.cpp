@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "costmodel/cluster/nvidia_smi_topology.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 

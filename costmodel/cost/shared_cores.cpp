@@ -70,7 +70,7 @@ double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees) {
   return slowdown_of(host, std::min<double>(host.ranks, devices_of_a_rank(degrees))) / slowdown_of(host, host.profiled_ranks);
 }
 
-std::string told_of_cores(const Scenario& scenario, int pipeline) {
+std::string reported_cores(const Scenario& scenario, int pipeline) {
   Degrees degrees = scenario.degrees;
   degrees.pipeline = pipeline;
   const SharedCores host = shared_cores(scenario, degrees);

@@ -31,6 +31,6 @@ double pass_slowdown(const Scenario& scenario, const Degrees& degrees);
 double optimizer_slowdown(const Scenario& scenario, const Degrees& degrees);
 
 // The note that a prediction shows if ranks outnumber the cores: "3 ranks share a host of 2 cores ..."; else empty.
-std::string told_of_cores(const Scenario& scenario, int pipeline);
+std::string reported_cores(const Scenario& scenario, int pipeline);
 
 }  // namespace panpipe

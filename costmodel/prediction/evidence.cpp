@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
 #include "base/text/json_writer.hpp"

@@ -277,7 +277,7 @@ Key framework_key() {
         key.page = row.page;
       }
     // What changes the job, and has words in some trainers or none; the rest is how a framework runs it.
-    if (key.name == "expert_dispatch" || key.name.starts_with("fp8_")) key.exports = InExports::Told;
+    if (key.name == "expert_dispatch" || key.name.starts_with("fp8_")) key.exports = InExports::Reported;
   }
   for (Key& key : lister.keys)
     if (key.exports) key.fallback = key.words.empty() ? key.example : key.words.front();

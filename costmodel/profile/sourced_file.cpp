@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 #include "base/input/shipped.hpp"
 #include "base/text/did_you_mean.hpp"
 
@@ -29,7 +29,7 @@ std::string resolve(const std::string& kind, const std::string& name_or_path, co
 }  // namespace
 
 SourcedFile::SourcedFile(const std::string& kind, const std::string& name_or_path, const std::string& directory)
-    : root_(kept_document(resolve(kind, name_or_path, directory))), reader_(*root_, log_) {
+    : root_(cached_document(resolve(kind, name_or_path, directory))), reader_(*root_, log_) {
   if (reader_.integer("panpipe", 1) > 1) log_.error_at_key(*root_, "panpipe", "this version reads format 1");
   const std::string found = reader_.string("kind");
   if (!found.empty() && found != kind) log_.error_at_key(*root_, "kind", fmt::format("'{}' where a {} is needed", found, kind));

@@ -32,7 +32,7 @@ Key experts_key() {
           .keys = declared(expert_rows()),
           .meaning = "how tokens are spread over experts",
           .page = "models/expert-parallelism.md",
-          .exports = InExports::Told};
+          .exports = InExports::Reported};
 }
 
 ExpertLoad read_expert_load(MapReader& scenario, const Degrees& degrees) {

@@ -199,7 +199,7 @@ Key optimizer_key() {
           .meaning = "the optimizer, or a map with its settings; predictions ask for its name and its formats",
           .page = "training.md#optimizers",
           .acts_on = ActsOn::Training,
-          .exports = InExports::Told};
+          .exports = InExports::Reported};
 }
 
 Key offload_key() {
@@ -208,7 +208,7 @@ Key offload_key() {
           .otherwise = "none",
           .meaning = "state in the host's memory; only in predictions. Activations: `schedule.offload`",
           .page = "models/memory-terms.md#memory-of-the-host",
-          .exports = InExports::Told};
+          .exports = InExports::Reported};
 }
 
 OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision) {

@@ -105,7 +105,7 @@ Key parallel_key() {
                   .page = "models/context.md"};
   for (const auto& known : context_exchanges()) exchange.words.emplace_back(known.first);
   keys.push_back(std::move(exchange));
-  return {.name = "parallel", .keys = std::move(keys), .meaning = "the degrees of parallelism", .exports = InExports::Told};
+  return {.name = "parallel", .keys = std::move(keys), .meaning = "the degrees of parallelism", .exports = InExports::Reported};
 }
 
 void read_parallel(MapReader& reader, Scenario& scenario) {

@@ -157,7 +157,7 @@ std::optional<std::vector<Power>> published_power(const Cluster& cluster, const 
 RunRequest::PowerUse read_power_use(const Node& node, const Cluster& cluster, ReadLog& log) {
   MapReader reader(node, log);
   RunRequest::PowerUse use;
-  const auto told = [&](const char* key, const std::string& value) {
+  const auto reported = [&](const char* key, const std::string& value) {
     log.resolved(fmt::format("{}.{}", node.path, key), value, kPowerOrigin);
   };
   use.share = kShare;
@@ -173,15 +173,15 @@ RunRequest::PowerUse read_power_use(const Node& node, const Cluster& cluster, Re
   if (reader.find("share") != nullptr)
     use.share = reader.fraction("share");
   else
-    told("share", exact_fraction_text(use.share));
+    reported("share", exact_fraction_text(use.share));
   if (const Node* beside = reader.find("node"))
     use.node = read_power(*beside, log).value_or(Power(0));
   else
-    told("node", exact_text(use.node));
+    reported("node", exact_text(use.node));
   if (reader.find("pue") != nullptr)
     use.pue = reader.number("pue", Sign::Positive);
   else
-    told("pue", fmt::format("{}", use.pue));
+    reported("pue", fmt::format("{}", use.pue));
   if (const Node* pue = node.find("pue"); pue != nullptr && use.pue < 1 && use.pue > 0)
     log.error(*pue, fmt::format("'{}' must be at least 1", pue->text),
               "the PUE is the power of the whole site over that of its computers");

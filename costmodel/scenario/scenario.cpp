@@ -376,7 +376,7 @@ std::string file_of_scenario(const std::string& path) {
 }  // namespace
 
 const Key& scenario_keys() {
-  static const Key root = {.keys = declared(scenario_rows()), .acts_on = ActsOn::Prediction, .exports = InExports::Told};
+  static const Key root = {.keys = declared(scenario_rows()), .acts_on = ActsOn::Prediction, .exports = InExports::Reported};
   return root;
 }
 

@@ -179,7 +179,7 @@ void check_listed_tensors(const std::vector<ListedEdge>& edges, const std::vecto
 }
 
 // Edges without a name that leave one layer are one tensor; of different sizes they cannot be one, so each size is a tensor.
-void tell_unnamed_apart(std::vector<ListedEdge>& edges) {
+void report_unnamed_apart(std::vector<ListedEdge>& edges) {
   std::map<int, Bytes> first_size;
   for (ListedEdge& e : edges) {
     if (!e.edge.tensor.empty()) continue;
@@ -209,7 +209,7 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
     profiles.edge_bytes.push_back(map.has("bytes") ? read_exact_bytes(*item->find("bytes"), log) : 0);
     edges.push_back(std::move(listed));
   }
-  tell_unnamed_apart(edges);
+  report_unnamed_apart(edges);
   check_order(edges, layers, log);
   check_listed_tensors(edges, layers, log);
   for (const ListedLayer& layer : layers)

@@ -10,7 +10,7 @@
 #include <set>
 #include <string_view>
 
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 #include "base/input/null_value.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/workload/assumptions.hpp"
@@ -40,7 +40,7 @@ class ConfigReader {
   int integer(const char* name, Keys keys, int at_least, int fallback) {
     const Node* value = find(keys);
     const int read = value ? read_integer(*value, *log_, at_least).value_or(fallback) : fallback;
-    tell(name, std::to_string(read), value);
+    report(name, std::to_string(read), value);
     if (value == nullptr) derived_.insert_or_assign(*keys.begin(), read);
     return read;
   }
@@ -156,7 +156,7 @@ class ConfigReader {
     }
   }
   // The keys of the file that were looked up nowhere, and the dimensions that it leaves to the class.
-  void tell_rest() {
+  void report_rest() {
     if (!absent_.empty())
       assume(fmt::format("{}: the file does not state {}; {} of {}", fmt::join(absent_, ", "),
                          absent_.size() == 1 ? "it" : "them", absent_.size() == 1 ? "it is the default" : "they are the defaults",
@@ -164,19 +164,19 @@ class ConfigReader {
     for (const Node::Entry& entry : root_->entries) {
       if (known_.count(entry.key) > 0) continue;
       const UnusedKey unused = unused_key(made_->type, entry.key, *entry.value);
-      if (unused.effect == KeyEffect::Changes) tell_change(*root_, entry, unused.what);
-      if (unused.effect == KeyEffect::Unknown) tell_unknown(*root_, entry.key);
+      if (unused.effect == KeyEffect::Changes) report_change(*root_, entry, unused.what);
+      if (unused.effect == KeyEffect::Unknown) report_unknown(*root_, entry.key);
     }
     for (const char* folder : {"rope_parameters", "rope_scaling"})
       if (const Node* map = find({folder}); map != nullptr && known_.count("partial_rotary_factor") == 0)
         for (const Node::Entry& entry : map->entries)
           if (const UnusedKey unused = unused_key(made_->type, entry.key, *entry.value);
               entry.key == "partial_rotary_factor" && unused.effect == KeyEffect::Changes)
-            tell_change(*map, entry, unused.what);
+            report_change(*map, entry, unused.what);
     if (unknown_ > kMostDiagnostics) assume(fmt::format("{} more keys are not known", unknown_ - kMostDiagnostics));
   }
   void assume(std::string sentence) { made_->assumptions.push_back(std::move(sentence)); }
-  void tell(const char* name, const std::string& value, const Node* at) {
+  void report(const char* name, const std::string& value, const Node* at) {
     if (*name) made_->values.push_back({name, value, at ? origin_of(*at) : "default of the class"});
   }
 
@@ -204,12 +204,12 @@ class ConfigReader {
       } else if (is_among(rotary_numbers())) {
         read_number(*entry.value, *log_);
       } else if (!is_among(rotary_keys())) {
-        tell_unknown(map, entry.key);
+        report_unknown(map, entry.key);
       }
     }
   }
   static std::string assumed_text(const std::string& key, int value) { return fmt::format("{} {}", key, value); }
-  void tell_change(const Node& map, const Node::Entry& entry, const std::string& what) {
+  void report_change(const Node& map, const Node::Entry& entry, const std::string& what) {
     const std::string value = entry.value->kind == NodeKind::Scalar ? ": " + entry.value->text : "";
     const std::string message = fmt::format("{}{} has no effect here; with it, {} {}", entry.key, value, made_->model, what);
     assume(message);
@@ -217,11 +217,11 @@ class ConfigReader {
         diagnostic_at_key(map, entry.key, message,
                           "state the value without this effect, or export the model: {pt2: FILE} (tools/export_model.py)"));
   }
-  void tell_unknown(const Node& map, const std::string& key) {
+  void report_unknown(const Node& map, const std::string& key) {
     if (++unknown_ > kMostDiagnostics) return;
     // Of other libraries.
     for (const char* kv_heads : {"num_kv_heads", "n_kv_heads", "n_head_kv"})
-      if (&map == root_ && key == kv_heads) return tell_unknown(map, key, "num_key_value_heads");
+      if (&map == root_ && key == kv_heads) return report_unknown(map, key, "num_key_value_heads");
     std::vector<std::string> near;
     if (&map == root_) {
       for (const std::string_view known : known_)
@@ -233,10 +233,10 @@ class ConfigReader {
     } else {
       near = rotary_keys();
     }
-    tell_unknown(map, key, nearest_name(key, near).value_or(""));
+    report_unknown(map, key, nearest_name(key, near).value_or(""));
   }
   // `meant`: the key that the file may mean; empty: none.
-  void tell_unknown(const Node& map, const std::string& key, const std::string& meant) {
+  void report_unknown(const Node& map, const std::string& key, const std::string& meant) {
     // Dimensions with a number of the class's own are told together.
     const auto derived = &map == root_ && root_->find(meant) == nullptr ? derived_.find(meant) : derived_.end();
     if (derived != derived_.end() &&
@@ -594,7 +594,7 @@ const ConfigClass* class_of(const Node& root, ReadLog& log) {
 }
 
 // Layers follow the model's type; a head of another class is reported.
-void tell_architecture(const Node& root, ModelConfig& made) {
+void report_architecture(const Node& root, ModelConfig& made) {
   const Node* list = root.find("architectures");
   if (list == nullptr || list->kind != NodeKind::Sequence || list->items.empty()) return;
   const std::string& asked = list->items.front()->text;
@@ -647,7 +647,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   const ConfigClass* known = class_of(*document, log);
   log.throw_if_errors();
   made.type = known->type, made.model = known->name;
-  tell_architecture(*document, made);
+  report_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
   read_dimensions(reader, known->defaults, known->traits().positions == Positions::Learned, sequence, d);
@@ -672,7 +672,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
                                      d.positions));
   if (const Node* quantized = reader.find({"quantization_config"}); quantized != nullptr)
     made.assumptions.emplace_back("quantized weights (quantization_config) are trained in the scenario's precision");
-  reader.tell_rest();
+  reader.report_rest();
   if (known->defaults.head_size == 0) check_head_size(reader, d, log, root);
   log.throw_if_errors();
   made.build = made.type == "bert" ? build_bert : build_language_model;
@@ -686,7 +686,7 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
 }
 
 ModelConfig read_model_config(const std::string& path, int sequence, int layers) {
-  return read_model_config(*kept_document(path), sequence, layers);
+  return read_model_config(*cached_document(path), sequence, layers);
 }
 
 std::vector<std::string> assumptions_of(const WorkloadRequest& request) {

@@ -290,13 +290,13 @@ Key workload_key() {
             {.name = "base", .words = {"bf16", "nf4"}, .fallback = "bf16", .meaning = "format of the frozen weights"}},
        .meaning = "low-rank adapters are trained, and nothing else; only in predictions",
        .page = "models/workloads.md#lora-and-frozen-parameters",
-       .exports = InExports::Told},
+       .exports = InExports::Reported},
       {.name = "frozen",
        .forms = {form::text()},
        .items = {words},
        .meaning = "patterns of names of parameters that are not trained; only in predictions",
        .page = "models/workloads.md#lora-and-frozen-parameters",
-       .exports = InExports::Told}};
+       .exports = InExports::Reported}};
   keys.insert(keys.end(), more.begin(), more.end());
   return {.name = "workload",
           .keys = std::move(keys),

@@ -78,16 +78,16 @@ void add_flats(const OperatorGraph& graph, const std::vector<int>& roots, const 
 }
 
 // Parameters that others hold too lie apart, and are exchanged with the rest of their group: one bucket, as in predictions.
-void tell_buckets(const OperatorGraph& graph, const std::vector<FlatParameters>& flats, const Plan& plan,
-                  std::int64_t bucket_bytes, FlatGroup& group) {
+void report_buckets(const OperatorGraph& graph, const std::vector<FlatParameters>& flats, const Plan& plan,
+                    std::int64_t bucket_bytes, FlatGroup& group) {
   std::int64_t bytes = 0;
-  group.tells.assign(group.flats.size(), false);
+  group.reports.assign(group.flats.size(), false);
   for (std::size_t i = group.flats.size(); i-- > 0;) {
     const FlatParameters& flat = flats[group.flats[i]];
     const Tensor& any = graph.tensors[flat.entries.front().root];
     const std::int64_t more = flat.part * plan.shard_group() * size_of(any.dtype).base();
     const bool full = bytes == 0 || (plan.zero < 3 && bytes + more > bucket_bytes);
-    group.tells[i] = full;
+    group.reports[i] = full;
     bytes = full ? more : bytes + more;
   }
 }
@@ -127,7 +127,7 @@ ShardLayout::Position lay_out(const OperatorGraph& graph, const Plan& plan, cons
       const FlatParameters &one = position.flats[a], &other = position.flats[b];
       return std::tuple(!one.once, -last(one)) < std::tuple(!other.once, -last(other));
     });
-  for (auto& [number_of, group] : position.groups) tell_buckets(graph, position.flats, plan, bucket_bytes, group);
+  for (auto& [number_of, group] : position.groups) report_buckets(graph, position.flats, plan, bucket_bytes, group);
   return position;
 }
 

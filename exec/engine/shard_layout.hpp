@@ -31,7 +31,7 @@ struct FlatParameters {
 struct FlatGroup {
   int stage = 0;
   std::vector<std::size_t> flats;  // in the order in which a backward completes their gradients
-  std::vector<bool> tells;         // per flat: shown in timelines as one bucket, together with preceding ones that are not
+  std::vector<bool> reports;       // per flat: shown in timelines as one bucket, together with preceding ones that are not
 };
 
 struct ShardLayout {

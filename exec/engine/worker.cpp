@@ -154,7 +154,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   const double share = loss_share(action);
   if (share == 0) return;  // a slice without a label that counts: the mean over none of them is no number
   // A host on its own reads it at once; it would wait for a GPU, in every microbatch.
-  if (options_.device.is_cpu()) return tell_loss(action, share, value.item<double>(), *result_);
+  if (options_.device.is_cpu()) return report_loss(action, share, value.item<double>(), *result_);
   if (!losses_.defined()) {
     const auto& order = plan_.schedule.order[position_];
     const auto forwards = std::count_if(order.begin(), order.end(), [](const Action& a) { return a.kind == ActionKind::F; });
@@ -164,7 +164,7 @@ void Worker::note_loss(const Action& action, const std::vector<at::Tensor>& outp
   noted_.push_back({action, share});
 }
 
-void Worker::tell_loss(const Action& action, double share, double value, StepResult& result) {
+void Worker::report_loss(const Action& action, double share, double value, StepResult& result) {
   const double loss = fault_.loss(to_text(action), step_, value);
   if (options_.on_loss) options_.on_loss(layout_.microbatch_of_step(action.stage, action.microbatch), loss);
   if (groups_.member(Among::Tensor) == 0) result.loss_sum += share * loss;
@@ -174,7 +174,7 @@ void Worker::read_losses(StepResult& result) {
   if (!noted_.empty()) transport_.settle(options_.device, options_.deadline, "the losses of the step");
   for (std::size_t i = 0; i < noted_.size(); ++i) {
     const auto& [action, share] = noted_[i];
-    tell_loss(action, share, losses_[static_cast<std::int64_t>(i)].item<double>(), result);
+    report_loss(action, share, losses_[static_cast<std::int64_t>(i)].item<double>(), result);
   }
   noted_.clear();
 }
@@ -368,9 +368,9 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   const auto ahead = static_cast<std::size_t>(std::max(1, options_.receives_ahead));
   std::vector<std::shared_ptr<const SequenceSlice>> slices;  // later slices attend to earlier ones
   std::vector<std::pair<at::Tensor, double>> losses;         // with their shares; read when the passes are over
-  StepResult untold;
+  StepResult unreported;
   Running running;
-  result_ = &untold;
+  result_ = &unreported;
   running_ = &running;
   transport_.settle(options_.device, options_.deadline, "the start of an evaluation");
   spans_.begin(order.size() * (1 + layout_.messages.size()) + 64);
@@ -402,7 +402,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   messages_.finish();
   doing_ = "the end of an evaluation";
   transport_.settle(options_.device, options_.deadline, doing_);
-  for (const auto& [loss, share] : losses) untold.loss_sum += share * loss.item<double>();
+  for (const auto& [loss, share] : losses) unreported.loss_sum += share * loss.item<double>();
   masks_->clear();
   sequences_.clear();
   groups_.move_waits_to(running.waits);
@@ -413,7 +413,7 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
   data_ = training;
   options_.first_sample = first_sample;
   step_ = step;
-  return untold.loss_sum;
+  return unreported.loss_sum;
 }
 
 }  // namespace panpipe::exec

@@ -114,7 +114,7 @@ class Worker {
   void begin_work(Running& running);
   void end_work(Running& running);
   void note_loss(const Action& action, const std::vector<at::Tensor>& outputs);
-  void tell_loss(const Action& action, double share, double value, StepResult& result);
+  void report_loss(const Action& action, double share, double value, StepResult& result);
 
   const OperatorGraph& graph_;
   const Plan& plan_;

@@ -10,14 +10,14 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 
 namespace panpipe::exec {
 
 MappedFile::MappedFile(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  keep_input(path);
+  register_input(path);
   struct stat status {};
   const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   bytes_ = regular ? status.st_size : 0;

@@ -105,7 +105,7 @@ std::int64_t profile_memory(const Experiment& experiment, const ProfileRequest& 
   return std::max(2 * kCopiedBytes, std::max(largest, std::min(all, window)));
 }
 
-std::string told_before_start(const HostUse& use, bool overcommit) {
+std::string reported_before_start(const HostUse& use, bool overcommit) {
   const std::int64_t own = kProcessBytes * (use.one_process ? 1 : use.ranks);
   const std::int64_t need = std::accumulate(use.need.begin(), use.need.end(), own);
   const bool known = !use.need.empty() && use.memory > 0;
@@ -127,7 +127,7 @@ std::string told_before_start(const HostUse& use, bool overcommit) {
   return text;
 }
 
-std::string told_of_load(double load, int cores, const std::string& purpose) {
+std::string reported_load(double load, int cores, const std::string& purpose) {
   if (load < 0.5 * cores) return "";
   return fmt::format(
       "this machine is busy: a load of {:.1f} on {} core{}; what this {} measures takes longer than on a quiet one", load, cores,
@@ -145,12 +145,12 @@ HostUse here(HostUse use) {
 
 }  // namespace
 
-void check_host(const HostUse& use, bool overcommit) { told_before_start(here(use), overcommit); }
+void check_host(const HostUse& use, bool overcommit) { reported_before_start(here(use), overcommit); }
 
-void tell_before_start(const HostUse& use, bool overcommit) {
-  if (const std::string text = told_before_start(here(use), overcommit); !text.empty())
+void report_before_start(const HostUse& use, bool overcommit) {
+  if (const std::string text = reported_before_start(here(use), overcommit); !text.empty())
     std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
-  const std::string load = told_of_load(host_load(), static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), use.purpose);
+  const std::string load = reported_load(host_load(), static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), use.purpose);
   if (!load.empty() && isatty(STDERR_FILENO)) std::fputs(("panpipe: " + load + "\n").c_str(), stderr);
 }
 

@@ -34,11 +34,11 @@ struct HostUse {
 
 // "no GPU here: 8 ranks run on the CPU, 2 cores; they need about 12.4 GiB of 23.5 GiB". Empty if the user expects this, that is,
 // CPUs were requested and each rank has a core. Throws MachineError if memory does not suffice, unless `overcommit`.
-std::string told_before_start(const HostUse& use, bool overcommit);
+std::string reported_before_start(const HostUse& use, bool overcommit);
 // "this machine is busy: a load of 8.1 on 2 cores; ...". Empty if more than half of the cores are free.
-std::string told_of_load(double load, int cores, const std::string& purpose);
+std::string reported_load(double load, int cores, const std::string& purpose);
 // Both for this host: only the check, or with the texts on standard error; the load is told to people alone, at a terminal.
 void check_host(const HostUse& use, bool overcommit);
-void tell_before_start(const HostUse& use, bool overcommit);
+void report_before_start(const HostUse& use, bool overcommit);
 
 }  // namespace panpipe::exec

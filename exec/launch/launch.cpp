@@ -45,7 +45,7 @@ void choose(RunRequest& request, int ranks_here, const std::optional<World>& wor
 }
 
 // Once per host, before ranks that share its memory start.
-void tell_of_shared_memory(const RunRequest& request, int ranks_here) {
+void report_shared_memory(const RunRequest& request, int ranks_here) {
   if (request.transport != "nccl" || ranks_here < 2) return;
   if (const std::string text = small_shared_memory(); !text.empty()) std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
 }
@@ -85,7 +85,7 @@ bool fits_here(const RunRequest& request, const World& world, const RunRequest& 
     if (plan.pipeline * plan.devices_of_rank() != world.size) return true;
     const HostUse use = use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, asked);
     if (world.rank == 0)
-      tell_before_start(use, request.overcommit);
+      report_before_start(use, request.overcommit);
     else
       check_host(use, request.overcommit);
   } catch (const InputError&) {
@@ -119,7 +119,7 @@ int launch(RunRequest request) {
                                    world->launcher, world->size));
     choose(request, world->local_size, world);
     if (request.device == "cpu" && !fits_here(request, *world, asked)) return static_cast<int>(ExitCode::MachineCannot);
-    if (world->local_rank == 0) tell_of_shared_memory(request, world->local_size);
+    if (world->local_rank == 0) report_shared_memory(request, world->local_size);
     become(command_of(request));
   }
   if (request.transport == "local" && request.device.empty()) request.device = visible_gpus() > 0 ? "cuda" : "cpu";
@@ -130,9 +130,9 @@ int launch(RunRequest request) {
     const Plan plan = experiment.plan(request.plan);
     ranks = plan.pipeline * plan.devices_of_rank();
     choose(request, ranks, std::nullopt);
-    if (request.device == "cpu") tell_before_start(use_of(request, experiment, plan, 0, ranks, asked), request.overcommit);
+    if (request.device == "cpu") report_before_start(use_of(request, experiment, plan, 0, ranks, asked), request.overcommit);
   }
-  tell_of_shared_memory(request, ranks);
+  report_shared_memory(request, ranks);
   if (request.transport == "local") become(command_of(request));
   return run_ranks(command_of(request), ranks, request.deadline_s);
 }

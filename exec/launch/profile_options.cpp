@@ -100,7 +100,7 @@ int launch_profile(ProfileRequest request) {
     use.threads = request.threads;
     use.one_process = request.transport == "local";
     use.need.assign(request.ranks, profile_memory(experiment, request));
-    tell_before_start(use, request.overcommit);
+    report_before_start(use, request.overcommit);
   }
   for (std::string& word : to_arguments(request)) command.push_back(std::move(word));
   if (request.transport == "local" || request.ranks == 1) become_program(command);

@@ -281,11 +281,11 @@ class Ranks {
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       if (ranks_[i].failed()) order.push_back(i);
     std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return ranks_[a].turn < ranks_[b].turn; });
-    std::vector<std::string> told;
+    std::vector<std::string> reported;
     for (const std::size_t i : order) {
       const std::string& text = ranks_[i].error;
-      if (text.empty() || std::find(told.begin(), told.end(), text) != told.end()) continue;
-      told.push_back(text);
+      if (text.empty() || std::find(reported.begin(), reported.end(), text) != reported.end()) continue;
+      reported.push_back(text);
       const bool everybody = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.error == text; });
       std::string line;
       for (std::size_t begin = 0; begin < text.size(); begin += line.size() + 1) {

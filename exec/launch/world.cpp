@@ -85,7 +85,7 @@ World place(const Environment& environment, const Names& names) {
   const auto local_size = local_size_of(environment, names);
   world.local_rank = local_rank.value_or(0);
   world.local_size = local_size.value_or(1);
-  world.local_told = world.size == 1 || (local_rank && local_size);
+  world.local_reported = world.size == 1 || (local_rank && local_size);
   return world;
 }
 

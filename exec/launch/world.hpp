@@ -10,7 +10,7 @@ namespace panpipe::exec {
 struct World {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;  // among the processes of this host
-  bool local_told = true;              // false: not stated; the ranks find out when they meet
+  bool local_reported = true;          // false: not stated; the ranks find out when they meet
   std::string master_address = "127.0.0.1";
   int master_port = 0;
   std::string launcher;          // program that started it: "panpipe run", "torchrun", "srun", "mpirun"

@@ -75,11 +75,11 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
   return per;
 }
 
-void Surroundings::prepare(const PlacedStages& placed, const Ground& ground, double jitter,
+void StageTraffic::prepare(const PlacedStages& placed, const SearchFacts& facts, double jitter,
                            const std::vector<RouteClasses::Hop>& hops, HandOvers& times, const Reductions& reductions,
                            const std::array<const PerParameter*, 4>& zeros, double tied_time_per_byte) {
   placed_ = &placed;
-  ground_ = &ground;
+  ground_ = &facts;
   jitter_ = jitter;
   rank_.assign(at(placed.ranks), Rank{});
   add_chain(hops, times);
@@ -88,7 +88,7 @@ void Surroundings::prepare(const PlacedStages& placed, const Ground& ground, dou
 }
 
 // The chain of stages, and what each rank meets on it.
-void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times) {
+void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times) {
   const int p = placed_->ranks, stages = p * placed_->chunks;
   const auto& table = placed_->table.stages;
   down_.assign(at(stages), 0);
@@ -144,7 +144,7 @@ void Surroundings::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
 }
 
 // After a rank's last pass: gradients of its stages, those that it shares with another rank, the optimizer, new weights.
-void Surroundings::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
+void StageTraffic::add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte) {
   const auto zero = at(per.zero);
   const auto& stages = placed_->table.stages;
   // On the data lane, and of it what is surely behind the backward.
@@ -210,13 +210,13 @@ void Surroundings::add_closing(const Reductions& reductions, const PerParameter&
 }
 
 // All forwards before the first full backward of the last rank (gpipe).
-double Surroundings::phases(int microbatches) const {
+double StageTraffic::phases(int microbatches) const {
   return fill_forward_ + fill_backward_ + (microbatches - 1) * (slowest_forward_ + slowest_backward_);
 }
 
 // 1F1B and its like: of rank r's forwards number k + n starts only after k + 1 gradients have come back, n = its activations in
 // flight; one of them is of a forward with number k or above.
-double Surroundings::in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
+double StageTraffic::in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double longest = 0;
   for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
@@ -233,7 +233,7 @@ double Surroundings::in_flight(const FamilyForm& form, int microbatches, const O
 }
 
 // What rank r is busy with for one microbatch.
-double Surroundings::busy(int r, const FamilyForm& form) const {
+double StageTraffic::busy(int r, const FamilyForm& form) const {
   const PlacedStages::Rank& sums = placed_->rank[at(r)];
   const bool bare = form.woven || !ground_->count_collectives;
   // The two sends of a group run side by side: at least half of their sum is waited for.
@@ -242,7 +242,7 @@ double Surroundings::busy(int r, const FamilyForm& form) const {
 }
 
 // Until the last gradient of a microbatch has come to rank 0, whose own work it ends.
-double Surroundings::late(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
+double StageTraffic::late(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double latest = 0;
   for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[at(r)];
@@ -257,7 +257,7 @@ double Surroundings::late(const FamilyForm& form, int microbatches, const OrderC
   return std::max(latest, in_flight(form, microbatches, order));
 }
 
-std::array<double, 4> Surroundings::bounds(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
+std::array<double, 4> StageTraffic::bounds(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   const double m = microbatches;
   std::array<double, 4> longest{};
   if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
@@ -308,15 +308,15 @@ void activation_peaks(const PlacedStages& placed, const OrderCounts& order, std:
   }
 }
 
-RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
+RankMemories memory_peaks(const PlacedStages& placed, const SearchFacts& facts, const PerParameter& per,
                           const std::vector<double>& activations, int microbatches) {
   if (placed.placement == StagePlacement::Opaque) {
     // Every element is somewhere, and before its first gradient all that a microbatch leaves is.
     double state = 0, kept = 0;
     for (const PlacedStages::Rank& rank : placed.rank) state += per.state.all(rank.held);
     for (const StageCost& stage : placed.table.stages) kept += static_cast<double>(stage.kept);
-    const double all = state + kept * ground.stated_kept;
-    const double mean = static_cast<double>(ground.context) + ground.allocator * all / placed.ranks;
+    const double all = state + kept * facts.stated_kept;
+    const double mean = static_cast<double>(facts.context) + facts.allocator * all / placed.ranks;
     return {mean, mean};
   }
   double largest = 0, sum = 0;
@@ -324,9 +324,9 @@ RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, cons
     const PlacedStages::Rank& rank = placed.rank[at(r)];
     double bytes = std::ceil(per.state.parameters(rank.held)) + std::ceil(per.state.gradients(rank.held)) +
                    std::ceil(per.state.optimizer(rank.held));
-    bytes += static_cast<double>(rank.buffers) * ground.memory.buffered_microbatches(microbatches) + activations[at(r)];
+    bytes += static_cast<double>(rank.buffers) * facts.memory.buffered_microbatches(microbatches) + activations[at(r)];
     if (per.zero >= 3 && per.data > 1) bytes += static_cast<double>(rank.gathered);
-    const double allocated = static_cast<double>(ground.context) + std::nearbyint(ground.allocator * bytes);
+    const double allocated = static_cast<double>(facts.context) + std::nearbyint(facts.allocator * bytes);
     largest = std::max(largest, allocated);
     sum += allocated;
   }

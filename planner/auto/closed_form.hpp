@@ -64,7 +64,7 @@ struct PerParameter {
 PerParameter per_parameter(const CostModel& model, const Degrees& degrees);
 
 // Facts that all configurations of a search share.
-struct Ground {
+struct SearchFacts {
   bool blocking = false;          // senders wait
   bool count_collectives = true;  // false if passes may run next to the collectives of others
   bool early_gradients = false;   // a full backward sends its result before its last weight gradient
@@ -83,9 +83,9 @@ struct Ground {
 };
 
 // Hand-overs and reductions of placed stages, for one data degree and numbering of the devices.
-class Surroundings {
+class StageTraffic {
  public:
-  void prepare(const PlacedStages& placed, const Ground& ground, double jitter, const std::vector<RouteClasses::Hop>& hops,
+  void prepare(const PlacedStages& placed, const SearchFacts& facts, double jitter, const std::vector<RouteClasses::Hop>& hops,
                HandOvers& times, const Reductions& reductions, const std::array<const PerParameter*, 4>& zeros,
                double tied_time_per_byte);
 
@@ -118,7 +118,7 @@ class Surroundings {
   void add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte);
 
   const PlacedStages* placed_ = nullptr;
-  const Ground* ground_ = nullptr;
+  const SearchFacts* ground_ = nullptr;
   double jitter_ = 1;
   std::vector<Rank> rank_;
   std::vector<double> down_, up_;
@@ -130,7 +130,7 @@ void activation_peaks(const PlacedStages& placed, const OrderCounts& order, std:
 struct RankMemories {
   double largest = 0, mean = 0;  // over the ranks, bytes
 };
-RankMemories memory_peaks(const PlacedStages& placed, const Ground& ground, const PerParameter& per,
+RankMemories memory_peaks(const PlacedStages& placed, const SearchFacts& facts, const PerParameter& per,
                           const std::vector<double>& activations, int microbatches);
 
 }  // namespace panpipe::planner

@@ -58,7 +58,7 @@ class Worker {
       if (options.stopped() || std::int64_t{*p} * base_.tensor > space_.devices) continue;
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
-    surroundings_.clear();
+    traffic_.clear();
     if (!again) pricer_.reset();  // here, beside the other workers
   }
 
@@ -151,7 +151,7 @@ class Worker {
       if (families == 0) continue;
       // What the ranks must compute on average, in any order.
       const double work =
-          m * pricer_->sums().least_work(mode) * common_.ground.stated_work / p * common_.ground.jitter(p, devices(p, d));
+          m * pricer_->sums().least_work(mode) * common_.facts.stated_work / p * common_.facts.jitter(p, devices(p, d));
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
       if (work >= incumbent_) {
         tally.skipped_slow += families * repeats(p, d);
@@ -164,7 +164,7 @@ class Worker {
         tally.without_room += families * repeats(p, d);
         continue;
       }
-      const double least = m * least_busy(*placed) * common_.ground.jitter(p, devices(p, d));
+      const double least = m * least_busy(*placed) * common_.facts.jitter(p, devices(p, d));
       if (many_shapes_ && least >= incumbent_) {
         tally.evaluated += families * repeats(p, d);
         tally.too_slow += families * repeats(p, d);
@@ -182,11 +182,11 @@ class Worker {
     base_.data = d;
     base_.microbatches = m;
     base_.recompute = mode;
-    surroundings_.resize(space_.orders.size());
+    traffic_.resize(space_.orders.size());
     const std::size_t count = orders(p, d);
     for (std::size_t o = 0; o < count; ++o) {
       base_.order = space_.orders[o];
-      pricer_->prepare(surroundings_[o], placed, base_);
+      pricer_->prepare(traffic_[o], placed, base_);
     }
     for (const int f : space_.families) {
       const FamilyForm& form = forms()[at(f)];
@@ -200,10 +200,10 @@ class Worker {
   void price(const PlacedStages& placed, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
     activation_peaks(placed, counts, peaks_);
     bounds_.resize(orders);
-    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = surroundings_[o].bounds(form, base_.microbatches, counts);
+    for (std::size_t o = 0; o < orders; ++o) bounds_[o] = traffic_[o].bounds(form, base_.microbatches, counts);
   }
 
-  bool above_limit(double memory) const { return memory > static_cast<double>(common_.ground.limit); }
+  bool above_limit(double memory) const { return memory > static_cast<double>(common_.facts.limit); }
   // Whether it does not fit, but may with cuts that give the fullest rank less.
   bool is_tight(const RankMemories& memory) const {
     return space_.stages == 0 && above_limit(memory.largest) && !above_limit(memory.mean);
@@ -219,7 +219,7 @@ class Worker {
     double most = 0;
     for (const PlacedStages::Rank& rank : placed.rank) {
       const double whole = split ? std::min(rank.fused, rank.split) : rank.fused;
-      most = std::max(most, woven || !common_.ground.count_collectives ? std::min(rank.work, whole) : whole);
+      most = std::max(most, woven || !common_.facts.count_collectives ? std::min(rank.work, whole) : whole);
     }
     return most;
   }
@@ -229,7 +229,7 @@ class Worker {
     activation_peaks(placed, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), peaks_);
     const std::vector<int>& zeros = zeros_of(space_, degrees(d));
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
-      const RankMemories memory = memory_peaks(placed, common_.ground, pricer_->per_parameter(zero, d), peaks_, m);
+      const RankMemories memory = memory_peaks(placed, common_.facts, pricer_->per_parameter(zero, d), peaks_, m);
       return above_limit(memory.largest) && !least(memory.largest) && !is_tight(memory);
     });
   }
@@ -240,7 +240,7 @@ class Worker {
     const bool room_seen = tally.evaluated > tally.without_room;
     for (const int zero : zeros_of(space_, base_)) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const RankMemories memory = memory_peaks(placed, common_.ground, per, peaks_, base_.microbatches);
+      const RankMemories memory = memory_peaks(placed, common_.facts, per, peaks_, base_.microbatches);
       const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
       const bool any_fast = std::any_of(bounds_.begin(), bounds_.end(), fast);
       if (!above_limit(memory.largest) ? !room_seen || any_fast : least(memory.largest) || (any_fast && is_tight(memory)))
@@ -264,7 +264,7 @@ class Worker {
     for (const int zero : zeros_of(space_, base_)) {
       base_.zero = zero;
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
-      const RankMemories peaks = memory_peaks(placed, common_.ground, per, peaks_, base_.microbatches);
+      const RankMemories peaks = memory_peaks(placed, common_.facts, per, peaks_, base_.microbatches);
       const double memory = peaks.largest;
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];
@@ -294,7 +294,7 @@ class Worker {
   const bool many_shapes_ = space_.context.size() * space_.expert.size() * space_.expert_tensor.size() > 1;
   Configuration base_;
   std::unique_ptr<Pricer>& pricer_;
-  std::vector<Surroundings> surroundings_;
+  std::vector<StageTraffic> traffic_;
   std::vector<double> peaks_;
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
   std::vector<int> sizes_;                     // data degrees

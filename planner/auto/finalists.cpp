@@ -119,7 +119,7 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
   return notes;
 }
 
-std::string reason_of(const Account& account, const Ground& ground) {
+std::string reason_of(const Account& account, const SearchFacts& facts) {
   const Tally& tally = *account.tally;
   constexpr double kGi = 1024.0 * 1024 * 1024;
   if (tally.evaluated == 0 && tally.skipped_shape > 0) return fmt::format("no configuration is possible: {}", tally.shape_reason);
@@ -129,7 +129,7 @@ std::string reason_of(const Account& account, const Ground& ground) {
            "must not exceed the devices, micro x data must divide the global batch)";
   const auto over = [&](double memory) {
     return fmt::format("{:.1f} GiB a device, {:.1f} GiB more than the limit of {:.1f} GiB", memory / kGi,
-                       (memory - static_cast<double>(ground.limit)) / kGi, static_cast<double>(ground.limit) / kGi);
+                       (memory - static_cast<double>(facts.limit)) / kGi, static_cast<double>(facts.limit) / kGi);
   };
   if (account.estimated == 0 && tally.least_memory > 0)
     return fmt::format("memory is in the way: of {} configurations the smallest needs {} ({}){}", tally.evaluated,

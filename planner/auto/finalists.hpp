@@ -28,7 +28,7 @@ struct Account {
 
 // `least_proved`: no plan searched in closed form has a faster estimate than the best found.
 std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved);
-std::string reason_of(const Account& account, const Ground& ground);
+std::string reason_of(const Account& account, const SearchFacts& facts);
 
 // Fills `simulated`, using the simulator in the options.
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);

@@ -19,13 +19,13 @@ double bytes_each(Evaluator& evaluator, const Configuration& c) {
 }
 
 // The family's own memory first; what is then left, or missing, is shared out among activations.
-Exact search_within_memory(Evaluator& evaluator, const Ground& ground, Configuration c) {
+Exact search_within_memory(Evaluator& evaluator, const SearchFacts& facts, Configuration c) {
   const int own = c.stages();
   c.held = static_cast<std::int16_t>(own);
   Exact best = evaluator.evaluate(c);
   if (best.step_time == 0) return best;
-  const double each = bytes_each(evaluator, c) * ground.allocator;
-  const double more = each > 0 ? std::floor((static_cast<double>(ground.limit) - best.memory) / each) : 0;
+  const double each = bytes_each(evaluator, c) * facts.allocator;
+  const double more = each > 0 ? std::floor((static_cast<double>(facts.limit) - best.memory) / each) : 0;
   int held = static_cast<int>(std::clamp(own + more, 2.0, static_cast<double>(kMostHeld * own)));
   constexpr int kTries = 3;  // the fullest moment may be another one then
   for (int i = 0; i < kTries && held >= 2 && held != own; ++i, --held) {
@@ -39,7 +39,7 @@ Exact search_within_memory(Evaluator& evaluator, const Ground& ground, Configura
 
 }  // namespace
 
-LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Configuration& start,
+LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, const Configuration& start,
                             const SearchOptions& options) {
   LastTried tried;
   if (start.pipeline == 1) return tried;
@@ -52,7 +52,7 @@ LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Co
     c.virtual_stages = form.chunks;
     if (!form.exists(c.pipeline, c.virtual_stages, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;
     if (searched && c.stages() * c.microbatches > kLargestSearch) continue;
-    Exact exact = searched ? search_within_memory(evaluator, ground, c) : evaluator.evaluate(c);
+    Exact exact = searched ? search_within_memory(evaluator, facts, c) : evaluator.evaluate(c);
     tried.families.emplace_back(form.name);
     if (exact.usable()) tried.found.push_back(std::move(exact));
   }

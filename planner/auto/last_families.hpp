@@ -15,6 +15,7 @@ struct LastTried {
 };
 
 // Empty on one rank.
-LastTried try_last_families(Evaluator& evaluator, const Ground& ground, const Configuration& start, const SearchOptions& options);
+LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, const Configuration& start,
+                            const SearchOptions& options);
 
 }  // namespace panpipe::planner

@@ -13,7 +13,7 @@ namespace {
 
 // The fullest moments so far: by activations, by activations and weight gradients together, and by activations where the last
 // or the first stage runs its backward, whose temporaries may be the largest. Of equals the first.
-class Fullest {
+class PeakMoments {
  public:
   // `held`: the sum over its stages.
   void meet(const Moment& moment, int held) {
@@ -113,7 +113,7 @@ class RankWalk {
   const std::vector<int>& chunk_of_stage_;
   int in_flight_ = 0;
   Moment now_;
-  Fullest fullest_;
+  PeakMoments fullest_;
   RankCounts counts_;
 };
 

@@ -18,10 +18,10 @@ constexpr std::size_t kLargest = 4'000'000;  // passes of an order that is worth
 using OrderKey = std::tuple<int, int, int, int>;  // family, ranks, stages a rank, microbatches
 OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.virtual_stages, c.microbatches}; }
 
-bool can_replay(const Priced& one, const Ground& ground) {
+bool can_replay(const Priced& one, const SearchFacts& facts) {
   const FamilyForm& form = forms()[at(one.configuration.family)];
   const std::size_t passes = 3 * at(one.configuration.stages()) * at(one.configuration.microbatches);
-  return form.placement != StagePlacement::Opaque && ground.count_collectives && passes <= kLargest;
+  return form.placement != StagePlacement::Opaque && facts.count_collectives && passes <= kLargest;
 }
 
 // One order for all that share it.
@@ -57,13 +57,13 @@ class OrderReplay {
   void fill(const Configuration& c, std::size_t slot, std::map<Degrees, Pricer>& pricers) {
     Pricer& pricer = pricers.try_emplace(c.of_graph(), common_, c.of_graph()).first->second;
     const PlacedStages placed = pricer.place_stages(c.recompute, c.pipeline, c.virtual_stages, form_.placement);
-    pricer.prepare(surroundings_, placed, c);
-    const double jitter = common_.ground.jitter(c.pipeline, c.device_count());
-    const bool blocking = common_.ground.blocking;
+    pricer.prepare(traffic_, placed, c);
+    const double jitter = common_.facts.jitter(c.pipeline, c.device_count());
+    const bool blocking = common_.facts.blocking;
     const PerParameter& per = pricer.per_parameter(c.zero, c.data);
     for (int s = 0; s < c.stages(); ++s) {
       const StageCost& stage = placed.table.stages[at(s)];
-      const double down = surroundings_.down(s), up = surroundings_.up(s);
+      const double down = traffic_.down(s), up = traffic_.up(s);
       // Who waits for its send is busy until it has arrived.
       const auto set = [&](Pass pass, double time, double send) {
         costs_[cost_entry(pass, s)].value[slot] =
@@ -81,7 +81,7 @@ class OrderReplay {
     }
     fill_groups(placed, slot, jitter);
     std::vector<double>& closing = closing_.emplace_back();
-    for (int r = 0; r < c.pipeline; ++r) closing.push_back(surroundings_.closing(r, per.zero));
+    for (int r = 0; r < c.pipeline; ++r) closing.push_back(traffic_.closing(r, per.zero));
   }
 
   // Members of woven groups. A forward or an input gradient meets its own collectives, which neither the host nor jitter makes
@@ -129,7 +129,7 @@ class OrderReplay {
   std::optional<BatchProgram> program_;
   std::vector<Eight> costs_, delays_, values_;
   std::vector<std::vector<double>> closing_;
-  Surroundings surroundings_;
+  StageTraffic traffic_;
 };
 
 }  // namespace
@@ -139,7 +139,7 @@ std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int thre
   std::int64_t count = 0;
   for (Priced& one : priced) {
     one.replayed = true;
-    if (!can_replay(one, common.ground)) continue;
+    if (!can_replay(one, common.facts)) continue;
     by_order[key_of(one.configuration)].push_back(&one);
     ++count;
   }

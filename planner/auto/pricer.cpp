@@ -27,7 +27,7 @@ Degrees with_shard(Degrees degrees, int shard) {
   return degrees;
 }
 
-void fill_jitter(const Experiment& experiment, Ground& ground) {
+void fill_jitter(const Experiment& experiment, SearchFacts& facts) {
   const Scenario& scenario = experiment.scenario;
   Degrees degrees = scenario.degrees;
   degrees.pipeline = degrees.data = degrees.tensor = degrees.context = 1;
@@ -35,35 +35,35 @@ void fill_jitter(const Experiment& experiment, Ground& ground) {
   degrees = scenario.degrees;
   for (int p = 0; p <= scenario.cluster.size(); ++p) {
     degrees.pipeline = p;
-    ground.rank_jitter.push_back(experiment.model.stage_jitter(degrees, one));
+    facts.rank_jitter.push_back(experiment.model.stage_jitter(degrees, one));
   }
   const Positions positions(scenario);
   std::set<int> nodes;
-  ground.node_jitter.push_back(0);
+  facts.node_jitter.push_back(0);
   const int most = scenario.placement ? static_cast<int>(scenario.placement->size()) : scenario.cluster.size();
   for (int n = 0; n < most; ++n) {
     nodes.insert(scenario.cluster.devices[at(positions.device(n))].node);
-    ground.node_jitter.push_back(experiment.model.node_jitter(static_cast<int>(nodes.size())));
+    facts.node_jitter.push_back(experiment.model.node_jitter(static_cast<int>(nodes.size())));
   }
 }
 
-Ground ground_of(const Experiment& experiment) {
+SearchFacts search_facts(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const ModelCosts costs(experiment.model, scenario.degrees);
-  Ground ground{.memory = MemoryModel(scenario)};
-  ground.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
-  ground.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
-  ground.count_collectives = !scenario.collectives_run_on && !ground.early_gradients;
+  SearchFacts facts{.memory = MemoryModel(scenario)};
+  facts.blocking = transfer_semantics(scenario, costs.measured()) != TransferSemantics::Asynchronous;
+  facts.early_gradients = scenario.transfers.full_backward_sends != TransferRules::FullBackwardSends::End;
+  facts.count_collectives = !scenario.collectives_run_on && !facts.early_gradients;
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
-  if (!stated.csv.empty() || has_option(stated.name, "sequence_splits")) ground.stated_work = ground.stated_kept = 0.5;
-  if (!stated.csv.empty() || has("recompute") || has("offload")) ground.stated_kept = 0;
-  ground.allocator = ground.memory.allocator_factor(costs);
-  ground.context = ground.memory.context(costs).base();
+  if (!stated.csv.empty() || has_option(stated.name, "sequence_splits")) facts.stated_work = facts.stated_kept = 0.5;
+  if (!stated.csv.empty() || has("recompute") || has("offload")) facts.stated_kept = 0;
+  facts.allocator = facts.memory.allocator_factor(costs);
+  facts.context = facts.memory.context(costs).base();
   for (const Device& device : scenario.cluster.devices)
-    ground.limit = std::max(ground.limit, memory_limit(scenario, scenario.cluster.types[at(device.type)]).base());
-  fill_jitter(experiment, ground);
-  return ground;
+    facts.limit = std::max(facts.limit, memory_limit(scenario, scenario.cluster.types[at(device.type)]).base());
+  fill_jitter(experiment, facts);
+  return facts;
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ Variant::Variant(const Scenario& scenario, const Degrees& degrees, const std::ve
                  BalancedCuts& balanced)
     : workload(make_workload(scenario, degrees)), model(scenario, workload, calibrations), sums(model, balanced) {}
 
-Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), ground(ground_of(of)) {
+Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), facts(search_facts(of)) {
   for (const DeviceType& type : of.scenario.cluster.types) calibrations.push_back(calibration_for(type));
   Degrees all = of.scenario.degrees;
   all.pipeline = of.scenario.cluster.size();
@@ -119,15 +119,15 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
   return *known;
 }
 
-void Pricer::prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& c) {
+void Pricer::prepare(StageTraffic& traffic, const PlacedStages& placed, const Configuration& c) {
   std::array<const PerParameter*, 4> zeros{};
   for (const int zero : zeros_of(common_.space, c)) zeros[at(zero)] = &per_parameter(zero, c.data);
   HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c).first->second;
   const Occupancy& occupancy = occupancy_of(c);
   times.use(occupancy);
   const double tied = placed.tied.empty() ? 0 : tied_time(placed, c);
-  surroundings.prepare(placed, common_.ground, common_.ground.jitter(c.pipeline, c.device_count()),
-                       routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros, tied);
+  traffic.prepare(placed, common_.facts, common_.facts.jitter(c.pipeline, c.device_count()),
+                  routes_.chain(c.place(1, 0, 0), c.pipeline), times, common_.reductions(c), zeros, tied);
 }
 
 // For hand-overs. The enumeration asks about many configurations of one pipeline length in a row.

@@ -29,7 +29,7 @@ class Common {
   Common(const Experiment& experiment, const Space& space);
   const Experiment& experiment;
   const Space& space;
-  const Ground ground;
+  const SearchFacts facts;
   const Reductions& reductions(const Configuration& configuration);
   BalancedCuts cuts;
   OrderBook orders;
@@ -49,12 +49,12 @@ class Pricer {
 
   const UnitSums& sums() const { return variant_.sums; }
   PlacedStages place_stages(Recompute mode, int ranks, int chunks, StagePlacement placement) {
-    return PlacedStages(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), common_.ground.memory, ranks, chunks,
+    return PlacedStages(variant_.sums.table(mode, ranks * chunks), variant_.sums.tied(), common_.facts.memory, ranks, chunks,
                         placement);
   }
   const PerParameter& per_parameter(int zero, int data);
   // Prepares for all ZeRO stages of the space.
-  void prepare(Surroundings& surroundings, const PlacedStages& placed, const Configuration& configuration);
+  void prepare(StageTraffic& traffic, const PlacedStages& placed, const Configuration& configuration);
 
  private:
   const Occupancy& occupancy_of(const Configuration& configuration);

@@ -60,7 +60,7 @@ class AutoSearch {
 
   double incumbent() const { return best_.empty() ? kInfinite : best_.front().step_time; }
 
-  void tell() {
+  void report() {
     if (!options_.progress) return;
     SearchState state;
     state.evaluated = enumeration_.tally().evaluated;
@@ -111,7 +111,7 @@ class AutoSearch {
         merge(enumeration_.take());
         if (options_.stopped()) return true;
         if (micro == space_.micro.front() || !by_shape) estimate_first(kPerRound);
-        tell();
+        report();
       }
       for (std::size_t s = 0; s < sums.size(); ++s) {
         all.add(sums[s]);
@@ -246,7 +246,7 @@ class AutoSearch {
       const std::size_t count = std::min(kEstimatedAtOnce, open_.size());
       refined_ += count;
       estimate_first(count);
-      tell();
+      report();
     }
   }
 
@@ -327,7 +327,7 @@ class AutoSearch {
     }
     std::vector<LastTried> tried(starts.size());
     in_parallel(starts.size(), [&](std::size_t i, Evaluator& evaluator) {
-      tried[i] = try_last_families(evaluator, common_.ground, starts[i], options_);
+      tried[i] = try_last_families(evaluator, common_.facts, starts[i], options_);
     });
     const double before = incumbent();
     for (LastTried& each : tried) {
@@ -552,8 +552,7 @@ class AutoSearch {
     account.could_be_faster = could_be_faster_;
     account.below_simulated = below_simulated_ || (simulated_ > 0 && least_simulated() <= incumbent() * (1 + 1e-9));
     answer.notes = notes_of(account, space_, answer, least_proved);
-    if (best_.empty())
-      answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.ground);
+    if (best_.empty()) answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.facts);
     return answer;
   }
 

@@ -44,7 +44,7 @@ class PfeifeSearch {
   void note(std::size_t index);
   template <class Body>
   void in_parallel(const std::vector<std::size_t>& indices, Body body);
-  void tell(const Searched& done, const CutCounts& before, std::size_t worker);
+  void report(const Searched& done, const CutCounts& before, std::size_t worker);
   bool stopped() const { return options_.stopped(); }
 
   // Output: pfeife_answer.cpp.
@@ -65,9 +65,9 @@ class PfeifeSearch {
   std::vector<std::string> illegal_, absent_;
   int excluded_members_ = 0, repeated_ = 0;
 
-  std::mutex told_mutex_;
-  CutCounts told_;  // for progress only: in the order in which members finish, on any thread
-  double told_best_ = CutSearch::kNone;
+  std::mutex reported_mutex_;
+  CutCounts reported_;  // for progress only: in the order in which members finish, on any thread
+  double reported_best_ = CutSearch::kNone;
 };
 
 }  // namespace panpipe::planner

@@ -134,20 +134,20 @@ void PfeifeSearch::in_parallel(const std::vector<std::size_t>& indices, Body bod
     Searched& searched = searched_[indices[part]];
     const CutCounts before = searched.search ? searched.search->counts() : CutCounts{};
     body(searched);
-    if (searched.search && options_.progress) tell(searched, before, worker);
+    if (searched.search && options_.progress) report(searched, before, worker);
   });
 }
 
-void PfeifeSearch::tell(const Searched& done, const CutCounts& before, std::size_t worker) {
-  const std::lock_guard lock(told_mutex_);
-  told_.evaluated += done.search->counts().evaluated - before.evaluated;
-  told_.excluded += done.search->counts().excluded - before.excluded;
-  told_best_ = std::min(told_best_, done.search->best());
+void PfeifeSearch::report(const Searched& done, const CutCounts& before, std::size_t worker) {
+  const std::lock_guard lock(reported_mutex_);
+  reported_.evaluated += done.search->counts().evaluated - before.evaluated;
+  reported_.excluded += done.search->counts().excluded - before.excluded;
+  reported_best_ = std::min(reported_best_, done.search->best());
   if (worker != 0) return;
   SearchState state;
-  state.evaluated = told_.evaluated;
-  state.pruned = told_.excluded;
-  state.best = told_best_ == CutSearch::kNone ? 0 : told_best_ * 1e-12;
+  state.evaluated = reported_.evaluated;
+  state.pruned = reported_.excluded;
+  state.best = reported_best_ == CutSearch::kNone ? 0 : reported_best_ * 1e-12;
   options_.progress(state);
 }
 

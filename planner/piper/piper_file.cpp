@@ -240,11 +240,11 @@ class Reader {
     if (fw == into_[node] && bw == out_of_[node]) return;
     if (fw == out_of_[node] && bw == into_[node]) {
       std::swap(forward, backward);
-      if (!told_swapped_)
+      if (!reported_swapped_)
         file_.warnings.push_back(warning_at(
             item, "syncTimeFw is keyed by the nodes that this one feeds, and syncTimeBw by those that feed it: swapped back",
             "the format's description says it so, its program the other way round"));
-      told_swapped_ = true;
+      reported_swapped_ = true;
       return;
     }
     complain(item, "syncTimeFw", "feeds this node", fw, into_[node]);
@@ -313,7 +313,7 @@ class Reader {
   std::vector<const Node*> tmpcs_;    // of each node; read once no node lacks any
   std::vector<std::string> missing_;  // required keys that the map being read has not
   std::vector<std::set<long long>> into_, out_of_;
-  bool told_swapped_ = false;
+  bool reported_swapped_ = false;
   const std::set<std::string> known_ = {"maxDevices",
                                         "maxMemoryPerDevice",
                                         "bandwidth",

@@ -51,11 +51,11 @@ class Search {
   }
 
  private:
-  Solution solve(const PlanningProblem& problem, bool told) const {
+  Solution solve(const PlanningProblem& problem, bool reported) const {
     SolveOptions options;
     options.threads = options_.threads;
     options.stop = options_.stop;
-    if (told && options_.progress)
+    if (reported && options_.progress)
       options.progress = [this](double best, double bound, const Counts& counts) {
         options_.progress({counts.evaluated, counts.pruned, best, bound, false});
       };

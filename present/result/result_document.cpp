@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/json_input.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/timeline/metric_table.hpp"

@@ -81,7 +81,7 @@ std::string memory_parts(const DeviceTimeline& device, const TextStyle& style) {
   std::stable_sort(parts.begin(), parts.end(), [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
   const Bytes whole = std::max(device.limit, device.peak);
   const int columns = bar_width(style, kNameWidth + 17);
-  TextTable table = table_of_bars(TextColumn("<").telling(1));
+  TextTable table = table_of_bars(TextColumn("<").importance(1));
   double small = 0;
   std::string small_names;
   for (const MemoryPart& part : parts) {
@@ -117,7 +117,7 @@ std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const
 // A device of a measured timeline is a row of its own; predicted devices of a rank that do the same are one row.
 std::string device_rows(const Timeline& timeline, const Metrics& metrics, const TextStyle& style) {
   const MemoryScale memory = memory_scale(metrics.peak_memory_bytes);
-  const auto column = [](const std::string& head, int telling) { return TextColumn(head).telling(telling); };
+  const auto column = [](const std::string& head, int importance) { return TextColumn(head).importance(importance); };
   TextTable table({"rank", column("device", 3), column("ends", 1), column("compute", 6), column("exposed", 4),
                    column("bubble", 5), column("in span", 2), column("peak " + memory.unit, 7), column("fits", 8)});
   std::vector<std::size_t> order;
@@ -147,8 +147,8 @@ std::string contention_lines(const Timeline& timeline, const Metrics& metrics, c
   if (links.empty()) return "contention  none: no link was shared\n";
   std::stable_sort(links.begin(), links.end(),
                    [](const auto& a, const auto& b) { return a.lost != b.lost ? a.lost > b.lost : a.shared > b.shared; });
-  TextTable table({TextColumn("<link").shrinks_to(8), "lost by flows", "shared", TextColumn("busy").telling(2),
-                   TextColumn("flows").telling(1), TextColumn("carried").telling(3)});
+  TextTable table({TextColumn("<link").shrinks_to(8), "lost by flows", "shared", TextColumn("busy").importance(2),
+                   TextColumn("flows").importance(1), TextColumn("carried").importance(3)});
   for (std::size_t i = 0; i < std::min(links.size(), kMostLinks); ++i) {
     const LinkContention& link = links[i];
     table.row({link.resource, time_text(link.lost.base()), time_text(link.shared.base()), time_text(link.busy.base()),

@@ -17,7 +17,7 @@
 #include "jobs/export.hpp"
 #include "jobs/import.hpp"
 #include "python/binding/bindings.hpp"
-#include "python/binding/kept.hpp"
+#include "python/binding/scenario_cache.hpp"
 #include "study/compare/compare.hpp"
 #include "study/report/report.hpp"
 
@@ -52,7 +52,7 @@ std::string reported(const std::vector<GivenResult>& results) {
 std::string supported(nb::object scenario, const Overrides& overrides, const std::string& plan) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  const std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  const std::shared_ptr<const CachedScenario> kept = cached_scenario(input, overrides, plan);
   const Prediction prediction = predict(kept->graph, kept->experiment.scenario, kept->plan, idle_links());
   return app::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
 }
@@ -77,7 +77,7 @@ jobs::ExportedJob exported(const std::string& trainer, nb::object scenario, cons
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const jobs::Trainer& known = jobs::trainer_named(trainer);
-  const std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  const std::shared_ptr<const CachedScenario> kept = cached_scenario(input, overrides, plan);
   return jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
 }
 

@@ -50,7 +50,7 @@ std::shared_ptr<PredictedStep> estimated(nb::object scenario, const Overrides& o
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const auto begin = Clock::now();
-  std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  std::shared_ptr<const CachedScenario> kept = cached_scenario(input, overrides, plan);
   const auto engine = Clock::now();
   EstimatedStep step = estimated_step(kept->graph, kept->experiment.scenario, kept->plan);
   const double engine_s = seconds_since(engine);
@@ -63,7 +63,7 @@ std::shared_ptr<PredictedStep> simulated(nb::object scenario, const Overrides& o
   const nb::gil_scoped_release no_gil;
   const auto begin = Clock::now();
   const sim::Options options{sim::backend_named(backend), merge, fold};
-  std::shared_ptr<const Kept> kept = kept_for(input, overrides, plan);
+  std::shared_ptr<const CachedScenario> kept = cached_scenario(input, overrides, plan);
   std::optional<Prediction> prediction;
   interruptibly([&](const auto&) {
     prediction = predict(kept->graph, kept->experiment.scenario, kept->plan,
@@ -75,11 +75,11 @@ std::shared_ptr<PredictedStep> simulated(nb::object scenario, const Overrides& o
 // path -> (value, origin) of everything that was resolved, once the scenario is planned.
 nb::dict checked(nb::object scenario, const Overrides& overrides, const std::string& plan) {
   const ScenarioInput input(std::move(scenario));
-  std::shared_ptr<const Kept> kept;
+  std::shared_ptr<const CachedScenario> kept;
   std::string text;
   {
     const nb::gil_scoped_release no_gil;
-    kept = kept_for(input, overrides, plan);
+    kept = cached_scenario(input, overrides, plan);
     text = resolved_text(kept->experiment.scenario);
   }
   nb::dict values, origins, made;
@@ -97,7 +97,7 @@ nb::dict checked(nb::object scenario, const Overrides& overrides, const std::str
 
 }  // namespace
 
-PredictedStep::PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s, double engine_s)
+PredictedStep::PredictedStep(std::shared_ptr<const CachedScenario> kept, EstimatedStep step, double wall_s, double engine_s)
     : kept_(std::move(kept)),
       kind_(TimelineKind::Estimated),
       metrics_(std::move(step.metrics)),
@@ -105,7 +105,7 @@ PredictedStep::PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep ste
       wall_s_(wall_s),
       engine_s_(engine_s) {}
 
-PredictedStep::PredictedStep(std::shared_ptr<const Kept> kept, Prediction prediction, double wall_s)
+PredictedStep::PredictedStep(std::shared_ptr<const CachedScenario> kept, Prediction prediction, double wall_s)
     : kept_(std::move(kept)),
       kind_(prediction.timeline.kind),
       metrics_(std::move(prediction.metrics)),
@@ -210,7 +210,7 @@ void bind_predictions(nb::module_& module) {
   module.def("simulate", &simulated, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("backend"),
              nb::arg("merge"), nb::arg("fold"));
   module.def("check", &checked, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
-  module.def("forget_kept", &forget_kept, "Forget the scenarios that were kept from earlier calls.");
+  module.def("forget_kept", &clear_cached_scenarios, "Forget the scenarios that were kept from earlier calls.");
 }
 
 }  // namespace panpipe::python

@@ -12,15 +12,15 @@
 #include "costmodel/prediction/estimated_step.hpp"
 #include "present/result/result_plan.hpp"
 #include "python/binding/arrow.hpp"
-#include "python/binding/kept.hpp"
+#include "python/binding/scenario_cache.hpp"
 
 namespace panpipe::python {
 
 // A predicted step together with its inputs.
 class PredictedStep {
  public:
-  PredictedStep(std::shared_ptr<const Kept> kept, EstimatedStep step, double wall_s, double engine_s);
-  PredictedStep(std::shared_ptr<const Kept> kept, Prediction prediction, double wall_s);
+  PredictedStep(std::shared_ptr<const CachedScenario> kept, EstimatedStep step, double wall_s, double engine_s);
+  PredictedStep(std::shared_ptr<const CachedScenario> kept, Prediction prediction, double wall_s);
 
   const Metrics& metrics() const { return metrics_; }
   TimelineKind kind() const { return kind_; }
@@ -39,7 +39,7 @@ class PredictedStep {
   const Timeline& timeline() const;  // made on first use
   ResultPlan described() const;
 
-  std::shared_ptr<const Kept> kept_;
+  std::shared_ptr<const CachedScenario> kept_;
   TimelineKind kind_;
   Metrics metrics_;
   TaskTimes times_;

@@ -19,7 +19,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/render.hpp"
 #include "base/text/characters.hpp"
 #include "schedule/limits.hpp"

@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
 #include "base/files/files_write.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/render.hpp"
 #include "study/sweep/sweep.hpp"
 
@@ -99,7 +99,7 @@ std::map<std::size_t, SweepCell> SweepFolder::begin(const SweepGrid& grid) {
 }
 
 void SweepFolder::append(const SweepCell& cell) {
-  for (const auto& [input, hash] : cell.inputs) keep_input(input);  // read by a worker
+  for (const auto& [input, hash] : cell.inputs) register_input(input);  // read by a worker
   const std::string line = to_line(cell) + "\n";
   errno = 0;
   if (write(cells_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
@@ -126,11 +126,11 @@ SweepFound read_sweep(const std::string& folder) {
                                          "name folders that panpipe sweep --shard I/N -o DIR wrote")});
   std::ostringstream text;
   text << file.rdbuf();
-  keep_input(path);
+  register_input(path);
   SweepFound found{parse_grid(text.str(), path), {}};
   const std::string lines = (fs::path(folder) / "cells.jsonl").string();
   found.cells = cells_of(found.grid, lines);
-  keep_input(lines);
+  register_input(lines);
   return found;
 }
 

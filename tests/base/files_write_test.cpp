@@ -18,7 +18,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
@@ -180,7 +180,7 @@ TEST_F(Outputs, NoInputIsReplacedUnderAnyName) {
   fs::create_symlink("in.yaml", at("link"));
   fs::create_hard_link(at("in.yaml"), at("hard"));
   fs::create_directory(at("sub"));
-  const InputsKept inputs;
+  const InputRegistry inputs;
   report_file_read(at("in.yaml"));
   for (const char* name : {"in.yaml", "sub/../in.yaml", "link", "hard"})
     EXPECT_EQ(fault_of<InputError>([&] { write_file(at(name), "text", "choose another file with -o"); }),
@@ -199,8 +199,8 @@ TEST_F(Outputs, NoInputIsReplacedUnderAnyName) {
 TEST_F(Outputs, AFolderThatIsNotThereYetHidesNothing) {
   ASSERT_EQ(mkfifo(at("fifo").c_str(), 0600), 0);
   make(at("in"), "mine");
-  const InputsKept inputs;
-  keep_input(at("in"));
+  const InputRegistry inputs;
+  register_input(at("in"));
   EXPECT_TRUE(is_written_into(at("new/../fifo")));
   fs::create_symlink("new/../fifo", at("link"));
   EXPECT_TRUE(is_written_into(at("link")));
@@ -214,10 +214,10 @@ TEST_F(Outputs, AFolderThatIsNotThereYetHidesNothing) {
 TEST_F(Outputs, WithoutACallThatKeepsItsInputsTheyMayBeReplaced) {
   make(at("f"), "old");
   {
-    const InputsKept inputs;
-    keep_input(at("f"));
+    const InputRegistry inputs;
+    register_input(at("f"));
   }
-  keep_input(at("f"));
+  register_input(at("f"));
   write_file(at("f"), "new");
   EXPECT_EQ(read(at("f")), "new");
 }
@@ -230,7 +230,7 @@ TEST_F(Outputs, TwoOutputsOfOneCallAreTwoFiles) {
   check_outputs({at("f"), at("g")});
 }
 
-TEST_F(Outputs, WhereNoFileCanBeMadeIsToldBefore) {
+TEST_F(Outputs, WhereNoFileCanBeMadeIsReportedBefore) {
   make(at("file"), "in the way");
   EXPECT_EQ(fault_of<MachineError>([&] { check_outputs({at("file/x")}, "choose another file with -o"); }),
             fmt::format("cannot write {}: Not a directory; choose another file with -o", at("file/x")));

@@ -37,7 +37,7 @@ TEST(TextTable, HeadsAreBoldWhereThereIsColour) {
 }
 
 TEST(TextTable, LeavesOutTheLeastTellingColumnsWhereTheTerminalIsNarrow) {
-  TextTable table({"rank", TextColumn("ends").telling(1), TextColumn("peak").telling(2)}, 0);
+  TextTable table({"rank", TextColumn("ends").importance(1), TextColumn("peak").importance(2)}, 0);
   table.row({"0", "11", "22"});
   EXPECT_EQ(table.text({.width = 16}), "rank  ends  peak\n   0    11    22\n");
   EXPECT_EQ(table.text({.width = 15}), "rank  peak\n   0    22\n");
@@ -46,7 +46,7 @@ TEST(TextTable, LeavesOutTheLeastTellingColumnsWhereTheTerminalIsNarrow) {
 }
 
 TEST(TextTable, ShortensWhatMayShrinkOnceTheRestIsLeftOut) {
-  TextTable table({TextColumn("<link").shrinks_to(9), "lost", TextColumn("busy").telling(1)}, 0);
+  TextTable table({TextColumn("<link").shrinks_to(9), "lost", TextColumn("busy").importance(1)}, 0);
   table.row({"node0.socket1.out", "1 ms", "2 ms"});
   EXPECT_EQ(table.text({.width = 40}), "link               lost  busy\nnode0.socket1.out  1 ms  2 ms\n");
   EXPECT_EQ(table.text({.width = 23}), "link               lost\nnode0.socket1.out  1 ms\n");

@@ -221,8 +221,8 @@ TEST_F(WithExecutor, RanksThatMemoryDoesNotHoldAreRefusedBeforeAnyStarts) {
               testing::MatchesRegex("panpipe: no GPU here: 64 ranks, threads of one process, run on the CPU, .*\nstarted\n"));
 }
 
-TEST_F(WithExecutor, RanksThatWouldHaveHadGpusAreToldOfOnce) {
-  const std::string told =
+TEST_F(WithExecutor, RanksThatWouldHaveHadGpusAreReportedOfOnce) {
+  const std::string reported =
       "panpipe: no GPU here: 2 ranks run on the CPU, [0-9]+ cores?; they need about [0-9.]+ [GM]iB of [0-9.]+ [GM]iB(\\. There "
       "are "
       "more ranks "
@@ -230,9 +230,9 @@ TEST_F(WithExecutor, RanksThatWouldHaveHadGpusAreToldOfOnce) {
   const std::string arguments =
       "run scenarios/examples/gpt2-large-rtx3090x8.yaml --set 'workload={model: gpt, layers: 2, hidden: 256, "
       "heads: 4, vocabulary: 2048, sequence: 128}' --set parallel.pipeline=2";
-  EXPECT_THAT(run(arguments).err, testing::ContainsRegex("^" + told));
+  EXPECT_THAT(run(arguments).err, testing::ContainsRegex("^" + reported));
   const std::string world = " LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 ";
-  EXPECT_THAT(run(arguments, world + "RANK=0 LOCAL_RANK=0").err, testing::MatchesRegex(told + "started\n"));
+  EXPECT_THAT(run(arguments, world + "RANK=0 LOCAL_RANK=0").err, testing::MatchesRegex(reported + "started\n"));
   EXPECT_EQ(run(arguments, world + "RANK=1 LOCAL_RANK=1").err, "started\n");
   EXPECT_EQ(run(arguments + " --device cpu --threads 1 --transport local --set parallel.pipeline=1").err, "started\n")
       << "as it was asked for";
@@ -251,7 +251,7 @@ TEST_F(WithExecutor, ASmallRunOnProcessorsStartsWithoutAWord) {
         << verb;
 }
 
-TEST(CommandLine, AModelOnDevicesWithoutRatesIsToldHowToBeMeasured) {
+TEST(CommandLine, AModelOnDevicesWithoutRatesIsReportedHowToBeMeasured) {
   const std::string scenario = "scenarios/runs/gpt-small-cpu-x2.yaml";
   for (const std::string verb : {"estimate ", "simulate --backend flow ", "plan ", "sweep --over batch.micro=1,2 "}) {
     const Outcome run = panpipe(verb + scenario);
@@ -276,7 +276,7 @@ TEST(CommandLine, AModelOnDevicesWithoutRatesIsToldHowToBeMeasured) {
   EXPECT_THAT(some.out, HasSubstr("refused")) << some.err;
 }
 
-TEST(CommandLine, RanksThatOutnumberTheProfiledCoresAreToldOf) {
+TEST(CommandLine, RanksThatOutnumberTheProfiledCoresAreReportedOf) {
   const std::string scenario = "scenarios/runs/gpt-small-cpu-x2.yaml", file = temporary_folder() + "/profile.yaml";
   const Experiment experiment(load_scenario("../" + scenario));
   Profile profile;

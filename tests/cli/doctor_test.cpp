@@ -139,7 +139,7 @@ TEST(Doctor, WhatIsMissingTakesAwayWhatStandsOnIt) {
 }
 
 // Half of the cores is where it begins: 8 of 16.
-TEST(Doctor, OtherWorkOnTheCoresIsTold) {
+TEST(Doctor, OtherWorkOnTheCoresIsReported) {
   cli::Machine machine = whole_machine();
   machine.load = 7.9;
   EXPECT_THAT(cli::doctor_text(machine, {}), HasSubstr("\n  load      7.9 on 16 cores\n"));

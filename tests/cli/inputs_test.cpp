@@ -144,7 +144,7 @@ TEST(Check, TheSummaryComesFirstAndValuesOfFilesWhenAskedFor) {
                                  " more values, of the files and the model that are named here\n"));
 }
 
-TEST(Check, WhyNoCutMayStandInsideAUnitIsToldWhenAskedFor) {
+TEST(Check, WhyNoCutMayStandInsideAUnitIsReportedWhenAskedFor) {
   const std::string units = panpipe("check --units " + kGpt2).out, all = panpipe("check --units --all " + kGpt2).out;
   EXPECT_THAT(units, testing::Not(HasSubstr("not before")));
   EXPECT_THAT(all, HasSubstr("       not before "));
@@ -152,7 +152,7 @@ TEST(Check, WhyNoCutMayStandInsideAUnitIsToldWhenAskedFor) {
   EXPECT_THAT(units, HasSubstr("--all shows why no cut may stand inside these units (" + std::to_string(reasons) + " lines)\n"));
 }
 
-TEST(Plan, ThePlanIsToldInWordsAndRates) {
+TEST(Plan, ThePlanIsReportedInWordsAndRates) {
   const Outcome run = panpipe("plan --method pfeife " + kGpt2);
   EXPECT_THAT(run.out, HasSubstr("\n  pfeife: looped 1f1b in groups of microbatches, forwards run ahead\n"));
   EXPECT_THAT(run.out, testing::ContainsRegex("\n  [0-9.]+ samples/s, [0-9,]+ tokens/s, MFU [0-9.]+ %\n"));

@@ -148,18 +148,18 @@ TEST(Checkpoint, ParametersThatAreNoNumbersAreNotWritten) {
   }
 }
 
-TEST(Checkpoint, AChangeThatIsAllowedIsTold) {
+TEST(Checkpoint, AChangeThatIsAllowedIsReported) {
   const Folder folder;
   const std::string first = small_gpt(2, 1, 1, "seed: 1\n");
   const std::string file = folder.write("s.yaml", first);
   ASSERT_EQ(run_threads(file, with_checkpoints(file, 1, folder.file("c"))).error(), "");
   const Manifest manifest = read_manifest(step_folder(folder.file("c"), 1));
-  const auto told = [&](const std::string& extra) {
+  const auto reported = [&](const std::string& extra) {
     return changes_since(manifest, PreparedRun(quiet(folder.write("other.yaml", small_gpt(2, 1, 1, extra)), 2)));
   };
-  EXPECT_THAT(told("seed: 1\n"), testing::IsEmpty());
+  EXPECT_THAT(reported("seed: 1\n"), testing::IsEmpty());
   EXPECT_THAT(
-      told("seed: 2\nprecision: bf16-pure\n"),
+      reported("seed: 2\nprecision: bf16-pure\n"),
       testing::ElementsAre("precision was fp32 when the checkpoint was written and is bf16-pure now: weights and the "
                            "optimizer's state are rounded to 2 bytes",
                            "seed was 1 when the checkpoint was written and is 2 now: dropout and synthetic data differ from "

@@ -108,7 +108,7 @@ std::string scenario_with_tensor(const std::string& name) {
   return folder + "/s.yaml";
 }
 
-TEST(Errors, WhatAllRanksFindIsToldOnce) {
+TEST(Errors, WhatAllRanksFindIsReportedOnce) {
   const std::string scenario = scenario_with_tensor("x");
   for (const std::string transport : {"gloo", "local"}) {
     SCOPED_TRACE(transport);

@@ -171,7 +171,7 @@ TEST(Faults, FifosTakeWhatFilesWouldAndFoldersAreMade) {
   const std::string folder = temporary_folder();
   const std::string lines = folder + "/metrics", gradients = folder + "/gradients";
   for (const std::string& name : {lines, gradients}) ASSERT_EQ(mkfifo(name.c_str(), 0600), 0);
-  auto told = std::async(std::launch::async, [&] { return read_file(lines); });
+  auto reported = std::async(std::launch::async, [&] { return read_file(lines); });
   auto dumped = std::async(std::launch::async, [&] { return read_file(gradients); });
   const Ended run = start_panpipe(small("--transport local --metrics " + lines + " --dump-gradients " + gradients)).end();
   EXPECT_EQ(run.exit_code, 0) << run.err;
@@ -181,7 +181,7 @@ TEST(Faults, FifosTakeWhatFilesWouldAndFoldersAreMade) {
                                           "/new/er/gradients"))
                           .end();
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(told.get(), testing::StartsWith("{\"step\":1,"));
+  EXPECT_THAT(reported.get(), testing::StartsWith("{\"step\":1,"));
   EXPECT_EQ(dumped.get(), read_file(folder + "/new/er/gradients"));
   EXPECT_TRUE(fs::is_fifo(lines) && fs::is_fifo(gradients));
   EXPECT_TRUE(fs::exists(folder + "/new/metrics"));
@@ -332,7 +332,7 @@ TEST(Starting, TorchrunStartsRanks) {
 }
 
 // What one rank knows and another does not is told before anything is shared.
-TEST(Starting, RanksWithDifferentTokensAreTold) {
+TEST(Starting, RanksWithDifferentTokensAreReported) {
   const auto with = [](int rank, int port, const std::string& name, const std::string& value) {
     auto environment = place(rank, 2, port);
     if (!name.empty()) environment[name] = value;
@@ -425,7 +425,7 @@ TEST(Starting, APortInUseIsNamed) {
                 " for the others: it is in use, perhaps by another run; choose another with MASTER_PORT on every rank\n");
 }
 
-TEST(Starting, AWrongWorldSizeIsToldToBoth) {
+TEST(Starting, AWrongWorldSizeIsReportedToBoth) {
   const int port = unused_port();
   Started first = start_panpipe(small(""), place(0, 2, port)), second = start_panpipe(small(""), place(1, 3, port));
   const Ended zero = first.end(), one = second.end();
@@ -437,7 +437,7 @@ TEST(Starting, AWrongWorldSizeIsToldToBoth) {
   EXPECT_THAT(one.err, message);
 }
 
-TEST(Starting, TheSameRankTwiceIsTold) {
+TEST(Starting, TheSameRankTwiceIsReported) {
   const int port = unused_port();
   Started first = start_panpipe(small(""), place(0, 3, port));
   Started second = start_panpipe(small(""), place(1, 3, port)), third = start_panpipe(small(""), place(1, 3, port));
@@ -459,7 +459,7 @@ TEST(Starting, APlanForAnotherNumberOfRanksIsRefused) {
   }
 }
 
-TEST(Starting, RanksWithDifferentScenariosAreTold) {
+TEST(Starting, RanksWithDifferentScenariosAreReported) {
   const int port = unused_port();
   Started first = start_panpipe(small("--steps 2"), place(0, 2, port)),
           second = start_panpipe(small("--steps 2 --set batch.micro=2"), place(1, 2, port));
@@ -473,7 +473,7 @@ TEST(Starting, RanksWithDifferentScenariosAreTold) {
   }
 }
 
-TEST(Starting, DifferentStepsAreTold) {
+TEST(Starting, DifferentStepsAreReported) {
   const int port = unused_port();
   Started first = start_panpipe(small("--steps 2"), place(0, 2, port)),
           second = start_panpipe(small("--steps 3"), place(1, 2, port));
@@ -486,7 +486,7 @@ TEST(Starting, DifferentStepsAreTold) {
             "--device cpu\n  give every rank the same files and options\n");
 }
 
-TEST(Starting, WrongScenariosAreToldOnceAndNotPerRank) {
+TEST(Starting, WrongScenariosAreReportedOnceAndNotPerRank) {
   const Ended run = start_panpipe("run " + small_scenario() + " --set batch.micro=none").end();
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.err,
@@ -496,7 +496,7 @@ TEST(Starting, WrongScenariosAreToldOnceAndNotPerRank) {
             "      |             ^\n");
 }
 
-TEST(Starting, NcclWithoutAGpuIsToldOnce) {
+TEST(Starting, NcclWithoutAGpuIsReportedOnce) {
   if (fs::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a GPU";
   const Ended run = start_panpipe(small("--transport nccl")).end();
   EXPECT_EQ(run.exit_code, 3);

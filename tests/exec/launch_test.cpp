@@ -63,7 +63,7 @@ TEST(World, Torchrun) {
   EXPECT_EQ(world->size, 8);
   EXPECT_EQ(world->local_rank, 1);
   EXPECT_EQ(world->local_size, 2);
-  EXPECT_TRUE(world->local_told);
+  EXPECT_TRUE(world->local_reported);
   EXPECT_EQ(world->master_address, "10.0.0.1");
   EXPECT_EQ(world->master_port, 1234);
   EXPECT_EQ(world->launcher, "torchrun");
@@ -109,13 +109,13 @@ TEST(World, SlurmsNodesMayHoldDifferentNumbersOfTasks) {
     EXPECT_EQ(world_of(variables)->local_size, tasks[node]) << node;
   }
   variables["SLURM_NODEID"] = "4";
-  EXPECT_FALSE(world_of(variables)->local_told) << "the list ends before: the ranks find it out";
+  EXPECT_FALSE(world_of(variables)->local_reported) << "the list ends before: the ranks find it out";
 }
 
 TEST(World, WhereNobodySaysTheLocalNumberTheRanksFindIt) {
-  EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "head"}})->local_told);
-  EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "head"}})->local_told);
-  EXPECT_TRUE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->local_told) << "alone";
+  EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "head"}})->local_reported);
+  EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "head"}})->local_reported);
+  EXPECT_TRUE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->local_reported) << "alone";
 }
 
 TEST(World, AnIpv6MasterMayStandInBrackets) {
@@ -329,7 +329,7 @@ TEST(Gpus, TheDriversVersionIsTheKernelModules) {
   EXPECT_EQ(driver_version(root.path().string()), "535.129.03");
 }
 
-TEST(Gpus, SharedMemoryThatIsTooSmallForNcclIsTold) {
+TEST(Gpus, SharedMemoryThatIsTooSmallForNcclIsReported) {
   EXPECT_EQ(
       small_shared_memory(std::int64_t{64} << 20),
       "/dev/shm holds 64 MiB: ranks of one host may need up to 1 GiB there, because NCCL goes through it where GPUs have no "
@@ -404,7 +404,7 @@ HostUse eight_ranks() {
 
 std::string cannot(const HostUse& use) {
   try {
-    return "accepted: " + told_before_start(use, false);
+    return "accepted: " + reported_before_start(use, false);
   } catch (const MachineError& error) {
     return error.what();
   }
@@ -414,37 +414,38 @@ std::string cannot(const HostUse& use) {
 TEST(BeforeStart, WithoutGpusItSaysWhatStartsAndWhatThatNeeds) {
   HostUse use = eight_ranks();
   const std::string turns = ". There are more ranks than cores: they take turns, so a step takes correspondingly longer";
-  EXPECT_EQ(told_before_start(use, false),
+  EXPECT_EQ(reported_before_start(use, false),
             "no GPU here: 8 ranks run on the CPU, 2 cores; they need about 10.8 GiB of 23.0 GiB" + turns);
   use.gpus = 2, use.cores = 16;
   EXPECT_EQ(
-      told_before_start(use, false),
+      reported_before_start(use, false),
       "2 GPUs here for 8 ranks: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB. Ranks run on GPUs where "
       "each has its own: start as many ranks as GPUs, or let ranks share them with --device cuda --transport gloo");
   use.gpus = 8, use.gloo_asked = true;
   EXPECT_EQ(
-      told_before_start(use, false),
+      reported_before_start(use, false),
       "8 GPUs here for 8 ranks: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB. --transport gloo leaves "
       "GPUs alone: --device cuda uses them");
   use.for_gpus = use.gloo_asked = false;
-  EXPECT_EQ(told_before_start(use, false), "") << "processors were asked for, and there are enough";
+  EXPECT_EQ(reported_before_start(use, false), "") << "processors were asked for, and there are enough";
   use.threads = 3;
-  EXPECT_EQ(told_before_start(use, false),
+  EXPECT_EQ(reported_before_start(use, false),
             "8 ranks of 3 threads run on the CPU, 16 cores; they need about 10.8 GiB of 23.0 GiB" + turns);
   use = eight_ranks();
   use.ranks = 1, use.need.resize(1), use.one_process = true;
-  EXPECT_EQ(told_before_start(use, false), "no GPU here: 1 rank runs on the CPU, 2 cores; it needs about 1.1 GiB of 23.0 GiB");
+  EXPECT_EQ(reported_before_start(use, false),
+            "no GPU here: 1 rank runs on the CPU, 2 cores; it needs about 1.1 GiB of 23.0 GiB");
   use = eight_ranks();
   use.one_process = true, use.need.clear();
-  EXPECT_EQ(told_before_start(use, false), "no GPU here: 8 ranks, threads of one process, run on the CPU, 2 cores" + turns);
+  EXPECT_EQ(reported_before_start(use, false), "no GPU here: 8 ranks, threads of one process, run on the CPU, 2 cores" + turns);
 }
 
 // Half of two cores is a load of 1.
-TEST(BeforeStart, OtherWorkOnTheCoresIsTold) {
-  EXPECT_EQ(told_of_load(0.9, 2, "run"), "");
-  EXPECT_EQ(told_of_load(1, 2, "run"),
+TEST(BeforeStart, OtherWorkOnTheCoresIsReported) {
+  EXPECT_EQ(reported_load(0.9, 2, "run"), "");
+  EXPECT_EQ(reported_load(1, 2, "run"),
             "this machine is busy: a load of 1.0 on 2 cores; what this run measures takes longer than on a quiet one");
-  EXPECT_EQ(told_of_load(8.12, 1, "profile"),
+  EXPECT_EQ(reported_load(8.12, 1, "profile"),
             "this machine is busy: a load of 8.1 on 1 core; what this profile measures takes longer than on a quiet one");
 }
 
@@ -467,7 +468,7 @@ TEST(BeforeStart, WhatMemoryDoesNotHoldIsRefusedUnlessAskedFor) {
       "GiB), and "
       "this host has 10.5 GiB. Choose fewer layers, a smaller model or fewer ranks with --set, a machine with more memory or "
       "GPUs, or --allow-overcommit to run all the same");
-  EXPECT_THAT(told_before_start(use, true), HasSubstr("they need about 10.8 GiB of 10.5 GiB"));
+  EXPECT_THAT(reported_before_start(use, true), HasSubstr("they need about 10.8 GiB of 10.5 GiB"));
   use.for_gpus = false, use.cores = 16, use.purpose = "profile";
   EXPECT_EQ(cannot(use),
             "gpt2.yaml: 8 ranks run on the CPU, 16 cores; they need about 10.8 GiB (an estimate; the largest rank 3.0 GiB), and "
@@ -524,13 +525,13 @@ TEST(RunRanks, EveryRankKnowsItsPlaceAndSpeaksWithItsNumber) {
   EXPECT_THAT(ran.err, testing::Not(HasSubstr("[rank 0]")));
 }
 
-TEST(RunRanks, AnErrorThatAllRanksShareIsToldOnce) {
+TEST(RunRanks, AnErrorThatAllRanksShareIsReportedOnce) {
   const Ran ran = run_script("printf '\\036x.yaml:1:2: error: wrong\\n\\036  at batch\\n' >&2; exit 2", 4);
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.err, "x.yaml:1:2: error: wrong\n  at batch\n");
 }
 
-TEST(RunRanks, DifferentErrorsAreToldByRankTheFirstFirst) {
+TEST(RunRanks, DifferentErrorsAreReportedByRankTheFirstFirst) {
   const Ran ran = run_script(
       "if [ $RANK = 0 ]; then sleep 0.2; printf '\\036lost rank 1\\n' >&2; exit 1; fi; "
       "printf '\\036no memory\\n' >&2; exit 3");

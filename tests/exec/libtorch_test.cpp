@@ -121,13 +121,13 @@ TEST_F(LibTorch, AWheelTakesTheTorchBesideIt) {
   EXPECT_EQ(found.folder, beside);
 }
 
-TEST_F(LibTorch, AnArchiveOfLibTorchAloneTellsItsVersionToo) {
+TEST_F(LibTorch, AnArchiveOfLibTorchAloneReportsItsVersionToo) {
   write(base_ / "libtorch/build-version", "2.11.0+cpu\n");
   write(base_ / "libtorch/lib/libtorch_cpu.so", "");
   EXPECT_EQ(find({{"PANPIPE_LIBTORCH", at("libtorch")}}).version, "2.11.0+cpu");
 }
 
-TEST_F(LibTorch, WithoutAnExecutorAnyVersionIsTold) {
+TEST_F(LibTorch, WithoutAnExecutorAnyVersionIsReported) {
   const std::string any = torch("venv/lib/python3.11/site-packages/torch", "2.15.0");
   const std::string environment = at("venv");
   const auto active = [&](const char* name) { return std::string(name) == "VIRTUAL_ENV" ? environment.c_str() : nullptr; };

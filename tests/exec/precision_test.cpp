@@ -62,7 +62,7 @@ TEST(Precision, ANormBeyondHalfPrecisionIsNoOverflow) {
 }
 
 // A rank reads its losses when the step is over, and yet before it decides about gradients: the cause is named, not what follows.
-TEST(Precision, ALossThatIsNoNumberIsToldBeforeTheNormOfItsGradients) {
+TEST(Precision, ALossThatIsNoNumberIsReportedBeforeTheNormOfItsGradients) {
   const Folder folder;
   const std::string file = folder.write(
       "s.yaml",

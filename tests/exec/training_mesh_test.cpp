@@ -99,7 +99,7 @@ TEST(TrainingMesh, CheckpointsAreWholeOnEveryMesh) {
 }
 
 // The devices of a tensor-parallel group stand beside each other, and each tells its waiting.
-TEST(TrainingMesh, TimelinesTellEveryDevice) {
+TEST(TrainingMesh, TimelinesReportEveryDevice) {
   const Trained run = train(model_on({2, 1, 2}, kSgd + "schedule: stp\n"), 1);
   ASSERT_EQ(run.timeline.devices.size(), 4u);
   const int ranks[] = {0, 0, 1, 1};

@@ -205,7 +205,7 @@ TEST_P(Contract, WaitingForWhatNobodySendsEndsAfterTheDeadline) {
       kShort);
 }
 
-TEST_P(Contract, RanksThatWaitForEachOtherAreToldSo) {
+TEST_P(Contract, RanksThatWaitForEachOtherAreReportedSo) {
   constexpr auto kShort = 1s;
   on(
       2,
@@ -264,7 +264,7 @@ TEST_P(Contract, AnAbortEndsEveryWaitAtOnceWithTheReason) {
   });
 }
 
-TEST_P(Contract, RanksAgreeOrAreToldWhoHasWhat) {
+TEST_P(Contract, RanksAgreeOrAreReportedWhoHasWhat) {
   on(3, [&](Transport& transport) {
     agree(transport, {{"plan", "1234"}, {"scenario", "abcd"}}, kDeadline);
     try {
@@ -303,7 +303,7 @@ TEST(GlooTransport, RanksFindTheirNumberOnTheHostWhereNobodySaysIt) {
   for (int rank = 0; rank < 3; ++rank)
     ranks.emplace_back([rank, port] {
       ProcessOptions options = process_options(rank, 3, port, kDeadline);
-      options.world.local_told = rank == 1;  // what is told stays
+      options.world.local_reported = rank == 1;  // what is told stays
       options.world.local_rank = rank == 1 ? 7 : 0;
       options.world.local_size = rank == 1 ? 8 : 1;
       const auto transport = make_gloo_transport(options);

@@ -80,7 +80,7 @@ TEST(DeepSpeedImport, TheThirdBatchSizeFollowsFromTwo) {
               HasSubstr("'train_batch_size' is 12, no multiple of micro batch x replicas, 8"));
 }
 
-TEST(DeepSpeedImport, WhatIsNotPredictedIsTold) {
+TEST(DeepSpeedImport, WhatIsNotPredictedIsReported) {
   const ImportedJob job = deepspeed(R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"},
     "offload_param": {"device": "none"}, "zero_hpz_partition_size": 8}, "moe": {"enabled": true}, "tensor_parallel":
     {"autotp_size": 2}, "fancy": {"key": [1, 2]}, "steps_per_print": 10})");

@@ -239,7 +239,7 @@ TEST(Export, MegatronRecomputesModules) {
   EXPECT_THAT(exported("megatron", text + "recompute: {modules: [moe]}\n").text, HasSubstr("--recompute-modules moe \\\n"));
 }
 
-TEST(Export, KeysOfKnownMapsAreTold) {
+TEST(Export, KeysOfKnownMapsAreReported) {
   const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4}\n";
   const std::string tuned = kCluster +
                             "workload: {model: llama, layers: 8, hidden: 64, heads: 4, ffn: 128, vocabulary: 1024, sequence: 32, "

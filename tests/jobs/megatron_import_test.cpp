@@ -128,13 +128,13 @@ TEST(MegatronImport, TheTextIsAScenario) {
 }
 
 TEST(MegatronImport, NothingIsGuessedInSilence) {
-  const ImportedJob told = job(
+  const ImportedJob reported = job(
       kLlama + "--lr 1e-4 --save /tmp/x --cuda-graph-scope full --fancy-flag 3 4\n--tokenizer-type Llama2Tokenizer", {.gpus = 8});
-  EXPECT_THAT(told.not_understood, ElementsAre("--fancy-flag 3 4"));
-  EXPECT_THAT(told.not_modelled, ElementsAre("--cuda-graph-scope full"));
-  EXPECT_THAT(told.without_effect, ElementsAre("--lr 1e-4", "--save /tmp/x", "--tokenizer-type Llama2Tokenizer"));
-  EXPECT_THAT(scenario_text(told), HasSubstr("# NOT UNDERSTOOD: --fancy-flag 3 4\n"));
-  EXPECT_THAT(scenario_text(told), HasSubstr("  micro: 1  # --micro-batch-size\n"));
+  EXPECT_THAT(reported.not_understood, ElementsAre("--fancy-flag 3 4"));
+  EXPECT_THAT(reported.not_modelled, ElementsAre("--cuda-graph-scope full"));
+  EXPECT_THAT(reported.without_effect, ElementsAre("--lr 1e-4", "--save /tmp/x", "--tokenizer-type Llama2Tokenizer"));
+  EXPECT_THAT(scenario_text(reported), HasSubstr("# NOT UNDERSTOOD: --fancy-flag 3 4\n"));
+  EXPECT_THAT(scenario_text(reported), HasSubstr("  micro: 1  # --micro-batch-size\n"));
 }
 
 // A line's end within a word of the job begins no key, and a word that is YAML stays a word.

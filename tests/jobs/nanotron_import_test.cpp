@@ -127,7 +127,7 @@ TEST(TorchtitanImport, EveryFlavorLoads) {
   }
 }
 
-TEST(TorchtitanImport, AKeyThatIsNoneIsTold) {
+TEST(TorchtitanImport, AKeyThatIsNoneIsReported) {
   const ImportedJob job = titan("[model]\nflavor = '8B'\n[compile]\nenabel = true\n[parallelism]\nfsdp_policy = 1\n",
                                 {"--parallelism.tensor_parallel_degre", "2", "--training.tensor_parallel_degree", "2"});
   EXPECT_THAT(job.not_understood,

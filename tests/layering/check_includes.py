@@ -106,8 +106,8 @@ FENCED = {
     r"CLI/": ["cli", "exec", "tests/exec"],
     r"thread|mutex|condition_variable|tbb/|oneapi/": [
         "base/parallel_for.cpp",
-        "base/files/inputs_kept.cpp",
-        "base/input/kept_document.cpp",
+        "base/files/input_registry.cpp",
+        "base/input/cached_document.cpp",
         "costmodel/cost/site.hpp",
         "planner",
         "sim",

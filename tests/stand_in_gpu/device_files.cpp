@@ -36,7 +36,7 @@ Function* next(const char* name) {
 // Listings of /dev that are being read, and how many stand-ins each has told.
 struct Listings {
   std::mutex lock;
-  std::map<DIR*, int> told;
+  std::map<DIR*, int> reported;
 };
 Listings& listings() {
   static auto* instance = new Listings;
@@ -50,7 +50,7 @@ DIR* remember_listing(DIR* folder) {
   if (fstat(dirfd(folder), &opened) == 0 && stat("/dev", &devices) == 0 && opened.st_ino == devices.st_ino &&
       opened.st_dev == devices.st_dev) {
     const std::lock_guard hold(listings().lock);
-    listings().told[folder] = 0;
+    listings().reported[folder] = 0;
   }
   return folder;
 }
@@ -60,8 +60,8 @@ template <class Entry>
 Entry* next_stand_in(DIR* folder) {
   static thread_local Entry entry;
   const std::lock_guard hold(listings().lock);
-  const auto found = listings().told.find(folder);
-  if (found == listings().told.end() || gpus() == 0 || found->second > gpus()) return nullptr;
+  const auto found = listings().reported.find(folder);
+  if (found == listings().reported.end() || gpus() == 0 || found->second > gpus()) return nullptr;
   const int number = found->second++;
   entry = {};
   entry.d_ino = 1;
@@ -109,7 +109,7 @@ dirent64* readdir64(DIR* folder) {
 int closedir(DIR* folder) {
   {
     const std::lock_guard hold(listings().lock);
-    listings().told.erase(folder);
+    listings().reported.erase(folder);
   }
   return next<int(DIR*)>("closedir")(folder);
 }

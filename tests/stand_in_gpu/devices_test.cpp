@@ -94,7 +94,7 @@ TEST(DeviceOfARank, TwoRanksOnOneGpuAreRefusedOverNccl) {
                                 "\\(CUDA_VISIBLE_DEVICES\\), or share with --transport gloo"));
 }
 
-TEST(DeviceOfARank, GpusThatAreLeftAloneAreToldWithTheRemedy) {
+TEST(DeviceOfARank, GpusThatAreLeftAloneAreReportedWithTheRemedy) {
   const std::string run = "run " + scenario() + " --steps 1 --threads 1 --no-progress --deadline 60";
   const Ended few = on_stand_in(run, {{"STAND_IN_GPUS", "2"}});
   EXPECT_EQ(few.exit_code, 0) << few.err;

@@ -17,7 +17,7 @@ std::string endless(const std::string& scenario) {
          " --transport nccl --device cuda --steps 1000000 --deadline 6 --no-progress --threads 1";
 }
 
-void expect_told(const Ended& run, const std::string& what) {
+void expect_reported(const Ended& run, const std::string& what) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, ContainsRegex(what));
   EXPECT_THAT(run.err, Not(HasSubstr("frame #"))) << "no traces of LibTorch's";
@@ -32,7 +32,8 @@ class Hanging : public testing::TestWithParam<const char*> {
 
 TEST_P(Hanging, AMessageIsNamedWithItsRanksAndItsAction) {
   const Ended run = on_stand_in(endless(small_gpt({2})), hang("1,9,send"));
-  expect_told(run, "rank 1 is stuck: its message to rank 0 at 1B[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
+  expect_reported(run,
+                  "rank 1 is stuck: its message to rank 0 at 1B[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
 }
 
 // Experts whose rows are counted on the GPU: the host is about to read the counts behind a message that never comes. It ends by
@@ -43,30 +44,31 @@ TEST_P(Hanging, ARankThatReadsCountsOfExpertsEndsByItself) {
                                     " --transport nccl --device cuda --steps 1000000 --deadline 6 --no-progress "
                                     "--threads 1",
                                 hang("0,9,send"));
-  expect_told(run, "rank 0 is stuck: its message to rank 1 at 0F[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
+  expect_reported(run,
+                  "rank 0 is stuck: its message to rank 1 at 0F[0-3] of step [0-9]+ has stood still between the GPUs for [56]");
   EXPECT_THAT(run.err, Not(HasSubstr("did not end by itself")));
 }
 
 TEST_P(Hanging, ASumIsNamedWithItsRanks) {
   const Ended run = on_stand_in(endless(small_gpt({1, 2})), hang("1,3,allreduce"));
-  expect_told(run, "ranks 0, 1 are stuck: their sum at .* has stood still between the GPUs for [56]");
+  expect_reported(run, "ranks 0, 1 are stuck: their sum at .* has stood still between the GPUs for [56]");
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, Hanging, testing::Values("0", "1"),
                          [](const auto& of) { return std::string(of.param) == "1" ? "Spins" : "Sleeps"; });
 
-TEST(Losing, AKilledRankIsToldInOurWords) {
+TEST(Losing, AKilledRankIsReportedInOurWords) {
   const Ended run = on_stand_in(endless(small_gpt({2})), {{"PANPIPE_FAULT", "rank=1,step=1,kind=kill,action=1F2"}});
   // Ranks say where they are a few times a second, and a step is shorter: it may have been seen anywhere in one.
-  expect_told(run, "panpipe: rank 0: .*rank 1 is lost: its process ended; it was last seen at: [1-9a-z]");
+  expect_reported(run, "panpipe: rank 0: .*rank 1 is lost: its process ended; it was last seen at: [1-9a-z]");
   EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 was killed by signal 9 (Killed)\n"));
   for (const char* of_others : {"ProcessGroupNCCL", "TCPStore", "c10d", "watchdog"})
     EXPECT_THAT(run.err, Not(HasSubstr(of_others)));
 }
 
-TEST(Losing, ALossThatIsNoNumberIsToldFirst) {
+TEST(Losing, ALossThatIsNoNumberIsReportedFirst) {
   const Ended run = on_stand_in(endless(small_gpt({2})), {{"PANPIPE_FAULT", "rank=1,step=1,kind=nan,action=1F2"}});
-  expect_told(run, "step 2: the loss of microbatch 2 is nan \\(rank 1, replica 0\\)");
+  expect_reported(run, "step 2: the loss of microbatch 2 is nan \\(rank 1, replica 0\\)");
   EXPECT_THAT(run.err, Not(HasSubstr("killed by signal"))) << "healthy ranks end by themselves";
 }
 

@@ -29,7 +29,7 @@ struct Tried {
     throw std::runtime_error("there is no step " + name + ": " + run.out);
   }
   // "GPUs: ..." of all that is wrong, or of all that is noted.
-  std::vector<std::string> told(bool wrong) const {
+  std::vector<std::string> reported(bool wrong) const {
     std::vector<std::string> all;
     for (const json& each : document["steps"])
       for (const json& trouble : each["troubles"])
@@ -55,7 +55,7 @@ TEST_P(SelftestOnGpus, FindsNothingWrongWithAMachineThatIsWell) {
   const int gpus = GetParam();
   const Tried tried = selftest(gpus);
   ASSERT_TRUE(tried.document.is_object()) << tried.run.err;
-  EXPECT_THAT(tried.told(true), IsEmpty()) << tried.run.err;
+  EXPECT_THAT(tried.reported(true), IsEmpty()) << tried.run.err;
   EXPECT_EQ(tried.run.exit_code, 0) << tried.run.err;
   EXPECT_EQ(tried.document["device"], "cuda");
   std::vector<std::string> transports;
@@ -98,7 +98,7 @@ TEST(SelftestOnGpus, FindsALimitHeatAndASlowLink) {
                "--cluster " + cluster);
   ASSERT_TRUE(tried.document.is_object()) << tried.run.err;
   EXPECT_EQ(tried.run.exit_code, 1);
-  const std::vector<std::string> wrong = tried.told(true), noted = tried.told(false);
+  const std::vector<std::string> wrong = tried.reported(true), noted = tried.reported(false);
   EXPECT_THAT(wrong, testing::Each(testing::AnyOf(testing::StartsWith("GPUs: "), testing::StartsWith("links: "))))
       << "two GPUs keep the transports' rules and train as one process does";
   EXPECT_THAT(wrong, Contains("GPUs: GPU 0 may take 200 W of the usual 350 W"));

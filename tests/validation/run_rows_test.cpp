@@ -157,18 +157,18 @@ chunked,H20,1,eager,bf16,,SDPA flash; chunked cross-entropy
 stated,H20,1,eager-sdpa,bf16,3,"SDPA flash, torch.compile"
 )"));
   };
-  const auto told = [](const RunRow& row) {
+  const auto reported = [](const RunRow& row) {
     return row.framework + " " + row.precision + " " + row.step_kind + " " + row.peak_kind;
   };
   const std::vector<RunRow> rows = read("");
   ASSERT_EQ(rows.size(), 7U);
-  EXPECT_EQ(told(rows[0]), "megatron-deepspeed bf16-mixed  ");
-  EXPECT_EQ(told(rows[1]), "huggingface tf32  allocated");
-  EXPECT_EQ(told(rows[2]), "megatron-zb 16bit-mixed step ");
-  EXPECT_EQ(told(rows[3]), "torch-compile bf16  allocated");
-  EXPECT_EQ(told(rows[4]), "eager-sdpa bf16  allocated");
-  EXPECT_EQ(told(rows[5]), "eager-sdpa-chunked-loss bf16  allocated");
-  EXPECT_EQ(told(rows[6]), "eager-sdpa bf16  ");
+  EXPECT_EQ(reported(rows[0]), "megatron-deepspeed bf16-mixed  ");
+  EXPECT_EQ(reported(rows[1]), "huggingface tf32  allocated");
+  EXPECT_EQ(reported(rows[2]), "megatron-zb 16bit-mixed step ");
+  EXPECT_EQ(reported(rows[3]), "torch-compile bf16  allocated");
+  EXPECT_EQ(reported(rows[4]), "eager-sdpa bf16  allocated");
+  EXPECT_EQ(reported(rows[5]), "eager-sdpa-chunked-loss bf16  allocated");
+  EXPECT_EQ(reported(rows[6]), "eager-sdpa bf16  ");
   EXPECT_THAT(rows[4].assumed, ::testing::ElementsAre("peak_kind: allocated", "framework: eager-sdpa (from 'SDPA flash')"));
 }
 

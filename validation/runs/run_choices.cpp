@@ -72,7 +72,7 @@ std::string attention_of_words(const std::string& words, const std::string& gpu)
   return version == '1' ? "flash-1" : version == '3' ? "flash-3" : "flash-2";
 }
 
-std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& told) {
+std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& reported) {
   std::vector<std::pair<std::string, std::string>> choices;
   for (const std::string& key : framework_columns()) {
     const auto stated = row.framework_choices.find(key);
@@ -82,7 +82,7 @@ std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow&
       const std::string kernel = attention_of_words(row.attention_kernel, row.gpu);
       if (kernel.empty()) continue;
       choices.emplace_back(key, kernel);
-      told.push_back(fmt::format("attention: {} (attention_kernel: {})", kernel, row.attention_kernel));
+      reported.push_back(fmt::format("attention: {} (attention_kernel: {})", kernel, row.attention_kernel));
     }
   }
   return choices;

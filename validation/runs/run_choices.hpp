@@ -17,6 +17,6 @@ const std::vector<std::string>& framework_columns();
 std::string attention_of_words(const std::string& words, const std::string& gpu);
 
 // Key and value of each choice that the row states; `told` receives those described in the source's own words.
-std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& told);
+std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& reported);
 
 }  // namespace panpipe

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
 #include "exec/engine/parameters.hpp"
@@ -128,7 +128,7 @@ Manifest read_manifest(const std::string& folder) {
   if (!file) refuse(folder, "it has no manifest.json: it was never finished, or it is not a checkpoint");
   std::ostringstream text;
   text << file.rdbuf();
-  keep_input(path);
+  register_input(path);
   json root;
   try {
     root = parse_json<json>(text.str(), "manifest.json");

@@ -17,7 +17,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "exec/file_formats/safetensors_header.hpp"
 
 namespace panpipe::exec {
@@ -44,7 +44,7 @@ constexpr std::array<TypeName, 10> kTypes = {{{at::kFloat, "F32"},
 std::shared_ptr<const int> open_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  keep_input(path);
+  register_input(path);
   return {new int(descriptor), [](const int* held) {
             ::close(*held);
             delete held;

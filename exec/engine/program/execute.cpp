@@ -52,7 +52,7 @@ std::unique_ptr<Transport> connect(const RunRequest& request, const World& world
 [[noreturn]] void end_rank(const std::exception_ptr& error, int rank, Transport* transport) {
   const Failure failure = describe_failure(error, rank, transport ? transport->action() : "");
   report(failure.text, static_cast<int>(failure.code));
-  if (transport) tell_others(error, failure, *transport);
+  if (transport) report_others(error, failure, *transport);
   std::fflush(nullptr);
   _exit(static_cast<int>(failure.code));
 }
@@ -105,7 +105,7 @@ void run_thread(const PreparedRun& run, Transport& transport, Outcomes& outcomes
     const auto error = std::current_exception();
     if (!is_stop(error, stopped)) {
       failure = describe_failure(error, transport.rank(), transport.action());
-      if (!failure->peer) tell_others(error, *failure, transport);
+      if (!failure->peer) report_others(error, *failure, transport);
     }
   }
   const std::lock_guard hold(outcomes.lock);
@@ -119,10 +119,10 @@ void run_thread(const PreparedRun& run, Transport& transport, Outcomes& outcomes
 // The cause first, then what each of the others waited for.
 [[noreturn]] void end_failed(std::vector<Failure> failures, int stuck, double deadline_s) {
   std::stable_sort(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) { return a.peer < b.peer; });
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   for (const Failure& failure : failures) {
-    if (std::find(told.begin(), told.end(), failure.text) != told.end()) continue;
-    told.push_back(failure.text);
+    if (std::find(reported.begin(), reported.end(), failure.text) != reported.end()) continue;
+    reported.push_back(failure.text);
     report(failure.text, 0);
   }
   if (stuck > 0)

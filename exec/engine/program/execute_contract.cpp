@@ -25,7 +25,7 @@ namespace {
 constexpr Clock::duration kPatienceOfContract = std::chrono::seconds(20);
 
 // What every rank says of a case, in rank order: rank 0 prints it. False where the rule is broken.
-bool told(Transport& transport, const ContractCase& tried, const std::string& broken, double seconds) {
+bool reported(Transport& transport, const ContractCase& tried, const std::string& broken, double seconds) {
   const auto all = transport.all_gather(broken, kPatienceOfContract, "what came of a case");
   nlohmann::ordered_json faults = nlohmann::ordered_json::array();
   for (std::size_t rank = 0; rank < all.size(); ++rank)
@@ -59,7 +59,7 @@ bool try_contract(Transport& transport, const RankDevice& device) {
     } catch (const std::exception& error) {  // of a library below: the rule says what it was asked for
       throw std::runtime_error(fmt::format("'{}' cannot be tried: {}", each.rule, error.what()));
     }
-    kept &= told(transport, each, broken, std::chrono::duration<double>(Clock::now() - start).count());
+    kept &= reported(transport, each, broken, std::chrono::duration<double>(Clock::now() - start).count());
   }
   return kept;
 }

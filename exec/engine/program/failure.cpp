@@ -49,7 +49,7 @@ Failure describe_failure(const std::exception_ptr& error, int rank, const std::s
   }
 }
 
-void tell_others(const std::exception_ptr& error, const Failure& failure, Transport& transport) {
+void report_others(const std::exception_ptr& error, const Failure& failure, Transport& transport) {
   try {
     std::rethrow_exception(error);
   } catch (const InputError& fault) {

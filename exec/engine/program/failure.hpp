@@ -20,7 +20,7 @@ struct Failure {
 Failure describe_failure(const std::exception_ptr& error, int rank, const std::string& action);
 
 // Ends the run on the other ranks. `failure` is the result of describe_failure() for the error.
-void tell_others(const std::exception_ptr& error, const Failure& failure, Transport& transport);
+void report_others(const std::exception_ptr& error, const Failure& failure, Transport& transport);
 
 // True if the error is a requested stop (Ctrl-C), which is not a failure; `sentence` receives its text.
 bool is_stop(const std::exception_ptr& error, std::string& sentence);

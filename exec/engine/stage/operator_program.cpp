@@ -70,9 +70,9 @@ c10::IValue coerce(c10::IValue value, const c10::TypePtr& type) {
 }
 
 // A region of the model's author: no_grad, or autocast. Weights are cast at each use: a cache would outlive the weights' update.
-class Surroundings {
+class OperatorRegion {
  public:
-  explicit Surroundings(const Operator& op) {
+  explicit OperatorRegion(const Operator& op) {
     if (!op.recorded && at::GradMode::is_enabled()) {
       at::GradMode::set_enabled(false);
       restores_gradients_ = true;
@@ -86,15 +86,15 @@ class Surroundings {
     at::autocast::set_autocast_enabled(*device_, true);
     at::autocast::set_autocast_cache_enabled(false);
   }
-  ~Surroundings() {
+  ~OperatorRegion() {
     if (restores_gradients_) at::GradMode::set_enabled(true);
     if (!device_) return;
     at::autocast::set_autocast_enabled(*device_, enabled_);
     at::autocast::set_autocast_dtype(*device_, dtype_);
     at::autocast::set_autocast_cache_enabled(cached_);
   }
-  Surroundings(const Surroundings&) = delete;
-  Surroundings& operator=(const Surroundings&) = delete;
+  OperatorRegion(const OperatorRegion&) = delete;
+  OperatorRegion& operator=(const OperatorRegion&) = delete;
 
  private:
   bool restores_gradients_ = false, enabled_ = false, cached_ = false;
@@ -292,7 +292,7 @@ void OperatorProgram::call_again(int index, const CallContext& context, torch::j
 
 void OperatorProgram::call_as_stated(const Node& node, torch::jit::Stack& stack) const {
   if (!node.surrounded) return node.handle.callBoxed(stack);
-  const Surroundings around(graph_->operators[node.index]);
+  const OperatorRegion around(graph_->operators[node.index]);
   node.handle.callBoxed(stack);
 }
 

@@ -60,7 +60,7 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
     flats_.back().layout = &flat;
   }
   for (const auto& [number, group] : own.groups) {
-    groups_[number] = {group.stage, group.flats, group.tells, 0};
+    groups_[number] = {group.stage, group.flats, group.records, 0};
     for (const std::size_t flat : group.flats)
       for (const FlatParameters::Entry& entry : own.flats[flat].entries) groups_of_[entry.root].push_back(number);
   }
@@ -207,7 +207,7 @@ void ShardedParameters::open(int number) {
 }
 
 void ShardedParameters::await(const Group& group) {
-  Telling telling;
+  RecordedExchange recorded;
   for (const std::size_t index : group.flats) {
     Flat& flat = flats_[index];
     if (!flat.gathering) continue;
@@ -215,10 +215,10 @@ void ShardedParameters::await(const Group& group) {
     flat.gathering->wait(deadline_,
                          fmt::format("the parameters of stage {}, gathered over {} ranks", group.stage, group_.ranks.size()));
     waits_.emplace_back(std::move(from), spans_->now());
-    add_to(telling, static_cast<std::int64_t>(flat.whole.nbytes()), flat.asked, *flat.gathering);
+    add_to(recorded, static_cast<std::int64_t>(flat.whole.nbytes()), flat.asked, *flat.gathering);
     flat.gathering.reset();
   }
-  tell(telling, ActionKind::Unshard, group.stage, "all_gather");
+  record(recorded, ActionKind::Unshard, group.stage, "all_gather");
 }
 
 void ShardedParameters::close(int number, bool backward) {
@@ -258,7 +258,7 @@ void ShardedParameters::reduce(Group& group, bool all) {
     if (!flat.layout->trained) continue;
     if (!all && !(flat.arrived.defined() && flat.missing.empty() && flat.layout->once)) return;
     if (all || waits_in_hooks_) finish_scatters(kReductionsInFlight - 1);
-    post(flat, group.stage, group.tells[group.started]);
+    post(flat, group.stage, group.records[group.started]);
   }
   if (!all) return;
   group.started = 0;
@@ -271,12 +271,12 @@ void ShardedParameters::finish_scatters(std::size_t most) {
   while (std::cmp_greater(std::count_if(reductions_.begin(), reductions_.end(), is_scatter), most)) finish_first();
 }
 
-void ShardedParameters::post(Flat& flat, int stage, bool tells) {
+void ShardedParameters::post(Flat& flat, int stage, bool records) {
   const at::NoGradGuard no_graph;
   Reduction reduction;
   reduction.flat = &flat;
   reduction.stage = stage;
-  reduction.tells = tells;
+  reduction.records = records;
   reduction.whole = flat.arrived.defined() ? std::exchange(flat.arrived, at::Tensor())
                                            : at::zeros({flat.layout->part * members_}, flat.sum.options());
   reduction.part = part_of(reduction.whole, member_, group_.ranks.size());
@@ -294,10 +294,10 @@ void ShardedParameters::finish_first() {
   const at::Tensor& moved = reduction.among_holders ? reduction.part : reduction.whole;
   const std::size_t ranks = (reduction.among_holders ? *holders_ : group_).ranks.size();
   reduction.pending->wait(deadline_, fmt::format("the sum of gradients of stage {} over {} ranks", reduction.stage, ranks));
-  Telling& telling = reduction.among_holders ? among_holders_ : scattered_;
-  add_to(telling, static_cast<std::int64_t>(moved.nbytes()), reduction.posted, *reduction.pending);
-  if (reduction.tells)
-    tell(telling, ActionKind::ReduceGrad, reduction.stage, reduction.among_holders ? "all_reduce" : "reduce_scatter");
+  RecordedExchange& recorded = reduction.among_holders ? among_holders_ : scattered_;
+  add_to(recorded, static_cast<std::int64_t>(moved.nbytes()), reduction.posted, *reduction.pending);
+  if (reduction.records)
+    record(recorded, ActionKind::ReduceGrad, reduction.stage, reduction.among_holders ? "all_reduce" : "reduce_scatter");
   if (holders_ && !reduction.among_holders) {
     reduction.part = reduction.part.clone();
     reduction.whole = at::Tensor();
@@ -333,9 +333,9 @@ void ShardedParameters::finish() {
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i].pending->wait(deadline_, fmt::format("the sum of gradients over the {} holders", late_[i].group.ranks.size()));
-    Telling telling;
-    add_to(telling, static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted, *sums[i].pending);
-    tell(telling, ActionKind::ReduceGrad, -1, "all_reduce");
+    RecordedExchange recorded;
+    add_to(recorded, static_cast<std::int64_t>(sums[i].flat.nbytes()), sums[i].posted, *sums[i].pending);
+    record(recorded, ActionKind::ReduceGrad, -1, "all_reduce");
     std::int64_t first = 0;
     for (const int root : late_[i].roots) {
       const at::Tensor& own = gradient(root);
@@ -361,23 +361,24 @@ void ShardedParameters::updated() {
   waits_.clear();  // of no pass
 }
 
-void ShardedParameters::add_to(Telling& telling, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const {
-  telling.bytes += bytes;
-  telling.starts.push_back(start);
-  telling.ends.push_back(spans_->done(pending));
+void ShardedParameters::add_to(RecordedExchange& recorded, std::int64_t bytes, const SpanLog::Moment& start,
+                               const Pending& pending) const {
+  recorded.bytes += bytes;
+  recorded.starts.push_back(start);
+  recorded.ends.push_back(spans_->done(pending));
 }
 
-void ShardedParameters::tell(Telling& telling, ActionKind kind, int stage, const char* label) {
-  if (telling.starts.empty()) return;
+void ShardedParameters::record(RecordedExchange& recorded, ActionKind kind, int stage, const char* label) {
+  if (recorded.starts.empty()) return;
   Span span;
   span.device = transport_.rank();
   span.lane = Lane::Data;
   span.action.kind = kind;
   span.action.stage = stage;
   span.label = label;
-  span.bytes = Bytes(telling.bytes);
-  spans_->note(std::move(span), telling.starts.front(), std::move(telling.ends));
-  telling = {};
+  span.bytes = Bytes(recorded.bytes);
+  spans_->note(std::move(span), recorded.starts.front(), std::move(recorded.ends));
+  recorded = {};
 }
 
 }  // namespace panpipe::exec

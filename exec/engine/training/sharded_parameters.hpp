@@ -90,21 +90,21 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
     at::Tensor gradient;
   };
   // Exchanges that are recorded as one.
-  struct Telling {
+  struct RecordedExchange {
     std::vector<SpanLog::Moment> starts, ends;
     std::int64_t bytes = 0;
   };
   struct Group {
     int stage = 0;
     std::vector<std::size_t> flats;
-    std::vector<bool> tells;
+    std::vector<bool> records;
     std::size_t started = 0;  // flats whose reduction was posted in this backward
   };
   struct Reduction {
     Flat* flat = nullptr;
     int stage = 0;
     at::Tensor whole, part;
-    bool among_holders = false, tells = true;
+    bool among_holders = false, records = true;
     PendingPtr pending;
     SpanLog::Moment posted;
   };
@@ -120,11 +120,11 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   void ask(int group);
   void await(const Group& group);
   void reduce(Group& group, bool all);
-  void post(Flat& flat, int stage, bool tells);
+  void post(Flat& flat, int stage, bool records);
   void finish_scatters(std::size_t most);
   void finish_first();
-  void add_to(Telling& telling, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const;
-  void tell(Telling& telling, ActionKind kind, int stage, const char* label);
+  void add_to(RecordedExchange& recorded, std::int64_t bytes, const SpanLog::Moment& start, const Pending& pending) const;
+  void record(RecordedExchange& recorded, ActionKind kind, int stage, const char* label);
   const FlatParameters::Entry& entry_of(int root) const;
 
   const ShardLayout& shards_;
@@ -151,7 +151,7 @@ class ShardedParameters : public ParameterGate, public ParameterPlacement {
   std::size_t turn_ = 0, asked_ = 0;
   SpanLog* spans_ = nullptr;
   std::vector<SpanLog::Interval> waits_;
-  Telling scattered_, among_holders_;  // reductions that are recorded with the next one
+  RecordedExchange scattered_, among_holders_;  // reductions that are recorded with the next one
 };
 
 }  // namespace panpipe::exec

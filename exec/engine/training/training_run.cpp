@@ -43,7 +43,7 @@ Word unpacked(const std::string& bytes) {
 }
 
 // Rank 0 of panpipe run, between steps.
-void tell_launcher(char mark) {
+void report_launcher(char mark) {
   static const bool launched = std::getenv(kLaunchedVariable) != nullptr;
   if (launched) std::fputs((std::string(1, mark) + "\n").c_str(), stderr);
 }
@@ -96,14 +96,14 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
   step_ = last_checkpoint_ = start.step;
   if (folder.empty()) last_checkpoint_ = -1;
   if (!first) return;
-  if (!request.resume.empty()) tell_start(folder, !passed_over.empty());
+  if (!request.resume.empty()) report_start(folder, !passed_over.empty());
   if (!folder.empty())
     for (const std::string& change : changes_since(manifest, run)) say(change);
   log_ = std::make_unique<MetricsLog>(run, step_);
 }
 
 // Rank 0: where training starts.
-void TrainingRun::tell_start(const std::string& folder, bool some_passed_over) const {
+void TrainingRun::report_start(const std::string& folder, bool some_passed_over) const {
   const std::string& directory = run_.request.checkpoint;
   if (folder.empty())
     return say(fmt::format("no {}checkpoint in {}: training starts at step 1", some_passed_over ? "whole " : "", directory));
@@ -138,7 +138,7 @@ bool TrainingRun::meet() {
   metrics.loss_scale = notes.loss_scale;
   metrics.skipped = notes.skipped;
   metrics.epoch = trainer_->epoch();
-  untold_ = {metrics};
+  unreported_ = {metrics};
   return stop;
 }
 
@@ -150,16 +150,16 @@ void TrainingRun::evaluate() {
   for (const std::string& bytes : transport_.all_gather(packed({.loss_sum = mine}), deadline_, "the end of an evaluation"))
     sum += unpacked(bytes).loss_sum;
   const double loss = sum / (static_cast<double>(steps) * run_.layout.microbatches * run_.plan.data);
-  for (StepMetrics& metrics : untold_) metrics.validation_loss = loss;
+  for (StepMetrics& metrics : unreported_) metrics.validation_loss = loss;
 }
 
-void TrainingRun::tell() {
-  for (const StepMetrics& metrics : untold_) log_->write(metrics);
-  untold_.clear();
+void TrainingRun::report() {
+  for (const StepMetrics& metrics : unreported_) log_->write(metrics);
+  unreported_.clear();
 }
 
 std::string TrainingRun::checkpoint() {
-  if (transport_.rank() == 0) tell_launcher(kWritingMark);
+  if (transport_.rank() == 0) report_launcher(kWritingMark);
   return write_checkpoint(*trainer_, run_.request.checkpoint, run_.experiment.scenario.training.keep_checkpoints,
                           std::exchange(last_checkpoint_, step_));
 }
@@ -171,7 +171,7 @@ bool TrainingRun::next() {
   const int every = run_.experiment.scenario.training.evaluate_every;
   if (stepped_ && every > 0 && step_ % every == 0 && (done || !stop)) evaluate();
   if (done || stop) {
-    tell();
+    report();
     const std::string folder = writes && stepped_ ? checkpoint() : "";
     if (done) {
       if (!run_.request.export_folder.empty()) write_model_folder(*trainer_, run_.request.export_folder);
@@ -181,11 +181,11 @@ bool TrainingRun::next() {
                               folder.empty() ? "; no checkpoint was written" : "; checkpoint: " + folder));
   }
   if (writes && stepped_ && run_.request.checkpoint_every > 0 && step_ % run_.request.checkpoint_every == 0) {
-    tell();  // first: a run resumed from the checkpoint does not train this step again, and nobody would tell it
+    report();  // first: a run resumed from the checkpoint does not train this step again, and nobody would tell it
     checkpoint();
     transport_.barrier(deadline_, "the start of a step");
   }
-  if (transport_.rank() == 0) tell_launcher(kStepMark);
+  if (transport_.rank() == 0) report_launcher(kStepMark);
   return true;
 }
 
@@ -195,7 +195,7 @@ StepResult TrainingRun::step() {
   stepped_ = true;
   loss_sum_ = result.loss_sum;
   seconds_ = std::chrono::duration<double>(Clock::now() - result.started).count();
-  tell();  // of the step before: now nobody waits for this rank
+  report();  // of the step before: now nobody waits for this rank
   return result;
 }
 

@@ -30,19 +30,19 @@ class TrainingRun {
   bool meet();
   void evaluate();
   std::string checkpoint();
-  void tell_start(const std::string& folder, bool some_passed_over) const;
-  void tell();
+  void report_start(const std::string& folder, bool some_passed_over) const;
+  void report();
 
   const PreparedRun& run_;
   Transport& transport_;
   Clock::duration deadline_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<MetricsLog> log_;    // rank 0
-  std::int64_t step_ = 0;              // steps done, since the very first
-  std::int64_t last_checkpoint_ = -1;  // step
-  double loss_sum_ = 0, seconds_ = 0;  // this rank's, of the last step
-  bool stepped_ = false;               // in this process
-  std::vector<StepMetrics> untold_;    // rank 0: at most one
+  std::unique_ptr<MetricsLog> log_;      // rank 0
+  std::int64_t step_ = 0;                // steps done, since the very first
+  std::int64_t last_checkpoint_ = -1;    // step
+  double loss_sum_ = 0, seconds_ = 0;    // this rank's, of the last step
+  bool stepped_ = false;                 // in this process
+  std::vector<StepMetrics> unreported_;  // rank 0: at most one
 };
 
 }  // namespace panpipe::exec

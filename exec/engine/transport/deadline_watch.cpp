@@ -42,7 +42,7 @@ std::int64_t milliseconds(Steady::duration duration) {
 
 // Connections of which nobody knows yet whose they are: enough for all ranks of a run at once. Then the oldest go.
 constexpr std::size_t kMostStrangers = 1024;
-constexpr std::size_t kLongestOfAStranger = 1024;  // bytes; a rank introduces itself in less than 200
+constexpr std::size_t kLongestIntroduction = 1024;  // bytes; a rank introduces itself in less than 200
 
 // What a document holds under a key, where it is of that type: a stranger's may hold anything.
 std::string text_in(const json& document, const char* key) {
@@ -133,7 +133,7 @@ struct Watch::State {
   void judge();
   void hear_hub();
   void hear_ranks();
-  void tell();
+  void report();
   void loop();
   void accept_all();
 };
@@ -161,7 +161,7 @@ void Watch::State::end(const std::string& why, bool input) {
 // Rank 0: does nobody need anybody any more? And has everybody gone?
 void Watch::State::settle() {
   const auto all = [this](auto&& is) { return std::all_of(seen.begin(), seen.end(), is); };
-  std::function<void()> tell_self;
+  std::function<void()> report_self;
   {
     const std::lock_guard hold(lock);
     if (all_are_through && !all_left && all([](const auto& one) { return one.second.left; })) {
@@ -171,10 +171,10 @@ void Watch::State::settle() {
     if (over || all_are_through || !self.through) return;
     if (!all([](const auto& one) { return one.second.through || one.second.left; })) return;
     all_are_through = true;
-    tell_self = all_through;
+    report_self = all_through;
   }
   for (auto& [rank, line] : lines) say(rank, {{"leave", true}});
-  tell_self();
+  report_self();
 }
 
 // Has this process made progress since the last sample?
@@ -262,10 +262,10 @@ void Watch::State::judge() {
     world_progressed = now - quiet;
     table = text;
   }
-  json told{{"quiet", milliseconds(quiet)}};
-  if (quiet > options.deadline / 2) told["table"] = text;
+  json reported{{"quiet", milliseconds(quiet)}};
+  if (quiet > options.deadline / 2) reported["table"] = text;
   for (auto& [rank, line] : lines)
-    if (!seen[rank].left) say(rank, told);
+    if (!seen[rank].left) say(rank, reported);
 }
 
 void Watch::State::hear_ranks() {
@@ -312,17 +312,17 @@ void Watch::State::hear_hub() {
     }
     if (document.contains("leave") && !over) leave_now = true;
   }
-  std::string told;
+  std::string reported;
   bool silent = false;
   {
     const std::lock_guard hold(lock);
-    if (!over && !complaint.empty()) told = complaint;
+    if (!over && !complaint.empty()) reported = complaint;
     silent = Steady::now() - self.heard > patience();
     all_are_through |= leave_now;
     if (all_are_through && ended) hub_left = true;
   }
   if (leave_now) all_through();
-  if (!told.empty()) return declare(told, about_input);
+  if (!reported.empty()) return declare(reported, about_input);
   if (hub_left) return;
   if (ended) declare("rank 0 is lost: its process ended");
   if (silent)
@@ -330,7 +330,7 @@ void Watch::State::hear_hub() {
                         in_seconds(patience())));
 }
 
-void Watch::State::tell() {
+void Watch::State::report() {
   {
     const std::lock_guard hold(lock);
     if (all_are_through) return;
@@ -361,12 +361,12 @@ void Watch::State::loop() {
       since = over_since;
     }
     if (ended && options.kill_when_stuck && Steady::now() - since > options.deadline) {
-      std::string told;
+      std::string reported;
       {
         const std::lock_guard hold(lock);
-        told = fmt::format("panpipe: rank {}: {}: {}\n", options.rank, self.at, reason);
+        reported = fmt::format("panpipe: rank {}: {}: {}\n", options.rank, self.at, reason);
       }
-      std::fputs(told.c_str(), stderr);
+      std::fputs(reported.c_str(), stderr);
       std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
       _exit(1);
     }
@@ -378,12 +378,12 @@ void Watch::State::loop() {
       if (news) reported = self.at;
     }
     if (Steady::now() < next) {
-      if (news && !ended && options.rank != 0) tell();
+      if (news && !ended && options.rank != 0) report();
       continue;
     }
     next = Steady::now() + interval;
     sample();
-    if (!ended) tell();
+    if (!ended) report();
   }
 }
 
@@ -415,7 +415,7 @@ void Watch::State::accept_all() {
     }
     for (Stranger& stranger : strangers) {
       bool ended = false;
-      const std::vector<json> said = stranger.line.hear(ended, kLongestOfAStranger);
+      const std::vector<json> said = stranger.line.hear(ended, kLongestIntroduction);
       if (said.empty() && !ended) continue;
       const std::int64_t rank = said.empty() ? -1 : number_in(said.front(), "hello", -1);
       const std::string nonce = said.empty() ? "" : text_in(said.front(), "nonce");

@@ -42,10 +42,10 @@ struct Arriving : Pending {
   bool done() override { return taken || mailbox->has(key); }
   void wait(Clock::duration deadline, const std::string& what) override {
     if (taken) return;
-    Mailbox::Letter letter = mailbox->take(key, *watch, deadline, what);
-    check_arrived(expected, letter.value, std::get<0>(key), what);
-    value = expected.device.is_cpu() ? std::move(letter.value) : letter.value.to(expected.device);
-    completed = letter.arrived;
+    Mailbox::Message message = mailbox->take(key, *watch, deadline, what);
+    check_arrived(expected, message.value, std::get<0>(key), what);
+    value = expected.device.is_cpu() ? std::move(message.value) : message.value.to(expected.device);
+    completed = message.arrived;
     taken = true;
   }
 };
@@ -128,7 +128,7 @@ GlooTransport::GlooTransport(const ProcessOptions& options)
     : options_(options),
       mailbox_(std::make_shared<Mailbox>()),
       met_(meet(options, [mailbox = mailbox_](const std::string& reason, bool input) { mailbox->end(reason, input); })) {
-  if (!options_.world.local_told) {
+  if (!options_.world.local_reported) {
     options_.world.local_rank = met_.local_rank;
     options_.world.local_size = met_.local_size;
   }

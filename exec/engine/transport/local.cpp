@@ -19,7 +19,7 @@
 namespace panpipe::exec {
 namespace {
 
-struct Letter {
+struct Message {
   at::Tensor value;
   DeviceOrder written;  // on a GPU: when the sender's stream has written it
   Clock::time_point sent = Clock::now();
@@ -27,7 +27,7 @@ struct Letter {
 
 // One collective of one group. Sums are made in rank order, so that the result does not depend on who was first.
 struct Collective {
-  std::map<int, Letter> parts;
+  std::map<int, Message> parts;
   DeviceOrder written;
   Clock::time_point finished{};
   bool done = false;
@@ -39,7 +39,7 @@ struct Hub {
   int ranks;
   std::mutex lock;
   std::condition_variable changed;
-  std::map<std::tuple<int, int, std::uint64_t>, std::deque<Letter>> mail;           // (from, to, tag)
+  std::map<std::tuple<int, int, std::uint64_t>, std::deque<Message>> mail;          // (from, to, tag)
   std::map<std::pair<int, std::int64_t>, std::shared_ptr<Collective>> collectives;  // (group, sequence number)
   std::map<std::vector<int>, int> groups;
   std::map<std::int64_t, std::map<int, std::string>> gathers;
@@ -98,19 +98,19 @@ struct Receive : Pending {
   }
   void wait(Clock::duration deadline, const std::string& what) override {
     if (taken) return;
-    Letter letter;
+    Message message;
     {
       std::unique_lock hold(hub->lock);
       hub->wait(hold, rank, deadline, what, [&] { return hub->mail.count(key) > 0; });
       auto& arrived = hub->mail.at(key);
-      letter = std::move(arrived.front());
+      message = std::move(arrived.front());
       arrived.pop_front();
       if (arrived.empty()) hub->mail.erase(key);
     }
-    check_arrived(expected, letter.value, std::get<0>(key), what);
-    letter.written.before(expected.device, letter.value);
-    if (letter.value.is_cpu()) completed = letter.sent;  // a GPU is behind its host
-    value = letter.value.device() == expected.device ? std::move(letter.value) : letter.value.to(expected.device);
+    check_arrived(expected, message.value, std::get<0>(key), what);
+    message.written.before(expected.device, message.value);
+    if (message.value.is_cpu()) completed = message.sent;  // a GPU is behind its host
+    value = message.value.device() == expected.device ? std::move(message.value) : message.value.to(expected.device);
     taken = true;
   }
 };
@@ -264,9 +264,9 @@ class LocalTransport : public Transport, public Ending {
 
  private:
   PendingPtr give(const at::Tensor& value, int to, std::uint64_t tag) {
-    Letter letter{value.detach(), DeviceOrder::now(value), Clock::now()};
+    Message message{value.detach(), DeviceOrder::now(value), Clock::now()};
     const std::lock_guard hold(hub_->lock);
-    hub_->mail[{rank_, to, tag}].push_back(std::move(letter));
+    hub_->mail[{rank_, to, tag}].push_back(std::move(message));
     hub_->changed.notify_all();
     return std::make_shared<Done>();
   }
@@ -286,13 +286,13 @@ class LocalTransport : public Transport, public Ending {
     pending->hub = hub_;
     pending->rank = rank_;
     pending->mine = value;
-    Letter letter{value, DeviceOrder::now(value), Clock::now()};
+    Message message{value, DeviceOrder::now(value), Clock::now()};
     const std::lock_guard hold(hub_->lock);
     const std::pair key(group.id, sequence_[group.id]++);
     auto& slot = hub_->collectives[key];
     if (!slot) slot = std::make_shared<Collective>();
     pending->collective = slot;
-    slot->parts.emplace(rank_, std::move(letter));
+    slot->parts.emplace(rank_, std::move(message));
     if (slot->parts.size() < group.ranks.size()) return pending;
     finish(*slot);
     slot->finished = Clock::now();

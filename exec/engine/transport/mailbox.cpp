@@ -31,7 +31,7 @@ bool Mailbox::has(const Key& key) {
   return letters_.count(key) > 0;
 }
 
-Mailbox::Letter Mailbox::take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what) {
+Mailbox::Message Mailbox::take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what) {
   std::unique_lock hold(lock_);
   wait_for(
       hold, [&] { return letters_.count(key) > 0; }, std::get<0>(key), watch, deadline, what);
@@ -47,12 +47,12 @@ std::optional<at::Tensor> Mailbox::take_unless(const Key& key, const std::atomic
   return pop(key).value;
 }
 
-Mailbox::Letter Mailbox::pop(const Key& key) {
+Mailbox::Message Mailbox::pop(const Key& key) {
   const auto found = letters_.find(key);
-  Letter letter = std::move(found->second.front());
+  Message message = std::move(found->second.front());
   found->second.pop_front();
   if (found->second.empty()) letters_.erase(found);
-  return letter;
+  return message;
 }
 
 void Mailbox::set(Flag& flag) {

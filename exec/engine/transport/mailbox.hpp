@@ -28,11 +28,11 @@ class Mailbox {
 
   void put(const Key& key, at::Tensor value);
   bool has(const Key& key);
-  struct Letter {
+  struct Message {
     at::Tensor value;
     Clock::time_point arrived;
   };
-  Letter take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what);
+  Message take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what);
   // For background threads, which the watch does not count as waiting. Returns nullopt once `closing` is set or the run is over.
   std::optional<at::Tensor> take_unless(const Key& key, const std::atomic<bool>& closing);
 
@@ -62,11 +62,11 @@ class Mailbox {
   void throw_end(int from, Watch& watch, Clock::duration deadline, const std::string& what) const;
   void wait_for(std::unique_lock<std::mutex>& hold, const std::function<bool()>& ready, int from, Watch& watch,
                 Clock::duration deadline, const std::string& what);
-  Letter pop(const Key& key);
+  Message pop(const Key& key);
 
   std::mutex lock_;
   std::condition_variable changed_;
-  std::map<Key, std::deque<Letter>> letters_;
+  std::map<Key, std::deque<Message>> letters_;
   std::map<int, std::pair<Clock::time_point, std::string>> broken_;
   std::string reason_;
   bool about_input_ = false;

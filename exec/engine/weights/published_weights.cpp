@@ -14,9 +14,9 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
+#include "base/input/cached_document.hpp"
 #include "base/input/json_input.hpp"
-#include "base/input/kept_document.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/models.hpp"
 #include "exec/engine/checkpoint/manifest.hpp"
@@ -48,7 +48,7 @@ bool is_of_positions(const std::string& name) {
 json json_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(fmt::format("cannot read {}", path.string()));
-  keep_input(path.string());
+  register_input(path.string());
   return parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}), path.string());
 }
 
@@ -172,7 +172,7 @@ void PublishedWeights::check_config(const std::string& folder) const {
                                   {"hidden_act", {"silu", "swish"}}})
     if (const json value = config.value(key, json()); value.is_string() && ours.count(value.get<std::string>()) == 0)
       refuse(key, value, *ours.begin());
-  const auto document = kept_document(path.string());
+  const auto document = cached_document(path.string());
   if (document->find("model_type") == nullptr && document->find("architectures") == nullptr) return;
   const ModelConfig read = read_model_config(*document, 0);
   if (!read.not_followed.empty()) throw InputError(read.not_followed);

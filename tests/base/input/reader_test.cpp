@@ -176,7 +176,7 @@ TEST_F(Reader, AtMostTwentyFaultsSortedByPlaceWithoutRepetition) {
 }
 
 // Of very many faults the first twenty are looked for, and no more.
-TEST_F(Reader, OfVeryManyUnknownKeysTheFirstAreTold) {
+TEST_F(Reader, OfVeryManyUnknownKeysTheFirstAreReported) {
   std::string text;
   for (int i = 0; i < 30'000; ++i) text += "key" + std::to_string(i) + "x: 1\n";
   const NodePtr root = parse_document(text, "many.yaml", "");

@@ -264,11 +264,11 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
   std::map<std::string, std::string> crowded = roomy;
   crowded["cores"] = "2";
   const double alone = step(3, 8, "", roomy);
-  EXPECT_EQ(told_of_cores(scenario_, 3), "");
+  EXPECT_EQ(reported_cores(scenario_, 3), "");
   EXPECT_EQ(step(3, 8, "", {}), alone) << "a profile that does not say";
   EXPECT_NEAR(step(3, 8, "", crowded), 1.3 * alone, 1e-9);
   EXPECT_EQ(
-      told_of_cores(scenario_, 3),
+      reported_cores(scenario_, 3),
       "3 ranks share a host of 2 cores, as the profile states it: each pass takes 1.30 times as long as if every rank had cores "
       "of its own. "
       "How long messages wait for a core is not predicted: a measured step is longer. For hosts with more cores change `cores` "
@@ -282,17 +282,17 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
   std::map<std::string, std::string> threads = crowded;
   threads["threads"] = "2", threads["ranks"] = "1";
   EXPECT_NEAR(step(3, 8, "", threads), (6 * 3 + 2 * (1 + 2)) / 10.0 * alone, 1e-9);
-  EXPECT_NE(told_of_cores(scenario_, 3).find("3 ranks of 2 threads share a host of 2 cores"), std::string::npos);
+  EXPECT_NE(reported_cores(scenario_, 3).find("3 ranks of 2 threads share a host of 2 cores"), std::string::npos);
 }
 
 // What was measured by three ranks on two cores is 1.5 times as long already.
 TEST_F(SharedCores, AProfileOfAsManyRanksHoldsWhatTheyCostEachOther) {
   const double alone = step(3, 8, "", {{"cores", "3"}, {"ranks", "3"}, {"threads", "1"}});
   EXPECT_NEAR(step(3, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}), 1.3 / 1.5 * alone, 1e-9);
-  EXPECT_NE(told_of_cores(scenario_, 3)
+  EXPECT_NE(reported_cores(scenario_, 3)
                 .find("change `cores` in " + file_ + "; it was made with 3 ranks that took turns: profile with --ranks 2"),
             std::string::npos)
-      << told_of_cores(scenario_, 3);
+      << reported_cores(scenario_, 3);
   EXPECT_NEAR(step(2, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}),
               step(2, 8, "", {{"cores", "2"}, {"ranks", "2"}, {"threads", "1"}}) / 1.5, 1e-9);
 }

@@ -237,25 +237,25 @@ std::string stated(const std::string& type, const std::string& more) {
 }
 
 // A head of another class, and what a class cannot do here, are told.
-TEST_F(ModelConfigs, WhatTheModelDoesOtherwiseIsTold) {
-  const auto told = [&](const std::string& type, const std::string& more) {
+TEST_F(ModelConfigs, WhatTheModelDoesOtherwiseIsReported) {
+  const auto reported = [&](const std::string& type, const std::string& more) {
     std::vector<std::string> all = read_model_config(file(stated(type, more)), 128).assumptions;
     std::erase_if(all, [](const std::string& text) { return text.find("is no key that is known") != std::string::npos; });
     return all;
   };
-  EXPECT_TRUE(told("llama", ", architectures: [LlamaForCausalLM]").empty());
-  EXPECT_EQ(told("llama", ", architectures: [LlamaForSequenceClassification]"),
+  EXPECT_TRUE(reported("llama", ", architectures: [LlamaForCausalLM]").empty());
+  EXPECT_EQ(reported("llama", ", architectures: [LlamaForSequenceClassification]"),
             std::vector<std::string>{
                 "the model is built as LlamaForCausalLM, where architectures names LlamaForSequenceClassification"});
-  EXPECT_EQ(told("bert", ", architectures: [BertModel]"),
+  EXPECT_EQ(reported("bert", ", architectures: [BertModel]"),
             std::vector<std::string>{"the model is built as BertForPreTraining, where architectures names BertModel"});
-  EXPECT_TRUE(told("bert", ", architectures: [BertForMaskedLM]").empty());
-  EXPECT_EQ(told("opt", ", layer_norm_elementwise_affine: false").size(), 1U);
+  EXPECT_TRUE(reported("bert", ", architectures: [BertForMaskedLM]").empty());
+  EXPECT_EQ(reported("opt", ", layer_norm_elementwise_affine: false").size(), 1U);
   EXPECT_FALSE(read_model_config(file("{model_type: opt, _remove_final_layer_norm: true}"), 128).dimensions.traits.final_norm);
 }
 
 // A misspelt key leaves its dimension to the class, and both are told: 16 layers are stated, the rest is LlamaConfig's.
-TEST_F(ModelConfigs, ADimensionThatTheFileDoesNotStateIsTold) {
+TEST_F(ModelConfigs, ADimensionThatTheFileDoesNotStateIsReported) {
   const ModelConfig config = read_model_config(
       file("{model_type: llama, hiden_size: 2048, num_hidden_layers: 16, max_position_embeddings: 512, vocab_size: 512}"), 128);
   EXPECT_EQ(config.dimensions.hidden, 4096);
@@ -347,13 +347,13 @@ TEST_F(ModelConfigs, NeutralKeysOfOtherClassesAreKnown) {
     return read_model_config(file("{model_type: " + type + dimensions + more + "}"), 128).not_followed;
   };
   for (const std::string& type : model_config_types()) {
-    const std::vector<Diagnostic> told = faults(
+    const std::vector<Diagnostic> reported = faults(
         type,
         ", output_past: true, max_sequence_length: 2048, attention_bias: false, mlp_bias: false, use_sliding_window: false, "
         "max_window_layers: 28, bos_token: <s>, eos_token: </s>, pad_token: <pad>, unk_token: <unk>, _name_or_path: x, "
         "torch_dtype: bfloat16, dtype: bfloat16, transformers_version: 5.0.0, auto_map: {AutoConfig: x.Y}, use_cache: true, "
         "task_specific_params: {a: {do_sample: true}}, pretraining_tp: 1, quantization_config: {bits: 4}, xla_device: true");
-    EXPECT_TRUE(told.empty()) << type << ": " << told.front().message;
+    EXPECT_TRUE(reported.empty()) << type << ": " << reported.front().message;
   }
   for (const char* type : {"gpt2", "mistral", "bert"})
     for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"})
@@ -366,7 +366,7 @@ TEST_F(ModelConfigs, NeutralKeysOfOtherClassesAreKnown) {
 }
 
 // LlamaConfig: as many key-value heads as heads, 16 here, where the file states none.
-TEST_F(ModelConfigs, AMisspeltDimensionThatFollowsFromOthersIsTold) {
+TEST_F(ModelConfigs, AMisspeltDimensionThatFollowsFromOthersIsReported) {
   const ModelConfig config = read_model_config(
       file("{model_type: llama, hidden_size: 512, intermediate_size: 1024, num_hidden_layers: 2, num_attention_heads: 16, "
            "vocab_size: 512, num_kv_heads: 4}"),

@@ -47,7 +47,7 @@ TEST(AnswerTable, NamesIdleDevicesAndWhatIsLeftOfTheMemory) {
 }
 
 // Steps of 2, 2.05 and 2.2 s: 2.5 % apart are a tie within 3 %, 10 % are none.
-TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotTellApartIsATie) {
+TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotReportApartIsATie) {
   Answer answer = answer_of({stage_of({"a"}, {0, 1})}, 2);
   for (const double step : {2.05, 2.2}) {
     answer.candidates.push_back(answer.candidates.front());

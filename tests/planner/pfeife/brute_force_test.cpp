@@ -214,16 +214,16 @@ TEST(Threads, ProgressAndStop) {
   std::atomic<bool> stop{false};
   options.stop = &stop;
   const auto caller = std::this_thread::get_id();
-  int told = 0;
+  int reported = 0;
   std::int64_t evaluated = 0;
   options.progress = [&](const planner::SearchState& state) {
     EXPECT_EQ(std::this_thread::get_id(), caller);
     EXPECT_GE(state.evaluated, evaluated);
     evaluated = state.evaluated;
-    if (++told == 3) stop = true;
+    if (++reported == 3) stop = true;
   };
   const planner::Answer answer = planner::search(*experiment, options);
-  EXPECT_GE(told, 3);
+  EXPECT_GE(reported, 3);
   EXPECT_TRUE(answer.interrupted);
   EXPECT_FALSE(answer.search.proved_optimal);
   EXPECT_FALSE(answer.candidates.empty());

@@ -169,7 +169,7 @@ TEST_F(PiperFormat, AMissingLimitNamesTheOption) {
   }
 }
 
-TEST_F(PiperFormat, TheOtherNameOfTheMicrobatchesIsTakenAndTold) {
+TEST_F(PiperFormat, TheOtherNameOfTheMicrobatchesIsTakenAndReported) {
   const PiperFile file = read(two_nodes(R"("maxBatchSize": 6, )", kEdge));
   EXPECT_EQ(file.microbatches, 6);
   ASSERT_EQ(file.warnings.size(), 1U);
@@ -188,7 +188,7 @@ TEST_F(PiperFormat, SwappedBordersAreSwappedBack) {
   EXPECT_EQ(import_piper(file, {}, "l").layers, import_piper(read(two_nodes(kHead, kEdge)), {}, "l").layers);
 }
 
-TEST_F(PiperFormat, UnknownKeysAreSkippedAndTold) {
+TEST_F(PiperFormat, UnknownKeysAreSkippedAndReported) {
   const PiperFile file = read(two_nodes(std::string(kHead) + R"("bandwith": 3, )", kEdge));
   ASSERT_EQ(file.warnings.size(), 1U);
   EXPECT_THAT(file.warnings[0], HasSubstr("warning: unknown key 'bandwith', did you mean 'bandwidth'?"));

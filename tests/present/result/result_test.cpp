@@ -92,7 +92,7 @@ TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
 }
 
 // What a reader needs to follow the step: what the plan decided, and what waited or was slowed.
-TEST(ResultJson, TellsThePlanAndWhatWasSlowed) {
+TEST(ResultJson, ReportsThePlanAndWhatWasSlowed) {
   Timeline timeline = estimate(testing::small_step());
   const ResultPlan plan{{.schedule = "zb-h1",
                          .transfers = "blocking",

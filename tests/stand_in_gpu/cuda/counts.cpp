@@ -29,7 +29,7 @@ bool counting() {
 }
 
 // One line of JSON per process, appended in one write: several processes share the file.
-__attribute__((destructor)) void tell_counts() {
+__attribute__((destructor)) void report_counts() {
   if (!counting()) return;
   Counts& all = counts();
   const std::lock_guard hold(all.lock);

@@ -163,7 +163,7 @@ TEST(ReportPath, HoldsNobodyWithAsynchronousSends) {
 }
 
 // A link that is shared: the part beyond the time on an idle link has a name.
-TEST(ReportPath, TellsSharingFromTransfers) {
+TEST(ReportPath, ReportsSharingFromTransfers) {
   ResultDocument result = two_ranks();
   result.kind = TimelineKind::Simulated;
   for (Span& span : result.timeline.spans)

@@ -68,7 +68,7 @@ TEST(SweepGrid, TheLastAxisVariesFastest) {
   EXPECT_EQ(grid.title(5), "a=2, b=z");
 }
 
-TEST(SweepGrid, KeysTellApartWhatMatters) {
+TEST(SweepGrid, KeysReportApartWhatMatters) {
   const SweepGrid grid = grid_of({{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}});
   std::set<std::string> keys;
   for (std::size_t i = 0; i < grid.size(); ++i) keys.insert(grid.key(i));

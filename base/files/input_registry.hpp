@@ -9,16 +9,16 @@ namespace panpipe {
 
 // Remembers files that any thread reads while the object lives, by device and inode, not by name. Only main() holds one, so a
 // program that uses Panpipe as a library may read and write the same file. Objects do not nest.
-class InputsKept {
+class InputRegistry {
  public:
-  InputsKept();
-  ~InputsKept();
-  InputsKept(const InputsKept&) = delete;
-  InputsKept& operator=(const InputsKept&) = delete;
+  InputRegistry();
+  ~InputRegistry();
+  InputRegistry(const InputRegistry&) = delete;
+  InputRegistry& operator=(const InputRegistry&) = delete;
 };
 
 // Remembers a regular file. report_file_read() calls this; call it directly for inputs that no result lists with their hash.
-void keep_input(const std::string& path);
+void register_input(const std::string& path);
 
 // The name under which the file at `path` was read; empty if it was not read, or if no InputsKept lives.
 std::string name_as_input(const std::string& path);

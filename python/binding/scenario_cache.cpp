@@ -1,4 +1,4 @@
-#include "python/binding/kept.hpp"
+#include "python/binding/scenario_cache.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/files/files_read.hpp"
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 #include "python/binding/interruptible.hpp"
 
 namespace panpipe::python {
@@ -18,7 +18,7 @@ constexpr std::size_t kMostBytes = 1 << 20;
 
 struct Slot {
   std::string key;
-  std::shared_ptr<const Kept> kept;
+  std::shared_ptr<const CachedScenario> kept;
 };
 
 struct Store {
@@ -38,7 +38,7 @@ bool holds(const std::string& path, const std::string& bytes) {
   return static_cast<std::size_t>(file.gcount()) == bytes.size() && now.compare(0, bytes.size(), bytes) == 0;
 }
 
-std::shared_ptr<const Kept> find(const std::string& key) {
+std::shared_ptr<const CachedScenario> find(const std::string& key) {
   Store& all = store();
   const std::lock_guard hold(all.lock);
   const auto found = std::find_if(all.slots.begin(), all.slots.end(), [&](const Slot& slot) { return slot.key == key; });
@@ -47,7 +47,7 @@ std::shared_ptr<const Kept> find(const std::string& key) {
   return found->kept;
 }
 
-void keep(const std::string& key, const std::shared_ptr<const Kept>& made) {
+void keep(const std::string& key, const std::shared_ptr<const CachedScenario>& made) {
   std::size_t bytes = 0;
   for (const auto& [path, text] : made->files) bytes += text.size();
   if (bytes > kMostBytes) return;
@@ -62,18 +62,18 @@ void keep(const std::string& key, const std::shared_ptr<const Kept>& made) {
 
 }  // namespace
 
-std::shared_ptr<const Kept> kept_for(const ScenarioInput& input, const std::vector<std::string>& overrides,
-                                     const std::string& plan_file) {
+std::shared_ptr<const CachedScenario> cached_scenario(const ScenarioInput& input, const std::vector<std::string>& overrides,
+                                                      const std::string& plan_file) {
   std::string key = input.key() + '\n' + plan_file;
   for (const std::string& assignment : overrides) key += '\n' + assignment;
   if (auto found = find(key)) {
     const auto same = [](const auto& file) { return holds(file.first, file.second); };
     if (std::all_of(found->files.begin(), found->files.end(), same)) return found;
   }
-  std::shared_ptr<Kept> made;
+  std::shared_ptr<CachedScenario> made;
   interruptibly([&](const auto&) {
     const FilesRead files;
-    made = std::make_shared<Kept>(input.load(overrides, plan_file), plan_file);
+    made = std::make_shared<CachedScenario>(input.load(overrides, plan_file), plan_file);
     made->name = input.name();
     for (const std::string& path : files.paths()) made->files.emplace_back(path, input_bytes(path).value_or(""));
   });
@@ -81,7 +81,7 @@ std::shared_ptr<const Kept> kept_for(const ScenarioInput& input, const std::vect
   return made;
 }
 
-void forget_kept() {
+void clear_cached_scenarios() {
   const std::lock_guard hold(store().lock);
   store().slots.clear();
 }

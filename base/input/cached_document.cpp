@@ -1,4 +1,4 @@
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 
 #include <map>
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-std::shared_ptr<const Node> kept_document(const std::string& path) {
+std::shared_ptr<const Node> cached_document(const std::string& path) {
   struct Kept {
     std::string text;
     std::shared_ptr<const Node> root;

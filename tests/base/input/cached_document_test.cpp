@@ -1,4 +1,4 @@
-#include "base/input/kept_document.hpp"
+#include "base/input/cached_document.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,19 +16,19 @@ TEST(KeptDocument, IsParsedAgainWhenTheTextChanges) {
   const std::string path = test::scratch().file("kept.yaml");
   const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::binary) << text; };
   write("a: 1\n");
-  const auto first = kept_document(path);
+  const auto first = cached_document(path);
   EXPECT_EQ(first->find("a")->text, "1");
   EXPECT_EQ(first->source->name, path);
   write("a: 1\n");
-  EXPECT_EQ(kept_document(path), first);
+  EXPECT_EQ(cached_document(path), first);
   write("a: 2\n");
-  const auto second = kept_document(path);
+  const auto second = cached_document(path);
   EXPECT_EQ(second->find("a")->text, "2");
   EXPECT_EQ(first->find("a")->text, "1");
   write("a: [\n");
-  for (int twice = 0; twice < 2; ++twice) EXPECT_THROW(kept_document(path), InputError);
+  for (int twice = 0; twice < 2; ++twice) EXPECT_THROW(cached_document(path), InputError);
   std::remove(path.c_str());
-  EXPECT_THROW(kept_document(path), InputError);
+  EXPECT_THROW(cached_document(path), InputError);
 }
 
 }  // namespace

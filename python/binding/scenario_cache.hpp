@@ -14,22 +14,22 @@
 
 namespace panpipe::python {
 
-struct Kept {
+struct CachedScenario {
   Experiment experiment;
   Plan plan;
   TaskGraph graph;
   std::string name;                                        // of the scenario
   std::vector<std::pair<std::string, std::string>> files;  // files read, with their bytes
 
-  Kept(Scenario scenario, const std::string& plan_file)
+  CachedScenario(Scenario scenario, const std::string& plan_file)
       : experiment(std::move(scenario)),
         plan(experiment.plan(plan_file)),
         graph(lower(experiment.scenario, plan, experiment.model)) {}
 };
 
 // Returns a kept scenario if all its files still hold the same bytes, else a new one. Does not need the GIL; thread-safe.
-std::shared_ptr<const Kept> kept_for(const ScenarioInput& input, const std::vector<std::string>& overrides,
-                                     const std::string& plan_file);
-void forget_kept();
+std::shared_ptr<const CachedScenario> cached_scenario(const ScenarioInput& input, const std::vector<std::string>& overrides,
+                                                      const std::string& plan_file);
+void clear_cached_scenarios();
 
 }  // namespace panpipe::python

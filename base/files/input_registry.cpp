@@ -1,4 +1,4 @@
-#include "base/files/inputs_kept.hpp"
+#include "base/files/input_registry.hpp"
 
 #include <sys/stat.h>
 
@@ -41,18 +41,18 @@ std::optional<std::string> bytes_of(const std::string& path, std::size_t most) {
 
 }  // namespace
 
-InputsKept::InputsKept() {
+InputRegistry::InputRegistry() {
   const std::lock_guard hold(kept().lock);
   kept().listening = true;
 }
 
-InputsKept::~InputsKept() {
+InputRegistry::~InputRegistry() {
   const std::lock_guard hold(kept().lock);
   kept().listening = false;
   kept().files.clear();
 }
 
-void keep_input(const std::string& path) {
+void register_input(const std::string& path) {
   struct stat file {};
   const std::lock_guard hold(kept().lock);
   if (kept().listening && stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode))

@@ -9,6 +9,6 @@
 namespace panpipe {
 
 // Like load_document, but calls share one tree as long as the file's text is unchanged. Thread-safe.
-std::shared_ptr<const Node> kept_document(const std::string& path);
+std::shared_ptr<const Node> cached_document(const std::string& path);
 
 }  // namespace panpipe
