@@ -333,7 +333,7 @@ TraceSummary summary_of(const KinetoTrace& trace, int steps) {
     double begin = first->start_us, end = first->end_us;
     for (auto span = first; span != last; ++span) {
       end = std::max(end, span->end_us);
-      summary.group_us[span->group] += span->end_us - span->start_us;
+      summary.group_us[at(span->group)] += span->end_us - span->start_us;
     }
     if (trace.steps > 0) begin = std::min(begin, trace.first_step_us), end = std::max(end, trace.last_step_us);
     const KernelSpan* spans = &*first;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMicroseconds = 1e6;
 
 double microseconds_of(Duration time) { return time.base() * kMicroseconds; }
-double& of(PredictedGroups& groups, KernelGroup group) { return groups.group_us[group]; }
+double& of(PredictedGroups& groups, KernelGroup group) { return groups.group_us[at(group)]; }
 
 // `attention` of the compute is the attention core's.
 void add_pass(PredictedGroups& groups, const Breakdown& cost, Duration attention, double times) {

@@ -155,7 +155,7 @@ class Calculation {
 
 std::string_view name_of(RunRequest::Counted counted) {
   constexpr std::string_view kNames[] = {"tokens", "samples", "steps"};
-  return kNames[counted];
+  return kNames[at(counted)];
 }
 
 RunAnswer run_cost(const RunRequest& request, const RunMachine& machine, const RunStep& step) {

@@ -1,5 +1,6 @@
 // Traces of PyTorch's profiler: kernels by group, steps, collectives, and what is no trace.
 #include "jobs/kineto_trace.hpp"
+#include "base/index.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 
 const std::string kTwoSteps = "jobs/data/kineto-2-steps.json";
 
-double of(const TraceSummary& summary, KernelGroup group) { return summary.group_us[group]; }
+double of(const TraceSummary& summary, KernelGroup group) { return summary.group_us[at(group)]; }
 KinetoTrace parse(const std::string& text) { return parse_kineto_trace(text, "t.json", 8); }
 std::string fault(const std::string& text) {
   return fault_of([&] { parse(text); });
@@ -151,14 +152,15 @@ TEST(KinetoTrace, APredictedTraceReadsBack) {
   const Prediction prediction = predict(experiment, plan);
   const PredictedGroups groups = predicted_groups(experiment, plan, prediction, 0);
   const TraceSummary read = summary_of(parse(to_trace_json(prediction.timeline)), 1);
-  EXPECT_NEAR(of(read, KernelGroup::AllReduce), groups.group_us[KernelGroup::AllReduce], 0.5 * of(read, KernelGroup::AllReduce));
-  EXPECT_GT(groups.group_us[KernelGroup::Products], 0);
-  EXPECT_GT(groups.group_us[KernelGroup::Attention], 0);
+  EXPECT_NEAR(of(read, KernelGroup::AllReduce), groups.group_us[at(KernelGroup::AllReduce)],
+              0.5 * of(read, KernelGroup::AllReduce));
+  EXPECT_GT(groups.group_us[at(KernelGroup::Products)], 0);
+  EXPECT_GT(groups.group_us[at(KernelGroup::Attention)], 0);
   // What a device does adds up to no more than the step.
   double busy = groups.exposed_us + groups.idle_us;
   for (const KernelGroup group :
        {KernelGroup::Products, KernelGroup::Attention, KernelGroup::Elementwise, KernelGroup::Optimizer})
-    busy += groups.group_us[group];
+    busy += groups.group_us[at(group)];
   EXPECT_NEAR(busy, groups.step_us, 0.02 * groups.step_us);
   EXPECT_THAT(fault_of([&] { predicted_groups(experiment, plan, prediction, 8); }),
               HasSubstr("device 8 has no part in the plan"));
@@ -168,8 +170,8 @@ TEST(KinetoTrace, WhereTheDifferenceLies) {
   const KinetoTrace trace = read_kineto_trace(kTwoSteps, 8);
   const TraceSummary summary = summary_of(trace, 0);
   PredictedGroups predicted;
-  predicted.group_us[KernelGroup::Products] = 280;
-  predicted.group_us[KernelGroup::Elementwise] = 80;
+  predicted.group_us[at(KernelGroup::Products)] = 280;
+  predicted.group_us[at(KernelGroup::Elementwise)] = 80;
   predicted.idle_us = 100;
   predicted.step_us = 700;
   const std::string text = trace_table(trace, summary, &predicted);

@@ -60,7 +60,7 @@ ShardedParameters::ShardedParameters(const OperatorGraph& graph, const Plan& pla
     flats_.back().layout = &flat;
   }
   for (const auto& [number, group] : own.groups) {
-    groups_[number] = {group.stage, group.flats, group.records, 0};
+    groups_[number] = {group.stage, group.flats, group.reports, 0};
     for (const std::size_t flat : group.flats)
       for (const FlatParameters::Entry& entry : own.flats[flat].entries) groups_of_[entry.root].push_back(number);
   }

@@ -133,7 +133,7 @@ struct Watch::State {
   void judge();
   void hear_hub();
   void hear_ranks();
-  void report();
+  void send_report();
   void loop();
   void accept_all();
 };
@@ -262,10 +262,10 @@ void Watch::State::judge() {
     world_progressed = now - quiet;
     table = text;
   }
-  json reported{{"quiet", milliseconds(quiet)}};
-  if (quiet > options.deadline / 2) reported["table"] = text;
+  json news{{"quiet", milliseconds(quiet)}};
+  if (quiet > options.deadline / 2) news["table"] = text;
   for (auto& [rank, line] : lines)
-    if (!seen[rank].left) say(rank, reported);
+    if (!seen[rank].left) say(rank, news);
 }
 
 void Watch::State::hear_ranks() {
@@ -312,17 +312,17 @@ void Watch::State::hear_hub() {
     }
     if (document.contains("leave") && !over) leave_now = true;
   }
-  std::string reported;
+  std::string verdict;
   bool silent = false;
   {
     const std::lock_guard hold(lock);
-    if (!over && !complaint.empty()) reported = complaint;
+    if (!over && !complaint.empty()) verdict = complaint;
     silent = Steady::now() - self.heard > patience();
     all_are_through |= leave_now;
     if (all_are_through && ended) hub_left = true;
   }
   if (leave_now) all_through();
-  if (!reported.empty()) return declare(reported, about_input);
+  if (!verdict.empty()) return declare(verdict, about_input);
   if (hub_left) return;
   if (ended) declare("rank 0 is lost: its process ended");
   if (silent)
@@ -330,7 +330,7 @@ void Watch::State::hear_hub() {
                         in_seconds(patience())));
 }
 
-void Watch::State::report() {
+void Watch::State::send_report() {
   {
     const std::lock_guard hold(lock);
     if (all_are_through) return;
@@ -361,12 +361,12 @@ void Watch::State::loop() {
       since = over_since;
     }
     if (ended && options.kill_when_stuck && Steady::now() - since > options.deadline) {
-      std::string reported;
+      std::string message;
       {
         const std::lock_guard hold(lock);
-        reported = fmt::format("panpipe: rank {}: {}: {}\n", options.rank, self.at, reason);
+        message = fmt::format("panpipe: rank {}: {}: {}\n", options.rank, self.at, reason);
       }
-      std::fputs(reported.c_str(), stderr);
+      std::fputs(message.c_str(), stderr);
       std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
       _exit(1);
     }
@@ -378,12 +378,12 @@ void Watch::State::loop() {
       if (news) reported = self.at;
     }
     if (Steady::now() < next) {
-      if (news && !ended && options.rank != 0) report();
+      if (news && !ended && options.rank != 0) send_report();
       continue;
     }
     next = Steady::now() + interval;
     sample();
-    if (!ended) report();
+    if (!ended) send_report();
   }
 }
 

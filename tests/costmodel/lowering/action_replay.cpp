@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/index.hpp"
+
 namespace panpipe::test {
 
 namespace {
@@ -42,7 +44,7 @@ Replay replay(const TaskGraph& graph) {
   state.end.assign(graph.tasks.size(), -1);
   constexpr std::size_t kLanes = 7;
   std::vector<std::array<std::vector<std::size_t>, kLanes>> lanes(graph.ranks);
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t) lanes[graph.tasks[t].rank][graph.tasks[t].lane].push_back(t);
+  for (std::size_t t = 0; t < graph.tasks.size(); ++t) lanes[graph.tasks[t].rank][at(graph.tasks[t].lane)].push_back(t);
   std::vector<std::array<std::size_t, kLanes>> next(lanes.size());
   std::vector<std::array<double, kLanes>> free_at(lanes.size());
   for (bool moved = true; moved;) {
