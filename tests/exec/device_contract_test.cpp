@@ -52,7 +52,7 @@ struct MadeUpAllocator final : c10::DeviceAllocator {
   void count(std::int64_t bytes) {
     const std::int64_t block = (std::abs(bytes) + 511) / 512 * 512 * (bytes < 0 ? -1 : 1);
     for (const auto& [list, change] : {std::pair(&stats.requested_bytes, bytes), {&stats.allocated_bytes, block}}) {
-      auto& stat = (*list)[c10::CachingAllocator::StatType::AGGREGATE];
+      auto& stat = (*list)[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
       stat.current += change;
       stat.peak = std::max(stat.peak, stat.current);
     }

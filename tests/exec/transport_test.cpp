@@ -127,7 +127,7 @@ TEST_P(Contract, MemoryOfAMessageIsFreeBeforeTheNextHasArrived) {
       const at::Tensor asks = at::empty({1}, device(transport));
       const auto stats =
           dynamic_cast<c10::DeviceAllocator&>(*c10::GetAllocator(at::kCUDA)).getDeviceStats(device(transport).index());
-      return stats.active_bytes[c10::CachingAllocator::StatType::AGGREGATE].current;
+      return stats.active_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
     };
     const auto end = Clock::now() + kDeadline;
     while (active() >= 8 * kElements && Clock::now() < end) std::this_thread::sleep_for(1ms);
