@@ -45,7 +45,7 @@ std::vector<int> balanced_partition(const std::vector<Duration>& unit_times, int
   const auto width = static_cast<std::size_t>(n) + 1;
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<double> cost(width, kNever), next(width);
-  std::vector<int> start(stages + 1 * width, -1);
+  std::vector<int> start(static_cast<std::size_t>(stages + 1) * width, -1);
   cost[0] = 0;
   for (int k = 1; k <= stages; ++k) {
     std::fill(next.begin(), next.end(), kNever);
