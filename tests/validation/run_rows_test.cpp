@@ -81,7 +81,7 @@ TEST(Runs, ContextRanksAreBesideTheDataParallelOnes) {
   row.dp = std::nullopt;
   row.schedule = "1f1b";
   row.context_size = 4;  // 32 / (2 x 2 x 4) = 2
-  EXPECT_THAT(scenario_of(row).text, HasSubstr("parallel: {pipeline: 2, tensor: 2, data: 2, context: 4, "));
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("parallel: {pipeline: 2, tensor: 2, data: 2, zero: 0, context: 4, "));
   row.dp = 4;
   EXPECT_EQ(scenario_of(row).skipped, "tp 2 x pp 2 x dp 4 x context_size 4 needs more than 32 GPUs");
   row.dp = std::nullopt;

@@ -103,9 +103,11 @@ TEST(TiedParameters, TheirGradientsAreAddedUpBetweenTheHolders) {
     lower(scenario, make_plan(scenario, costs), costs);
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message,
-              "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks 0 "
-              "and 1; use tied_embedding: copy, or a schedule whose first and last stage share a rank");
+    EXPECT_EQ(
+        error.diagnostics().front().message,
+        "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks 0 and 1");
+    EXPECT_EQ(error.diagnostics().front().help,
+              "use tied_embedding: copy, or a schedule whose first and last stage share a rank");
   }
 }
 
