@@ -128,7 +128,7 @@ bool suits_8_bits(const OperatorGraph& graph, const TensorUse& use, int op) {
 }
 
 std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure) {
-  const auto [first, end] = use.unit_range[unit];
+  const int first = use.unit_range[unit].first, end = use.unit_range[unit].second;
   std::uint64_t state = mix(structure, use.transformer[unit]);
   const auto describe = [&](int t) {
     const auto index = static_cast<std::size_t>(t);

@@ -87,7 +87,8 @@ const char* safetensors_name(at::ScalarType dtype) {
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(open_file(path)) {
   SafetensorsHeader header = read_safetensors_header(*file_, path);
   for (auto& [name, stored] : header.tensors) {
-    const auto known = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& t) { return stored.type == t.name; });
+    const auto known =
+        std::find_if(kTypes.begin(), kTypes.end(), [&type = stored.type](const TypeName& t) { return type == t.name; });
     PANPIPE_CHECK(known != kTypes.end(), "every element type that the header may name is one of LibTorch");
     tensors_.emplace(name, StoredTensor{known->dtype, std::move(stored.shape), stored.offset, stored.bytes});
   }
