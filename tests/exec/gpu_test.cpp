@@ -71,7 +71,7 @@ TEST_F(Gpu, ProfileOfEveryUnitAndLink) {
   const PreparedProfile job(request);
   const auto transports = make_local_transports(2);
   std::vector<Profile> profiles(2);
-  std::vector<std::vector<OperatorRow>> operators(2);
+  std::vector<std::vector<MeasuredOperator>> operators(2);
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank)
     ranks.emplace_back([&, rank] { profiles[rank] = profile_rank(job, *transports[rank], &operators[rank]); });

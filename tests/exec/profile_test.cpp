@@ -123,10 +123,10 @@ TEST(UnitMemory, AddsUpToARunsMicrobatchInFlight) {
 }
 
 // On threads, as many as were asked for.
-Profile profiled(const PreparedProfile& job, std::vector<OperatorRow>* operators = nullptr) {
+Profile profiled(const PreparedProfile& job, std::vector<MeasuredOperator>* operators = nullptr) {
   const auto transports = make_local_transports(job.request.ranks);
   Profile profile;
-  std::vector<std::vector<OperatorRow>> rows(transports.size());
+  std::vector<std::vector<MeasuredOperator>> rows(transports.size());
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < transports.size(); ++rank)
     ranks.emplace_back([&, rank] {
@@ -264,12 +264,12 @@ TEST(Profile, OperatorByOperator) {
   ProfileRequest request = request_of(1);
   request.operators = "operators.csv";
   const PreparedProfile job(request);
-  std::vector<OperatorRow> rows;
+  std::vector<MeasuredOperator> rows;
   const Profile profile = profiled(job, &rows);
   ASSERT_EQ(rows.size(), job.graph().operators.size());
   std::map<int, std::int64_t> saved;
   std::map<std::string, int> with_backward;
-  for (const OperatorRow& row : rows) {
+  for (const MeasuredOperator& row : rows) {
     const Operator& op = job.graph().operators[row.op];
     EXPECT_GT(row.forward, 0) << op.target;
     saved[op.unit] += row.saved;

@@ -104,7 +104,7 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
     if (path == job.request.scenario) measured["scenario_sha256"] = hash;
 }
 
-void give(const PreparedProfile& job, const Profile& profile, const std::vector<OperatorRow>& operators) {
+void give(const PreparedProfile& job, const Profile& profile, const std::vector<MeasuredOperator>& operators) {
   writing = true;
   const ProfileRequest& request = job.request;
   if (!request.operators.empty())
@@ -127,7 +127,7 @@ int profile_threads(const ProfileRequest& request) {
   check_profile_outputs(request);
   const auto transports = make_local_transports(request.ranks);
   Profile profile;
-  std::vector<std::vector<OperatorRow>> operators_of(transports.size());
+  std::vector<std::vector<MeasuredOperator>> operators_of(transports.size());
   on_threads(transports, [&](Transport& transport) {
     set_threads(threads_of_rank(request, request.ranks));
     Profile mine = profile_rank(job, transport, &operators_of[transport.rank()]);
@@ -145,7 +145,7 @@ int profile_process(const ProfileRequest& request, const World& world) {
   const ProcessOptions options{world, std::chrono::seconds(60), kVersion, true};
   const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
   set_threads(threads_of_rank(request, transport->local_size()));
-  std::vector<OperatorRow> operators;
+  std::vector<MeasuredOperator> operators;
   Profile profile = profile_rank(job, *transport, &operators);
   if (world.rank == 0) {
     add_provenance(profile, job, files, world.size, transport->name());

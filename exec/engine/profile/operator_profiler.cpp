@@ -156,9 +156,9 @@ std::string shapes_text(const OperatorGraph& graph, const Operator& op) {
 
 }  // namespace
 
-std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
-                                           const ParameterStore& parameters, std::uint64_t seed, int repetitions,
-                                           at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast) {
+std::vector<MeasuredOperator> measure_operators(const OperatorGraph& graph, const StageLayout& layout, int unit,
+                                                const ParameterStore& parameters, std::uint64_t seed, int repetitions,
+                                                at::Device device, DeviceMemory& memory, std::optional<at::ScalarType> autocast) {
   const StageRange& stage = layout.stages[unit];
   const std::vector<StagePart> cut = cut_at_collectives(graph, stage);
   const Stopwatch watch(device);
@@ -202,16 +202,16 @@ std::vector<OperatorRow> measure_operators(const OperatorGraph& graph, const Sta
       }
     }
   }
-  std::vector<OperatorRow> rows;
+  std::vector<MeasuredOperator> rows;
   for (auto& [op, found] : samples)
     rows.push_back(
         {op, robust_median(std::move(found.forward)).median, robust_median(std::move(found.backward)).median, found.saved});
   return rows;
 }
 
-std::string operators_csv(const OperatorGraph& graph, const std::vector<OperatorRow>& rows) {
+std::string operators_csv(const OperatorGraph& graph, const std::vector<MeasuredOperator>& rows) {
   std::string text = "unit,module,operator,shapes,forward_us,backward_us,saved_bytes\n";
-  for (const OperatorRow& row : rows) {
+  for (const MeasuredOperator& row : rows) {
     const Operator& op = graph.operators[row.op];
     text += fmt::format("{},{},{},{},{:.3f},{:.3f},{}\n", graph.units[op.unit].name, op.module, op.target, shapes_text(graph, op),
                         row.forward * 1e6, row.backward * 1e6, row.saved);

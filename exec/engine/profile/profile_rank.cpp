@@ -115,7 +115,7 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
 class Windows {
  public:
   Windows(const PreparedProfile& job, Transport& transport, const RankDevice& device, Profile& profile,
-          std::vector<OperatorRow>* operators)
+          std::vector<MeasuredOperator>* operators)
       : job_(job),
         transport_(transport),
         device_(device.device()),
@@ -167,7 +167,7 @@ class Windows {
     DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
     transport_.barrier(kPatience, "measuring operators");
     for (int u = first; u < end && (device_.is_cpu() || transport_.rank() == 0); ++u)
-      for (const OperatorRow& row :
+      for (const MeasuredOperator& row :
            measure_operators(job_.graph(), job_.layout, u, parameters, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
                              job_.request.repetitions, device_, memory, autocast_))
         if (transport_.rank() == 0) operators_->push_back(row);
@@ -187,7 +187,7 @@ class Windows {
   Transport& transport_;
   at::Device device_;
   Profile& profile_;
-  std::vector<OperatorRow>* operators_;  // null: not asked for
+  std::vector<MeasuredOperator>* operators_;  // null: not asked for
   std::optional<at::ScalarType> autocast_;
   std::vector<std::pair<int, int>> windows_;
   double optimizer_s_ = 0;
@@ -218,7 +218,7 @@ PreparedProfile::PreparedProfile(ProfileRequest asked)
   layout = make_stage_layout(graph(), plan_of_units(graph()));
 }
 
-Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators) {
+Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<MeasuredOperator>* operators) {
   Profile profile;
   const RankDevice device(job.request.device, transport.local_rank());
   set_float32_products(job.experiment.scenario.precision);

@@ -24,6 +24,6 @@ struct PreparedProfile {
 
 // Call it once per rank (process or thread), on its thread. Rank 0 gets the profile without provenance, the others an empty one.
 // `operators` receives rank 0's operators if they were requested.
-Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<OperatorRow>* operators = nullptr);
+Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vector<MeasuredOperator>* operators = nullptr);
 
 }  // namespace panpipe::exec
