@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/text/counted.hpp"
 #include "base/text/text_table.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
@@ -57,11 +58,9 @@ ScheduleOptions parse_options(const std::vector<std::string>& given, bool& split
 
 constexpr int kDrawingWidth = 120;  // where standard output is no terminal
 
-std::string count(int number, const char* noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); }
-
 std::string sizes(const Schedule& schedule) {
-  return fmt::format("{}: {}, {}, {}", schedule.name, count(schedule.ranks, "rank"), count(schedule.stages, "stage"),
-                     schedule.microbatches == 1 ? "1 microbatch" : fmt::format("{} microbatches", schedule.microbatches));
+  return fmt::format("{}: {}, {}, {}", schedule.name, counted(schedule.ranks, "rank"), counted(schedule.stages, "stage"),
+                     counted(schedule.microbatches, "microbatch"));
 }
 
 // Of a long pipeline its two ends; --json has all.

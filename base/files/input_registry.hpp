@@ -20,7 +20,7 @@ class InputRegistry {
 // Remembers a regular file. report_file_read() calls this; call it directly for inputs that no result lists with their hash.
 void register_input(const std::string& path);
 
-// The name under which the file at `path` was read; empty if it was not read, or if no InputsKept lives.
+// The name under which the file at `path` was read; empty if it was not read, or if no InputRegistry lives.
 std::string name_as_input(const std::string& path);
 
 // The first `most` + 1 bytes of an input file at most; nullopt if it cannot be read (errno has the reason). A file that is not

@@ -18,7 +18,7 @@ void guard_standard_streams();
 void print(const std::string& text);
 
 // Call this last in main(); returns the exit code of a call whose work ended with `code`. That is kReaderLeft, without a message,
-// when the reader left. It is 3 when standard output did not accept everything; `tell` then receives the error sentence.
+// when the reader left. It is 3 when standard output did not accept everything; `report` then receives the error sentence.
 int with_standard_output(int code, const std::function<void(const std::string&)>& report);
 
 }  // namespace panpipe

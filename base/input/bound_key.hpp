@@ -95,7 +95,7 @@ BoundKey<T> scalar(M T::*member, Key key, bool if_stated) {
 template <class T, class M>
 BoundKey<T> choice(M T::*member, const Choices<typename Held<M>::type>& choices, Key key) {
   using V = typename Held<M>::type;
-  for (const auto& known : choices) key.words.emplace_back(known.first);
+  key.words = names_of(choices);
   const auto read = [choices](MapReader& reader, const Key& of, const std::optional<V>& fallback) {
     return reader.choice<V>(of.name, choices, fallback);
   };

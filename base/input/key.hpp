@@ -39,8 +39,8 @@ constexpr Form shipped() { return {ValueForm::Shipped, Sign::Any, 0}; }
 // Training: what a run computes; predictions ignore it. Nothing: words for people.
 enum class ActsOn { Prediction, Training, Nothing };
 
-// Stated: every exporter states it. Apart: it concerns the prediction, not the job. Told: some exporters cannot express it; the
-// export then says so.
+// Stated: every exporter states it. Apart: it concerns the prediction, not the job. Reported: some exporters cannot express it;
+// the export then says so.
 enum class InExports { Stated, Apart, Reported };
 
 struct Key;

@@ -343,6 +343,11 @@ std::string MapReader::choice_name(const std::string& key, const std::vector<std
 
 void MapReader::finish() {
   if (!is_map_) return;
+  std::vector<std::string> unread;
+  for (const Node::Entry& entry : node_->entries)
+    if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
+  complain_missing(unread);
+  if (unread.empty()) return;
   if (declared_ != nullptr) {  // messages list keys in the order of their declaration
     const auto position = [&](const std::string& name) {
       const Key* key = declared_->find(name);
@@ -353,10 +358,6 @@ void MapReader::finish() {
   std::vector<std::string> absent;
   for (const std::string& key : read_)
     if (node_->find(key) == nullptr) absent.push_back(key);
-  std::vector<std::string> unread;
-  for (const Node::Entry& entry : node_->entries)
-    if (std::find(read_.begin(), read_.end(), entry.key) == read_.end()) unread.push_back(entry.key);
-  complain_missing(unread);
   bool known_were_listed = false;
   if (unread.size() > kMostDiagnostics) unread.resize(kMostDiagnostics);  // more are not kept
   for (const std::string& key : unread) {

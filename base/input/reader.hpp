@@ -53,6 +53,13 @@ class ReadLog {
 template <class T>
 using Choices = std::vector<std::pair<std::string_view, T>>;
 
+template <class T>
+std::vector<std::string> names_of(const Choices<T>& choices) {
+  std::vector<std::string> names;
+  for (const auto& choice : choices) names.emplace_back(choice.first);
+  return names;
+}
+
 class MapReader {
  public:
   // `node` must outlive the reader. If it is not a map, an error is logged and every read returns its default.
@@ -78,12 +85,10 @@ class MapReader {
 
   template <class T>
   T choice(const std::string& key, const Choices<T>& choices, std::optional<T> fallback = {}) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : choices) names.emplace_back(name);
     std::optional<std::string> fallback_name;
     for (const auto& [name, value] : choices)
       if (fallback && value == *fallback) fallback_name = std::string(name);
-    const std::string picked = choice_name(key, names, fallback_name);
+    const std::string picked = choice_name(key, names_of(choices), fallback_name);
     for (const auto& [name, value] : choices)
       if (name == picked) return value;
     return fallback.value_or(choices.front().second);

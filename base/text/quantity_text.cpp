@@ -312,9 +312,9 @@ std::string exact(double value, const Kind& kind, Parse parse, const T& original
   for (const Unit& unit : kind.units) {
     const double number = static_cast<double>(static_cast<long double>(value) / unit.factor);
     const std::string text = fmt::format("{} {}", number, unit.name);
+    if (!best.empty() && text.size() >= best.size()) continue;  // before it is read back, which costs more
     const auto back = parse(text);
-    if (!back.value || *back.value != original) continue;
-    if (best.empty() || text.size() < best.size()) best = text;
+    if (back.value && *back.value == original) best = text;
   }
   return best.empty() ? fmt::format("{} {}", value, kind.units.front().name) : best;
 }

@@ -182,6 +182,7 @@ Key link() {
 }  // namespace
 
 Key cluster_key() {
+  const Keys nodes = group();
   vector<Key> keys = heading("cluster");
   const vector<Key> own = {
       {.name = "file", .forms = {form::shipped()}, .meaning = "the cluster's file, whose keys the others replace"},
@@ -195,14 +196,13 @@ Key cluster_key() {
        .meaning = "share of a device's memory that a plan may fill",
        .example = "90 %"},
       {.name = "groups",
-       .items = {{.keys = group()}},
+       .items = {{.keys = nodes}},
        .meaning = "kinds of nodes: a list of maps with `device`, `nodes`, `devices_per_node`, `wiring`, `network`"},
       {.name = "collectives",
        .forms = {form::shipped()},
        .meaning = "measured times of collectives, which come before formulas",
        .page = "models/collectives.md"},
       sources()};
-  const vector<Key> nodes = group();
   keys.insert(keys.end(), nodes.begin(), nodes.end());
   keys.insert(keys.end(), own.begin(), own.end());
   return {.name = "cluster",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
 
 namespace panpipe {
@@ -107,7 +108,7 @@ bool degrees_hold(const Degrees& degrees, const DegreeFacts& facts) {
 }
 
 std::string devices_text(const DegreeFacts& facts) {
-  return fmt::format("the cluster has {} device{}{}", facts.devices, facts.devices == 1 ? "" : "s",
+  return fmt::format("the cluster has {}{}", counted(facts.devices, "device"),
                      facts.devices_from.empty() ? "" : fmt::format(" ({})", facts.devices_from));
 }
 

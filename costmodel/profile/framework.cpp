@@ -74,9 +74,7 @@ class KeyLister {
   void read(const std::string& key, Bytes& value) { add(key, {form::size()}, {}, exact_text(value)); }
   template <class T>
   void read(const std::string& key, T&, const Choices<T>& choices) {
-    std::vector<std::string> words;
-    for (const auto& choice : choices) words.emplace_back(choice.first);
-    add(key, {}, std::move(words), "");
+    add(key, {}, names_of(choices), "");
   }
 
  private:
@@ -277,10 +275,11 @@ Key framework_key() {
         key.page = row.page;
       }
     // What changes the job, and has words in some trainers or none; the rest is how a framework runs it.
-    if (key.name == "expert_dispatch" || key.name.starts_with("fp8_")) key.exports = InExports::Reported;
+    if (key.name == "expert_dispatch" || key.name.starts_with("fp8_")) {
+      key.exports = InExports::Reported;
+      key.fallback = key.words.empty() ? key.example : key.words.front();
+    }
   }
-  for (Key& key : lister.keys)
-    if (key.exports) key.fallback = key.words.empty() ? key.example : key.words.front();
   lister.keys.insert(lister.keys.begin(),
                      {.name = "name", .forms = {form::shipped()}, .meaning = "the preset whose keys the others replace"});
   return {.name = "framework",

@@ -42,8 +42,6 @@ const Node& parallel_node(MapReader& scenario, std::string_view key) {
 
 }  // namespace
 
-const Node* name_node(const Node& value) { return value.kind == NodeKind::Map ? value.find("name") : &value; }
-
 bool read_auto(MapReader& reader, const std::string& key, const std::string& fallback) {
   if (!is_auto(reader.node().find(key))) return false;
   const Node& node = *reader.find(key);
@@ -72,8 +70,9 @@ void read_axis(MapReader& reader, const Axis& axis, Degrees& degrees) {
 
 void suggest_names(MapReader& reader, std::span<const NamePair> names, const std::string& prefix) {
   for (const auto& [given, name] : names)
-    reader.refuse(std::string(given), fmt::format("unknown key '{}', {}", given, did_you_mean(prefix + std::string(name))), "",
-                  code::kUnknownKey);
+    if (const std::string key(given); reader.has(key))
+      reader.refuse(key, fmt::format("unknown key '{}', {}", given, did_you_mean(prefix + std::string(name))), "",
+                    code::kUnknownKey);
 }
 
 std::vector<NamePair> other_degree_names() {
@@ -103,7 +102,7 @@ Key parallel_key() {
                       "keys and values are brought together by a ring during attention, by `all-gather` before it, or heads "
                       "are exchanged for the sequence (`ulysses`)",
                   .page = "models/context.md"};
-  for (const auto& known : context_exchanges()) exchange.words.emplace_back(known.first);
+  exchange.words = names_of(context_exchanges());
   keys.push_back(std::move(exchange));
   return {.name = "parallel", .keys = std::move(keys), .meaning = "the degrees of parallelism", .exports = InExports::Reported};
 }

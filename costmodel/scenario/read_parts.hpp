@@ -98,7 +98,4 @@ DataRequest read_data(MapReader& scenario);
 // `run:`; needs the cluster, for prices and power of its devices.
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);
 
-// The node that holds the name, for a value that is a name or a map with `name`.
-const Node* name_node(const Node& value);
-
 }  // namespace panpipe

@@ -14,8 +14,7 @@ namespace {
 
 const std::vector<BoundKey<RecomputeScope>>& recompute_rows() {
   const auto list = [](const char* name, const auto& choices, const char* meaning, const char* page) {
-    Key word;
-    for (const auto& choice : choices) word.words.emplace_back(choice.first);
+    const Key word = {.words = names_of(choices)};
     return BoundKey<RecomputeScope>{{.name = name, .items = {word}, .meaning = meaning, .page = page}};
   };
   static const std::vector<BoundKey<RecomputeScope>> rows = {
@@ -42,8 +41,7 @@ const std::vector<BoundKey<RecomputeScope>>& recompute_rows() {
 template <class Value>
 std::vector<Value> read_recomputed(const Node& list, const char* what, const Choices<Value>& choices, ReadLog& log) {
   std::vector<Value> values;
-  std::vector<std::string> names;
-  for (const auto& choice : choices) names.emplace_back(choice.first);
+  const std::vector<std::string> names = names_of(choices);
   const std::string help = fmt::format("{}s that can be recomputed: {}", what, list_of(names));
   if (list.kind != NodeKind::Sequence || list.items.empty()) {
     log.error(list, fmt::format("expected a list of {}s", what), help);

@@ -8,6 +8,8 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 
+# What a cost asks.
+PRICED = ["base", "schedule"] + [f"costmodel/{room}" for room in ("degrees", "cluster", "workload", "profile", "scenario")]
 # folder -> folders of this project it may include from (besides itself). The longest matching name wins.
 ALLOWED = {
     "base": [],
@@ -27,36 +29,9 @@ ALLOWED = {
         "costmodel/workload",
         "costmodel/profile",
     ],
-    "costmodel/cost": [
-        "base",
-        "schedule",
-        "costmodel/degrees",
-        "costmodel/cluster",
-        "costmodel/workload",
-        "costmodel/profile",
-        "costmodel/scenario",
-    ],
-    "costmodel/plan": [
-        "base",
-        "schedule",
-        "costmodel/degrees",
-        "costmodel/cluster",
-        "costmodel/workload",
-        "costmodel/profile",
-        "costmodel/scenario",
-        "costmodel/cost",
-    ],
-    "costmodel/lowering": [
-        "base",
-        "schedule",
-        "costmodel/degrees",
-        "costmodel/cluster",
-        "costmodel/workload",
-        "costmodel/profile",
-        "costmodel/scenario",
-        "costmodel/cost",
-        "costmodel/plan",
-    ],
+    "costmodel/cost": PRICED,
+    "costmodel/plan": [*PRICED, "costmodel/cost"],
+    "costmodel/lowering": [*PRICED, "costmodel/cost", "costmodel/plan"],
     "costmodel/timeline": ["base", "schedule", "costmodel/degrees", "costmodel/run_cost", "costmodel/plan", "costmodel/lowering"],
     "costmodel/estimate": ["base", "schedule", "costmodel/degrees", "costmodel/plan", "costmodel/lowering", "costmodel/timeline"],
     "costmodel/prediction": ["base", "schedule", "costmodel"],

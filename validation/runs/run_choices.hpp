@@ -16,7 +16,7 @@ const std::vector<std::string>& framework_columns();
 // of the key `attention`; empty if it names no kernel. `gpu` decides for libraries that choose by device.
 std::string attention_of_words(const std::string& words, const std::string& gpu);
 
-// Key and value of each choice that the row states; `told` receives those described in the source's own words.
+// Key and value of each choice that the row states; `reported` receives those described in the source's own words.
 std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& reported);
 
 }  // namespace panpipe
