@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
@@ -33,8 +32,8 @@ StagePlacement placement_of(const Schedule& schedule) {
   if (schedule.chains.size() != 1 || schedule.splits != 1) return StagePlacement::Opaque;
   bool loop = true, vee = true;
   for (int s = 0; s < schedule.stages; ++s) {
-    const int rank = schedule.stage_to_rank[at(s)], along = s % schedule.ranks, back = schedule.ranks - 1 - along;
-    if (schedule.chains.front()[at(s)] != s) return StagePlacement::Opaque;
+    const int rank = schedule.stage_to_rank[s], along = s % schedule.ranks, back = schedule.ranks - 1 - along;
+    if (schedule.chains.front()[s] != s) return StagePlacement::Opaque;
     loop = loop && rank == along;
     vee = vee && rank == (s / schedule.ranks % 2 == 0 ? along : back);
   }

@@ -45,14 +45,14 @@ class WaitTexts {
     };
     if (!cycle.empty()) add(cycle.front(), "the order cannot finish: " + cycle_text(cycle));
     for (std::int32_t rank = 0; rank < schedule_.ranks; ++rank)
-      if (waits_[at(rank)] && (cycle.empty() || rank != cycle.front())) add(rank, wait_text(rank));
+      if (waits_[rank] && (cycle.empty() || rank != cycle.front())) add(rank, wait_text(rank));
     return result;
   }
 
  private:
   static std::size_t at(std::int32_t rank) { return static_cast<std::size_t>(rank); }
-  const std::vector<Action>& row(std::int32_t rank) const { return schedule_.order[at(rank)]; }
-  const RankWait& wait(std::int32_t rank) const { return *waits_[at(rank)]; }
+  const std::vector<Action>& row(std::int32_t rank) const { return schedule_.order[rank]; }
+  const RankWait& wait(std::int32_t rank) const { return *waits_[rank]; }
   int cell(std::int32_t rank) const { return cell_of_action(row(rank), wait(rank).at); }
   std::string action(std::int32_t rank) const { return cell_text(&row(rank)[wait(rank).at]); }
   int wanted_cell(const RankWait& wait) const { return cell_of_action(row(wait.wanted_rank), *wait.wanted_at); }
@@ -60,8 +60,8 @@ class WaitTexts {
   // Ranks, each waiting for the next and the last for the first. Empty only if a rank waits for a product that no rank makes.
   std::vector<std::int32_t> find_cycle() const {
     for (std::int32_t start = 0; start < schedule_.ranks; ++start) {
-      std::vector<std::int32_t> cycle = waiting_cycle(waits_[at(start)] ? start : -1, [&](std::int32_t rank) {
-        return wait(rank).wanted_at && waits_[at(wait(rank).wanted_rank)] ? wait(rank).wanted_rank : -1;
+      std::vector<std::int32_t> cycle = waiting_cycle(waits_[start] ? start : -1, [&](std::int32_t rank) {
+        return wait(rank).wanted_at && waits_[wait(rank).wanted_rank] ? wait(rank).wanted_rank : -1;
       });
       if (cycle.empty()) continue;
       std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());

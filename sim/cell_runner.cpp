@@ -9,14 +9,14 @@ namespace panpipe::sim {
 namespace {
 
 Among among_of(const TaskGraph& graph, const ProgramStep& step) {
-  return step.flow >= 0 ? graph.flows[at(step.flow)].cost.among : Among::Tensor;
+  return step.flow >= 0 ? graph.flows[step.flow].cost.among : Among::Tensor;
 }
 
 // By kind, whether a program has such collectives.
 std::array<bool, kAmongPasses> kinds_of(const TaskGraph& graph, const Program& program) {
   std::array<bool, kAmongPasses> kinds{};
   for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s)
-    if (const ProgramStep& step = graph.steps[at(s)]; step.collective) kinds[index_of(among_of(graph, step))] = true;
+    if (const ProgramStep& step = graph.steps[s]; step.collective) kinds[index_of(among_of(graph, step))] = true;
   return kinds;
 }
 
@@ -32,11 +32,10 @@ int company_of(const TaskGraph& graph, const Program& program) {
 // wait leaves nothing of what came before.
 bool brings_together(const TaskGraph& graph, const Program& program, Among among) {
   for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-    if (!graph.steps[at(s)].collective || among_of(graph, graph.steps[at(s)]) != among) continue;
+    if (!graph.steps[s].collective || among_of(graph, graph.steps[s]) != among) continue;
     if (s + 1 == program.first_step + program.steps) return true;
-    const ProgramStep& next = graph.steps[at(s + 1)];
-    if (!next.collective && !next.free && !next.chunk && (program.atomic || next.member == graph.steps[at(s)].member))
-      return true;
+    const ProgramStep& next = graph.steps[s + 1];
+    if (!next.collective && !next.free && !next.chunk && (program.atomic || next.member == graph.steps[s].member)) return true;
   }
   return false;
 }
@@ -55,15 +54,12 @@ std::vector<bool> cells_as_timers(const TaskGraph& graph, const Folding& folding
   std::vector<bool> timers = fixed_cells(graph), together;
   for (const Program& program : graph.programs) {
     const int company = company_of(graph, program);
-    const int groups = company < 0                  ? folding.classes
-                       : at(company) < kAmongPasses ? folding.groups[at(company)]
-                                                    : folding.pass_groups;
+    const int groups = company < 0 ? folding.classes : at(company) < kAmongPasses ? folding.groups[company] : folding.pass_groups;
     together.push_back(groups == folding.classes || ends_together(graph, program));  // one class a group, or all end together
   }
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const Task& task = graph.tasks[t];
-    timers[t] =
-        timers[t] && task.lane == Lane::Compute && task.program >= 0 && merged[at(task.rank)] && together[at(task.program)];
+    timers[t] = timers[t] && task.lane == Lane::Compute && task.program >= 0 && merged[task.rank] && together[task.program];
   }
   return timers;
 }
@@ -87,37 +83,35 @@ CellRunner::CellRunner(const TaskGraph& graph, const TaskNet& net, const Folding
   rings_.resize(at(graph.ranks) * kCompanies * at(classes_));
   for (std::size_t kind = 0; kind < kCompanies; ++kind) {
     group_[kind].resize(at(classes_));
-    for (std::int32_t cls = 0; cls < classes_; ++cls) group_[kind][at(group_of(static_cast<int>(kind), cls))].push_back(cls);
+    for (std::int32_t cls = 0; cls < classes_; ++cls) group_[kind][group_of(static_cast<int>(kind), cls)].push_back(cls);
   }
   leader_.resize(graph.tasks.size());
   watched_.assign(graph.tasks.size(), false);
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     leader_[t] = graph.tasks[t].group_size == 0 && t > 0 ? leader_[t - 1] : static_cast<std::int32_t>(t);
-    if (graph.tasks[t].output_steps >= 0 || !net.points[static_cast<std::int32_t>(t)].empty()) watched_[at(leader_[t])] = true;
+    if (graph.tasks[t].output_steps >= 0 || !net.points[static_cast<std::int32_t>(t)].empty()) watched_[leader_[t]] = true;
   }
   for (const Program& program : graph.programs) company_.push_back(company_of(graph, program));
   for (int rank = 0; rank < graph.ranks; ++rank)
-    for (std::int32_t t = graph.rank_begin[at(rank + 1)]; t-- > graph.rank_begin[at(rank)];)
-      if (graph.tasks[at(t)].lane == panpipe::Lane::Compute)
-        for (std::int32_t cls = 0; cls < classes_; ++cls) lanes_[at(rank * classes_ + cls)].cell = leader_[at(t)];
+    for (std::int32_t t = graph.rank_begin[rank + 1]; t-- > graph.rank_begin[rank];)
+      if (graph.tasks[t].lane == panpipe::Lane::Compute)
+        for (std::int32_t cls = 0; cls < classes_; ++cls) lanes_[rank * classes_ + cls].cell = leader_[t];
 }
 
 const Program* CellRunner::program_of(std::int32_t task) const {
-  const std::int32_t program = graph_.tasks[at(task)].program;
-  return program < 0 ? nullptr : &graph_.programs[at(program)];
+  const std::int32_t program = graph_.tasks[task].program;
+  return program < 0 ? nullptr : &graph_.programs[program];
 }
 
-std::int32_t CellRunner::members_of(std::int32_t cell) const {
-  return std::max<std::int32_t>(1, graph_.tasks[at(cell)].group_size);
-}
+std::int32_t CellRunner::members_of(std::int32_t cell) const { return std::max<std::int32_t>(1, graph_.tasks[cell].group_size); }
 
 void CellRunner::begin() {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) list(static_cast<std::int32_t>(lane));
 }
 
 void CellRunner::list(std::int32_t lane) {
-  if (lanes_[at(lane)].listed) return;
-  lanes_[at(lane)].listed = true;
+  if (lanes_[lane].listed) return;
+  lanes_[lane].listed = true;
   list_.push_back(lane);
 }
 
@@ -126,7 +120,7 @@ bool CellRunner::drain() {
   while (!list_.empty()) {
     const std::int32_t lane = list_.back();
     list_.pop_back();
-    lanes_[at(lane)].listed = false;
+    lanes_[lane].listed = false;
     advance(lane);
   }
   return true;
@@ -134,22 +128,22 @@ bool CellRunner::drain() {
 
 void CellRunner::inputs_there(std::int32_t task, std::int32_t cls) {
   members_[pair(task, cls)].ready = true;
-  list(graph_.tasks[at(task)].rank * classes_ + cls);
+  list(graph_.tasks[task].rank * classes_ + cls);
 }
 
-void CellRunner::sends_arrived(std::int32_t task, std::int32_t cls) { list(graph_.tasks[at(task)].rank * classes_ + cls); }
+void CellRunner::sends_arrived(std::int32_t task, std::int32_t cls) { list(graph_.tasks[task].rank * classes_ + cls); }
 
 bool CellRunner::may_go_on(const Lane& lane, const Program& program, const ProgramStep& step, std::int32_t cls) const {
   const std::int32_t task = lane.cell + step.member;
   for (std::int32_t m = 0; m < members_of(lane.cell); ++m)
     if ((program.all_inputs || lane.cell + m == task) && !members_[pair(lane.cell + m, cls)].ready) return false;
-  if (graph_.tasks[at(lane.cell)].kind != TaskKind::Pass && !lane.issued.empty()) return false;
+  if (graph_.tasks[lane.cell].kind != TaskKind::Pass && !lane.issued.empty()) return false;
   if (step.collective || step.free) return true;
   return (program.atomic ? lane.in_cell : members_[pair(task, cls)].outstanding) <= (step.chunk ? 1 : 0);
 }
 
 void CellRunner::advance(std::int32_t index) {
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   const std::int32_t cls = index % classes_;
   while (lane.cell >= 0 && !lane.computing) {
     const Program* const program = program_of(lane.cell);
@@ -157,13 +151,13 @@ void CellRunner::advance(std::int32_t index) {
       if (!leave_cell(index)) return;
       continue;
     }
-    if (timers_[at(lane.cell)]) {
+    if (timers_[lane.cell]) {
       start_timer(index, *program);
       if (!lane.computing && lane.next == 0) return;
       continue;
     }
     const std::int32_t number = program->first_step + lane.next;
-    const ProgramStep& step = graph_.steps[at(number)];
+    const ProgramStep& step = graph_.steps[number];
     if (!may_go_on(lane, *program, step, cls)) return;
     const std::int32_t task = lane.cell + step.member;
     mark_start(task, cls);
@@ -179,22 +173,22 @@ void CellRunner::advance(std::int32_t index) {
 // The whole cell as one timer: of one class, or where its collectives bring the members of a group together, of all of them from
 // the last one's start.
 void CellRunner::start_timer(std::int32_t index, const Program& program) {
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   const std::int32_t cls = index % classes_, cell = lane.cell;
   for (std::int32_t m = 0; m < members_of(cell); ++m)
     if (!members_[pair(cell + m, cls)].ready) return;
   for (std::int32_t m = 0; m < members_of(cell); ++m) mark_start(cell + m, cls);
   lane.computing = true;
   ++lane.version;
-  const int company = company_[at(graph_.tasks[at(cell)].program)];
+  const int company = company_[graph_.tasks[cell].program];
   const std::int64_t number = company < 0 ? 0 : ring_of(index / classes_, company, cls);
   if (company < 0 || members_of_ring(number).size() == 1) {
     host_.cell_begun(cell, cls);
     return host_.step_timer(program.duration.base(), timer_token(index));
   }
   const auto& group = members_of_ring(number);
-  if (++rings_[at(number)].arrived < static_cast<std::int32_t>(group.size())) return;
-  rings_[at(number)].arrived = 0;
+  if (++rings_[number].arrived < static_cast<std::int32_t>(group.size())) return;
+  rings_[number].arrived = 0;
   for (const std::int32_t member : group) host_.cell_begun(cell, member);
   host_.group_timer(program.duration, number);
 }
@@ -204,7 +198,7 @@ void CellRunner::group_ended(std::int64_t number) {
 }
 
 void CellRunner::end_timer(std::int32_t index) {
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   const std::int32_t cls = index % classes_, cell = lane.cell, count = members_of(cell);
   const Program& program = *program_of(cell);
   lane.computing = false;
@@ -216,8 +210,8 @@ void CellRunner::end_timer(std::int32_t index) {
     runs_.assign(at(count), {});
     run_cell(graph_, program, lanes, runs_.data());
     for (std::int32_t m = 0; m < count; ++m) {
-      start[pair(cell + m, cls)] = runs_[at(m)].start;
-      end[pair(cell + m, cls)] = runs_[at(m)].end();
+      start[pair(cell + m, cls)] = runs_[m].start;
+      end[pair(cell + m, cls)] = runs_[m].end();
     }
   }
   lane.busy = (program.duration - program.exposed_communication).base();
@@ -232,7 +226,7 @@ void CellRunner::mark_start(std::int32_t task, std::int32_t cls) {
 }
 
 void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   lane.computing = true;
   lane.step_start = host_.now();
   lane.work = step.time.base();
@@ -246,11 +240,11 @@ void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
 
 void CellRunner::step_ended(std::int64_t token) {
   const auto index = static_cast<std::int32_t>(token % static_cast<std::int64_t>(lanes_.size()));
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   if (!lane.computing || lane.version != static_cast<std::uint32_t>(token / static_cast<std::int64_t>(lanes_.size()))) return;
-  if (timers_[at(lane.cell)]) return end_timer(index);
+  if (timers_[lane.cell]) return end_timer(index);
   const std::int32_t cls = index % classes_;
-  const ProgramStep& step = graph_.steps[at(program_of(lane.cell)->first_step + lane.next)];
+  const ProgramStep& step = graph_.steps[program_of(lane.cell)->first_step + lane.next];
   const std::int32_t task = lane.cell + step.member;
   lane.computing = false;
   ++lane.next;
@@ -261,7 +255,7 @@ void CellRunner::step_ended(std::int64_t token) {
 }
 
 void CellRunner::issue(std::int32_t index, std::int32_t step, std::int32_t task) {
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   ++lane.in_cell;
   ++members_[pair(task, index % classes_)].outstanding;
   lane.issued.push_back({task, step});
@@ -270,49 +264,49 @@ void CellRunner::issue(std::int32_t index, std::int32_t step, std::int32_t task)
 
 // The lane is at its next collective, which starts when all members of its group are: they issue their collectives in one order.
 void CellRunner::arrive(std::int32_t index) {
-  const Issued& front = lanes_[at(index)].issued.front();
-  const ProgramStep& step = graph_.steps[at(front.step)];
+  const Issued& front = lanes_[index].issued.front();
+  const ProgramStep& step = graph_.steps[front.step];
   const auto kind = static_cast<int>(index_of(among_of(graph_, step)));
   const std::int64_t number = ring_of(index / classes_, kind, index % classes_);
-  Ring& ring = rings_[at(number)];
+  Ring& ring = rings_[number];
   if (++ring.arrived < static_cast<std::int32_t>(members_of_ring(number).size())) return;
   ring.arrived = 0;
   ring.now = front;
   ring.start = host_.now();
-  host_.latency_timer(step.flow >= 0 ? graph_.flows[at(step.flow)].latency : step.time, number);
+  host_.latency_timer(step.flow >= 0 ? graph_.flows[step.flow].latency : step.time, number);
 }
 
 void CellRunner::ring_ready(std::int64_t number) {
-  Ring& ring = rings_[at(number)];
+  Ring& ring = rings_[number];
   const auto& group = members_of_ring(number);
   const std::int32_t rank = rank_of_ring(number);
-  const std::int32_t flow = graph_.steps[at(ring.now.step)].flow;
+  const std::int32_t flow = graph_.steps[ring.now.step].flow;
   ring.sending = static_cast<std::int32_t>(group.size());
   if (flow < 0) return end_ring(number);
   for (const std::int32_t cls : group) {
     FlowSpec spec = flows_.pass_member(rank, flow, cls);
-    if (merged_[at(rank)]) spec.route = -1;  // nobody else uses its links
+    if (merged_[rank]) spec.route = -1;  // nobody else uses its links
     host_.collective_flow(spec, number);
   }
 }
 
 void CellRunner::ring_member_ended(std::int64_t number) {
-  if (--rings_[at(number)].sending == 0) end_ring(number);
+  if (--rings_[number].sending == 0) end_ring(number);
 }
 
 void CellRunner::end_ring(std::int64_t number) {
-  const Issued ended = rings_[at(number)].now;
-  const double now = host_.now(), begun = rings_[at(number)].start;
+  const Issued ended = rings_[number].now;
+  const double now = host_.now(), begun = rings_[number].start;
   const std::int32_t rank = rank_of_ring(number);
-  for (const std::int32_t cls : members_of_ring(number)) lanes_[at(rank * classes_ + cls)].issued.pop_front();
+  for (const std::int32_t cls : members_of_ring(number)) lanes_[rank * classes_ + cls].issued.pop_front();
   // What waits starts before anybody asks whether the lane is idle.
   for (const std::int32_t cls : members_of_ring(number))
-    if (const std::int32_t index = rank * classes_ + cls; !lanes_[at(index)].issued.empty()) arrive(index);
+    if (const std::int32_t index = rank * classes_ + cls; !lanes_[index].issued.empty()) arrive(index);
   for (const std::int32_t cls : members_of_ring(number)) {
     const std::int32_t index = rank * classes_ + cls;
-    Lane& lane = lanes_[at(index)];
+    Lane& lane = lanes_[index];
     collectives.push_back({cls, ended.task, ended.step, begun, now});
-    const std::int32_t cell = leader_[at(ended.task)];
+    const std::int32_t cell = leader_[ended.task];
     if (lane.cell == cell) --lane.in_cell;
     --members_[pair(ended.task, cls)].outstanding;
     if (!graph_.collectives_run_on) end[pair(ended.task, cls)] = std::max(end[pair(ended.task, cls)], now);
@@ -329,18 +323,18 @@ void CellRunner::end_ring(std::int64_t number) {
 
 // Sends what has become ready of a cell, and ends it when nothing of it is under way.
 void CellRunner::settle(std::int32_t cell, std::int32_t cls) {
-  const Lane& lane = lanes_[at(graph_.tasks[at(cell)].rank * classes_ + cls)];
+  const Lane& lane = lanes_[graph_.tasks[cell].rank * classes_ + cls];
   const Program* const program = program_of(cell);
   const std::int32_t steps = program ? program->steps : 0;
   const std::int32_t done = lane.cell == cell ? lane.next : steps;
-  if (done < steps && !watched_[at(cell)]) return;
+  if (done < steps && !watched_[cell]) return;
   const std::int32_t count = members_of(cell);
   bool ended = done == steps;
   for (std::int32_t m = 0; m < count; ++m) {
     Member& member = members_[pair(cell + m, cls)];
     ended = ended && member.outstanding == 0 && member.ready;
     if (count == 1 && member.outstanding == 0) host_.steps_reached(cell, cls, done);
-    const std::int32_t output = graph_.tasks[at(cell + m)].output_steps;
+    const std::int32_t output = graph_.tasks[cell + m].output_steps;
     if (member.sent || output < 0 || done < output || member.outstanding > 0) continue;
     member.sent = true;
     host_.output_made(cell + m, cls);
@@ -358,7 +352,7 @@ void CellRunner::settle(std::int32_t cell, std::int32_t cls) {
 
 // All steps of the cell are done: the lane goes on unless its collectives or its sends hold it.
 bool CellRunner::leave_cell(std::int32_t index) {
-  Lane& lane = lanes_[at(index)];
+  Lane& lane = lanes_[index];
   const std::int32_t cls = index % classes_, cell = lane.cell;
   settle(cell, cls);  // passes without steps
   for (std::int32_t m = 0; m < members_of(cell); ++m)
@@ -372,7 +366,7 @@ bool CellRunner::leave_cell(std::int32_t index) {
   }
   waiting[pair(cell, cls)] = std::max(0.0, last - first - lane.busy);
   lane.busy = 0;
-  lane.cell = net_.next_on_lane[at(cell)];
+  lane.cell = net_.next_on_lane[cell];
   lane.next = lane.in_cell = 0;
   return true;
 }

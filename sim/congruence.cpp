@@ -54,7 +54,7 @@ class Colouring {
     for (std::size_t p = 0; p < paths.size(); ++p)
       for (std::size_t c = 0; c < colour_.size(); ++c)
         for (const Hop& hop : paths[p].routes[c].hops)
-          resource[at(hop.resource)] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
+          resource[hop.resource] += mix(mix(p, static_cast<std::uint64_t>(colour_[c])), static_cast<std::uint64_t>(hop.uses));
     for (std::size_t r = 0; r < resource.size(); ++r)
       resource[r] = mix(resource[r], mix(platform_.cluster().resources[r].bandwidth.base()));
     std::vector<std::uint64_t> group(colour_.size());
@@ -62,21 +62,20 @@ class Colouring {
     company.fill(std::vector<std::uint64_t>(colour_.size(), 0));
     for (std::size_t c = 0; c < colour_.size(); ++c) {
       const auto own = static_cast<std::uint64_t>(colour_[c]);
-      for (const Among among : kAmongAll)
-        company[index_of(among)][at(platform_.group(among, static_cast<int>(c)))] += mix(own, 2);
+      for (const Among among : kAmongAll) company[index_of(among)][platform_.group(among, static_cast<int>(c))] += mix(own, 2);
       group[c] = mix(own, 3);
     }
     for (std::size_t p = 0; p < paths.size(); ++p)
       for (std::size_t c = 0; c < colour_.size(); ++c) group[c] += mix(p, route_signature(paths[p].routes[c], resource));
     for (std::size_t c = 0; c < colour_.size(); ++c)
       for (const Among among : kAmongAll)
-        group[c] = mix(group[c], company[index_of(among)][at(platform_.group(among, static_cast<int>(c)))]);
+        group[c] = mix(group[c], company[index_of(among)][platform_.group(among, static_cast<int>(c))]);
     return renumber(group, colour_);
   }
 
   static std::uint64_t route_signature(const Route& route, const std::vector<std::uint64_t>& resource) {
     std::uint64_t sum = 0;
-    for (const Hop& hop : route.hops) sum += mix(resource[at(hop.resource)], static_cast<std::uint64_t>(hop.uses));
+    for (const Hop& hop : route.hops) sum += mix(resource[hop.resource], static_cast<std::uint64_t>(hop.uses));
     sum = mix(sum, mix(mix(route.latency.base()), mix(route.bandwidth.base())));
     return mix(sum, mix(static_cast<std::uint64_t>(route.path), reinterpret_cast<std::uintptr_t>(route.table.get())));
   }
@@ -99,8 +98,8 @@ class NetworkMaker {
     for (std::size_t p = 0; p < paths.size(); ++p)
       for (std::size_t c = 0; c < folding_.class_of.size(); ++c)
         for (const Hop& hop : paths[p].routes[c].hops) {
-          const std::int32_t number = number_of_[at(hop.resource)];
-          if (first_of_[at(number)] != hop.resource) continue;  // counted at the first of its kind
+          const std::int32_t number = number_of_[hop.resource];
+          if (first_of_[number] != hop.resource) continue;  // counted at the first of its kind
           SharedHop& shared =
               hops[p * classes + at(folding_.class_of[c])].try_emplace(number, SharedHop{number, 0, 0}).first->second;
           shared.uses += hop.uses;
@@ -122,7 +121,7 @@ class NetworkMaker {
     for (std::size_t p = 0; p < paths.size(); ++p)
       for (std::size_t c = 0; c < folding_.class_of.size(); ++c)
         for (const Hop& hop : paths[p].routes[c].hops)
-          signature[at(hop.resource)] +=
+          signature[hop.resource] +=
               mix(mix(p, static_cast<std::uint64_t>(folding_.class_of[c])), static_cast<std::uint64_t>(hop.uses));
     std::unordered_map<std::uint64_t, std::int32_t> known;
     number_of_.assign(resources.size(), -1);
@@ -137,7 +136,7 @@ class NetworkMaker {
         first_of_.push_back(static_cast<std::int32_t>(r));
         folding_.network.resources.push_back({resources[r].name, resources[r].bandwidth.base(), 1});
       } else {
-        ++folding_.network.resources[at(entry->second)].alike;
+        ++folding_.network.resources[entry->second].alike;
       }
     }
   }
@@ -159,20 +158,20 @@ Folding fold_groups(const Platform& platform, bool fold) {
     for (int c = 0; c < groups; ++c) folding.class_of.push_back(c);
   }
   for (int c = 0; c < groups; ++c) {
-    const std::int32_t cls = folding.class_of[at(c)];
+    const std::int32_t cls = folding.class_of[c];
     if (at(cls) == folding.group_of.size()) {
       folding.group_of.push_back(c);
       folding.size.push_back(0);
     }
-    ++folding.size[at(cls)];
+    ++folding.size[cls];
   }
   folding.classes = static_cast<int>(folding.group_of.size());
   // A group is known by its lowest class: groups with equal colours are folded into one.
   const auto number = [&](auto group_of, std::vector<std::int32_t>& numbers) {
     std::vector<std::uint64_t> lowest(at(groups), ~0ULL), known;
     for (int c = 0; c < groups; ++c)
-      lowest[at(group_of(c))] = std::min(lowest[at(group_of(c))], static_cast<std::uint64_t>(folding.class_of[at(c)]));
-    for (const std::int32_t c : folding.group_of) known.push_back(lowest[at(group_of(c))]);
+      lowest[group_of(c)] = std::min(lowest[group_of(c)], static_cast<std::uint64_t>(folding.class_of[c]));
+    for (const std::int32_t c : folding.group_of) known.push_back(lowest[group_of(c)]);
     return renumber(known, numbers);
   };
   for (const Among among : kAmongAll)
@@ -197,13 +196,13 @@ std::vector<bool> mergeable_ranks(const Platform& platform, int ranks, const std
     for (int c = 0; c < platform.pipeline_groups(); ++c) {
       const std::int64_t user =
           in_passes ? static_cast<std::int64_t>(paths[p].from) * platform.pipeline_groups() + platform.pass_group(c) : kSeveral;
-      for (const Hop& hop : paths[p].routes[at(c)].hops) {
-        std::int64_t& known = owner[at(hop.resource)];
+      for (const Hop& hop : paths[p].routes[c].hops) {
+        std::int64_t& known = owner[hop.resource];
         known = known == kNobody || known == user ? user : kSeveral;
         // A group's collectives follow one another: its kinds of groups do not add up.
-        if (in_passes) load[at(hop.resource)] += hop.uses * rate[p];
-        if (in_passes && load[at(hop.resource)] > resources[at(hop.resource)].bandwidth.base() * kRounding)
-          mergeable[at(paths[p].from)] = false;
+        if (in_passes) load[hop.resource] += hop.uses * rate[p];
+        if (in_passes && load[hop.resource] > resources[hop.resource].bandwidth.base() * kRounding)
+          mergeable[paths[p].from] = false;
       }
     }
   }
@@ -211,7 +210,7 @@ std::vector<bool> mergeable_ranks(const Platform& platform, int ranks, const std
     if (path.in_passes())
       for (const Route& route : path.routes)
         for (const Hop& hop : route.hops)
-          if (owner[at(hop.resource)] == kSeveral) mergeable[at(path.from)] = false;
+          if (owner[hop.resource] == kSeveral) mergeable[path.from] = false;
   return mergeable;
 }
 

@@ -31,11 +31,11 @@ std::int32_t ContentionLog::begin(std::int32_t route, double bytes, Ticks alone,
   }
   const std::int32_t slot = free_.back();
   free_.pop_back();
-  flows_[at(slot)] = {token, route, now.base(), alone.base(), bytes};
+  flows_[slot] = {token, route, now.base(), alone.base(), bytes};
   double* crowding = crowding_at_start_.data() + at(slot) * most_hops_;
-  for (const SharedHop& hop : network_->routes[at(route)]) {
+  for (const SharedHop& hop : network_->routes[route]) {
     advance(at(hop.resource), now.base());
-    Load& load = loads_[at(hop.resource)];
+    Load& load = loads_[hop.resource];
     load.uses += hop.uses;
     load.flows += hop.flows;
     *crowding++ = load.crowding;
@@ -45,13 +45,13 @@ std::int32_t ContentionLog::begin(std::int32_t route, double bytes, Ticks alone,
 
 // What a flow lost is booked on the resource that was most crowded, for its capacity, while the flow ran.
 Token ContentionLog::end(std::int32_t slot, Ticks now) {
-  const Flow& flow = flows_[at(slot)];
+  const Flow& flow = flows_[slot];
   const SharedHop* bottleneck = nullptr;
   double most = -1;
   const double* crowding = crowding_at_start_.data() + at(slot) * most_hops_;
-  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
+  for (const SharedHop& hop : network_->routes[flow.route]) {
     advance(at(hop.resource), now.base());
-    Load& load = loads_[at(hop.resource)];
+    Load& load = loads_[hop.resource];
     const double grown = load.crowding - *crowding++;
     if (grown > most) {
       most = grown;
@@ -59,10 +59,10 @@ Token ContentionLog::end(std::int32_t slot, Ticks now) {
     }
     load.uses -= hop.uses;
     load.flows -= hop.flows;
-    uses_[at(hop.resource)].bytes += flow.bytes * hop.uses;
+    uses_[hop.resource].bytes += flow.bytes * hop.uses;
   }
   const double lost = now.base() - flow.start - flow.alone;
-  if (lost > 1) uses_[at(bottleneck->resource)].lost += lost * bottleneck->flows;  // a tick or less is rounding
+  if (lost > 1) uses_[bottleneck->resource].lost += lost * bottleneck->flows;  // a tick or less is rounding
   free_.push_back(slot);
   return flow.token;
 }

@@ -88,7 +88,7 @@ class EventLoop final : public EventHandler, private CellHost {
 
   static std::vector<std::vector<std::int32_t>> members(const std::vector<std::int32_t>& group_of, int groups) {
     std::vector<std::vector<std::int32_t>> result(at(groups));
-    for (std::size_t c = 0; c < group_of.size(); ++c) result[at(group_of[c])].push_back(static_cast<std::int32_t>(c));
+    for (std::size_t c = 0; c < group_of.size(); ++c) result[group_of[c]].push_back(static_cast<std::int32_t>(c));
     return result;
   }
 
@@ -98,21 +98,20 @@ class EventLoop final : public EventHandler, private CellHost {
       const Task& task = graph_.tasks[t];
       if (task.kind != TaskKind::Collective || task.flow < 0) continue;
       const std::int32_t round = net_.round[t];
-      const std::int32_t first = round < 0 ? static_cast<std::int32_t>(t) : net_.rounds[at(round)].front();
-      if (first_meeting_[at(first)] < 0) {
-        first_meeting_[at(first)] = static_cast<std::int32_t>(meetings_.size());
+      const std::int32_t first = round < 0 ? static_cast<std::int32_t>(t) : net_.rounds[round].front();
+      if (first_meeting_[first] < 0) {
+        first_meeting_[first] = static_cast<std::int32_t>(meetings_.size());
         const auto& in_groups = members_[among(task)];
         const int groups = round < 0 ? static_cast<int>(in_groups.size()) : classes_;
         for (std::int32_t g = 0; g < groups; ++g)
-          meetings_.push_back(
-              {first, g, static_cast<std::int32_t>(round < 0 ? in_groups[at(g)].size() : net_.rounds[at(round)].size())});
+          meetings_.push_back({first, g, static_cast<std::int32_t>(round < 0 ? in_groups[g].size() : net_.rounds[round].size())});
       }
-      first_meeting_[t] = first_meeting_[at(first)];
+      first_meeting_[t] = first_meeting_[first];
     }
   }
 
   // --- helpers ---
-  std::size_t among(const Task& task) const { return index_of(graph_.flows[at(task.flow)].among); }
+  std::size_t among(const Task& task) const { return index_of(graph_.flows[task.flow].among); }
   std::size_t pair(std::int32_t task, std::int32_t cls) const { return at(task) * at(classes_) + at(cls); }
 
   void timer(Ticks delay, Token event) {
@@ -158,15 +157,15 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   void start(std::int32_t t, std::int32_t cls) {
-    const Task& task = graph_.tasks[at(t)];
+    const Task& task = graph_.tasks[t];
     if (task.lane == Lane::Compute) return cells_.inputs_there(t, cls);
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
-      meet(first_meeting_[at(t)] + (net_.round[at(t)] < 0 ? folding_.group[among(graph_.tasks[at(t)])][at(cls)] : cls));
+      meet(first_meeting_[t] + (net_.round[t] < 0 ? folding_.group[among(graph_.tasks[t])][cls] : cls));
     } else if (const FlowSpec* copy = flows_.host_copy(task, cls)) {
       send(*copy, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else {
-      const Ticks time = task.program < 0 ? Ticks(0) : graph_.programs[at(task.program)].duration;
+      const Ticks time = task.program < 0 ? Ticks(0) : graph_.programs[task.program].duration;
       wait(time, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     }
   }
@@ -176,23 +175,23 @@ class EventLoop final : public EventHandler, private CellHost {
     record_.task_end[pair(t, cls)] = backend_.now().base();
     output_made(t, cls);
     cell_ended(t, cls);
-    if (net_.next_on_lane[at(t)] >= 0) release(net_.next_on_lane[at(t)], cls);
+    if (net_.next_on_lane[t] >= 0) release(net_.next_on_lane[t], cls);
   }
 
   // --- points inside passes ---
   void reach_point(std::int32_t wait, std::int32_t cls) {
     if (point_reached_[pair(wait, cls)]) return;
     point_reached_[pair(wait, cls)] = true;
-    release(net_.point_waits[at(wait)].waiter, cls);
+    release(net_.point_waits[wait].waiter, cls);
   }
   void cell_begun(std::int32_t task, std::int32_t cls) override {
     for (const std::int32_t w : net_.points[task])
-      wait(graph_.points[at(net_.point_waits[at(w)].point)].at,
-           token(Kind::PointReached, static_cast<std::int64_t>(pair(w, cls))), [&] { reach_point(w, cls); });
+      wait(graph_.points[net_.point_waits[w].point].at, token(Kind::PointReached, static_cast<std::int64_t>(pair(w, cls))),
+           [&] { reach_point(w, cls); });
   }
   void steps_reached(std::int32_t task, std::int32_t cls, std::int32_t steps) override {
     for (const std::int32_t w : net_.points[task])
-      if (graph_.points[at(net_.point_waits[at(w)].point)].steps <= steps) reach_point(w, cls);
+      if (graph_.points[net_.point_waits[w].point].steps <= steps) reach_point(w, cls);
   }
 
   // --- cells of the compute lanes ---
@@ -240,8 +239,8 @@ class EventLoop final : public EventHandler, private CellHost {
 
   void start_transfer(std::int32_t transfer, std::int32_t cls) {
     const auto index = static_cast<std::int64_t>(pair(transfer, cls));
-    record_.transfer_start[at(index)] = backend_.now().base();
-    const FlowSpec& spec = flows_.transfer(graph_.transfers[at(transfer)].link, cls);
+    record_.transfer_start[index] = backend_.now().base();
+    const FlowSpec& spec = flows_.transfer(graph_.transfers[transfer].link, cls);
     if (spec.route < 0) {
       wait(spec.latency + spec.transfer, token(Kind::TransferEnd, index), [&] { arrive(transfer, cls); });
     } else {
@@ -250,50 +249,50 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   void send_transfer(std::int32_t transfer, std::int32_t cls) {
-    send(flows_.transfer(graph_.transfers[at(transfer)].link, cls),
+    send(flows_.transfer(graph_.transfers[transfer].link, cls),
          token(Kind::TransferEnd, static_cast<std::int64_t>(pair(transfer, cls))), [&] { arrive(transfer, cls); });
   }
 
   void arrive(std::int32_t transfer, std::int32_t cls) {
     record_.transfer_end[pair(transfer, cls)] = backend_.now().base();
     for (const std::int32_t task : net_.consumers[transfer]) release(task, cls);
-    const std::int32_t gate = net_.gate[at(transfer)];
+    const std::int32_t gate = net_.gate[transfer];
     if (gate >= 0 && --gates_[pair(gate, cls)] == 0) cells_.sends_arrived(gate, cls);
   }
 
   // --- collectives that are tasks ---
   void meet(std::int32_t index) {
-    Meeting& meeting = meetings_[at(index)];
+    Meeting& meeting = meetings_[index];
     if (++meeting.arrived < meeting.members) return;
     each_member(meeting,
                 [&](std::int32_t task, std::int32_t cls) { record_.task_start[pair(task, cls)] = backend_.now().base(); });
-    const Ticks latency = graph_.flows[at(graph_.tasks[at(meeting.task)].flow)].latency;
+    const Ticks latency = graph_.flows[graph_.tasks[meeting.task].flow].latency;
     wait(latency, token(Kind::MeetingReady, index), [&] { send_meeting(index); });
   }
 
   template <class Visit>
   void each_member(const Meeting& meeting, Visit visit) {
-    const std::int32_t round = net_.round[at(meeting.task)];
+    const std::int32_t round = net_.round[meeting.task];
     if (round < 0) {
-      for (const std::int32_t cls : members_[among(graph_.tasks[at(meeting.task)])][at(meeting.group)]) visit(meeting.task, cls);
+      for (const std::int32_t cls : members_[among(graph_.tasks[meeting.task])][meeting.group]) visit(meeting.task, cls);
     } else {
-      for (const std::int32_t task : net_.rounds[at(round)]) visit(task, meeting.group);
+      for (const std::int32_t task : net_.rounds[round]) visit(task, meeting.group);
     }
   }
 
   void send_meeting(std::int32_t index) {
-    Meeting& meeting = meetings_[at(index)];
+    Meeting& meeting = meetings_[index];
     meeting.sending = meeting.members;
-    const std::int32_t flow = graph_.tasks[at(meeting.task)].flow;
+    const std::int32_t flow = graph_.tasks[meeting.task].flow;
     each_member(meeting, [&](std::int32_t task, std::int32_t cls) {
-      send(flows_.lane_member(graph_.tasks[at(task)].rank, flow, cls), token(Kind::MeetingMemberEnd, index),
+      send(flows_.lane_member(graph_.tasks[task].rank, flow, cls), token(Kind::MeetingMemberEnd, index),
            [&] { end_meeting_member(index); });
     });
   }
 
   void end_meeting_member(std::int32_t index) {
-    if (--meetings_[at(index)].sending > 0) return;
-    each_member(meetings_[at(index)], [&](std::int32_t task, std::int32_t cls) { finish(task, cls); });
+    if (--meetings_[index].sending > 0) return;
+    each_member(meetings_[index], [&](std::int32_t task, std::int32_t cls) { finish(task, cls); });
   }
 
   void handle(Token event) {

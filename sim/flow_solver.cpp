@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 
 namespace panpipe::sim {
 namespace {
@@ -38,27 +37,27 @@ FlowSolver::Event FlowSolver::pop() {
 void FlowSolver::set_timer(Ticks delay, Token token) { push(now_ + delay.base(), token, false); }
 
 void FlowSolver::start_flow(std::int32_t way, double bytes, Token token) {
-  const auto [route, rate_cap] = network_->ways[at(way)];
+  const auto [route, rate_cap] = network_->ways[way];
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::int32_t>(flows_.size()));
     flows_.emplace_back();
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  Flow& flow = flows_[at(slot)];
+  Flow& flow = flows_[slot];
   flow.token = token;
   flow.remaining = bytes;
   flow.rate = 0;
   flow.cap = rate_cap > 0 ? rate_cap / kTicksPerSecond : std::numeric_limits<double>::infinity();
   flow.updated = now_;
   flow.route = route;
-  for (const SharedHop& hop : network_->routes[at(route)]) links_[at(hop.resource)].flows.push_back(slot);
+  for (const SharedHop& hop : network_->routes[route]) links_[hop.resource].flows.push_back(slot);
   touch(route);
 }
 
 void FlowSolver::touch(std::int32_t route) {
-  for (const SharedHop& hop : network_->routes[at(route)]) {
-    Link& link = links_[at(hop.resource)];
+  for (const SharedHop& hop : network_->routes[route]) {
+    Link& link = links_[hop.resource];
     if (link.dirty) continue;
     link.dirty = true;
     dirty_.push_back(hop.resource);
@@ -66,9 +65,9 @@ void FlowSolver::touch(std::int32_t route) {
 }
 
 void FlowSolver::end_flow(std::int32_t slot) {
-  Flow& flow = flows_[at(slot)];
-  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
-    auto& users = links_[at(hop.resource)].flows;
+  Flow& flow = flows_[slot];
+  for (const SharedHop& hop : network_->routes[flow.route]) {
+    auto& users = links_[hop.resource].flows;
     *std::find(users.begin(), users.end(), slot) = users.back();
     users.pop_back();
   }
@@ -89,9 +88,9 @@ void FlowSolver::run(EventHandler& handler) {
     const Event event = pop();
     if (event.is_flow) {
       const auto slot = static_cast<std::int32_t>(event.token >> 32);
-      if (flows_[at(slot)].version != static_cast<std::uint32_t>(event.token)) continue;  // stale: time does not move either
+      if (flows_[slot].version != static_cast<std::uint32_t>(event.token)) continue;  // stale: time does not move either
       now_ = event.at;
-      const Token token = flows_[at(slot)].token;
+      const Token token = flows_[slot].token;
       end_flow(slot);
       handler.on_event(token);
     } else {
@@ -104,12 +103,12 @@ void FlowSolver::run(EventHandler& handler) {
 
 void FlowSolver::resolve() {
   for (const std::int32_t link : dirty_) {
-    if (!links_[at(link)].dirty) continue;  // was in a component already solved
-    if (links_[at(link)].flows.empty()) {
-      links_[at(link)].dirty = false;
+    if (!links_[link].dirty) continue;  // was in a component already solved
+    if (links_[link].flows.empty()) {
+      links_[link].dirty = false;
       continue;
     }
-    if (!solve_alone(links_[at(link)].flows.front())) {
+    if (!solve_alone(links_[link].flows.front())) {
       collect_component(link);
       solve_component();
     }
@@ -120,13 +119,13 @@ void FlowSolver::resolve() {
 
 // A flow that has all its links for itself, as most have: no need to look further.
 bool FlowSolver::solve_alone(std::int32_t slot) {
-  const Flow& flow = flows_[at(slot)];
+  const Flow& flow = flows_[slot];
   double rate = flow.cap;
-  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
-    if (links_[at(hop.resource)].flows.size() > 1) return false;
-    rate = std::min(rate, links_[at(hop.resource)].capacity / hop.uses);
+  for (const SharedHop& hop : network_->routes[flow.route]) {
+    if (links_[hop.resource].flows.size() > 1) return false;
+    rate = std::min(rate, links_[hop.resource].capacity / hop.uses);
   }
-  for (const SharedHop& hop : network_->routes[at(flow.route)]) links_[at(hop.resource)].dirty = false;
+  for (const SharedHop& hop : network_->routes[flow.route]) links_[hop.resource].dirty = false;
   component_flows_.assign(1, slot);
   new_rates_.assign(1, rate);
   return true;
@@ -136,18 +135,18 @@ void FlowSolver::collect_component(std::int32_t first) {
   ++visit_;
   component_links_.assign(1, first);
   component_flows_.clear();
-  links_[at(first)].visited = visit_;
+  links_[first].visited = visit_;
   for (std::size_t next = 0; next < component_links_.size(); ++next) {
-    Link& link = links_[at(component_links_[next])];
+    Link& link = links_[component_links_[next]];
     link.dirty = false;
     for (const std::int32_t slot : link.flows) {
-      Flow& flow = flows_[at(slot)];
+      Flow& flow = flows_[slot];
       if (flow.visited == visit_) continue;
       flow.visited = visit_;
       component_flows_.push_back(slot);
-      for (const SharedHop& hop : network_->routes[at(flow.route)]) {
-        if (links_[at(hop.resource)].visited == visit_) continue;
-        links_[at(hop.resource)].visited = visit_;
+      for (const SharedHop& hop : network_->routes[flow.route]) {
+        if (links_[hop.resource].visited == visit_) continue;
+        links_[hop.resource].visited = visit_;
         component_links_.push_back(hop.resource);
       }
     }
@@ -156,8 +155,8 @@ void FlowSolver::collect_component(std::int32_t first) {
 
 void FlowSolver::fix(Flow& flow, double rate) {
   flow.fixed = true;
-  for (const SharedHop& hop : network_->routes[at(flow.route)]) {
-    Link& link = links_[at(hop.resource)];
+  for (const SharedHop& hop : network_->routes[flow.route]) {
+    Link& link = links_[hop.resource];
     link.free -= rate * hop.uses;
     link.wanting -= hop.uses;
   }
@@ -166,57 +165,57 @@ void FlowSolver::fix(Flow& flow, double rate) {
 // Progressive filling: all rates grow together; whoever meets its cap or a full link keeps its rate.
 void FlowSolver::solve_component() {
   for (const std::int32_t id : component_links_) {
-    links_[at(id)].free = links_[at(id)].capacity;
-    links_[at(id)].wanting = 0;
+    links_[id].free = links_[id].capacity;
+    links_[id].wanting = 0;
   }
   for (const std::int32_t slot : component_flows_) {
-    flows_[at(slot)].fixed = false;
-    for (const SharedHop& hop : network_->routes[at(flows_[at(slot)].route)]) links_[at(hop.resource)].wanting += hop.uses;
+    flows_[slot].fixed = false;
+    for (const SharedHop& hop : network_->routes[flows_[slot].route]) links_[hop.resource].wanting += hop.uses;
   }
   new_rates_.assign(component_flows_.size(), 0);
   for (std::size_t left = component_flows_.size(); left > 0;) {
     double share = std::numeric_limits<double>::infinity();
     for (const std::int32_t id : component_links_) {
-      const Link& link = links_[at(id)];
+      const Link& link = links_[id];
       if (link.wanting > 0) share = std::min(share, std::max(0.0, link.free) / static_cast<double>(link.wanting));
     }
     double cap = std::numeric_limits<double>::infinity();
     for (const std::int32_t slot : component_flows_)
-      if (!flows_[at(slot)].fixed) cap = std::min(cap, flows_[at(slot)].cap);
+      if (!flows_[slot].fixed) cap = std::min(cap, flows_[slot].cap);
     const bool capped = cap < share;
     // Links are judged as they were before this round: fixing one flow moves the shares of others only by rounding.
     std::vector<std::int32_t>& full = full_links_;
     full.clear();
     if (!capped) {
       for (const std::int32_t id : component_links_) {
-        const Link& link = links_[at(id)];
+        const Link& link = links_[id];
         if (link.wanting > 0 && std::max(0.0, link.free) <= share * static_cast<double>(link.wanting) * kSameShare)
           full.push_back(id);
       }
-      for (const std::int32_t id : full) links_[at(id)].full = true;
+      for (const std::int32_t id : full) links_[id].full = true;
     }
     for (std::size_t i = 0; i < component_flows_.size(); ++i) {
-      Flow& flow = flows_[at(component_flows_[i])];
+      Flow& flow = flows_[component_flows_[i]];
       if (flow.fixed) continue;
       bool stops = capped && flow.cap <= cap;
       if (!capped)
-        for (const SharedHop& hop : network_->routes[at(flow.route)]) stops = stops || links_[at(hop.resource)].full;
+        for (const SharedHop& hop : network_->routes[flow.route]) stops = stops || links_[hop.resource].full;
       if (!stops) continue;
       new_rates_[i] = capped ? cap : share;
       fix(flow, new_rates_[i]);
       --left;
     }
-    for (const std::int32_t id : full) links_[at(id)].full = false;
+    for (const std::int32_t id : full) links_[id].full = false;
   }
 }
 
 void FlowSolver::update_rates() {
   for (std::size_t i = 0; i < component_flows_.size(); ++i) {
     const std::int32_t slot = component_flows_[i];
-    Flow& flow = flows_[at(slot)];
+    Flow& flow = flows_[slot];
     if (flow.rate == new_rates_[i]) continue;  // its finish event still holds
     PANPIPE_CHECK(new_rates_[i] > 0,
-                  "a flow got no share of " + network_->resources[at(network_->routes[at(flow.route)].front().resource)].name);
+                  "a flow got no share of " + network_->resources[network_->routes[flow.route].front().resource].name);
     flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated));
     flow.updated = now_;
     flow.rate = new_rates_[i];

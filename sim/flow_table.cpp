@@ -57,13 +57,13 @@ FlowSpec FlowTable::flow_over(const Route& route, std::int32_t shared_route, dou
 void FlowTable::add_transfers() {
   for (const TransferLink& link : graph_->links) {
     const int path = platform_->between(link.from_rank, link.to_rank);
-    const std::vector<Route>& routes = platform_->paths()[at(path)].routes;
+    const std::vector<Route>& routes = platform_->paths()[path].routes;
     const std::size_t reference = slowest_member(routes, graph_->degrees.tensor, link.cost.bytes);
     const Route& first = routes[reference];
     double share = std::min(1.0, rate_of(link.cost.bytes, link.transfer) / first.bandwidth.base());
     if (!std::isfinite(first.bandwidth.base()) || share >= kRounding) share = 1;
     for (int cls = 0; cls < classes_; ++cls) {
-      const Route& route = routes[at(folding_->group_of[at(cls)])];
+      const Route& route = routes[folding_->group_of[cls]];
       double bytes = share * first.bandwidth.base() * to_duration(link.transfer).base();
       Ticks transfer = link.transfer, latency = link.latency + to_ticks(route.latency - first.latency);
       if (route.table) {
@@ -73,7 +73,7 @@ void FlowTable::add_transfers() {
       }
       if (!route.table && !route.hops.empty() && route.bandwidth != first.bandwidth)
         transfer = to_ticks(Duration(bytes / (share * route.bandwidth.base())));
-      if (at(folding_->group_of[at(cls)]) == reference) transfer = link.transfer;
+      if (at(folding_->group_of[cls]) == reference) transfer = link.transfer;
       specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, share, latency, transfer));
     }
   }
@@ -86,17 +86,17 @@ void FlowTable::add_collectives() {
       auto known = seen[at(task.rank) * graph_->programs.size() + at(task.program)];
       if (known) continue;
       known = true;
-      const Program& program = graph_->programs[at(task.program)];
+      const Program& program = graph_->programs[task.program];
       for (std::int32_t s = program.first_step; s < program.first_step + program.steps; ++s) {
-        const ProgramStep& step = graph_->steps[at(s)];
+        const ProgramStep& step = graph_->steps[s];
         if (step.collective && step.flow >= 0)
           add_member(in_passes_[entry(task.rank, step.flow)], step.flow,
-                     path_within(task.rank, step.flow, graph_->flows[at(step.flow)].cost.among));
+                     path_within(task.rank, step.flow, graph_->flows[step.flow].cost.among));
       }
     }
     if (task.kind != TaskKind::Collective || task.flow < 0) continue;
     const auto& ranks = cross_ranks(*graph_, task.flow);
-    int path = ranks.empty() ? path_within(task.rank, task.flow, graph_->flows[at(task.flow)].among) : -1;
+    int path = ranks.empty() ? path_within(task.rank, task.flow, graph_->flows[task.flow].among) : -1;
     for (std::size_t i = 0; i < ranks.size(); ++i)
       if (ranks[i] == task.rank) path = platform_->between(task.rank, ranks[(i + 1) % ranks.size()]);
     add_member(lane_[entry(task.rank, task.flow)], task.flow, path);
@@ -104,20 +104,20 @@ void FlowTable::add_collectives() {
 }
 
 int FlowTable::path_within(int rank, std::int32_t flow, Among among) const {
-  return platform_->within(rank, among, graph_->flows[at(flow)].cost.kind);
+  return platform_->within(rank, among, graph_->flows[flow].cost.kind);
 }
 
 void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
   if (base >= 0) return;
   base = static_cast<std::int32_t>(specs_.size() / at(classes_));
-  const CollectiveFlow& collective = graph_->flows[at(flow)];
+  const CollectiveFlow& collective = graph_->flows[flow];
   for (int cls = 0; cls < classes_; ++cls) {
     if (path < 0) {
       specs_.push_back({-1, 0, -1, collective.latency, collective.transfer});
       continue;
     }
-    const Path& way = platform_->paths()[at(path)];
-    const Route& route = way.routes[at(folding_->group_of[at(cls)])];
+    const Path& way = platform_->paths()[path];
+    const Route& route = way.routes[folding_->group_of[cls]];
     const double own = route.bandwidth.base();
     // In an all-to-all of what goes to one peer: the route counts them.
     const double units = way.kind == PathKind::Peers ? std::max(1, collective.cost.members - 1) : 1;
@@ -125,7 +125,7 @@ void FlowTable::add_member(std::int32_t& base, std::int32_t flow, int path) {
     if (rate >= own * kRounding) rate = own;
     const double bytes = rate * to_duration(collective.transfer).base();
     specs_.push_back(flow_over(route, folding_->route_of(path, cls), bytes, rate / own, collective.latency, collective.transfer));
-    if (way.in_passes()) pass_rates_[at(path)] = std::max(pass_rates_[at(path)], rate);
+    if (way.in_passes()) pass_rates_[path] = std::max(pass_rates_[path], rate);
   }
 }
 
@@ -138,10 +138,10 @@ void FlowTable::add_host_copies() {
     if (path < 0 || task.program < 0) continue;
     if (!host_copies_.try_emplace({task.rank, task.program}, static_cast<std::int32_t>(specs_.size() / at(classes_))).second)
       continue;
-    const Ticks alone = graph_->programs[at(task.program)].duration;
+    const Ticks alone = graph_->programs[task.program].duration;
     const double rate = rate_of(away ? task.give : task.take, alone);
     for (int cls = 0; cls < classes_; ++cls) {
-      const Route& route = platform_->paths()[at(path)].routes[at(folding_->group_of[at(cls)])];
+      const Route& route = platform_->paths()[path].routes[folding_->group_of[cls]];
       const double own = route.bandwidth.base();
       const bool whole = rate >= own * kRounding;  // the way itself is what limits it
       const double bytes = (whole && cls == 0 ? own : rate) * to_duration(alone).base();

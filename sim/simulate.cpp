@@ -48,7 +48,7 @@ void add_collectives(const TaskGraph& graph, const std::vector<bool>& timers, Ta
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     const Task& task = graph.tasks[t];
     if (!timers[t] || task.group_size == 0) continue;
-    const Program& program = graph.programs[at(task.program)];
+    const Program& program = graph.programs[task.program];
     const auto last = std::max_element(times.task_end.begin() + static_cast<std::ptrdiff_t>(t),
                                        times.task_end.begin() + static_cast<std::ptrdiff_t>(t + task.group_size));
     const double begun = (*last - program.duration).base();
@@ -57,7 +57,7 @@ void add_collectives(const TaskGraph& graph, const std::vector<bool>& timers, Ta
     run_cell(
         graph, program, lanes, runs.data(),
         [&](std::int32_t step, double start, double end) {
-          const auto member = static_cast<std::int32_t>(t) + graph.steps[at(step)].member;
+          const auto member = static_cast<std::int32_t>(t) + graph.steps[step].member;
           times.collectives.push_back({member, step, Ticks(start), Ticks(end)});
         },
         [](std::int32_t, double) {});

@@ -10,7 +10,7 @@ void Lists::assign(std::size_t keys, const std::vector<std::pair<std::int32_t, s
   for (const auto& pair : pairs) ++begin_[at(pair.first) + 1];
   for (std::size_t k = 0; k < keys; ++k) begin_[k + 1] += begin_[k];
   std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
-  for (const auto& pair : pairs) values_[next[at(pair.first)]++] = pair.second;
+  for (const auto& pair : pairs) values_[next[pair.first]++] = pair.second;
 }
 
 TaskNet::TaskNet(const TaskGraph& graph) {
@@ -28,9 +28,9 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   for (const TaskSet& set : net.task_sets()) {
     const auto first = net.members().begin() + set.first_member, end = first + set.members;
     for (auto member = first; member != end; ++member) {
-      leader[at(*member)] = set.together ? *member : *first;
-      last[at(*member)] = set.together ? *member : *(end - 1);
-      if (set.together) round[at(*member)] = static_cast<std::int32_t>(rounds.size());
+      leader[*member] = set.together ? *member : *first;
+      last[*member] = set.together ? *member : *(end - 1);
+      if (set.together) round[*member] = static_cast<std::int32_t>(rounds.size());
     }
     if (set.together) rounds.emplace_back(first, end);
   }
@@ -38,9 +38,9 @@ TaskNet::TaskNet(const TaskGraph& graph) {
     const std::int32_t before = net.lane_before(static_cast<std::int32_t>(t));
     if (before < 0) continue;
     if (graph.tasks[t].lane == Lane::Compute) {
-      if (leader[t] == static_cast<std::int32_t>(t)) next_on_lane[at(leader[at(before)])] = static_cast<std::int32_t>(t);
+      if (leader[t] == static_cast<std::int32_t>(t)) next_on_lane[leader[before]] = static_cast<std::int32_t>(t);
     } else {
-      next_on_lane[at(before)] = static_cast<std::int32_t>(t);
+      next_on_lane[before] = static_cast<std::int32_t>(t);
       ++prerequisites[t];
     }
   }
@@ -49,9 +49,9 @@ TaskNet::TaskNet(const TaskGraph& graph) {
   for (std::size_t t = 0; t < tasks; ++t) {
     const Task& task = graph.tasks[t];
     for (std::int32_t i = 0; i < task.inputs; ++i) {
-      const Input& input = graph.inputs[at(task.first_input + i)];
+      const Input& input = graph.inputs[task.first_input + i];
       const std::int32_t from = net.producer(input);
-      if (from < 0 || leader[at(from)] == leader[t]) continue;
+      if (from < 0 || leader[from] == leader[t]) continue;
       const auto waiter = static_cast<std::int32_t>(t);
       ++prerequisites[t];
       if (input.transfer >= 0) {
@@ -60,7 +60,7 @@ TaskNet::TaskNet(const TaskGraph& graph) {
         inside.emplace_back(from, static_cast<std::int32_t>(point_waits.size()));
         point_waits.push_back({input.point, waiter});
       } else {
-        after.emplace_back(last[at(from)], waiter);
+        after.emplace_back(last[from], waiter);
       }
     }
   }
@@ -69,9 +69,9 @@ TaskNet::TaskNet(const TaskGraph& graph) {
     sent.emplace_back(from, static_cast<std::int32_t>(i));
     receiver_before[i] = net.receiver_before(graph.transfers[i]);
     if (receiver_before[i] >= 0) taken.emplace_back(receiver_before[i], static_cast<std::int32_t>(i));
-    if (!graph.tasks[at(from)].waits_for_sends) continue;
-    gate[i] = leader[at(from)];
-    ++gated[at(gate[i])];
+    if (!graph.tasks[from].waits_for_sends) continue;
+    gate[i] = leader[from];
+    ++gated[gate[i]];
   }
   successors.assign(tasks, after);
   points.assign(tasks, inside);

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/launch.hpp"
 #include "costmodel/cost/occupancy.hpp"
@@ -62,7 +61,7 @@ double share_in_8_bits(const Scenario& scenario, const Workload& workload) {
       all += static_cast<double>(tensor.elements());
   for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i)
     if (suits_8_bits(graph, use, i))
-      if (const Tensor& weight = graph.tensors[at(use.product_weight[at(i)])]; weight.requires_gradient)
+      if (const Tensor& weight = graph.tensors[use.product_weight[i]]; weight.requires_gradient)
         read += static_cast<double>(weight.elements());
   return all > 0 ? read / all : 0;
 }
@@ -129,7 +128,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
 
 const WorkloadCost& CostModel::workload(int site) const {
   if (workload_->layers) return units(site);
-  const DeviceType& type = scenario_->cluster.types[at(type_of(site))];
+  const DeviceType& type = scenario_->cluster.types[type_of(site)];
   if (scenario_->profile) {
     const WorkloadCost& cost = units(site);
     if (cost.unmeasured.empty()) return cost;
@@ -174,15 +173,15 @@ Bytes CostModel::loss_bytes_live() const {
   if (!workload_->graph) return Bytes(0);
   const OperatorGraph& graph = *workload_->graph;
   if (graph.loss < 0) return Bytes(0);
-  const Operator& loss = graph.operators[at(graph.tensors[at(graph.loss)].producer)];
+  const Operator& loss = graph.operators[graph.tensors[graph.loss].producer];
   double logits = 0;
   for (const Argument& argument : loss.arguments)
     if (const auto* ref = std::get_if<TensorRef>(&argument);
-        ref != nullptr && graph.tensors[at(ref->tensor)].role == TensorRole::Activation)
-      logits = std::max(logits, static_cast<double>(graph.tensors[at(ref->tensor)].elements()));
+        ref != nullptr && graph.tensors[ref->tensor].role == TensorRole::Activation)
+      logits = std::max(logits, static_cast<double>(graph.tensors[ref->tensor].elements()));
   return Bytes(static_cast<std::int64_t>(logits * scenario_->framework.loss_live_bytes_per_logit));
 }
 
-const Calibration& CostModel::calibration(int device_type) const { return calibrations_[at(device_type)]; }
+const Calibration& CostModel::calibration(int device_type) const { return calibrations_[device_type]; }
 
 }  // namespace panpipe

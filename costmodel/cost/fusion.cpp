@@ -24,12 +24,12 @@ class Chains {
         const int source = unit.root(t);
         if (!unit.inside(source)) return;
         const int maker = unit.tensor(source).producer - unit.first;
-        if (unit.of(maker).kind == OperatorClass::Elementwise) parent_[at(find(maker))] = find(i);
+        if (unit.of(maker).kind == OperatorClass::Elementwise) parent_[find(maker)] = find(i);
       });
     }
   }
   int find(int i) const {
-    while (parent_[at(i)] != i) i = parent_[at(i)];
+    while (parent_[i] != i) i = parent_[i];
     return i;
   }
 
@@ -213,7 +213,7 @@ class UnitKernels {
 
   std::vector<OperatorKernels> run() {
     for (int i = 0; i < unit_.size(); ++i) {
-      OperatorKernels& kernels = result_[at(i)];
+      OperatorKernels& kernels = result_[i];
       switch (unit_.of(i).kind) {
         case OperatorClass::Gemm:
           add_product(i, kernels);
@@ -239,8 +239,8 @@ class UnitKernels {
       }
     }
     for (int i = 0; i < unit_.size(); ++i) {
-      result_[at(i)].forward += of_chain_[at(i)].forward;
-      result_[at(i)].backward += of_chain_[at(i)].backward;
+      result_[i].forward += of_chain_[i].forward;
+      result_[i].backward += of_chain_[i].backward;
     }
     add_sums_of_gradients();
     return std::move(result_);
@@ -337,7 +337,7 @@ class UnitKernels {
   // sum passes its gradient on.
   void add_to_chain(int i, OperatorKernels& kernels) {
     const int chain = chains_.find(i);
-    visit_member(unit_, chains_, chain, i, of_chain_[at(chain)]);
+    visit_member(unit_, chains_, chain, i, of_chain_[chain]);
     if (fused_ && masks_ && is_residual_sum(unit_, i)) {
       kernels.forward += elements_out(unit_, i);
       kernels.backward += elements_out(unit_, i) + 2 * unit_.bytes(unit_.op(i).outputs.front());
@@ -389,13 +389,13 @@ class UnitKernels {
     std::vector<int> seen;
     for (int i = 0; i < unit_.size(); ++i)
       for_each_operand(unit_.op(i), [&](int t) {
-        if (unit_.use->first_user[at(t)] != unit_.first + i || !add_once(seen, t)) return;
-        const double beyond = std::max(0.0, unit_.use->gradients[at(t)] - unit_.bytes(t)), more = beyond / unit_.bytes(t);
+        if (unit_.use->first_user[t] != unit_.first + i || !add_once(seen, t)) return;
+        const double beyond = std::max(0.0, unit_.use->gradients[t] - unit_.bytes(t)), more = beyond / unit_.bytes(t);
         const bool residual = unit_.of(i).kind == OperatorClass::Normalization || adds_input(unit_, i);
         const double width = residual || unit_.normalized(t) ? r_ : e_;
         const double each = eager_ ? 3 * width : residual ? 2 * width : e_;
-        result_[at(i)].backward += fused_ ? 3 * beyond : each * more * static_cast<double>(unit_.tensor(t).elements());
-        if (!compiled_) result_[at(i)].launch(0, static_cast<int>(std::lround(more)));
+        result_[i].backward += fused_ ? 3 * beyond : each * more * static_cast<double>(unit_.tensor(t).elements());
+        if (!compiled_) result_[i].launch(0, static_cast<int>(std::lround(more)));
       });
   }
 

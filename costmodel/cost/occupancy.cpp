@@ -38,12 +38,12 @@ Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector
       positions_(at(cluster.size()), -1),
       in_use_(cluster.node.size(), 0) {
   for (std::size_t p = 0; p < devices_.size(); ++p) {
-    positions_[at(devices_[p])] = static_cast<int>(p);
-    ++in_use_[at(node(devices_[p]))];
+    positions_[devices_[p]] = static_cast<int>(p);
+    ++in_use_[node(devices_[p])];
   }
   nodes_ = static_cast<int>(std::count_if(in_use_.begin(), in_use_.end(), [](int devices_in_use) { return devices_in_use > 0; }));
   std::vector<bool> used(cluster.types.size(), false);
-  for (const int device : devices_) used[at(cluster.devices[at(device)].type)] = true;
+  for (const int device : devices_) used[cluster.devices[device].type] = true;
   for (std::size_t type = 0; type < used.size(); ++type)
     if (used[type]) types_.push_back(static_cast<int>(type));
   if (nodes_ < 2) return;
@@ -85,9 +85,9 @@ Occupancy::Crossings Occupancy::crossings_of(Among among) const {
       if (node(group[i]) != node(group[(i + 1) % group.size()])) ++hops;
     if (hops > 0)
       for (const int device : group)
-        if (int& last = seen[at(node(device))]; last != number) {
+        if (int& last = seen[node(device)]; last != number) {
           last = number;
-          ++crossings.rings[at(node(device))];
+          ++crossings.rings[node(device)];
         }
     crossings.hops += hops;
     ++number;
@@ -130,7 +130,7 @@ GroupNetwork Occupancy::ring_network(const std::vector<int>& group) const {
     const int device = group[i];
     if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
     // A group of several ranks (holders of one parameter) runs at the same time as its counterparts in the other replicas.
-    const int rings = among ? std::max(1, crossings(*among).rings[at(node(device))]) : mates(device);
+    const int rings = among ? std::max(1, crossings(*among).rings[node(device)]) : mates(device);
     least = std::min({least, cluster_->node_of(device).network.base() / rings, nic * members.at(node(device))});
   }
   if (own_hops == 0) return {kInfinity};
@@ -147,7 +147,7 @@ GroupNetwork Occupancy::network_of(const std::vector<int>& group) const {
 }
 
 int Occupancy::mates(int device) const {
-  if (const int p = position(device); p >= 0 && !mates_.empty()) return mates_[at(p)];
+  if (const int p = position(device); p >= 0 && !mates_.empty()) return mates_[p];
   return std::max(1, std::min(cluster_->node_of(device).devices, degrees_.devices_of_rank()));
 }
 
@@ -157,9 +157,9 @@ void Occupancy::count_mates() {
   std::vector<int> count(cluster_->node.size(), 0);
   for (std::size_t first = 0; first < devices_.size(); first += devices_of_a_rank) {
     const std::size_t last = std::min(first + devices_of_a_rank, devices_.size());
-    for (std::size_t p = first; p < last; ++p) ++count[at(node(devices_[p]))];
-    for (std::size_t p = first; p < last; ++p) mates_[p] = count[at(node(devices_[p]))];
-    for (std::size_t p = first; p < last; ++p) count[at(node(devices_[p]))] = 0;
+    for (std::size_t p = first; p < last; ++p) ++count[node(devices_[p])];
+    for (std::size_t p = first; p < last; ++p) mates_[p] = count[node(devices_[p])];
+    for (std::size_t p = first; p < last; ++p) count[node(devices_[p])] = 0;
   }
 }
 
@@ -186,9 +186,9 @@ HandOver Occupancy::hand_over(int from, int to) const {
 
 Occupancy Occupancy::around(const Cluster& cluster, const std::vector<int>& group) {
   std::map<int, std::vector<int>> members, others;
-  for (const int device : group) members[cluster.devices[at(device)].node].push_back(device);
+  for (const int device : group) members[cluster.devices[device].node].push_back(device);
   for (int device = 0; device < cluster.size(); ++device) {
-    const auto found = members.find(cluster.devices[at(device)].node);
+    const auto found = members.find(cluster.devices[device].node);
     if (found != members.end() && std::find(found->second.begin(), found->second.end(), device) == found->second.end())
       others[found->first].push_back(device);
   }
@@ -199,7 +199,7 @@ Occupancy Occupancy::around(const Cluster& cluster, const std::vector<int>& grou
   std::map<int, std::size_t> taken;
   for (const int device : group) {
     devices.push_back(device);
-    const int node = cluster.devices[at(device)].node;
+    const int node = cluster.devices[device].node;
     for (std::size_t g = 0; g < more; ++g) devices.push_back(others[node][taken[node]++]);
   }
   return {cluster, degrees, std::move(devices)};
@@ -208,8 +208,8 @@ Occupancy Occupancy::around(const Cluster& cluster, const std::vector<int>& grou
 bool same_ways(const Cluster& cluster, const std::vector<int>& one, const std::vector<int>& other) {
   std::set<std::int32_t> nodes;
   for (std::size_t i = 0; i < one.size(); ++i) {
-    const Device& a = cluster.devices[at(one[i])];
-    const Device& b = cluster.devices[at(other[i])];
+    const Device& a = cluster.devices[one[i]];
+    const Device& b = cluster.devices[other[i]];
     if (a.node != b.node || a.type != b.type) return false;
     if (!cluster.switched && !nodes.insert(a.node).second) return false;
   }
@@ -225,7 +225,7 @@ std::vector<int> Occupancy::form_of(const std::vector<int>& group) const {
   std::vector<int> form;
   form.reserve(9 * group.size());
   for (const int device : group) {
-    const Device& place = cluster_->devices[at(device)];
+    const Device& place = cluster_->devices[device];
     const auto& [order, members] = nodes.at(place.node);
     const auto n = at(place.node);
     const auto rings = [&](const Crossings& crossings) { return crossings.rings.empty() ? 0 : crossings.rings[n]; };

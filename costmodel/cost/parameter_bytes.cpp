@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
@@ -205,7 +204,7 @@ double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1
 // microbatch, whose backward keeps the forward's copy. Bytes per element of the model.
 double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   if (weights_in_8_bits_ <= 0) return 0;
-  const DeviceRates rates = device_rates(scenario_->cluster.types[at(device_type)], calibration(device_type), *scenario_);
+  const DeviceRates rates = device_rates(scenario_->cluster.types[device_type], calibration(device_type), *scenario_);
   // Where the step writes them so, they are turned alone.
   const double cast = scenario_->framework.fp8_parameters ? 2 * rates.operand_8bit : weight_cast_in_8_bits(rates);
   const double times = divided_over(*scenario_, degrees, 3) > 1 ? degrees.microbatches : 1;
@@ -215,7 +214,7 @@ double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
 Breakdown CostModel::accumulation(std::int64_t elements, int splits, int site, const Degrees& degrees) const {
   Breakdown cost;
   const int device_type = type_of(site);
-  const DeviceType& type = scenario_->cluster.types[at(device_type)];
+  const DeviceType& type = scenario_->cluster.types[device_type];
   if (scenario_->profile || elements == 0 || !type.has_rates()) return cost;
   const double passes = static_cast<double>(degrees.microbatches) * splits;
   const double traffic =

@@ -124,7 +124,7 @@ int CostModel::type_of(int site) const {
 int CostModel::site_of(const PassGroups& groups, const Occupancy& occupancy) const {
   const Cluster& cluster = scenario_->cluster;
   const std::vector<int>& group = groups.tensor();
-  const int first = cluster.devices[at(group.front())].type;
+  const int first = cluster.devices[group.front()].type;
   if (workload_->layers) return first;
   if (groups.alone()) return first;
   const std::vector<int> form = form_of(groups, occupancy);
@@ -138,9 +138,9 @@ int CostModel::site_of(const PassGroups& groups, const Occupancy& occupancy) con
   // The type's own site, if its groups are alike; among unlike members the one that takes longest for the whole model.
   double longest = -1;
   for (const int device : group) {
-    const int type = cluster.devices[at(device)].type;
+    const int type = cluster.devices[device].type;
     Duration sum(0);
-    if (std::any_of(group.begin(), group.end(), [&](int other) { return cluster.devices[at(other)].type != type; }))
+    if (std::any_of(group.begin(), group.end(), [&](int other) { return cluster.devices[other].type != type; }))
       for (const UnitCost& unit : units(type).units) sum += unit.forward.breakdown.total + unit.input_gradient.breakdown.total;
     if (sum.base() > longest) {
       longest = sum.base();
@@ -162,7 +162,7 @@ const WorkloadCost& CostModel::units(int number) const {
   } else {
     PANPIPE_CHECK(workload_->graph, "a workload without graph and without layers");
     const Calibration& c = calibration(site.type);
-    const DeviceRates rates = device_rates(scenario_->cluster.types[at(site.type)], c, *scenario_);
+    const DeviceRates rates = device_rates(scenario_->cluster.types[site.type], c, *scenario_);
     site.cost = cost_of_graph(*this, *workload_->graph, rates, c, site);
   }
   const RecomputeScope& scope = scenario_->recompute_scope;

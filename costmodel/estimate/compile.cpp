@@ -27,7 +27,7 @@ class Compiler {
     gather_sends();
     result_.task_node.assign(graph_.tasks.size(), 0);
     resize(result_.structure, 0);
-    for (const std::int32_t b : net_.levels()) emit(net_.task_sets()[at(b)]);
+    for (const std::int32_t b : net_.levels()) emit(net_.task_sets()[b]);
     finish();
     return std::move(result_);
   }
@@ -56,7 +56,7 @@ class Compiler {
     sends_.resize(graph_.tasks.size());
     for (const Transfer& transfer : graph_.transfers) {
       const Send send{static_cast<std::uint16_t>(1 + transfer.link), net_.receiver_before(transfer)};
-      auto& sends = sends_[at(transfer.producer)];
+      auto& sends = sends_[transfer.producer];
       if (std::find(sends.begin(), sends.end(), send) == sends.end()) sends.push_back(send);
     }
   }
@@ -82,42 +82,42 @@ class Compiler {
   void gather_dependencies(const TaskSet& set) {
     dependencies_.clear();
     for (std::int32_t k = 0; k < set.members; ++k) {
-      const std::int32_t t = net_.members()[at(set.first_member + k)];
-      const Task& task = graph_.tasks[at(t)];
+      const std::int32_t t = net_.members()[set.first_member + k];
+      const Task& task = graph_.tasks[t];
       const std::int32_t before = net_.lane_before(t);
       if (before >= 0 && net_.set_of(before) != net_.set_of(t)) {
-        if (k > 0) depend(result_.task_node[at(before)], 0);
+        if (k > 0) depend(result_.task_node[before], 0);
         // After a group: the sends of any of its members.
         for (std::int32_t b = before; !sends_.empty() && b >= 0 && net_.set_of(b) == net_.set_of(before);
              b = net_.lane_before(b)) {
-          if (!graph_.tasks[at(b)].waits_for_sends) continue;
-          for (const Send& send : sends_[at(b)]) {
-            depend(result_.task_node[at(b)], send.link);
-            if (send.receiver_before >= 0) depend(result_.task_node[at(send.receiver_before)], send.link);
+          if (!graph_.tasks[b].waits_for_sends) continue;
+          for (const Send& send : sends_[b]) {
+            depend(result_.task_node[b], send.link);
+            if (send.receiver_before >= 0) depend(result_.task_node[send.receiver_before], send.link);
           }
         }
       }
       for (std::int32_t i = 0; i < task.inputs; ++i) {
-        const Input& input = graph_.inputs[at(task.first_input + i)];
+        const Input& input = graph_.inputs[task.first_input + i];
         const std::int32_t from = net_.producer(input);
         if (from < 0 || net_.set_of(from) == net_.set_of(t)) continue;
         // The previous task on the same lane has ended.
-        if (input.transfer < 0 && net_.lane_index(graph_.tasks[at(from)]) == net_.lane_index(task)) continue;
-        const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[at(input.transfer)].link
+        if (input.transfer < 0 && net_.lane_index(graph_.tasks[from]) == net_.lane_index(task)) continue;
+        const auto delay = input.transfer >= 0 ? 1 + graph_.transfers[input.transfer].link
                            : input.point >= 0  ? 1 + static_cast<std::int32_t>(graph_.links.size()) + input.point
                                                : 0;
-        depend(result_.task_node[at(from)], static_cast<std::uint16_t>(delay));
+        depend(result_.task_node[from], static_cast<std::uint16_t>(delay));
         if (input.transfer < 0) continue;
-        const std::int32_t receiver = net_.receiver_before(graph_.transfers[at(input.transfer)]);
-        if (receiver >= 0) depend(result_.task_node[at(receiver)], static_cast<std::uint16_t>(delay));
+        const std::int32_t receiver = net_.receiver_before(graph_.transfers[input.transfer]);
+        if (receiver >= 0) depend(result_.task_node[receiver], static_cast<std::uint16_t>(delay));
       }
     }
   }
 
   void emit(const TaskSet& set) {
     gather_dependencies(set);
-    const std::int32_t first = net_.members()[at(set.first_member)];
-    std::uint32_t node = net_.lane_before(first) < 0 ? 0 : result_.task_node[at(net_.lane_before(first))];
+    const std::int32_t first = net_.members()[set.first_member];
+    std::uint32_t node = net_.lane_before(first) < 0 ? 0 : result_.task_node[net_.lane_before(first)];
     // All but the last dependency, and for tasks side by side the last one as well, go into tasks of no cost. The passes of a
     // group are one task.
     const std::size_t joins = set.together ? dependencies_.size() : std::max<std::size_t>(1, dependencies_.size()) - 1;
@@ -125,9 +125,9 @@ class Compiler {
     const Dependency last = joins < dependencies_.size() ? dependencies_.back() : Dependency{};
     const std::uint32_t start = node;
     for (std::int32_t k = 0; k < set.members; ++k) {
-      const std::int32_t t = net_.members()[at(set.first_member + k)];
-      if (k == 0 || set.together) node = add_node(start, last, cost_of(graph_.tasks[at(t)]));
-      result_.task_node[at(t)] = node;
+      const std::int32_t t = net_.members()[set.first_member + k];
+      if (k == 0 || set.together) node = add_node(start, last, cost_of(graph_.tasks[t]));
+      result_.task_node[t] = node;
     }
   }
 
@@ -136,7 +136,7 @@ class Compiler {
     s.cost_entries = static_cast<std::uint32_t>(result_.costs.size());
     s.delay_entries = static_cast<std::uint32_t>(result_.delays.size());
     for (const std::int32_t tail : net_.lane_tails()) {
-      if (tail >= 0) s.lane_last.push_back(result_.task_node[at(tail)]);
+      if (tail >= 0) s.lane_last.push_back(result_.task_node[tail]);
     }
   }
 

@@ -31,24 +31,24 @@ class TaskReplay {
     collectives_known_.assign(graph.programs.size(), false);
     std::size_t most = 0;  // collectives that are noted: their list is long, and grows slowly
     for (const Task& task : graph.tasks)
-      if (task.program >= 0 && notes_collectives_[at(task.rank)]) most += at(graph.programs[at(task.program)].steps);
+      if (task.program >= 0 && notes_collectives_[task.rank]) most += at(graph.programs[task.program].steps);
     times_.collectives.reserve(most);
     collectives_of_.resize(graph.programs.size());
     for (std::size_t p = 0; p < graph.points.size(); ++p)
-      points_[at(graph.points[p].program)].push_back(static_cast<std::int32_t>(p));
+      points_[graph.points[p].program].push_back(static_cast<std::int32_t>(p));
     if (std::any_of(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.waits_for_sends; }))
       sends_.resize(tasks);
     for (std::size_t i = 0; i < graph.transfers.size() && !sends_.empty(); ++i)
-      if (graph.tasks[at(graph.transfers[i].producer)].waits_for_sends)
-        sends_[at(graph.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
+      if (graph.tasks[graph.transfers[i].producer].waits_for_sends)
+        sends_[graph.transfers[i].producer].push_back(static_cast<std::int32_t>(i));
   }
 
   TaskTimes run() {
     for (const std::int32_t b : net_.levels()) {
-      const TaskSet& set = net_.task_sets()[at(b)];
-      const std::int32_t first = net_.members()[at(set.first_member)];
+      const TaskSet& set = net_.task_sets()[b];
+      const std::int32_t first = net_.members()[set.first_member];
       hold_for_sends(net_.lane_before(first));
-      if (graph_.tasks[at(first)].kind == TaskKind::Pass)
+      if (graph_.tasks[first].kind == TaskKind::Pass)
         run_passes(set, first);
       else
         run_others(set);
@@ -64,29 +64,29 @@ class TaskReplay {
 
  private:
   Ticks link_time(std::int32_t transfer) const {
-    const TransferLink& link = graph_.links[at(graph_.transfers[at(transfer)].link)];
+    const TransferLink& link = graph_.links[graph_.transfers[transfer].link];
     return link.latency + link.transfer;
   }
 
   double transfer_start(std::int32_t t) const {
-    const Transfer& transfer = graph_.transfers[at(t)];
+    const Transfer& transfer = graph_.transfers[t];
     const std::int32_t receiver = net_.receiver_before(transfer);
-    return std::max(output_[at(transfer.producer)], receiver < 0 ? 0 : done_[at(receiver)]);
+    return std::max(output_[transfer.producer], receiver < 0 ? 0 : done_[receiver]);
   }
 
   double arrival(std::int32_t transfer) const { return transfer_start(transfer) + link_time(transfer).base(); }
 
   double inputs_there(std::int32_t t) const {
-    const Task& task = graph_.tasks[at(t)];
+    const Task& task = graph_.tasks[t];
     double there = 0;
     for (std::int32_t i = 0; i < task.inputs; ++i) {
-      const Input& input = graph_.inputs[at(task.first_input + i)];
+      const Input& input = graph_.inputs[task.first_input + i];
       if (input.transfer >= 0)
         there = std::max(there, arrival(input.transfer));
       else if (input.point >= 0)
         there = std::max(there, point_times_.at({input.task, input.point}));
       else if (net_.set_of(input.task) != net_.set_of(t))
-        there = std::max(there, done_[at(input.task)]);
+        there = std::max(there, done_[input.task]);
     }
     return there;
   }
@@ -95,44 +95,44 @@ class TaskReplay {
   void hold_for_sends(std::int32_t task) {
     if (sends_.empty()) return;
     for (std::int32_t t = task; t >= 0 && net_.set_of(t) == net_.set_of(task); t = net_.lane_before(t))
-      for (const std::int32_t send : sends_[at(t)]) {
-        double& free = lane_free(graph_.tasks[at(t)]);
+      for (const std::int32_t send : sends_[t]) {
+        double& free = lane_free(graph_.tasks[t]);
         free = std::max(free, arrival(send));
       }
   }
 
   double& lane_free(const Task& task) {
-    return task.lane == Lane::Compute ? units_[at(task.rank)].compute : lane_free_[net_.lane_index(task)];
+    return task.lane == Lane::Compute ? units_[task.rank].compute : lane_free_[net_.lane_index(task)];
   }
 
   void run_passes(const TaskSet& set, std::int32_t first) {
-    const Program& program = graph_.programs[at(graph_.tasks[at(first)].program)];
-    const bool notes_collectives = notes_collectives_[at(graph_.tasks[at(first)].rank)];
-    if (fixed_[at(first)] && set.members == 1) {
+    const Program& program = graph_.programs[graph_.tasks[first].program];
+    const bool notes_collectives = notes_collectives_[graph_.tasks[first].rank];
+    if (fixed_[first] && set.members == 1) {
       run_fixed(first, program);
       if (notes_collectives) note_collectives_of_fixed(first, program);
       return;
     }
     runs_.assign(at(set.members), {});
     for (std::int32_t k = 0; k < set.members; ++k) {
-      runs_[at(k)].input = inputs_there(first + k);
-      runs_[at(k)].output_steps = graph_.tasks[at(first + k)].output_steps;
+      runs_[k].input = inputs_there(first + k);
+      runs_[k].output_steps = graph_.tasks[first + k].output_steps;
     }
-    PassLanes& lanes = units_[at(graph_.tasks[at(first)].rank)];
-    const std::vector<std::int32_t>& points = points_[at(graph_.tasks[at(first)].program)];
+    PassLanes& lanes = units_[graph_.tasks[first].rank];
+    const std::vector<std::int32_t>& points = points_[graph_.tasks[first].program];
     const double end = run_cell(
         graph_, program, lanes, runs_.data(),
         [&](std::int32_t step, double start, double stop) {
           if (notes_collectives)
-            times_.collectives.push_back({first + graph_.steps[at(step)].member, step, Ticks(start), Ticks(stop)});
+            times_.collectives.push_back({first + graph_.steps[step].member, step, Ticks(start), Ticks(stop)});
         },
         [&](std::int32_t steps, double time) {
           for (const std::int32_t p : points)
-            if (graph_.points[at(p)].steps == steps) point_times_[{first, p}] = time;
+            if (graph_.points[p].steps == steps) point_times_[{first, p}] = time;
         });
     double begin = end, stop = 0, busy = 0;
     for (std::int32_t k = 0; k < set.members; ++k) {
-      const MemberRun& run = runs_[at(k)];
+      const MemberRun& run = runs_[k];
       const std::size_t t = at(first + k);
       start_[t] = run.start;
       end_[t] = graph_.collectives_run_on ? run.compute_end : run.end();
@@ -142,24 +142,23 @@ class TaskReplay {
       stop = std::max(stop, end_[t]);
       busy += run.busy;
     }
-    times_.task_waiting[at(first)] = Ticks(std::max(0.0, stop - begin - busy));
+    times_.task_waiting[first] = Ticks(std::max(0.0, stop - begin - busy));
   }
 
   // A pass of which only the duration counts.
   void run_fixed(std::int32_t pass, const Program& program) {
-    double& lane = units_[at(graph_.tasks[at(pass)].rank)].compute;
+    double& lane = units_[graph_.tasks[pass].rank].compute;
     const double start = std::max(lane, inputs_there(pass));
-    start_[at(pass)] = start;
-    end_[at(pass)] = done_[at(pass)] = output_[at(pass)] = lane = start + program.duration.base();
-    for (const std::int32_t p : points_[at(graph_.tasks[at(pass)].program)])
-      point_times_[{pass, p}] = start + graph_.points[at(p)].at.base();
-    times_.task_waiting[at(pass)] = program.exposed_communication;
+    start_[pass] = start;
+    end_[pass] = done_[pass] = output_[pass] = lane = start + program.duration.base();
+    for (const std::int32_t p : points_[graph_.tasks[pass].program]) point_times_[{pass, p}] = start + graph_.points[p].at.base();
+    times_.task_waiting[pass] = program.exposed_communication;
   }
 
   // A pass of which only the duration counts runs alike wherever it starts: its collectives are found once per program. Times are
   // whole picoseconds, so that adding the start changes no digit.
   void note_collectives_of_fixed(std::int32_t pass, const Program& program) {
-    const auto p = at(graph_.tasks[at(pass)].program);
+    const auto p = at(graph_.tasks[pass].program);
     if (!collectives_known_[p]) {
       collectives_known_[p] = true;
       PassLanes idle;
@@ -171,7 +170,7 @@ class TaskReplay {
           },
           [](std::int32_t, double) {});
     }
-    const Ticks start(start_[at(pass)]);
+    const Ticks start(start_[pass]);
     for (const TaskTimes::PassCollective& c : collectives_of_[p])
       times_.collectives.push_back({pass, c.step, start + c.start, start + c.end});
   }
@@ -180,22 +179,22 @@ class TaskReplay {
   void run_others(const TaskSet& set) {
     double start = 0;
     for (std::int32_t k = 0; k < set.members; ++k) {
-      const std::int32_t t = net_.members()[at(set.first_member + k)];
-      const Task& task = graph_.tasks[at(t)];
+      const std::int32_t t = net_.members()[set.first_member + k];
+      const Task& task = graph_.tasks[t];
       if (k > 0) hold_for_sends(net_.lane_before(t));
       start = std::max({start, lane_free(task), inputs_there(t)});
-      if (task.lane == Lane::Compute) start = std::max(start, units_[at(task.rank)].tensor);
+      if (task.lane == Lane::Compute) start = std::max(start, units_[task.rank].tensor);
     }
     for (std::int32_t k = 0; k < set.members; ++k) {
-      const std::int32_t t = net_.members()[at(set.first_member + k)];
-      const Task& task = graph_.tasks[at(t)];
+      const std::int32_t t = net_.members()[set.first_member + k];
+      const Task& task = graph_.tasks[t];
       double length = 0;
       if (task.program >= 0)
-        length = graph_.programs[at(task.program)].duration.base();
+        length = graph_.programs[task.program].duration.base();
       else if (task.flow >= 0)
-        length = (graph_.flows[at(task.flow)].latency + graph_.flows[at(task.flow)].transfer).base();
-      start_[at(t)] = start;
-      end_[at(t)] = done_[at(t)] = output_[at(t)] = lane_free(task) = start + length;
+        length = (graph_.flows[task.flow].latency + graph_.flows[task.flow].transfer).base();
+      start_[t] = start;
+      end_[t] = done_[t] = output_[t] = lane_free(task) = start + length;
     }
   }
 

@@ -16,7 +16,7 @@ OrderNet::OrderNet(const TaskGraph& graph) : graph_(graph) {
 std::size_t OrderNet::lane_index(const Task& task) const { return at(task.rank) * kLanes + static_cast<std::size_t>(task.lane); }
 
 std::int32_t OrderNet::producer(const Input& input) const {
-  return input.transfer >= 0 ? graph_.transfers[at(input.transfer)].producer : input.task;
+  return input.transfer >= 0 ? graph_.transfers[input.transfer].producer : input.task;
 }
 
 std::int32_t OrderNet::receiver_before(const Transfer& transfer) const { return graph_.rendezvous ? transfer.taken_after : -1; }
@@ -32,7 +32,7 @@ void OrderNet::make_lanes() {
   if (!graph_.rendezvous) return;
   sends_of_.resize(graph_.tasks.size());
   for (std::size_t i = 0; i < graph_.transfers.size(); ++i)
-    sends_of_[at(graph_.transfers[i].producer)].push_back(static_cast<std::int32_t>(i));
+    sends_of_[graph_.transfers[i].producer].push_back(static_cast<std::int32_t>(i));
 }
 
 void OrderNet::make_task_sets() {
@@ -68,7 +68,7 @@ void OrderNet::add_task_set(const std::vector<std::int32_t>& tasks, bool togethe
   set.members = static_cast<std::int32_t>(tasks.size());
   set.together = together;
   for (const std::int32_t t : tasks) {
-    set_of_[at(t)] = static_cast<std::int32_t>(task_sets_.size());
+    set_of_[t] = static_cast<std::int32_t>(task_sets_.size());
     members_.push_back(t);
   }
   task_sets_.push_back(set);
@@ -79,20 +79,20 @@ template <class Visit>
 void OrderNet::each_predecessor(std::size_t b, Visit visit) const {
   const TaskSet& set = task_sets_[b];
   for (std::int32_t k = 0; k < set.members; ++k) {
-    const std::int32_t t = members_[at(set.first_member + k)];
-    const Task& task = graph_.tasks[at(t)];
-    const std::int32_t before = lane_before_[at(t)];
+    const std::int32_t t = members_[set.first_member + k];
+    const Task& task = graph_.tasks[t];
+    const std::int32_t before = lane_before_[t];
     if (before >= 0) visit(at(set_of(before)));
     for (std::int32_t i = 0; i < task.inputs; ++i) {
-      const std::int32_t from = producer(graph_.inputs[at(task.first_input + i)]);
+      const std::int32_t from = producer(graph_.inputs[task.first_input + i]);
       if (from >= 0) visit(at(set_of(from)));
     }
     if (!graph_.rendezvous || before < 0 || set_of(before) == set_of(t)) continue;
     // The sends of the previous set end when their receivers have started.
-    const TaskSet& sender = task_sets_[at(set_of(before))];
+    const TaskSet& sender = task_sets_[set_of(before)];
     for (std::int32_t s = 0; s < sender.members; ++s)
-      for (const std::int32_t send : sends_of_[at(members_[at(sender.first_member + s)])])
-        if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0) visit(at(set_of(receiver)));
+      for (const std::int32_t send : sends_of_[members_[sender.first_member + s]])
+        if (const std::int32_t receiver = receiver_before(graph_.transfers[send]); receiver >= 0) visit(at(set_of(receiver)));
   }
 }
 
@@ -110,7 +110,7 @@ std::vector<std::int32_t> OrderNet::levels() const {
   });
   for (std::size_t b = 0; b < task_sets_.size(); ++b) first[b + 1] += first[b];
   std::vector<std::int32_t> successors(at(first.back())), next(first.begin(), first.end() - 1);
-  each_edge([&](std::size_t before, std::size_t b) { successors[at(next[before]++)] = static_cast<std::int32_t>(b); });
+  each_edge([&](std::size_t before, std::size_t b) { successors[next[before]++] = static_cast<std::int32_t>(b); });
 
   Done done(task_sets_.size(), false);
   std::vector<std::int32_t> order;
@@ -121,7 +121,7 @@ std::vector<std::int32_t> OrderNet::levels() const {
     const std::size_t b = at(order[i]);
     done[b] = true;
     for (std::int32_t k = first[b]; k < first[b + 1]; ++k)
-      if (--waiting_for[at(successors[at(k)])] == 0) order.push_back(successors[at(k)]);
+      if (--waiting_for[successors[k]] == 0) order.push_back(successors[k]);
   }
   if (order.size() < task_sets_.size()) throw NoAnswer(to_text(explain(done), graph_));
   return order;
@@ -129,7 +129,7 @@ std::vector<std::int32_t> OrderNet::levels() const {
 
 // The first task of this one's lane that is not done.
 std::int32_t OrderNet::lane_head(std::int32_t task, const Done& done) const {
-  while (lane_before_[at(task)] >= 0 && !is_done(lane_before_[at(task)], done)) task = lane_before_[at(task)];
+  while (lane_before_[task] >= 0 && !is_done(lane_before_[task], done)) task = lane_before_[task];
   return task;
 }
 
@@ -137,23 +137,23 @@ std::int32_t OrderNet::lane_head(std::int32_t task, const Done& done) const {
 // a receiver that has not started, else (for tasks that run in parallel) a partner that is blocked behind its lane's head.
 std::int32_t OrderNet::cause(std::int32_t task, const Done& done) const {
   const std::int32_t head = lane_head(task, done);
-  if (set_of_[at(head)] != set_of_[at(task)]) return head;
-  const TaskSet& set = task_sets_[at(set_of_[at(task)])];
+  if (set_of_[head] != set_of_[task]) return head;
+  const TaskSet& set = task_sets_[set_of_[task]];
   for (std::int32_t k = 0; k < set.members; ++k) {
-    const Task& member = graph_.tasks[at(members_[at(set.first_member + k)])];
+    const Task& member = graph_.tasks[members_[set.first_member + k]];
     for (std::int32_t i = 0; i < member.inputs; ++i) {
-      const std::int32_t from = producer(graph_.inputs[at(member.first_input + i)]);
-      if (from >= 0 && !is_done(from, done) && set_of_[at(from)] != set_of_[at(task)]) return from;
+      const std::int32_t from = producer(graph_.inputs[member.first_input + i]);
+      if (from >= 0 && !is_done(from, done) && set_of_[from] != set_of_[task]) return from;
     }
   }
-  const std::int32_t before = lane_before_[at(head)];
-  for (std::int32_t t = before; graph_.rendezvous && t >= 0 && set_of(t) == set_of(before); t = lane_before_[at(t)])
-    for (const std::int32_t send : sends_of_[at(t)])
-      if (const std::int32_t receiver = receiver_before(graph_.transfers[at(send)]); receiver >= 0 && !is_done(receiver, done))
+  const std::int32_t before = lane_before_[head];
+  for (std::int32_t t = before; graph_.rendezvous && t >= 0 && set_of(t) == set_of(before); t = lane_before_[t])
+    for (const std::int32_t send : sends_of_[t])
+      if (const std::int32_t receiver = receiver_before(graph_.transfers[send]); receiver >= 0 && !is_done(receiver, done))
         return receiver;
   for (std::int32_t k = 0; k < set.members; ++k) {
-    const std::int32_t partner = members_[at(set.first_member + k)];
-    if (set_of_[at(lane_head(partner, done))] != set_of_[at(task)]) return partner;
+    const std::int32_t partner = members_[set.first_member + k];
+    if (set_of_[lane_head(partner, done)] != set_of_[task]) return partner;
   }
   return -1;
 }

@@ -15,15 +15,15 @@ struct Turn {
 };
 
 bool is_lone(const TaskGraph& graph, const Turn& turn, bool forward) {
-  const Task& task = graph.tasks[at(turn.tasks.front())];
+  const Task& task = graph.tasks[turn.tasks.front()];
   if (task.kind != TaskKind::Pass || task.group_size > 1) return false;
   return forward ? task.action.kind == ActionKind::F : task.action.kind == ActionKind::B || task.action.kind == ActionKind::I;
 }
 
 std::vector<Turn> turns_of(const TaskGraph& graph, int rank, bool pairs) {
   std::vector<Turn> cells;
-  for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank + 1)]; ++t) {
-    const Task& task = graph.tasks[at(t)];
+  for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
+    const Task& task = graph.tasks[t];
     if (task.lane != Lane::Compute) continue;
     if (task.group_size != 0 && task.part == 0) cells.emplace_back();
     cells.back().tasks.push_back(t);
@@ -51,16 +51,16 @@ class Batches {
     for (int rank = 0; rank < graph.ranks; ++rank) {
       turns_.push_back(turns_of(graph, rank, rules.batch_after == TransferRules::BatchAfter::Pair));
       for (std::size_t k = 0; k < turns_.back().size(); ++k)
-        for (const std::int32_t t : turns_.back()[k].tasks) turn_of_[at(t)] = static_cast<std::int32_t>(k);
-      sends_[at(rank)].resize(turns_.back().size() + 1);
-      receives_[at(rank)].resize(turns_.back().size() + 1);
+        for (const std::int32_t t : turns_.back()[k].tasks) turn_of_[t] = static_cast<std::int32_t>(k);
+      sends_[rank].resize(turns_.back().size() + 1);
+      receives_[rank].resize(turns_.back().size() + 1);
     }
     for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
       const Transfer& transfer = graph.transfers[i];
-      sent_in_.push_back(turn_of_[at(transfer.producer)] + 1);
-      taken_in_.push_back(turn_of_[at(transfer.consumer)]);
-      sends_[at(sender(i))][at(sent_in_[i])].push_back(static_cast<std::int32_t>(i));
-      receives_[at(receiver(i))][at(taken_in_[i])].push_back(static_cast<std::int32_t>(i));
+      sent_in_.push_back(turn_of_[transfer.producer] + 1);
+      taken_in_.push_back(turn_of_[transfer.consumer]);
+      sends_[sender(i)][sent_in_[i]].push_back(static_cast<std::int32_t>(i));
+      receives_[receiver(i)][taken_in_[i]].push_back(static_cast<std::int32_t>(i));
     }
   }
 
@@ -80,37 +80,37 @@ class Batches {
     std::vector<std::vector<std::int32_t>> waits(graph_.tasks.size());
     for (std::size_t i = 0; i < graph_.transfers.size(); ++i) {
       Transfer& transfer = graph_.transfers[i];
-      transfer.producer = turns_[at(sender(i))][at(sent_in_[i] - 1)].tasks.back();
-      const auto& turns = turns_[at(receiver(i))];
-      if (taken_in_[i] > 0) transfer.taken_after = turns[at(taken_in_[i] - 1)].tasks.back();
-      for (const std::int32_t t : turns[at(taken_in_[i])].tasks)
-        if (t != transfer.consumer) waits[at(t)].push_back(static_cast<std::int32_t>(i));
+      transfer.producer = turns_[sender(i)][sent_in_[i] - 1].tasks.back();
+      const auto& turns = turns_[receiver(i)];
+      if (taken_in_[i] > 0) transfer.taken_after = turns[taken_in_[i] - 1].tasks.back();
+      for (const std::int32_t t : turns[taken_in_[i]].tasks)
+        if (t != transfer.consumer) waits[t].push_back(static_cast<std::int32_t>(i));
     }
     add_inputs(waits);
   }
 
  private:
-  int sender(std::size_t i) const { return graph_.links[at(graph_.transfers[i].link)].from_rank; }
-  int receiver(std::size_t i) const { return graph_.links[at(graph_.transfers[i].link)].to_rank; }
-  bool is_sent(std::int32_t i) const { return at_[at(sender(at(i)))] >= sent_in_[at(i)]; }
-  bool is_taken(std::int32_t i) const { return at_[at(receiver(at(i)))] >= taken_in_[at(i)]; }
+  int sender(std::size_t i) const { return graph_.links[graph_.transfers[i].link].from_rank; }
+  int receiver(std::size_t i) const { return graph_.links[graph_.transfers[i].link].to_rank; }
+  bool is_sent(std::int32_t i) const { return at_[sender(at(i))] >= sent_in_[i]; }
+  bool is_taken(std::int32_t i) const { return at_[receiver(at(i))] >= taken_in_[i]; }
 
   // A transfer of the rank's current batch whose other end is missing, preferably a send; -1 = the batch is over.
   std::int32_t missing(int rank) const {
-    for (const std::int32_t i : sends_[at(rank)][at(at_[at(rank)])])
+    for (const std::int32_t i : sends_[rank][at_[rank]])
       if (!is_taken(i)) return i;
-    for (const std::int32_t i : receives_[at(rank)][at(at_[at(rank)])])
+    for (const std::int32_t i : receives_[rank][at_[rank]])
       if (!is_sent(i)) return i;
     return -1;
   }
 
-  bool has_ended(int rank) const { return at(at_[at(rank)]) == turns_[at(rank)].size(); }
+  bool has_ended(int rank) const { return at(at_[rank]) == turns_[rank].size(); }
   int other_end(int rank, std::int32_t i) const { return sender(at(i)) == rank ? receiver(at(i)) : sender(at(i)); }
 
   void advance(int rank) {
     while (!has_ended(rank) && missing(rank) < 0) {
-      const std::int32_t k = ++at_[at(rank)];
-      for (const auto* batch : {&sends_[at(rank)][at(k)], &receives_[at(rank)][at(k)]})
+      const std::int32_t k = ++at_[rank];
+      for (const auto* batch : {&sends_[rank][k], &receives_[rank][k]})
         for (const std::int32_t i : *batch) ready_.push_back(other_end(rank, i));
     }
   }
@@ -141,10 +141,10 @@ class Batches {
     const std::int32_t i = missing(rank);
     if (i < 0 || sender(at(i)) != rank) return false;
     const int to = receiver(at(i));
-    auto& later = receives_[at(to)][at(taken_in_[at(i)])];
+    auto& later = receives_[to][taken_in_[i]];
     later.erase(std::find(later.begin(), later.end(), i));
-    taken_in_[at(i)] = at_[at(to)];
-    receives_[at(to)][at(at_[at(to)])].push_back(i);
+    taken_in_[i] = at_[to];
+    receives_[to][at_[to]].push_back(i);
     ready_.push_back(rank);
     ready_.push_back(to);
     return true;
@@ -158,7 +158,7 @@ class Batches {
       const auto first = graph_.inputs.begin() + task.first_input;
       task.first_input = static_cast<std::int32_t>(inputs.size());
       inputs.insert(inputs.end(), first, first + task.inputs);
-      for (const std::int32_t i : waits[t]) inputs.push_back({graph_.transfers[at(i)].producer, i});
+      for (const std::int32_t i : waits[t]) inputs.push_back({graph_.transfers[i].producer, i});
       task.inputs = static_cast<std::int32_t>(inputs.size()) - task.first_input;
     }
     graph_.inputs = std::move(inputs);

@@ -57,7 +57,7 @@ Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts
   make_stage_edges(lowering);
   Traits traits;
   for (const int device : devices_of(plan, replica)) {
-    traits.types.push_back(scenario.cluster.devices[at(device)].type);
+    traits.types.push_back(scenario.cluster.devices[device].type);
     if (to_host)
       for (const bool away : {true, false}) traits.host.push_back(host_copy_bandwidth(scenario.cluster, device, away).base());
   }
@@ -78,7 +78,7 @@ struct ReplicaGroups {
 ReplicaGroups groups_among(const Plan& plan, Among among, const std::vector<int>& stand_in) {
   const GroupShape shape = plan.group(among);
   std::map<int, std::vector<int>> members_of;
-  for (int r = 0; r < plan.replicas(); ++r) members_of[shape.group_of(r * plan.tensor)].push_back(stand_in[at(r)]);
+  for (int r = 0; r < plan.replicas(); ++r) members_of[shape.group_of(r * plan.tensor)].push_back(stand_in[r]);
   std::map<int, int> number_of;
   std::map<std::vector<int>, int> known;
   ReplicaGroups groups;
@@ -97,7 +97,7 @@ ReplicaGroups groups_among(const Plan& plan, Among among, const std::vector<int>
 std::set<Among> shared_among(const TaskGraph& graph) {
   std::set<Among> found;
   for (const Task& task : graph.tasks)
-    if (task.flow >= 0) found.insert(graph.flows[at(task.flow)].among);
+    if (task.flow >= 0) found.insert(graph.flows[task.flow].among);
   return found;
 }
 
@@ -152,7 +152,7 @@ class Joiner {
     std::int32_t steps = 0, programs = 0, flows = 0, points = 0;
   };
 
-  const TaskGraph& graph(int like) const { return of_replica_[at(like)]; }
+  const TaskGraph& graph(int like) const { return of_replica_[like]; }
 
   void choose_replicas(Joined joined) {
     const std::set<Among> shared = shared_among(of_replica_.front());
@@ -161,17 +161,17 @@ class Joiner {
     if (joined == Joined::OneOfEqual) stand_in = equal_replicas(plan_, like_, shared);
     place_.assign(like_.size(), -1);
     for (int r = 0; r < plan_.replicas(); ++r) {
-      if (stand_in[at(r)] != r) continue;
-      place_[at(r)] = size(replicas_);
+      if (stand_in[r] != r) continue;
+      place_[r] = size(replicas_);
       replicas_.push_back(r);
     }
     for (const Among among : shared) groups_.emplace(among, groups_among(plan_, among, stand_in));
   }
 
-  int first_rank(int replica) const { return place_[at(replica)] * plan_.pipeline; }
+  int first_rank(int replica) const { return place_[replica] * plan_.pipeline; }
 
   const Part& part(int like) {
-    Part& part = parts_[at(like)];
+    Part& part = parts_[like];
     if (part.added) return part;
     const TaskGraph& from = graph(like);
     part = {true, size(all_.steps), size(all_.programs), size(all_.flows), size(all_.points)};
@@ -192,8 +192,8 @@ class Joiner {
   }
 
   void add_replica(int replica) {
-    const TaskGraph& from = graph(like_[at(replica)]);
-    const Part of = part(like_[at(replica)]);
+    const TaskGraph& from = graph(like_[replica]);
+    const Part of = part(like_[replica]);
     const std::int32_t rank = first_rank(replica), task = size(all_.tasks), transfer = size(all_.transfers),
                        input = size(all_.inputs), link = size(all_.links);
     for (TransferLink each : from.links) {
@@ -218,7 +218,7 @@ class Joiner {
     for (const auto& cross : from.cross_rank_flows) {
       std::vector<std::int32_t> ranks = cross.ranks;
       for (std::int32_t& each : ranks) each += rank;
-      own[cross.flow] = add_cross(from.flows[at(cross.flow)], std::move(ranks));
+      own[cross.flow] = add_cross(from.flows[cross.flow], std::move(ranks));
     }
     for (std::size_t t = 0; t < from.tasks.size(); ++t) {
       Task each = from.tasks[t];
@@ -228,13 +228,13 @@ class Joiner {
       if (each.program >= 0) each.program += of.programs;
       if (each.flow >= 0) {
         const auto found = own.find(each.flow);
-        each.flow = found != own.end() ? found->second : among_replicas(of_rank, replica, t, from.flows[at(each.flow)]);
+        each.flow = found != own.end() ? found->second : among_replicas(of_rank, replica, t, from.flows[each.flow]);
       }
       all_.tasks.push_back(each);
     }
     for (int r = 0; r < plan_.pipeline; ++r) {
-      all_.rank_begin.push_back(task + from.rank_begin[at(r)]);
-      if (!from.memory.empty()) all_.memory.push_back(from.memory[at(r)]);
+      all_.rank_begin.push_back(task + from.rank_begin[r]);
+      if (!from.memory.empty()) all_.memory.push_back(from.memory[r]);
       for (int t = 0; t < plan_.tensor; ++t) {
         const std::size_t position = at((r * plan_.replicas() + replica) * plan_.tensor + t);
         all_.devices.push_back(from.devices[position]);
@@ -248,11 +248,11 @@ class Joiner {
   std::int32_t among_replicas(int rank, int replica, std::size_t task, const CollectiveFlow& flow) {
     const std::int32_t first = graph(like_.front()).tasks[task].flow;
     const ReplicaGroups& groups = groups_.at(flow.among);
-    const int group = groups.of[at(replica)];
+    const int group = groups.of[replica];
     const auto [known, is_new] = among_.try_emplace({rank, first, group}, -1);
     if (is_new) {
       std::vector<std::int32_t> ranks;
-      for (const int r : groups.members[at(group)]) ranks.push_back(first_rank(r) + rank);
+      for (const int r : groups.members[group]) ranks.push_back(first_rank(r) + rank);
       known->second = add_cross(flow, std::move(ranks));
     }
     return known->second;
@@ -292,7 +292,7 @@ std::vector<int> like_replicas(const Scenario& scenario, const Plan& plan, const
   for (int replica = 0; replica < plan.replicas(); ++replica) {
     const auto [known, is_new] = of_form.try_emplace(form_of(plan, occupancy, replica), replica);
     if (is_new) known->second = of_traits.try_emplace(traits_of(scenario, plan, costs, replica, to_host), replica).first->second;
-    like[at(replica)] = known->second;
+    like[replica] = known->second;
   }
   return like;
 }

@@ -38,12 +38,7 @@ StageActivations MemoryModel::pfeife_activations(const WorkloadCost& workload, i
     kept += unit.saved.base();
     peak = std::max(peak, kept + unit.temporary.base());
   }
-  return {.saved = kept,
-          .kept = kept,
-          .kept_for_weight = kept,
-          .forward_peak = peak,
-          .backward_peak = peak - kept,
-          .input_peak = peak - kept};
+  return {.kept = kept, .kept_for_weight = kept, .forward_peak = peak, .backward_peak = peak - kept, .input_peak = peak - kept};
 }
 
 Bytes MemoryModel::hand_over_buffers(const std::vector<BoundaryBytes>& stages, int splits) const {

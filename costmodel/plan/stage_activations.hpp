@@ -12,7 +12,6 @@ namespace panpipe {
 
 // Sums over a stage's units, in bytes of one microbatch on one device.
 struct StageActivations {
-  std::int64_t saved = 0;            // kept without recompute
   std::int64_t kept = 0;             // kept under the stage's recompute mode
   std::int64_t kept_for_weight = 0;  // needed until the weight gradient, recomputed or not
   std::int64_t forward_peak = 0;     // largest rise over the live bytes at the start of F
@@ -129,7 +128,6 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   for (int u = first; u < end; ++u) {
     const std::int64_t own = over_before ? 0 : kept_under(u);
     sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + bytes.even(units[u].temporary));
-    sums.saved += bytes.saved(units[u]);
     sums.kept += kept_under(u);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }

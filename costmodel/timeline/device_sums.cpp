@@ -54,18 +54,17 @@ std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTime
     of.communication.reserve((times.collectives.size() + 2 * graph.transfers.size()) / devices.size());
   // They are most, and they are in order: united() goes fastest when they come first.
   for (const TaskTimes::PassCollective& c : times.collectives)
-    if (DeviceIntervals* of = of_rank[at(graph.tasks[at(c.task)].rank)]; of != nullptr)
-      of->add(Lane::Tensor, in_seconds(c.start, c.end));
+    if (DeviceIntervals* of = of_rank[graph.tasks[c.task].rank]; of != nullptr) of->add(Lane::Tensor, in_seconds(c.start, c.end));
   for (int rank = 0; rank < graph.ranks; ++rank) {
-    DeviceIntervals* of = of_rank[at(rank)];
+    DeviceIntervals* of = of_rank[rank];
     if (of == nullptr) continue;
-    for (std::int32_t t = graph.rank_begin[at(rank)]; t < graph.rank_begin[at(rank) + 1]; ++t)
-      of->add(graph.tasks[at(t)].lane, in_seconds(times.task_start[at(t)], times.task_end[at(t)]),
-              times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[at(t)]).base());
+    for (std::int32_t t = graph.rank_begin[rank]; t < graph.rank_begin[at(rank) + 1]; ++t)
+      of->add(graph.tasks[t].lane, in_seconds(times.task_start[t], times.task_end[t]),
+              times.task_waiting.empty() ? 0 : to_duration(times.task_waiting[t]).base());
   }
   for (std::size_t i = 0; i < graph.transfers.size(); ++i) {
-    const TransferLink& link = graph.links[at(graph.transfers[i].link)];
-    DeviceIntervals *from = of_rank[at(link.from_rank)], *to = of_rank[at(link.to_rank)];
+    const TransferLink& link = graph.links[graph.transfers[i].link];
+    DeviceIntervals *from = of_rank[link.from_rank], *to = of_rank[link.to_rank];
     const Interval interval = in_seconds(times.transfer_start[i], times.transfer_end[i]);
     if (from != nullptr) from->add(Lane::Send, interval);
     if (to != nullptr && to != from) to->add(Lane::Receive, interval);

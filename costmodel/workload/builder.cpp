@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_table.hpp"
 #include "costmodel/workload/tuning.hpp"
@@ -260,7 +259,7 @@ int GraphBuilder::named_op(std::string_view target, Shape shape, DType dtype, co
   std::vector<Argument> arguments(row->names.size());
   for (const auto& [name, value] : given) {
     PANPIPE_CHECK(row->takes(name), fmt::format("{} takes no {}", target, name));
-    arguments[at(row->position(name))] = value;
+    arguments[row->position(name)] = value;
   }
   return emit(target, std::move(arguments), std::move(shape), dtype);
 }

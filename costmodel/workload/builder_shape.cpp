@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "costmodel/workload/builder.hpp"
 
 namespace panpipe {
@@ -35,7 +34,7 @@ int GraphBuilder::reshape(int x, Shape result) {
 
 int GraphBuilder::transpose(int x, int first, int second) {
   Shape result = shape(x);
-  std::swap(result[at(first)], result[at(second)]);
+  std::swap(result[first], result[second]);
   return op("aten::transpose.int", std::move(result), dtype(x), TensorRef{x}, std::int64_t{first}, std::int64_t{second});
 }
 
@@ -64,16 +63,16 @@ int GraphBuilder::select(int x, int dimension, std::int64_t index) {
 
 int GraphBuilder::slice(int x, int dimension, std::int64_t start, std::int64_t end) {
   Shape result = shape(x);
-  result[at(dimension)] = end - start;
+  result[dimension] = end - start;
   return op("aten::slice.Tensor", std::move(result), dtype(x), TensorRef{x}, std::int64_t{dimension}, start, end,
             std::int64_t{1});
 }
 
 std::vector<int> GraphBuilder::split(int x, std::int64_t size, int dimension) {
-  const std::int64_t extent = shape(x)[at(dimension)];
+  const std::int64_t extent = shape(x)[dimension];
   PANPIPE_CHECK(extent % size == 0, "split: parts do not fit at " + module_);
   Shape part = shape(x);
-  part[at(dimension)] = size;
+  part[dimension] = size;
   std::vector<int> parts = {
       op("aten::split.Tensor", part, dtype(x), TensorRef{x}, size, std::int64_t{dimension}),
   };
@@ -91,8 +90,8 @@ std::vector<int> GraphBuilder::split(int x, std::int64_t size, int dimension) {
 
 int GraphBuilder::cat(const std::vector<int>& parts, int dimension) {
   Shape result = shape(parts.front());
-  result[at(dimension)] = 0;
-  for (int part : parts) result[at(dimension)] += shape(part)[at(dimension)];
+  result[dimension] = 0;
+  for (int part : parts) result[dimension] += shape(part)[dimension];
   return op("aten::cat", std::move(result), dtype(parts.front()), TensorList{parts}, std::int64_t{dimension});
 }
 

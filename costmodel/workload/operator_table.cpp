@@ -371,7 +371,7 @@ const Argument* argument(const Operator& op, const OperatorRow& row, std::string
     const auto found = std::find(op.argument_names.begin(), op.argument_names.end(), name);
     position = found == op.argument_names.end() ? -1 : static_cast<int>(found - op.argument_names.begin());
   }
-  return position < 0 || at(position) >= op.arguments.size() ? nullptr : &op.arguments[at(position)];
+  return position < 0 || at(position) >= op.arguments.size() ? nullptr : &op.arguments[position];
 }
 
 const Argument* argument(const Operator& op, std::string_view name) {

@@ -15,10 +15,10 @@ PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& p
     : ranks(p), chunks(v), placement(s), rank(at(p)), table(of) {
   std::vector<BoundaryBytes> boundaries(at(v));
   for (int r = 0; r < p; ++r) {
-    Rank& sum = rank[at(r)];
+    Rank& sum = rank[r];
     for (int c = 0; c < v; ++c) {
       const int index = stage_of(r, c);
-      const StageCost& cost = table.stages[at(index)];
+      const StageCost& cost = table.stages[index];
       sum.fused += cost.forward + cost.backward;
       sum.split += cost.forward + cost.input_gradient + cost.weight_gradient;
       sum.work += cost.work;
@@ -26,11 +26,11 @@ PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& p
       sum.optimizer += cost.optimizer;
       sum.held.add(cost.held);
       sum.gathered = c == 0 ? cost.gathered : std::min(sum.gathered, cost.gathered);
-      BoundaryBytes& boundary = boundaries[at(c)] = {};
+      BoundaryBytes& boundary = boundaries[c] = {};
       const auto crosses = [&](int other) { return rank_of(other) != r || memory.buffers_every_edge(); };
       if (index > 0 && crosses(index - 1)) {
-        boundary.in = table.stages[at(index - 1)].forward_bytes;
-        boundary.gradients_out = table.stages[at(index - 1)].backward_bytes;
+        boundary.in = table.stages[index - 1].forward_bytes;
+        boundary.gradients_out = table.stages[index - 1].backward_bytes;
       }
       if (index + 1 < p * v && crosses(index + 1)) boundary.out = cost.forward_bytes, boundary.gradients_in = cost.backward_bytes;
     }
@@ -41,7 +41,7 @@ PlacedStages::PlacedStages(const Stages& of, const std::vector<TiedParameter>& p
     std::vector<int> uses(at(p), 0);
     for (const int stage : table.tied_stages[t]) {
       const int r = rank_of(stage);
-      if (++uses[at(r)] > 1) rank[at(r)].held.add(parameters[t].held, -1);
+      if (++uses[r] > 1) rank[r].held.add(parameters[t].held, -1);
       first = std::min(first, r);
       last = std::max(last, r);
     }
@@ -79,7 +79,7 @@ void StageTraffic::prepare(const PlacedStages& placed, const SearchFacts& facts,
                            const std::vector<RouteClasses::Hop>& hops, HandOvers& times, const Reductions& reductions,
                            const std::array<const PerParameter*, 4>& zeros, double tied_time_per_byte) {
   placed_ = &placed;
-  ground_ = &facts;
+  facts_ = &facts;
   jitter_ = jitter;
   rank_.assign(at(placed.ranks), Rank{});
   add_chain(hops, times);
@@ -99,48 +99,47 @@ void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOve
     // Neighbours, or around the corner; a V turns and goes back.
     const bool ascending = to == from + 1,
                around = placed_->placement == StagePlacement::Loop && from == p - 1 && to == 0 && p > 1;
-    const RouteClasses::Hop& hop = hops[at(around ? p - 1 : std::min(from, to))];
+    const RouteClasses::Hop& hop = hops[around ? p - 1 : std::min(from, to)];
     const bool forwards = ascending || around;
-    down_[at(s)] = times.time(forwards ? hop.forward : hop.backward, table[at(s)].forward_bytes);
-    up_[at(s + 1)] = times.time(forwards ? hop.backward : hop.forward, table[at(s)].backward_bytes);
+    down_[s] = times.time(forwards ? hop.forward : hop.backward, table[s].forward_bytes);
+    up_[s + 1] = times.time(forwards ? hop.backward : hop.forward, table[s].backward_bytes);
   }
   double arrive = 0, fused = 0, split = 0;
   slowest_forward_ = slowest_backward_ = 0;
   for (int r = 0; r < p; ++r) {  // the lowest stage of rank r is stage r
-    Rank& rank = rank_[at(r)];
-    rank.to_before = up_[at(r)];
+    Rank& rank = rank_[r];
+    rank.to_before = up_[r];
     if (r > 0) {
-      const StageCost& before = table[at(r - 1)];
-      arrive += before.forward * jitter_ + down_[at(r - 1)];
-      fused +=
-          (ground_->early_gradients ? std::min(before.input_gradient, before.backward) : before.backward) * jitter_ + up_[at(r)];
-      split += std::min(before.input_gradient, before.backward) * jitter_ + up_[at(r)];
+      const StageCost& before = table[r - 1];
+      arrive += before.forward * jitter_ + down_[r - 1];
+      fused += (facts_->early_gradients ? std::min(before.input_gradient, before.backward) : before.backward) * jitter_ + up_[r];
+      split += std::min(before.input_gradient, before.backward) * jitter_ + up_[r];
     }
     rank.arrive = arrive;
     rank.tail_fused = fused;
     rank.tail_split = split;
-    if (ground_->blocking) {
+    if (facts_->blocking) {
       for (int c = 0; c < placed_->chunks; ++c) {
         const int s = placed_->stage_of(r, c);
-        rank.blocked += down_[at(s)] + up_[at(s)];
+        rank.blocked += down_[s] + up_[s];
       }
     }
-    const double wait = ground_->blocking ? 1 : 0;
-    slowest_forward_ = std::max(slowest_forward_, table[at(r)].forward * jitter_ + wait * down_[at(r)]);
-    slowest_backward_ = std::max(slowest_backward_, table[at(r)].backward * jitter_ + wait * up_[at(r)]);
+    const double wait = facts_->blocking ? 1 : 0;
+    slowest_forward_ = std::max(slowest_forward_, table[r].forward * jitter_ + wait * down_[r]);
+    slowest_backward_ = std::max(slowest_backward_, table[r].backward * jitter_ + wait * up_[r]);
   }
   double loop_fused = 0, loop_split = 0;
   fill_backward_ = 0;
   for (int r = p - 1; r >= 0; --r) {
-    const double hops_below = r + 1 < p ? down_[at(r)] + up_[at(r + 1)] : 0;
-    const StageCost& cost = table[at(r)];
+    const double hops_below = r + 1 < p ? down_[r] + up_[r + 1] : 0;
+    const StageCost& cost = table[r];
     loop_fused += (cost.forward + cost.backward) * jitter_ + hops_below;
     loop_split += (cost.forward + cost.input_gradient) * jitter_ + hops_below;
-    rank_[at(r)].loop_fused = loop_fused;
-    rank_[at(r)].loop_split = loop_split;
+    rank_[r].loop_fused = loop_fused;
+    rank_[r].loop_split = loop_split;
   }
-  fill_forward_ = arrive + table[at(p - 1)].forward * jitter_;
-  fill_backward_ = fused + table[at(p - 1)].backward * jitter_;
+  fill_forward_ = arrive + table[p - 1].forward * jitter_;
+  fill_backward_ = fused + table[p - 1].backward * jitter_;
 }
 
 // After a rank's last pass: gradients of its stages, those that it shares with another rank, the optimizer, new weights.
@@ -178,23 +177,23 @@ void StageTraffic::add_closing(const Reductions& reductions, const PerParameter&
     return known_gather;
   };
   for (int r = 0; r < placed_->ranks; ++r) {
-    Rank& rank = rank_[at(r)];
+    Rank& rank = rank_[r];
     double all = 0, least = 0, gathers = 0;
     for (int c = 0; c < placed_->chunks && per.data > 1; ++c) {
-      const StageCost& stage = stages[at(placed_->stage_of(r, c))];
+      const StageCost& stage = stages[placed_->stage_of(r, c)];
       const Reduction time = reduce(stage);
       least = c == 0 ? time.last : std::min(least, time.last);
       all += time.all;
       if (per.zero >= 1) gathers += gather(stage);
     }
-    const PlacedStages::Rank& sums = placed_->rank[at(r)];
+    const PlacedStages::Rank& sums = placed_->rank[r];
     const auto elements = static_cast<double>(sums.held.elements()), tensors = static_cast<double>(sums.held.tensors());
     rank.summing[zero] = per.summed * elements;
     double closing = per.step + std::max(per.step_per_element * elements, per.step_per_tensor * tensors) + sums.optimizer;
     if ((per.zero == 1 || per.zero == 2) && !per.gathers_beside) closing += gathers;
     // Who waits for the send of its last pass reduces meanwhile.
     const double reduced = per.bucket > Bytes(0) ? least : all;
-    rank.closing[zero] = closing + reduced - (ground_->blocking ? std::min(rank.to_before, reduced) : 0);
+    rank.closing[zero] = closing + reduced - (facts_->blocking ? std::min(rank.to_before, reduced) : 0);
     rank.draining[zero] = closing + all;
     // A microbatch's gradients one after another, under ZeRO 3 also the weights of its forward and its backward.
     rank.data_lane[zero] = per.zero >= 2 ? all + (per.zero == 3 ? 2 * gathers : 0) : 0;
@@ -203,8 +202,8 @@ void StageTraffic::add_closing(const Reductions& reductions, const PerParameter&
   for (const PlacedStages::Tied& tied : placed_->tied) {
     const double time = tied_time_per_byte * static_cast<double>(tied.elements) * per.reduced / share;
     for (const int r : {tied.first, tied.last}) {
-      rank_[at(r)].closing[zero] += time;
-      rank_[at(r)].draining[zero] += time;
+      rank_[r].closing[zero] += time;
+      rank_[r].draining[zero] += time;
     }
   }
 }
@@ -219,10 +218,10 @@ double StageTraffic::phases(int microbatches) const {
 double StageTraffic::in_flight(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double longest = 0;
   for (int r = 0; r < placed_->ranks; ++r) {
-    const Rank& rank = rank_[at(r)];
-    const int n = std::max(1, order[at(r)].in_flight);
+    const Rank& rank = rank_[r];
+    const int n = std::max(1, order[r].in_flight);
     const int rounds = (microbatches - 1) / n, rest = (microbatches - 1) % n;
-    const StageCost& cost = placed_->table.stages[at(r)];
+    const StageCost& cost = placed_->table.stages[r];
     const double loop = form.split ? rank.loop_split : rank.loop_fused;
     // Of the microbatches beyond whole rounds all forwards have run before, or all gradients come after.
     const double own = std::max(cost.forward, form.split ? cost.input_gradient : cost.backward) * jitter_;
@@ -234,10 +233,10 @@ double StageTraffic::in_flight(const FamilyForm& form, int microbatches, const O
 
 // What rank r is busy with for one microbatch.
 double StageTraffic::busy(int r, const FamilyForm& form) const {
-  const PlacedStages::Rank& sums = placed_->rank[at(r)];
-  const bool bare = form.woven || !ground_->count_collectives;
+  const PlacedStages::Rank& sums = placed_->rank[r];
+  const bool bare = form.woven || !facts_->count_collectives;
   // The two sends of a group run side by side: at least half of their sum is waited for.
-  const double waited = form.woven ? rank_[at(r)].blocked / 2 : rank_[at(r)].blocked;
+  const double waited = form.woven ? rank_[r].blocked / 2 : rank_[r].blocked;
   return (bare ? sums.work : form.split ? sums.split : sums.fused) * jitter_ + waited;
 }
 
@@ -245,14 +244,14 @@ double StageTraffic::busy(int r, const FamilyForm& form) const {
 double StageTraffic::late(const FamilyForm& form, int microbatches, const OrderCounts& order) const {
   double latest = 0;
   for (int r = 0; r < placed_->ranks; ++r) {
-    const Rank& rank = rank_[at(r)];
-    const double weight = placed_->rank[at(r)].weight * jitter_;
+    const Rank& rank = rank_[r];
+    const double weight = placed_->rank[r].weight * jitter_;
     double tail = form.split ? rank.tail_split : rank.tail_fused;
-    if (ground_->blocking) tail -= rank.to_before;  // counted as waiting
-    if (ground_->early_gradients && form.whole) tail -= weight;
-    latest = std::max(latest, rank.arrive + microbatches * busy(r, form) - order[at(r)].weights_after * weight + tail);
+    if (facts_->blocking) tail -= rank.to_before;  // counted as waiting
+    if (facts_->early_gradients && form.whole) tail -= weight;
+    latest = std::max(latest, rank.arrive + microbatches * busy(r, form) - order[r].weights_after * weight + tail);
   }
-  if (placed_->placement != StagePlacement::Line || !ground_->count_collectives || form.woven) return latest;
+  if (placed_->placement != StagePlacement::Line || !facts_->count_collectives || form.woven) return latest;
   if (!form.split && order.back().in_flight >= microbatches) latest = std::max(latest, phases(microbatches));
   return std::max(latest, in_flight(form, microbatches, order));
 }
@@ -263,21 +262,21 @@ std::array<double, 4> StageTraffic::bounds(const FamilyForm& form, int microbatc
   if (form.placement == StagePlacement::Opaque) {  // the mean over ranks, for any placement and order
     double work = 0;
     for (const PlacedStages::Rank& rank : placed_->rank) work += rank.work;
-    longest.fill(m * work * ground_->stated_work / static_cast<double>(rank_.size()) * jitter_);
+    longest.fill(m * work * facts_->stated_work / static_cast<double>(rank_.size()) * jitter_);
     return longest;
   }
   for (int r = 0; r < placed_->ranks; ++r) {
-    const Rank& rank = rank_[at(r)];
+    const Rank& rank = rank_[r];
     const double end = rank.arrive + m * busy(r, form);
     // With one stage all else that the rank runs stands before its last backward or weight gradient, which buckets may run
     // beside.
-    const StageCost& own = placed_->table.stages[at(placed_->stage_of(r, 0))];
-    const double last = std::max(own.backward, own.weight_gradient) * jitter_ + (ground_->blocking ? rank.to_before : 0);
+    const StageCost& own = placed_->table.stages[placed_->stage_of(r, 0)];
+    const double last = std::max(own.backward, own.weight_gradient) * jitter_ + (facts_->blocking ? rank.to_before : 0);
     for (std::size_t z = 0; z < longest.size(); ++z) {
       // The first parameters are gathered before anything arrives.
       longest[z] = std::max({longest[z], end + rank.closing[z], (z < 3 ? rank.arrive : 0) + m * rank.data_lane[z]});
       // The host may hide the sums of gradients, but the device has to make them besides the rest of its work.
-      const double summed = m * (placed_->rank[at(r)].work + rank.summing[z]) * jitter_;
+      const double summed = m * (placed_->rank[r].work + rank.summing[z]) * jitter_;
       longest[z] = std::max(longest[z], rank.arrive + summed + rank.closing[z]);
       if (placed_->chunks == 1) longest[z] = std::max(longest[z], end - last + rank.draining[z]);
     }
@@ -291,11 +290,11 @@ std::array<double, 4> StageTraffic::bounds(const FamilyForm& form, int microbatc
 void activation_peaks(const PlacedStages& placed, const OrderCounts& order, std::vector<double>& peaks) {
   peaks.assign(at(placed.ranks), 0);
   for (int r = 0; at(r) < order.size(); ++r) {
-    for (const Moment& moment : order[at(r)].moments) {
+    for (const Moment& moment : order[r].moments) {
       std::int64_t held = 0, waiting = 0, rise = 0;
       for (int c = 0; c < placed.chunks; ++c) {
         const StageCost& stage = placed.stage(r, c);
-        held += moment.held[at(c)] * stage.kept;
+        held += moment.held[c] * stage.kept;
         waiting = c == 0 ? stage.kept_for_weight : std::min(waiting, stage.kept_for_weight);
       }
       if (moment.forward >= 0) rise = placed.stage(r, moment.forward).forward_rise;
@@ -303,7 +302,7 @@ void activation_peaks(const PlacedStages& placed, const OrderCounts& order, std:
         const StageCost& stage = placed.stage(r, moment.backward);
         rise = std::max(rise, moment.whole ? stage.backward_rise : stage.input_rise);
       }
-      peaks[at(r)] = std::max(peaks[at(r)], static_cast<double>(held + moment.weights * waiting + rise));
+      peaks[r] = std::max(peaks[r], static_cast<double>(held + moment.weights * waiting + rise));
     }
   }
 }
@@ -321,10 +320,10 @@ RankMemories memory_peaks(const PlacedStages& placed, const SearchFacts& facts, 
   }
   double largest = 0, sum = 0;
   for (int r = 0; r < placed.ranks; ++r) {
-    const PlacedStages::Rank& rank = placed.rank[at(r)];
+    const PlacedStages::Rank& rank = placed.rank[r];
     double bytes = std::ceil(per.state.parameters(rank.held)) + std::ceil(per.state.gradients(rank.held)) +
                    std::ceil(per.state.optimizer(rank.held));
-    bytes += static_cast<double>(rank.buffers) * facts.memory.buffered_microbatches(microbatches) + activations[at(r)];
+    bytes += static_cast<double>(rank.buffers) * facts.memory.buffered_microbatches(microbatches) + activations[r];
     if (per.zero >= 3 && per.data > 1) bytes += static_cast<double>(rank.gathered);
     const double allocated = static_cast<double>(facts.context) + std::nearbyint(facts.allocator * bytes);
     largest = std::max(largest, allocated);

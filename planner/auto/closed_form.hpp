@@ -118,7 +118,7 @@ class StageTraffic {
   void add_closing(const Reductions& reductions, const PerParameter& per, double tied_time_per_byte);
 
   const PlacedStages* placed_ = nullptr;
-  const SearchFacts* ground_ = nullptr;
+  const SearchFacts* facts_ = nullptr;
   double jitter_ = 1;
   std::vector<Rank> rank_;
   std::vector<double> down_, up_;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "base/parallel_for.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
 
@@ -118,7 +117,7 @@ class Worker {
   // How many families there are for these sizes; of one placement, or of all.
   std::int64_t families_of(int p, int chunks, int m, const StagePlacement* placement) const {
     return std::count_if(space_.families.begin(), space_.families.end(), [&](int f) {
-      return (placement == nullptr || forms()[at(f)].placement == *placement) && exists(forms()[at(f)], p, chunks, m);
+      return (placement == nullptr || forms()[f].placement == *placement) && exists(forms()[f], p, chunks, m);
     });
   }
 
@@ -189,7 +188,7 @@ class Worker {
       pricer_->prepare(traffic_[o], placed, base_);
     }
     for (const int f : space_.families) {
-      const FamilyForm& form = forms()[at(f)];
+      const FamilyForm& form = forms()[f];
       if (form.placement != placed.placement || !exists(form, p, placed.chunks, m)) continue;
       base_.family = static_cast<std::int16_t>(f);
       run_family(placed, form, count);
@@ -214,7 +213,7 @@ class Worker {
   double least_busy(const PlacedStages& placed) const {
     if (placed.placement == StagePlacement::Opaque) return 0;
     const bool woven = std::any_of(space_.families.begin(), space_.families.end(),
-                                   [&](int f) { return forms()[at(f)].placement == placed.placement && forms()[at(f)].woven; });
+                                   [&](int f) { return forms()[f].placement == placed.placement && forms()[f].woven; });
     const bool split = pricer_->sums().split_backward();
     double most = 0;
     for (const PlacedStages::Rank& rank : placed.rank) {
@@ -241,7 +240,7 @@ class Worker {
     for (const int zero : zeros_of(space_, base_)) {
       const PerParameter& per = pricer_->per_parameter(zero, base_.data);
       const RankMemories memory = memory_peaks(placed, common_.facts, per, peaks_, base_.microbatches);
-      const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[at(per.zero)] < incumbent_; };
+      const auto fast = [&](const std::array<double, 4>& bounds) { return bounds[per.zero] < incumbent_; };
       const bool any_fast = std::any_of(bounds_.begin(), bounds_.end(), fast);
       if (!above_limit(memory.largest) ? !room_seen || any_fast : least(memory.largest) || (any_fast && is_tight(memory)))
         return true;
@@ -268,7 +267,7 @@ class Worker {
       const double memory = peaks.largest;
       for (std::size_t o = 0; o < orders; ++o) {
         base_.order = space_.orders[o];
-        const double bound = bounds_[o][at(per.zero)];
+        const double bound = bounds_[o][per.zero];
         ++tally.evaluated;
         if (above_limit(memory)) {
           ++tally.without_room;
@@ -299,7 +298,7 @@ class Worker {
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
   std::vector<int> sizes_;                     // data degrees
   const bool default_searched_ = std::any_of(space_.families.begin(), space_.families.end(),
-                                             [](int f) { return forms()[at(f)].name == ScheduleRequest().name; });
+                                             [](int f) { return forms()[f].name == ScheduleRequest().name; });
   const OrderCounts no_order_;
   OrderCounts any_order_;  // of these ranks and stages a rank
   std::pair<int, int> any_order_sizes_{0, 0};

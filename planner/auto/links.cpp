@@ -4,20 +4,18 @@
 #include <set>
 #include <tuple>
 
-#include "base/index.hpp"
-
 namespace panpipe::planner {
 
 int RouteClasses::class_of(int from, int to) {
   if (from == to) return -1;
   Route route = cluster_.route(from, to);
-  const int type = cluster_.devices[at(from)].type;
+  const int type = cluster_.devices[from].type;
   const auto measured = [&](int a, int b) { return profile_ != nullptr ? profile_->transfer(a, b) : nullptr; };
   for (std::size_t c = 0; c < routes_.size(); ++c) {
     const Route& known = routes_[c];
     if (measured(from, to) != measured(examples_[c].first, examples_[c].second)) continue;
     if (known.path == route.path && known.latency == route.latency && known.bandwidth == route.bandwidth &&
-        known.table == route.table && cluster_.devices[at(examples_[c].first)].type == type)
+        known.table == route.table && cluster_.devices[examples_[c].first].type == type)
       return static_cast<int>(c);
   }
   routes_.push_back(std::move(route));
@@ -104,7 +102,7 @@ std::vector<std::vector<int>> data_groups(int data, std::int64_t stride, std::in
     std::map<int, int> in_node;
     for (int replica = 0; replica < data; ++replica) {
       group.push_back(positions.device(rank * step + replica * stride));
-      ++in_node[cluster.devices[at(group.back())].node];
+      ++in_node[cluster.devices[group.back()].node];
     }
     int fullest = 0;
     for (const auto& [node, count] : in_node) fullest = std::max(fullest, count);

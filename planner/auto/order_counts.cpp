@@ -60,25 +60,25 @@ class RankWalk {
         continue;
       }
       meet_forward();
-      fullest_.meet(now_, in_flight_);
+      peaks_.meet(now_, in_flight_);
       for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::B, ActionKind::W})
         for (std::size_t member = i; member < end; ++member)
           if (row[member].kind == kind) run(row[member]);
       now_.forward = -1;
     }
     meet_forward();
-    counts_.moments = fullest_.all();
+    counts_.moments = peaks_.all();
     return std::move(counts_);
   }
 
  private:
-  int chunk_of(const Action& action) const { return chunk_of_stage_[at(action.stage)]; }
+  int chunk_of(const Action& action) const { return chunk_of_stage_[action.stage]; }
 
   void run_alone(const Action& action) {
     if (action.kind == ActionKind::I || action.kind == ActionKind::B) {
       now_.backward = chunk_of(action);
       now_.whole = action.kind == ActionKind::B;
-      fullest_.meet(now_, in_flight_);
+      peaks_.meet(now_, in_flight_);
       now_.forward = now_.backward = -1;
       now_.whole = false;
     } else if (action.kind == ActionKind::W) {
@@ -89,12 +89,12 @@ class RankWalk {
 
   // Of a forward with no backward right behind it.
   void meet_forward() {
-    if (now_.forward >= 0) fullest_.meet(now_, in_flight_);
+    if (now_.forward >= 0) peaks_.meet(now_, in_flight_);
     now_.forward = -1;
   }
 
   void run(const Action& action) {
-    std::int32_t& held = now_.held[at(chunk_of(action))];
+    std::int32_t& held = now_.held[chunk_of(action)];
     if (action.kind == ActionKind::F) {
       ++held;
       now_.forward = chunk_of(action);
@@ -113,7 +113,7 @@ class RankWalk {
   const std::vector<int>& chunk_of_stage_;
   int in_flight_ = 0;
   Moment now_;
-  PeakMoments fullest_;
+  PeakMoments peaks_;
   RankCounts counts_;
 };
 
@@ -157,7 +157,7 @@ OrderCounts walked(const FamilyForm& form, int ranks, int stages_per_rank, int m
 
 OrderCounts counts_of(const Schedule& order) {
   std::vector<int> chunk_of_stage(at(order.stages));
-  for (int s = 0; s < order.stages; ++s) chunk_of_stage[at(s)] = s / order.ranks;
+  for (int s = 0; s < order.stages; ++s) chunk_of_stage[s] = s / order.ranks;
   OrderCounts counts;
   for (const std::vector<Action>& row : order.order)
     counts.push_back(RankWalk(chunk_of_stage, order.stages / order.ranks).walk(row));

@@ -19,7 +19,7 @@ using OrderKey = std::tuple<int, int, int, int>;  // family, ranks, stages a ran
 OrderKey key_of(const Configuration& c) { return {c.family, c.pipeline, c.virtual_stages, c.microbatches}; }
 
 bool can_replay(const Priced& one, const SearchFacts& facts) {
-  const FamilyForm& form = forms()[at(one.configuration.family)];
+  const FamilyForm& form = forms()[one.configuration.family];
   const std::size_t passes = 3 * at(one.configuration.stages()) * at(one.configuration.microbatches);
   return form.placement != StagePlacement::Opaque && facts.count_collectives && passes <= kLargest;
 }
@@ -27,7 +27,7 @@ bool can_replay(const Priced& one, const SearchFacts& facts) {
 // One order for all that share it.
 class OrderReplay {
  public:
-  OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[at(example.family)]) {
+  OrderReplay(Common& common, const Configuration& example) : common_(common), form_(forms()[example.family]) {
     order_ = pack(make_schedule(form_.name, example.pipeline, example.microbatches, form_.options(example.virtual_stages)));
     StructureBuilder builder;
     ready_ = builder.build(order_, structure_);
@@ -62,7 +62,7 @@ class OrderReplay {
     const bool blocking = common_.facts.blocking;
     const PerParameter& per = pricer.per_parameter(c.zero, c.data);
     for (int s = 0; s < c.stages(); ++s) {
-      const StageCost& stage = placed.table.stages[at(s)];
+      const StageCost& stage = placed.table.stages[s];
       const double down = traffic_.down(s), up = traffic_.up(s);
       // Who waits for its send is busy until it has arrived.
       const auto set = [&](Pass pass, double time, double send) {
@@ -102,7 +102,7 @@ class OrderReplay {
     for (std::size_t g = 0; g < order_.groups.size(); ++g) {
       double work = 0;
       for (const PackedAction action : order_.groups[g]) {
-        const StageCost& stage = placed.table.stages[at(stage_of(action))];
+        const StageCost& stage = placed.table.stages[stage_of(action)];
         switch (pass_of(action)) {
           case Pass::F:
             work += stage.forward_work;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <set>
 
-#include "base/index.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
@@ -42,7 +41,7 @@ void fill_jitter(const Experiment& experiment, SearchFacts& facts) {
   facts.node_jitter.push_back(0);
   const int most = scenario.placement ? static_cast<int>(scenario.placement->size()) : scenario.cluster.size();
   for (int n = 0; n < most; ++n) {
-    nodes.insert(scenario.cluster.devices[at(positions.device(n))].node);
+    nodes.insert(scenario.cluster.devices[positions.device(n)].node);
     facts.node_jitter.push_back(experiment.model.node_jitter(static_cast<int>(nodes.size())));
   }
 }
@@ -61,7 +60,7 @@ SearchFacts search_facts(const Experiment& experiment) {
   facts.allocator = facts.memory.allocator_factor(costs);
   facts.context = facts.memory.context(costs).base();
   for (const Device& device : scenario.cluster.devices)
-    facts.limit = std::max(facts.limit, memory_limit(scenario, scenario.cluster.types[at(device.type)]).base());
+    facts.limit = std::max(facts.limit, memory_limit(scenario, scenario.cluster.types[device.type]).base());
   fill_jitter(experiment, facts);
   return facts;
 }
@@ -121,7 +120,7 @@ const PerParameter& Pricer::per_parameter(int zero, int data) {
 
 void Pricer::prepare(StageTraffic& traffic, const PlacedStages& placed, const Configuration& c) {
   std::array<const PerParameter*, 4> zeros{};
-  for (const int zero : zeros_of(common_.space, c)) zeros[at(zero)] = &per_parameter(zero, c.data);
+  for (const int zero : zeros_of(common_.space, c)) zeros[zero] = &per_parameter(zero, c.data);
   HandOvers& times = hand_overs_.try_emplace(c.data, variant_.model, routes_, c).first->second;
   const Occupancy& occupancy = occupancy_of(c);
   times.use(occupancy);

@@ -94,7 +94,7 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   for (const HeldParameters& block : held_by_block(workload_, first, end))
     stage.gathered = std::max(stage.gathered, weight_bytes(block.others, scenario_.precision).base());
   stage.held = table_.held(first, end);
-  stage.optimizer = table_.given_optimizer()[at(end)] - table_.given_optimizer()[at(first)];
+  stage.optimizer = table_.given_optimizer()[end] - table_.given_optimizer()[first];
   return stage;
 }
 
@@ -103,18 +103,18 @@ void UnitSums::add_boundaries(Stages& table) const {
   std::vector<int> stage_of(at(count_));
   int now = 0;
   for (int u = 0; u < count_; ++u) {
-    while (now < static_cast<int>(table.cuts.size()) && u >= table.cuts[at(now)]) ++now;
-    stage_of[at(u)] = now;
+    while (now < static_cast<int>(table.cuts.size()) && u >= table.cuts[now]) ++now;
+    stage_of[u] = now;
   }
   for (const StageLink& link : stage_links(workload_.edges, stage_of)) {
     if (link.to != link.from + 1) continue;  // what skips stages adds to no bound
-    table.stages[at(link.from)].forward_bytes = link.bytes;
-    table.stages[at(link.from)].backward_bytes = link.gradient_bytes;
+    table.stages[link.from].forward_bytes = link.bytes;
+    table.stages[link.from].backward_bytes = link.gradient_bytes;
   }
   for (const TiedParameter& tied : table_.tied()) {
     std::vector<int>& stages = table.tied_stages.emplace_back();
     for (const int u : tied.units)
-      if (stages.empty() || stages.back() != stage_of[at(u)]) stages.push_back(stage_of[at(u)]);
+      if (stages.empty() || stages.back() != stage_of[u]) stages.push_back(stage_of[u]);
   }
 }
 
@@ -122,7 +122,7 @@ void UnitSums::add_boundaries(Stages& table) const {
 std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
   std::vector<PartitionUnit>& units = weights_[at(mode)];
   for (int u = static_cast<int>(units.size()); u < count_; ++u) {
-    const UnitCost& unit = workload_.units[at(u)];
+    const UnitCost& unit = workload_.units[u];
     const StageCost cost = stage(mode, u, u + 1);
     units.push_back({unit.name, unit.block, Duration(cost.forward + cost.backward)});
   }
@@ -136,7 +136,7 @@ bool UnitSums::stages_alike(int first, int other, int units) const {
   for (int i = 0; i < units; ++i)
     if (table_.like(first + i) != table_.like(other + i)) return false;
   // The same units of a block may begin a block here and end one there.
-  return workload_.units[at(first)].block.empty() == workload_.units[at(other)].block.empty();
+  return workload_.units[first].block.empty() == workload_.units[other].block.empty();
 }
 
 const Stages& UnitSums::table(Recompute mode, int stages) {
@@ -146,7 +146,7 @@ const Stages& UnitSums::table(Recompute mode, int stages) {
   table->cuts = cuts(mode, stages);
   int before = -1, length = 0;
   for (int s = 0; s < stages; ++s) {
-    const int first = s == 0 ? 0 : table->cuts[at(s - 1)], end = s + 1 < stages ? table->cuts[at(s)] : count_;
+    const int first = s == 0 ? 0 : table->cuts[s - 1], end = s + 1 < stages ? table->cuts[s] : count_;
     const bool again = before > 0 && length == end - first && stages_alike(before, first, length);
     table->stages.push_back(again ? table->stages.back() : stage(mode, first, end));
     before = first;

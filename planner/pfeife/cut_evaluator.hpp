@@ -40,7 +40,7 @@ class CutEvaluator {
   const SearchSpace& space() const { return space_; }
   const Schedule& schedule() const { return plan_.schedule; }
   bool uses(ActionKind kind) const { return uses_[at(kind)]; }
-  // True for the first stage under a profile, which receives no gradient.
+  // True for the first stage where the framework does not split its backward, which receives no gradient.
   bool all_in_weight(int position) const { return backward_all_in_weight(space_.scenario().framework, position > 0); }
 
   // Step times in ticks, one for each entry of `many`. `modes`: empty, one for all cuts, or one for each.

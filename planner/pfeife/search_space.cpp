@@ -15,7 +15,7 @@ Plan fixed_parts(const Scenario& scenario) {
   if (scenario.placement) {
     plan.devices = *scenario.placement;
   } else {
-    plan.devices.resize(plan.pipeline * plan.devices_of_rank());
+    plan.devices.resize(plan.device_count());
     std::iota(plan.devices.begin(), plan.devices.end(), 0);
   }
   return plan;

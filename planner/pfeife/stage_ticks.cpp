@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.hpp"
 #include "costmodel/plan/memory_model.hpp"
 #include "costmodel/plan/pass_rules.hpp"
 
@@ -19,7 +20,7 @@ StageTicks::StageTicks(const Scenario& scenario, const LoweringCosts& costs, int
     : costs_(costs), jitter_(costs.stage_jitter(pipeline)) {
   sites_.resize(at(*std::max_element(sites.begin(), sites.end())) + 1);
   for (const int site : sites) {
-    OfSite& of = sites_[at(site)];
+    OfSite& of = sites_[site];
     if (of.table) continue;
     const WorkloadCost& workload = costs.workload(site);
     if (modes_.empty()) choose_modes(scenario, workload);
@@ -80,7 +81,7 @@ void StageTicks::make_floors(OfSite& of, int site) {
 double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;
-  const StageTable& table = *sites_[at(site)].table;
+  const StageTable& table = *sites_[site].table;
   const double launched =
       host_counts_ ? table.launched(*done, mode, first, end) : table.sum(&PassSums::device, *done, mode, first, end);
   const double synchronous = table.sum(&PassSums::synchronous, *done, mode, first, end);
@@ -91,7 +92,7 @@ double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all
 const double* StageTicks::plain_ticks(ActionKind kind, int site, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (host_counts_ || synchronous_ || any_->recomputes_first_blocks() || !done) return nullptr;
-  return sites_[at(site)].ticks[at(mode)][at(*done)].data();
+  return sites_[site].ticks[at(mode)][at(*done)].data();
 }
 
 }  // namespace panpipe::planner

@@ -35,7 +35,7 @@ class StageTicks {
     return (ticks + kWhole) - kWhole;
   }
   // In the fastest mode: ticks >= floor[end] - floor[first], with equality if the host adds nothing.
-  const Sums& floor(ActionKind kind, int site) const { return sites_[at(site)].floor[at(kind)]; }
+  const Sums& floor(ActionKind kind, int site) const { return sites_[site].floor[at(kind)]; }
   // For the optimizer step: parameters before each unit, and times given in seconds.
   const std::vector<std::int64_t>& elements() const { return any_->elements(); }
   const std::vector<std::int64_t>& tensors() const { return any_->tensors(); }

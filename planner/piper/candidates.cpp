@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "costmodel/prediction/prediction.hpp"
 
 namespace panpipe::planner::piper {
@@ -35,7 +34,7 @@ Recomputes recomputes(const PlanningProblem& problem, const StageChoice& stage) 
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor) - problem.degrees.begin();
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     const bool does = choice_of(problem, stage, i).recompute;
-    const auto& choices = problem.layers[at(stage.layers[i])].choices[degree];
+    const auto& choices = problem.layers[stage.layers[i]].choices[degree];
     // Where recompute saves nothing it makes no difference which of the two is taken.
     const bool matters = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) {
       return c.recompute != does &&
@@ -90,7 +89,7 @@ Candidate candidate_of(const PlanningProblem& problem, const std::vector<StageCh
     planned.data = stage.data;
     planned.tensor = stage.tensor;
     for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-      const std::string& name = problem.layers[at(stage.layers[i])].name;
+      const std::string& name = problem.layers[stage.layers[i]].name;
       planned.operators.push_back(name);
       if (choice_of(problem, stage, i).recompute) planned.recompute.push_back(name);
     }

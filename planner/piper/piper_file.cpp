@@ -10,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "base/index.hpp"
 #include "base/input/source_text.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
@@ -160,12 +159,12 @@ class Reader {
       edge.bytes = number(map, "communicationCost", true).value_or(0);
       finish(map);
       if (edge.from < 0 || edge.to < 0) continue;
-      if (edge.from == edge.to) log_.error(*item, fmt::format("node {} feeds itself", file_.nodes[at(edge.from)].id));
+      if (edge.from == edge.to) log_.error(*item, fmt::format("node {} feeds itself", file_.nodes[edge.from].id));
       if (!seen.emplace(edge.from, edge.to).second)
-        log_.error(*item, fmt::format("the edge from {} to {} is given twice", file_.nodes[at(edge.from)].id,
-                                      file_.nodes[at(edge.to)].id));
-      into_[at(edge.to)].insert(file_.nodes[at(edge.from)].id);
-      out_of_[at(edge.from)].insert(file_.nodes[at(edge.to)].id);
+        log_.error(*item,
+                   fmt::format("the edge from {} to {} is given twice", file_.nodes[edge.from].id, file_.nodes[edge.to].id));
+      into_[edge.to].insert(file_.nodes[edge.from].id);
+      out_of_[edge.from].insert(file_.nodes[edge.to].id);
       file_.edges.push_back(edge);
     }
   }
@@ -264,7 +263,7 @@ class Reader {
   void sort_nodes() {
     const std::size_t count = file_.nodes.size();
     std::vector<int> waiting(count, 0), place(count, -1);
-    for (const PiperFile::Edge& edge : file_.edges) ++waiting[at(edge.to)];
+    for (const PiperFile::Edge& edge : file_.edges) ++waiting[edge.to];
     std::set<int> ready;
     for (std::size_t n = 0; n < count; ++n)
       if (waiting[n] == 0) ready.insert(static_cast<int>(n));
@@ -272,10 +271,10 @@ class Reader {
     while (!ready.empty()) {
       const int node = *ready.begin();
       ready.erase(ready.begin());
-      place[at(node)] = static_cast<int>(sorted.size());
-      sorted.push_back(file_.nodes[at(node)]);
+      place[node] = static_cast<int>(sorted.size());
+      sorted.push_back(file_.nodes[node]);
       for (const PiperFile::Edge& edge : file_.edges)
-        if (edge.from == node && --waiting[at(edge.to)] == 0) ready.insert(edge.to);
+        if (edge.from == node && --waiting[edge.to] == 0) ready.insert(edge.to);
     }
     if (sorted.size() < count) {
       const auto stuck = std::find(place.begin(), place.end(), -1) - place.begin();
@@ -285,8 +284,8 @@ class Reader {
     }
     file_.nodes = std::move(sorted);
     for (PiperFile::Edge& edge : file_.edges) {
-      edge.from = place[at(edge.from)];
-      edge.to = place[at(edge.to)];
+      edge.from = place[edge.from];
+      edge.to = place[edge.to];
     }
   }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/index.hpp"
 #include "base/text/quantity_text.hpp"
 #include "planner/piper/piper_file.hpp"
 
@@ -67,7 +66,7 @@ void warn_of_swapped_edges(PiperFile& file) {
       other = *match;
     }
   if (count == 0) return;
-  const auto name = [&](int node) { return file.nodes[at(node)].name; };
+  const auto name = [&](int node) { return file.nodes[node].name; };
   file.warnings.push_back(warning_at(
       *first->at,
       fmt::format("'{}' sends {} to '{}' but {} to '{}', which receives {} from '{}': the two look swapped ({} such edge{})",
@@ -84,9 +83,9 @@ void warn_of_fan_out(PiperFile& file) {
       std::max_element(consumers.begin(), consumers.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == consumers.end() || most->second < 2) return;
   file.warnings.push_back(
-      warning_at(*file.nodes[at(most->first)].at,
+      warning_at(*file.nodes[most->first].at,
                  fmt::format("the tensor of '{}' is charged once for each of its {} consumers, also where they share a stage",
-                             file.nodes[at(most->first)].name, most->second),
+                             file.nodes[most->first].name, most->second),
                  "Piper's objective counts edges, not tensors"));
 }
 

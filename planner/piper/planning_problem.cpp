@@ -10,16 +10,16 @@ namespace panpipe::planner::piper {
 const Choice& choice_of(const PlanningProblem& problem, const StageChoice& stage, std::size_t member) {
   const auto degree = std::find(problem.degrees.begin(), problem.degrees.end(), stage.tensor);
   PANPIPE_CHECK(degree != problem.degrees.end(), "a stage has a tensor degree that the problem does not offer");
-  const auto& choices = problem.layers[at(stage.layers[member])].choices[degree - problem.degrees.begin()];
+  const auto& choices = problem.layers[stage.layers[member]].choices[degree - problem.degrees.begin()];
   PANPIPE_CHECK(at(stage.choice[member]) < choices.size(), "a stage has a choice that its layer does not offer");
-  return choices[at(stage.choice[member])];
+  return choices[stage.choice[member]];
 }
 
 namespace {
 
 void evaluate_stage(const PlanningProblem& problem, const Incidence& edges, StageChoice& stage) {
   std::vector<bool> inside(problem.layers.size(), false);
-  for (const int layer : stage.layers) inside[at(layer)] = true;
+  for (const int layer : stage.layers) inside[layer] = true;
   bool recomputes = false;
   double time = 0, bytes = 0, parameters = 0;
   stage.memory = 0;
@@ -29,12 +29,12 @@ void evaluate_stage(const PlanningProblem& problem, const Incidence& edges, Stag
     parameters += choice.parameters;
     stage.memory += choice.in_flight * stage.in_flight + choice.fixed;
     recomputes |= choice.recompute;
-    const std::vector<int>& into = edges.into[at(stage.layers[i])];
+    const std::vector<int>& into = edges.into[stage.layers[i]];
     for (std::size_t k = 0; k < into.size(); ++k)
-      if (const Edge& edge = problem.edges[at(into[k])]; !inside[at(edge.from)]) bytes += edge.bytes + extra(choice.receive, k);
-    const std::vector<int>& out_of = edges.out_of[at(stage.layers[i])];
+      if (const Edge& edge = problem.edges[into[k]]; !inside[edge.from]) bytes += edge.bytes + extra(choice.receive, k);
+    const std::vector<int>& out_of = edges.out_of[stage.layers[i]];
     for (std::size_t k = 0; k < out_of.size(); ++k)
-      if (const Edge& edge = problem.edges[at(out_of[k])]; !inside[at(edge.to)]) bytes += edge.bytes + extra(choice.send, k);
+      if (const Edge& edge = problem.edges[out_of[k]]; !inside[edge.to]) bytes += edge.bytes + extra(choice.send, k);
   }
   if (recomputes) stage.memory += problem.recompute_reserve;
   const double d = stage.data;
@@ -46,8 +46,8 @@ void evaluate_stage(const PlanningProblem& problem, const Incidence& edges, Stag
 
 Incidence::Incidence(const PlanningProblem& problem) : into(problem.layers.size()), out_of(problem.layers.size()) {
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
-    into[at(problem.edges[e].to)].push_back(static_cast<int>(e));
-    out_of[at(problem.edges[e].from)].push_back(static_cast<int>(e));
+    into[problem.edges[e].to].push_back(static_cast<int>(e));
+    out_of[problem.edges[e].from].push_back(static_cast<int>(e));
   }
 }
 

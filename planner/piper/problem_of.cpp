@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/stage_table.hpp"
@@ -43,7 +42,7 @@ void set_limits(const Scenario& scenario, PlanningProblem& problem) {
   const Cluster& cluster = scenario.cluster;
   problem.devices = cluster.size();
   problem.bandwidth = flat_bandwidth(cluster);
-  problem.memory = static_cast<double>(memory_limit(scenario, cluster.types[at(cluster.devices.front().type)]).base());
+  problem.memory = static_cast<double>(memory_limit(scenario, cluster.types[cluster.devices.front().type]).base());
   problem.microbatches = scenario.degrees.microbatches * scenario.degrees.data;
   if (!is_open(scenario, "parallel.pipeline")) problem.stages = scenario.degrees.pipeline;
   if (!is_open(scenario, "parallel.data")) problem.least_data = problem.most_data = scenario.degrees.data;
@@ -86,8 +85,8 @@ void add_profiled_layers(const Scenario& scenario, const LayerTable& table, doub
   const Incidence edges(problem);
   for (std::size_t i = 0; i < table.layers.size(); ++i) {
     std::vector<std::string> feeders, fed;
-    for (const int e : edges.into[i]) feeders.push_back(table.layers[at(problem.edges[at(e)].from)].name);
-    for (const int e : edges.out_of[i]) fed.push_back(table.layers[at(problem.edges[at(e)].to)].name);
+    for (const int e : edges.into[i]) feeders.push_back(table.layers[problem.edges[e].from].name);
+    for (const int e : edges.out_of[i]) fed.push_back(table.layers[problem.edges[e].to].name);
     Layer& layer = problem.layers[i];
     layer.name = table.layers[i].name;
     layer.choices.resize(problem.degrees.size());
@@ -133,7 +132,7 @@ class UnitChoices {
     choice.name = name_of(mode);
     choice.recompute = mode != Recompute::None;
     choice.time = table_.time(ActionKind::F, mode, u, u + 1) + table_.time(ActionKind::B, mode, u, u + 1);
-    choice.in_flight = static_cast<double>(memory_.kept(units_[at(u)], mode).base());
+    choice.in_flight = static_cast<double>(memory_.kept(units_[u], mode).base());
     choice.parameters = state_.gradients(held);
     choice.fixed = state_.all(held);
     return choice;
@@ -283,10 +282,10 @@ PlanningProblem in_order(const PlanningProblem& problem) {
   for (int layer = 0; layer + 1 < static_cast<int>(problem.layers.size()); ++layer)
     if (!present.count({layer, layer + 1})) {
       chain.edges.push_back({layer, layer + 1, 0});
-      for (auto& choices : chain.layers[at(layer)].choices)
+      for (auto& choices : chain.layers[layer].choices)
         for (Choice& choice : choices)
           if (!choice.send.empty()) choice.send.push_back(0);
-      for (auto& choices : chain.layers[at(layer + 1)].choices)
+      for (auto& choices : chain.layers[layer + 1].choices)
         for (Choice& choice : choices)
           if (!choice.receive.empty()) choice.receive.push_back(0);
     }

@@ -56,7 +56,7 @@ std::unique_ptr<SuffixCosts::Tables> SuffixCosts::make_tables(std::size_t degree
   for (std::size_t set = 1; set < suffixes_->size(); ++set) {
     const double* parent = &made->rows[suffixes_->parent(set) * width];
     double* row = &made->rows[set * width];
-    const Options& options = made->options[at(suffixes_->added(set))];
+    const Options& options = made->options[suffixes_->added(set)];
     row[0] = parent[0] + (options.empty() ? 0 : options.back().memory);
     for (std::size_t k = 1; k < width; ++k) {
       double cheapest = options.empty() ? 0 : kInfinity;
@@ -69,12 +69,12 @@ std::unique_ptr<SuffixCosts::Tables> SuffixCosts::make_tables(std::size_t degree
 
 // What a layer's choices cost this stage: those that transfer more at its border, or reduce more, take longer by that.
 Options SuffixCosts::options_at_border(const Cut& cut, int layer, int data, int in_flight) const {
-  const auto& choices = problem_->layers[at(layer)].choices[cut.degree];
+  const auto& choices = problem_->layers[layer].choices[cut.degree];
   const Degree& degree = degrees_[cut.degree];
-  const auto &into = incidence_.into[at(layer)], &out_of = incidence_.out_of[at(layer)];
+  const auto &into = incidence_.into[layer], &out_of = incidence_.out_of[layer];
   const auto inside = [&](int other) { return suffixes_->has(cut.outer, other) && !suffixes_->has(cut.inner, other); };
   const auto beyond = [&](int e, const std::vector<double>& bytes, std::size_t k, double counted) {
-    return 2 * (problem_->edges[at(e)].bytes + (bytes.empty() ? 0 : bytes[k])) / problem_->bandwidth - counted;
+    return 2 * (problem_->edges[e].bytes + (bytes.empty() ? 0 : bytes[k])) / problem_->bandwidth - counted;
   };
   double fewest = kInfinity;
   for (const Choice& choice : choices) fewest = std::min(fewest, choice.parameters);
@@ -83,9 +83,9 @@ Options SuffixCosts::options_at_border(const Cut& cut, int layer, int data, int 
     const Choice& choice = choices[c];
     double time = choice.time + (data - 1) * 4 * (choice.parameters - fewest) / (problem_->bandwidth * problem_->microbatches);
     for (std::size_t k = 0; k < into.size(); ++k)
-      if (!inside(problem_->edges[at(into[k])].from)) time += beyond(into[k], choice.receive, k, degree.enter[at(into[k])]);
+      if (!inside(problem_->edges[into[k]].from)) time += beyond(into[k], choice.receive, k, degree.enter[into[k]]);
     for (std::size_t k = 0; k < out_of.size(); ++k)
-      if (!inside(problem_->edges[at(out_of[k])].to)) time += beyond(out_of[k], choice.send, k, degree.leave[at(out_of[k])]);
+      if (!inside(problem_->edges[out_of[k]].to)) time += beyond(out_of[k], choice.send, k, degree.leave[out_of[k]]);
     options.push_back({time, choice.in_flight * in_flight + choice.fixed, static_cast<int>(c)});
   }
   return options;
@@ -98,10 +98,8 @@ Picked SuffixCosts::choose_mode(const std::vector<int>& layers, std::size_t degr
     Picked picked{true, 0, {}};
     double memory = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      const auto& choices = problem_->layers[at(layers[i])].choices[degree];
-      const auto key = [&](const Option& o) {
-        return std::tuple(choices[at(o.choice)].recompute != recompute, o.time, o.memory);
-      };
+      const auto& choices = problem_->layers[layers[i]].choices[degree];
+      const auto key = [&](const Option& o) { return std::tuple(choices[o.choice].recompute != recompute, o.time, o.memory); };
       const Option& taken = *std::min_element(options[i].begin(), options[i].end(),
                                               [&](const Option& a, const Option& b) { return key(a) < key(b); });
       memory += taken.memory;
@@ -123,7 +121,7 @@ Picked SuffixCosts::choose(const Cut& cut, int data, int in_flight) const {
   std::vector<const Options*> options;
   for (Options& list : at_border) options.push_back(&(list = undominated(std::move(list))));
   if (at_border.empty())
-    for (const int layer : layers) options.push_back(&tables(cut.degree, in_flight).options[at(layer)]);
+    for (const int layer : layers) options.push_back(&tables(cut.degree, in_flight).options[layer]);
   // All layers at their fastest recompute nothing; whatever else is chosen recomputes something.
   double fastest = 0;
   for (const Options* layer : options) fastest += layer->front().memory;

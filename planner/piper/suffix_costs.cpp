@@ -60,7 +60,7 @@ SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixe
   const auto least_time = [&](int layer, bool device) {
     double time = kInfinity;
     for (std::size_t g = 0; g < problem.degrees.size(); ++g)
-      for (const Choice& choice : problem.layers[at(layer)].choices[g])
+      for (const Choice& choice : problem.layers[layer].choices[g])
         time = std::min(time, choice.time * (device ? problem.degrees[g] : 1));
     return time;
   };
@@ -77,7 +77,7 @@ void SuffixCosts::prepare_degree(std::size_t g) {
   for (std::size_t set = 1; set < suffixes_->size(); ++set) {
     Row& row = degree.rows[set];
     row = degree.rows[suffixes_->parent(set)];
-    const auto& choices = problem_->layers[at(suffixes_->added(set))].choices[g];
+    const auto& choices = problem_->layers[suffixes_->added(set)].choices[g];
     if (choices.empty()) {
       ++row.missing;
       continue;
@@ -102,12 +102,12 @@ void SuffixCosts::prepare_edges(std::size_t g) {
     const auto& choices = problem_->layers[layer].choices[g];
     if (choices.empty()) continue;
     const auto seconds = [&](int e, std::size_t k, std::vector<double> Choice::*bytes) {
-      return 2 * (problem_->edges[at(e)].bytes + least(choices, [&](const Choice& c) { return extra(c.*bytes, k); })) /
+      return 2 * (problem_->edges[e].bytes + least(choices, [&](const Choice& c) { return extra(c.*bytes, k); })) /
              problem_->bandwidth;
     };
     const auto &into = incidence_.into[layer], &out_of = incidence_.out_of[layer];
-    for (std::size_t k = 0; k < into.size(); ++k) degree.enter[at(into[k])] = seconds(into[k], k, &Choice::receive);
-    for (std::size_t k = 0; k < out_of.size(); ++k) degree.leave[at(out_of[k])] = seconds(out_of[k], k, &Choice::send);
+    for (std::size_t k = 0; k < into.size(); ++k) degree.enter[into[k]] = seconds(into[k], k, &Choice::receive);
+    for (std::size_t k = 0; k < out_of.size(); ++k) degree.leave[out_of[k]] = seconds(out_of[k], k, &Choice::send);
   }
 }
 
@@ -120,7 +120,7 @@ void SuffixCosts::prepare_cuts() {
   for (std::size_t set = 0; set < suffixes_->size(); ++set) {
     cut_begin_.push_back(static_cast<std::uint32_t>(cut_edges_.size()));
     for (const int e : charged)
-      if (suffixes_->has(set, problem_->edges[at(e)].to) && !suffixes_->has(set, problem_->edges[at(e)].from))
+      if (suffixes_->has(set, problem_->edges[e].to) && !suffixes_->has(set, problem_->edges[e].from))
         cut_edges_.push_back(static_cast<std::uint32_t>(e));
   }
   cut_begin_.push_back(static_cast<std::uint32_t>(cut_edges_.size()));
