@@ -60,7 +60,7 @@ constexpr int kDrawingWidth = 120;  // where standard output is no terminal
 
 std::string sizes(const Schedule& schedule) {
   return fmt::format("{}: {}, {}, {}", schedule.name, counted(schedule.ranks, "rank"), counted(schedule.stages, "stage"),
-                     counted(schedule.microbatches, "microbatch"));
+                     schedule.microbatches == 1 ? "1 microbatch" : fmt::format("{} microbatches", schedule.microbatches));
 }
 
 // Of a long pipeline its two ends; --json has all.
