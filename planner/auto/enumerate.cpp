@@ -226,7 +226,8 @@ class Worker {
   // Whether it fits in no order, and needs more memory than another one that does not fit.
   bool no_room(const PlacedStages& placed, int d, int m) {
     activation_peaks(placed, placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed), peaks_);
-    const std::vector<int>& zeros = zeros_of(space_, degrees(d));
+    const Degrees of = degrees(d);
+    const std::vector<int>& zeros = zeros_of(space_, of);
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
       const RankMemories memory = memory_peaks(placed, common_.facts, pricer_->per_parameter(zero, d), peaks_, m);
       return above_limit(memory.largest) && !least(memory.largest) && !is_tight(memory);
