@@ -102,7 +102,7 @@ PassCosts parse_pass_costs(const std::string& text) {
 Schedule obtain_schedule(const ScheduleRequested& asked, const ScheduleOptions& options, const PassCosts& costs) {
   if (!is_file_name(asked.name_or_file)) {
     if (!asked.ranks || !asked.microbatches) {
-      if (!is_family(asked.name_or_file)) make_schedule(asked.name_or_file, 1, 1, {});  // says that it is unknown
+      if (!is_family(asked.name_or_file)) make_schedule(asked.name_or_file, 1, 1, {});  // reports that it is unknown
       throw InputError(
           fmt::format("schedule {0} needs both sizes: panpipe schedule {0} --ranks 4 --microbatches 8", asked.name_or_file));
     }

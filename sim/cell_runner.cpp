@@ -232,7 +232,7 @@ void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
   lane.work = step.time.base();
   lane.slowed = !lane.issued.empty() && program_of(lane.cell)->overlap_loss > 0;
   ++lane.version;
-  // As if the collectives beside it lasted as long; when they end, the rest is timed again.
+  // As if the concurrent collectives lasted as long; when they end, the rest is timed again.
   const double forever = lane.slowed ? lane.work * 1e6 : 0;
   const double length = std::nearbyint(time_beside(lane.work, forever, program_of(lane.cell)->overlap_loss));
   host_.step_timer(length, timer_token(index));

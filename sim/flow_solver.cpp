@@ -162,7 +162,7 @@ void FlowSolver::fix(Flow& flow, double rate) {
   }
 }
 
-// Progressive filling: all rates grow together; whoever meets its cap or a full link keeps its rate.
+// Progressive filling: all rates grow together; a flow that reaches its cap or a full link keeps its rate.
 void FlowSolver::solve_component() {
   for (const std::int32_t id : component_links_) {
     links_[id].free = links_[id].capacity;

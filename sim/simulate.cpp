@@ -122,7 +122,7 @@ bool has_backend(Backend backend) { return why_no_backend(backend).empty(); }
 std::string why_no_backend(Backend backend) { return backend == Backend::FlowSolver ? "" : why_no_simgrid(); }
 
 Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options& options, Statistics* statistics) {
-  // First on idle links: it refuses orders that cannot finish, and tells what contention costs.
+  // First on idle links: it refuses orders that cannot finish, and the difference is the cost of contention.
   const TaskTimes idle = estimate_times(graph);
   const Platform platform(graph, cluster);
   const TaskNet net(graph);

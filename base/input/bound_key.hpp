@@ -110,7 +110,7 @@ BoundKey<T> choice(M T::*member, const Choices<typename Held<M>::type>& choices,
 }  // namespace bound_keys
 
 // An absent key leaves the member as it is, and this value is recorded as the default; that of an optional member is not. The
-// declaration names the member's initial value, unless it says what holds `otherwise`.
+// declaration names the member's initial value, unless it states a value for `otherwise`.
 template <class T, class M>
 BoundKey<T> bound(M T::*member, Key key) {
   return bound_keys::scalar(member, std::move(key), false);

@@ -40,7 +40,7 @@ constexpr Form shipped() { return {ValueForm::Shipped, Sign::Any, 0}; }
 enum class ActsOn { Prediction, Training, Nothing };
 
 // Stated: every exporter states it. Apart: it concerns the prediction, not the job. Reported: some exporters cannot express it;
-// the export then says so.
+// the export then reports it.
 enum class InExports { Stated, Apart, Reported };
 
 struct Key;
@@ -72,7 +72,7 @@ struct Key {
   std::string fallback = {};            // the value when the key is absent
   std::string_view otherwise = {};      // what holds when the key is absent, if that is no one value: "the framework's"
   std::string_view meaning = {};        // a phrase or a sentence; Markdown's code marks only
-  std::string_view page = {};           // under docs/, where more is said
+  std::string_view page = {};           // under docs/, which explains more
   std::string example = {};             // a legal value, if nothing else shows one
   // Not stated: as the map that it stands in.
   std::optional<ActsOn> acts_on = {};

@@ -30,7 +30,7 @@ std::string place(const Chart& chart, double x, double y) { return Chart::along(
 void draw_band(Chart& chart, double band) {
   const double low = chart.x().low(), high = chart.x().high();
   const auto at = [&](double x, double factor) {
-    // Beyond the frame the line is cut where it meets it.
+    // The line is cut at the frame.
     double to_x = x, to_y = x * factor;
     if (to_y > high) to_x = high / factor, to_y = high;
     if (to_y < low && low > 0) to_x = low / factor, to_y = low;
@@ -44,7 +44,7 @@ void draw_band(Chart& chart, double band) {
   chart.outline("diagonal", fmt::format("M{}L{}", start, corner));
 }
 
-// A staircase: whoever takes no more memory than here needs at least this long.
+// A staircase: a plan with no more memory than here needs at least this long.
 void draw_front(Chart& chart, const std::vector<Point>& points) {
   std::string path;
   for (const std::size_t i : pareto_front(points)) {

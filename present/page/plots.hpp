@@ -24,7 +24,7 @@ struct Point {
   int series = 0;  // index into the plot's series; determines colour and shape
   std::string hint;
   bool hollow = false;     // marks a different kind of point, such as a plan that does not fit
-  std::string label = "";  // beside the mark, if the plot is wide enough
+  std::string label = "";  // next to the mark, if the plot is wide enough
 };
 
 struct Scatter {

@@ -40,7 +40,7 @@ struct PictureLane {
 };
 
 struct Picture {
-  std::string title, subtitle;  // empty: the page around it says them
+  std::string title, subtitle;  // empty: the page around it prints them
   double end = 0;               // of the step
   std::string time_unit;        // next to the axis: "ms"; may be empty
   int chunks = 1;               // largest number of stages of a rank

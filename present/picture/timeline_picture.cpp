@@ -29,7 +29,7 @@ class LaneMaker {
   }
 
  private:
-  // Members of a group stand one behind the other; its first says how many there are.
+  // Members of a group follow one another; the first states how many there are.
   void add_box(const Span& span, double start, double end, std::string hint) {
     if (span.action.group_size > 1) {
       ++group_;

@@ -25,8 +25,8 @@ struct DrawnDevice {
 // Sorted by pipeline rank. Two ranks may share a device: it is drawn once.
 std::vector<DrawnDevice> drawn_devices(const Timeline& timeline);
 
-// What a drawing of several steps lays under each other: the lanes of one pipeline rank. Devices say nothing here, because two
-// plans place their ranks on devices in two ways. Where a rank has several lanes, the first of each step goes with the first.
+// A drawing of several steps puts the lanes of one pipeline rank under each other. Devices cannot be compared, because two plans
+// place their ranks on devices in two ways. Where a rank has several lanes, the first of each step goes with the first.
 struct RankRow {
   std::int32_t rank = 0;
   std::vector<std::optional<DrawnDevice>> of;  // of each step; nullopt: it has no such lane
@@ -35,7 +35,7 @@ std::vector<RankRow> rows_by_rank(const std::vector<const Timeline*>& steps);
 
 // `name` starts the title, for example the scenario's file. Devices that copy another's spans are left out.
 Picture picture_of(const Timeline& timeline, const std::string& name);
-// Of several steps on one axis of time, without a title: `names` are beside their lanes.
+// Of several steps on one axis of time, without a title: `names` are next to their lanes.
 Picture picture_of(const std::vector<const Timeline*>& steps, const std::vector<std::string>& names);
 
 }  // namespace panpipe

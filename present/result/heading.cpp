@@ -56,7 +56,7 @@ std::string zero_text(int zero, int shard) {
   return shard > 0 ? fmt::format("ZeRO {} in groups of {}", zero, shard) : fmt::format("ZeRO {}", zero);
 }
 
-// How the ranks of an axis exchange, where the heading says so: " (ring)".
+// How the ranks of an axis exchange, where the heading states it: " (ring)".
 std::string exchange_text(const Axis& axis, ContextExchange exchange) {
   if (axis.number != &Degrees::context) return "";
   return exchange == ContextExchange::Ring ? " (ring)" : exchange == ContextExchange::Ulysses ? " (ulysses)" : " (all-gather)";

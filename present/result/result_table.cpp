@@ -46,7 +46,7 @@ TextTable table_of_bars(TextColumn last) {
 // Four significant digits, always: columns of ragged lengths are hard to compare.
 std::string time_text(double time) {
   if (time == 0) return "0";
-  if (std::abs(time) >= 999.95) return fmt::format("{:.0f} s", time);  // "4578.0 s" beside "20.32 s" looks more exact
+  if (std::abs(time) >= 999.95) return fmt::format("{:.0f} s", time);  // "4578.0 s" next to "20.32 s" looks more exact
   constexpr std::pair<double, std::string_view> kUnits[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
   for (const auto& [unit, name] : kUnits)
     if (std::abs(time) >= 0.99995 * unit) return fmt::format("{:#.4g} {}", time / unit, name);

@@ -110,7 +110,7 @@ Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options,
   if (offload == "none" && (waiting || stagger > 1))
     throw InputError("options 'offload_waiting' and 'offload_stagger' need offload=selective or offload=full");
   if (!recompute.any && offload == "none") return schedule;
-  if (!check_schedule(schedule).empty()) return schedule;  // whoever asked is told what is wrong with the order
+  if (!check_schedule(schedule).empty()) return schedule;  // the caller's own check reports what is wrong
   if (recompute.any) schedule = add_recompute(schedule, costs, recompute.stages);
   if (offload == "none") return schedule;
   using Choice = OffloadRequest::Choice;

@@ -1,5 +1,5 @@
 // Each bound looks at one rank r and asks for how long it must be idle. Notation: S stages in a chain, N = passes of each kind on
-// a rank, M activations that fit (at most N). All statements hold for every placement in which each way through the ranks meets
+// a rank, M activations that fit (at most N). All statements hold for every placement in which each way through the ranks visits
 // each rank once, and the first way from rank 0 on: the line, the V, waves and loops.
 //
 //   head    r waits for the first forward to reach it.

@@ -1,7 +1,7 @@
 // Schedules as text: PyTorch's CSV (torch.distributed.pipelining, `_dump_csv` and `_load_csv`) and our superset of it.
 //
 // A row is a rank, a cell an action, an empty cell an idle slot. Rows end in CR LF, as Python's csv.writer ends them. Ours adds
-// header lines, written only when the rows do not say the same themselves:
+// header lines, written only when the rows do not imply them:
 //   #pipeline ranks=4 microbatches=8 stages=8 seq_splits=1
 //   #chain 0,1,2,3            one line for each forward path
 //   #place 0,1,2,3            rank of each stage

@@ -39,7 +39,7 @@ std::string header(const Schedule& schedule) {
   if (shape.stages != schedule.stages || shape.microbatches * chains != schedule.microbatches || shape.splits != schedule.splits)
     text += fmt::format("#pipeline ranks={} microbatches={} stages={} seq_splits={}\r\n", schedule.ranks, schedule.microbatches,
                         schedule.stages, schedule.splits);
-  if (shape.chains != schedule.chains || chains > 1)  // two chains are said, though the reader would see them
+  if (shape.chains != schedule.chains || chains > 1)  // two chains are written, though the reader could derive them
     for (const auto& chain : schedule.chains) text += fmt::format("#chain {}\r\n", fmt::join(chain, ","));
   if (shape.stage_to_rank != schedule.stage_to_rank) text += fmt::format("#place {}\r\n", fmt::join(schedule.stage_to_rank, ","));
   return text;
