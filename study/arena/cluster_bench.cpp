@@ -20,7 +20,7 @@ Scenario bare_scenario(const std::string& cluster, int ranks, int microbatches) 
   return parse_scenario(text, "arena", ".");
 }
 
-// Its places are in a text that nobody has written: faults are told without them.
+// Its places are in a text that no user has written: faults are reported without them.
 Scenario scenario_on(const std::string& cluster, int ranks, int microbatches) {
   Scenario one = [&] {
     try {

@@ -46,11 +46,11 @@ CellAnswer answer_from(const Prediction& prediction) {
   return answer;
 }
 
-// The best plan that engines can run, under the keys that it decides; what the planner says of one that they cannot.
+// The best plan that engines can run, under the keys that it decides; of a plan that they cannot run, the planner's figures.
 CellAnswer plan_and_predict(const SweepGrid& grid, Scenario scenario) {
   SearchOptions options;
   options.method = method_named(grid.method);
-  options.threads = 1;  // the cells run beside each other already
+  options.threads = 1;  // the cells run in parallel already
   options.candidates = 1;
   options.stop = stop_flag();
   if (grid.engine == "simulate") options.simulate = sim::simulate_for_search;

@@ -161,7 +161,7 @@ void compare_classes(Comparison& result, const Timeline& a, const Timeline& b) {
   std::map<std::tuple<Lane, int, std::string, std::int32_t>, std::pair<Sums, Sums>> classes;
   const auto add = [&](const Timeline& timeline, Sums std::pair<Sums, Sums>::*side) {
     for (const Span& span : timeline.spans) {
-      if (span.lane == Lane::Send) continue;  // the receive tells the same
+      if (span.lane == Lane::Send) continue;  // the receive carries the same time
       Sums& sums = classes[{span.lane, static_cast<int>(span.action.kind), name_of_span(span), span.action.stage}].*side;
       ++sums.count;
       sums.time += (span.end - span.start).base();

@@ -73,7 +73,7 @@ struct Comparison {
 Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::vector<Tolerance>& tolerances,
                    bool metrics_only = false);
 
-// A difference as part of its reference: "+12.3 %"; beyond ten times as much, where per cent say nothing: "988.7 times".
+// A difference as part of its reference: "+12.3 %"; beyond ten times as much, where per cent are hard to read: "988.7 times".
 constexpr double kFactorFrom = 9;
 std::string relative_text(double relative);
 

@@ -73,7 +73,7 @@ class Path {
     at_ = time;
   }
 
-  // A part from the span's start to where the chain stands: to its end, or where the next one started beside it.
+  // A part from the span's start to where the chain stands: to its end, or to where the next one started during it.
   void add(const Span& span) {
     const double end = parts_.empty() ? span.end.base() : std::min(span.end.base(), at_);
     if (!parts_.empty()) gap_down_to(end);

@@ -41,7 +41,7 @@ std::string any_of(const std::vector<std::string>& ways) {
   return text;
 }
 
-// " A, b or c would help." Nothing when everything that could be said is done already.
+// " A, b or c would help." Nothing when all of them are done already.
 std::string advice(const std::vector<std::string>& ways, const std::string& verb) {
   std::string text = any_of(ways);
   if (text.empty()) return "";

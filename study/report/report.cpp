@@ -150,7 +150,7 @@ class Report {
       figures.insert(figures.begin() + 1,
                      {"runs alike", std::to_string(result.evidence->runs), to_text(*result.evidence), page::Tone::Plain});
     if (of("mfu") > 0) figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", page::Tone::Plain});
-    if (of("run_time_s") > 0)  // the scenario says how much is trained
+    if (of("run_time_s") > 0)  // the scenario states how much is trained
       figures.push_back({"the run", long_time_text(of("run_time_s")),
                          of("cost") > 0 ? money_text(of("cost"), result.currency) : count_text(of("gpu_hours")) + " GPU hours",
                          page::Tone::Plain});

@@ -16,8 +16,8 @@ struct SweepAxis {
 // value, or a repeated value.
 SweepAxis parse_axis(const std::string& text);
 
-// Whether a key says what is given (the cluster, prices, the model) and not what somebody chooses (degrees, schedule, batch): one
-// wants to know the best choice for each value of it.
+// Whether a key states what is given (the cluster, prices, the model) and not what somebody chooses (degrees, schedule, batch):
+// one wants to know the best choice for each value of it.
 bool is_given(const std::string& key);
 
 struct SweepGrid {

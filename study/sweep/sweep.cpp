@@ -188,7 +188,7 @@ class Running {
   std::unique_ptr<SweepFolder> folder_;
   std::map<std::size_t, SweepCell> cells_;
   SweepProgress progress_;
-  FileHashes hashes_;  // of files that this worker has met
+  FileHashes hashes_;  // of files that this worker has read
 };
 
 }  // namespace
@@ -202,7 +202,7 @@ Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& 
                     const std::function<std::string(const SweepGrid&)>& heading) {
   Merged merged;
   std::map<std::size_t, SweepCell> cells;
-  std::map<std::string, std::pair<std::string, std::string>> inputs;  // file -> its hash, and the folder that says so
+  std::map<std::string, std::pair<std::string, std::string>> inputs;  // file -> its hash, and the folder that states it
   for (const std::string& from : folders) {
     SweepFound found = read_sweep(from);
     if (from == folders.front()) merged.grid = found.grid;

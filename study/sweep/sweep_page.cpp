@@ -89,7 +89,7 @@ class SweepPage {
     return text;
   }
 
-  // The facts that all cells share say what is swept; a heading that has none begins with the devices.
+  // The model's name, if the shared heading has one (a heading without begins with the devices), and the swept keys.
   std::string title() const {
     const std::string line = grid_.heading.substr(0, grid_.heading.find('\n')), model = line.substr(0, line.find(" ("));
     const bool has_model = !line.empty() && line.rfind("on ", 0) != 0 && line.find(" (") != std::string::npos;

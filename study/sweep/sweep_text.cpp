@@ -29,7 +29,6 @@ std::vector<std::string> metric_names(const std::vector<SweepCell>& cells) {
   return names;
 }
 
-// null where there is nothing to say.
 std::optional<std::string> or_null(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
 void write_cell(JsonWriter& out, const SweepGrid& grid, const SweepCell& cell, bool on_front, bool is_best) {

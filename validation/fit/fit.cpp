@@ -1,4 +1,4 @@
-// The fit from its parts: weights and prior, the minimum, how sure it is, and what it says of rows it has not seen.
+// The fit from its parts: weights and prior, the minimum, its uncertainty, and its predictions of rows it has not seen.
 #include "validation/fit/fit.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace panpipe {
 namespace {
 
 constexpr double kNoise = 0.01;        // of a measured time: uncertainties do not go below what it explains
-constexpr double kUndetermined = 0.8;  // of the prior's width: so wide means that rows said nothing
+constexpr double kUndetermined = 0.8;  // of the prior's width: so wide means that the rows determine nothing
 constexpr double kOverfit = 1.5;       // times the error in the fit
 
 // Sources of many rows would drown the others. Mean 1.
@@ -104,7 +104,7 @@ class Fitter {
     result_.converged = whole_.converged;
   }
 
-  // Values are rounded to what a file shows, and everything said of them is of the rounded ones.
+  // Values are rounded to what a file shows, and everything reported is of the rounded ones.
   void state_numbers() {
     Vector relative = Vector::Constant(whole_.logs.size(), std::nan(""));
     if (whole_.derivatives.size() > 0) relative = deviations();

@@ -12,7 +12,7 @@ namespace {
 // Logarithms of step times are nearly linear in those of the numbers: within this distance derivatives are corrected by what was
 // seen on the way (Broyden 1965), farther away they are taken anew.
 constexpr double kNear = 0.15;
-constexpr double kNothing = 1e-4;  // a step of this length says nothing of derivatives
+constexpr double kNothing = 1e-4;  // a step of this length gives no derivatives
 constexpr double kEnough = 1e-4;   // of the loss: far below what an error figure shows
 
 class RowsCost final : public ceres::CostFunction {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kNormalSpread = 1.4826;  // of the median distance from the median, for a normal distribution
 constexpr double kBackwardProducts = 2;   // input and weight gradient: the forward's work each
-constexpr double kLeastTime = 20e-6;      // shorter operators tell of their launch
+constexpr double kLeastTime = 20e-6;      // shorter operators measure their launch
 
 struct Sample {
   double ratio = 0;  // reached / data sheet

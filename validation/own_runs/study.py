@@ -126,7 +126,7 @@ class Study:
         return scenario, profile
 
     def compare(self, scenario, profile, schedule, again):
-        """Predicts and runs; what `panpipe compare` and the run say."""
+        """Predicts and runs; returns the output of `panpipe compare` and of the run."""
         same = [scenario, "--set", f"profile={profile}", "--set", f"schedule={schedule}"]
         stem = f"{scenario.stem}-{schedule}-{again}"
         predicted, measured = self.out / f"{stem}-predicted", self.out / f"{stem}-measured"

@@ -6,7 +6,7 @@
 What the table leaves open is read from the scripts of its authors (github MerHS/pfeife: benchmark_local.py, benchmark_mp.py; TF32
 off) and from the suite that they load (pytorch/benchmark: GPT-2 large trains on 512 tokens, the vision transformer is timm's
 vit_giant_patch14_224), and agrees with the table's memory: 16 bytes a parameter. Which cards make the pipelines of 2 and 4 is
-not said: neighbours with a bridge, and one socket. Cuts are not published: even ones (`partition: auto`), and those that
+not stated: neighbours with a bridge, and one socket. Cuts are not published: even ones (`partition: auto`), and those that
 `panpipe plan --method pfeife` finds for the published schedule, memory not limited.
 """
 

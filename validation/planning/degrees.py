@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Megatron-LM's published degrees beside those that `panpipe plan` finds, and the plans of the shipped examples.
+"""Megatron-LM's published degrees compared with those that `panpipe plan` finds, and the plans of the shipped examples.
 
     validation/planning/degrees.py build/release/bin/panpipe [published | examples]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pfeife's published schedules for eight RTX 3090 (ICML 2025, Table 5) beside our plans, all evaluated by `panpipe simulate`.
+"""Pfeife's published schedules for eight RTX 3090 (ICML 2025, Table 5) and our plans, all evaluated by `panpipe simulate`.
 
     validation/planning/published_choices.py build/release/bin/panpipe
 

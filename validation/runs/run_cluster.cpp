@@ -21,7 +21,7 @@ struct KnownGpu {
   std::string file;
   DeviceType type;
   int cards = 0;         // of the server where its wiring names each; 0 where any number hangs off a switch
-  bool bridged = false;  // a row may say that the NVLink bridges are missing
+  bool bridged = false;  // a row may state that the NVLink bridges are missing
 };
 
 KnownGpu known_gpu(const std::string& file, const DeviceType& type) {

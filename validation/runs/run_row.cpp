@@ -179,8 +179,8 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
   return found;
 }
 
-// In files that have neither `step_kind` nor `peak_kind`, words of `source`, `note` and `attention_kernel` say what cells say
-// elsewhere. The rows below count in this order.
+// In files that have neither `step_kind` nor `peak_kind`, words of `source`, `note` and `attention_kernel` state what cells
+// state elsewhere. The rows below count in this order.
 struct Words {
   const char* words;  // "": in any row
   const char* column;
@@ -211,7 +211,7 @@ constexpr Words kWords[] = {
     {"fused Adam", "optimizer_kernel", "", "fused"},
     {"gradient reduce", "overlap_reduce_scatter", "", "true"},
     {"parameter gather overlapped", "overlap_parameter_gather", "", "true"},
-    // A trainer that is named, beside the preset that comes nearest.
+    // A trainer that is named, in addition to the preset that comes nearest.
     {"torch.compile", "framework", "eager", "torch-compile"},
     {"SDPA flash", "framework", "eager", "eager-sdpa"},
     {"chunked cross-entropy", "framework", "eager-sdpa", "eager-sdpa-chunked-loss"},

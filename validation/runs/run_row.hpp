@@ -23,7 +23,7 @@ struct RunRow {
   std::optional<int> global_batch, micro_batch, tp, pp, dp, context_size, expert_size, virtual_stages, zero;
   std::optional<bool> seq_parallel;
   std::optional<double> step_s, peak_gib;
-  std::vector<std::string> assumed;  // "framework: timm (from 'timm')": what words of the row say
+  std::vector<std::string> assumed;  // "framework: timm (from 'timm')": derived from words of the row
 };
 
 // Throws InputError with all faults: a file without `id`, a value that is not a number, a repeated id, or a column whose name is

@@ -135,7 +135,7 @@ class Writer {
 
   void precision() {
     std::string name = stated("precision", row_.precision, "fp16-mixed");
-    if (name == "16bit-mixed") {  // the source does not say which
+    if (name == "16bit-mixed") {  // the source does not state which
       name = "fp16";
       assume("precision: fp16");
     }

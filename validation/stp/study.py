@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables 5 and 6 of arXiv 2510.27257 (Synergistic Tensor and Pipeline Parallelism) beside Panpipe's predictions.
+"""Tables 5 and 6 of arXiv 2510.27257 (Synergistic Tensor and Pipeline Parallelism) compared with Panpipe's predictions.
 
     python3 validation/stp/study.py BIN/panpipe [--simulate] [--json FILE]
 
