@@ -1,7 +1,7 @@
 // How many configurations `panpipe plan --method auto` looks at in a second: GPT-3 175B, 1,536 samples a step, on DGX A100 nodes.
 // `configurations` counts those evaluated: a bound of the step time and the memory of the fullest device computed, for given
-// degrees, microbatch, stages a rank, schedule family, recompute, ZeRO stage and numbering of the devices. What work alone
-// excluded unseen stands apart.
+// degrees, microbatch, stages a rank, schedule family, recompute, ZeRO stage and numbering of the devices. Configurations
+// that a bound on work alone excluded are counted apart.
 #include <benchmark/benchmark.h>
 
 #include <ctime>

@@ -1,5 +1,5 @@
 // A whole call of estimate: a scenario by name and its overrides to a prediction with its figures. bench/python_calls.py times
-// the same call from Python beside this one.
+// the same call from Python and compares.
 #include <malloc.h>
 
 #include <string>

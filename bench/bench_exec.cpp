@@ -1,5 +1,5 @@
-// What the executor adds to its operators: a GPT's forward and backward, by the worker of a one-rank plan, beside the time that
-// the operators themselves take in the same program. Counters: `operators` per step, `overhead` = step / operators - 1.
+// Overhead of the executor: the time of a GPT's forward and backward, by the worker of a one-rank plan, over the time that the
+// operators themselves take in the same program. Counters: `operators` per step, `overhead` = step / operators - 1.
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones_like.h>
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-// How many published rows a second one thread predicts; and what a row's figures take, beside the timeline that they need not.
+// How many published rows a second one thread predicts; and the time of a row's figures, with and without its timeline.
 #include <benchmark/benchmark.h>
 
 #include <string>

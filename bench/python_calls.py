@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long a call from Python takes beside the same call in C++, on one core.
+"""How long a call from Python takes compared with the same call in C++, on one core.
 
   bench/python_calls.py [BUILD]     BUILD: a build folder with the Python module and bench_call (default build/release)
 
 Rows are the CPU time of whole calls, a scenario to a prediction with its figures. `kept` is a scenario that was asked before: its files
 are compared byte by byte and nothing is parsed, planned or lowered again. `new` is one that was not, with another
 seed each time. The overhead is what a call takes beyond the C++ function that predicts, both timed within each call: on a machine
-that does much else the difference of two tables says little."""
+that does much else the difference of two tables means little."""
 
 import json
 import os

@@ -4,7 +4,7 @@ two and in four, runs one step over threads and compares losses and gradients wi
 
     tools/coverage.py --check build/release/bin/check_exported --work /tmp/coverage -o docs/coverage.md [NAME...]
 
-Needs torchvision, timm and transformers beside PyTorch. Results are kept in the work folder: a run that is broken off goes on where
+Needs torchvision, timm and transformers in addition to PyTorch. Results are kept in the work folder: a run that is broken off goes on where
 it stopped (--repeat NAME... repeats some).
 """
 

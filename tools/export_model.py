@@ -11,7 +11,7 @@ The archive is a training step for one microbatch: its first output is the scala
 hf:NAME is a model's name on Hugging Face or a local folder or config.json; weights are random unless --pretrained is given. It needs
 transformers 5 (tried with 5.23.0); the attention masks of transformers 4 cannot be saved.
 MODULE:CALLABLE is any callable that returns an nn.Module (or an nn.Module); it needs nothing but PyTorch.
-With --loss own the module returns the scalar loss first. A function `example_inputs(micro)` beside the model, or its method, returns
+With --loss own the module returns the scalar loss first. A function `example_inputs(micro)` next to the model, or its method, returns
 a dictionary of its inputs by the names of the arguments of `forward`: {"input_ids": ids, "labels": labels}.
 """
 
@@ -92,7 +92,7 @@ def first_line(error):
 
 
 def check_output(name):
-    """The rule of panpipe's outputs (docs/command-line.md), told before the work starts."""
+    """The rule of panpipe's outputs (docs/command-line.md), checked before the work starts."""
     path = pathlib.Path(name)
     if path.is_dir() or path.is_socket():
         raise Refused(

@@ -72,7 +72,7 @@ def run(notebook):
             for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")
         }
         environment = {**os.environ, **home, "PYTHONPATH": str(package_folder()), "PYTHONDONTWRITEBYTECODE": "1"}
-        # Sockets in the folder: nothing of the network is used, and runs beside each other cannot take one port.
+        # Sockets in the folder: nothing of the network is used, and concurrent runs cannot take one port.
         kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
         work = pathlib.Path(folder, "work")
         work.mkdir()

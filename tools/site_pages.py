@@ -2,8 +2,8 @@
 
 * README.md is the first page; CONTRIBUTING.md, CHANGELOG.md and every other file that a page links to come along as pages of their own,
   so that no link leads out of the site: the project has no public address that one could point at.
-* Notebooks are pages with their outputs, pictures as files beside them, and the notebook itself to download.
-* `reference/verbs.md` is what the program says of itself.
+* Notebooks are pages with their outputs, pictures as files next to them, and the notebook itself to download.
+* `reference/verbs.md` is the help that the program prints.
 * Lists as the tree's pages write them are written as Python-Markdown reads them. Comments that only tests read are left out.
 
 PANPIPE is the program, build/release/bin/panpipe if it is not set.
@@ -103,7 +103,7 @@ def add_notebook(files, config, path):
         files.append(File.generated(config, f"notebooks/{name}", content=content))
 
 
-# --- what the program says of itself ---
+# --- the help that the program prints ---
 
 
 def answer(*arguments):
