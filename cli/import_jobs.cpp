@@ -20,7 +20,7 @@ struct JobFile {
   jobs::JobOptions job;
 };
 
-// Writes the scenario, and tells on standard error what the job leaves open.
+// Writes the scenario, and reports on standard error what the job leaves open.
 int write_job(jobs::ImportedJob job, const std::string& output) {
   const std::string fault = jobs::add_assumptions_of_model(job, output);
   const std::string warning = fault.empty() ? "" : fmt::format("warning: the scenario does not load:\n{}\n", fault);

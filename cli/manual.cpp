@@ -1,4 +1,4 @@
-// panpipe manual: man pages of the program and of its verbs, from what their --help says. The build runs it when it installs.
+// panpipe manual: man pages of the program and of its verbs, made from their --help. The build runs it when it installs.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>

@@ -35,7 +35,7 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
 
 namespace {
 
-// A profile that does not know every unit leaves the rest to formulas: said, so that nobody takes the whole for measured.
+// A profile that does not hold every unit leaves the rest to formulas: reported, so that nobody takes all times for measured.
 void report_unmeasured(const Experiment& experiment) {
   if (!experiment.scenario.profile || experiment.scenario.cluster.devices.empty()) return;
   const WorkloadCost& cost = experiment.model.units(experiment.scenario.cluster.devices.front().type);

@@ -1,4 +1,4 @@
-// panpipe arena: schedules beside each other.
+// panpipe arena: schedules compared at one size.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -102,7 +102,8 @@ NodePtr document_of(const std::string& file, const std::vector<std::string>& ove
   return root;
 }
 
-// The file of a shipped cluster that is called by the name that `list` prints. A name of another list is told what it is.
+// The file of a shipped cluster that is called by the name that `list` prints. For a name of another list the error states which
+// list has it.
 std::string file_named(const std::string& given) {
   std::error_code ignored;
   if (std::filesystem::exists(given, ignored)) return given;

@@ -48,7 +48,7 @@ std::string command_of(const FitSettings& settings) {
   return command + " -o " + shown_path(settings.output);
 }
 
-// Profiles and tables of operators, in place of runs: what they say of one device, without a search.
+// Profiles and tables of operators, in place of runs: they determine the factors of one device without a search.
 int run_profile_fit(const FitSettings& settings) {
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   const app::FittedProfile result = app::fit_profiles(settings);

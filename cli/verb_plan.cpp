@@ -96,7 +96,7 @@ int run_plan_sizes(const PlanOptions& options) {
 }
 
 int run_plan(const PlanOptions& options) {
-  app::check_search_request(options.plan);  // an unknown trainer is told before anything is read
+  app::check_search_request(options.plan);  // reports an unknown trainer before anything is read
   if (app::asks_for_sizes(options.sizes, options.plan.objective)) return run_plan_sizes(options);
   const Experiment experiment(load_scenario(options.scenario, app::with_run(options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);

@@ -134,7 +134,7 @@ class AccelerateImport : ConfigurationImport {
 
   void put_zero(int stage, const std::string& origin) { job_.set("parallel.zero", stage, origin); }
 
-  // FSDP 1 names a strategy, FSDP 2 says whether parameters are given up behind the forward; a number is torch's
+  // FSDP 1 names a strategy, FSDP 2 states whether parameters are freed after the forward; a number is torch's
   // ShardingStrategy.
   void read_fsdp(const std::string& axes) {
     const int version = keys_.integer("fsdp_config.fsdp_version", 1, 2).value_or(1);

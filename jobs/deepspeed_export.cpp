@@ -1,4 +1,4 @@
-// A plan as ds_config.json. DeepSpeed takes the pipeline's stages and cuts in code: they are told beside it.
+// A plan as ds_config.json. DeepSpeed takes the pipeline's stages and cuts in code: they are reported with the file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

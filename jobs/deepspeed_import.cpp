@@ -189,7 +189,7 @@ class DeepSpeedImport : ConfigurationImport {
     job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
   }
 
-  // The section sets how the training script's checkpoints are kept; the script says where they are.
+  // The section sets how the training script's checkpoints are stored; the script decides which modules have them.
   void read_recompute() {
     if (const int interval = keys_.integer("pipeline.activation_checkpoint_interval", 0, kMostLayers).value_or(0); interval > 0)
       return job_.set("recompute", interval == 1 ? "full" : fmt::format("{{chunk: {}}}", interval),

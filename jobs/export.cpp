@@ -56,7 +56,7 @@ std::string flow_of(const Node& node) {
 // States a value that holds without the key as well, in any trainer.
 bool is_default(const Key& key, const std::string& path, const std::string& text, const Scenario& scenario) {
   const bool format = path == "optimizer.states" || path == "optimizer.master";
-  if (format && text == "fp32" && !is_pure(scenario.precision)) return true;  // of 4 bytes beside 2-byte weights
+  if (format && text == "fp32" && !is_pure(scenario.precision)) return true;  // of 4 bytes for 2-byte weights
   return text == "auto" || text == key.fallback;
 }
 
@@ -68,7 +68,7 @@ void report_key(const Key& key, InExports around, const std::string& path, const
     job.cannot.push_back(fmt::format("{}: {}", path, text));
 }
 
-// Whatever else the scenario states, by the declared keys: so that a key which is new there is told too.
+// Everything else that the scenario states, by the declared keys, so that a new key is reported too.
 void report_other_keys(const Scenario& scenario, ExportedJob& job) {
   const Key& root = scenario_keys();
   for (const std::string& path : job.said) PANPIPE_CHECK(root.at(path) != nullptr, path + " is no key of a scenario");

@@ -26,14 +26,14 @@ std::vector<int> layers_of_stages(const ExportRequest& request, std::string_view
 // blanks, so that no text of a scenario can become a line of the file.
 std::string head_text(const ExportRequest& request, std::string_view what, const ExportedJob& job, const std::string& mark);
 
-// The mode of all stages. If they differ, the fullest one, and `cannot` says so.
+// The mode of all stages. If they differ, the one that recomputes most, and `cannot` reports it.
 Recompute recompute_of(const Plan& plan, ExportedJob& job);
 
 // Reports facts common to all exports: scenario keys that no exporter reads, and the devices. Each phrase becomes one line. Call
 // it before the heading is made.
 void report_the_rest(const ExportRequest& request, ExportedJob& job);
 
-// Checks that the plan's devices are in the order of the trainer's ranks; otherwise `cannot` says so.
+// Checks that the plan's devices are in the order of the trainer's ranks; otherwise `cannot` reports it.
 void report_devices(const Plan& plan, ExportedJob& job);
 
 // Rules of the optimizer and of training that trainers take as numbers; `cannot` lists the groups and patterns left out.

@@ -22,7 +22,7 @@ JobMachine assumed_machine(ImportedJob& job, int ranks) {
 namespace {
 
 // Nodes of such a cluster that hold so many GPUs; 0 where it has just these, does not divide them, or cannot be read: its reader
-// says so when the scenario is loaded.
+// reports that when the scenario is loaded.
 int nodes_for(const std::string& cluster, int gpus) try {
   ReadLog log;
   const Cluster read = read_cluster(*parse_document(quoted_scalar(cluster), "--cluster", "."), log);

@@ -189,7 +189,7 @@ class PlanArguments {
   void add_offload() {
     if (!scenario_.offload.optimizer) return;
     const bool divided = plan_.zero == 1 || plan_.data == 1;
-    if (!scenario_.optimizer.name.starts_with("adam") || !divided) return;  // told as a key that no argument says
+    if (!scenario_.optimizer.name.starts_with("adam") || !divided) return;  // reported as a key that no argument states
     line("--optimizer-cpu-offload --use-precision-aware-optimizer{}", plan_.data == 1 ? " --use-distributed-optimizer" : "");
     job_.said.emplace_back("offload.optimizer");
   }

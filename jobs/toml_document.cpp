@@ -64,7 +64,7 @@ NodePtr tree_of(const toml::node& from, const std::shared_ptr<const SourceText>&
       node->entries.push_back(
           {name, static_cast<int>(key.source().begin.line), static_cast<int>(key.source().begin.column), child});
     }
-    // toml++ sorts by key; a file's order says more.
+    // toml++ sorts by key; the order of the file is easier to follow.
     std::sort(node->entries.begin(), node->entries.end(), [](const Node::Entry& a, const Node::Entry& b) {
       return std::pair(a.line, a.column) < std::pair(b.line, b.column);
     });

@@ -1,4 +1,5 @@
-// A plan as a script for torch.distributed.pipelining: the model's units as functions, cut, placed and ordered as the plan says.
+// A plan as a script for torch.distributed.pipelining: the model's units as functions, cut, placed and ordered as the plan
+// states.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

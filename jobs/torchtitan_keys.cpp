@@ -44,7 +44,7 @@ void override_torchtitan_keys(JobKeys& keys, const std::vector<std::string>& wor
   }
 }
 
-// Fields of JobConfig in all releases that read TOML. A star stands for a section whose keys say nothing else each; in the other
+// Fields of JobConfig in all releases that read TOML. A star stands for a section none of whose keys is modelled; in the other
 // sections a name that is none of these is not understood.
 const std::vector<std::string>& torchtitan_keys_not_modelled() {
   static const std::vector<std::string> names = {"training.enable_cpu_offload",

@@ -142,7 +142,7 @@ std::function<int()> this_program(std::vector<std::string> arguments) {
 
 std::string last_words(const ChildEnd& end) {
   if (end.too_long) return "it did not end in its time";
-  // What went wrong, not what was said on the way; where nothing sounds like it, all that Panpipe said.
+  // Lines that sound like a fault, without progress messages; where none does, all of Panpipe's lines.
   const auto sounds_wrong = [](const std::string& line) {
     for (const char* word : {"error", "failed", "cannot", "lost", "killed", "did not end", "bug"})
       if (line.find(word) != std::string::npos) return true;
@@ -154,7 +154,7 @@ std::string last_words(const ChildEnd& end) {
     const std::string line = end.err.substr(at, stop - at);
     at = stop + 1;
     if (line.find("panpipe") == std::string::npos && !sounds_wrong(line)) continue;
-    // Ranks that say the same say it once.
+    // A line that several ranks print is taken once.
     const std::string sentence =
         "\n" + line.substr(line.rfind("[rank ", 0) == 0 ? std::min(line.find("] ") + 2, line.size()) : 0);
     if (seen.find(sentence) != std::string::npos) continue;

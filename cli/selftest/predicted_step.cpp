@@ -1,4 +1,4 @@
-// The machine profiled by `panpipe profile`: its links beside what the cluster states, and a step predicted and run.
+// The machine profiled by `panpipe profile`: its links compared with the cluster's, and a step predicted and run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -234,7 +234,7 @@ std::optional<double> metric(const ResultDocument& result, const std::string& na
   return std::nullopt;
 }
 
-// False where the verb failed: said in the report.
+// False where the verb failed; the report then states why.
 bool call_verb(Trial& trial, StepReport& report, const std::vector<std::string>& words) {
   const ChildEnd end = trial.run(this_program(words), kMostSecondsOfSteps);
   if (end.done()) return true;

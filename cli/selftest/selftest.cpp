@@ -26,7 +26,7 @@ constexpr const char* kAdviceOfReport = "choose another folder with -o";
 constexpr const char *kDocument = "panpipe-selftest.json", *kPage = "panpipe-selftest.md", *kRuns = "panpipe-selftest.csv";
 constexpr int kNameWidth = 10;  // of the longest step, "transports"
 
-// Lines as the steps go: on standard output, or beside the document on standard error.
+// Lines as the steps go: on standard output, or on standard error where a document goes to standard output.
 class Reporter {
  public:
   explicit Reporter(bool beside) : stream_(beside ? stderr : stdout), width_(beside ? 0 : terminal_width()) {}
@@ -36,7 +36,7 @@ class Reporter {
   }
   void starts(const char* name) const { say(fmt::format("  {:<{}} ", name, kNameWidth)); }
   void report(const StepReport& report) const {
-    // What starts() said is part of the line to wrap, and is not said again.
+    // The text of starts() is part of the line to wrap, and is not printed again.
     const std::string head = fmt::format("  {:<{}} ", report.name, kNameWidth);
     say(wrapped(head + report.text + "\n", width_, kNameWidth + 3).substr(head.size()));
     for (const Trouble& trouble : report.troubles) {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 // Of a rank of the small models on the CPU, with LibTorch: 100 to 300 MiB; far from using up what others may want.
 constexpr std::int64_t kMemoryForFour = std::int64_t{6} << 30;
-constexpr int kMostRanks = 16;  // more say nothing new, and take long
+constexpr int kMostRanks = 16;  // more show nothing new, and take long
 
 }  // namespace
 
