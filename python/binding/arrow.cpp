@@ -56,7 +56,7 @@ std::vector<std::uint8_t> packed(const std::vector<bool>& truths) {
   return bytes;
 }
 
-// --- schemas: each child is released by its own parent, or by whoever moved it away ---
+// --- schemas: each child is released by its parent, or by the consumer that moved it away ---
 struct SchemaOwner {
   Shared columns;
   std::vector<ArrowSchema> children;
@@ -173,7 +173,7 @@ void release_stream(ArrowArrayStream* stream) {
   stream->release = nullptr;
 }
 
-// The capsule owns the struct; whoever takes its content over clears `release`.
+// The capsule owns the struct; a consumer that takes its content over clears `release`.
 template <class Struct>
 void end_capsule(PyObject* capsule) {
   auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));

@@ -1,4 +1,4 @@
-// What else the verbs say: compare, report, support, list; jobs of other trainers in and out.
+// Documents of further verbs: compare, report, support, list; jobs of other trainers in and out.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

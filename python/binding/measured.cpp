@@ -1,4 +1,4 @@
-// validate and fit: what measured runs say.
+// validate and fit: predictions compared with measured runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>

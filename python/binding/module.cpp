@@ -119,7 +119,7 @@ void translate(const std::exception_ptr& pointer, void*) {
   }
 }
 
-// The shipped data and the module that simulates are found as the programs find them, from _prefix beside this module.
+// The shipped data and the module that simulates are found as the programs find them, from _prefix next to this module.
 void find_prefix() {
   Dl_info here{};
   if (dladdr(reinterpret_cast<const void*>(&find_prefix), &here) == 0 || here.dli_fname == nullptr) return;

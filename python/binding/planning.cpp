@@ -99,7 +99,7 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
   return {answer.key.key, planner::to_json(answer.request, answer.tried), best, std::move(of_size)};
 }
 
-// The key that says how large the cluster is, and each size that is asked for: its GPUs, and its setting.
+// The key that states how large the cluster is, and each size that is asked for: its GPUs, and its setting.
 std::pair<std::string, std::vector<std::pair<int, std::string>>> sizes(nb::object scenario, const Overrides& overrides,
                                                                        std::vector<int> gpus, std::vector<int> nodes) {
   const ScenarioInput input(std::move(scenario));
@@ -111,7 +111,7 @@ std::pair<std::string, std::vector<std::pair<int, std::string>>> sizes(nb::objec
   return {key.key, std::move(found)};
 }
 
-// What the grid calls by a name ("schedule=mine") and a scenario is told in full.
+// Assignments that the grid calls by a name ("schedule=mine"), each with the full text that a scenario is given.
 using Meanings = std::map<std::string, std::string>;
 
 Overrides meant(Overrides overrides, const Meanings& meanings) {

@@ -1,4 +1,4 @@
-// What a run on this machine is told.
+// Arguments of a run on this machine.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>

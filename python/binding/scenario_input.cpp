@@ -19,7 +19,7 @@ std::string text_of(nb::handle value) { return nb::cast<std::string>(nb::str(val
 
 bool is_list(nb::handle value) { return nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value); }
 
-// Numbers and truths of other libraries (NumPy's) say what they are by these protocols.
+// Numbers and booleans of other libraries (NumPy's) state their values through these protocols.
 std::string scalar_of(nb::handle value, const std::string& path) {
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value) ? "true" : "false";

@@ -51,7 +51,7 @@ std::shared_ptr<JudgedSchedule> judged(const std::string& name, std::optional<in
   return made;
 }
 
-// One that was pickled: what the search or the family had said besides is no part of the rows.
+// One that was pickled: the bound and the notes of the search or the family are no part of the rows.
 std::shared_ptr<JudgedSchedule> restored(const std::string& name, const std::string& csv, const std::string& costs,
                                          const std::string& braid, std::optional<double> lower_bound,
                                          std::vector<std::string> notes) {

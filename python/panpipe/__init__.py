@@ -44,7 +44,7 @@ __all__ = [
 
 
 def _built_modules() -> str:
-    """The files of the module, whose names say the release of Python that each is for: cpython-311; abi3 for all from 3.12 on."""
+    """The files of the module, whose names state the release of Python that each is for: cpython-311; abi3 for all from 3.12 on."""
     import pathlib
 
     names = sorted(path.name for path in pathlib.Path(__file__).parent.glob("_core*.so"))

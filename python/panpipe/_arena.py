@@ -1,4 +1,4 @@
-"""The arena: schedules beside each other."""
+"""The arena: schedules compared at one size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _deadlocks(judged: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Arena:
-    """Schedules beside each other, at one size, under ratios of costs, on clusters; `arena` returns it.
+    """Schedules compared at one size, under ratios of costs, on clusters; `arena` returns it.
 
     Times are in forwards of a rank's share of a microbatch, memory in microbatches whose activations a rank holds, times on clusters in
     seconds.
@@ -169,7 +169,7 @@ def arena(
     backend: str = "flow",
     threads: int | None = None,
 ) -> Arena:
-    """Judge schedules beside all families: legality, bubble, memory, distance to a proved bound, transfers, time on clusters.
+    """Compare schedules with all families: legality, bubble, memory, distance to a proved bound, transfers, time on clusters.
 
     *entrants: Families with options ("hanayo,stages_per_rank=2"), CSV files, orders, functions that `schedule` decorated. One
         whose function has a parameter `costs` makes an order for each ratio.
@@ -179,7 +179,7 @@ def arena(
     alone: Without the families that are not named.
     backend: {"flow", "simgrid"}; panpipe's own max-min solver, or SimGrid.
     threads: Schedules at a time; all cores unless given.
-    Returns Arena: With what is not legal: the table says why.
+    Returns Arena: Also of orders that are not legal: the table states why.
     Raises InputError: A name or file that cannot be read, an order of other sizes, a function that fails.
 
     >>> both = panpipe.arena("1f1b", "zb-h1", alone=True, clusters=())

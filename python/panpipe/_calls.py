@@ -116,7 +116,7 @@ def plan(
     gpus, nodes: Plan for clusters of so many GPUs, or nodes, each: the answer is a Sizes.
     tokens: Of the whole run, as the key run.tokens: "300B".
     deadline, budget: How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
-    executor: With `gpus` or `nodes` alone: searches the sizes beside each other, one thread each. Processes, Dask, Ray and
+    executor: With `gpus` or `nodes` alone: searches the sizes in parallel, one thread each. Processes, Dask, Ray and
         mpi4py.futures have such executors.
     Raises InputError: As of `check`; also a number of GPUs that the cluster's nodes do not divide, and a deadline without the
         tokens of the run.
@@ -188,7 +188,7 @@ def sweep(
     executor: Does the cells instead. A work item is a cell, and can be pickled; workers need this package, and the files of the
         scenario at the same paths.
     progress: Called with the number of cells done and of all.
-    Returns Sweep: `.table` has a row per cell. A cell that is refused is an answer: its status and reason say why.
+    Returns Sweep: `.table` has a row per cell. A cell that is refused is an answer: its status and reason state why.
     Raises InputError: A key that does not exist, or a scenario that cannot be read whatever the values.
     """
     bare, rest, order = _orders.without_order(scenario, set)
@@ -256,7 +256,7 @@ def schedule(what: Any = None, /, **given: Any) -> Any:
     ranks, microbatches: Its sizes; a file has its own.
     costs: Time of each pass, in any unit: ``{"F": 10, "I": 12, "W": 8, "comm": 1}``; a list gives one number for each stage.
     **options: Of the family: ``stages_per_rank=2``.
-    Returns Schedule: Also of an order that is not legal: `.legal` and `.problems` say so.
+    Returns Schedule: Also of an order that is not legal: `.legal` and `.problems` report that.
     Raises InputError: No such family or option, sizes that the family does not have, a file that cannot be read.
 
     >>> panpipe.schedule("1f1b", ranks=4, microbatches=8).makespan

@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
-_GRACE_S = 1.0  # for a child that is told to stop by a signal, before it is killed
+_GRACE_S = 1.0  # for a child that got a signal to stop, before it is killed
 _MOST_PRINTED = 1 << 16
-_HEADER = 8  # bytes that tell the answer's length
+_HEADER = 8  # bytes of the answer's length
 _forking = threading.Lock()  # else another child of ours holds this one's pipe open
 
 
@@ -121,7 +121,7 @@ def _late_fault(deadline_s: float, places: Sequence[Place] = ()) -> Fault:
 
 def _fault_of(error: BaseException, deadline_s: float, memory_bytes: int) -> Fault:
     frames = _frames(error.__traceback__)
-    traceback.clear_frames(error.__traceback__)  # what they hold is needed to say so
+    traceback.clear_frames(error.__traceback__)  # they hold memory that the report needs
     _unlimit_memory()
     places = frames[-8:]
     if isinstance(error, _Late):
@@ -147,7 +147,7 @@ def _child(work: Callable[[], Any], pipe: int, deadline_s: float, memory_bytes: 
 
 def _start(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> tuple[int, int]:
     with _forking, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: this child takes no lock of theirs
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads: this child takes no lock of theirs
         reading, writing = os.pipe()
         try:
             pid = os.fork()
@@ -182,7 +182,7 @@ def _whole(data: "bytes | bytearray") -> bool:
 
 
 def _received(pipe: int, until: float) -> bytes:
-    """The answer; shorter than it says where the child has died."""
+    """The answer; shorter than its header states where the child has died."""
     data = bytearray()
     for piece in _pieces(pipe, until):
         data += piece

@@ -1,4 +1,4 @@
-"""What else the verbs say: compare, report, support, list; jobs of other trainers in and out."""
+"""Documents of further verbs: compare, report, support, list; jobs of other trainers in and out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _result(name: str, result: Any) -> tuple[str, str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two results beside each other.
+    """Two results compared.
 
     ok: Whether every tolerance that was given is kept.
     document: As `panpipe compare --json` prints it.
@@ -65,7 +65,7 @@ class ExportedJob:
     """A plan in the words of another trainer.
 
     text: Its arguments, configuration or program.
-    schedule_csv: The order of the passes for a file beside it; empty where the trainer needs none.
+    schedule_csv: The order of the passes, for a second file; empty where the trainer needs none.
     cannot: What the trainer cannot express.
     besides: What else to know or do.
     """
@@ -169,7 +169,7 @@ def export(
 
     trainer: {"megatron", "torchtitan", "deepspeed", "torch"}; for whom.
     scenario, set, plan: As of `check`; `plan` is a file with the plan of `panpipe.plan`.
-    file: The file that the text is meant for: an order beside it takes its name. Nothing is written.
+    file: The file that the text is meant for: the file of an order takes its name. Nothing is written.
     Raises InputError: As of `check`; also a trainer that can run nothing like the plan.
     """
     answer = _core.export(_text("trainer", trainer), *_asked(scenario, set), _path("plan", plan), _path("file", file))

@@ -10,7 +10,7 @@ class Diagnostic:
     """One fault in what was given.
 
     message: What is wrong, without its place.
-    remedy: What to write instead; empty where nobody can say.
+    remedy: What to write instead; empty where that is unknown.
     file: The file as it was named, "scenario" for a dict, "set" for an override; empty where the fault has no place.
     line, column: From 1; 0 where there is none.
     key: Path of the key at fault: "parallel.tensor"; empty where none is.

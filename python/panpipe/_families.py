@@ -355,7 +355,7 @@ class OwnFamily:
         deadline_s: Seconds that the function may take; 10 unless given here or to the decorator.
         memory_bytes: Memory that it may take beyond what this process has; 1 GiB unless given.
         **options: Of the family.
-        Returns Schedule: Also of an order that is not legal: `.legal` and `.problems` say so.
+        Returns Schedule: Also of an order that is not legal: `.legal` and `.problems` report that.
         Raises InputError: The function raises, does not end, takes too much memory, yields something else than actions, or an
             action twice.
         """

@@ -14,13 +14,13 @@ from panpipe._inputs import File, Files, _assignments, _count, _files, _number, 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Measured runs beside their predictions.
+    """Measured runs and their predictions.
 
     ok: Whether every tolerance that was given is kept.
     rows: As in the document panpipe-validation/1.
     page: A self-contained HTML page; empty of matrix products.
     text: The table for a terminal.
-    evidence: With `evidence=True` of `validate`: the file that says how sure predictions are.
+    evidence: With `evidence=True` of `validate`: the file that states how sure predictions are.
     """
 
     ok: bool
@@ -84,14 +84,14 @@ def validate(
     evidence: bool = False,
     threads: int | None = None,
 ) -> Validation:
-    """Predict measured runs, and say how far predictions can be trusted.
+    """Predict measured runs, and report how far predictions can be trusted.
 
     runs: Tables of measured runs, or of matrix products by shape (CSV).
     calibrations: Device calibrations to use instead of the shipped ones.
     tolerances: ``{"mean": "5%"}``: `.ok` is False when a figure is worse.
     left_out: Tables that `Fit.left_out_table` holds: their rows are judged by predictions of fits without their source.
     without: Rows of this id or source are left out.
-    evidence: Judge these rows by what they say themselves of how sure predictions are; `.evidence` is then the file that
+    evidence: Judge these rows by their own errors instead of the shipped ones; `.evidence` is then the file that
         `panpipe validate --evidence` writes.
     threads: Rows at a time; all cores unless given.
     Raises InputError: A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.
@@ -128,7 +128,7 @@ def fit(
     device: Rows of this gpu are fitted: "A100-80G-SXM". With profiles the device's name or file.
     start: A calibration to start from, or the name of a shipped one; a-priori values unless given.
     only: Numbers to fit; all unless given.
-    without: Ids or sources whose rows are left out; a dict says why.
+    without: Ids or sources whose rows are left out; a dict states why.
     precision: {"fp32", "tf32", "bf16", "fp16"}; of a profile's operators.
     folds, iterations: Parts of the cross-validation; most iterations.
     robust_scale: Logarithm of an error beyond which a row counts by its size, not its square.

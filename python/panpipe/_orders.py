@@ -1,4 +1,4 @@
-"""Orders in the place of a schedule's name: what a scenario and a sweep are told of them."""
+"""Orders in the place of a schedule's name, as a scenario and a sweep take them."""
 
 from __future__ import annotations
 

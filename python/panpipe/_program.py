@@ -7,7 +7,7 @@ import sys
 
 _PACKAGE = pathlib.Path(__file__).absolute().parent
 _PROGRAMS = _PACKAGE / "_prefix" / "bin"
-# A document of the repository, which lies at no known place beside a copy.
+# A link to a document of the repository, which an installed copy does not have.
 _DOCUMENT_LINK = re.compile(r"\[([^\[\]]*)\]\(\.\./([^()]*)\)")
 
 

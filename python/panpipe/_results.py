@@ -32,7 +32,7 @@ def _gib(value: float) -> str:
 
 
 class _KeptStep:
-    """A step that came from another process: what its document says, behind the methods of _core.PredictedStep."""
+    """A step that came from another process: its document, behind the methods of _core.PredictedStep."""
 
     def __init__(self, texts: dict[str, str]):
         self._texts = texts
@@ -128,7 +128,7 @@ class Prediction:
 
     @property
     def assumed(self) -> list[str]:
-        """Where the model differs from its file, as `panpipe estimate` says it; empty without such."""
+        """Where the model differs from its file, as `panpipe estimate` reports it; empty where it does not."""
         return self.to_dict().get("assumed", [])
 
     @property
@@ -138,7 +138,7 @@ class Prediction:
 
     @property
     def scenario(self) -> str:
-        """The scenario as it was understood, as YAML that loads again; comments say where each value comes from."""
+        """The scenario as it was understood, as YAML that loads again; comments state where each value comes from."""
         return self._core.scenario_yaml()
 
     def to_dict(self, timeline: bool = False) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Candidate:
 class Plan:
     """The answer of a search for plans.
 
-    candidates: Best first; empty where nothing fits, then `reason` says why.
+    candidates: Best first; empty where nothing fits, then `reason` states why.
     yaml: The best plan that the engines can run, as plan.yaml; empty where there is none.
     proved_optimal: Whether nothing that was searched is better.
     """
@@ -262,7 +262,7 @@ class Plan:
 class Sizes:
     """The best plan on clusters of several sizes.
 
-    key: The key of the scenario that says how large the cluster is.
+    key: The key of the scenario that states how large the cluster is.
     plans: Number of GPUs to the Plan for so many.
     best: GPUs of the size that a deadline, a budget or an objective chooses; None where no size meets them, or nothing chooses.
     """

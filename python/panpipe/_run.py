@@ -1,4 +1,4 @@
-"""Training a scenario for real: the program `panpipe run` of this package, and its gradients beside those of one process."""
+"""Training a scenario for real: the program `panpipe run` of this package, and its gradients compared with those of one process."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def run(
     device: {"", "cpu", "cuda"}
     threads: Of a rank within an operator; cores / ranks unless given.
     gradients: Train it in one process too, without a pipeline, and compare the last step's gradients.
-    profile: Measure this machine first (`panpipe profile`, some seconds), for the prediction beside the measurement.
+    profile: Measure this machine first (`panpipe profile`, some seconds), for the prediction that is compared with the measurement.
     allow_overcommit: Start also where the memory does not seem to hold the ranks.
-    Raises InputError, MachineError, PanpipeError: As the exit codes 2, 3 and others of `panpipe run`, with what it says.
+    Raises InputError, MachineError, PanpipeError: As the exit codes 2, 3 and others of `panpipe run`, with its message.
         MachineError: this package has no executor (LibTorch).
 
     >>> done = panpipe.run("my.yaml", set={"schedule": mine}, transport="local")

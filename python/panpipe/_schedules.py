@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def legal(self) -> bool:
-        """Whether the order can run and does everything once; `problems` says what is wrong."""
+        """Whether the order can run and does everything once; `problems` states what is wrong."""
         return self._core.legal
 
     @property
