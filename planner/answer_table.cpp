@@ -62,7 +62,7 @@ std::string devices_text(const Answer& answer, const Candidate& best) {
   return idle == 0 ? "" : fmt::format(" on {} of {} devices", static_cast<std::size_t>(answer.devices) - idle, answer.devices);
 }
 
-// The figure that decided, and the other one beside it.
+// The figure that decided, and the other one.
 std::string headline(const Answer& answer, const TextStyle& style) {
   const Candidate& best = answer.candidates.front();
   const std::string objective = objective_text(answer.objective, value_of(best, answer.objective));
@@ -164,7 +164,7 @@ std::string rates_line(const Answer& answer, const Candidate& best, int tokens_p
 
 std::string run_text(const Candidate& best) { return best.run ? run_lines(*best.run) : ""; }
 
-// How sure the step is, and which runner-ups it does not tell from the plan.
+// How sure the step is, and which runner-ups it does not distinguish from the plan.
 std::string sureness_lines(const Answer& answer, const Candidate& best) {
   std::string out;
   const auto& metrics = answer.simulation_decides ? best.simulated : best.metrics;
@@ -182,7 +182,7 @@ std::string sureness_lines(const Answer& answer, const Candidate& best) {
   return out;
 }
 
-// Names of schedules say little to whoever meets them first.
+// Adds an explanation, because names of schedules mean little to a new user.
 std::string schedule_line(const Candidate& candidate) {
   const ScheduleFamily* family = find_family(candidate.schedule);
   return family == nullptr ? "" : fmt::format("  {}: {}\n", family->name, family->summary);

@@ -9,7 +9,7 @@ namespace panpipe::planner {
 namespace {
 
 constexpr int kExampleRanks = 4;
-constexpr int kExampleStages = 2;  // a rank, where an option says how many
+constexpr int kExampleStages = 2;  // a rank, where an option states how many
 
 bool has_choice_of_stages(const ScheduleFamily& family) { return default_option(family, "stages_per_rank").has_value(); }
 

@@ -87,7 +87,7 @@ void StageTraffic::prepare(const PlacedStages& placed, const SearchFacts& facts,
     if (per != nullptr) add_closing(reductions, *per, tied_time_per_byte);
 }
 
-// The chain of stages, and what each rank meets on it.
+// The chain of stages, and each rank's messages on it.
 void StageTraffic::add_chain(const std::vector<RouteClasses::Hop>& hops, HandOvers& times) {
   const int p = placed_->ranks, stages = p * placed_->chunks;
   const auto& table = placed_->table.stages;
@@ -268,8 +268,7 @@ std::array<double, 4> StageTraffic::bounds(const FamilyForm& form, int microbatc
   for (int r = 0; r < placed_->ranks; ++r) {
     const Rank& rank = rank_[r];
     const double end = rank.arrive + m * busy(r, form);
-    // With one stage all else that the rank runs stands before its last backward or weight gradient, which buckets may run
-    // beside.
+    // With one stage all else that the rank runs stands before its last backward or weight gradient, which buckets may overlap.
     const StageCost& own = placed_->table.stages[placed_->stage_of(r, 0)];
     const double last = std::max(own.backward, own.weight_gradient) * jitter_ + (facts_->blocking ? rank.to_before : 0);
     for (std::size_t z = 0; z < longest.size(); ++z) {

@@ -58,7 +58,7 @@ class Worker {
       for (const int chunks : space_.chunks) run_layouts(*p, chunks);
     }
     traffic_.clear();
-    if (!again) pricer_.reset();  // here, beside the other workers
+    if (!again) pricer_.reset();  // here, in parallel with the other workers
   }
 
   Tally tally;
@@ -235,7 +235,7 @@ class Worker {
   }
 
   // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
-  // in any order, and of those without room only the least is told.
+  // in any order, and of those without room only the least is reported.
   bool order_matters(const PlacedStages& placed) {
     const bool room_seen = tally.evaluated > tally.without_room;
     for (const int zero : zeros_of(space_, base_)) {
@@ -290,7 +290,7 @@ class Worker {
   const Space& space_;
   bool whole_;
   double incumbent_;
-  // Then what is too slow is told from its work, before hand-overs and memory are looked at.
+  // Then a configuration's work alone shows that it is too slow, before hand-overs and memory are computed.
   const bool many_shapes_ = space_.context.size() * space_.expert.size() * space_.expert_tensor.size() > 1;
   Configuration base_;
   std::unique_ptr<Pricer>& pricer_;

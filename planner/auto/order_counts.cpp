@@ -148,7 +148,7 @@ OrderCounts continued(OrderCounts first, OrderCounts second, OrderCounts last, i
 OrderCounts walked(const FamilyForm& form, int ranks, int stages_per_rank, int microbatches) {
   try {
     return counts_of(make_schedule(form.name, ranks, microbatches, form.options(stages_per_rank)));
-  } catch (const InputError&) {  // too many actions: whoever makes the plan is told so
+  } catch (const InputError&) {  // too many actions: making the plan reports that
     return {};
   }
 }

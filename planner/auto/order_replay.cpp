@@ -35,7 +35,7 @@ class OrderReplay {
   }
 
   void run(std::vector<Priced*>& group, std::map<Degrees, Pricer>& pricers) {
-    if (!ready_) return;  // the estimate says what is wrong with the order
+    if (!ready_) return;  // the estimate reports what is wrong with the order
     for (std::size_t first = 0; first < group.size(); first += kBatch) {
       const std::size_t count = std::min<std::size_t>(kBatch, group.size() - first);
       costs_.assign(structure_.cost_entries, Eight{});
@@ -84,8 +84,8 @@ class OrderReplay {
     for (int r = 0; r < c.pipeline; ++r) closing.push_back(traffic_.closing(r, per.zero));
   }
 
-  // Members of woven groups. A forward or an input gradient meets its own collectives, which neither the host nor jitter makes
-  // longer; those of a full backward may stand behind its weight gradients.
+  // Members of woven groups. A forward or an input gradient waits for its own collectives, which neither the host nor jitter
+  // makes longer; those of a full backward may stand behind its weight gradients.
   void fill_members(int s, const StageCost& stage, std::size_t slot, double jitter, double down, double up) {
     if (order_.groups.empty()) return;
     const auto set = [&](Pass pass, double time, double send) {
@@ -149,7 +149,7 @@ std::int64_t replay_orders(std::vector<Priced>& priced, Common& common, int thre
   parallel_for(groups.size(), threads, [&](std::size_t g, std::size_t worker) {
     try {
       OrderReplay(common, groups[g]->front()->configuration).run(*groups[g], pricers[worker]);
-    } catch (const InputError&) {  // no such order: the estimate will say so
+    } catch (const InputError&) {  // no such order: the estimate will report it
     }
   });
   return count;

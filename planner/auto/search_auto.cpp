@@ -162,7 +162,7 @@ class AutoSearch {
 
   // Whether larger microbatches of a shape are of use. Surely not where it is not possible, or fits nowhere. Likely not where the
   // gain between two microbatches is too small: most of what a microbatch costs apart from its samples (launches, latencies)
-  // falls as 1/micro, which tells what is left to gain. Products below their full rate, and the bubble, need not follow that.
+  // falls as 1/micro, which shows what is left to gain. Products below their full rate, and the bubble, need not follow that.
   End end_of(const Tally& tally, const LeastBound& before, int micro) const {
     if (tally.skipped_shape > 0) return End::Surely;
     if (tally.evaluated + tally.skipped_slow == 0) return End::No;
@@ -375,9 +375,9 @@ class AutoSearch {
     }
   }
 
-  // Where links are shared the plan with the least estimate need not be the fastest. Which devices exchange what tells most of
-  // what contention adds, so the first plan of a layout shows how the others of it will fare: plans are taken in the order of
-  // their bounds times what contention added to the first of their layout, and layouts that are not known yet by their bounds.
+  // Where links are shared the plan with the least estimate need not be the fastest. Contention depends mostly on which
+  // devices exchange how much, so the first plan of a layout shows how the others of it will fare: plans are taken in the order
+  // of their bounds times what contention added to the first of their layout, and layouts that are not known yet by their bounds.
   // Contention only adds to an estimate: what is above the least simulated step cannot be faster.
   void contend() {
     if (best_.empty() || !options_.simulate) return;
@@ -455,7 +455,7 @@ class AutoSearch {
     for (const auto& [value, i] : order) {
       if (chosen.size() >= std::min(kAtOnce, kMostSimulated - simulated_)) break;
       const Layout layout = layout_of(pool[i].configuration);
-      if (slowdowns.count(layout) == 0 && now.count(layout) > 0) continue;  // the first of it tells first
+      if (slowdowns.count(layout) == 0 && now.count(layout) > 0) continue;  // wait for the first of it
       taken[i] = true;
       const bool fresh = known(pool[i].configuration) == nullptr;  // the others are in best_, and counted
       if (fresh && of_degrees[degrees_key(pool[i].configuration)]++ >= kOfOneShape) {

@@ -57,7 +57,7 @@ class BoundGame {
  public:
   BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
 
-  // Plays until the bound reaches `enough` (ticks) or the rounds are over. Calls met(cuts, step time) for cuts found on the way.
+  // Plays until the bound reaches `enough` (ticks) or the rounds are over. Calls found(cuts, step time) for cuts on the way.
   template <class Met>
   void play(int rounds, double enough, Met met);
   double bound() const { return bound_; }  // ticks

@@ -162,7 +162,7 @@ double CutEvaluator::stage_ticks(const PassEntry& pass, const Cuts& cuts, Recomp
   return space_.stages().ticks(pass.kind, pass.type, first, end, all_in_weight(pass.position), mode);
 }
 
-// Ticks that the ends of messages take from the passes of each position, forward and backward. Empty where no profile says so.
+// Ticks that the ends of messages take from the passes of each position, forward and backward. Empty where no profile states any.
 std::vector<std::array<double, 2>> CutEvaluator::message_work(const Variant& variant, const Cuts& cuts) const {
   if (!messages_take_time_) return {};
   std::vector<std::array<double, 2>> work(chain_.size(), {0, 0});

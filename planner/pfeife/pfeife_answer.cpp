@@ -1,4 +1,4 @@
-// What is said of a search over cuts and schedules: its best plans, and what was searched.
+// The answer of a search over cuts and schedules: its best plans, and what was searched.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::string recompute_text(const Plan& plan) {
   return text;
 }
 
-// What one key can say of the recompute of all stages: the mode that keeps least of those in use.
+// One key states the recompute of all stages: the mode that keeps least of those in use.
 Recompute most_recomputed(const Plan& plan) {
   Recompute most = Recompute::None;
   for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);

@@ -11,7 +11,7 @@ class SoftDescent {
   SoftDescent(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
 
   // Continues for a number of rounds with falling temperature. Stops early when the bound reaches `enough` (ticks). Calls
-  // met(cuts, step time) for cuts on the way.
+  // found(cuts, step time) for cuts on the way.
   template <class Met>
   void run(int rounds, double enough, Met met) {
     for (int round = 0; round < rounds && bound_ < enough; ++round) {

@@ -17,7 +17,7 @@
 namespace panpipe::planner::piper {
 namespace {
 
-// A profile is one of recompute when its id says so: "activation recomp" in the published files.
+// A profile is one of recompute when its id states it: "activation recomp" in the published files.
 bool says_recompute(std::string id) {
   std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
   return id.find("recomp") != std::string::npos;
@@ -54,7 +54,7 @@ class Reader {
     return map.require(key);
   }
 
-  // A key that nobody knows is told and skipped: such files carry notes. One that is nearly a missing key is a fault.
+  // An unknown key is reported and skipped: such files carry notes. One that is nearly a missing key is a fault.
   void finish(MapReader& map) {
     const std::vector<std::string> missing = std::exchange(missing_, {});
     ReadLog unknown;
@@ -228,7 +228,7 @@ class Reader {
   }
 
   // syncTimeFw is keyed by what feeds the node, syncTimeBw by what it feeds, and both name all of them. The format's description
-  // says it the other way round; a file that follows it is understood, and told so.
+  // states it the other way round; a file that follows it is understood, with a note.
   void match(std::size_t node, const Node& item, std::map<long long, double>& forward, std::map<long long, double>& backward) {
     const auto keys = [](const std::map<long long, double>& map) {
       std::set<long long> set;

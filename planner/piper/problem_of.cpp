@@ -196,7 +196,7 @@ class FromCostModel {
   }
 
  private:
-  // A degree that does not divide the model's heads is left out, and said.
+  // A degree that does not divide the model's heads is left out, with a note.
   void try_degree(int degree) {
     try {
       add_degree(degree);
@@ -278,7 +278,7 @@ PlanningProblem in_order(const PlanningProblem& problem) {
   PlanningProblem chain = problem;
   std::set<std::pair<int, int>> present;
   for (const Edge& edge : problem.edges) present.emplace(edge.from, edge.to);
-  // Borders are told by the position of an edge, so new edges come last.
+  // Borders are identified by the position of an edge, so new edges come last.
   for (int layer = 0; layer + 1 < static_cast<int>(problem.layers.size()); ++layer)
     if (!present.count({layer, layer + 1})) {
       chain.edges.push_back({layer, layer + 1, 0});
