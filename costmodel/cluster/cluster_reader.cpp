@@ -72,7 +72,7 @@ std::shared_ptr<const CollectiveTables> read_collectives(const Node& node, ReadL
 // Latency and bandwidth as a delay that nothing shares; the slope is taken over a second.
 std::shared_ptr<const TransferTable> delay_of(const GivenLink& link) {
   const double second = link.bandwidth.base();
-  if (!(second >= 1 && second < 9e18)) return nullptr;  // unlimited (or a fault that is told): nothing to share
+  if (!(second >= 1 && second < 9e18)) return nullptr;  // unlimited (or a reported fault): nothing to share
   auto table = std::make_shared<TransferTable>();
   table->points = {{Bytes(0), link.latency}, {Bytes(std::llround(second)), link.latency + seconds(1)}};
   return table;

@@ -228,7 +228,7 @@ class NcclTestsReader {
   struct Row {
     long long size = 0;
     std::optional<double> out_of_place, in_place;  // microseconds
-    double factor = 0;                             // bus over algorithm bandwidth; 0: too small to say
+    double factor = 0;                             // bus over algorithm bandwidth; 0: too small to measure
     std::string operation, root;
   };
 

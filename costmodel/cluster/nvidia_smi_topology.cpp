@@ -194,7 +194,7 @@ TopologyMatrix parse_topology_matrix(const std::string& content, const std::stri
 }
 
 bool has_nvswitch(const TopologyMatrix& matrix, const DeviceType& type) {
-  constexpr int kMostLinks = 18;  // of any device so far (H100, Blackwell): used when the device file does not say
+  constexpr int kMostLinks = 18;  // of any device so far (H100, Blackwell): used when the device file does not state it
   const int own = type.nvlink_links > 0 ? type.nvlink_links : kMostLinks;
   std::vector<int> shown(matrix.devices, 0);
   for (const NvlinkPair& pair : matrix.nvlinks) {

@@ -19,7 +19,7 @@ struct TopologyImport {
 // InputError.
 std::string cluster_file_of(const TopologyImport& import);
 
-// ", 10 network adapters, of which 8 lie beside a device (PIX, PXB) and --nics 8 would count"; empty without adapters.
+// ", 10 network adapters, of which 8 lie next to a device (PIX, PXB) and --nics 8 would count"; empty without adapters.
 std::string adapters_text(const TopologyMatrix& matrix);
 
 }  // namespace panpipe

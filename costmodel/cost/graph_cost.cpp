@@ -312,7 +312,7 @@ class GraphCost {
     if (!read_in_8_bits(u, t)) return use;
     // Kept so from the first microbatch on, in both directions in which products read them; or in the place of 2 bytes.
     const double two_bytes = static_cast<double>(tensor.bytes().base()), copies = 2 * width_in_8_bits(rates_) * two_bytes;
-    const bool packed = use.frozen > Bytes(0) && static_cast<double>(use.frozen.base()) < two_bytes;  // they stay beside
+    const bool packed = use.frozen > Bytes(0) && static_cast<double>(use.frozen.base()) < two_bytes;  // kept in addition
     const bool instead = model_.scenario().framework.fp8_parameters && !packed;
     use.copies = whole_bytes(instead ? copies - two_bytes : copies);
     if (instead) use.narrower = whole_bytes(two_bytes * (1 - width_in_8_bits(rates_)));

@@ -65,7 +65,7 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
 // external tensors by first use. Profiles identify units by this hash.
 std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals);
 
-// A hash for costs, which also depend on a unit's surroundings: whether it is in a layer, feeds the loss, or shares a tensor.
+// A hash for costs, which also depend on a unit's context: whether it is in a layer, feeds the loss, or shares a tensor.
 std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure);
 
 }  // namespace panpipe

@@ -82,8 +82,8 @@ class Weaver {
     result_.ends.resize(members.size());
     std::vector<Strand> strands;
     for (const Pieces* pieces : members) strands.push_back(strand_of(*pieces));
-    // The head's gradients lead, the head's forward trails; between them whoever has done the smallest share of its layers goes
-    // next, the first member at a tie.
+    // The head's gradients lead, the head's forward trails; between them the member that has done the smallest share of its
+    // layers goes next, the first member at a tie.
     for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].first);
     for (std::size_t next = choose(strands); next < strands.size(); next = choose(strands))
       take(strands[next], next, strands[next].next + 1);

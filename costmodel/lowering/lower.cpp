@@ -60,7 +60,7 @@ void make_stages(Lowering& lowering) {
       if (action.kind == ActionKind::R) lowering.stage(action.stage).recompute_apart = true;
     }
   }
-  for (StageInfo& info : lowering.stages)  // a schedule with R actions says by itself that everything is recomputed
+  for (StageInfo& info : lowering.stages)  // R actions of the schedule already recompute everything
     if (info.recompute_apart && info.recompute == Recompute::None) info.recompute = Recompute::Full;
 }
 

@@ -249,7 +249,8 @@ Bytes weight_size(const Lowering& lowering, const ParameterSums& sums);
 
 // pass_parts.cpp: fills StageInfo::pass_parts of a stage, once its exchanges are known.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);
-// pass_steps.cpp: adds a program of steps [begin, end) of another, while collectives over replicas run for `beside` ticks.
+// pass_steps.cpp: adds a program of steps [begin, end) of another, of which collectives over replicas overlap the first `overlap`
+// ticks.
 std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside);
 
 }  // namespace panpipe

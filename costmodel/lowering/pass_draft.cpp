@@ -115,7 +115,7 @@ class PassBuilder {
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
   int launches_before_part_ = 0;
-  bool beside_ = false;  // what is added now runs beside a collective
+  bool beside_ = false;  // what is added now overlaps a collective
   PassDraft draft_;
 };
 

@@ -18,8 +18,8 @@
 
 namespace panpipe {
 
-// The overlap slow-down, defined only here: the duration of `work` while collectives run during its first `beside`. Compute loses
-// a share `loss` of the overlapped time, so its rate there is 1 - loss.
+// The overlap slow-down, defined only here: the duration of `work` while collectives run during its first `overlap`. Compute
+// loses a share `loss` of the overlapped time, so its rate there is 1 - loss.
 inline double time_beside(double work, double beside, double loss) {
   if (beside <= 0 || loss <= 0) return work;
   const double all_beside = loss < 1 ? work / (1 - loss) : beside;

@@ -272,7 +272,7 @@ void make_bucket_trains(Lowering& lowering) {
   if (!lowering.plan.exchanges() || lowering.whole_reductions || lowering.zero() >= 3 ||
       !reduces_beside(lowering.scenario, lowering.zero()))
     return;
-  std::vector<bool> written(lowering.stages.size(), false);  // the schedule says itself where it is reduced
+  std::vector<bool> written(lowering.stages.size(), false);  // stages whose reductions are actions of the schedule
   for (const auto& row : lowering.plan.schedule.order)
     for (const Action& action : row)
       if (action.kind == ActionKind::ReduceGrad && action.stage >= 0) written[action.stage] = true;

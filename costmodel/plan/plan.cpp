@@ -49,7 +49,7 @@ Schedule requested_schedule(const PlanRequest& wanted, const MeanCosts& mean_cos
     return apply_memory_options(std::move(schedule), memory, stage_costs);
   };
   if (!request.csv.empty()) return with_memory_actions(stated_order(request));
-  const ScheduleFamily* family = find_family(request.name);  // make_schedule says where there is none
+  const ScheduleFamily* family = find_family(request.name);  // where there is none, make_schedule reports it
   if (per_rank > 1 && has_option(request.name, "stages_per_rank") && options.count("stages_per_rank") == 0)
     options["stages_per_rank"] = std::to_string(per_rank);
   PassCosts costs;

@@ -151,8 +151,8 @@ std::string recompute_of(const Plan& plan) {
   return fmt::format("{}", fmt::join(modes, " and "));
 }
 
-// What the plan decides besides degrees and batch stands in the plan alone: it replaces what the scenario's file says, and an
-// override must say the same.
+// Everything that the plan decides, except degrees and batch, is in the plan alone: it replaces the scenario's own values, and
+// an override must agree with it.
 void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, const Plan& plan,
                      const std::vector<UnitCost>& units) {
   if (!scenario.document) return;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kEvidenceSchema = "panpipe-evidence/1";
 constexpr double kInside = 0.8;  // share of runs that an interval shall hold
-// Minimum for an interval; fewer runs tell nothing about a source never seen.
+// Minimum for an interval; fewer runs are no evidence about a source never seen.
 constexpr int kLeastSources = 2, kLeastRuns = 8;
 constexpr std::size_t kMostOff = 10;
 

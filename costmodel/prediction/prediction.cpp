@@ -41,7 +41,7 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
 StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan) {
   const std::int32_t busiest = graph.device(busiest_rank(graph), 0, 0);
   const TaskTimes times = estimate_times_of(graph, busiest);
-  if (!all_finite(times)) metrics(make_timeline(graph, times, TimelineKind::Estimated));  // says which is not
+  if (!all_finite(times)) metrics(make_timeline(graph, times, TimelineKind::Estimated));  // throws with the name of the figure
   StepFigures figures;
   figures.step_time_s = to_duration(step_end(times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();

@@ -29,7 +29,7 @@ std::optional<PriceList::Entry> read_entry(const Node& node, ReadLog& log) {
              *source = reader.require("source");
   reader.finish();
   if (device == nullptr || price == nullptr || date == nullptr || source == nullptr) return std::nullopt;
-  ReadLog quiet;  // what a list holds besides is not told with the scenario
+  ReadLog quiet;  // other entries of the list are not reported with the scenario
   entry.device = read_string(*device, quiet).value_or("");
   entry.date = read_string(*date, quiet).value_or("");
   entry.source = read_string(*source, quiet).value_or("");

@@ -88,7 +88,7 @@ void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, Schedul
   }
 }
 
-// `schedule: [1f1b, zb-h1]`: planners choose among these; whoever plans nothing takes the first.
+// `schedule: [1f1b, zb-h1]`: planners choose among these; other verbs take the first.
 void read_schedules_to_choose(const Node& list, ReadLog& log, ScheduleRequest& schedule) {
   bool first = true;
   for (const NodePtr& item : list.items) {

@@ -110,7 +110,7 @@ bool all_finite(const TaskTimes& times) {
 }
 
 Metrics step_metrics(const TaskGraph& graph, const TaskTimes& times, TimelineKind kind) {
-  if (!all_finite(times)) return metrics(make_timeline(graph, times, kind));  // says which is not
+  if (!all_finite(times)) return metrics(make_timeline(graph, times, kind));  // throws with the name of the figure
   const Timeline frame = spanless_timeline(graph, times, kind);
   std::vector<std::int32_t> devices;
   for (int rank = 0; rank < graph.ranks; ++rank) devices.push_back(graph.device(rank, 0, 0));

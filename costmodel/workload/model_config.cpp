@@ -44,7 +44,7 @@ class ConfigReader {
     if (value == nullptr) derived_.insert_or_assign(*keys.begin(), read);
     return read;
   }
-  // A dimension for which the class has a number of its own: an answer says so where the file states none.
+  // A dimension for which the class has a number of its own: reported where the file states none.
   int dimension(const char* name, Keys keys, int at_least, int fallback) {
     const std::string assumed = assumed_text(*keys.begin(), fallback);
     if (find(keys) == nullptr && std::find(absent_.begin(), absent_.end(), assumed) == absent_.end()) absent_.push_back(assumed);
@@ -237,7 +237,7 @@ class ConfigReader {
   }
   // `meant`: the key that the file may mean; empty: none.
   void report_unknown(const Node& map, const std::string& key, const std::string& meant) {
-    // Dimensions with a number of the class's own are told together.
+    // Dimensions with a number of the class's own are reported together.
     const auto derived = &map == root_ && root_->find(meant) == nullptr ? derived_.find(meant) : derived_.end();
     if (derived != derived_.end() &&
         std::find(absent_.begin(), absent_.end(), assumed_text(meant, derived->second)) == absent_.end())

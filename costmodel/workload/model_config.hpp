@@ -20,7 +20,7 @@ struct ModelConfig {
   // The differences that change the results of published weights: "yarn scaling of rotary positions".
   std::vector<std::string> not_computed;
   // The keys of the file that the model here does not follow: unknown ones, and those with a value that changes what the class
-  // computes. Predictions say them as assumptions; nothing is trained with them.
+  // computes. Predictions report them as assumptions; nothing is trained with them.
   std::vector<Diagnostic> not_followed;
   bool rotary_pairs = false;  // published weights rotate neighbouring features; this model rotates halves (DeepSeek)
 };

@@ -89,7 +89,7 @@ D unet(int layers, int hidden, int heads) {
 }
 
 // STP's multimodal models: a ViT of `vision_layers` in front of a language model with grouped heads of 128. The printed sizes
-// (1.7B and 5.6B for the encoders with their projectors) are met by an MLP of four times the width and a projector over 2 x 2
+// (1.7B and 5.6B for the encoders with their projectors) result from an MLP of four times the width and a projector over 2 x 2
 // patches; the images' size is not printed.
 D stp_mllm(int vision_layers, int vision_hidden, int layers, int hidden) {
   return {.layers = layers,
