@@ -173,7 +173,7 @@ void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const Recom
 void lay_out_gathers(const OperatorGraph& graph, const Plan& plan, StageLayout& layout) {
   const auto block_of = [&](int unit) -> const std::string& { return graph.units[unit].block; };
   const bool blocks = std::any_of(graph.units.begin(), graph.units.end(), [](const auto& unit) { return !unit.block.empty(); });
-  std::set<int> written;  // stages for which the order says when they are made again
+  std::set<int> written;  // stages for which the order states when they are recomputed
   for (const auto& row : plan.schedule.order)
     for (const Action& action : row)
       if (action.kind == ActionKind::R) written.insert(action.stage);

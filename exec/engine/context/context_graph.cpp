@@ -23,7 +23,7 @@ void check_loss(const OperatorGraph& graph) {
                   graph.name));
 }
 
-// The exchange of keys and values has an attention of its own, which must know all that the operator says.
+// The exchange of keys and values has an attention of its own, which must support all arguments of the operator.
 void check_attention(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
     if (op.among != Among::Context || row_of(op).role != OperatorRole::Attention) continue;

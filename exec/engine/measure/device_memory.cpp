@@ -47,7 +47,7 @@ MemoryAccount::Trace DeviceMemory::end() {
 std::int64_t free_memory(c10::Device device) {
   try {
     if (auto* allocator = allocator_of(device)) return static_cast<std::int64_t>(allocator->getMemoryInfo(device.index()).first);
-  } catch (const c10::Error&) {  // an allocator that does not say
+  } catch (const c10::Error&) {  // an allocator without statistics
   }
   return 0;
 }

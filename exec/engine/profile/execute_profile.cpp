@@ -159,7 +159,7 @@ int profile_process(const ProfileRequest& request, const World& world) {
 
 void interrupt_profile() noexcept {
   if (writing && !stop_requested()) return request_stop();
-  // Of several ranks the launcher says it. Nothing can be done where standard error is gone.
+  // For several ranks the launcher reports it. Nothing can be done where standard error is closed.
   if (!writing && !std::getenv(kLaunchedVariable) && ::write(STDERR_FILENO, kNoProfile, std::strlen(kNoProfile)) < 0) _exit(130);
   _exit(130);
 }

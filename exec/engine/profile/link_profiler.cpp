@@ -116,7 +116,7 @@ int trips_of(std::int64_t bytes) {
   return static_cast<int>(std::clamp<std::int64_t>((16 << 20) / std::max<std::int64_t>(bytes, 1), 1, 8));
 }
 
-// Seconds one way by the first rank's device, which is behind its host. The first rank says whether there is one more.
+// Seconds one way by the first rank's device, which is behind its host. The first rank decides whether there is one more.
 std::vector<double> device_round_trips(Transport& transport, int first, int second, std::int64_t bytes, int repetitions,
                                        at::Device device) {
   const at::Tensor value = message(std::max<std::int64_t>(bytes, 4), device);  // a run sends nothing empty

@@ -48,7 +48,7 @@ std::unique_ptr<Transport> connect(const RunRequest& request, const World& world
   return request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
 }
 
-// The others are told before this process goes; its own threads may hang in what can no longer happen.
+// The other ranks get a report before this process ends; its own threads may wait for a message that can no longer arrive.
 [[noreturn]] void end_rank(const std::exception_ptr& error, int rank, Transport* transport) {
   const Failure failure = describe_failure(error, rank, transport ? transport->action() : "");
   report(failure.text, static_cast<int>(failure.code));

@@ -24,7 +24,7 @@ namespace {
 
 constexpr Clock::duration kPatienceOfContract = std::chrono::seconds(20);
 
-// What every rank says of a case, in rank order: rank 0 prints it. False where the rule is broken.
+// Gathers every rank's result of a case, in rank order; rank 0 prints them. False where the rule is broken.
 bool reported(Transport& transport, const ContractCase& tried, const std::string& broken, double seconds) {
   const auto all = transport.all_gather(broken, kPatienceOfContract, "what came of a case");
   nlohmann::ordered_json faults = nlohmann::ordered_json::array();
@@ -37,11 +37,11 @@ bool reported(Transport& transport, const ContractCase& tried, const std::string
     print(line.dump() + "\n");
     std::fflush(stdout);
   }
-  transport.barrier(kPatienceOfContract, "the next case");  // which may end the process: what was found so far has been told
+  transport.barrier(kPatienceOfContract, "the next case");  // which may end the process: results so far are printed
   return kept;
 }
 
-// A rule that is broken is told, and the next one is tried; a lost rank ends it all.
+// A broken rule is reported, and the next one is tried; a lost rank ends the check.
 bool try_contract(Transport& transport, const RankDevice& device) {
   const Fault fault(transport.rank());
   bool kept = true;
@@ -56,7 +56,7 @@ bool try_contract(Transport& transport, const RankDevice& device) {
       broken = found.what();
     } catch (const PeerLost&) {
       throw;
-    } catch (const std::exception& error) {  // of a library below: the rule says what it was asked for
+    } catch (const std::exception& error) {  // of a library below: the rule names the operation
       throw std::runtime_error(fmt::format("'{}' cannot be tried: {}", each.rule, error.what()));
     }
     kept &= reported(transport, each, broken, std::chrono::duration<double>(Clock::now() - start).count());

@@ -12,7 +12,7 @@ std::string hash(const std::string& text) {
   return fmt::format("{:016x}", value);
 }
 
-// Without comments: they say where a value came from, and a file may lie elsewhere on another host.
+// Without comments: they state where a value came from, and a file may lie elsewhere on another host.
 std::string values_of(const std::string& yaml) {
   std::string values;
   for (std::size_t begin = 0; begin < yaml.size();) {

@@ -108,8 +108,8 @@ std::mutex& generator_lock() {
   return lock;
 }
 
-// Arguments by which PyTorch's operators tell training from evaluation. A normalization without running statistics has none to
-// take.
+// Arguments by which PyTorch's operators distinguish training from evaluation. A normalization without running statistics has no
+// such argument.
 std::vector<std::pair<int, c10::IValue>> outside_training(const c10::FunctionSchema& schema, const Operator& op,
                                                           const std::vector<int>& given) {
   const auto statistics = schema.argumentIndexWithName("running_mean");

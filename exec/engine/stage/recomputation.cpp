@@ -120,7 +120,7 @@ struct Region {
   std::vector<Call> calls;
 
   void run() {
-    const at::AutoGradMode record(true);  // the backward stands in none; what operators save tells what they need
+    const at::AutoGradMode record(true);  // a backward does not record; operators save only when recorded
     for (Call& again : std::exchange(calls, {})) {
       run(again);
       again = {};

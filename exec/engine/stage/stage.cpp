@@ -45,7 +45,7 @@ std::vector<at::Tensor> Stage::run(Live& live) {
     const AutocastRegion region(live.context.autocast, values.empty() ? at::kCPU : values.front().device().type());
     results = program_.run(std::move(values), live.context);
   }
-  // What leaves the stage has the graph's type: the receiver was told that.
+  // Values that leave the stage have the graph's type, which the receiver expects.
   for (std::size_t i = 0; live.context.autocast && i < results.size(); ++i)
     if (results[i].is_floating_point()) results[i] = results[i].to(output_types_[i]);
   return results;

@@ -263,7 +263,7 @@ void Gradients::begin_step() {
     if (slot.wide)
       sums.push_back(slot.gradient);
     else if (slot.bucket < 0)
-      slot.gradient = at::Tensor();  // else the last step's gradients would live beside this step's
+      slot.gradient = at::Tensor();  // else two steps' gradients would be alive at once
   }
   if (!sums.empty()) at::_foreach_zero_(sums);
   for (Bucket& bucket : buckets_) {

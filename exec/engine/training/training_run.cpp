@@ -21,7 +21,7 @@
 namespace panpipe::exec {
 namespace {
 
-// What a rank says when all meet between two steps.
+// A rank's report when all synchronise between two steps.
 struct Word {
   double stop = 0;
   double loss_sum = 0;
@@ -142,7 +142,7 @@ bool TrainingRun::meet() {
   return stop;
 }
 
-// All ranks: the loss of what is held out, told together with the step that was the last.
+// All ranks: the loss of held-out data, reported together with the last step.
 void TrainingRun::evaluate() {
   const std::int64_t steps = trainer_->evaluation_steps();
   const double mine = trainer_->evaluate(steps);
@@ -181,7 +181,7 @@ bool TrainingRun::next() {
                               folder.empty() ? "; no checkpoint was written" : "; checkpoint: " + folder));
   }
   if (writes && stepped_ && run_.request.checkpoint_every > 0 && step_ % run_.request.checkpoint_every == 0) {
-    report();  // first: a run resumed from the checkpoint does not train this step again, and nobody would tell it
+    report();  // first: a run resumed from the checkpoint does not train this step again, and nobody would report it
     checkpoint();
     transport_.barrier(deadline_, "the start of a step");
   }

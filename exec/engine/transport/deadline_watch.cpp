@@ -44,7 +44,7 @@ std::int64_t milliseconds(Steady::duration duration) {
 constexpr std::size_t kMostStrangers = 1024;
 constexpr std::size_t kLongestIntroduction = 1024;  // bytes; a rank introduces itself in less than 200
 
-// What a document holds under a key, where it is of that type: a stranger's may hold anything.
+// The value under a key, if it is of that type: a document from a foreign connection may hold anything.
 std::string text_in(const json& document, const char* key) {
   const auto found = document.find(key);
   return found != document.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -91,9 +91,9 @@ struct Watch::State {
   Seen self;
   Steady::time_point progressed = Steady::now();
   Steady::time_point world_progressed = Steady::now();
-  std::string table;      // what the others do, told by rank 0 when it is quiet
+  std::string table;      // what the others do, sent by rank 0 when it is quiet
   std::string reason;     // of the loss, once there is one
-  std::string complaint;  // of abort(), to be told
+  std::string complaint;  // of abort(), to be reported
   bool about_input = false;
   std::string device_waits;  // what for
   bool over = false;
@@ -109,7 +109,7 @@ struct Watch::State {
   std::map<int, Line> lines;  // rank 0: by rank; others: to rank 0
   std::map<int, Seen> seen;   // rank 0: by rank, but itself
   bool hub_left = false;
-  std::string reported;  // what this rank did when it last said so
+  std::string reported;  // what this rank did when it last reported
   std::chrono::nanoseconds cpu{process_cpu_time()};
   Steady::time_point sampled = Steady::now();
   std::uint64_t moved = bytes_moved();
@@ -152,7 +152,7 @@ void Watch::State::declare(const std::string& why, bool input) {
   if (options.lost) options.lost(why, input);
 }
 
-// On the thread of whoever ends it.
+// On the thread of the caller that ends it.
 void Watch::State::end(const std::string& why, bool input) {
   if (options.rank != 0) say(0, {{"abort", why}, {"input", input}});
   declare(input ? why : fmt::format("rank {} ended the run: {}", options.rank, why), input);
@@ -191,7 +191,7 @@ void Watch::State::sample() {
   moved = bytes;
 }
 
-// What this rank says of itself.
+// This rank's report about itself.
 Seen Watch::State::own() const {
   const std::lock_guard hold(lock);
   Seen mine = self;
@@ -370,7 +370,7 @@ void Watch::State::loop() {
       std::fputs("panpipe-exec: this rank did not end by itself after the loss: ended by its watch\n", stderr);
       _exit(1);
     }
-    // What a rank does is told when it changes, so that the last word of one that dies is fresh.
+    // A rank reports its action when it changes, so that the last report of one that dies is fresh.
     bool news = false;
     {
       const std::lock_guard hold(lock);
@@ -509,7 +509,7 @@ Watch::Watch(WatchOptions options, const std::string& host, int port, const std:
   const auto end = Steady::now() + deadline;
   std::optional<Line> line;
   bool known = false;
-  do {  // rank 0 may have dropped it among many strangers
+  do {  // rank 0 may have dropped it among many foreign connections
     line = Line::connect(host, port, std::max<Steady::duration>(end - Steady::now(), 1ms));
     known = line && introduce(*line, state_->options.rank, token, end);
   } while (!known && Steady::now() < end && (std::this_thread::sleep_for(20ms), true));

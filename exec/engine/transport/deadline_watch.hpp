@@ -1,15 +1,15 @@
 // The processes of a run watch each other. In addition to data connections, every rank holds one connection to rank 0, over which
-// it reports its current action and its last progress ten times per deadline. Rank 0 tells all ranks when one is lost:
+// it reports its current action and its last progress ten times per deadline. Rank 0 informs all ranks when one is lost:
 //   its connection closed without a goodbye          the process ended (noticed at once)
 //   no message for the deadline                      stopped, or its host is unreachable
 //   no progress for the deadline while not waiting   stuck
 //   all ranks of an operation are in it on their     the operation hangs
 //     devices, without progress for the deadline
 //   it reported so                                   abort()
-// The end of a run is not a loss: each rank reports that it no longer needs the others, and ends when rank 0 says that all have.
-// Progress is processor time of the process, bytes read and written, or an arrived message, so long compute is not a loss. While
-// the rank's device waits for another's, its host's processor time does not count: hosts spin for their devices.
-// No LibTorch here.
+// The end of a run is not a loss: each rank reports that it no longer needs the others, and ends when rank 0 reports that all
+// have. Progress is processor time of the process, bytes read and written, or an arrived message, so long compute is not a loss.
+// While the rank's device waits for another's, its host's processor time does not count: hosts spin for their devices. No
+// LibTorch here.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace panpipe::exec {
 struct WatchOptions {
   int rank = 0, size = 1;
   std::chrono::steady_clock::duration deadline = std::chrono::seconds(10);
-  // After a reported loss, a process that has not said goodbye within the deadline is ended by its own watch with exit code 1,
+  // After a reported loss, a process that has not sent a goodbye within the deadline is ended by its own watch with exit code 1,
   // because its main thread hangs where it cannot be interrupted.
   bool kill_when_stuck = false;
   // Called once, on the watch's thread, when the run is over, with the reason. `input`: the cause is wrong input; `reason` is
@@ -54,7 +54,7 @@ class Watch {
   // MachineError with the missing ranks after the deadline.
   Watch(WatchOptions options, int listener, const std::string& token);
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
-  ~Watch();  // says goodbye
+  ~Watch();  // sends a goodbye
 
   void doing(const std::string& action);
   // Marks the time in which the rank waits for another, with the awaited event.
@@ -70,7 +70,7 @@ class Watch {
   // This rank no longer needs the others. `all_through` is called on the watch's thread once this is true of every rank; from
   // then on no rank can be lost.
   void leave(std::function<void()> all_through);
-  // Call it after that: says goodbye. Rank 0 waits until all ranks have, so that no rank learns of the end from a closed
+  // Call it after that: sends a goodbye. Rank 0 waits until all ranks have, so that no rank learns of the end from a closed
   // connection.
   void farewell(std::chrono::steady_clock::duration patience);
 

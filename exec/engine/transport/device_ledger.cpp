@@ -9,7 +9,7 @@ namespace panpipe::exec {
 namespace {
 
 using namespace std::chrono_literals;
-// A lost peer breaks operations too; the watch, which tells it better, gets this long to say it.
+// A lost peer breaks operations too; the watch, which reports the cause better, gets this long to report it.
 constexpr Clock::duration kLossFirst = 1s;
 
 }  // namespace

@@ -63,7 +63,7 @@ struct Joined : Pending {
   void wait(Clock::duration deadline, const std::string& what) override {
     completed = mailbox->wait(*flag, *watch, deadline, what);
     if (!fault->empty()) {
-      // A member is gone: the watch says who. Only when it says nothing is this the reason.
+      // A member is gone: the watch reports which. Only without such a report is this the reason.
       const Mailbox::Flag never;
       mailbox->broken(-1, *fault);
       mailbox->wait(never, *watch, deadline, what);
@@ -135,7 +135,7 @@ GlooTransport::GlooTransport(const ProcessOptions& options)
   auto group = make_gloo_group(met_.store, "world", rank(), size(), met_.address, options.deadline);
   links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *met_.watch);
   // Gloo connects each with all: a rank that left as soon as it was connected itself would break the others' connecting, and
-  // they would tell of that, not of its reason.
+  // they would report that, not its reason.
   try {
     GlooTransport::barrier(options.deadline, "waiting until all ranks are connected");
   } catch (const InputError&) {
@@ -343,8 +343,8 @@ void GlooTransport::abort(const std::string& reason) noexcept {
   met_.watch->abort(reason);
 }
 
-// The others' text names this rank where they may have been given other files; the ranks of panpipe run are of one host, and what
-// all of them say is told once.
+// The others' text names this rank where they may have been given other files; the ranks of panpipe run are of one host, and a
+// message of all of them is printed once.
 void GlooTransport::refuse(const InputError& error) noexcept {
   const std::string text = error.what();
   mailbox_->end(text, true);

@@ -39,7 +39,7 @@ class GlooTransport : public Transport, public Ending {
   // both.
   void meet_members(const std::vector<int>& ranks);
   void announce(const at::Tensor& words, int to, std::uint32_t turn) { links_->send(words, to, Channel::Announced, turn); }
-  // A new connection to the store at which the ranks met. A connection answers one query at a time, so a thread that waits on a
+  // A new connection to the store of the rendezvous. A connection answers one query at a time, so a thread that waits on a
   // shared one for another rank's entry could block the entry that rank waits for.
   c10::intrusive_ptr<c10d::Store> store() const;
   // True if this rank's device is waiting for another's. Its host's processor time is then no progress.

@@ -230,7 +230,7 @@ std::shared_ptr<Mailbox::Flag> GlooLinks::send(const at::Tensor& value, int to, 
       posted.push_back({state_->group->send(piece, to, kPieceTag), piece[0], offset + count == bytes ? done : nullptr});
     }
   } catch (const std::exception& error) {
-    // The receiver is gone. The watch says who is lost and why, in whatever this rank waits for next: for this message, if that.
+    // The receiver is gone. The watch reports who is lost and why, when this rank waits next, perhaps for this message.
     state_->mailbox.broken(to, first_line(error));
     done->set = false;
   }

@@ -11,7 +11,7 @@ namespace panpipe::exec {
 namespace {
 
 using namespace std::chrono_literals;
-// The watch knows more about a broken connection than the connection; it gets this long to say it.
+// The watch knows more about a broken connection than the connection; it gets this long to report it.
 constexpr Clock::duration kWatchFirst = 1s;
 
 InputError refusal(const std::string& text) { return InputError({Diagnostic{.message = text, .rendered = true}}); }

@@ -54,7 +54,7 @@ class Mailbox {
   // the text for the user.
   void end(const std::string& reason, bool input = false);
   bool ended();
-  // Reports a broken data connection to a rank. Harmless if that rank has said goodbye; otherwise the watch soon reports the
+  // Reports a broken data connection to a rank. Harmless if that rank has sent a goodbye; otherwise the watch soon reports the
   // cause.
   void broken(int rank, const std::string& message);
 

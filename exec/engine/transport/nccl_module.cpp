@@ -53,7 +53,7 @@ at::Tensor as_bytes(const at::Tensor& value) { return value.view({-1}).view(at::
 
 // The same, of memory that CUDA's allocator does not take for its own. Otherwise c10d binds a received tensor to NCCL's stream,
 // and its memory comes back only when the next receive on that stream has ended. The operation keeps the tensor alive, and
-// whoever waits for it binds the tensor to the stream that computes.
+// the waiter binds the tensor to the stream that computes.
 at::Tensor lent_bytes(const at::Tensor& value) {
   return at::from_blob(
       value.data_ptr(), {static_cast<std::int64_t>(value.nbytes())}, [value](void*) {},
@@ -322,7 +322,7 @@ class NcclTransport : public GlooTransport {
       ranks[{hosts[other], gpus[other]}].push_back(static_cast<int>(other));
     for (const auto& [gpu, sharing] : ranks) {
       if (sharing.size() < 2) continue;
-      leave(deadline, "comparing GPUs");  // every rank says the same, and none takes it for the loss of another
+      leave(deadline, "comparing GPUs");  // every rank reports the same, and none takes it for the loss of another
       throw MachineError(fmt::format(
           "--transport nccl needs a GPU for every rank: ranks {} share {}. Start as many ranks on a host as it has GPUs, "
           "show each another one (CUDA_VISIBLE_DEVICES), or share with --transport gloo",
@@ -436,7 +436,7 @@ extern "C" panpipe::exec::Transport* panpipe_make_nccl_transport(const panpipe::
   if (c10::cuda::device_count() == 0)
     throw panpipe::MachineError("--transport nccl needs an NVIDIA GPU for every rank, and this process sees none");
   panpipe::exec::check_nccl();
-  // The run's own watch says who is lost, and ends the processes; c10d's would end them before that, with pages of its state.
+  // The run's own watch reports who is lost, and ends the processes; c10d's would end them before that, with pages of its state.
   for (const char* own : {"TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_ASYNC_ERROR_HANDLING"})
     setenv(own, "0", 0);
   return new panpipe::exec::NcclTransport(options);

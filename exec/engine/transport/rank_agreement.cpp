@@ -1,4 +1,4 @@
-// What ranks were given must be the same; who has what is said in words.
+// Ranks must have equal inputs; a message states which rank has which.
 #include <fmt/format.h>
 
 #include <map>
@@ -34,7 +34,7 @@ void agree(Transport& transport, const std::vector<Agreement>& facts, Clock::dur
     // Every rank finds the same. None leaves before all have read, or the others would hear of its end first.
     try {
       transport.barrier(deadline, "telling what the ranks were given");
-    } catch (const std::exception&) {  // a peer that is gone already: what is known is said all the same
+    } catch (const std::exception&) {  // a peer that is gone already: what is known is reported
     }
     throw InputError(text + "\n  give every rank the same files and options");
   }

@@ -50,7 +50,7 @@ void wait_for_master_address(const World& world, Clock::duration deadline) {
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
-  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat what we say in words
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // its warnings repeat our message
   c10::initLogging();                         // outside Python nobody else reads the level
   const World& world = options.world;
   wait_for_master_address(world, options.deadline);  // before rank 0 listens
@@ -86,23 +86,24 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
   }
 }
 
-// What rank 0 tells the others when all are there.
+// Rank 0's answer to the others when all have arrived.
 struct Verdict {
   int watch_port = 0;
   std::string token;
-  std::vector<std::string> hosts;  // of every rank, as host_identity() says
+  std::vector<std::string> hosts;  // of every rank, by host_identity()
 };
 
 class Handshake {
  public:
-  // `secret`: of the run; it is compared, and not told.
+  // `secret`: of the run; it is compared, and not printed.
   Handshake(const ProcessOptions& options, c10d::Store& store, const std::string& secret)
       : options_(options),
         world_(options.world),
         store_(store),
         token_(secret.empty() ? "none" : keyed_hash(secret, "which word it is").substr(0, 16)) {}
 
-  // Rank 0: says what it is, waits for everybody, answers. Returns an address of another rank that is not on this host, if any.
+  // Rank 0: publishes its own report, waits for every rank's, answers. Returns an address of another rank that is not on this
+  // host, if any.
   std::string lead(Verdict& verdict) {
     verdict.hosts = {host_identity()};
     claim();
@@ -236,7 +237,8 @@ Rendezvous meet(const ProcessOptions& options, std::function<void(const std::str
     return met;
   }
   Verdict verdict;
-  // Without a word of their own the ranks share one over the store: it keeps out whoever errs, not who reads the store.
+  // Without a secret of their own the ranks share one over the store: it refuses a process that connects by mistake, not one that
+  // reads the store.
   if (secret.empty()) verdict.token = random_word();
   const int listener = one_host(options.world) ? Watch::listen_at(options.world.master_address, verdict.watch_port)
                                                : Watch::listen_anywhere(verdict.watch_port);

@@ -123,7 +123,7 @@ std::size_t member_of(const Group& group, int rank);
 // Threads of one process: transport i belongs to rank i; they share a hub.
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size);
 // One process per rank. `version` is compared between ranks. Throws MachineError with an explanation: master unreachable, ranks
-// missing, a rank started for another world size or with another version. `kill_when_stuck`: a rank that is told of a loss and
+// missing, a rank started for another world size or with another version. `kill_when_stuck`: a rank that learns of a loss and
 // does not end within the deadline ends its process.
 struct ProcessOptions {
   World world;

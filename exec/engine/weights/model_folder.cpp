@@ -42,7 +42,7 @@ ordered_json json_of(const panpipe::Node& node) {
   return value.is_discarded() ? ordered_json(node.text) : value;
 }
 
-// What the scenario's `workload.config` says, a file or a map.
+// The scenario's `workload.config`, a file or a map.
 ordered_json given_config(const Scenario& scenario) {
   if (scenario.workload.config_file.empty()) return json_of(*scenario.document->find("workload")->find("config"));
   std::ifstream file(scenario.workload.config_file, std::ios::binary);

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kWholeName = "model.safetensors";
 
-// Masks and tables that older files hold beside the parameters: the model makes them itself.
+// Masks and tables that older files hold in addition to the parameters: the model makes them itself.
 bool is_of_no_parameter(const std::string& name) {
   constexpr std::array kEnds = {".attn.bias",           ".attn.masked_bias",       ".attention.bias", ".attention.masked_bias",
                                 ".rotary_emb.inv_freq", ".embeddings.position_ids"};

@@ -11,7 +11,7 @@
 namespace panpipe::exec {
 namespace {
 
-// Names of an expert's matrices, and what the file says in place of the module that holds router and experts.
+// Names of an expert's matrices, and the file's name for the module that holds router and experts.
 struct ExpertNames {
   const char *folder, *gate, *up, *down;
 };
