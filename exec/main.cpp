@@ -44,7 +44,7 @@ void stop_by(void (*handler)(int)) {
 
 void catch_signals() {
   stop_by(on_stop);
-  // A file that may not grow is an error to be told, not a signal.
+  // A file that may not grow is an error to report, not a signal.
   signal(SIGXFSZ, SIG_IGN);
   // A connection or a pipe whose other end is gone likewise.
   signal(SIGPIPE, SIG_IGN);

@@ -37,7 +37,7 @@ struct HostUse {
 std::string reported_before_start(const HostUse& use, bool overcommit);
 // "this machine is busy: a load of 8.1 on 2 cores; ...". Empty if more than half of the cores are free.
 std::string reported_load(double load, int cores, const std::string& purpose);
-// Both for this host: only the check, or with the texts on standard error; the load is told to people alone, at a terminal.
+// Both for this host: only the check, or with the texts on standard error; the load is reported only at a terminal.
 void check_host(const HostUse& use, bool overcommit);
 void report_before_start(const HostUse& use, bool overcommit);
 

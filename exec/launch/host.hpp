@@ -9,7 +9,7 @@ namespace panpipe::exec {
 
 // Number of cores, at least 1.
 int host_cores();
-// Processes of the whole machine that run or wait for a core, beside this one: the average of the last minute, or those of this
+// Processes of the whole machine that run or wait for a core, without this one: the average of the last minute, or those of this
 // moment, if they are fewer (what this user has just run has ended). 0 if unknown.
 double host_load();
 // Memory in bytes.

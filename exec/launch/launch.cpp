@@ -76,8 +76,8 @@ HostUse use_of(const RunRequest& request, const Experiment& experiment, const Pl
   return use;
 }
 
-// For a world that somebody else started: the first rank of each host speaks for its host, and what fits is told by rank 0 alone.
-// Faults of the scenario are left to the ranks, who compare notes and tell them once. False where this process ends.
+// For a world that another launcher started: the first rank of each host checks its host, and only rank 0 reports what fits.
+// Faults of the scenario are left to the ranks, which compare them and report them once. False where this process ends.
 bool fits_here(const RunRequest& request, const World& world, const RunRequest& asked) {
   try {
     const Experiment experiment(load_scenario(request.scenario, all_overrides(request), request.plan));

@@ -48,7 +48,7 @@ std::string minor_version(const std::string& version) {
   return version.substr(0, first == std::string::npos ? first : version.find_first_not_of("0123456789", first + 1));
 }
 
-// What the build says about its executor, in a file beside it: "version 2.11.0", and in a build folder "folder /...".
+// What the build states about its executor, in a file next to it: "version 2.11.0", and in a build folder "folder /...".
 struct BuiltWith {
   std::string version, folder;
 };
@@ -106,8 +106,8 @@ class Search {
   FoundLibTorch found_;
 };
 
-// python3 of $PATH says where its torch is; a shim is no link to it, so that it has to be asked. torch is not imported, and not
-// taken from the current folder.
+// Runs python3 of $PATH to find its torch, because a shim is no link to it. torch is not imported, and not taken from the current
+// folder.
 void ask_python(Search& search, const Environment& environment) {
   const char* path = environment("PATH");
   std::istringstream folders(path ? path : "");
@@ -151,7 +151,7 @@ FoundLibTorch find_libtorch(const Environment& environment, const LibTorchPlaces
     if (const auto active = set(name)) search.look(fmt::format("{}={}", name, *active), packages_in(*active));
   if (!built.folder.empty()) search.look(built.folder + ", that this build was made with", {built.folder});
   if (!places.prefix.empty()) {
-    // A wheel lies in the site-packages of its environment, or beside its lib/.
+    // A wheel lies in the site-packages of its environment, or next to its lib/.
     std::vector<fs::path> own = packages_in(places.prefix);
     for (fs::path folder = places.prefix; folder.has_relative_path(); folder = folder.parent_path())
       if (folder.filename() == "site-packages" && is_file(folder / "torch/lib/libtorch_cpu.so")) own.push_back(folder / "torch");

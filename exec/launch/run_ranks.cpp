@@ -180,7 +180,7 @@ class Ranks {
       if (rank.running) kill(rank.process, signal);
   }
 
-  // Passes on what a rank said, line by line; its final error is kept for the end.
+  // Passes on a rank's output, line by line; its final error is held until the end.
   void read(std::size_t number) {
     Rank& rank = ranks_[number];
     char buffer[4096];
@@ -294,7 +294,7 @@ class Ranks {
       }
     }
     if (interrupts_ > 1) return 130;
-    // A rank that only lost its peer ends with 1; the peer's own code says more.
+    // A rank that only lost its peer ends with 1; the peer's own code is more precise.
     int code = 0;
     for (const std::size_t i : order)
       if (code == 0 || (code == 1 && ranks_[i].exit_code() != 1)) code = ranks_[i].exit_code();
@@ -314,7 +314,7 @@ class Ranks {
   Steady::duration longest_step_{};
   bool writing_ = false;
   std::string token_;
-  bool ending_ = false;  // EndNow, and rank 0 was told
+  bool ending_ = false;  // EndNow, and rank 0 was informed
   std::optional<Steady::time_point> failure_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kUsualPort = 29500;  // torchrun's default
 
-// The variables in which a launcher tells a process its place.
+// The variables in which a launcher passes a process its place.
 struct Names {
   const char* launcher;
   const char *rank, *size, *local_rank, *local_size;
@@ -29,7 +29,7 @@ std::optional<std::string> text_of(const Environment& environment, const char* n
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// A whole number of at least `least`, or what to say.
+// A whole number of at least `least`; throws otherwise.
 std::optional<int> number_of(const Environment& environment, const char* name, int least) {
   const auto text = text_of(environment, name);
   if (!text) return std::nullopt;
@@ -42,7 +42,7 @@ std::optional<int> number_of(const Environment& environment, const char* name, i
 }
 
 // "2(x4),1" is two tasks on each of four nodes and one on the fifth (Slurm, srun's SLURM_STEP_TASKS_PER_NODE). Nothing where the
-// list does not say.
+// list does not state it.
 std::optional<int> tasks_of_node(const std::string& list, int node) {
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
@@ -58,7 +58,7 @@ std::optional<int> tasks_of_node(const std::string& list, int node) {
   return std::nullopt;
 }
 
-// Ranks of this host, as the launcher says.
+// Ranks of this host, by the launcher's variables.
 std::optional<int> local_size_of(const Environment& environment, const Names& names) {
   if (names.launcher != kSlurm.launcher) return number_of(environment, names.local_size, 1);
   const auto list = text_of(environment, names.local_size);
