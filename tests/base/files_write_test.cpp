@@ -36,7 +36,7 @@ class Outputs : public ::testing::Test {
     return text.str();
   }
   static void make(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-  // Names in the folder, so that nothing is left beside.
+  // Names in the folder, so that no other file is left behind.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& entry : fs::directory_iterator(folder_)) all.push_back(entry.path().filename());

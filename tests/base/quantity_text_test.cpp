@@ -52,7 +52,7 @@ TEST(QuantityText, SpellingsThatAreAccepted) {
   EXPECT_EQ(value_of(parse_integer("-12")), -12);
 }
 
-// The sentence is the feature: it says what to write.
+// The sentence is the feature: it states what to write.
 TEST(QuantityText, ABareNumberShowsTheRightSpelling) {
   EXPECT_EQ(parse_bytes("24").problem, "'24' has no unit; write '24 GiB' or '24 GB'");
   EXPECT_EQ(parse_duration("5").problem, "'5' has no unit; write '5 us', '5 ms' or '5 s'");

@@ -158,7 +158,7 @@ TEST(CommandLine, CheckPrintsLinksAndCosts) {
 }
 
 TEST(CommandLine, WithoutAnExecutorRunSaysSoAndWhatToDo) {
-  // The executor is the program beside: without it, the build has none or the program was copied alone.
+  // The executor is the program in the same folder: without it, the build has none or the program was copied alone.
   const std::string alone = temporary_folder();
   std::filesystem::copy(std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", alone + "/panpipe");
   const std::string command = alone + "/panpipe run ../" + kGpt2 + " --steps 3 2>" + alone + "/err";
@@ -176,7 +176,7 @@ TEST(CommandLine, WithoutAnExecutorRunSaysSoAndWhatToDo) {
                                                    "without SimGrid (PANPIPE_SIM=OFF), or the program was copied without"));
 }
 
-// `panpipe` with an executor beside it that only says that it was started.
+// `panpipe` next to an executor that only reports that it was started.
 class WithExecutor : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// What `panpipe doctor` says of machines, those that are not here included, and `--version`.
+// Reports of `panpipe doctor` about machines, simulated ones included, and `--version`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

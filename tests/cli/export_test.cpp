@@ -1,4 +1,4 @@
-// `panpipe export`: where its files go, what is told on standard error, and what `panpipe plan --for` leaves to choose.
+// `panpipe export`: where its files go, its reports on standard error, and what `panpipe plan --for` leaves to choose.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// `panpipe import`: the files that it writes are used like any others; what is missing is said with its remedy.
+// `panpipe import`: the files that it writes are used like any others; what is missing is reported with its remedy.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(ImportTopology, TheFileIsACluster) {
             "# Written by `panpipe import topology` from " + kMatrix.substr(0, 30));
 }
 
-// Two adapters beside each pair of devices, four more beside each other only.
+// Two adapters next to each pair of devices, four more next to each other only.
 TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
   const std::string cluster = temporary_folder() + "/dgx.yaml";
   const Outcome written =

@@ -1,4 +1,4 @@
-// Files that are no files: standard input as `-`, a named FIFO; and where faults of options are said to be.
+// Files that are no files: standard input as `-`, a named FIFO; and the places of faults in options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

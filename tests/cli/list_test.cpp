@@ -203,7 +203,7 @@ TEST(CheckCluster, TakesTheNamesThatListPrints) {
   EXPECT_THAT(panpipe("check nowhere").err, HasSubstr("nowhere: error: there is no such file"));
 }
 
-// No degree is stated: eight stages of a pipeline, and a sentence that says so; with one stated, none.
+// No degree is stated: eight stages of a pipeline, and a sentence that states it; with one stated, none.
 TEST(Predictions, SayThatNoSplitWasStated) {
   const std::string file = "scenarios/examples/gpt2-large-rtx3090x8.yaml", note = "note: no split is stated";
   const std::string alone = temporary_folder() + "/s.yaml";

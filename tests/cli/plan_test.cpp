@@ -55,10 +55,10 @@ TEST(Plan, WhereNothingFitsTheExitCodeIsOneAndTheLimitIsNamed) {
   EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr("memory is in the way"));
 }
 
-// 35 % of a card are too little without recompute; with it, stage by stage, they are enough, and the plan file says which.
+// 35 % of a card are too little without recompute; with it, stage by stage, they are enough, and the plan file states which.
 TEST(Plan, RecomputeIsSearchedWhereTheScenarioLeavesItOpen) {
   const std::string file = temporary_folder() + "/plan.yaml", limit = " --set 'usable=35 %'";
-  EXPECT_EQ(panpipe("plan " + kGpt2 + " --method pfeife --json" + limit).exit_code, 1);  // the scenario says `recompute: none`
+  EXPECT_EQ(panpipe("plan " + kGpt2 + " --method pfeife --json" + limit).exit_code, 1);  // the scenario states `recompute: none`
   const Outcome run = panpipe("plan " + kGpt2 + " --method pfeife --json --set recompute=auto -o " + file + limit);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json best = json::parse(run.out)["best"];
@@ -146,7 +146,7 @@ TEST(Plan, AllSchedulesAreNoSlowerThanSome) {
     EXPECT_LE(all, simulated(std::string(" --for ") + trainer) * (1 + 1e-9)) << trainer;
 }
 
-// A plan decides batch and degrees: a scenario that says otherwise takes them from it, an override contradicts it.
+// A plan decides batch and degrees: a scenario with other values takes them from it, an override contradicts it.
 TEST(PlanFile, BringsItsKeysAndRefusesOverridesOfThem) {
   const std::string folder = temporary_folder();
   ASSERT_EQ(panpipe("estimate " + kGpt2 + " --set batch.microbatches=6 --set batch.micro=1 -o " + folder + "/six").exit_code, 0);

@@ -151,7 +151,7 @@ TEST(RunCosts, SizesAreComparedByWhatARunTakes) {
 
 TEST(RunCosts, ADeadlineIsMetByTheSizeThatIsWritten) {
   const std::string file = scenario("{tokens: 1B}", kOpen), plan = temporary_folder() + "/plan.yaml";
-  // A day more than one node takes is met by one; half of that time by more.
+  // One node keeps a deadline of a day more than it takes; half of that time needs more.
   const Outcome one = panpipe("plan " + file + " --nodes 1 --json");
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const double alone = json::parse(one.out)["sizes"][0]["run_time_s"];

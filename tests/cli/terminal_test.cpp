@@ -75,7 +75,7 @@ TEST(Terminal, NoLineIsWiderThanIt) {
         EXPECT_LE(columns_of(line), static_cast<std::size_t>(columns)) << arguments << "\n" << line;
       }
     }
-  // What tells most stays.
+  // The most important columns stay.
   const std::string narrow = panpipe_on_terminal("estimate " + kGpt2 + " 2>/dev/null", 50, "NO_COLOR=1").out;
   EXPECT_THAT(narrow, HasSubstr("  rank   compute   exposed  bubble  peak GiB  fits\r\n"));
 }

@@ -10,7 +10,7 @@
 namespace panpipe {
 namespace {
 
-// One tree as long as the file holds one text, whatever its time says; a fault is told every time; a file that went away is
+// One tree as long as the file holds one text, whatever its time of change; a fault is reported every time; a removed file is
 // missed.
 TEST(KeptDocument, IsParsedAgainWhenTheTextChanges) {
   const std::string path = test::scratch().file("kept.yaml");

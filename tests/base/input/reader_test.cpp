@@ -104,7 +104,7 @@ TEST_F(Reader, UnknownKeysSuggestWhatIsStillMissing) {
             "      |                              ^");
 }
 
-// What a caller acts on is told by code and by the override, not by words.
+// A caller acts on the code and the override, not on the message.
 TEST_F(Reader, UnknownKeysHaveACodeAndFaultsOfOverridesTheirAssignment) {
   root_ = parse_document("{a: 1, unknown: 2}", "a.yaml", "");
   apply_override(*root_, "zzz=3");
