@@ -49,13 +49,13 @@ TEST(NcclTests, ReadsAnAllReduceOverTwoNodes) {
   EXPECT_EQ(runs[0].device, "NVIDIA A100-SXM4-80GB");
   EXPECT_EQ(runs[0].tests, "2.19.6");
   EXPECT_EQ(runs[0].nccl, "2.28.9");
-  // In place; the row of no bytes says nothing.
+  // In place; the row of no bytes is left out.
   EXPECT_THAT(runs[0].rows, ElementsAre(Pair(mib(1), micros(100.5)), Pair(mib(2), micros(119))));
   EXPECT_THAT(runs[0].warnings,
               ElementsAre("log.txt:28: 2 wrong elements in this row: its time is taken, but look at the machine"));
 }
 
-// Older versions print no name and no root; the operation and bus over algorithm bandwidth (2 x 7/8) tell an all-reduce.
+// Older versions print no name and no root; the operation and bus over algorithm bandwidth (2 x 7/8) identify an all-reduce.
 TEST(NcclTests, ReadsOlderOutput) {
   const std::string header =
       "#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n";

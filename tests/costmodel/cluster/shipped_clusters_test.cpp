@@ -79,7 +79,7 @@ TEST(ShippedDevices, LoadWithRates) {
     EXPECT_EQ(names.count(name), 1u) << name;
 }
 
-// No card gives programs all that its data sheet says; none was seen to keep more than 2 %.
+// No card gives programs all memory that its data sheet states; none was seen to keep more than 2 %.
 TEST(ShippedDevices, StateWhatProgramsGetOfTheirMemory) {
   std::map<std::string, double> usable;  // GiB
   for (const std::string& file : files_in("devices")) {

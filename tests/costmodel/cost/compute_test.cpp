@@ -44,7 +44,7 @@ TEST(Gemm, WholeWavesOfTilesAreRun) {
 }
 
 // 96 elements to fill: as long as they take to compute. k = 4096: 1 + 96 / 4096 times; k = 64, where the traffic is the limit:
-// beside it, and the traffic itself as before.
+// in addition, and the traffic itself as before.
 TEST(Gemm, FillingTheStagesCostsElementsOfK) {
   DeviceRates rates;
   rates.gemm = ComputeRate(100e12);

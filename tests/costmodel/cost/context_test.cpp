@@ -92,7 +92,7 @@ TEST(Context, ActivationsAreOfARanksTokens) {
     EXPECT_NEAR(context * layer_of(made(context, "all-gather")->cost()).saved / whole, 1, 1e-9);
     const double twice = 2.0 * kHidden * (kSequence / context);
     EXPECT_NEAR(layer_of(made(context, "ulysses")->cost()).saved, whole / context + twice, 1);
-    // Gathered keys and values stand whole beside it, those of a ring two blocks at a time.
+    // Gathered keys and values are whole next to it, those of a ring two blocks at a time.
     EXPECT_GE(attention_of(made(context, "all-gather")->cost()).temporary, attention_of(made(context, "ring")->cost()).temporary);
   }
 }

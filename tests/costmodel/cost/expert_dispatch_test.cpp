@@ -19,7 +19,7 @@ TEST(ExpertDispatch, NodesOfATokenInGroups) {
   EXPECT_NEAR(nodes_of_token(deepseek, 16), 4 * (1 + 16.0 / 31), 1e-12);
 }
 
-// Two of eight experts, four nodes of two: the second is beside the first with 1 / 7.
+// Two of eight experts, four nodes of two: the second is on the first one's node with 1 / 7.
 TEST(ExpertDispatch, NodesOfATokenWithoutGroups) {
   EXPECT_NEAR(nodes_of_token({8, 2, 1, 1}, 4), 2 - 1.0 / 7, 1e-12);
   EXPECT_NEAR(nodes_of_token({8, 8, 1, 1}, 4), 4, 1e-12);

@@ -2,7 +2,7 @@
 """Writes the programs of exported_test.cpp, a GPT of one layer with its loss in each of the usual forms; needs PyTorch:
     .venv/bin/python tests/costmodel/cost/export_gpt.py tests/costmodel/cost/data
 
-A file holds what an archive says of the program and of its weights, without the weights' values."""
+A file holds an archive's program and the description of its weights, without the weights' values."""
 
 import io
 import json

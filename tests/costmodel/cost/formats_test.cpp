@@ -96,8 +96,8 @@ TEST(EightBits, WeightsAreCastOnceAStep) {
   EXPECT_NEAR(more(*llama("fp8"), 3) / (8 * 4 * 2 * kWeights), 1, 1e-6);
 }
 
-// Kept from microbatch to microbatch beside the 2-byte weights: both directions, 2 bytes; in their place: nothing more, and a
-// byte less is gathered.
+// Kept from microbatch to microbatch in addition to the 2-byte weights: both directions, 2 bytes; in their place: nothing more,
+// and a byte less is gathered.
 TEST(EightBits, WeightsHaveCopies) {
   const auto sums = [](const Made& made) {
     std::pair<double, double> sum;

@@ -83,7 +83,7 @@ TEST(Residual, IsAddedBeforeTheReductionWhereTheFrameworkDoesSo) {
   }
 }
 
-// Row-parallel gradients before the all-reduce, column-parallel ones beside it. Attention: the query, key and value matrices are
+// Row-parallel gradients before the all-reduce, column-parallel ones during it. Attention: the query, key and value matrices are
 // hidden x (heads + 2 kv) x 128, the output one hidden x hidden: 1.5 : 1. MLP: gate and up against down, 2 : 1.
 TEST(FullBackward, HidesTheReductionBehindColumnParallelWeightGradients) {
   const auto made = with(line("overlap_tensor_collectives", "true"));

@@ -246,7 +246,7 @@ TEST(MeasuredCollective, OneSizeIsEnough) {
 }
 
 // 1 MiB that takes 1 ms is ruled by latency: nothing of it may grow with the bytes as bandwidth would. 3 GiB would take 3 s so;
-// the model says about 18 ms, and that MiB about 0.2.
+// the model predicts about 18 ms, and for that MiB about 0.2.
 TEST(MeasuredCollective, ASmallSizeSaysLittleOfBandwidth) {
   const CollectiveTables t = tables("{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 MiB, 1 ms]]}");
   const NcclGroup g = group(4, 8, 368e9, 346e9);
@@ -278,8 +278,8 @@ TEST(MeasuredCollective, BetweenNodesAndBeyondThem) {
   EXPECT_FALSE(measured(t, CollectiveKind::AllReduce, gib_bytes, group(2, 8, 368e9, 346e9)).has_value());
 }
 
-// Through the cluster file: the shipped table answers for whole nodes; a group with one member a node is carried over, and says
-// so.
+// Through the cluster file: the shipped table answers for whole nodes; a group with one member a node is carried over, with a
+// note.
 TEST(MeasuredCollective, ComesBeforeFormulasOfACluster) {
   const auto made = on("{file: clusters/aws-p5.yaml, nodes: 16}");
   const Bytes size = gib(1);

@@ -89,9 +89,9 @@ TEST(Lora, OfAQuantizedBase) {
     EXPECT_NEAR((bytes(*made, pass) - bytes(*plain, pass)) / (kProducts * (width + 2)), 1, 1e-6);
 }
 
-// GPT-OSS-20B's experts have biases of (experts, width), which say nothing of the weights' format: 32 experts on E ranks take 1/E
-// of the bytes, in 4 and in 8 bits. Two layers of 32 experts: up 2 x 2880 x 2880 and down 2880 x 2880 weights, biases 3 x 2880 of
-// 2 bytes. FP8 keeps two copies of a byte of each weight.
+// GPT-OSS-20B's experts have biases of (experts, width), which do not depend on the weights' format: 32 experts on E ranks take
+// 1/E of the bytes, in 4 and in 8 bits. Two layers of 32 experts: up 2 x 2880 x 2880 and down 2880 x 2880 weights, biases 3 x
+// 2880 of 2 bytes. FP8 keeps two copies of a byte of each weight.
 TEST(Experts, AreInTheSameFormatOnAnyNumberOfRanks) {
   const auto experts = [](int ranks, const std::string& workload, const std::string& precision) {
     const auto made = make(fmt::format(R"(panpipe: 1

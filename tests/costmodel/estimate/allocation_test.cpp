@@ -11,7 +11,7 @@ namespace {
 long allocations = 0;
 }
 
-// Counted, then as the standard says. The aligned forms are left alone: they would be counted through malloc's relatives.
+// Counted, then as in the standard. The aligned forms are left alone: they would be counted through malloc's relatives.
 // Not inlined: the compiler would take malloc and delete for a mismatched pair.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;

@@ -85,7 +85,7 @@ TEST(Batches, EveryFamilyFinishes) {
     }
 }
 
-// A pair needs the gradient before the forward runs: orders whose gradient depends on that forward stop, and say so.
+// A pair needs the gradient before the forward runs: orders whose gradient depends on that forward stop with a report.
 TEST(Batches, PairsSuitOrdersWhoseForwardsRunAhead) {
   for (const std::string family : {"1f1b", "interleaved-1f1b", "zb-v", "stp", "zb-h1", "looped-bfs", "1f1b-v"}) {
     Pipe pipe{family, 4, 16, stages_per_rank(family)};

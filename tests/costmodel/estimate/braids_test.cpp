@@ -52,8 +52,8 @@ double braid_step(const test::TableCosts& costs, const std::string& group, Braid
   return step_of(lower(scenario, braid_on_one_rank(scenario, costs, group), costs));
 }
 
-// Work beside a collective goes at rate 1 - loss: 6 ms of work beside 4 ms of collective lose 1 ms, beside 20 ms (all along)
-// take 6 / 0.75.
+// Work that overlaps a collective goes at rate 1 - loss: 6 ms of work that overlap 4 ms of collective lose 1 ms; with 20 ms (all
+// along) they take 6 / 0.75.
 TEST(PassLanes, ComputeLosesAShareOfTheTimeBesideCollectives) {
   EXPECT_DOUBLE_EQ(time_beside(6, 4, 0.25), 7);
   EXPECT_DOUBLE_EQ(time_beside(6, 20, 0.25), 8);
@@ -77,7 +77,7 @@ TEST(Braids, UnitsWaitForTheCollectiveOfTheirOwnPass) {
 }
 
 // The host takes 5 ms a launch. 0F0 and 0B1 with 8 and 12 launches: 40 and 60 ms. The group would take 48 on the device and has
-// 20 launches: 100 ms, and not what the lone passes compute beside their all-reduces (32 + 52).
+// 20 launches: 100 ms, and not what the lone passes compute with their all-reduces (32 + 52).
 TEST(Braids, TakeAtLeastTheirLaunches) {
   auto costs = units_with_collectives(2, millis(4));
   costs.is_measured = false;
@@ -95,12 +95,12 @@ TEST(Braids, TakeAtLeastTheirLaunches) {
   EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 28 + 48 + 28, 1e-6);
   launch(2, 4, 0);  // 20 ms for an F of 28, 40 for a B of 28, 60 for a group of 48
   EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 28 + 60 + 40, 1e-6);
-  // Jitter of a tenth on everything: the all-reduces stay, what is computed beside them grows.
+  // Jitter of a tenth on everything: the all-reduces stay, the compute that overlaps them grows.
   costs.jitter = 1.1;
   EXPECT_NEAR(braid_step(costs, "(0F1;0B0)OVERLAP_F_B,0B1"), 1.1 * (28 + 60 + 40), 1e-6);
 }
 
-// Passes of 28 whose last 4 run beside the next pass: the host's 30 ms are up at the end of the compute.
+// Passes of 28 whose last 4 overlap the next pass: the host's 30 ms are up at the end of the compute.
 TEST(Braids, TrailingCollectivesHideNoLaunches) {
   auto costs = units_with_collectives(2, millis(4));
   costs.is_measured = false;
@@ -115,8 +115,8 @@ TEST(Braids, TrailingCollectivesHideNoLaunches) {
   EXPECT_NEAR(times.task_end[1].base() / kMs, 60, 1e-6);
 }
 
-// A quarter of the 4 ms beside compute is lost: i and w take 9 and 7, the second f still 10 (nothing is under way at 26). The
-// braid ends at 10 + 9 + 7 + 10 + 9 + 7 = 52; B alone is 2 x (8 + 7).
+// A quarter of the 4 ms that overlap compute is lost: i and w take 9 and 7, the second f still 10 (nothing is under way at 26).
+// The braid ends at 10 + 9 + 7 + 10 + 9 + 7 = 52; B alone is 2 x (8 + 7).
 TEST(Braids, OverlapSlowsComputePiecewise) {
   EXPECT_NEAR(braid_step(units_with_collectives(2, millis(4), 0.25), "(0F1;0B0)OVERLAP_F_B,0B1"), 28 + 52 + 30, 1e-6);
 }
@@ -127,7 +127,7 @@ TEST(Braids, ForwardAndInputGradient) {
 }
 
 // Behind its all-reduce a unit's gradient goes on for 2 (a normalization's), which the next unit's 8 follow at once: f 0-10, to
-// 14; i 10-18, to 22; f 18-28, to 32; 2 and i 28-38, to 42; the last 2 wait: 42-44. Alone F takes 28, B runs w beside each
+// 14; i 10-18, to 22; f 18-28, to 32; 2 and i 28-38, to 42; the last 2 wait: 42-44. Alone F takes 28, B runs w during each
 // all-reduce: 2 x (8 + 6 + 2), W 12.
 TEST(Braids, WhatFollowsACollectiveGoesOnWithTheNextUnit) {
   auto costs = units_with_collectives(2, millis(4));
@@ -170,7 +170,7 @@ std::vector<ProgramStep> steps_of_braids(const TaskGraph& graph) {
   return steps;
 }
 
-// A stage of three layers against one of a single layer: whoever has done the smaller share goes next, the first at a tie.
+// A stage of three layers against one of a single layer: the one that has done the smaller share goes next, the first at a tie.
 TEST(Braids, StrandsOfUnequalLengthAreSpread) {
   const auto costs = units_with_collectives(4, millis(4));
   const Scenario scenario = scenario_of(1, 2, "looped-bfs", 2);

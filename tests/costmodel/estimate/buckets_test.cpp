@@ -1,4 +1,4 @@
-// Gradients that are reduced in buckets beside the backward that makes them: steps by hand.
+// Gradients that are reduced in buckets during the backward that makes them: steps by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>

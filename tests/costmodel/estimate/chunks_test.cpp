@@ -1,4 +1,4 @@
-// Products beside the collectives next to them, chunk by chunk: steps by hand.
+// Products that overlap the collectives next to them, chunk by chunk: steps by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ double step(const Scenario& scenario, const LoweringCosts& costs) {
   return estimate(lower(scenario, make_plan(scenario, costs), costs)).step_time.base();
 }
 
-// One unit: forward of p seconds beside a collective of c in n chunks, then 1 s; no gradients.
+// One unit: forward of p seconds with a collective of c in n chunks, then 1 s; no gradients.
 TEST(Chunks, TakeTheSlowerOfBothButForOneChunk) {
   for (const int n : {2, 4, 8})
     for (const double p : {1.0, 4.0})
@@ -38,9 +38,8 @@ TEST(Chunks, LieBetweenBothAndTheLonger) {
     }
 }
 
-// A fifth of the time side by side is lost: a chunk of 1 s beside a part of 1 s or more takes 1.25 s. Gather of 9 s in 3 parts
-// and 4 chunks: the collectives hide that, 9 s and the last chunk, alone; of 3 s: 3 chunks of 1.2 s beside parts of 1 s, and the
-// last.
+// A fifth of the overlapped time is lost: a chunk of 1 s with a part of 1 s or more takes 1.25 s. Gather of 9 s in 3 parts and 4
+// chunks: the collectives hide that, 9 s and the last chunk, alone; of 3 s: 3 chunks of 1.2 s with parts of 1 s, and the last.
 TEST(Chunks, SlowTheProductBesideThem) {
   const Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, 1);
   const auto slowed = [&](double c) {

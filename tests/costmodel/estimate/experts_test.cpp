@@ -84,7 +84,7 @@ TEST(Experts, ZeroDividesThemOverTheirHolders) {
   EXPECT_NEAR(estimate(graph).step_time.base(), 15 + 2 * 3.2, 1e-9);
 }
 
-// Buckets of 800 bytes beside the backward: of the others full after two, four blocks, of experts after four; all bytes are sent
+// Buckets of 800 bytes during the backward: of the others full after two, four blocks, of experts after four; all bytes are sent
 // once.
 TEST(Experts, HaveBucketsOfTheirOwn) {
   Scenario scenario = one_rank(1, 2);

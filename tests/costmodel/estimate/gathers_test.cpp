@@ -1,4 +1,4 @@
-// Parameters that come block by block beside passes, and gradients that go so: steps by hand.
+// Parameters that come block by block during passes, and gradients that go so: steps by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,8 +58,8 @@ double step(const Scenario& scenario, const LoweringCosts& costs) {
 
 // n blocks, forwards of 1 s, backwards of 2 s, two blocks whole at once. Forward: the gather of block k + 1 starts when block
 // k - 1 has run and the gather of block k is over, so that block k runs from g + k max(1, g). Backward: its first gather runs
-// beside the forward's last block, or behind the forward's last gather. Beside each block but the first and the last run the
-// reduction of the one before and the gather of the next: from the second block on one starts every max(2, r + g). Beside the
+// with the forward's last block, or behind the forward's last gather. With each block but the first and the last run the
+// reduction of the one before and the gather of the next: from the second block on one starts every max(2, r + g). With the
 // last block runs only the reduction of the one before; its own is exposed.
 double by_hand(int n, double g, double r) {
   const double first_backward_ends = (g <= 1 ? g + n : (n + 1) * g) + 2;
@@ -105,15 +105,15 @@ TEST(Gathers, MoreInFlightAreNeverSlower) {
   }
 }
 
-// Beside a gather of 0.5 s a block loses a fifth of the time side by side: 1.1 s and 2.1 s, but for the last block of a pass,
-// beside which the model has no gather: 1 s and 2 s.
+// With a gather of 0.5 s a block loses a fifth of the overlapped time: 1.1 s and 2.1 s, but for the last block of a pass, with
+// which the model has no gather: 1 s and 2 s.
 TEST(Gathers, SlowTheComputeBesideThem) {
   BlockCosts costs = blocks_of(6, 0.5, 0);
   costs.slowdown = 0.2;
   EXPECT_NEAR(step(one_rank(3), costs), 0.5 + 5 * 1.1 + 1 + 5 * 2.1 + 2, 1e-9);
-  // Gathers longer than the block beside them: it is slow all the time, 1 / 0.8 = 1.25 s, and still over before they are.
+  // Gathers longer than the block that overlaps them: it is slow all the time, 1 / 0.8 = 1.25 s, and still over before they are.
   BlockCosts slow = blocks_of(6, 1.6, 0);
-  const double forward_and_one = 7 * 1.6 + (2 + 0.2 * 1.6);  // 2 s beside 1.6 s
+  const double forward_and_one = 7 * 1.6 + (2 + 0.2 * 1.6);  // 2 s with 1.6 s
   slow.slowdown = 0.2;
   EXPECT_NEAR(step(one_rank(3), slow), forward_and_one + 4 * (2 + 0.2 * 1.6) + 2, 1e-9);
 }
@@ -152,7 +152,7 @@ TEST(Gathers, PartsAddUpToThePass) {
   EXPECT_EQ(backward.base(), 14e12);
 }
 
-// ZeRO 1: reduce-scatters of 6 r behind the passes and gathers of 6 g behind the optimizer; or the gathers beside the first
+// ZeRO 1: reduce-scatters of 6 r behind the passes and gathers of 6 g behind the optimizer; or the gathers during the first
 // forward, which then takes g + 5 max(1, g) + 1 in place of 6.
 TEST(UpdatedParameters, AreGatheredBehindTheOptimizerOrBesideTheNextForward) {
   for (const int microbatches : {1, 3})
@@ -167,7 +167,7 @@ TEST(UpdatedParameters, AreGatheredBehindTheOptimizerOrBesideTheNextForward) {
     }
 }
 
-// A framework says which reductions run beside the last backward; the scenario's own word goes before.
+// A framework states which reductions run during the last backward; the scenario's own value has precedence.
 TEST(Reductions, RunBesideTheBackwardWhereTheFrameworkSaysSo) {
   for (const int zero : {0, 1}) {
     Scenario scenario = one_rank(zero);

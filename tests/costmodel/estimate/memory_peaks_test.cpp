@@ -43,8 +43,8 @@ test::TableCosts blocks_of(int count, std::int64_t saved, std::int64_t input, st
 }
 
 // One block of two units on one rank, one microbatch: each unit saves 1000, of which W reads 700; the block's input is 100.
-// Without recompute: 2000 live, 50 beside. I frees 600, W 1400. Full: F leaves 100; I makes the other 1900 again, 50 beside, and
-// leaves 1400, 1300 more than there was; the peak is the same 2050.
+// Without recompute: 2000 live, 50 temporary. I frees 600, W 1400. Full: F leaves 100; I makes the other 1900 again, 50
+// temporary, and leaves 1400, 1300 more than there was; the peak is the same 2050.
 TEST(MemoryPeaks, AnInputGradientApartTakesWhatWasMadeAgain) {
   const test::TableCosts costs = blocks_of(1, 1000, 100, 0, 700);
   Scenario scenario = scenario_of(1, 1, "zb-h1");
@@ -168,7 +168,7 @@ TEST(MemoryPeaks, AModuleThatRunsAgainLeavesTheOtherHalfAsItWas) {
 }
 
 // Blocks of 100 elements of 4 bytes. Under ZeRO 3 a device holds its share of all of them and two whole ones, however the passes
-// of its stages follow one another: the one that runs and the one that is gathered beside it.
+// of its stages follow one another: the one that runs and the one that is gathered meanwhile.
 TEST(MemoryPeaks, Zero3HoldsTwoBlocks) {
   constexpr int kBlocks = 12, kData = 4, kBlock = 400;
   test::TableCosts costs = test::chain_of(kBlocks, 1, 1, 1);

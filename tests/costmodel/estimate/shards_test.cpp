@@ -65,7 +65,7 @@ TEST(Shards, Zero1ScattersSumsAndGathers) {
   EXPECT_NEAR(step(one_rank(1, 4), blocks_of(5, 0.25, 0.5, 2)), 15 + 5 * 0.5 + 5 * 0.25, 1e-9);
 }
 
-// ZeRO 2 does so behind every backward: of two microbatches the second's backward runs beside the first's reduction of 2.5 + 5 s,
+// ZeRO 2 does so behind every backward: of two microbatches the second's backward overlaps the first's reduction of 2.5 + 5 s,
 // 10 of its 15 s of passes are behind it.
 TEST(Shards, Zero2SumsEveryMicrobatch) {
   EXPECT_NEAR(step(one_rank(2, 2, 4, 2), blocks_of(5, 0.25, 0.5, 2)), 30 + 7.5 + 5 * 0.25, 1e-9);
@@ -109,7 +109,7 @@ TEST(Shards, TheEndsAreZeroOverAllAndNoZero) {
     }
 }
 
-// Buckets of two blocks beside the backward: each is scattered and then summed, 2 x (0.5 + 1) s, ready every 4 s.
+// Buckets of two blocks during the backward: each is scattered and then summed, 2 x (0.5 + 1) s, ready every 4 s.
 TEST(Shards, BucketsAreScatteredAndSummed) {
   Scenario scenario = one_rank(1, 2);
   scenario.overlap_gradients = true;
