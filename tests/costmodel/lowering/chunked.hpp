@@ -1,4 +1,4 @@
-// A unit whose forward is a product in chunks beside a collective in chunks.
+// A unit whose forward is a product in chunks that overlaps a collective in chunks.
 #pragma once
 
 #include "tests/costmodel/lowering/tables.hpp"

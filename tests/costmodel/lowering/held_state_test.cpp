@@ -1,4 +1,4 @@
-// What devices hold of weights, gradients and optimizer where formats, frozen parameters or the host's memory say so.
+// Weights, gradients and optimizer state on devices, by formats, frozen parameters and offload to the host's memory.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
@@ -73,7 +73,7 @@ TEST(HeldState, OfWeightsInEightBits) {
 }
 
 // ZeRO 2 over 8 devices of one node. The host's Adam takes 0.257 ns a parameter for all 8 together; each device's gradients, 4 n
-// / 8 bytes, go down beside the last backward, and its weights, 2 n / 8, come back.
+// / 8 bytes, go down during the last backward, and its weights, 2 n / 8, come back.
 TEST(HeldState, OptimizerInTheHostsMemory) {
   const std::string parallel = "parallel: {data: 8, zero: 2}\n";
   const Lowered plain = lowered("", parallel), made = lowered("", parallel + "offload: {optimizer: cpu}\n");

@@ -42,7 +42,7 @@ TEST(Memory, InputGradientsFreeWhatWeightGradientsDoNotNeed) {
   EXPECT_EQ(weight.give, Bytes(300));
 }
 
-// Two blocks of two units on one stage; each unit saves 1000 bytes (100 of them the block's input) and needs 50 beside it.
+// Two blocks of two units on one stage; each unit saves 1000 bytes (100 of them the block's input) and needs 50 more.
 TEST(Memory, FullRecomputeKeepsInputsAndMakesOneBlockAgain) {
   test::TableCosts costs;
   costs.is_measured = false;
@@ -100,8 +100,9 @@ TEST(Memory, StaticPartsAndTheLimit) {
   EXPECT_EQ(parts(3), (std::vector<std::int64_t>{200, 200, 400}));
 }
 
-// Units of 100 elements of 4 bytes, one a stage. The executor sums gradients in buckets beside its own: of chimera's two chains
-// both stages that a rank holds, with data parallelism all of a rank's, else none; in mixed precision it has no second copy.
+// Units of 100 elements of 4 bytes, one a stage. The executor sums gradients in buckets in addition to its own: of chimera's two
+// chains both stages that a rank holds, with data parallelism all of a rank's, else none; in mixed precision it has no second
+// copy.
 TEST(Memory, TheExecutorsGradientBuckets) {
   const auto buckets = [](const std::string& schedule, int data, Precision precision, bool profile = true) {
     const test::TableCosts costs = chain_of(2, 1, 1, 1);

@@ -109,8 +109,8 @@ TEST(Programs, SynchronousPartsAreAddedAfterTheNorm) {
   EXPECT_NEAR(program_of(lower_on_one_rank(costs, "gpipe"), "0F0").duration.base(), 25 * kMs, 1);
 }
 
-// The head alone: all of it lies behind the meeting, and its launches before it. F: 20 + 5; B: two launches, 40 + 2. Units beside
-// it, even of almost nothing, change it as little as they take.
+// The head alone: all of it lies behind the meeting, and its launches before it. F: 20 + 5; B: two launches, 40 + 2. Units next
+// to it, even of almost nothing, change it as little as they take.
 TEST(Programs, LaunchesOfAStageWithOnlySynchronousWorkCount) {
   for (const double beside : {0.0, 1e-18, 1e-6}) {
     test::TableCosts costs = test::chain_of(1, 5e-3, 1e-3, 1e-3);

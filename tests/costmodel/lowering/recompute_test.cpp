@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTick = 1e12;  // of a second
 
-// Four blocks of two units: each unit saves 1000 bytes, of which 100 of a block's first are its input, and needs 50 beside them.
+// Four blocks of two units: each unit saves 1000 bytes, of which 100 of a block's first are its input, and needs 50 more.
 // F, I and W take a second a unit, and a block's forward is what recompute adds.
 test::TableCosts four_blocks() {
   test::TableCosts costs;
@@ -59,7 +59,7 @@ TEST(Recompute, OfTheFirstBlocksOfAStage) {
   EXPECT_NEAR(step_of(costs).backward, 24, 1e-9);
 }
 
-// Of two blocks together the first keeps its input: 2 x 100. The last chunk again is 4000, of which 100 are there, and 50 beside.
+// Of two blocks together the first keeps its input: 2 x 100. The last chunk again is 4000, of which 100 are there, and 50 more.
 // In chunks of three the second chunk is one block, 2000 - 100 + 50; then the first, 6000 - 100 + 50 when 100 have gone.
 TEST(Recompute, OfBlocksInChunks) {
   test::TableCosts costs = four_blocks();

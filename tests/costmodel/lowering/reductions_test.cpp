@@ -61,7 +61,7 @@ TEST(Reductions, Zero1GathersParametersAfterTheOptimizer) {
   EXPECT_NEAR(made.makespan_ms(), 27 + 2 + 2, 1e-9);
 }
 
-// ZeRO 2 keeps no whole gradients: every backward is followed by its reduce-scatter, beside the passes after it.
+// ZeRO 2 keeps no whole gradients: every backward is followed by its reduce-scatter, during the passes after it.
 TEST(Reductions, Zero2ReducesEveryMicrobatch) {
   EXPECT_EQ(lowered(2, false).count(ActionKind::ReduceGrad, 0), 2 * 4);
   EXPECT_TRUE(test::replay(lowered(2, false).graph).finished);

@@ -195,7 +195,7 @@ TEST(Evidence, APredictionSaysWhatItIsLikeAndHowSureItIs) {
               1e-9 * figures.step_time_s * figures.step_time_s);
 }
 
-// Choices count, not names: presets of eager frameworks say their kernels by a factor, and a scenario may change one.
+// Choices count, not names: presets of eager frameworks describe their kernels by a factor, and a scenario may change one.
 TEST(Evidence, FrameworksAreAlikeByTheirKernels) {
   const auto choices = [](const std::string& framework) {
     const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), {"framework=" + framework}));

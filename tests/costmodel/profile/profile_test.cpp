@@ -139,7 +139,7 @@ class WithProfile : public testing::Test {
   Profile profile_;
 };
 
-// Units from one device, links from elsewhere; the scenario that is written beside a result names both again.
+// Units from one device, links from elsewhere; the scenario that is written with a result names both again.
 TEST_F(WithProfile, SeveralFilesAreOneProfile) {
   Profile units = profile_, links;
   units.transfers.clear(), units.collectives.clear();

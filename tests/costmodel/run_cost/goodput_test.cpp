@@ -139,8 +139,8 @@ TEST(Goodput, TheTimeBetweenFailuresOfManyNodesIsAsPublished) {
 }
 
 // Llama 3 405B (arXiv 2407.21783): 419 unexpected interruptions in 54 days on 16,384 GPUs are one every 3.09 h, and more than
-// 90 % of the time was training. How long its checkpoints took is not told. With restarts of 10 min and the best interval the
-// formula says more than 90 % up to checkpoints of 5 s. At 60 s, sqrt(2 x 60 x 11,135) = 1156 s: about
+// 90 % of the time was training. How long its checkpoints took is not stated. With restarts of 10 min and the best interval the
+// formula gives more than 90 % up to checkpoints of 5 s. At 60 s, sqrt(2 x 60 x 11,135) = 1156 s: about
 // 1 - 60 / 1156 - 578 / 11,135 - 600 / 11,135 = 84 %.
 TEST(Goodput, OfLlama3IsAbove90PercentWithShortCheckpoints) {
   const Duration mtbf = mtbf_of_all(hours(50677), 16384);

@@ -34,7 +34,7 @@ TEST(RunCost, EnergyAndCarbonOfLlamaAreThePublished) {
 }
 
 // Llama 2 (model card): 70B 1,720,320 h and 291.42 t; 13B 368,640 h and 62.44 t; 7B 184,320 h and 31.22 t, at 400 W. The paper
-// says "adjusted for power usage efficiency": 1,720,320 x 0.4 x 1.1 x 0.385 = 291,422 kg.
+// states "adjusted for power usage efficiency": 1,720,320 x 0.4 x 1.1 x 0.385 = 291,422 kg.
 TEST(RunCost, CarbonOfLlama2IsThePublished) {
   EXPECT_NEAR(*run_of(1720320, 2048, at_tdp(400, 1.1, 385)).carbon_kg, 291420, 10);
   EXPECT_NEAR(*run_of(368640, 1024, at_tdp(400, 1.1, 385)).carbon_kg, 62440, 10);

@@ -69,7 +69,7 @@ TEST(Scenario, Defaults) {
   EXPECT_EQ(s.tied_embedding, TiedEmbedding::Copy);
   EXPECT_FALSE(s.overlap_gradients);
   EXPECT_EQ(s.seed, 0);
-  EXPECT_DOUBLE_EQ(s.usable.value(), 0.85);  // the cluster in place says so
+  EXPECT_DOUBLE_EQ(s.usable.value(), 0.85);  // the cluster in place states it
   EXPECT_EQ(s.data.kind, DataRequest::Kind::Synthetic);
 }
 
@@ -210,7 +210,7 @@ TEST(Scenario, RecomputeNamesModules) {
   EXPECT_EQ(again.recompute_scope.operators, listed.recompute_scope.operators);
 }
 
-// What a resolved scenario says of formats, hosts and training, it reads again.
+// Formats, hosts and training come back from the text of a resolved scenario.
 TEST(Scenario, StateComesBackFromItsText) {
   const Scenario scenario = parse_scenario(
       "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2, lora: {rank: 8, targets: [c_attn]}, frozen: "
@@ -305,7 +305,7 @@ TEST(Scenario, AGlobalBatchThatIsNotWholeNamesItsNeighbours) {
             std::string::npos);
 }
 
-// The default follows the model's kind, and is told; a written one is taken for any model.
+// The default follows the model's kind, and is reported; a written one is taken for any model.
 TEST(Scenario, TheDefaultFrameworkIsOfTheModelsKind) {
   const auto read = [](const std::string& workload, const std::string& more = "") {
     return parse_scenario("panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: " + workload +
@@ -452,7 +452,7 @@ TEST(ResolvedText, LoadsAgainInPlace) {
   expect_round_trip(parse("schedule: interleaved-1f1b\n", {"cluster.link={table: [[0 B, 20 us], [64 MiB, 3195 us]]}"}));
 }
 
-// What a run leaves out is told with where its default comes from, and comes back.
+// A run's absent keys are written with the origin of their defaults, and come back.
 TEST(ResolvedText, ARunComesBackWithItsDefaults) {
   const Scenario scenario = parse_scenario(
       "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 1, microbatches: 8}\n"

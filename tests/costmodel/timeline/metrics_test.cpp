@@ -39,7 +39,7 @@ TEST(Metrics, OfTheSmallStep) {
   EXPECT_NEAR(zero.bubble_step, 8.5 / 16, 1e-12);
   EXPECT_NEAR(zero.bubble_span, 8.5 / 16, 1e-12);
   EXPECT_NEAR(zero.step_time_s, 16e-3, 1e-12);
-  // Rank 1: exposed 0.5 in the forward and 0.5 receiving before it; its send runs beside the optimizer. Ends at 10.5, begins
+  // Rank 1: exposed 0.5 in the forward and 0.5 receiving before it; its send runs during the optimizer. Ends at 10.5, begins
   // at 3.
   EXPECT_NEAR(two.compute_s, 7e-3, 1e-12);
   EXPECT_NEAR(two.exposed_communication_s, 1e-3, 1e-12);

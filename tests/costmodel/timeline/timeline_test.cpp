@@ -65,12 +65,12 @@ TEST(Timeline, CollectivesAndWaitingAreThoseOfTheTimes) {
   EXPECT_NEAR(timeline.spans[3].alone.base(), 0.5e-3, 1e-15);
 }
 
-// A collective of 1.5 ms beside 1 ms of compute that is free of it; what comes after waits for both.
+// A collective of 1.5 ms with 1 ms of compute that does not wait for it; what comes after waits for both.
 TEST(Timeline, CollectivesStandBesideFreeCompute) {
   TaskGraph graph = testing::small_step();
   const Ticks ms(testing::kMs);
   graph.programs[0].first_step = static_cast<std::int32_t>(graph.steps.size());
-  graph.programs[0].steps = 5;  // compute 0..1, collective 1..2.5 beside compute 1..2, compute 2.5..3.5, collective 3.5..4
+  graph.programs[0].steps = 5;  // compute 0..1, collective 1..2.5 and compute 1..2, compute 2.5..3.5, collective 3.5..4
   const ProgramStep steps[] = {{.time = ms},
                                {.collective = true, .flow = 0, .time = ms * 1.5},
                                {.free = true, .time = ms},

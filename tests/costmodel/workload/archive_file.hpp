@@ -14,7 +14,7 @@ struct ZipEntry {
   std::string name, bytes;
   std::uint16_t method = 0, flags = 0;
   std::int64_t claimed = -1;       // bytes that the directory claims; -1: as it is
-  std::int64_t header = -1;        // where the directory says it is; -1: where it is
+  std::int64_t header = -1;        // where the directory places it; -1: where it is
   std::uint32_t checksum_xor = 0;  // damages the checksum
 };
 

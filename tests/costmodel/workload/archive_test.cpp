@@ -143,7 +143,7 @@ TEST(Archive, NoCutBetweenATensorAndWhoWritesIntoIt) {
             "    2  model: operator 3\n");
 }
 
-// A view in the same module: the module is the reason, the view is said too.
+// A view in the same module: the module is the reason, the view is reported too.
 TEST(Archive, AModuleThatIsAUnitIsNotCutInside) {
   TinyModel model;
   model.nodes()[1] = node("torch.ops.aten.t.default", {{"self", tensor("linear")}}, "tanh", "layers.0");
@@ -302,7 +302,7 @@ TEST(Archive, UnknownSchemasAreRefusedWithTheReleaseNamed) {
             }),
             "error: model.pt2: models/model.json: PyTorch of unknown release wrote it in schema 7.3, and Panpipe reads schema 8; "
             "export the model with PyTorch 2.11 to 2.15");
-  // It is told before anything of the archive is understood otherwise.
+  // It is reported before anything else of the archive is read.
   EXPECT_EQ(
       fault_of([&](TinyModel& m) {
         written_by(m, "3.0.0", 9, 1);
@@ -310,7 +310,7 @@ TEST(Archive, UnknownSchemasAreRefusedWithTheReleaseNamed) {
       }),
       "error: model.pt2: models/model.json: PyTorch 3.0.0 wrote it in schema 9.1, and Panpipe reads schema 8; export the model "
       "with PyTorch 2.11 to 2.15");
-  // Additions are read past; where one of them is used, the fault says who made it.
+  // Additions are read past; where one of them is used, the fault states who made it.
   EXPECT_EQ(fault_of([&](TinyModel& m) { written_by(m, "2.15.0+cu130", 8, 20); }), "accepted");
   EXPECT_EQ(fault_of([&](TinyModel& m) {
               written_by(m, "2.16.0", 8, 21);

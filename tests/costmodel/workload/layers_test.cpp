@@ -1,4 +1,4 @@
-// Tables of measured layers: what a file may say, and what is refused, word for word.
+// Tables of measured layers: what a file may hold, and what is refused, word for word.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"

@@ -119,7 +119,7 @@ TEST_F(ModelConfigs, AbsentKeysTakeTheDefaultsOfTheClass) {
       {"{model_type: phi3, vocab_size: 100352, hidden_size: 5120, intermediate_size: 17920, num_hidden_layers: 40, "
        "num_attention_heads: 40, num_key_value_heads: 10}",
        14'659'507'200},
-      // BERT large with the loss over masked tokens alone, as its published architectures say.
+      // BERT large with the loss over masked tokens alone, as in its published architectures.
       {"{model_type: bert, architectures: [BertForMaskedLM], hidden_size: 1024, intermediate_size: 4096, "
        "num_hidden_layers: 24, num_attention_heads: 16}",
        335'174'458},
@@ -236,7 +236,7 @@ std::string stated(const std::string& type, const std::string& more) {
          more + "}";
 }
 
-// A head of another class, and what a class cannot do here, are told.
+// A head of another class, and what a class cannot do here, are reported.
 TEST_F(ModelConfigs, WhatTheModelDoesOtherwiseIsReported) {
   const auto reported = [&](const std::string& type, const std::string& more) {
     std::vector<std::string> all = read_model_config(file(stated(type, more)), 128).assumptions;
@@ -254,7 +254,7 @@ TEST_F(ModelConfigs, WhatTheModelDoesOtherwiseIsReported) {
   EXPECT_FALSE(read_model_config(file("{model_type: opt, _remove_final_layer_norm: true}"), 128).dimensions.traits.final_norm);
 }
 
-// A misspelt key leaves its dimension to the class, and both are told: 16 layers are stated, the rest is LlamaConfig's.
+// A misspelt key leaves its dimension to the class, and both are reported: 16 layers are stated, the rest is LlamaConfig's.
 TEST_F(ModelConfigs, ADimensionThatTheFileDoesNotStateIsReported) {
   const ModelConfig config = read_model_config(
       file("{model_type: llama, hiden_size: 2048, num_hidden_layers: 16, max_position_embeddings: 512, vocab_size: 512}"), 128);
@@ -276,7 +276,7 @@ TEST_F(ModelConfigs, ADimensionThatTheFileDoesNotStateIsReported) {
   EXPECT_NE(first("{model_type: gpt2}", 128).find("max_position_embeddings 1024: "), std::string::npos);
 }
 
-// Keys with which a class computes something else: with its default, or another value of the same effect, nothing is said.
+// Keys with which a class computes something else: with its default, or another value of the same effect, nothing is reported.
 TEST_F(ModelConfigs, KeysThatChangeTheComputationAreNotFollowedSilently) {
   struct Case {
     const char *type, *key, *without, *with;
@@ -316,7 +316,7 @@ TEST_F(ModelConfigs, KeysThatChangeTheComputationAreNotFollowedSilently) {
       "loss");
 }
 
-// What transformers writes for every class, and what published files hold beside it, is known.
+// Keys that transformers writes for every class, and further keys of published files, are known.
 TEST_F(ModelConfigs, KeysWithoutEffectAreKnown) {
   for (const char* text :
        {"{model_type: gpt2, attn_pdrop: 0.1, bos_token_id: 50256, n_ctx: 1024, reorder_and_upcast_attn: true, resid_pdrop: 0.1, "

@@ -1,4 +1,4 @@
-// Are work, traffic and what is kept for backward counted as the formulas say?
+// Are work, traffic and tensors saved for the backward counted as in the formulas?
 // Tensors and operators name what matters here; the rest is as their struct has it.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include <gtest/gtest.h>
