@@ -292,7 +292,7 @@ TEST(Checkpoint, RefusesWhatIsTornOrForeign) {
     const Outcome outcome = run_threads(request.scenario, request);
     ASSERT_EQ(outcome.errors.size(), 2u);
     for (std::string error : outcome.errors) {
-      if (error.rfind("lost: ", 0) == 0) error = outcome.error();  // the other rank was told first
+      if (error.rfind("lost: ", 0) == 0) error = outcome.error();  // the other rank got the report first
       if (error.rfind("rank ", 0) == 0) error = error.substr(error.find(": ") + 2);
       EXPECT_EQ(error, "checkpoint " + at + ": " + message);
     }

@@ -1,4 +1,4 @@
-// How runs end, with real processes: well each time, with what they resumed from said once, and a profile at once by Ctrl-C.
+// How runs end, with real processes: well each time, with one report of what they resumed from, and a profile at once by Ctrl-C.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

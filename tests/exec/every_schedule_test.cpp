@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EverySchedule, testing::ValuesIn(families()),
   return name;
 });
 
-// What the order says counts, not the family: written out and read back.
+// The order counts, not the family: it is written out and read back.
 TEST(ScheduleOfAFile, EqualsOneProcess) {
   const Workload workload = small_model("gpt");
   for (const std::string family : {"zb-v", "stp", "dualpipe"}) {

@@ -18,7 +18,7 @@ struct StepOutcome {
   std::map<std::string, at::Tensor> gradients, buffers;
 };
 
-// The reference that tests/exec/export_small_models.py and tools/coverage.py write beside an archive.
+// The reference that tests/exec/export_small_models.py and tools/coverage.py write next to an archive.
 struct Reference {
   int micro = 0, microbatches = 0;
   std::vector<std::map<std::string, at::Tensor>> batches;  // per microbatch, by input name

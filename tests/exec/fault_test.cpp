@@ -1,4 +1,4 @@
-// What happens to a run when something goes wrong, with real processes: every rank ends, in time, and says what it waited for.
+// What happens to a run when something goes wrong, with real processes: every rank ends, in time, and reports what it waited for.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -96,7 +96,7 @@ TEST(Faults, AFailingOperatorEndsTheRunWithItsMessage) {
     EXPECT_THAT(run.err,
                 ContainsRegex("panpipe: rank 0: 0B[0-2], waiting for the gradient of microbatch [0-2] from stage 1 on rank 1: "
                               "rank 1 ended the run: "));
-    // Processes are told in the order in which they ended; of threads the cause is told first.
+    // Processes are reported in the order in which they ended; of threads the cause is reported first.
     if (transport == "local") {
       EXPECT_LT(run.err.find(cause), run.err.find("panpipe: rank 0: ")) << run.err;
     }
@@ -216,7 +216,7 @@ TEST(Stopping, CtrlCEndsTheRunInOrder) {
   }
 }
 
-// What spins looks like work to the watch, so nobody fails; whoever asked for an end gets it all the same.
+// The watch takes a spinning thread for work, so no rank fails; a user who asks for an end gets it all the same.
 TEST(Stopping, OneSignalEndsARunWhoseRankNeverComesToItsEnd) {
   Started started = start_panpipe(small("--steps 1000000"), {{"PANPIPE_FAULT", "rank=1,step=2,kind=spin,action=1F1"}});
   started.wait_for_rank_at_work(1);
@@ -331,7 +331,7 @@ TEST(Starting, TorchrunStartsRanks) {
   EXPECT_THAT(run.out, HasSubstr("\"kind\": \"measured\""));
 }
 
-// What one rank knows and another does not is told before anything is shared.
+// Ranks with different secrets are reported before they exchange anything.
 TEST(Starting, RanksWithDifferentTokensAreReported) {
   const auto with = [](int rank, int port, const std::string& name, const std::string& value) {
     auto environment = place(rank, 2, port);

@@ -1,4 +1,4 @@
-// Starting ranks: what the environment says, what the options mean, and how processes are looked after (here: shells).
+// Starting ranks: the variables of the environment, what the options mean, and how processes are looked after (here: shells).
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -161,7 +161,7 @@ TEST_F(MeasuredRun, HasEveryActionAndTransferOnOneAxis) {
   EXPECT_EQ(flows.size(), 8u);
   for (const auto& [id, ends] : flows) EXPECT_EQ(ends.size(), 2u) << id;
   EXPECT_NEAR(timeline.step_time.base(), last.base(), 1e-9);
-  // The step is the median one; the figures say how far the others are.
+  // The step is the median one; the figures state how far the others are.
   const Metrics figures = metrics(timeline);
   EXPECT_LE(figures.step_time_min_s, figures.step_time_s);
   EXPECT_GE(figures.step_time_max_s, figures.step_time_s);

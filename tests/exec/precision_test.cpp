@@ -72,7 +72,7 @@ TEST(Precision, ALossThatIsNoNumberIsReportedBeforeTheNormOfItsGradients) {
   EXPECT_EQ(outcome.errors[1], "step 2: the loss of microbatch 0 is nan (rank 1, replica 0)");
 }
 
-// What the list says, autocast does: an operator that kept fp32 would refuse a weight in bf16.
+// Autocast acts as the list states: an operator that kept fp32 would refuse a weight in bf16.
 TEST(Autocast, LowersWhatTheListSays) {
   const at::Tensor matrix = at::ones({4, 4}), batch = at::ones({2, 4, 4}), line = at::ones({1, 4, 8}),
                    area = at::ones({1, 4, 8, 8}), volume = at::ones({1, 4, 4, 4, 4});

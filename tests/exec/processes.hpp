@@ -1,4 +1,4 @@
-// Programs started beside a test, with what they said, and what they left behind.
+// Programs that a test starts, with their output and the files that they leave behind.
 #pragma once
 
 #include <sys/types.h>

@@ -104,7 +104,7 @@ std::int64_t peak_of(int microbatches, std::optional<at::ScalarType> autocast) {
   return account.end().peak;
 }
 
-// What a microbatch in flight takes of a run is what the profile says that a forward keeps, and the data.
+// A microbatch in flight of a run takes the bytes that the profile states for a forward, and the data.
 TEST(UnitMemory, AddsUpToARunsMicrobatchInFlight) {
   const PreparedProfile job(request_of(1));
   Plan whole;

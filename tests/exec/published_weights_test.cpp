@@ -129,7 +129,7 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
       EXPECT_TRUE(at::equal(written[tensor], value)) << tensor;
     }
     EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
-    // And back: the configuration that was written describes what lies beside it.
+    // And back: the configuration that was written describes the weights next to it.
     const std::string again = folder.write(
         "again.yaml", scenario_of(fmt::format("config: {0}/config.json, sequence: 8, weights: {0}", out), 1, 1, 1, ""));
     const Outcome second = run_threads(again, quiet(again, 1));
@@ -138,8 +138,8 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
   }
 }
 
-// The class's default is 8 groups of experts, of which a token's lie in 4. Training chose from all, and the export says so: with
-// it, a step of rate 0 from the exported weights has the loss of the step before.
+// The class's default is 8 groups of experts, of which a token's lie in 4. Training chose from all, and the export states that:
+// with it, a step of rate 0 from the exported weights has the loss of the step before.
 TEST(ModelFolders, SayThatExpertsWereChosenFromAllGroups) {
   const Folder folder;
   write_tokens(folder);
@@ -281,7 +281,7 @@ TEST(PublishedWeights, AreTheMastersOfMixedPrecision) {
     for (const auto& [name, value] : tensors_of(kFolders + "llama/" + part)) EXPECT_TRUE(at::equal(kept.at(name), value)) << name;
 }
 
-// Names of the model inside, masks of older files, a head beside the embedding it is tied to; a single file, an index, a
+// Names of the model inside, masks of older files, a head in addition to the embedding it is tied to; a single file, an index, a
 // checkpoint.
 TEST(PublishedWeights, AreReadInTheirSeveralForms) {
   const Folder folder;

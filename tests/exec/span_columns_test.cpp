@@ -1,4 +1,4 @@
-// Do spans arrive at rank 0 as they were sent, and is a rank that sends other fields told from them?
+// Do spans arrive at rank 0 as they were sent, and is a rank that sends other fields detected?
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

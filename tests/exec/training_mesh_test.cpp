@@ -98,7 +98,7 @@ TEST(TrainingMesh, CheckpointsAreWholeOnEveryMesh) {
   }
 }
 
-// The devices of a tensor-parallel group stand beside each other, and each tells its waiting.
+// The devices of a tensor-parallel group have spans of their own, and each reports its waiting.
 TEST(TrainingMesh, TimelinesReportEveryDevice) {
   const Trained run = train(model_on({2, 1, 2}, kSgd + "schedule: stp\n"), 1);
   ASSERT_EQ(run.timeline.devices.size(), 4u);
@@ -198,7 +198,7 @@ TEST(TrainingMesh, SlicedSequencesTrainAsWholeOnes) {
   EXPECT_EQ(messages, 2 * 8 * 4) << "an activation and a gradient of each slice";
 }
 
-// The tables of positions are kept whole: a checkpoint says nothing of slices.
+// The tables of positions are kept whole: a checkpoint does not depend on slices.
 TEST(TrainingMesh, CheckpointsOfSlicedSequencesAreThoseOfWholeOnes) {
   const Trained one = train(model_on({}, kSgd), 4);
   expect_close(resumed(model_on({2, 1, 1}, kSgd + kSlices), model_on({1, 2, 1}, kSgd)), one.state, 2e-5);

@@ -19,7 +19,7 @@
 namespace panpipe::exec {
 namespace {
 
-// Four microbatches in all, whoever computes them. SGD: parameters then differ by no more than gradients do. The embedding is
+// Four microbatches in all, on any ranks. SGD: parameters then differ by no more than gradients do. The embedding is
 // tied to the head, which stands on another rank whenever the pipeline has more than one.
 TEST(Training, EveryMeshEqualsOneProcess) {
   const std::string sgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";

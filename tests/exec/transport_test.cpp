@@ -122,7 +122,7 @@ TEST_P(Contract, MemoryOfAMessageIsFreeBeforeTheNextHasArrived) {
     const PendingPtr second = transport.receive(spec(transport, {kElements}), 0, 2);
     while (!second->done()) std::this_thread::sleep_for(1ms);  // its memory is there, its data are not
     first.reset();
-    // The allocator looks at what has become free when it is asked for more, and the device says so a little later than it is.
+    // The allocator looks at what has become free when it is asked for more, and the device reports that a little late.
     const auto active = [&] {
       const at::Tensor asks = at::empty({1}, device(transport));
       const auto stats =
@@ -150,7 +150,7 @@ TEST_P(Contract, SumsOfEveryTypeThatGradientsHave) { keeps("SumsOfEveryTypeThatG
 
 TEST_P(Contract, GroupsExchangeAsManyRowsAsEachHasForTheOther) { keeps("GroupsExchangeAsManyRowsAsEachHasForTheOther", 4); }
 
-// 3 rows sent, 2 expected: the receiver says so. What follows on the group still matches.
+// 3 rows sent, 2 expected: the receiver reports that. What follows on the group still matches.
 TEST_P(Contract, AnExchangeOfAnotherNumberOfRowsIsAnErrorThatNamesBoth) {
   if (GetParam() == "nccl") GTEST_SKIP() << "NCCL does not know sizes; ranks exchange them before";
   on(2, [&](Transport& transport) {
@@ -198,7 +198,7 @@ TEST_P(Contract, WaitingForWhatNobodySendsEndsAfterTheDeadline) {
           EXPECT_THAT(lost.what(), HasSubstr("0B3, waiting for the gradient"));
           EXPECT_THAT(lost.what(), HasSubstr("rank 1"));
         }
-        // The watch names a stuck rank shortly before the deadline; the upper bound only says that the wait ends.
+        // The watch names a stuck rank shortly before the deadline; the upper bound only checks that the wait ends.
         EXPECT_GE(Clock::now() - start, kShort / 2);
         EXPECT_LT(Clock::now() - start, 20 * kShort);
       },
@@ -279,7 +279,7 @@ TEST_P(Contract, RanksAgreeOrAreReportedWhoHasWhat) {
   });
 }
 
-// What cannot be sent any more is told as a lost peer, by the wait for it or the next one, not in Gloo's words.
+// A failed send is reported as a lost peer, by the wait for it or the next one, not with Gloo's message.
 TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
   run_world("gloo", 2, kDeadline, [](Transport& transport) {
     if (transport.rank() == 1) return;  // its connections close
@@ -296,14 +296,14 @@ TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
   });
 }
 
-// Two worlds of threads on this host: nobody says their local numbers, so they count themselves in the order of ranks.
+// Two worlds of threads on this host: their local numbers are not stated, so they count themselves in the order of ranks.
 TEST(GlooTransport, RanksFindTheirNumberOnTheHostWhereNobodySaysIt) {
   const int port = test::unused_port();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank)
     ranks.emplace_back([rank, port] {
       ProcessOptions options = process_options(rank, 3, port, kDeadline);
-      options.world.local_reported = rank == 1;  // what is told stays
+      options.world.local_reported = rank == 1;  // a stated number stays
       options.world.local_rank = rank == 1 ? 7 : 0;
       options.world.local_size = rank == 1 ? 8 : 1;
       const auto transport = make_gloo_transport(options);
@@ -336,7 +336,7 @@ TEST(NcclFit, HeadersOfAnotherNcclAreRefusedByName) {
   EXPECT_EQ((NcclFit{22809, 0, 80, 80}.problem()), "") << "inside LibTorch, whose configuration fits";
 }
 
-// Where there is no GPU, at least that the module's symbols are all found, and what it says.
+// Where there is no GPU, at least that the module's symbols are all found, and its message.
 TEST(NcclModule, LoadsAndSaysThatThereIsNoGpu) {
   const char* bin = std::getenv("PANPIPE_BIN");
   const std::string path = std::string(bin ? bin : ".") + "/panpipe_nccl.so";

@@ -17,7 +17,7 @@ class TwoHosts : public testing::Test {
   void SetUp() override;
   void TearDown() override;
   void cut();  // the cable
-  // A command on host 0 or 1, which rank 0's host meets under the address `master`. Host 0 is 10.77.0.1, host 1 is 10.77.0.2.
+  // A command on host 0 or 1, which reaches rank 0's host under the address `master`. Host 0 is 10.77.0.1, host 1 is 10.77.0.2.
   Started start(int host, const std::vector<std::string>& command, std::map<std::string, std::string> environment,
                 const std::string& master = "10.77.0.1");
 

@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Rank 0's watch, and rank 1 as a bare connection that says and closes what the test wants.
+// Rank 0's watch, and rank 1 as a bare connection that sends and closes what the test wants.
 struct TwoRanks {
   std::promise<std::string> lost;
   std::promise<void> through;
@@ -70,7 +70,7 @@ TEST(Watch, ARankThatGoesWhenAllAreThroughIsNotLost) {
   ranks.leave();
   ranks.peer.say({{"through", true}});
   ranks.through.get_future().get();
-  ranks.peer.close();          // without a goodbye: killed on its way out, which its launcher tells
+  ranks.peer.close();          // without a goodbye: killed on its way out, which its launcher reports
   ranks.watch->farewell(20s);  // returns when it is gone
   EXPECT_EQ(ranks.lost.get_future().wait_for(100ms), std::future_status::timeout);
 }
@@ -254,7 +254,7 @@ TEST(Watch, ProcessorTimeIsNoProgressWhileTheDeviceWaits) {
   }
 }
 
-// Whoever goes first: its connections close while the others are still on their way out.
+// In any order: the connections of the first close while the others are still on their way out.
 TEST(Leaving, RanksLeaveInAnyOrderOnceAllHaveSaidSo) {
   for (const std::string transport : {"gloo", "local"}) {
     for (const int last : {0, 1, 2}) {

@@ -49,7 +49,7 @@ TEST(DeepSpeedImport, KeysThatMoveAStep) {
   EXPECT_THAT(job.without_effect, ElementsAre("optimizer.params.lr: 1e-4"));
 }
 
-// DeepSpeed's Adam decays weights as AdamW does, unless the parameter says otherwise.
+// DeepSpeed's Adam decays weights as AdamW does, unless the parameter states otherwise.
 TEST(DeepSpeedImport, AdamIsAdamW) {
   const auto optimizer = [](const std::string& text) { return value(deepspeed("{\"optimizer\": " + text + "}"), "optimizer"); };
   EXPECT_EQ(optimizer(R"({"type": "Adam"})"), "adamw");

@@ -1,4 +1,4 @@
-// Plans in the words of other trainers: what stands there, that it is read back as the same plan, and what is told.
+// Plans in the words of other trainers: their text, that it is read back as the same plan, and the reports.
 #include "jobs/export.hpp"
 
 #include <fmt/format.h>

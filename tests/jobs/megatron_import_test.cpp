@@ -1,4 +1,4 @@
-// Arguments of Megatron-LM as scenarios: what each becomes, what is told, and what is refused.
+// Arguments of Megatron-LM as scenarios: what each becomes, what is reported, and what is refused.
 #include "jobs/megatron_import.hpp"
 
 #include <fmt/format.h>

@@ -111,7 +111,7 @@ TEST(TorchtitanImport, SchedulesAndStages) {
               HasSubstr("job.toml: 36 stages are too many for 32 layers"));
 }
 
-// Each flavor's parameters are those that its name says, within the rounding of names.
+// Each flavor's parameters are those that its name states, within the rounding of names.
 TEST(TorchtitanImport, EveryFlavorLoads) {
   for (const TorchtitanFlavor& flavor : torchtitan_flavors()) {
     SCOPED_TRACE(flavor.model + " " + flavor.flavor);
@@ -138,7 +138,7 @@ TEST(TorchtitanImport, AKeyThatIsNoneIsReported) {
   EXPECT_THAT(flat.without_effect, Contains("parallelism.pipeline_parallel_schedule: GPipe"));
 }
 
-// FSDP casts to bf16, autocast does so for replicas alone; with tensor or pipeline parallelism beside, nothing does.
+// FSDP casts to bf16, autocast does so for replicas alone; with tensor or pipeline parallelism in addition, nothing does.
 TEST(TorchtitanImport, MixedPrecisionNeedsFsdp) {
   const auto precision = [](const std::string& keys, int gpus) {
     return value(titan("[model]\nflavor = '8B'\n[parallelism]\n" + keys, {}, {.gpus = gpus}), "precision");

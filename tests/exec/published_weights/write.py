@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the folders beside this file with Hugging Face's own classes, and prints the losses that published_weights_test.cpp expects.
+"""Writes the folders next to this file with Hugging Face's own classes, and prints the losses that published_weights_test.cpp expects.
 
     pip install torch transformers; python write.py
 
