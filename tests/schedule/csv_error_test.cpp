@@ -192,7 +192,7 @@ TEST(CsvErrors, LettersBeyondAscii) {
   EXPECT_EQ(error_of("0F\x1b[31m0\n").find('\x1b'), std::string::npos);  // a terminal would obey it
 }
 
-// A file that holds nothing but says that it is long, and one without an end: what is read stops at the limit.
+// An empty file that states a large size, and one without an end: reading stops at the limit.
 TEST(CsvErrors, LongerThanAnySchedule) {
   const std::string path = test::scratch().file("sparse-order.csv");
   std::ofstream(path).put('0');
@@ -204,7 +204,7 @@ TEST(CsvErrors, LongerThanAnySchedule) {
             path + ": error: this is not a text file\n  help: a schedule is text: a row of actions for each rank");
 }
 
-// 4000 rows of 1500 actions are the 6 million that are taken; one more is too many, and the row is told.
+// 4000 rows of 1500 actions are the 6 million that are taken; one more is too many, and the row is reported.
 TEST(CsvErrors, MoreActionsThanMemoryHolds) {
   std::string row;
   for (int i = 0; i < 1500; ++i) row += "0F0,";

@@ -1,4 +1,4 @@
-// The text form: PyTorch's files come back unchanged, ours adds to them and says so.
+// The text form: PyTorch's files come back unchanged, ours adds to them, and marks that.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"

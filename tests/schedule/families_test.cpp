@@ -144,7 +144,7 @@ TEST(Families, TextComesBackAtEverySize) {
         try {
           schedule = make_schedule(family.name, p, m);
         } catch (const InputError&) {
-          continue;  // sizes that do not exist: family_properties_test.cpp says which
+          continue;  // sizes that do not exist: family_properties_test.cpp states which
         }
         const Schedule again = read_schedule_csv(to_csv(schedule, false), std::string(family.name));
         EXPECT_EQ(again.order, schedule.order);
@@ -237,7 +237,7 @@ TEST(Families, BubbleOfZbH1) {
   });
 }
 
-// --- members that do not exist, and how that is said ---
+// --- members that do not exist, and their messages ---
 
 std::string refusal(const char* family, int ranks, int microbatches, const ScheduleOptions& options = {}) {
   try {

@@ -222,7 +222,7 @@ double idle_in_span(const Schedule& schedule, const PassCosts& costs) {
   return result.span - *std::max_element(result.busy.begin(), result.busy.end());
 }
 
-// `applies` says for which sizes the closed form holds.
+// `applies`: for which sizes the closed form holds.
 template <class Applies, class Use>
 void for_sizes(const std::string& family, const ScheduleOptions& options, Applies&& applies, Use&& use) {
   int tried = 0;

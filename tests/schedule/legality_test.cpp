@@ -1,4 +1,4 @@
-// Orders that are wrong, and how that is said: the first fault, whole.
+// Orders that are wrong, and their messages: the first fault, whole.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
@@ -83,7 +83,7 @@ TEST(Legality, GroupsOfEveryKind) {
   EXPECT_EQ(fault({"0F0 (0F1;0B0)OVERLAP_F_F 0B1"}), "0:1 0B0 does not belong into OVERLAP_F_F, which runs forwards only");
 }
 
-// The published defects of others' files and orders, as a reader meets them.
+// The published defects of others' files and orders, as a reader finds them.
 TEST(Legality, OrdersThatPyTorchsValidatorLetsThrough) {
   // It collects passes in sets: repeated passes, microbatches out of range and orders that wait for each other all pass there.
   EXPECT_EQ(fault({"0F0 0F2 0B0 0B2", "1F0 1F2 1B0 1B2"}), "0:1 0F2 microbatch 2 does not exist: there are 2, numbered from 0");

@@ -137,7 +137,7 @@ TEST(Searched, OddCosts) {
   }
 }
 
-// Where bounds are met: at even costs and memory 2P nothing is lost but the first forward's way to the last rank.
+// Where orders reach their bounds: at even costs and memory 2P nothing is lost but the first forward's way to the last rank.
 TEST(Searched, ClosedFormsAtEvenCosts) {
   for (const int p : {2, 4, 7}) {
     const int m = 3 * p;

@@ -43,7 +43,7 @@ for at in range(0, len(arguments), 4):
         print("refused:", type(failure).__name__, str(failure).splitlines()[0])
 """
 
-# Members of one family beside its defaults.
+# Members of one family with other options than its defaults.
 OPTIONS = {
     "interleaved-1f1b": [{"stages_per_rank": "3"}, {"combined": "true"}],
     "group-interleaved": [{"group": "2"}],

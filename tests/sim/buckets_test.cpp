@@ -1,5 +1,5 @@
-// Buckets of gradients beside the backward in both engines: equal times where no link is shared, whether passes are one timer
-// each or go step by step beside tensor-parallel sums.
+// Buckets of gradients during the backward in both engines: equal times where no link is shared, whether passes are one timer
+// each or go step by step with tensor-parallel sums.
 #include <gtest/gtest.h>
 
 #include <string>

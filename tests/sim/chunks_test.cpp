@@ -1,4 +1,4 @@
-// Products in chunks beside collectives in chunks in both engines: equal times where no link is shared.
+// Products in chunks that overlap collectives in chunks, in both engines: equal times where no link is shared.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -136,7 +136,7 @@ TEST(Congruence, RingsOfTwoReplicasThroughOneLinkAreNotMerged) {
   EXPECT_NEAR(timeline.contention_lost.base(), 2e-3, 1e-12);
 }
 
-// A pair that straddles two nodes beside one that does not: replicas differ.
+// One pair straddles two nodes, the other does not: replicas differ.
 TEST(Congruence, ReplicasPlacedDifferentlyAreNotFolded) {
   ClusterMaker cluster(4);
   const int nic = cluster.resource("nic", gb_per_s(5));

@@ -44,7 +44,7 @@ class GraphMaker {
   int flow(Bytes wire_bytes, Bandwidth rate, Duration latency = Duration(0));
   int flow_between(Bytes wire_bytes, Bandwidth rate, std::vector<std::int32_t> ranks);
   int link(int from_rank, int to_rank, Bytes bytes, Bandwidth rate, Duration latency = Duration(0));
-  // `free`: runs beside the collective before it.
+  // `free`: overlaps the collective before it.
   static ProgramStep compute(Duration time, bool free = false);
   ProgramStep collective(int flow) const;
   int program(const std::vector<ProgramStep>& steps, double overlap_loss = 0);

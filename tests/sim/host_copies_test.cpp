@@ -113,7 +113,7 @@ TEST(HostPath, CrossesLinkSwitchAndMemoryOnce) {
   EXPECT_EQ(host_copy_bandwidth(copying, 6, true), gb_per_s(20));
   EXPECT_EQ(shared_host_copy_bandwidth(copying, {4, 5, 6, 7}, 6, true), gb_per_s(10));
   EXPECT_EQ(shared_host_copy_bandwidth(copying, {4, 6}, 6, true), gb_per_s(20));
-  // A cluster written in place says nothing of hosts.
+  // A cluster written in place describes no hosts.
   EXPECT_FALSE(host_path(given_cluster(2, Bytes(1 << 30), 1, {Duration(0), gb_per_s(1), nullptr}), 0, true));
 }
 

@@ -85,7 +85,7 @@ TEST_P(Sharing, UnequalLatenciesShareEqually) {
   expect_ends(flows, GetParam(), {0.199992, 0.200001});
 }
 
-// A route without latency does not starve beside one with: 10 us alone are 100 kB, then 10 us + 0.9999 GB / 5 GB/s.
+// A route without latency does not starve next to one with: 10 us alone are 100 kB, then 10 us + 0.9999 GB / 5 GB/s.
 TEST_P(Sharing, NoLatencyBesideSome) {
   Flows flows(2);
   const int link = flows.cluster.resource("link", gb_per_s(10));

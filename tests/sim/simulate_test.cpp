@@ -74,7 +74,7 @@ TEST_P(Simulate, RingAllReduceInsideAPass) {
     }
 }
 
-// An overlapped collective of 3 ms runs beside 2 ms of compute; the step after that waits for both: 1 + max(3, 2) + 1 = 5 ms.
+// A collective of 3 ms overlaps 2 ms of compute; the step after that waits for both: 1 + max(3, 2) + 1 = 5 ms.
 TEST_P(Simulate, OverlappedCollective) {
   const Ported ported(2, gb_per_s(100));
   GraphMaker graph(1, 2);

@@ -33,7 +33,7 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-// Listings of /dev that are being read, and how many stand-ins each has told.
+// Listings of /dev that are being read, and how many stand-ins each has returned.
 struct Listings {
   std::mutex lock;
   std::map<DIR*, int> reported;
@@ -55,7 +55,7 @@ DIR* remember_listing(DIR* folder) {
   return folder;
 }
 
-// The next stand-in of a listing of /dev that has told all else; null where there is none.
+// The next stand-in of a listing of /dev that has returned its real entries; null where there is none.
 template <class Entry>
 Entry* next_stand_in(DIR* folder) {
   static thread_local Entry entry;

@@ -1,4 +1,4 @@
-// Which rank runs on which GPU, however the ranks were started, and what is said where that cannot be; the connections over NCCL.
+// Which rank runs on which GPU, however the ranks were started, and the messages where that cannot be; the connections over NCCL.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

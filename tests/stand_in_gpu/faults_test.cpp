@@ -1,4 +1,4 @@
-// Faults of runs on GPUs beside those of hanging_test.cpp: every rank ends in time, and the user reads which rank it was and what
+// Faults of runs on GPUs that are not in hanging_test.cpp: every rank ends in time, and the user reads which rank it was and what
 // it was at.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-// Time to load LibTorch on a busy machine, and time enough to tell a hang from that.
+// Time to load LibTorch on a busy machine, and time enough to distinguish a hang from that.
 std::string endless(const std::string& scenario) {
   return "run " + scenario_file(scenario) +
          " --transport nccl --device cuda --steps 1000000 --deadline 6 --no-progress --threads 1";
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Host, Hanging, testing::Values("0", "1"),
 
 TEST(Losing, AKilledRankIsReportedInOurWords) {
   const Ended run = on_stand_in(endless(small_gpt({2})), {{"PANPIPE_FAULT", "rank=1,step=1,kind=kill,action=1F2"}});
-  // Ranks say where they are a few times a second, and a step is shorter: it may have been seen anywhere in one.
+  // Ranks report where they are a few times a second, and a step is shorter: it may have been seen anywhere in one.
   expect_reported(run, "panpipe: rank 0: .*rank 1 is lost: its process ended; it was last seen at: [1-9a-z]");
   EXPECT_THAT(run.err, HasSubstr("panpipe: rank 1 was killed by signal 9 (Killed)\n"));
   for (const char* of_others : {"ProcessGroupNCCL", "TCPStore", "c10d", "watchdog"})

@@ -1,5 +1,5 @@
 // Faults that are put into the transport on purpose (mutate.py) are found: a run then ends with other numbers, with no number, or
-// not before its deadline. What finds no fault would say nothing by passing.
+// not before its deadline. A check that finds no fault proves nothing by passing.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// What LibTorch names and the stand-in has not: graphs, memory shared between processes, memory pools. Each says its name and
-// fails. CUDA's header is not included: only the names matter.
+// Functions that LibTorch names and the stand-in lacks: graphs, memory shared between processes, memory pools. Each prints its
+// name and fails. CUDA's header is not included: only the names matter.
 #include <cstdio>
 
 #define STAND_IN_ABSENT(name)                                                        \

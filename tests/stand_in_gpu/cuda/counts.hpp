@@ -1,4 +1,4 @@
-// How often what was called, told at the end of the process (STAND_IN_COUNTS).
+// How often each function was called, printed at the end of the process (STAND_IN_COUNTS).
 #pragma once
 
 namespace panpipe::stand_in {

@@ -108,7 +108,7 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
-// STAND_IN_SPIN says how hosts wait.
+// STAND_IN_SPIN decides how hosts wait.
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 
 // As between consumer cards: copies from one device to another go through the runtime.

@@ -13,7 +13,7 @@ int current_device();
 void set_current_device(int device);
 std::size_t device_memory();  // bytes of one device
 
-// CUDA's error of a thread: told once by cudaGetLastError. Returns what it is given.
+// CUDA's error of a thread: cudaGetLastError reports it once. Returns its argument.
 cudaError_t remember(cudaError_t error);
 // What a function that waits for a device answers: cudaErrorAssert once a kernel has failed, for ever.
 cudaError_t health();

@@ -1,4 +1,4 @@
-// Work on the stand-in's streams, for its other libraries (NCCL, the kernels): what libcudart offers them beside CUDA's
+// Work on the stand-in's streams, for its other libraries (NCCL, the kernels): what libcudart offers them in addition to CUDA's
 // functions.
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace panpipe::stand_in {
 
-// The same bytes, sizes and strides, as a CPU tensor that owns nothing: whoever uses it later must know that the memory lives, as
+// The same bytes, sizes and strides, as a CPU tensor that owns nothing: a later user must know that the memory lives, as
 // a kernel on a stream must. Other tensors are returned as they are, those of one element copied: the host may write to them.
 at::Tensor on_host(const at::Tensor& tensor);
 // Sizes, strides and type without bytes.

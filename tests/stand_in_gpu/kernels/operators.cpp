@@ -144,7 +144,7 @@ class Call {
            given_[as_size(written_[result])].toTensor().numel() == 0;
   }
 
-  // Room for the results, of the shapes that the operator's meta kernel says; where it has none, that the CPU's says on zeros.
+  // Memory for the results, of the shapes that the operator's meta kernel gives; where it has none, those of the CPU's on zeros.
   bool make_results() {
     made_.assign(written_.size(), c10::IValue());
     bool known = true;

@@ -1,5 +1,5 @@
-// What LibTorch names of NCCL and the stand-in has not. Each says its name and fails. NCCL's header is not included: only the
-// names matter.
+// Functions of NCCL that LibTorch names and the stand-in lacks. Each prints its name and fails. NCCL's header is not included:
+// only the names matter.
 #include <cstdio>
 
 #define STAND_IN_ABSENT(name)                                                        \

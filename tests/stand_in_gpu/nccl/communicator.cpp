@@ -27,7 +27,7 @@ struct Introduction {
   Address address;
 };
 
-// Collects where each member listens, and tells all of them.
+// Collects where each member listens, and sends the list to all of them.
 void introduce(int listener) {
   std::vector<Address> addresses;
   std::vector<int> members;

@@ -23,8 +23,8 @@ struct ncclComm {
   void abort() { aborted_ = true; }
   const std::atomic<bool>& aborted() const { return aborted_; }
 
-  // The connection on which data goes to that member, and the one on which it comes. What goes the other way on a connection says
-  // that the taker is ready.
+  // The connection on which data goes to that member, and the one on which it comes. A message the other way on a connection
+  // means that the receiver is ready.
   int to(int member) const { return to_.at(static_cast<std::size_t>(member)); }
   int from(int member) const { return from_.at(static_cast<std::size_t>(member)); }
 
