@@ -83,7 +83,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle* handle) {
   *handle = &all[index];
   return kSuccess;
 }
-// "0000:03:00.0" is the third, as the runtime tells them (cuda/devices.cpp); NVML's own ids have eight digits in front.
+// "0000:03:00.0" is the third, as the runtime reports them (cuda/devices.cpp); NVML's own ids have eight digits in front.
 int nvmlDeviceGetHandleByPciBusId_v2(const char* id, Handle* handle) {
   unsigned domain = 0, bus = 0;
   if (std::sscanf(id, "%x:%x", &domain, &bus) != 2 || bus == 0) return kNotFound;
@@ -103,7 +103,7 @@ int nvmlDeviceGetUUID(Handle device, char* text, unsigned length) {
 int nvmlDeviceGetSerial(Handle device, char* text, unsigned length) {
   return give(text, length, "132092104600" + std::to_string(device->index));
 }
-// STAND_IN_APART=1: what GeForce cards say (nvml.h, NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED).
+// STAND_IN_APART=1: as GeForce cards report (nvml.h, NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED).
 int nvmlDeviceGetP2PStatus(Handle, Handle, int, int* status) {
   *status = static_cast<int>(number_setting("STAND_IN_APART", 0));
   return kSuccess;
@@ -161,7 +161,7 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(Handle, unsigned long long* reason
 int nvmlDeviceGetCurrentClocksEventReasons(Handle device, unsigned long long* reasons) {
   return nvmlDeviceGetCurrentClocksThrottleReasons(device, reasons);
 }
-// LibTorch looks for these when it says who uses a device's memory, and how devices are linked.
+// LibTorch looks for these to report which processes use a device's memory, and how devices are linked.
 int nvmlDeviceGetComputeRunningProcesses(Handle, unsigned* count, void*) { return give(count, 0); }
 int nvmlDeviceGetNvLinkRemoteDeviceType(Handle, unsigned, int*) { return kNotSupported; }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(Handle, unsigned, PciInfo*) { return kNotSupported; }

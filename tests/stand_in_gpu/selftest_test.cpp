@@ -74,7 +74,7 @@ TEST_P(SelftestOnGpus, FindsNothingWrongWithAMachineThatIsWell) {
   EXPECT_EQ(links["pairs"].size(), static_cast<std::size_t>(gpus * (gpus - 1) / 2));
   EXPECT_EQ(links["host_bytes_per_s"].size(), static_cast<std::size_t>(gpus));
   EXPECT_EQ(tried.step("prediction")["done"], true);
-  // An RTX 3090's limit, as the driver's stand-in says it.
+  // An RTX 3090's limit, as the driver's stand-in reports it.
   EXPECT_EQ(tried.step("GPUs")["figures"]["gpus"].size(), static_cast<std::size_t>(gpus));
   EXPECT_EQ(tried.step("GPUs")["figures"]["gpus"][0]["power_limit_w"], 350.0);
   for (const char* file : {"panpipe-selftest.json", "panpipe-selftest.md", "panpipe-selftest.csv"}) {

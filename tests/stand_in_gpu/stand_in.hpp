@@ -10,7 +10,7 @@
 
 namespace panpipe::test {
 
-// Settings of the stand-in (README.md), and any other variable of the environment. Unless they say otherwise there are 8 GPUs,
+// Settings of the stand-in (README.md), and any other variable of the environment. By default there are 8 GPUs,
 // and every piece of work on a stream starts after a random delay of up to 200 us.
 using Settings = std::map<std::string, std::string>;
 

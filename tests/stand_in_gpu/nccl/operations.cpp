@@ -87,8 +87,8 @@ ncclResult_t post(Operation operation) {
   return ncclSuccess;
 }
 
-// What a member says of its part before the data: another operation or another size on the other side is the program's fault,
-// with undefined results in NCCL.
+// A member's description of its part, sent before the data: another operation or another size on the other side is the program's
+// fault, with undefined results in NCCL.
 struct Header {
   char name[16];
   std::uint64_t bytes;
