@@ -1,4 +1,4 @@
-// Any bytes are a model's config.json or an InputError; what it says can be counted, whole and cut over two ranks.
+// Any bytes are a model's config.json or an InputError; its model can be counted, whole and cut over two ranks.
 #include "base/input/yaml_document.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "tests/fuzz/fuzz_input.hpp"

@@ -20,7 +20,7 @@ void write_for_torch(const Schedule& schedule) {
   try {
     written = panpipe::to_csv(schedule, true);
   } catch (const panpipe::InputError&) {
-    return;  // PyTorch has no way to say it
+    return;  // PyTorch's format cannot express it
   }
   if (panpipe::read_schedule_csv(written, "torch.csv").stage_to_rank.size() != schedule.stage_to_rank.size()) std::abort();
 }

@@ -1,4 +1,4 @@
-// Every wrong input, and what is said of it: of NAME.yaml or NAME.csv the whole message, which stands in NAME.expected; of the
+// Every wrong input, and its message: of NAME.yaml or NAME.csv the whole message, which stands in NAME.expected; of the
 // inputs in cases.txt the code, the key, the line and some words of the message.
 //
 // An input is read as a scenario, a file .csv as a schedule. Comment lines at its top ask for more:
@@ -8,7 +8,7 @@
 //   # read as: plan        a scenario, then its workload and plan
 //   # read as: routes      a scenario, then the route of each pair of devices
 //   # read as: schedule NAME RANKS MICROBATCHES [KEY=VALUE]...
-// An .expected without a file beside it is the message for a file that does not exist.
+// An .expected without its input is the message for a file that does not exist.
 // PANPIPE_UPDATE=1 rewrites the .expected files and the lines of cases.txt; read every one before committing it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -183,7 +183,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.bash("estimate", "x.yaml", "--set", "clus"), ["cluster="])
         self.assertEqual(self.bash("estimate", "x.yaml", "--set", "cluster", "=", "rtx3090x8-no"), ["rtx3090x8-nobridge"])
         self.assertEqual(self.bash("sweep", "x.yaml", "--over", "schedule", "=", "gpipe,1f1b-"), ["gpipe,1f1b-v"])
-        # Files of the current folder stand beside what is shipped.
+        # Files of the current folder are found in addition to shipped ones.
         (self.folder / "exact.yaml").touch()
         self.addCleanup((self.folder / "exact.yaml").unlink)
         self.assertEqual(self.bash("estimate", "exa")[-1], "exact.yaml")

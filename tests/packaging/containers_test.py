@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Dockerfile and the Apptainer definition say the same, copy what exists, and run targets that the Makefile has.
+"""The Dockerfile and the Apptainer definition agree, copy what exists, and run targets that the Makefile has.
 
 No container engine is needed; tools/try-container runs their commands in bare systems."""
 

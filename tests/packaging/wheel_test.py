@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The wheels in build/wheel/, where `make wheel` has built one (77, a skip, where not): their metadata, and the program and the package
-after pip install into a fresh environment, without and beside torch. tools/try-wheel tries a wheel on a bare system."""
+after pip install into a fresh environment, without and with torch. tools/try-wheel tries a wheel on a bare system."""
 
 import os
 import pathlib

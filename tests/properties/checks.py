@@ -1,4 +1,4 @@
-"""What must hold between predictions. Each property says what it demands, with which tolerance and why, draws a change of a scenario
+"""What must hold between predictions. Each property states what it demands, with which tolerance and why, draws a change of a scenario
 that it applies to, and judges the answers.
 
 A property that does not apply to a scenario raises NotApplicable; a change that the program refuses in words raises Refused. Neither
@@ -411,7 +411,7 @@ class ZeroMemory(Property):
         return {"stage": rng.choice((1, 2, 3, 3))}
 
     def gathered(self, program, scenario):
-        """Bytes of the two blocks with most parameters: each unit alone on a rank of a large cluster says what it has."""
+        """Bytes of the two blocks with most parameters: from each unit alone on a rank of a large cluster."""
         units = units_of(program, scenario)
         tensor = ranks(scenario)[2]
         apart = {key: scenario[key] for key in ("panpipe", "workload", "precision", "framework", "optimizer") if key in scenario}
@@ -1157,7 +1157,7 @@ SEVERAL = ("interleaved-1f1b", "looped-bfs", "interleaved-zero-bubble", "group-i
 
 
 class Search(Property):
-    """A search over what is left open: degrees, ZeRO, microbatch, recompute, and the family where the parameters say so."""
+    """A search over what is left open: degrees, ZeRO, microbatch, recompute, and the family where the parameters ask for it."""
 
     weight = 0.25  # takes as long as twenty other comparisons
     hints = {
@@ -1322,7 +1322,7 @@ class PlanSettings(Search):
         search = Call("plan", opened, ("--method", parameters["method"], "--json"))
         found = program.answer(search).document
         need(found["feasible"])
-        need(not any("the stages recompute differently" in note for note in found["notes"]))  # which no key can say
+        need(not any("the stages recompute differently" in note for note in found["notes"]))  # which no key can state
         settled = tuple(
             part
             for key, value in found["best"]["settings"].items()

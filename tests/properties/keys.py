@@ -292,7 +292,7 @@ def documented():
 
 
 def other_values(value):
-    """Legal values beside this one, those that are most likely to act first."""
+    """Other legal values, those that are most likely to act first."""
     value = str(value)
     if value in ("true", "false"):
         return [value == "false"]

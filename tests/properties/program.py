@@ -1,7 +1,7 @@
 """Calls of panpipe with scenarios that are dicts, and their answers.
 
 A scenario is written as JSON, which is YAML. Its entry FILES holds texts of files that it names, such as a calibration; they are
-written beside it.
+written next to it.
 """
 
 import collections
@@ -17,7 +17,7 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHIPPED = pathlib.Path(os.environ.get("PANPIPE_DATA") or ROOT / "scenarios")
 FILES = "_files"
-IN_WORDS = (0, 1, 2, 3)  # exit codes that say something; 70 is a fault of the program, a negative one a signal
+IN_WORDS = (0, 1, 2, 3)  # exit codes with a message; 70 is a fault of the program, a negative one a signal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Program:
         return answer if answer.accepted else Refused(answer.error.strip() or "an order that is not legal")
 
     def order(self, family, ranks, microbatches, options=()):
-        """What `panpipe schedule` says of an order: its document."""
+        """The document of `panpipe schedule` for an order."""
 
         def make():
             answer = self.schedule(family, ranks, microbatches, options, "--json")

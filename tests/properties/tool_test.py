@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/properties on a program that is wrong on purpose: the checks can fail, what they find is made small, and the messages say what to do."""
+"""tools/properties on a program that is wrong on purpose: the checks can fail, what they find is made small, and the messages state what to do."""
 
 import importlib.util
 import json
@@ -191,7 +191,7 @@ def own_strategy(program, folder):
 
 
 def absent(program, folder):
-    """Without Hypothesis the tool says so, and a test is skipped."""
+    """Without Hypothesis the tool reports that, and a test is skipped."""
     blocked = folder / "blocked" / "hypothesis"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('none', name='hypothesis')")

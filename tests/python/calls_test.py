@@ -1,4 +1,4 @@
-"""Every function of the package, beside what the command prints of the same question."""
+"""Every function of the package, compared with the command's answer to the same question."""
 
 import json
 import os

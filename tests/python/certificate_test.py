@@ -1,4 +1,4 @@
-"""Certificates: closed forms, orders that anyone can follow, own bounds and families beside what CP-SAT proves, bad input."""
+"""Certificates: closed forms, orders that anyone can follow, own bounds and families compared with CP-SAT's proofs, bad input."""
 
 import pathlib
 import signal
@@ -106,7 +106,7 @@ class Proofs(unittest.TestCase):
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class Interrupts(unittest.TestCase):
     def interrupted(self, program):
-        """How a program ends that is interrupted one second after it says so, and what it prints."""
+        """How a program ends that is interrupted one second after it prints that it starts, and its output."""
         with subprocess.Popen(
             [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as child:

@@ -1,4 +1,4 @@
-"""Calls about schedules that mean something else than they say, or nothing: each is an InputError, or does what it says."""
+"""Calls about schedules whose arguments contradict each other or mean nothing: each is an InputError, or acts on all of them."""
 
 import copy
 import functools

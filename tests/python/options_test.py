@@ -1,4 +1,4 @@
-"""Every option of the verbs, and the smaller verbs: beside what the command prints of the same question."""
+"""Every option of the verbs, and the smaller verbs, compared with the command's answer to the same question."""
 
 import csv
 import json
@@ -187,7 +187,7 @@ class OtherVerbs(InFolder):
         job = panpipe.import_job("megatron", file, gpus=64)
         text("import", "megatron", file, "--gpus", 64, "-o", self.folder / "job.yaml")
         self.assertEqual(job.fault, "")
-        # What the file says is what the dict says.
+        # The file and the dict are the same scenario.
         self.assertEqual(panpipe.estimate(job.scenario).metrics, panpipe.estimate(self.folder / "job.yaml").metrics)
         self.assertEqual(job.scenario["parallel"]["tensor"], 8)
 

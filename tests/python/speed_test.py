@@ -1,4 +1,4 @@
-"""A call from Python costs little beside what it asks for. Figures: bench/python_calls.py; this fails only far beyond them."""
+"""A call from Python costs little compared with its work. Figures: bench/python_calls.py; this fails only far beyond them."""
 
 import time
 import unittest

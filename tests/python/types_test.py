@@ -1,4 +1,4 @@
-"""The package is typed: mypy reads it, and programs that use it wrongly are told."""
+"""The package is typed: mypy reads it, and reports programs that use it wrongly."""
 
 import os
 import pathlib

@@ -94,7 +94,7 @@ void expect_near(const std::map<std::string, Distance>& found) {
     EXPECT_GE(d.count, 10) << name;
     const bool near = name.find("ZeRO") == std::string::npos && name.find("stp") == std::string::npos &&
                       name.find("dualpipe") == std::string::npos;
-    EXPECT_GE(d.bound / d.count, near ? 0.8 : 0.65) << name;  // waves and short turns wait where no closed form says so
+    EXPECT_GE(d.bound / d.count, near ? 0.8 : 0.65) << name;  // waves and short turns wait where no closed form has it
     EXPECT_GE(d.replay / d.count, near ? 0.985 : 0.65) << name;
     EXPECT_GE(d.memory / d.count, near ? 0.88 : 0.6) << name;
   }

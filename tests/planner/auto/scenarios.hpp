@@ -20,7 +20,7 @@ inline Scenario two_nodes(const std::string& more = "", const std::vector<std::s
       "two-nodes.yaml", ".", overrides);
 }
 
-// Eight consumer cards, bridged in pairs; transfers run beside the passes.
+// Eight consumer cards, bridged in pairs; transfers run during the passes.
 inline Scenario eight_cards(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
   return parse_scenario(
       "panpipe: 1\n"

@@ -162,7 +162,7 @@ TEST(SearchAuto, ExpertsAlonePlan) {
   for (const Candidate& candidate : answer.candidates) EXPECT_THAT(candidate.settings, Contains(Pair("parallel.expert", "4")));
 }
 
-// Megatron-LM runs experts beside tensor parallelism with sequence parallelism only.
+// Megatron-LM combines experts and tensor parallelism with sequence parallelism only.
 TEST(SearchAuto, ATrainerMayNeedSequenceParallelismForExperts) {
   const Experiment experiment(testing::four_experts());
   SearchLimits limits;

@@ -201,7 +201,7 @@ TEST(Threads, TheAnswerIsTheSameForAnyNumber) {
   }
 }
 
-// Progress is told by the thread that asked, and a search that is stopped at once says so.
+// The calling thread reports progress, and a search that is stopped at once reports that.
 TEST(Threads, ProgressAndStop) {
   std::mt19937 random(31);
   LayersCase made = random_case(random, 40, false);

@@ -86,7 +86,7 @@ TEST(PublishedSearches, RepairsAStartThatDoesNotFit) {
   EXPECT_TRUE(answer.search.proved_optimal);
 }
 
-// With a hundredth of that memory nothing fits, and the answer says so.
+// With a hundredth of that memory nothing fits, and the answer states that.
 TEST(PublishedSearches, WhatCannotFitSaysWhichLimitIsInTheWay) {
   LayersCase made;
   made.layers.assign(6, {1, 1000, 0, 1000});

@@ -136,7 +136,7 @@ TEST_F(PiperFormat, FaultsHavePlaces) {
   EXPECT_THAT(fault(R"({"nodes": []})"), HasSubstr("error: 'nodes' must be a list of at least one node"));
 }
 
-// Everything that a file lacks is said at once, and a misspelt key is not passed over as a note of the author's.
+// Everything that a file lacks is reported at once, and a misspelt key is not passed over as a note of the author's.
 TEST_F(PiperFormat, MissingKeysAreFaults) {
   EXPECT_EQ(fault(R"({"maxDevices": 4})"), "in.json:1:1: error: missing key 'nodes'");
   EXPECT_EQ(fault(R"({"node": []})"), "in.json:1:2: error: unknown key 'node', did you mean 'nodes'?");

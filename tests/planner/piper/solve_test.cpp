@@ -116,7 +116,7 @@ TEST(Solve, GivesTheSlowStageReplicas) {
 }
 
 // One layer on four devices: data 4 reduces 100 bytes of gradients at 4 (d - 1) / d / (N B) a byte, 4 * 3 / 4 * 100 / (4 * 100) =
-// 0.75, beside 8 / 4 = 2.
+// 0.75, in addition to 8 / 4 = 2.
 TEST(Solve, OneLayerIsAProblem) {
   PlanningProblem problem = chain({8}, 4, 4);
   problem.bandwidth = 100;

@@ -54,7 +54,7 @@ TEST(PageAxis, NarrowLogarithmicAxisIsTickedEvenly) {
   EXPECT_EQ(texts({{"t", AxisKind::Log}, {1.40, 1.45}, 0, 300}), (Texts{"1.4", "1.41", "1.42", "1.43", "1.44", "1.45"}));
 }
 
-// The values that were chosen, also the last; 2.1 lies seven pixels beside 2 and has none.
+// The values that were chosen, also the last; 2.1 lies seven pixels from 2 and has none.
 TEST(PageAxis, ChosenValuesAreTicks) {
   const AxisScale scale({"", AxisKind::Log, {1, 2, 2.1, 4, 8}}, {1, 2, 2.1, 4, 8}, 0, 300);
   EXPECT_EQ(texts(scale), (Texts{"1", "2", "4", "8"}));

@@ -1,4 +1,4 @@
-// Pages: whole, self-contained, and nothing that a file or a flag says can become markup.
+// Pages: whole, self-contained, and no text of a file or a flag can become markup.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -156,7 +156,7 @@ TEST(PagePlots, ChartsTakeTheWidthOfTheirPlace) {
   EXPECT_NE(html.find("<svg class=\"at\" x=\"50%\""), std::string::npos);  // 5 of 0 to 10
   EXPECT_NE(html.find("<svg class=\"outlines\" viewBox=\"0 0 720 "), std::string::npos);
   EXPECT_NE(html.find("<path class=\"front\" d=\"M0 "), std::string::npos);
-  // 131 to 140 on 380 pixels: ticks of 2 (at least 60 pixels apart) from 130 on. The axis from 0 on says nothing.
+  // 131 to 140 on 380 pixels: ticks of 2 (at least 60 pixels apart) from 130 on. An axis that starts at 0 has no note.
   EXPECT_NE(html.find(">ms (the axis starts at 130)</text>"), std::string::npos);
   EXPECT_NE(html.find(">GiB</text>"), std::string::npos);
 }

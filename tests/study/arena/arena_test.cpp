@@ -1,4 +1,4 @@
-// What the arena says of schedules: closed forms, both engines, bounds that hold, orders that no family reaches, bad input.
+// The arena's figures of schedules: closed forms, both engines, bounds that hold, orders that no family reaches, bad input.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(Arena, ClosedFormsOfOneStageARank) {
     }
 }
 
-// Chunks of 1 / v make 1F1B's bubble v times shorter, (p - 1)(F + B) / v beside m (F + B); ZB-H1 waits (p - 1)(F + I - W).
+// Chunks of 1 / v make 1F1B's bubble v times shorter, (p - 1)(F + B) / v next to m (F + B); ZB-H1 waits (p - 1)(F + I - W).
 TEST(Arena, ClosedFormsOfChunksAndOfSplitBackwards) {
   for (const int v : {2, 4}) {
     const Judged looped = judged_alone(fmt::format("interleaved-1f1b,stages_per_rank={}", v), 4, 8);
@@ -202,7 +202,7 @@ TEST(PlacedSearch, KeepsItsPromises) {
       }
 }
 
-// docs/arena.md says so: under 32k nothing of the table is shorter, in any memory and on any of the clusters, and no order of a
+// docs/arena.md states: under 32k nothing of the table is shorter, in any memory and on any of the clusters, and no order of a
 // wave of four stages a rank can be; under 8k nothing that holds 3 microbatches is.
 TEST(ShippedOrders, AreBetterThanEveryFamily) {
   for (const auto& [file, ratio, held] : {std::tuple{kWave32k, "32k", 8.0}, {kWave8k, "8k", 3.0}}) {
@@ -282,7 +282,7 @@ TEST(ArenaPage, SaysWhyAnOrderTakesNoPart) {
   EXPECT_THAT(page, HasSubstr("rank 1 waits at 1F1 for 0F1, cell 2 of rank 0: a cycle"));
 }
 
-// A file's order that is legal as text and no schedule: said with the cycle, and nothing else of it is known.
+// A file's order that is legal as text and no schedule: reported with the cycle, and nothing else of it is known.
 TEST(BadInput, OrderThatCannotFinish) {
   const std::string file = test::scratch().write("dead.csv", "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
   const Judged judged = judged_alone(file, 2, 2);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the shipped orders again without anything of Panpipe's: the step, the bubble, what ranks hold, the bound, the costs.
 
-`recount_orders.py PROGRAM SCENARIOS` compares with what `PROGRAM arena --json` says of them."""
+`recount_orders.py PROGRAM SCENARIOS` compares with the document of `PROGRAM arena --json`."""
 
 import fractions
 import heapq

@@ -1,4 +1,4 @@
-// Two results side by side: hand-made documents, the arithmetic beside each expectation.
+// Two results compared: hand-made documents, the arithmetic next to each expectation.
 #include "study/compare/compare.hpp"
 
 #include <gmock/gmock.h>
