@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/export_model.py as a user meets it: own modules become archives that panpipe reads, cuts and runs; mistakes get one line.
+"""tools/export_model.py as a user runs it: own modules become archives that panpipe reads, cuts and runs; mistakes get one line.
 
 export_model_test.py BIN        (77 = skipped: no Python with PyTorch in .venv)
 """
@@ -146,7 +146,7 @@ def refused(folder, message, *arguments):
 
 
 def outputs(folder):
-    """-o makes folders, leaves links and FIFOs what they are, and writes nothing beside."""
+    """-o makes folders, leaves links and FIFOs what they are, and writes nothing else."""
     own = ("models:OwnLoss", "--loss", "own", "--micro", "3")
     place = folder / "outputs"
     place.mkdir()

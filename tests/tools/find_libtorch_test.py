@@ -43,7 +43,7 @@ def package(folder, version, whole=True):
 
 
 class Root:
-    """A copy of what looks for LibTorch. dpkg-query says that every package is there; apt-get, python3 -m venv and pip only note."""
+    """A copy of what looks for LibTorch. dpkg-query reports that every package is there; apt-get, python3 -m venv and pip only note."""
 
     def __init__(self, folder):
         self.root, self.stubs, self.log = folder / "root", folder / "stubs", folder / "log"
@@ -57,7 +57,7 @@ class Root:
         self.stubs.mkdir()
         self.stub("dpkg-query", 'for word; do printf "ii %s " "$word"; done')
         self.stub("apt-get", f'echo "apt-get $*" >>{self.log}; exit 1')
-        # Without torch beside it, as the system's python3 is on most machines.
+        # Without torch next to it, as the system's python3 is on most machines.
         self.stub(
             "python3",
             f'[ "$2" != venv ] || {{ mkdir -p .venv/bin; printf "#!/bin/sh\\necho \\"$*\\" >>{self.log}\\n" >.venv/bin/python3; '
@@ -98,7 +98,7 @@ def taken(home, version, origin):
 
 
 def order(folder):
-    """Each of them beside all that come after it."""
+    """Each of them together with all that come after it."""
     root = Root(folder)
     expect(root.find(code=1), [], "nothing there")
     own = package(root.root / ".venv", "2.11.0")
@@ -209,7 +209,7 @@ def setup(folder):
 
 
 def index(folder):
-    """PANPIPE_TORCH_INDEX is told to pip, once; with CUDA 12 the headers come from its compiler's package."""
+    """PANPIPE_TORCH_INDEX is passed to pip, once; with CUDA 12 the headers come from its compiler's package."""
     root = Root(folder)
     own = package(root.root / ".venv", "2.11.0")
     for there in ("nanobind", "hypothesis"):
@@ -258,7 +258,7 @@ def index(folder):
 
 
 def cmake(folder):
-    """CMake takes what the script says, and a build folder keeps what it took until another is asked for."""
+    """CMake takes the script's answer, and a build folder keeps what it took until another is asked for."""
     root = Root(folder)
     own, active, old = (
         package(root.root / ".venv", "2.11.0"),
@@ -289,7 +289,7 @@ def cmake(folder):
 
 
 def one_range():
-    """The range stands in several places: all say the same."""
+    """The range stands in several places: all agree."""
     script = (SOURCE / "tools/find-libtorch").read_text()
     expect(re.findall(r"^oldest=(\S+) newest=(\S+)$", script, re.M), [(OLDEST, NEWEST)], "tools/find-libtorch")
     expect(

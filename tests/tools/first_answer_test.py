@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make demo answers early: what it builds, in which order it goes, and what it says when LibTorch cannot be had.
+"""make demo answers early: what it builds, in which order it goes, and what it prints when LibTorch cannot be had.
 
     first_answer_test.py BUILD-FOLDER
 

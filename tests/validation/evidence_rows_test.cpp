@@ -1,4 +1,4 @@
-// Intervals of compared rows: no source judges itself, and of runs of sources never seen as many are inside as was said.
+// Intervals of compared rows: no source judges itself, and intervals hold as many runs of sources never seen as they state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ double share_inside(const EvidenceTable& table, const std::vector<RunPrediction>
   return inside / static_cast<double>(runs.size());
 }
 
-// Whether bias or scatter is the larger: what is told of 80 % holds 75 to 85 % of new sources' runs. The coverage of one table of
+// Whether bias or scatter is the larger: an interval of 80 % holds 75 to 85 % of new sources' runs. The coverage of one table of
 // 30 sources varies by sqrt(0.8 x 0.2 / 30) = 7 %, so the mean of 40 tables is asked: 1.2 %.
 TEST(EvidenceRows, IntervalsHoldWhatTheySayOfSourcesNeverSeen) {
   for (const auto& [between, within] : {std::pair(0.1, 0.03), std::pair(0.03, 0.1), std::pair(0.08, 0.08)}) {
@@ -81,10 +81,10 @@ TEST(EvidenceRows, IntervalsHoldWhatTheySayOfSourcesNeverSeen) {
   }
 }
 
-// The factor is what the left-out errors say: four sources of a run each, off by 0.1, 0.1, 0.1 and 0.4. Left out, one of 0.1 sees
-// (0.1, 0.1, 0.4): middles 1/6, 1/2, 5/6, so 0.1 + 0.3 x (0.8 - 0.5) x 3 = 0.37, times 1 + 1/3: ratio 0.1 / 0.49333 = 0.2027. The
-// one of 0.4 sees 0.1 x 4/3: ratio 3. Ratios with middles 1/8, 3/8, 5/8, 7/8: at 0.8 it is 0.2027 + 2.7973 x (0.8 - 0.625) / 0.25
-// = 2.1608.
+// The factor follows from the left-out errors: four sources of a run each, off by 0.1, 0.1, 0.1 and 0.4. Left out, one of 0.1
+// sees (0.1, 0.1, 0.4): middles 1/6, 1/2, 5/6, so 0.1 + 0.3 x (0.8 - 0.5) x 3 = 0.37, times 1 + 1/3: ratio 0.1 / 0.49333 =
+// 0.2027. The one of 0.4 sees 0.1 x 4/3: ratio 3. Ratios with middles 1/8, 3/8, 5/8, 7/8: at 0.8 it is 0.2027 + 2.7973 x (0.8 -
+// 0.625) / 0.25 = 2.1608.
 TEST(EvidenceRows, TheWideningComesFromSourcesLeftOut) {
   std::vector<RunPrediction> runs;
   for (const auto& [source, off] : {std::pair("one", 0.1), {"two", 0.1}, {"three", 0.1}, {"four", 0.4}})
@@ -138,7 +138,7 @@ TEST(EvidenceRows, NoSourceJudgesItself) {
   EXPECT_EQ(own.interval.high, shipped_evidence().interval(own.kind, "korth22").high);
 }
 
-// The runs of a device's other sources say nothing of how well it would be known without any: two sources on an A100 off by 0.05,
+// The runs of a device's other sources do not show how well it would be known without any: two sources on an A100 off by 0.05,
 // two on an H100 by 0.2, eight runs each. Of all four the 80 % quantile is above 0.05, of those elsewhere 0.2 or 0.05 alone.
 TEST(EvidenceRows, ADeviceIsJudgedByOthersToo) {
   std::vector<RunPrediction> runs;

@@ -1,4 +1,4 @@
-// The fit finds the numbers that made its rows, and says where rows are silent.
+// The fit finds the numbers that made its rows, and reports which numbers its rows do not determine.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(Fit, ItsFileLoadsWithTheValuesThatItWasMeasuredWith) {
         "  - {name: megatron, rows: 18, sha256: ", "  cross_validated: {rows: 18,", "  without_own_source:\n    one: {rows: 12,",
         "    other: [\n      2048-1-1, 2048-1-2,", "  - \"odd: --without odd\""})
     EXPECT_THAT(text, HasSubstr(said));
-  // The file is a start of its own: what it is sure of holds as it says.
+  // The file is a start of its own: its spreads hold as it states them.
   const auto spreads = stated_spreads(written(text));
   ASSERT_EQ(spreads.size(), 2U);
   EXPECT_NEAR(spreads.at("launch"), result.parameters[1].uncertainty / result.parameters[1].value, 1e-3);
@@ -122,7 +122,7 @@ TEST(Fit, TwoFitsAreTheSameText) {
   EXPECT_EQ(to_yaml(fit(rows, Calibration{}, {}), record()), to_yaml(fit(rows, Calibration{}, {}), record()));
 }
 
-// Rows of one source are a third slower than anything explains: without them the others say so.
+// Rows of one source are a third slower than anything explains: without them the others show that.
 TEST(Fit, AnOverfitIsSeen) {
   if (!fit_available()) GTEST_SKIP() << "built without Ceres";
   std::vector<RunRow> rows = made_rows();

@@ -24,7 +24,7 @@ std::string fault_of(const std::string& text) {
   return "";
 }
 
-// H20: 148 TFLOP/s in 16 bit, of which the calibration says 0.85, whole waves not counted: a large product runs at 125.8. At 100
+// H20: 148 TFLOP/s in 16 bit, of which the calibration gives 0.85, whole waves not counted: a large product runs at 125.8. At 100
 // measured the predicted time is 100 / 125.8 - 1 = -20.5 % off.
 TEST(Products, ALargeOneRunsAtTheCalibratedRate) {
   const auto rows = read_products(table_of("gpu,m,n,k,tflops,source,used\nH20,8192,8192,8192,100,bench,yes\n"));

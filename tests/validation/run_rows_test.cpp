@@ -144,7 +144,7 @@ TEST(Runs, WhatCannotBeExpressedIsSkippedWithTheReason) {
   EXPECT_EQ(runs[0].error(), std::nullopt);
 }
 
-// What a file without the columns step_kind and peak_kind says in its notes; with one of them the notes are prose.
+// A file without the columns step_kind and peak_kind states them in its notes; with one of them the notes are prose.
 TEST(Runs, NotesFillColumns) {
   const auto read = [](const std::string& column) {
     return read_runs(file_with("id,gpu,step_s,framework,precision,peak_gib,note" + column + R"(
@@ -194,7 +194,7 @@ TEST(Runs, AttentionKernelsAreReadInTheWordsOfTheirSources) {
   for (const auto& [words, gpu, kernel] : cells) EXPECT_EQ(attention_of_words(words, gpu), kernel) << words << " on " << gpu;
 }
 
-// Choices of the framework stand beside its name; a column counts before the words of a source.
+// Choices of the framework stand next to its name; a column counts before the words of a source.
 TEST(Runs, ColumnsBecomeChoicesOfTheFramework) {
   const std::string path = file_with(
       "id,gpu,framework,step_s,step_kind,layers,hidden,seq,global_batch,attention_kernel,attention,dropout,optimizer,note\n"
@@ -278,7 +278,7 @@ TEST(Runs, StagesByCostAreLeftToThePartition) {
   EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
   row.stages.clear();
   EXPECT_THAT(scenario_of(row).skipped, HasSubstr("20 layers cannot fill 8 stages"));
-  row.framework = "nanotron";  // counts costs unless a row says otherwise
+  row.framework = "nanotron";  // counts costs unless a row states otherwise
   EXPECT_THAT(scenario_of(row).assumed, Contains("stages: by-cost"));
   EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
   row.stages = "equal-layers";
@@ -297,7 +297,7 @@ TEST(Runs, AnInterleavedRowTakesTheLeastNumberThatDividesItsLayers) {
   }
 }
 
-// Brown et al.'s XL has 24 heads of 128 beside a hidden size of 2048.
+// Brown et al.'s XL has 24 heads of 128 with a hidden size of 2048.
 TEST(Runs, HeadsNeedNotShareTheHiddenSize) {
   RunRow row = korthikanti_22b();
   row.tp = 1;

@@ -1,4 +1,4 @@
-// Measured runs: predicting them, and what is said about the errors.
+// Measured runs: predicting them, and reports of the errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -172,7 +172,7 @@ TEST(Runs, EveryRowOfTheSourcesThatNobodyFittedIsPredicted) {
   }
 }
 
-// Zero Bubble's trainer puts no barrier between steps, so its rows mean the period unless they say otherwise.
+// Zero Bubble's trainer puts no barrier between steps, so its rows mean the period unless they state otherwise.
 TEST(Runs, TheStepOfARowIsTheKindItStates) {
   RunRow row = korthikanti_22b();
   row.tp = 1;

@@ -92,7 +92,7 @@ class Exposed(unittest.TestCase):
             slopes[name] = (many - few) / 64 / 16 / 0.794e-3
         # 2 forward, and backward what the attention half's column-parallel weight gradient (0.24 ms) leaves: (0.794 - 0.24) / 0.794.
         self.assertAlmostEqual(slopes["interleaved-1f1b"], 2.7, delta=0.3)
-        # 2 forward and 2 backward; the last one of a pass of eight layers runs beside the next pass.
+        # 2 forward and 2 backward; the last one of a pass of eight layers overlaps the next pass.
         self.assertAlmostEqual(slopes["zb-v"], 3.8, delta=0.3)
         # (2p + 1) / m in all; what remains is waiting for the other rank's braid.
         self.assertLess(slopes["stp"], 0.8)

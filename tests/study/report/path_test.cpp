@@ -67,7 +67,7 @@ ResultDocument two_ranks() {
   first.exposed_communication_s = 2;  // 2-3 and 9-10
   second.device = second.rank = 1;
   second.compute_s = 7;                // 2 + 4 + 1
-  second.exposed_communication_s = 1;  // 2-3; 9-10 lies beside the optimizer
+  second.exposed_communication_s = 1;  // 2-3; 9-10 overlaps the optimizer
   result.per_device = {first, second};
   result.metrics = {{"step_time_s", 14}, {"bubble_step", 1 - 13.0 / 28}};
   return result;
@@ -248,7 +248,7 @@ TEST(ReportTraffic, CountsWhatRunsBesideAnIdleLane) {
   EXPECT_EQ(traffic.lanes[0].lane, Lane::Send);
   EXPECT_EQ(traffic.lanes[0].bytes, 2000);
   EXPECT_DOUBLE_EQ(traffic.lanes[0].exposed, 1);
-  EXPECT_DOUBLE_EQ(traffic.lanes[2].busy, 1);  // device 1's send lies beside its optimizer
+  EXPECT_DOUBLE_EQ(traffic.lanes[2].busy, 1);  // device 1's send overlaps its optimizer
   EXPECT_DOUBLE_EQ(traffic.lanes[2].exposed, 0);
   EXPECT_DOUBLE_EQ(traffic.pipeline, (2.0 + 1.0) / 2);
   EXPECT_DOUBLE_EQ(traffic.tensor, 0);
@@ -277,7 +277,7 @@ TEST(ReportHints, SayWhatTheNumbersHold) {
 TEST(ReportHints, RecommendWhatThePlanHasNot) {
   ResultDocument result = two_ranks();
   for (DeviceMetrics& device : result.per_device) device.exposed_communication_s += 2.52;
-  result.timeline.spans.push_back(span_of(1, Lane::Data, ActionKind::ReduceGrad, -1, -1, 10, 12));  // beside an idle lane
+  result.timeline.spans.push_back(span_of(1, Lane::Data, ActionKind::ReduceGrad, -1, -1, 10, 12));  // during an idle lane
   const auto text = [&] {
     std::string all;
     for (const Hint& hint : hints_for(result, traffic_of(result))) all += hint.text + "\n";

@@ -66,7 +66,7 @@ TEST(Report, OfTwoResults) {
   EXPECT_THAT(page, HasSubstr("Side by side</h2>"));
 }
 
-// Two stages on devices 0-3 and 4-7, four replicas each, beside eight stages on devices 0-7: by their devices ranks 1 to 3 of the
+// Two stages on devices 0-3 and 4-7, four replicas each, and eight stages on devices 0-7: by their devices ranks 1 to 3 of the
 // second plan would stand under replicas of rank 0 of the first, which have no spans of their own.
 TEST(Report, RanksOfTwoPlansStandUnderEachOther) {
   const std::string wide = test::temporary_folder(), deep = folder_of("estimate");
@@ -92,7 +92,7 @@ TEST(Report, RanksOfTwoPlansStandUnderEachOther) {
   EXPECT_THAT(page, Not(HasSubstr("estimated A: rank 0, device 1")));
 }
 
-// A step of no time, or of less, is none: whoever edited it is told.
+// A step of no time, or of less, is none: the user who edited it gets a message.
 TEST(Report, RefusesAStepOfNegativeTime) {
   const std::string folder = folder_of("estimate");
   std::string text = test::read_file(folder + "/result.json");

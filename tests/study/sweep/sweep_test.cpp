@@ -1,5 +1,5 @@
 // Sweeps: resumed, sharded and merged ones equal the whole byte for byte; refused cells are answers; mistakes of the call are
-// said.
+// reported.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,7 +139,7 @@ TEST(Sweep, WhatIsGivenIsNotChosen) {
     EXPECT_FALSE(is_given(key)) << key;
 }
 
-// A cell that needs many times what any other does would press those together: it is in the table, and said, but not drawn.
+// A cell that needs many times what any other does would press those together: it is in the table, and reported, but not drawn.
 TEST(Sweep, WhatNeedsFarMoreIsNotDrawn) {
   SweepOptions options = options_of("");
   options.answer = [](const std::vector<std::string>& overrides) -> CellAnswer {

@@ -1,4 +1,4 @@
-// Worker processes: every job once, crashes are told and do not spread, a stop stops.
+// Worker processes: every job once, crashes are reported and do not spread, a stop stops.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
