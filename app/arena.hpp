@@ -1,4 +1,4 @@
-// The request of `panpipe arena` and panpipe.arena(): schedules beside each other.
+// The request of `panpipe arena` and panpipe.arena(): schedules compared at one size.
 #pragma once
 
 #include <string>

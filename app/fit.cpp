@@ -105,7 +105,7 @@ FittedProfile fit_profiles(const FitRequest& request) {
 }
 
 PreparedFit prepare_fit(const FitRequest& request) {
-  if (!fit_available()) fit({}, {}, {});  // says so
+  if (!fit_available()) fit({}, {}, {});  // throws with the reason
   for (const std::string& device : request.devices)
     if (device_file_of(device).empty())
       throw InputError(fmt::format("--device {}: there is no data sheet of this device", device));

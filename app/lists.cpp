@@ -26,7 +26,7 @@ std::string text_at(const Node& map, const std::string& key) {
   return value != nullptr && value->kind == NodeKind::Scalar ? value->text : "";
 }
 
-// What the file says of the whole; else the source of its first number that has one.
+// The source of the whole file; else the source of its first number that has one.
 std::string source_of_file(const Node& root) {
   if (const std::string whole = text_at(root, "source"); !whole.empty()) return whole;
   if (root.kind != NodeKind::Map) return "";

@@ -264,7 +264,7 @@ class Sizes:
 
     key: The key of the scenario that states how large the cluster is.
     plans: Number of GPUs to the Plan for so many.
-    best: GPUs of the size that a deadline, a budget or an objective chooses; None where no size meets them, or nothing chooses.
+    best: GPUs of the size that a deadline, a budget or an objective chooses; None where no size keeps them, or nothing chooses.
     """
 
     key: str
