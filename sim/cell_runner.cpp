@@ -234,7 +234,7 @@ void CellRunner::start_compute(std::int32_t index, const ProgramStep& step) {
   ++lane.version;
   // As if the concurrent collectives lasted as long; when they end, the rest is timed again.
   const double forever = lane.slowed ? lane.work * 1e6 : 0;
-  const double length = std::nearbyint(time_beside(lane.work, forever, program_of(lane.cell)->overlap_loss));
+  const double length = std::nearbyint(overlapped_time(lane.work, forever, program_of(lane.cell)->overlap_loss));
   host_.step_timer(length, timer_token(index));
 }
 
@@ -313,7 +313,8 @@ void CellRunner::end_ring(std::int64_t number) {
     if (lane.computing && lane.slowed && lane.issued.empty()) {
       lane.slowed = false;
       ++lane.version;
-      const double length = std::nearbyint(time_beside(lane.work, now - lane.step_start, program_of(lane.cell)->overlap_loss));
+      const double length =
+          std::nearbyint(overlapped_time(lane.work, now - lane.step_start, program_of(lane.cell)->overlap_loss));
       host_.step_timer(std::max(0.0, lane.step_start + length - now), timer_token(index));
     }
     settle(cell, cls);

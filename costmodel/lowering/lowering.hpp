@@ -251,6 +251,6 @@ Bytes weight_size(const Lowering& lowering, const ParameterSums& sums);
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions);
 // pass_steps.cpp: adds a program of steps [begin, end) of another, of which collectives over replicas overlap the first `overlap`
 // ticks.
-std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside);
+std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks overlap);
 
 }  // namespace panpipe

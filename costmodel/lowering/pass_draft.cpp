@@ -51,7 +51,7 @@ class PassBuilder {
       part.collective = piece.collective;
       part.chunk = piece.chunk && !piece.collective;
       if (piece.collective) {
-        beside_ = part.hidden = may_hide && piece.hidden_behind_next;
+        overlaps_ = part.hidden = may_hide && piece.hidden_behind_next;
         part.flow = first_flow_ + piece.collective_id;
         communicated = true;
       } else {
@@ -86,7 +86,7 @@ class PassBuilder {
   // that the next work would then wait for; such a train is ready with the next one.
   void gradients_made(int unit) {
     for (; next_train_ < trains_.size() && trains_[next_train_].unit >= unit; ++next_train_)
-      if (!draft_.pieces.empty() && !beside_) draft_.pieces.back().train = static_cast<int>(next_train_);
+      if (!draft_.pieces.empty() && !overlaps_) draft_.pieces.back().train = static_cast<int>(next_train_);
   }
   // A unit is done. After a part's last unit another part begins, which waits for this one's remaining work.
   void unit_done(int unit, bool forwards) {
@@ -103,7 +103,7 @@ class PassBuilder {
   void close() {
     if (draft_.pieces.empty() || draft_.pieces.back().collective) return;
     draft_.pieces.back().closed = true;
-    beside_ = false;
+    overlaps_ = false;
   }
   PassDraft take() { return std::move(draft_); }
 
@@ -115,7 +115,7 @@ class PassBuilder {
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
   int launches_before_part_ = 0;
-  bool beside_ = false;  // what is added now overlaps a collective
+  bool overlaps_ = false;  // what is added now overlaps a collective
   PassDraft draft_;
 };
 

@@ -20,10 +20,10 @@ namespace panpipe {
 
 // The overlap slow-down, defined only here: the duration of `work` while collectives run during its first `overlap`. Compute
 // loses a share `loss` of the overlapped time, so its rate there is 1 - loss.
-inline double time_beside(double work, double beside, double loss) {
-  if (beside <= 0 || loss <= 0) return work;
-  const double all_beside = loss < 1 ? work / (1 - loss) : beside;
-  return work + loss * std::min(beside, all_beside);
+inline double overlapped_time(double work, double overlap, double loss) {
+  if (overlap <= 0 || loss <= 0) return work;
+  const double all_overlapped = loss < 1 ? work / (1 - loss) : overlap;
+  return work + loss * std::min(overlap, all_overlapped);
 }
 
 struct PassLanes {
@@ -70,7 +70,7 @@ double run_steps(const ProgramStep* steps, const Program& program, bool collecti
         start = std::max(start, run.collective_before);
       else if (!step.free)
         start = std::max(start, program.atomic ? collectives_end : run.collective_end);
-      double length = time_beside(step.time.base(), lanes.tensor - start, program.overlap_loss);
+      double length = overlapped_time(step.time.base(), lanes.tensor - start, program.overlap_loss);
       if (lanes.whole_ticks) length = std::nearbyint(length);
       lanes.compute = run.compute_end = start + length;
       run.busy += length;

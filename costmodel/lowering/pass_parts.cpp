@@ -21,7 +21,7 @@ std::vector<GatheredPart> parts_of(const Lowering& lowering, const StageInfo& in
 
 void make_stage_parts(Lowering& lowering) {
   if (!lowering.plan.exchanges() || lowering.whole_reductions) return;
-  if (lowering.zero() < 3 && !gathers_beside(lowering.scenario.framework, lowering.zero())) return;
+  if (lowering.zero() < 3 && !overlaps_gathers(lowering.scenario.framework, lowering.zero())) return;
   for (StageInfo& info : lowering.stages) info.parts = parts_of(lowering, info);
 }
 
@@ -106,10 +106,10 @@ void add_part_programs(Lowering& lowering, int stage, const RankReductions& redu
       const std::vector<PartTraffic> traffic = traffic_of(lowering, stage, kind);
       std::int32_t begin = 0;
       for (std::size_t k = 0; k < traffic.size(); ++k) {
-        Ticks beside(0);
-        if (ahead && k + 1 < traffic.size()) beside += time_of(reductions.group_gathers[s], traffic[k + 1].gather);
-        if (k > 0) beside += time_of(reductions.group_reductions[s], traffic[k - 1].reduce);
-        pass.programs.push_back(add_part_program(lowering, info.programs[slice][index_of(kind)], begin, pass.ends[k], beside));
+        Ticks overlap(0);
+        if (ahead && k + 1 < traffic.size()) overlap += time_of(reductions.group_gathers[s], traffic[k + 1].gather);
+        if (k > 0) overlap += time_of(reductions.group_reductions[s], traffic[k - 1].reduce);
+        pass.programs.push_back(add_part_program(lowering, info.programs[slice][index_of(kind)], begin, pass.ends[k], overlap));
         begin = pass.ends[k];
       }
     }

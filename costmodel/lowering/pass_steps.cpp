@@ -188,7 +188,7 @@ HostBehind running_on(const Lowering& lowering, const SpanTime& time, Trial& tri
 }
 
 struct Prolonged {
-  double by_host = 0, beside_collectives = 0;  // seconds
+  double by_host = 0, by_collectives = 0;  // seconds
 };
 
 // Scales a span's compute to the time of its launches and by jitter.
@@ -217,7 +217,7 @@ Prolonged prolong(const Lowering& lowering, double jitter, int launches, int sit
   if (waits) {
     // Compute next to collectives takes longer. A difference of less than a tick is a rounding effect of sums in another order.
     const double slowed = std::floor(time.bare.busy - computed * kTicksPerSecond + 0.5) / kTicksPerSecond;
-    result.beside_collectives = std::max(slowed, 0.0);
+    result.by_collectives = std::max(slowed, 0.0);
     Trial trial(lowering, draft, span, site);
     const HostBehind behind = running_on(lowering, time, trial);
     factors = behind.factors;
@@ -316,7 +316,7 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   Breakdown breakdown = whole.breakdown;
   const auto add = [&](int launches, Span span) {
     const Prolonged longer = prolong(lowering, jitter, launches, whole.site, draft, span);
-    breakdown.compute += Duration(longer.beside_collectives);
+    breakdown.compute += Duration(longer.by_collectives);
     breakdown.launch += Duration(longer.by_host);
   };
   // Under ZeRO 3 every part waits for a gather of its own; other passes have parts in a stage's first forward alone.
@@ -357,7 +357,7 @@ std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32
   const double all = computes(part.first_step, part.first_step + part.steps);
   const std::int32_t first = part.first_step + begin;
   const double work = computes(first, part.first_step + end);
-  const double longer = time_beside(work, beside.base(), part.overlap_loss) - work;
+  const double longer = overlapped_time(work, beside.base(), part.overlap_loss) - work;
   part.breakdown = shared_out(part.breakdown, all > 0 ? work / all : 0);
   part.breakdown.compute += to_duration(Ticks(longer));
   part.first_step = first;

@@ -191,10 +191,10 @@ void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
     }
   }
   if (reductions.each_microbatch) return;
-  const bool beside = reduces_beside(lowering.scenario, lowering.zero());
+  const bool overlapped = overlaps_reductions(lowering.scenario, lowering.zero());
   for (const auto& [stage, position] : last) {
     const auto own = written.find(stage);
-    const std::size_t at = own != written.end() ? own->second : beside ? position : last_pass;
+    const std::size_t at = own != written.end() ? own->second : overlapped ? position : last_pass;
     reductions.stages_ending_at[at].push_back(stage);
   }
 }
@@ -270,7 +270,7 @@ Bytes gradient_size(const Lowering& lowering, const ParameterSums& sums) {
 // A parameter's gradient is whole when the backward has done the first unit that uses it. ZeRO 3 reduces by block instead.
 void make_bucket_trains(Lowering& lowering) {
   if (!lowering.plan.exchanges() || lowering.whole_reductions || lowering.zero() >= 3 ||
-      !reduces_beside(lowering.scenario, lowering.zero()))
+      !overlaps_reductions(lowering.scenario, lowering.zero()))
     return;
   std::vector<bool> written(lowering.stages.size(), false);  // stages whose reductions are actions of the schedule
   for (const auto& row : lowering.plan.schedule.order)

@@ -15,7 +15,7 @@ StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees
     for (ElementBytes* bytes : {&state.others, &state.experts})
       bytes->gradient = bytes->parameter, bytes->optimizer = 2 * bytes->parameter;
     state.given = {1, 1, 2};
-    state.besides = false;
+    state.counts_frozen = false;
     return state;
   }
   const int zero = zero_in_effect(scenario_->framework, degrees);

@@ -16,7 +16,8 @@ class StateBytes {
   double parameters(const HeldParameters& held) const {
     if (in_host_memory) return 0;
     const double state = sum(&ElementBytes::parameter, held);
-    return besides ? state + beside(held.others, shares) + beside(held.experts, expert_shares) : state;
+    return counts_frozen ? state + frozen_and_copies(held.others, shares) + frozen_and_copies(held.experts, expert_shares)
+                         : state;
   }
   double gradients(const HeldParameters& held) const { return sum(&ElementBytes::gradient, held); }
   double optimizer(const HeldParameters& held) const { return sum(&ElementBytes::optimizer, held); }
@@ -29,7 +30,7 @@ class StateBytes {
            static_cast<double>(held.experts.elements) * (experts.*use) +
            static_cast<double>(held.others.given.base()) * (given.*use);
   }
-  static double beside(const ParameterSums& part, double ranks) {
+  static double frozen_and_copies(const ParameterSums& part, double ranks) {
     return static_cast<double>((ranks == 1 ? part.frozen + part.copies : part.frozen - part.narrower).base()) / ranks;
   }
   ElementBytes others, experts;  // of an element
@@ -37,7 +38,7 @@ class StateBytes {
   bool in_host_memory = false;   // parameters
   // Frozen weights and copies in 8 bits count, divided over so many ranks; where that is more than one, weights come and go block
   // by block, and their copies with them.
-  bool besides = true;
+  bool counts_frozen = true;
   double shares = 1, expert_shares = 1;
 };
 

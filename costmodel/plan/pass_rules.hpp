@@ -29,14 +29,14 @@ inline bool has_messages(ActionKind kind, bool backward) {
 
 // True if replicas reduce gradients while the backward runs, under this effective ZeRO stage. The scenario decides, else the
 // framework. Stages 2 and 3 keep no whole gradients, so a reduction follows every backward.
-inline bool reduces_beside(const Scenario& scenario, int zero) {
+inline bool overlaps_reductions(const Scenario& scenario, int zero) {
   if (zero >= 2) return true;
   const Execution& execution = scenario.framework;
   return scenario.overlap_gradients.value_or(zero == 1 ? execution.overlap_reduce_scatter : execution.overlap_all_reduce);
 }
 
 // True if parameters updated under ZeRO 1 or 2 are gathered while the forwards that read them first run.
-inline bool gathers_beside(const Execution& execution, int zero) {
+inline bool overlaps_gathers(const Execution& execution, int zero) {
   return (zero == 1 || zero == 2) && execution.overlap_parameter_gather;
 }
 

@@ -68,8 +68,8 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
     per.summed = std::min(per.summed, costs.accumulation(0, kMany, 1, type).total.base() / kMany);
   }
   per.zero = zero_in_effect(scenario.framework, degrees);
-  per.gathers_beside = gathers_beside(scenario.framework, per.zero);
-  if (reduces_beside(scenario, per.zero)) per.bucket = gradient_bucket(scenario, degrees.replicas(), per.reduced);
+  per.overlaps_gathers = overlaps_gathers(scenario.framework, per.zero);
+  if (overlaps_reductions(scenario, per.zero)) per.bucket = gradient_bucket(scenario, degrees.replicas(), per.reduced);
   per.data = degrees.replicas();
   per.shard = degrees.shard_group();
   return per;
@@ -190,7 +190,7 @@ void StageTraffic::add_closing(const Reductions& reductions, const PerParameter&
     const auto elements = static_cast<double>(sums.held.elements()), tensors = static_cast<double>(sums.held.tensors());
     rank.summing[zero] = per.summed * elements;
     double closing = per.step + std::max(per.step_per_element * elements, per.step_per_tensor * tensors) + sums.optimizer;
-    if ((per.zero == 1 || per.zero == 2) && !per.gathers_beside) closing += gathers;
+    if ((per.zero == 1 || per.zero == 2) && !per.overlaps_gathers) closing += gathers;
     // Who waits for the send of its last pass reduces meanwhile.
     const double reduced = per.bucket > Bytes(0) ? least : all;
     rank.closing[zero] = closing + reduced - (facts_->blocking ? std::min(rank.to_before, reduced) : 0);

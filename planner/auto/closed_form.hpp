@@ -56,7 +56,7 @@ struct PerParameter {
   double step = 0, step_per_element = 0, step_per_tensor = 0;  // optimizer, seconds: the larger of the last two parts
   double summed = 0;                                           // seconds of a microbatch: adds a gradient to those before it
   Bytes bucket{0};                                             // 0 = gradients are reduced as a whole, after the passes
-  bool gathers_beside = false;                                 // gathers updated parameters while the forwards that read them run
+  bool overlaps_gathers = false;                               // gathers updated parameters while the forwards that read them run
   int zero = 0, data = 1, shard = 1;                           // data: replicas; shard: replicas of a shard group
   Precision precision = Precision::Fp32;
   ReplicaTraffic traffic;

@@ -21,7 +21,7 @@ PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
   facts.degrees.zero = zero_in_effect(scenario.framework, plan);
   facts.degrees.shard = facts.degrees.zero > 0 && plan.shard_group() < plan.replicas() ? plan.shard_group() : 0;
   facts.stages = plan.schedule.stages;
-  facts.overlaps_reductions = plan.replicas() > 1 && reduces_beside(scenario, facts.degrees.zero);
+  facts.overlaps_reductions = plan.replicas() > 1 && overlaps_reductions(scenario, facts.degrees.zero);
   std::vector<bool> apart(plan.stages.size(), false);  // recomputed by actions of the schedule
   for (const auto& row : plan.schedule.order)
     for (const Action& action : row) {

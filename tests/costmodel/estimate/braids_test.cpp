@@ -55,11 +55,11 @@ double braid_step(const test::TableCosts& costs, const std::string& group, Braid
 // Work that overlaps a collective goes at rate 1 - loss: 6 ms of work that overlap 4 ms of collective lose 1 ms; with 20 ms (all
 // along) they take 6 / 0.75.
 TEST(PassLanes, ComputeLosesAShareOfTheTimeBesideCollectives) {
-  EXPECT_DOUBLE_EQ(time_beside(6, 4, 0.25), 7);
-  EXPECT_DOUBLE_EQ(time_beside(6, 20, 0.25), 8);
-  EXPECT_DOUBLE_EQ(time_beside(6, 8, 0.25), 8);
-  EXPECT_DOUBLE_EQ(time_beside(6, 0, 0.25), 6);
-  EXPECT_DOUBLE_EQ(time_beside(6, -1, 0.25), 6);
+  EXPECT_DOUBLE_EQ(overlapped_time(6, 4, 0.25), 7);
+  EXPECT_DOUBLE_EQ(overlapped_time(6, 20, 0.25), 8);
+  EXPECT_DOUBLE_EQ(overlapped_time(6, 8, 0.25), 8);
+  EXPECT_DOUBLE_EQ(overlapped_time(6, 0, 0.25), 6);
+  EXPECT_DOUBLE_EQ(overlapped_time(6, -1, 0.25), 6);
 }
 
 // 0F0: 10 + 4 + 10 + 4 = 28. (0F1;0B0): f 0-10, its all-reduce to 14; i 10-18, to 22; w 18-24; f 24-34, to 38; i 34-42, to 46;
