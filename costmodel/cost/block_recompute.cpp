@@ -189,16 +189,16 @@ std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const
 }
 
 // The recomputed set depends on the tensors that backwards read, not on rates, which only affect bytes.
-std::vector<MadeAgain> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope) {
+std::vector<RecomputedPart> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope) {
   const TensorUse use = tensor_use(graph);
   const std::vector<UnitRecompute> units = recompute_in_blocks(graph, use, scope, DeviceRates{});
-  std::vector<MadeAgain> result(graph.operators.size(), MadeAgain::Nothing);
+  std::vector<RecomputedPart> result(graph.operators.size(), RecomputedPart::Nothing);
   for (std::size_t u = 0; u < units.size(); ++u) {
     const UnitView view = view_of_unit(graph, use, static_cast<int>(u));
     for (std::size_t i = 0; i < units[u].again.size(); ++i)
       if (units[u].again[i])
         result[static_cast<std::size_t>(view.first) + i] =
-            view.work[i].kind == OperatorClass::Attention ? MadeAgain::Inside : MadeAgain::Result;
+            view.work[i].kind == OperatorClass::Attention ? RecomputedPart::Inside : RecomputedPart::Result;
   }
   return result;
 }

@@ -445,10 +445,10 @@ void GraphCost::count_launches(PassCost& pass, const CollectiveCost& collective)
   }
   ++pass.launches;
   // Fitted on tensor-parallel groups of up to eight: larger groups of other kinds count as eight.
-  const int met = collective.kind == CollectiveKind::SendReceive ? 2
-                  : collective.among == Among::Tensor            ? collective.members
-                                                                 : std::min(collective.members, kFittedMembers);
-  const double wait = calibration_.collective_host.base() * std::max(0, met - 4) / 4.0;
+  const int waiting = collective.kind == CollectiveKind::SendReceive ? 2
+                      : collective.among == Among::Tensor            ? collective.members
+                                                                     : std::min(collective.members, kFittedMembers);
+  const double wait = calibration_.collective_host.base() * std::max(0, waiting - 4) / 4.0;
   const Duration launch = launch_alone(model_.scenario().framework, calibration_);  // as which it is counted and priced
   if (launch > Duration(0)) pass.launches += static_cast<int>(std::lround(wait / launch.base()));
 }

@@ -10,7 +10,7 @@
 
 namespace panpipe {
 
-enum class MadeAgain : std::uint8_t {
+enum class RecomputedPart : std::uint8_t {
   Nothing,
   Result,  // neither the result nor the operator's own data for its backward is kept
   Inside,  // the result is kept, but not the operator's own data for its backward (attention)
@@ -18,6 +18,6 @@ enum class MadeAgain : std::uint8_t {
 
 // One entry per operator, as if all blocks used selective recompute (`every` and `first` choose blocks, not operators). Throws
 // InputError if a listed module is not in the graph.
-std::vector<MadeAgain> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope);
+std::vector<RecomputedPart> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope);
 
 }  // namespace panpipe

@@ -157,7 +157,7 @@ void choose_blocks(const OperatorGraph& graph, const RecomputeScope& scope, Stag
 }  // namespace
 
 void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout) {
-  std::vector<MadeAgain> makes;
+  std::vector<RecomputedPart> makes;
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     StageRange& range = layout.stages[s];
     const Recompute mode = plan.stages[s].recompute;
@@ -165,7 +165,8 @@ void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const Recom
     if (mode != Recompute::Selective) continue;
     if (makes.empty()) makes = recomputed_operators(graph, scope);
     for_each_recomputed(graph, scope, range, [&](int op, int block) {
-      if (const MadeAgain again = makes[op]; block > 0 && again != MadeAgain::Nothing) range.listed.push_back({op, again});
+      if (const RecomputedPart again = makes[op]; block > 0 && again != RecomputedPart::Nothing)
+        range.listed.push_back({op, again});
     });
   }
 }

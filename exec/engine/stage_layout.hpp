@@ -30,7 +30,7 @@ struct GatheredRange {
 // An operator of the graph that selective recompute runs again.
 struct RecomputedOperator {
   int index = 0;
-  MadeAgain makes{};
+  RecomputedPart makes{};
 };
 
 struct StageRange {

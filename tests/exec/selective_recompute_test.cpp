@@ -125,7 +125,7 @@ OnePass one_pass(const OperatorGraph& graph, const RecomputeScope* scope, std::o
   if (autocast) copies.emplace(*autocast);
   Stage stage(graph, 0, static_cast<int>(graph.operators.size()), {graph.loss}, parameters, layout.needs_gradient, false,
               at::kCPU, copies ? &*copies : nullptr);
-  stage.make_again(layout.stages[0].listed);
+  stage.set_recomputed(layout.stages[0].listed);
   std::vector<at::Tensor> inputs;
   for (const int input : stage.inputs())
     inputs.push_back(at::arange(graph.tensors[input].elements(), at::kLong).remainder(90).reshape(graph.tensors[input].shape));

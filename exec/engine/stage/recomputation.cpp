@@ -212,13 +212,13 @@ struct Recomputation::Forward {
   std::unordered_map<const c10::StorageImpl*, Gone> gone;
 
   const std::string& block_of(int op) const { return graph.units[graph.operators[op].unit].block; }
-  MadeAgain listed_as(int op) const {
+  RecomputedPart listed_as(int op) const {
     const auto found = std::lower_bound(listed.begin(), listed.end(), op,
                                         [](const RecomputedOperator& one, int index) { return one.index < index; });
-    return found != listed.end() && found->index == op ? found->makes : MadeAgain::Nothing;
+    return found != listed.end() && found->index == op ? found->makes : RecomputedPart::Nothing;
   }
-  std::shared_ptr<Region> region_of(int op, MadeAgain makes) {
-    if (makes == MadeAgain::Inside) return std::make_shared<Region>(Region{call, {}});
+  std::shared_ptr<Region> region_of(int op, RecomputedPart makes) {
+    if (makes == RecomputedPart::Inside) return std::make_shared<Region>(Region{call, {}});
     std::shared_ptr<Region>& region = regions[block_of(op)];
     if (!region) region = std::make_shared<Region>(Region{call, {}});
     return region;
@@ -262,7 +262,7 @@ c10::IValue without_tensors(const c10::IValue& argument) {
 struct Recomputation::Operator::Watched {
   Forward& forward;
   int op;
-  MadeAgain makes;
+  RecomputedPart makes;
   const std::string& block;
   std::shared_ptr<Region> region;
   Call call;
@@ -287,13 +287,13 @@ void Recomputation::Operator::Watched::look_at(const torch::jit::Stack& stack, c
   for (const int position : writes)
     for_each_tensor(stack[position], [&](const at::Tensor& one, int) {
       written.push_back(memory_of(one));
-      if (!is_gone(one)) makes = MadeAgain::Nothing;  // what was there before is not kept
+      if (!is_gone(one)) makes = RecomputedPart::Nothing;  // what was there before is not kept
     });
   // A copy for the sake of strides (reshape) goes with what it copies.
   const int source = viewed_tensor(forward.graph, forward.graph.operators[op]);
-  if (makes == MadeAgain::Nothing && source >= 0 && written.empty())
+  if (makes == RecomputedPart::Nothing && source >= 0 && written.empty())
     for_each_tensor(stack.front(), [&](const at::Tensor& one, int) {
-      if (is_gone(one)) makes = MadeAgain::Result;
+      if (is_gone(one)) makes = RecomputedPart::Result;
     });
 }
 
@@ -356,7 +356,7 @@ void Recomputation::Operator::Watched::let_saved_go(const Memories& kept) {
     if (const auto* known = forward.find(one.tensor, block)) {
       one.reference = Forward::reference(*known, one.tensor);
       one.tensor.reset();
-    } else if (makes != MadeAgain::Nothing && memory != nullptr && !contains(read, memory) && !contains(kept, memory)) {
+    } else if (makes != RecomputedPart::Nothing && memory != nullptr && !contains(read, memory) && !contains(kept, memory)) {
       one.region = region;
       one.tensor.reset();
       one.parked.reset();
@@ -371,7 +371,7 @@ Recomputation::Operator::Operator(Recomputation& forward, int op, const std::vec
                                   std::optional<at::ScalarType> lowered, torch::jit::Stack& stack)
     : watched_(std::make_unique<Watched>(*forward.forward_, op)) {
   watched_->look_at(stack, written);
-  if (watched_->makes != MadeAgain::Nothing)
+  if (watched_->makes != RecomputedPart::Nothing)
     watched_->note_call(stack);
   else if (lowered)
     watched_->cast_operands(stack, *lowered);
@@ -388,11 +388,11 @@ void Recomputation::Operator::done(const torch::jit::Stack& stack) {
   std::vector<at::Tensor> results;
   for (const c10::IValue& value : stack) for_each_tensor(value, [&](const at::Tensor& one, int) { results.push_back(one); });
   Memories kept;
-  if (now.makes == MadeAgain::Result)
+  if (now.makes == RecomputedPart::Result)
     now.let_results_go(results);
   else
     for (const at::Tensor& one : results) kept.push_back(memory_of(one));
-  if (now.makes != MadeAgain::Result)
+  if (now.makes != RecomputedPart::Result)
     for (const c10::StorageImpl* memory : now.written) now.forward.gone.erase(memory);
   now.call.saves = now.saved.size();
   now.let_saved_go(kept);

@@ -77,7 +77,7 @@ SegmentedStage::SegmentedStage(const OperatorGraph& graph, const StageRange& ran
     if (!part.communicates)
       parts_.back().stage = std::make_unique<Stage>(graph, part.first_operator, part.end_operator, outputs, parameters,
                                                     needs_gradient, part.again, device, copies);
-    if (parts_.back().stage) parts_.back().stage->make_again(range.listed);
+    if (parts_.back().stage) parts_.back().stage->set_recomputed(range.listed);
     for (const int tensor : part.reads)
       if (made.count(tensor) == 0) read.insert(tensor);
     made.insert(part.makes.begin(), part.makes.end());

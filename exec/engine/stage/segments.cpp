@@ -49,7 +49,7 @@ void find_flow(const OperatorGraph& graph, const StageRange& range, std::vector<
 namespace {
 
 // The entry of range.again that holds the operator, or none.
-int made_again(const StageRange& range, int op) {
+int recomputed_with(const StageRange& range, int op) {
   for (std::size_t i = 0; i < range.again.size(); ++i)
     if (op >= range.again[i].first && op < range.again[i].second) return static_cast<int>(i);
   return -1;
@@ -71,8 +71,8 @@ std::vector<StagePart> cut_at_collectives(const OperatorGraph& graph, const Stag
   std::vector<StagePart> parts;
   for (int op = range.first_operator; op < range.end_operator; ++op) {
     const bool communication = communicates(operator_of(graph, op));
-    const int again = made_again(range, op), gathered = gathered_with(range, op);
-    if (communication || parts.empty() || parts.back().communicates || again != made_again(range, op - 1) ||
+    const int again = recomputed_with(range, op), gathered = gathered_with(range, op);
+    if (communication || parts.empty() || parts.back().communicates || again != recomputed_with(range, op - 1) ||
         gathered != gathered_with(range, op - 1)) {
       StagePart& part = parts.emplace_back();
       part.first_operator = op;

@@ -53,7 +53,7 @@ std::vector<at::Tensor> Stage::run(Live& live) {
 
 // Runs, keeping no results of operators that the backward makes again.
 std::vector<at::Tensor> Stage::run_without_listed(Live& live) {
-  Recomputation recomputation(*graph_, again_, [this, context = live.context](int op, torch::jit::Stack& stack) {
+  Recomputation recomputation(*graph_, recomputed_, [this, context = live.context](int op, torch::jit::Stack& stack) {
     program_.call_again(op, context, stack);
   });
   live.context.recomputation = &recomputation;
@@ -97,7 +97,7 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
     results = run(state);
     state.before = std::move(before);
   } else {
-    results = again_.empty() ? run(state) : run_without_listed(state);
+    results = recomputed_.empty() ? run(state) : run_without_listed(state);
     state.roots = backward_roots(results);
     state.before.clear();
   }

@@ -30,7 +30,7 @@ class Stage {
         const std::vector<bool>& needs_gradient, bool recompute, at::Device device = at::kCPU, WeightCopies* copies = nullptr);
 
   // Operators whose results forward() does not keep, ascending; those outside this stage are ignored.
-  void make_again(std::vector<RecomputedOperator> operators) { again_ = std::move(operators); }
+  void set_recomputed(std::vector<RecomputedOperator> operators) { recomputed_ = std::move(operators); }
 
   // Graph tensors that forward() takes (data and activations, no parameters) and returns.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -76,7 +76,7 @@ class Stage {
   const WeightCopies* copies_;
   const OperatorGraph* graph_;
   bool recompute_;
-  std::vector<RecomputedOperator> again_;
+  std::vector<RecomputedOperator> recomputed_;
   std::vector<int> inputs_;
   std::vector<at::ScalarType> output_types_;  // in the graph, one per output
   std::vector<bool> gradient_inputs_;         // one per input
