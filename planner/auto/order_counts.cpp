@@ -16,7 +16,7 @@ namespace {
 class PeakMoments {
  public:
   // `held`: the sum over its stages.
-  void meet(const Moment& moment, int held) {
+  void add(const Moment& moment, int held) {
     keep(best_[0], moment, {held, moment.weights});
     keep(best_[1], moment, {held + moment.weights, held});
     if (moment.backward == static_cast<int>(moment.held.size()) - 1) keep(best_[2], moment, {held, moment.weights});
@@ -59,14 +59,14 @@ class RankWalk {
         run_alone(row[i]);
         continue;
       }
-      meet_forward();
-      peaks_.meet(now_, in_flight_);
+      add_forward();
+      peaks_.add(now_, in_flight_);
       for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::B, ActionKind::W})
         for (std::size_t member = i; member < end; ++member)
           if (row[member].kind == kind) run(row[member]);
       now_.forward = -1;
     }
-    meet_forward();
+    add_forward();
     counts_.moments = peaks_.all();
     return std::move(counts_);
   }
@@ -78,18 +78,18 @@ class RankWalk {
     if (action.kind == ActionKind::I || action.kind == ActionKind::B) {
       now_.backward = chunk_of(action);
       now_.whole = action.kind == ActionKind::B;
-      peaks_.meet(now_, in_flight_);
+      peaks_.add(now_, in_flight_);
       now_.forward = now_.backward = -1;
       now_.whole = false;
     } else if (action.kind == ActionKind::W) {
-      meet_forward();  // behind another forward more is held
+      add_forward();  // behind another forward more is held
     }
     run(action);
   }
 
   // Of a forward with no backward right behind it.
-  void meet_forward() {
-    if (now_.forward >= 0) peaks_.meet(now_, in_flight_);
+  void add_forward() {
+    if (now_.forward >= 0) peaks_.add(now_, in_flight_);
     now_.forward = -1;
   }
 

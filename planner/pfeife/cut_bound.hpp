@@ -58,8 +58,8 @@ class BoundGame {
   BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start);
 
   // Plays until the bound reaches `enough` (ticks) or the rounds are over. Calls found(cuts, step time) for cuts on the way.
-  template <class Met>
-  void play(int rounds, double enough, Met met);
+  template <class Found>
+  void play(int rounds, double enough, Found found);
   double bound() const { return bound_; }  // ticks
   void add(const PathWeights& path);       // adds a strategy: a path, or a mean of paths
   // Weightings for pruning a search: the best mean, and the paths with the largest weight in it.
@@ -83,8 +83,8 @@ class BoundGame {
   std::int64_t replays_ = 0;
 };
 
-template <class Met>
-void BoundGame::play(int rounds, double enough, Met met) {
+template <class Found>
+void BoundGame::play(int rounds, double enough, Found found) {
   for (int round = 0; round < rounds && bound_ < enough; ++round) {
     mix(mixed_);
     try_weights(mixed_);
@@ -93,7 +93,7 @@ void BoundGame::play(int rounds, double enough, Met met) {
     double time = 0;
     const PathWeights path = evaluator_.critical_path(cuts, time);
     ++replays_;
-    met(cuts, time);
+    found(cuts, time);
     learn(cuts, with_memory(cuts, path, time));
     constexpr int kMeanEvery = 8;
     if (static_cast<int>(rounds_played_) % kMeanEvery != 0) continue;
@@ -103,7 +103,7 @@ void BoundGame::play(int rounds, double enough, Met met) {
     const Cuts of_mean = cut_bound_.cuts_of_minimum(tables_);
     const PathWeights mean_path = evaluator_.critical_path(of_mean, time);
     ++replays_;
-    met(of_mean, time);
+    found(of_mean, time);
     learn(of_mean, with_memory(of_mean, mean_path, time));
   }
 }

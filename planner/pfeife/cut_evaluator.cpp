@@ -137,8 +137,8 @@ CutEvaluator::Variant& CutEvaluator::variant_of(const Cuts& cuts) {
   } else if (!crossings.is_chain()) {  // the newest has the links of all before it
     if (!variants_.empty() && holds_links(*variants_.back())) return *variants_.back();
     const std::vector<StageLink> needed = links_;
-    links_met_ = united(needed, united(links_met_, space_.links_met(stages())));
-    links_ = links_met_;
+    known_links_ = united(needed, united(known_links_, space_.known_links(stages())));
+    links_ = known_links_;
     variants_.push_back(make_variant(cuts));
     links_ = needed;
     holds_links(*variants_.back());

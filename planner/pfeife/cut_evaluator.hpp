@@ -57,7 +57,7 @@ class CutEvaluator {
   double memory_share(const Cuts& cuts, const Modes& modes = {}, int* rank = nullptr, Bytes* peak = nullptr);
   Plan plan(const Cuts& cuts, const Modes& modes) const { return space_.plan(plan_.schedule, cuts, modes); }
   // Links between stages that occurred for some cuts.
-  const std::vector<StageLink>& links_met() const { return links_met_; }
+  const std::vector<StageLink>& known_links() const { return known_links_; }
 
  private:
   struct Split {
@@ -126,7 +126,7 @@ class CutEvaluator {
   std::array<bool, 5> uses_{};
   bool messages_take_time_ = false;  // at both ends
   std::vector<std::unique_ptr<Variant>> variants_;
-  std::vector<StageLink> links_met_, links_;                     // links_: scratch
+  std::vector<StageLink> known_links_, links_;                   // links_: scratch
   mutable std::unordered_map<std::uint64_t, double> transfers_;  // ticks, by bytes and ranks
 };
 

@@ -17,7 +17,7 @@ bool CutSearch::fits(const Cuts& cuts, const Modes& modes) {
   return share <= 1;
 }
 
-void CutSearch::meet(const Cuts& cuts, double time, const Modes& modes) {
+void CutSearch::consider(const Cuts& cuts, double time, const Modes& modes) {
   if (time >= best_) return;
   if (fits(cuts, modes)) {
     best_ = time;
@@ -177,7 +177,7 @@ void CutSearch::repair(const Cuts& from, const Modes& modes) {
   }
   const double time = evaluator_.replay(now);
   ++counts_.evaluated;
-  meet(now, time);
+  consider(now, time);
 }
 
 // From a start that does not fit: without recompute, and, where that may be, with as much of it as there is.

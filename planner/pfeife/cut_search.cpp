@@ -46,7 +46,7 @@ void CutSearch::tighten(int rounds, double enough) {
   if (stopped_()) return;
   descent_.run(rounds, enough, [this](const Cuts& cuts, double time) {
     ++counts_.evaluated;
-    meet(cuts, time);
+    consider(cuts, time);
   });
 }
 
@@ -125,7 +125,7 @@ bool CutSearch::climb(const std::vector<Move>& moves, std::size_t some_at_once, 
     while (best_ == before) {
       const auto least = std::min_element(times.begin(), times.end());
       if (least == times.end() || *least >= best_) break;
-      meet(some[least - times.begin()], *least, modes);
+      consider(some[least - times.begin()], *least, modes);
       *least = kNone;
     }
     if (best_ < before) since = 0;
@@ -136,7 +136,7 @@ bool CutSearch::climb(const std::vector<Move>& moves, std::size_t some_at_once, 
 
 void CutSearch::improve(const Cuts& from) {
   if (!from.empty() || evaluator_.stages() == 1) {
-    meet(from, evaluator_.replay(from));
+    consider(from, evaluator_.replay(from));
     ++counts_.evaluated;
   }
   if (best_ == kNone && !stopped_()) repair_all();
@@ -174,7 +174,7 @@ void CutSearch::tighten_with_memory(int rounds, double enough) {
   if (!cut_bound_.reach().counts() || stopped_()) return;
   const std::int64_t before = game_.replays();
   if (!descent_.weights().empty()) game_.add(descent_.weights());
-  game_.play(rounds, enough, [this](const Cuts& cuts, double time) { meet(cuts, time); });
+  game_.play(rounds, enough, [this](const Cuts& cuts, double time) { consider(cuts, time); });
   counts_.evaluated += game_.replays() - before;
 }
 
@@ -206,7 +206,7 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
     evaluator_.replay(descent.leaves, descent.times);
     counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
     const std::int64_t looks = looks_;
-    for (std::size_t i = 0; i < descent.leaves.size(); ++i) meet(descent.leaves[i], descent.times[i]);
+    for (std::size_t i = 0; i < descent.leaves.size(); ++i) consider(descent.leaves[i], descent.times[i]);
     descent.steps -= 1000 * (looks_ - looks);  // the memory of a plan takes as long
     descent.steps -= 64 * static_cast<std::int64_t>(descent.leaves.size());
     descent.leaves.clear();
@@ -238,7 +238,7 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
 bool CutSearch::enumerate(double enough, std::int64_t steps) {
   constexpr int kRounds = 60;  // of the game: its paths exclude what the relaxed problem's mean path does not
   const std::int64_t before = game_.replays();
-  game_.play(kRounds, std::min(best_, enough), [this](const Cuts& cuts, double time) { meet(cuts, time); });
+  game_.play(kRounds, std::min(best_, enough), [this](const Cuts& cuts, double time) { consider(cuts, time); });
   counts_.evaluated += game_.replays() - before;
   if (bound() >= std::min(best_, enough)) return true;
   Descent descent;
@@ -257,7 +257,7 @@ bool CutSearch::enumerate(double enough, std::int64_t steps) {
   if (finished && !descent.leaves.empty()) {
     evaluator_.replay(descent.leaves, descent.times);
     counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
-    for (std::size_t i = 0; i < descent.leaves.size(); ++i) meet(descent.leaves[i], descent.times[i]);
+    for (std::size_t i = 0; i < descent.leaves.size(); ++i) consider(descent.leaves[i], descent.times[i]);
   }
   if (finished && !left_out_ && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best_, enough));
   return finished;

@@ -53,9 +53,9 @@ class CutSearch {
  private:
   // Memory: cut_memory.cpp.
   bool fits(const Cuts& cuts, const Modes& modes);
-  void meet(const Cuts& cuts, double time, const Modes& modes = {});  // keeps it if it is better and fits
-  void recompute(const Cuts& cuts);                                   // keeps the fastest recompute modes that fit, if better
-  std::vector<Modes> ways_to_recompute(const Cuts& cuts);             // the least recompute that fits
+  void consider(const Cuts& cuts, double time, const Modes& modes = {});  // keeps it if it is better and fits
+  void recompute(const Cuts& cuts);                                       // keeps the fastest recompute modes that fit, if better
+  std::vector<Modes> ways_to_recompute(const Cuts& cuts);                 // the least recompute that fits
   std::vector<Modes> modes_of_a_rank(std::size_t stages);
   Cuts shrunk(const Cuts& from, const Modes& modes);  // moves work away from ranks over their limit until all fit
   void repair(const Cuts& from, const Modes& modes);

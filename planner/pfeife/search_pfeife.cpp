@@ -120,7 +120,7 @@ void PfeifeSearch::add_members(int stages_per_rank) {
 void PfeifeSearch::note(std::size_t index) {
   const CutSearch& search = *searched_[index].search;
   const int stages = searched_[index].stages();
-  space_.meet(stages, searched_[index].search->evaluator().links_met());
+  space_.add_links(stages, searched_[index].search->evaluator().known_links());
   if (search.best() == CutSearch::kNone) return;
   if (good_cuts_.count(stages) == 0 || search.best() < best_) good_cuts_[stages] = search.cuts();
   if (search.best() >= best_) return;

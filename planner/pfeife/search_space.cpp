@@ -64,15 +64,15 @@ std::vector<StageLink> united(std::vector<StageLink> a, const std::vector<StageL
   return result;
 }
 
-const std::vector<StageLink>& SearchSpace::links_met(int stages) const {
+const std::vector<StageLink>& SearchSpace::known_links(int stages) const {
   static const std::vector<StageLink> kNone;
-  const auto met = links_met_.find(stages);
-  return met != links_met_.end() ? met->second : kNone;
+  const auto known = known_links_.find(stages);
+  return known != known_links_.end() ? known->second : kNone;
 }
 
-void SearchSpace::meet(int stages, const std::vector<StageLink>& links) {
-  std::vector<StageLink>& met = links_met_[stages];
-  met = united(links, met);
+void SearchSpace::add_links(int stages, const std::vector<StageLink>& links) {
+  std::vector<StageLink>& known = known_links_[stages];
+  known = united(links, known);
 }
 
 EdgeCosts::EdgeCosts(const CostModel& model, const Plan& plan, const std::vector<int>& sites)

@@ -51,10 +51,10 @@ class SearchSpace {
 
   // Lowers the plan with one byte for each of these links, instead of the tensors that cross its cuts.
   TaskGraph lowered_with(const Plan& plan, const std::vector<StageLink>& links, const Cuts& cuts) const;
-  // Links that occurred for some cuts into this many stages; schedules with as many stages start with all of them. `meet` is not
-  // thread-safe.
-  const std::vector<StageLink>& links_met(int stages) const;
-  void meet(int stages, const std::vector<StageLink>& links);
+  // Links that occurred for some cuts into this many stages; schedules with as many stages start with all of them. `add_links` is
+  // not thread-safe.
+  const std::vector<StageLink>& known_links(int stages) const;
+  void add_links(int stages, const std::vector<StageLink>& links);
   bool has_optimizer() const { return has_optimizer_; }  // its step takes time, or part of it is reduced by size
 
   // A plan of this schedule with these cuts.
@@ -77,7 +77,7 @@ class SearchSpace {
   CutLinks crossings_;
   bool has_optimizer_ = false;
   const CostModel& model_;
-  std::map<int, std::vector<StageLink>> links_met_;
+  std::map<int, std::vector<StageLink>> known_links_;
   mutable std::mutex mutex_;                                     // guards the members below
   mutable std::vector<std::unique_ptr<EdgeCosts>> spare_edges_;  // one per thread that lowered at the same time
   mutable std::map<std::tuple<int, int, bool>, Sums> hops_;

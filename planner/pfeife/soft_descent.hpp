@@ -12,14 +12,14 @@ class SoftDescent {
 
   // Continues for a number of rounds with falling temperature. Stops early when the bound reaches `enough` (ticks). Calls
   // found(cuts, step time) for cuts on the way.
-  template <class Met>
-  void run(int rounds, double enough, Met met) {
+  template <class Found>
+  void run(int rounds, double enough, Found found) {
     for (int round = 0; round < rounds && bound_ < enough; ++round) {
       step();
       if (++steps_ % kLookEvery != 0 && round + 1 < rounds) continue;
       look();
       const Cuts cuts = rounded();
-      met(cuts, evaluator_.replay(cuts));
+      found(cuts, evaluator_.replay(cuts));
     }
   }
   double bound() const { return bound_; }  // ticks: no cuts take less

@@ -18,7 +18,7 @@ namespace panpipe::planner::piper {
 namespace {
 
 // A profile is one of recompute when its id states it: "activation recomp" in the published files.
-bool says_recompute(std::string id) {
+bool is_recompute_profile(std::string id) {
   std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
   return id.find("recomp") != std::string::npos;
 }
@@ -193,7 +193,7 @@ class Reader {
     LayerProfile profile;
     profile.tensor = degree;
     profile.name = map.find("id") ? read_string(*map.find("id"), log_).value_or("") : "vanilla";
-    profile.recompute = says_recompute(profile.name);
+    profile.recompute = is_recompute_profile(profile.name);
     profile.time = duration(map, "timePerSample");
     profile.parameters = number(map, "parameterSize", true).value_or(0);
     profile.in_flight = number(map, "memoryUsageA", true).value_or(0);

@@ -55,11 +55,11 @@ void warn_of_swapped_edges(PiperFile& file) {
   for (const auto& [producer, edges] : out_of)
     for (const PiperFile::Edge* edge : edges) {
       if (edge->bytes == edges.front()->bytes) continue;
-      const auto& beside = into[edge->to];
-      const auto match = std::find_if(beside.begin(), beside.end(), [&, f = edges.front()](const PiperFile::Edge* e) {
+      const auto& of_target = into[edge->to];
+      const auto match = std::find_if(of_target.begin(), of_target.end(), [&, f = edges.front()](const PiperFile::Edge* e) {
         return e->from != edge->from && e->bytes == f->bytes && e->bytes > 0;
       });
-      if (match == beside.end()) continue;
+      if (match == of_target.end()) continue;
       if (++count > 1) continue;
       first = edge;
       right = edges.front();
