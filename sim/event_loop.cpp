@@ -12,23 +12,23 @@ namespace {
 
 // What an event means, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {
-  Flow,              // slot of the contention log, whose own token follows
-  TaskEnd,           // (task, class): a copy
-  StepEnd,           // a compute step of a pass, or the whole of a cell
-  GroupEnd,          // (rank, group): a cell as one timer of all the group's members
-  RingReady,         // (rank, group): latency of a collective inside a pass is over
-  RingMemberEnd,     // same
-  TransferReady,     // (transfer, class)
-  TransferEnd,       // same
-  MeetingReady,      // (meeting): latency of a collective that is a task
-  MeetingMemberEnd,  // same
-  PointReached       // (wait for a point inside a pass, class)
+  Flow,                 // slot of the contention log, whose own token follows
+  TaskEnd,              // (task, class): a copy
+  StepEnd,              // a compute step of a pass, or the whole of a cell
+  GroupEnd,             // (rank, group): a cell as one timer of all the group's members
+  RingReady,            // (rank, group): latency of a collective inside a pass is over
+  RingMemberEnd,        // same
+  TransferReady,        // (transfer, class)
+  TransferEnd,          // same
+  CollectiveReady,      // (collective): latency of a collective that is a task
+  CollectiveMemberEnd,  // same
+  PointReached          // (wait for a point inside a pass, class)
 };
 constexpr int kKindShift = 56;
 Token token(Kind kind, std::int64_t index) { return static_cast<Token>(kind) << kKindShift | static_cast<Token>(index); }
 
 // A collective that is a task: members of a data group, or tasks of several ranks.
-struct Meeting {
+struct PendingCollective {
   std::int32_t task = -1;  // the first
   std::int32_t group = 0;  // data group, or class when ranks meet
   std::int32_t members = 0;
@@ -59,7 +59,7 @@ class EventLoop final : public EventHandler, private CellHost {
       for (const std::int32_t before : net_.receiver_before)
         transfer_waits_.insert(transfer_waits_.end(), at(classes_), before >= 0 ? 2 : 1);
     for (std::size_t among = 0; among < kAmong; ++among) members_[among] = members(folding_.group[among], folding_.groups[among]);
-    make_meetings();
+    make_collectives();
   }
 
   EventRecord run() {
@@ -92,21 +92,22 @@ class EventLoop final : public EventHandler, private CellHost {
     return result;
   }
 
-  void make_meetings() {
-    first_meeting_.assign(graph_.tasks.size(), -1);
+  void make_collectives() {
+    first_collective_.assign(graph_.tasks.size(), -1);
     for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
       const Task& task = graph_.tasks[t];
       if (task.kind != TaskKind::Collective || task.flow < 0) continue;
       const std::int32_t round = net_.round[t];
       const std::int32_t first = round < 0 ? static_cast<std::int32_t>(t) : net_.rounds[round].front();
-      if (first_meeting_[first] < 0) {
-        first_meeting_[first] = static_cast<std::int32_t>(meetings_.size());
+      if (first_collective_[first] < 0) {
+        first_collective_[first] = static_cast<std::int32_t>(collectives_.size());
         const auto& in_groups = members_[among(task)];
         const int groups = round < 0 ? static_cast<int>(in_groups.size()) : classes_;
         for (std::int32_t g = 0; g < groups; ++g)
-          meetings_.push_back({first, g, static_cast<std::int32_t>(round < 0 ? in_groups[g].size() : net_.rounds[round].size())});
+          collectives_.push_back(
+              {first, g, static_cast<std::int32_t>(round < 0 ? in_groups[g].size() : net_.rounds[round].size())});
       }
-      first_meeting_[t] = first_meeting_[first];
+      first_collective_[t] = first_collective_[first];
     }
   }
 
@@ -161,7 +162,7 @@ class EventLoop final : public EventHandler, private CellHost {
     if (task.lane == Lane::Compute) return cells_.inputs_there(t, cls);
     record_.task_start[pair(t, cls)] = backend_.now().base();
     if (task.kind == TaskKind::Collective && task.flow >= 0) {
-      meet(first_meeting_[t] + (net_.round[t] < 0 ? folding_.group[among(graph_.tasks[t])][cls] : cls));
+      arrive(first_collective_[t] + (net_.round[t] < 0 ? folding_.group[among(graph_.tasks[t])][cls] : cls));
     } else if (const FlowSpec* copy = flows_.host_copy(task, cls)) {
       send(*copy, token(Kind::TaskEnd, static_cast<std::int64_t>(pair(t, cls))), [&] { finish(t, cls); });
     } else {
@@ -261,38 +262,38 @@ class EventLoop final : public EventHandler, private CellHost {
   }
 
   // --- collectives that are tasks ---
-  void meet(std::int32_t index) {
-    Meeting& meeting = meetings_[index];
-    if (++meeting.arrived < meeting.members) return;
-    each_member(meeting,
+  void arrive(std::int32_t index) {
+    PendingCollective& collective = collectives_[index];
+    if (++collective.arrived < collective.members) return;
+    each_member(collective,
                 [&](std::int32_t task, std::int32_t cls) { record_.task_start[pair(task, cls)] = backend_.now().base(); });
-    const Ticks latency = graph_.flows[graph_.tasks[meeting.task].flow].latency;
-    wait(latency, token(Kind::MeetingReady, index), [&] { send_meeting(index); });
+    const Ticks latency = graph_.flows[graph_.tasks[collective.task].flow].latency;
+    wait(latency, token(Kind::CollectiveReady, index), [&] { send_collective(index); });
   }
 
   template <class Visit>
-  void each_member(const Meeting& meeting, Visit visit) {
-    const std::int32_t round = net_.round[meeting.task];
+  void each_member(const PendingCollective& collective, Visit visit) {
+    const std::int32_t round = net_.round[collective.task];
     if (round < 0) {
-      for (const std::int32_t cls : members_[among(graph_.tasks[meeting.task])][meeting.group]) visit(meeting.task, cls);
+      for (const std::int32_t cls : members_[among(graph_.tasks[collective.task])][collective.group]) visit(collective.task, cls);
     } else {
-      for (const std::int32_t task : net_.rounds[round]) visit(task, meeting.group);
+      for (const std::int32_t task : net_.rounds[round]) visit(task, collective.group);
     }
   }
 
-  void send_meeting(std::int32_t index) {
-    Meeting& meeting = meetings_[index];
-    meeting.sending = meeting.members;
-    const std::int32_t flow = graph_.tasks[meeting.task].flow;
-    each_member(meeting, [&](std::int32_t task, std::int32_t cls) {
-      send(flows_.lane_member(graph_.tasks[task].rank, flow, cls), token(Kind::MeetingMemberEnd, index),
-           [&] { end_meeting_member(index); });
+  void send_collective(std::int32_t index) {
+    PendingCollective& collective = collectives_[index];
+    collective.sending = collective.members;
+    const std::int32_t flow = graph_.tasks[collective.task].flow;
+    each_member(collective, [&](std::int32_t task, std::int32_t cls) {
+      send(flows_.lane_member(graph_.tasks[task].rank, flow, cls), token(Kind::CollectiveMemberEnd, index),
+           [&] { end_collective_member(index); });
     });
   }
 
-  void end_meeting_member(std::int32_t index) {
-    if (--meetings_[index].sending > 0) return;
-    each_member(meetings_[index], [&](std::int32_t task, std::int32_t cls) { finish(task, cls); });
+  void end_collective_member(std::int32_t index) {
+    if (--collectives_[index].sending > 0) return;
+    each_member(collectives_[index], [&](std::int32_t task, std::int32_t cls) { finish(task, cls); });
   }
 
   void handle(Token event) {
@@ -314,10 +315,10 @@ class EventLoop final : public EventHandler, private CellHost {
         return send_transfer(small / classes_, small % classes_);
       case Kind::TransferEnd:
         return arrive(small / classes_, small % classes_);
-      case Kind::MeetingReady:
-        return send_meeting(small);
-      case Kind::MeetingMemberEnd:
-        return end_meeting_member(small);
+      case Kind::CollectiveReady:
+        return send_collective(small);
+      case Kind::CollectiveMemberEnd:
+        return end_collective_member(small);
       case Kind::PointReached:
         return reach_point(small / classes_, small % classes_);
       case Kind::Flow:
@@ -339,8 +340,8 @@ class EventLoop final : public EventHandler, private CellHost {
   std::vector<bool> point_reached_;                // [wait for a point][class]
   std::vector<std::int32_t> ready_;                // pairs whose prerequisites are there
   CellRunner cells_;
-  std::vector<Meeting> meetings_;
-  std::vector<std::int32_t> first_meeting_;                             // per task
+  std::vector<PendingCollective> collectives_;
+  std::vector<std::int32_t> first_collective_;                          // per task
   std::array<std::vector<std::vector<std::int32_t>>, kAmong> members_;  // by what a flow is among, per group: classes
 };
 

@@ -16,8 +16,8 @@ struct Rank {
   int limit[2] = {};                      // as in Policy
   int next[6] = {};                       // microbatch that comes next, per kind + 3 chunk
   int held[2] = {};                       // activations, per chunk
-  std::vector<Op> owed;                   // weight gradients in the order of their input gradients
-  std::size_t paid = 0;                   // how many of them ran
+  std::vector<Op> weights;                // weight gradients in the order of their input gradients
+  std::size_t weights_done = 0;           // how many of them ran
   std::vector<double> arrival[4];         // inputs of F and I of each chunk: kind + 2 chunk, per microbatch
 };
 
@@ -34,7 +34,7 @@ class Scheduler {
           rank.length[static_cast<int>(kind) + 3 * chunk] = p_.length(kind, p_.stage_on(r, chunk));
       for (int k = 0; k < 2 * p_.chunks; ++k) rank.arrival[k].assign(size(p_.microbatches), kNever);
       rows_[size(r)].reserve(size(3 * p_.chunks * p_.microbatches));
-      rank.owed.reserve(size(p_.chunks * p_.microbatches));
+      rank.weights.reserve(size(p_.chunks * p_.microbatches));
     }
     std::fill(ranks_[0].arrival[0].begin(), ranks_[0].arrival[0].end(), 0.0);
   }
@@ -87,7 +87,7 @@ class Scheduler {
   // Forwards that are wanted later than this have to wait.
   double latest_forward(int r) const {
     const Rank& rank = ranks_[size(r)];
-    const double lead = rank.owed.empty() ? policy_.lead_at_first : policy_.lead;
+    const double lead = rank.weights.empty() ? policy_.lead_at_first : policy_.lead;
     if (lead >= Policy::kUnlimited) return kNever;
     double earliest = kNever;
     for (int chunk = 0; chunk < p_.chunks; ++chunk)
@@ -120,17 +120,20 @@ class Scheduler {
       }
     const double gap = next_arrival_ - now, first_coming = next_arrival_;
     next_arrival_ = kNever;
-    const bool owes = rank.paid < rank.owed.size();
-    const double weight = owes ? weight_length(r) : 0;
-    const double weight_key = owes ? wanted(r, 2 + 3 * rank.owed[rank.paid].chunk, rank.owed[rank.paid].microbatch) : kNever;
+    const bool has_weight = rank.weights_done < rank.weights.size();
+    const double weight = has_weight ? weight_length(r) : 0;
+    const double weight_key =
+        has_weight ? wanted(r, 2 + 3 * rank.weights[rank.weights_done].chunk, rank.weights[rank.weights_done].microbatch)
+                   : kNever;
     if (ready.op >= 0) {
       const bool wait = coming.op >= 0 && coming.wanted < ready.wanted && coming.at - now <= policy_.patience;
-      if (owes && ((policy_.weights_by_time && weight_key < ready.wanted) || (wait && policy_.fit * weight <= coming.at - now)))
+      if (has_weight &&
+          ((policy_.weights_by_time && weight_key < ready.wanted) || (wait && policy_.fit * weight <= coming.at - now)))
         return start_weight(r, now);
       if (!wait) return start(r, ready.op, now);
       return wake(r, coming.at);
     }
-    if (owes && (blocked || gap >= policy_.fit * weight || (policy_.weights_by_time && weight_key < coming.wanted)))
+    if (has_weight && (blocked || gap >= policy_.fit * weight || (policy_.weights_by_time && weight_key < coming.wanted)))
       return start_weight(r, now);
     if (first_coming < kNever) wake(r, first_coming);
   }
@@ -146,13 +149,13 @@ class Scheduler {
   // Duration of the oldest pending weight gradient.
   double weight_length(int r) const {
     const Rank& rank = ranks_[size(r)];
-    return rank.length[static_cast<int>(Kind::W) + 3 * rank.owed[rank.paid].chunk];
+    return rank.length[static_cast<int>(Kind::W) + 3 * rank.weights[rank.weights_done].chunk];
   }
 
   void start_weight(int r, double now) {
     Rank& rank = ranks_[size(r)];
     const double length = weight_length(r);
-    const Op op = rank.owed[rank.paid++];
+    const Op op = rank.weights[rank.weights_done++];
     --rank.held[op.chunk];  // nothing else runs here before it ends
     begin(r, now, length, op);
   }
@@ -169,7 +172,7 @@ class Scheduler {
       if (stage + 1 < p_.stages()) return arrive(stage + 1, 0, microbatch, end + p_.hop(stage));
       return arrive(stage, 1, microbatch, end);
     }
-    rank.owed.push_back({Kind::W, static_cast<std::uint8_t>(chunk), microbatch});
+    rank.weights.push_back({Kind::W, static_cast<std::uint8_t>(chunk), microbatch});
     if (stage > 0) arrive(stage - 1, 1, microbatch, end + p_.hop(stage - 1));
   }
 

@@ -31,32 +31,32 @@ std::vector<std::int8_t> laid_out(const Grid& grid) {
   return cells;
 }
 
-// Gives every owed weight gradient the next free slot; what is left follows at the end.
+// Gives every pending weight gradient the next free slot; what is left follows at the end.
 void place_weights(Grid& grid) {
   grid.slots[W].clear();
   const std::vector<std::int8_t> cells = laid_out(grid);
-  int owed = 0, slot = 0;
+  int pending = 0, slot = 0;
   for (; slot < static_cast<int>(cells.size()); ++slot) {
     const int line = cells[size(slot)];
-    if (line == I1 || line == I0) ++owed;
-    if (line >= 0 || owed == 0) continue;
+    if (line == I1 || line == I0) ++pending;
+    if (line >= 0 || pending == 0) continue;
     grid.slots[W].push_back(slot);
-    --owed;
+    --pending;
   }
-  for (; owed > 0; --owed) grid.slots[W].push_back(slot++);
+  for (; pending > 0; --pending) grid.slots[W].push_back(slot++);
 }
 
 // Without weight gradients in the grid they are thought of in the free slots.
 int peak_of(const Grid& grid) {
   const bool placed = !grid.slots[W].empty();
-  int held = 0, peak = 0, owed = 0;
+  int held = 0, peak = 0, pending = 0;
   for (const int line : laid_out(grid)) {
     if (line == F0 || line == F1) ++held;
-    if (line == I1 || line == I0) ++owed;
+    if (line == I1 || line == I0) ++pending;
     if (line == W) --held;
-    if (line < 0 && !placed && owed > 0) {
+    if (line < 0 && !placed && pending > 0) {
       --held;
-      --owed;
+      --pending;
     }
     peak = std::max(peak, held);
   }
@@ -132,22 +132,22 @@ class Squeeze {
   std::vector<std::vector<bool>> occupied_;
 };
 
-// Rows in the order of slots. An owed weight gradient of the second chunk goes before one of the first.
+// Rows in the order of slots. A pending weight gradient of the second chunk goes before one of the first.
 Rows rows_of_grids(const Grids& grids) {
   Rows rows;
   for (const Grid& grid : grids) {
     auto& row = rows.emplace_back();
-    int next[kLines] = {}, owed[2] = {}, paid[2] = {};
+    int next[kLines] = {}, pending[2] = {}, done[2] = {};
     for (const int line : laid_out(grid)) {
       if (line < 0) continue;
-      const int chunk = line == W ? (owed[1] > 0 ? 1 : 0) : (line == F1 || line == I1 ? 1 : 0);
+      const int chunk = line == W ? (pending[1] > 0 ? 1 : 0) : (line == F1 || line == I1 ? 1 : 0);
       if (line == W) {
-        row.push_back({Kind::W, static_cast<std::uint8_t>(chunk), paid[chunk]++});
-        --owed[chunk];
+        row.push_back({Kind::W, static_cast<std::uint8_t>(chunk), done[chunk]++});
+        --pending[chunk];
         continue;
       }
       row.push_back({line == F0 || line == F1 ? Kind::F : Kind::I, static_cast<std::uint8_t>(chunk), next[line]++});
-      if (line == I1 || line == I0) ++owed[chunk];
+      if (line == I1 || line == I0) ++pending[chunk];
     }
   }
   return rows;
