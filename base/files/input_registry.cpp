@@ -13,15 +13,15 @@
 namespace panpipe {
 namespace {
 
-struct Kept {
+struct Registry {
   std::mutex lock;
   bool listening = false;
   std::map<std::pair<dev_t, ino_t>, std::string> files;
   std::map<std::string, std::string> streams;  // by name: what was read of those that are no regular files
 };
 
-Kept& kept() {
-  static Kept all;
+Registry& registry() {
+  static Registry all;
   return all;
 }
 
@@ -42,41 +42,41 @@ std::optional<std::string> bytes_of(const std::string& path, std::size_t most) {
 }  // namespace
 
 InputRegistry::InputRegistry() {
-  const std::lock_guard hold(kept().lock);
-  kept().listening = true;
+  const std::lock_guard hold(registry().lock);
+  registry().listening = true;
 }
 
 InputRegistry::~InputRegistry() {
-  const std::lock_guard hold(kept().lock);
-  kept().listening = false;
-  kept().files.clear();
+  const std::lock_guard hold(registry().lock);
+  registry().listening = false;
+  registry().files.clear();
 }
 
 void register_input(const std::string& path) {
   struct stat file {};
-  const std::lock_guard hold(kept().lock);
-  if (kept().listening && stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode))
-    kept().files.emplace(std::pair(file.st_dev, file.st_ino), path);
+  const std::lock_guard hold(registry().lock);
+  if (registry().listening && stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode))
+    registry().files.emplace(std::pair(file.st_dev, file.st_ino), path);
 }
 
 std::string name_as_input(const std::string& path) {
   struct stat file {};
-  const std::lock_guard hold(kept().lock);
-  if (kept().files.empty() || stat(path.c_str(), &file) != 0) return "";
-  const auto found = kept().files.find({file.st_dev, file.st_ino});
-  return found == kept().files.end() ? "" : found->second;
+  const std::lock_guard hold(registry().lock);
+  if (registry().files.empty() || stat(path.c_str(), &file) != 0) return "";
+  const auto found = registry().files.find({file.st_dev, file.st_ino});
+  return found == registry().files.end() ? "" : found->second;
 }
 
 std::optional<std::string> input_bytes(const std::string& path, std::size_t most) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode)) return bytes_of(path, most);
   {
-    const std::lock_guard hold(kept().lock);
-    if (const auto found = kept().streams.find(path); found != kept().streams.end()) return found->second;
+    const std::lock_guard hold(registry().lock);
+    if (const auto found = registry().streams.find(path); found != registry().streams.end()) return found->second;
   }
   const std::optional<std::string> bytes = bytes_of(path, most);
-  const std::lock_guard hold(kept().lock);
-  if (bytes) kept().streams.emplace(path, *bytes);
+  const std::lock_guard hold(registry().lock);
+  if (bytes) registry().streams.emplace(path, *bytes);
   return bytes;
 }
 

@@ -9,22 +9,22 @@
 namespace panpipe {
 
 std::shared_ptr<const Node> cached_document(const std::string& path) {
-  struct Kept {
+  struct Cached {
     std::string text;
     std::shared_ptr<const Node> root;
   };
   static std::mutex mutex;
-  static std::map<std::string, Kept> kept;  // by path, which messages name
+  static std::map<std::string, Cached> cache;  // by path, which messages name
 
   std::string text = read_text_file(path);
   {
     const std::lock_guard lock(mutex);
-    const auto found = kept.find(path);
-    if (found != kept.end() && found->second.text == text) return found->second.root;
+    const auto found = cache.find(path);
+    if (found != cache.end() && found->second.text == text) return found->second.root;
   }
   const std::shared_ptr<const Node> root = parse_document(text, path, reference_folder(path));
   const std::lock_guard lock(mutex);
-  kept[path] = {std::move(text), root};
+  cache[path] = {std::move(text), root};
   return root;
 }
 

@@ -124,13 +124,13 @@ double bus_factor(const std::string& kind, int ranks) {
 }
 
 std::shared_ptr<const CollectiveTables> load_collective_tables(const std::string& path) {
-  struct Kept {
+  struct Cached {
     std::shared_ptr<const Node> document;
     std::shared_ptr<const CollectiveTables> tables;
   };
-  thread_local std::map<std::string, Kept> kept;                       // by path; each thread reads a table once
+  thread_local std::map<std::string, Cached> cache;                    // by path; each thread reads a table once
   const std::shared_ptr<const Node> document = cached_document(path);  // the same object while the file holds the same text
-  Kept& known = kept[path];
+  Cached& known = cache[path];
   if (known.document == document) return known.tables;
   CollectiveTables tables = read_tables(*document);
   tables.file = path;

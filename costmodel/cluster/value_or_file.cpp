@@ -115,8 +115,8 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
 NodePtr expand_reference(const Node& node, const ReferenceKind& kind) { return expand(node, kind, 0); }
 
 void read_heading(MapReader& reader, const ReferenceKind& kind) {
-  if (const Node* says = reader.find("kind"); says && says->text != kind.kind)
-    reader.log().error(*says, fmt::format("this is a file of kind '{}', not a {}", says->text, kind.kind));
+  if (const Node* stated = reader.find("kind"); stated && stated->text != kind.kind)
+    reader.log().error(*stated, fmt::format("this is a file of kind '{}', not a {}", stated->text, kind.kind));
   if (const Node* version = reader.find("panpipe"))
     if (const auto number = read_integer(*version, reader.log(), 1); number && *number != 1)
       reader.log().error(*version, fmt::format("this version of panpipe reads format 1, not {}", *number));

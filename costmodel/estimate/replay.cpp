@@ -15,7 +15,7 @@ namespace {
 // One source for every instruction set: the loops are written over an operation `step(out, lane, src, delay, cost)` and inlined
 // into a function per instruction set. Indices of task t come from arrays, from a structure (value t+1 is task t's) or a slot
 // program.
-struct KeptIndices {
+struct StructureIndices {
   const std::uint32_t *lane_pred, *src;
   const std::uint16_t *delay, *cost;
   std::size_t tasks;
@@ -28,7 +28,7 @@ struct SlotIndices {
   std::size_t out(std::size_t t) const { return outs[t]; }
 };
 
-KeptIndices indices_of(const Structure& s) {
+StructureIndices indices_of(const Structure& s) {
   return {s.lane_pred.data() + 1, s.src.data() + 1, s.delay.data() + 1, s.cost.data() + 1, s.tasks};
 }
 SlotIndices indices_of(const SlotProgram& s) {

@@ -49,7 +49,7 @@ std::optional<PriceList::Entry> read_entry(const Node& node, ReadLog& log) {
 
 }  // namespace
 
-std::string spoken_name(const DeviceType& type) { return type.kind == "given" ? "a device written in place" : type.name; }
+std::string display_name(const DeviceType& type) { return type.kind == "given" ? "a device written in place" : type.name; }
 
 std::optional<PriceList> read_price_list(const Node& reference, ReadLog& log) {
   const std::optional<std::string> name = read_string(reference, log);
@@ -85,7 +85,7 @@ void price_devices(const PriceList& list, const Node& reference, const Cluster& 
     if (entry == list.entries.end()) {
       std::vector<std::string> names;
       for (const PriceList::Entry& known : list.entries) names.push_back(known.device);
-      log.error(reference, fmt::format("the price list '{}' has no price for {}", list.name, spoken_name(type)),
+      log.error(reference, fmt::format("the price list '{}' has no price for {}", list.name, display_name(type)),
                 fmt::format("it has prices for {}; state one, as in 'price: 2.5 USD'", list_of(names)));
       return;
     }

@@ -24,7 +24,7 @@ struct PriceList {
 };
 
 // The name of a device in messages. Devices of an in-place cluster have no name of their own.
-std::string spoken_name(const DeviceType& type);
+std::string display_name(const DeviceType& type);
 
 // Reads the list that a node names: a file, or a shipped one of scenarios/prices/. Faults are logged.
 std::optional<PriceList> read_price_list(const Node& reference, ReadLog& log);

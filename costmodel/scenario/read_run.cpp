@@ -168,14 +168,14 @@ RunRequest::PowerUse read_power_use(const Node& node, const Cluster& cluster, Re
   } else if (auto published = published_power(cluster, &without)) {
     use.gpu = std::move(*published);
   } else {
-    log.error(node, fmt::format("no power is published for {}", spoken_name(*without)), "state it, as in 'gpu: 400 W'");
+    log.error(node, fmt::format("no power is published for {}", display_name(*without)), "state it, as in 'gpu: 400 W'");
   }
   if (reader.find("share") != nullptr)
     use.share = reader.fraction("share");
   else
     reported("share", exact_fraction_text(use.share));
-  if (const Node* beside = reader.find("node"))
-    use.node = read_power(*beside, log).value_or(Power(0));
+  if (const Node* of_node = reader.find("node"))
+    use.node = read_power(*of_node, log).value_or(Power(0));
   else
     reported("node", exact_text(use.node));
   if (reader.find("pue") != nullptr)
@@ -200,7 +200,7 @@ void read_energy(MapReader& reader, const std::optional<Cluster>& cluster, RunRe
   else if (auto published = published_power(*cluster, &without))
     run.power = {std::move(*published), kShare, Power(0), kPue};
   else if (carbon != nullptr)
-    reader.log().error(*carbon, fmt::format("carbon comes from energy, and no power is published for {}", spoken_name(*without)),
+    reader.log().error(*carbon, fmt::format("carbon comes from energy, and no power is published for {}", display_name(*without)),
                        "state it, as in 'power: {gpu: 400 W}'");
 }
 

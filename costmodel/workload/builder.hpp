@@ -170,7 +170,7 @@ class GraphBuilder {
   int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
   int named_op(std::string_view target, Shape shape, DType dtype, const NamedArguments& given);
   int make_activation(std::string_view target, Shape shape, DType dtype);
-  int numbers_beside(std::string_view target, Shape shape);
+  int second_output(std::string_view target, Shape shape);
   Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
 
   OperatorGraph graph_;

@@ -26,11 +26,11 @@ Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
   const Shape chosen = {shape(logits)[0], of.per_token};
   const int weights = op("panpipe_nn::route", chosen, dtype(logits), TensorRef{logits}, optional(correction),
                          std::int64_t{of.per_token}, of.sigmoid, of.normalized, of.scale);
-  return {weights, numbers_beside("panpipe_nn::route", chosen)};
+  return {weights, second_output("panpipe_nn::route", chosen)};
 }
 
 // A second result of the operator just written.
-int GraphBuilder::numbers_beside(std::string_view target, Shape shape) {
+int GraphBuilder::second_output(std::string_view target, Shape shape) {
   const int numbers = make_activation(target, std::move(shape), DType::Int64);
   graph_.tensors.back().producer = static_cast<int>(graph_.operators.size()) - 1;
   graph_.tensors.back().requires_gradient = false;
@@ -70,7 +70,7 @@ Arrived GraphBuilder::send_to_experts(int rows, int chosen) {
     const std::int64_t received = share_of(sent, load.received(graph_.degrees.expert) / load.sent());
     arrived.rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows}, TensorRef{chosen});
     collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Expert);
-    arrived.counts = numbers_beside("panpipe::send_to_experts", {graph_.degrees.expert, own_experts});
+    arrived.counts = second_output("panpipe::send_to_experts", {graph_.degrees.expert, own_experts});
   }
   const int together = graph_.degrees.expert_tensor_group();
   if (together > 1) {
@@ -78,7 +78,7 @@ Arrived GraphBuilder::send_to_experts(int rows, int chosen) {
     arrived.rows = op("panpipe::gather_rows", {shape(arrived.rows)[0] * together, features}, dtype(rows), TensorRef{arrived.rows},
                       TensorRef{arrived.own_counts});
     collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
-    arrived.counts = numbers_beside("panpipe::gather_rows", {std::int64_t{together} * graph_.degrees.expert, own_experts});
+    arrived.counts = second_output("panpipe::gather_rows", {std::int64_t{together} * graph_.degrees.expert, own_experts});
   }
   // The other tensor-parallel ranks have as many tokens of their own.
   graph_.expert_rows *= static_cast<double>(shape(arrived.rows)[0]) / (static_cast<double>(sent) * graph_.degrees.tensor);

@@ -210,7 +210,7 @@ void bind_predictions(nb::module_& module) {
   module.def("simulate", &simulated, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("backend"),
              nb::arg("merge"), nb::arg("fold"));
   module.def("check", &checked, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"));
-  module.def("forget_kept", &clear_cached_scenarios, "Forget the scenarios that were kept from earlier calls.");
+  module.def("forget_cached", &clear_cached_scenarios, "Forget the scenarios that were kept from earlier calls.");
 }
 
 }  // namespace panpipe::python

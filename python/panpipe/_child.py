@@ -191,16 +191,16 @@ def _received(pipe: int, until: float) -> bytes:
     return bytes(data)
 
 
-def _end(pid: int, patience_s: float = 0.0) -> int:
+def _end(pid: int, timeout_s: float = 0.0) -> int:
     """Kills what has not ended by itself until then; the wait status, 0 where the program lets nobody wait for its children."""
     try:
-        return _ended(pid, patience_s)
+        return _ended(pid, timeout_s)
     except ChildProcessError:
         return 0
 
 
-def _ended(pid: int, patience_s: float) -> int:
-    until = time.monotonic() + patience_s
+def _ended(pid: int, timeout_s: float) -> int:
+    until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:

@@ -31,7 +31,7 @@ def _gib(value: float) -> str:
     return f"{value / 2**30:.2f} GiB"
 
 
-class _KeptStep:
+class _StoredStep:
     """A step that came from another process: its document, behind the methods of _core.PredictedStep."""
 
     def __init__(self, texts: dict[str, str]):
@@ -71,8 +71,8 @@ class _KeptStep:
         return lambda: text
 
 
-def _kept_prediction(texts: dict[str, str]) -> Prediction:
-    return Prediction(_KeptStep(texts))
+def _stored_prediction(texts: dict[str, str]) -> Prediction:
+    return Prediction(_StoredStep(texts))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -83,7 +83,7 @@ class Prediction:
     """
 
     _core: Any
-    _kept: dict[str, Any] = field(default_factory=dict)
+    _cache: dict[str, Any] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -114,17 +114,17 @@ class Prediction:
     def metrics(self) -> dict[str, Any]:
         """The figures as `panpipe estimate --json` has them under "metrics": times in s, memory in bytes, shares of 1; "per_device"
         is a list with one dict a device."""
-        if "metrics" not in self._kept:
-            self._kept["metrics"] = self._core.metrics()
-        return self._kept["metrics"]
+        if "metrics" not in self._cache:
+            self._cache["metrics"] = self._core.metrics()
+        return self._cache["metrics"]
 
     @property
     def timeline(self) -> Table:
         """A row per span: device, lane, action, microbatch, stage, start_s, end_s, bytes, waiting_s. Devices that do the same as
         another have no rows of their own."""
-        if "timeline" not in self._kept:
-            self._kept["timeline"] = self._core.timeline()
-        return self._kept["timeline"]
+        if "timeline" not in self._cache:
+            self._cache["timeline"] = self._core.timeline()
+        return self._cache["timeline"]
 
     @property
     def assumed(self) -> list[str]:
@@ -179,7 +179,7 @@ class Prediction:
         texts = {"document": step.document(True)}
         for name in ("plan_yaml", "scenario_yaml", "text", "svg", "page", "trace"):
             texts[name] = getattr(step, name)()
-        return _kept_prediction, (texts,)
+        return _stored_prediction, (texts,)
 
 
 @dataclass(frozen=True, slots=True)

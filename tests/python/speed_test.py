@@ -20,7 +20,7 @@ def best_of(rounds, call):
 
 class Speed(unittest.TestCase):
     def test_what_was_asked_before_is_not_read_again(self):
-        panpipe._core.forget_kept()
+        panpipe._core.forget_cached()
         first = best_of(1, lambda: panpipe.estimate(LARGE))
         again = best_of(30, lambda: panpipe.estimate(LARGE))
         self.assertLess(again, 0.5 * first)
