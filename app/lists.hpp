@@ -17,7 +17,7 @@ struct ListKind {
   const char* name;
   const char* key;  // key under which a scenario names one
   std::vector<ListedItem> (*items)();
-  std::string (*besides)() = nullptr;  // a last line for a terminal
+  std::string (*last_line)() = nullptr;  // a last line for a terminal
 };
 
 const std::vector<ListKind>& list_kinds();

@@ -14,7 +14,7 @@ void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names)
       throw InputError("--without " + name + ": no row has this id or source");
 }
 
-void refuse_beside_products(bool anything) {
+void refuse_with_products(bool anything) {
   if (anything) throw InputError("a table of matrix products stands alone: with it go --calibration, --all and --json only");
 }
 
@@ -34,8 +34,8 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   }
   RunsAnswer answer;
   if (!products.empty()) {
-    refuse_beside_products(!rows.empty() || !request.tolerances.empty() || !request.alone || !request.left_out.empty() ||
-                           !request.without.empty() || request.own_evidence);
+    refuse_with_products(!rows.empty() || !request.tolerances.empty() || !request.alone || !request.left_out.empty() ||
+                         !request.without.empty() || request.own_evidence);
     answer.products = predict_products(products, request.prediction.calibrations);
     return answer;
   }

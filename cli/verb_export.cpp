@@ -41,14 +41,15 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
     print(job.text);
     return 0;
   }
-  const std::string beside = job.schedule_csv.empty() ? "" : jobs::csv_beside(options.output);
-  if (!beside.empty()) {
-    check_outputs({options.output, beside}, kAdvice);
-    write_file(beside, job.schedule_csv, kAdvice);
+  const std::string order_file = job.schedule_csv.empty() ? "" : jobs::order_file_of(options.output);
+  if (!order_file.empty()) {
+    check_outputs({options.output, order_file}, kAdvice);
+    write_file(order_file, job.schedule_csv, kAdvice);
   }
   write_file(options.output, job.text, kAdvice);
   if (stream) return 0;
-  std::string reported = fmt::format("written to {}{}\n", options.output, beside.empty() ? "" : ", the order to " + beside);
+  std::string reported =
+      fmt::format("written to {}{}\n", options.output, order_file.empty() ? "" : ", the order to " + order_file);
   for (const std::string& sentence : job.besides) reported += sentence + "\n";
   std::fputs(reported.c_str(), stderr);
   return 0;

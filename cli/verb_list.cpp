@@ -25,7 +25,7 @@ std::string list_text(const app::ListKind& kind, bool sources, const TextStyle& 
   }
   return table.text(style) +
          wrapped(fmt::format("{} {}; a scenario names one as {}\n", items.size(), kind.name, kind.key), style.width) +
-         (kind.besides == nullptr ? "" : wrapped(kind.besides() + "\n", style.width));
+         (kind.last_line == nullptr ? "" : wrapped(kind.last_line() + "\n", style.width));
 }
 
 std::string kinds_text() {

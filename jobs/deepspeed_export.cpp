@@ -68,11 +68,11 @@ std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& j
   std::string hosted;
   if (scenario.offload.optimizer) {
     hosted += ", \"offload_optimizer\": {\"device\": \"cpu\"}";
-    job.said.emplace_back("offload.optimizer");
+    job.stated.emplace_back("offload.optimizer");
   }
   if (scenario.offload.parameters && stage == 3) {
     hosted += ", \"offload_param\": {\"device\": \"cpu\"}";
-    job.said.emplace_back("offload.parameters");
+    job.stated.emplace_back("offload.parameters");
   }
   const Framework& framework = scenario.framework;
   const bool overlap = scenario.overlap_gradients.value_or(framework.overlap_reduce_scatter || plan.zero >= 2);
@@ -136,7 +136,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
   if (const auto steps = steps_of_run(request)) job.besides.push_back(fmt::format("In code: the run takes {} steps.", *steps));
   const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
   const std::string zero = zero_json(plan, scenario, job);
-  job.said.emplace_back("overlap_gradients");
+  job.stated.emplace_back("overlap_gradients");
   report_the_rest(request, job);
 
   const int micro = plan.micro, microbatches = plan.schedule.microbatches;

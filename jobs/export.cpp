@@ -63,15 +63,15 @@ bool is_default(const Key& key, const std::string& path, const std::string& text
 void report_key(const Key& key, InExports around, const std::string& path, const Node& node, const Scenario& scenario,
                 ExportedJob& job) {
   const std::string text = flow_of(node);
-  const bool said = std::find(job.said.begin(), job.said.end(), path) != job.said.end();
-  if (key.exports.value_or(around) == InExports::Reported && !said && !is_default(key, path, text, scenario))
+  const bool stated = std::find(job.stated.begin(), job.stated.end(), path) != job.stated.end();
+  if (key.exports.value_or(around) == InExports::Reported && !stated && !is_default(key, path, text, scenario))
     job.cannot.push_back(fmt::format("{}: {}", path, text));
 }
 
 // Everything else that the scenario states, by the declared keys, so that a new key is reported too.
 void report_other_keys(const Scenario& scenario, ExportedJob& job) {
   const Key& root = scenario_keys();
-  for (const std::string& path : job.said) PANPIPE_CHECK(root.at(path) != nullptr, path + " is no key of a scenario");
+  for (const std::string& path : job.stated) PANPIPE_CHECK(root.at(path) != nullptr, path + " is no key of a scenario");
   if (!scenario.document) return;
   for (const Node::Entry& entry : scenario.document->entries) {
     const Key* key = root.find(entry.key);
@@ -157,7 +157,7 @@ ExportedJob export_job(const Trainer& trainer, const ExportRequest& request) {
   return trainer.write(request);
 }
 
-std::string csv_beside(const std::string& file) {
+std::string order_file_of(const std::string& file) {
   const std::size_t slash = file.rfind('/'), dot = file.rfind('.');
   const bool suffix = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
   return (suffix ? file.substr(0, dot) : file) + ".csv";

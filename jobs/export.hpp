@@ -20,10 +20,10 @@ struct ExportRequest {
 struct ExportedJob {
   std::string text;
   std::vector<std::string> cannot;   // phrases that follow "cannot express"
-  std::vector<std::string> said;     // keys, in addition to the usual ones, that the text states
+  std::vector<std::string> stated;   // keys, in addition to the usual ones, that the text states
   bool places_ranks = false;         // the text states how ranks are numbered over the devices
   std::vector<std::string> besides;  // further facts or steps for the user, one sentence each
-  std::string schedule_csv;          // for the file next to it (csv_beside); empty: not needed
+  std::string schedule_csv;          // for the file next to it (order_file_of); empty: not needed
 };
 
 // A trainer that plans can be exported to, and its capabilities: `panpipe plan --for` searches only these.
@@ -49,7 +49,7 @@ const Trainer& trainer_named(const std::string& name);
 ExportedJob export_job(const Trainer& trainer, const ExportRequest& request);
 
 // "job.csv" for "job.toml".
-std::string csv_beside(const std::string& file);
+std::string order_file_of(const std::string& file);
 
 // The trainers, one file each.
 ExportedJob export_megatron(const ExportRequest& request);

@@ -42,8 +42,8 @@ class PlanArguments {
     if (context_ranks(plan_) > 1) line("--context-parallel-size {}", context_ranks(plan_));
     if (plan_.expert > 1) line("--expert-model-parallel-size {}", plan_.expert);
     if (plan_.expert_tensor > 0) line("--expert-tensor-parallel-size {}", plan_.expert_tensor);
-    job_.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
-                 "overlap_gradients"};
+    job_.stated = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
+                   "overlap_gradients"};
     if (plan_.expert > 1) add_dispatch();
     if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.context_exchange));
     job_.places_ranks = replicas_in_a_row(plan_);
@@ -54,7 +54,7 @@ class PlanArguments {
   void add_dispatch() {
     if (scenario_.framework.expert_dispatch == ExpertDispatch::Rows) return line("--moe-token-dispatcher-type alltoall");
     line("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
-    job_.said.emplace_back("framework.expert_dispatch");
+    job_.stated.emplace_back("framework.expert_dispatch");
   }
 
   // As Transformer Engine's attention names them.
@@ -160,10 +160,10 @@ class PlanArguments {
       line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
     else
       line("--bf16 --fp8-format hybrid{}", current ? " --fp8-recipe tensorwise" : "");
-    job_.said.emplace_back("framework.fp8_scaling");
+    job_.stated.emplace_back("framework.fp8_scaling");
     if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || plan_.data == 1) return;  // it needs the distributed optimizer
     line("--fp8-param-gather");
-    job_.said.emplace_back("framework.fp8_parameters");
+    job_.stated.emplace_back("framework.fp8_parameters");
   }
 
   void add_optimizer() {
@@ -191,7 +191,7 @@ class PlanArguments {
     const bool divided = plan_.zero == 1 || plan_.data == 1;
     if (!scenario_.optimizer.name.starts_with("adam") || !divided) return;  // reported as a key that no argument states
     line("--optimizer-cpu-offload --use-precision-aware-optimizer{}", plan_.data == 1 ? " --use-distributed-optimizer" : "");
-    job_.said.emplace_back("offload.optimizer");
+    job_.stated.emplace_back("offload.optimizer");
   }
   static const char* decay_name(TrainingRequest::Decay decay) {
     using Decay = TrainingRequest::Decay;

@@ -133,12 +133,12 @@ void add_pipeline(const ExportRequest& request, Tables& tables, ExportedJob& job
   if (!order.name.empty()) return tables.set("parallelism", "pipeline_parallel_schedule", json_text(order.name));
   require_loop(request);
   job.schedule_csv = order.csv;
-  const std::string beside = csv_beside(request.file.empty() ? "schedule" : request.file);
+  const std::string order_file = order_file_of(request.file.empty() ? "schedule" : request.file);
   // The name decides how many stages a rank may have.
   tables.set("parallelism", "pipeline_parallel_schedule",
              json_text(plan.schedule.stages == plan.schedule.ranks ? "PipelineScheduleSingle" : "PipelineScheduleMulti"));
   tables.set("parallelism", "pipeline_parallel_schedule_csv",
-             json_text(std::filesystem::absolute(beside).lexically_normal().string()));
+             json_text(std::filesystem::absolute(order_file).lexically_normal().string()));
 }
 
 // torchtitan's "alltoall" moves keys and values from rank to rank, block by block.
@@ -178,10 +178,10 @@ DataRanks data_ranks_of(const ExportRequest& request) {
 
 void add_data_parallel(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
   const Plan& plan = request.plan;
-  job.said = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor"};
+  job.stated = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor"};
   tables.set("parallelism", "data_parallel_replicate_degree", std::to_string(ranks.replicate));
   tables.set("parallelism", "data_parallel_shard_degree", std::to_string(ranks.shard));
-  if (plan.zero >= 2) job.said.emplace_back("parallel.shard");
+  if (plan.zero >= 2) job.stated.emplace_back("parallel.shard");
   if (plan.zero < 2 && ranks.fsdp) job.cannot.emplace_back("context parallelism without FSDP: its ranks divide the parameters");
   if (plan.zero == 2) tables.set("parallelism", "fsdp_reshard_after_forward", "\"never\"");
   if (plan.zero == 3) tables.set("parallelism", "fsdp_reshard_after_forward", "\"always\"");
@@ -241,7 +241,7 @@ void add_training(const ExportRequest& request, const DataRanks& ranks, Tables& 
   if (const auto steps = steps_of_run(request)) tables.set("training", "steps", std::to_string(*steps));
   if (scenario.offload.optimizer && scenario.offload.parameters && ranks.fsdp) {
     tables.set("training", "enable_cpu_offload", "true");
-    job.said.insert(job.said.end(), {"offload.optimizer", "offload.parameters"});
+    job.stated.insert(job.stated.end(), {"offload.optimizer", "offload.parameters"});
   }
   add_precision(request, ranks, tables, job);
   const bool adam = o.name == "adam" || o.name == "adamw";

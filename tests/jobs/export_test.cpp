@@ -163,7 +163,7 @@ TEST(Export, TorchtitanHasModulesAndAnOrderBeside) {
   EXPECT_THAT(beside.text, HasSubstr("pipeline_parallel_schedule = \"PipelineScheduleSingle\"\n"));
   // zb-h1 of 2 ranks and 4 microbatches: the first rank runs two forwards ahead.
   EXPECT_EQ(beside.schedule_csv.substr(0, 12), "0F0,0F1,0I0,");
-  EXPECT_EQ(csv_beside("a.b/job"), "a.b/job.csv");
+  EXPECT_EQ(order_file_of("a.b/job"), "a.b/job.csv");
 }
 
 TEST(Export, DeepSpeedTakesStagesInCode) {
