@@ -145,7 +145,7 @@ class HelpWithExamples : public CLI::Formatter {
   }
 };
 
-int say(const std::string& text, ExitCode code) {
+int report(const std::string& text, ExitCode code) {
   std::fputs((without_controls(text, "\n\t") + "\n").c_str(), stderr);
   return static_cast<int>(code);
 }
@@ -169,7 +169,7 @@ std::string unknown_subverb(const CLI::App& verb, const std::string& word) {
 
 // "panpipe help [VERB]": what --help prints.
 int help(CLI::App& app, const std::string& verb) {
-  if (!verb.empty() && !find_verb(verb)) return say(unknown_verb(verb), ExitCode::Input);
+  if (!verb.empty() && !find_verb(verb)) return report(unknown_verb(verb), ExitCode::Input);
   cli::print(verb.empty() ? app.help() : app.get_subcommand(verb)->help("panpipe"));
   return static_cast<int>(ExitCode::Done);
 }
@@ -212,10 +212,10 @@ int run(int argc, char** argv) {
     verb.add(*sub, body);
   }
   if (argc > 1 && std::string(argv[1]) == "help") return help(app, argc > 2 ? argv[2] : "");
-  if (argc > 1 && argv[1][0] != '-' && !find_verb(argv[1])) return say(unknown_verb(argv[1]), ExitCode::Input);
+  if (argc > 1 && argv[1][0] != '-' && !find_verb(argv[1])) return report(unknown_verb(argv[1]), ExitCode::Input);
   if (argc > 2 && argv[1][0] != '-')
     if (const std::string fault = unknown_subverb(*app.get_subcommand(argv[1]), argv[2]); !fault.empty())
-      return say(fault, ExitCode::Input);
+      return report(fault, ExitCode::Input);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -226,9 +226,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* where = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
     const std::string name = where == &app ? "panpipe" : "panpipe " + where->get_name();
-    return say(name + ": error: " + fault_of(*where, error) + (where == &app ? "" : suggested_option(*where, argc, argv)) +
-                   "\n  see " + name + " --help",
-               ExitCode::Input);
+    return report(name + ": error: " + fault_of(*where, error) + (where == &app ? "" : suggested_option(*where, argc, argv)) +
+                      "\n  see " + name + " --help",
+                  ExitCode::Input);
   }
   std::size_t index = 0;
   for (const Verb& verb : kVerbs) {
@@ -247,20 +247,20 @@ int run_to_exit_code(int argc, char** argv) {
   } catch (const InputError& error) {
     std::string text;
     for (const Diagnostic& diagnostic : error.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text();
-    return say(text, ExitCode::Input);
+    return report(text, ExitCode::Input);
   } catch (const NoAnswer& error) {
-    return say(std::string("panpipe: ") + error.what(), ExitCode::CheckFailed);
+    return report(std::string("panpipe: ") + error.what(), ExitCode::CheckFailed);
   } catch (const MachineError& error) {
-    return say(std::string("panpipe: this machine cannot: ") + error.what(), ExitCode::MachineCannot);
+    return report(std::string("panpipe: this machine cannot: ") + error.what(), ExitCode::MachineCannot);
   } catch (const std::bad_alloc&) {
-    return say(
+    return report(
         "panpipe: this machine cannot: not enough memory for this input\n"
         "  help: fewer microbatches, ranks or stages make fewer actions; `ulimit -v` shows whether memory is limited here",
         ExitCode::MachineCannot);
   } catch (const std::exception& error) {
-    return say(std::string("panpipe: this is a bug in panpipe ") + panpipe::kVersion +
-                   ", please report it with the command line: " + error.what(),
-               ExitCode::Bug);
+    return report(std::string("panpipe: this is a bug in panpipe ") + panpipe::kVersion +
+                      ", please report it with the command line: " + error.what(),
+                  ExitCode::Bug);
   }
 }
 
@@ -269,6 +269,6 @@ int run_to_exit_code(int argc, char** argv) {
 int main(int argc, char** argv) {
   guard_standard_streams();
   return with_standard_output(run_to_exit_code(argc, argv), [](const std::string& why) {
-    say("panpipe: this machine cannot: " + why, ExitCode::MachineCannot);
+    report("panpipe: this machine cannot: " + why, ExitCode::MachineCannot);
   });
 }

@@ -57,9 +57,10 @@ TrainedSteps steps_in(const std::string& file) {
   TrainedSteps steps;
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
-    const auto said = nlohmann::json::parse(line, nullptr, false);
+    const auto document = nlohmann::json::parse(line, nullptr, false);
     const auto number = [&](const char* key) {  // what is no number is written as null
-      return said.is_object() && said.contains(key) && said[key].is_number() ? said[key].get<double>() : std::nan("");
+      return document.is_object() && document.contains(key) && document[key].is_number() ? document[key].get<double>()
+                                                                                         : std::nan("");
     };
     steps.emplace_back(number("loss"), number("gradient_norm"));
   }

@@ -143,13 +143,13 @@ StepReport look_at_gpus(Trial& trial) {
   report.figures["without_peer_access"] = nlohmann::ordered_json::array();
   for (const PeersApart& peers : apart)
     report.figures["without_peer_access"].push_back({{"first", peers.first}, {"second", peers.second}, {"why", peers.why}});
-  std::vector<std::string> said;
-  if (top > 0) said.push_back(fmt::format("{} of {} MHz", slowest, top));
+  std::vector<std::string> facts;
+  if (top > 0) facts.push_back(fmt::format("{} of {} MHz", slowest, top));
   if (const GpuState& first = states.front(); first.usual_power_limit > 0)
-    said.push_back(fmt::format("{:.0f} of {:.0f} W", first.power_limit, first.usual_power_limit));
-  if (hottest > 0) said.push_back(fmt::format("{} C", hottest));
+    facts.push_back(fmt::format("{:.0f} of {:.0f} W", first.power_limit, first.usual_power_limit));
+  if (hottest > 0) facts.push_back(fmt::format("{} C", hottest));
   report.text =
-      said.empty() ? "the driver says nothing of their clocks" : fmt::format("{} while they worked", fmt::join(said, ", "));
+      facts.empty() ? "the driver says nothing of their clocks" : fmt::format("{} while they worked", fmt::join(facts, ", "));
   return report;
 }
 

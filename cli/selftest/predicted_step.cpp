@@ -77,10 +77,10 @@ std::vector<HostCopies> copies_of_host(Trial& trial, StepReport& report) {
                                "nvidia-smi must work: reload the driver, or restart the machine"});
   std::istringstream lines(end.out);
   for (std::string line; std::getline(lines, line);) {
-    auto said = nlohmann::ordered_json::parse(line, nullptr, false);
-    if (!said.is_object() || !said.contains("to_gpu")) continue;
-    copies.push_back({said["gpu"], said["to_gpu"], said["from_gpu"]});
-    report.figures["host_bytes_per_s"].push_back(std::move(said));
+    auto document = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!document.is_object() || !document.contains("to_gpu")) continue;
+    copies.push_back({document["gpu"], document["to_gpu"], document["from_gpu"]});
+    report.figures["host_bytes_per_s"].push_back(std::move(document));
   }
   return copies;
 }

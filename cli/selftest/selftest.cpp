@@ -29,20 +29,20 @@ constexpr int kNameWidth = 10;  // of the longest step, "transports"
 // Lines as the steps go: on standard output, or on standard error where a document goes to standard output.
 class Reporter {
  public:
-  explicit Reporter(bool beside) : stream_(beside ? stderr : stdout), width_(beside ? 0 : terminal_width()) {}
-  void say(const std::string& text) const {
+  explicit Reporter(bool to_stderr) : stream_(to_stderr ? stderr : stdout), width_(to_stderr ? 0 : terminal_width()) {}
+  void write(const std::string& text) const {
     std::fputs(text.c_str(), stream_);
     std::fflush(stream_);
   }
-  void starts(const char* name) const { say(fmt::format("  {:<{}} ", name, kNameWidth)); }
+  void starts(const char* name) const { write(fmt::format("  {:<{}} ", name, kNameWidth)); }
   void report(const StepReport& report) const {
     // The text of starts() is part of the line to wrap, and is not printed again.
     const std::string head = fmt::format("  {:<{}} ", report.name, kNameWidth);
-    say(wrapped(head + report.text + "\n", width_, kNameWidth + 3).substr(head.size()));
+    write(wrapped(head + report.text + "\n", width_, kNameWidth + 3).substr(head.size()));
     for (const Trouble& trouble : report.troubles) {
-      say(wrapped(fmt::format("  {:<{}} {}: {}\n", "", kNameWidth, trouble.wrong ? "WRONG" : "note", trouble.what), width_,
-                  kNameWidth + 5));
-      say(wrapped(fmt::format("  {:<{}} remedy: {}\n", "", kNameWidth, trouble.remedy), width_, kNameWidth + 5));
+      write(wrapped(fmt::format("  {:<{}} {}: {}\n", "", kNameWidth, trouble.wrong ? "WRONG" : "note", trouble.what), width_,
+                    kNameWidth + 5));
+      write(wrapped(fmt::format("  {:<{}} remedy: {}\n", "", kNameWidth, trouble.remedy), width_, kNameWidth + 5));
     }
   }
 
@@ -75,7 +75,7 @@ int selftest(const SelftestRequest& request) {
   try {
     Trial trial(request);
     device = trial.device;
-    reporter.say(
+    reporter.write(
         fmt::format("panpipe {} tries {}\n", kVersion, trial.on_gpus() ? "the GPUs of this machine" : "this machine's CPU"));
     for (const Step& step : kSteps) {
       if (step.only_gpus && !trial.on_gpus()) continue;
@@ -85,7 +85,7 @@ int selftest(const SelftestRequest& request) {
     }
     row = trial.row;
   } catch (const Interrupted& stop) {
-    reporter.say("\n");
+    reporter.write("\n");
     std::fputs(fmt::format("panpipe: {}: no report was written\n", stop.what()).c_str(), stderr);
     return 128 + SIGINT;
   }
@@ -99,8 +99,9 @@ int selftest(const SelftestRequest& request) {
   write(kPage, report_page(document));
   if (row) write(kRuns, run_csv(*row));
   const bool right = document["right"];
-  reporter.say(fmt::format("verdict: {}\nwritten to {}: {}, {}{}; nothing in them names you or this machine\n", verdict_of(steps),
-                           request.folder, kDocument, kPage, row ? std::string(", ") + kRuns : std::string()));
+  reporter.write(fmt::format("verdict: {}\nwritten to {}: {}, {}{}; nothing in them names you or this machine\n",
+                             verdict_of(steps), request.folder, kDocument, kPage,
+                             row ? std::string(", ") + kRuns : std::string()));
   if (request.json) print(document.dump(2) + "\n");
   return static_cast<int>(right ? ExitCode::Done : ExitCode::CheckFailed);
 }

@@ -36,16 +36,17 @@ std::vector<Trouble> troubles_of_contract(const std::string& transport, const st
   rules = 0;
   std::istringstream lines(end.out);
   for (std::string line; std::getline(lines, line);) {
-    const auto said = nlohmann::json::parse(line, nullptr, false);
-    if (!said.is_object() || !said.contains("broken") || !said.contains("rule")) continue;
-    if (said["broken"].empty()) {
+    const auto document = nlohmann::json::parse(line, nullptr, false);
+    if (!document.is_object() || !document.contains("broken") || !document.contains("rule")) continue;
+    if (document["broken"].empty()) {
       ++rules;
       continue;
     }
-    troubles.push_back({true,
-                        fmt::format("{} over {} breaks the rule that {}: {}", transport, ranks, said["rule"].get<std::string>(),
-                                    fmt::join(said["broken"].get<std::vector<std::string>>(), "; ")),
-                        remedy_for_transport(transport)});
+    troubles.push_back(
+        {true,
+         fmt::format("{} over {} breaks the rule that {}: {}", transport, ranks, document["rule"].get<std::string>(),
+                     fmt::join(document["broken"].get<std::vector<std::string>>(), "; ")),
+         remedy_for_transport(transport)});
   }
   if (!end.done() && troubles.empty())
     troubles.push_back({true, fmt::format("{} over {} failed after {} kept rules: {}", transport, ranks, rules, last_words(end)),

@@ -12,8 +12,9 @@
 namespace panpipe::page {
 namespace {
 
-// Pixels: of a row, of a name that has a line of its own above its bar, of a bar; names up to kBeside wide stand left of theirs.
-constexpr double kRow = 24, kNameRow = 17, kThick = 15, kBeside = 150;
+// Pixels: of a row, of a name that has a line of its own above its bar, of a bar; names up to kSideName wide stand left of
+// theirs.
+constexpr double kRow = 24, kNameRow = 17, kThick = 15, kSideName = 150;
 constexpr std::size_t kLongName = 64;  // longer ones are cut; the hint has them whole
 
 // Ends of a bar's parts: what is negative grows to the left, the rest to the right.
@@ -47,7 +48,7 @@ std::string to_html(const Bars& plot) {
     if (!bar.values.empty()) names = std::max(names, text_width(bar.name, kChartFont));
     labels = std::max(labels, text_width(bar.label, kChartFont));
   }
-  const bool above = names > kBeside;
+  const bool above = names > kSideName;
   double height = 0;
   for (const Bar& bar : plot.bars) height += above && !bar.values.empty() ? kNameRow + kRow : kRow;
   Axis value = plot.value;

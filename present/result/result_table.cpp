@@ -33,9 +33,9 @@ std::string bar(const TextStyle& style, std::string_view color, double share, in
   return style.paint(color, out);
 }
 
-// Columns of bars in lines that have so many besides.
-int bar_width(const TextStyle& style, int besides) {
-  return style.width <= 0 ? kBarWidth : std::clamp(style.width - besides, kLeastBar, kBarWidth);
+// Columns of bars in lines that have so many others.
+int bar_width(const TextStyle& style, int others) {
+  return style.width <= 0 ? kBarWidth : std::clamp(style.width - others, kLeastBar, kBarWidth);
 }
 
 // Names, bars and figures; also where the next table has other names, bars begin in the same column.

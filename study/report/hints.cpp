@@ -12,8 +12,8 @@
 namespace panpipe {
 namespace {
 
-constexpr double kWorthSaying = 0.01;  // of the step
-constexpr double kRoom = 0.3;          // share of a device's memory that is worth using
+constexpr double kLeastShare = 0.01;  // of the step
+constexpr double kRoom = 0.3;         // share of a device's memory that is worth using
 
 // A class of path (name_of(PathClass)) in words, and what the names of its resources contain.
 struct PathWords {
@@ -72,8 +72,8 @@ class Hints {
     return 0;
   }
 
-  void say(double seconds, const std::string& text) {
-    if (seconds >= kWorthSaying * step_) hints_.push_back({seconds, text});
+  void add(double seconds, const std::string& text) {
+    if (seconds >= kLeastShare * step_) hints_.push_back({seconds, text});
   }
 
   std::string share(double seconds) const { return fmt::format("{:.1f} % of the step", 100 * seconds / step_); }
@@ -119,18 +119,18 @@ class Hints {
     ways.emplace_back("faster links inside the group");
     if (!plan_.braided) ways.emplace_back("a braided schedule (stp)");
     const char* group = plan_.degrees.tensor > 1 || !context ? "tensor" : "context";
-    say(traffic_.tensor, fmt::format("{} is exposed {} communication{}.{}{}", share(traffic_.tensor), whose, over(group),
+    add(traffic_.tensor, fmt::format("{} is exposed {} communication{}.{}{}", share(traffic_.tensor), whose, over(group),
                                      advice(ways, "would hide or avoid it."), busiest("tensor")));
     ways = {"stages placed along faster links", "one more forward in flight"};
     if (plan_.transfers == "blocking" || plan_.transfers == "batched")
       ways.emplace_back("sends that do not hold their rank (transfers.semantics is " + plan_.transfers + " here)");
-    say(traffic_.pipeline,
+    add(traffic_.pipeline,
         fmt::format("For {} activations and gradients travel between stages{} while the compute lane is idle.{}{}",
                     share(traffic_.pipeline), over("pipeline"), advice(ways, "would hide part of it."), busiest("pipeline")));
     ways.clear();
     if (plan_.degrees.data > 1 && !plan_.overlaps_reductions)
       ways.emplace_back("sums over replicas during the backward passes (overlap_gradients: true)");
-    say(traffic_.data,
+    add(traffic_.data,
         fmt::format("{} is the summing of gradients (over replicas, or of weights that two stages share){} beside an idle "
                     "compute lane.{}{}",
                     share(traffic_.data), over("data"), advice(ways, "would hide part of it."), busiest("data")));
@@ -145,7 +145,7 @@ class Hints {
       ways.emplace_back("a schedule that splits the backward (zb-h1, zb-v)");
     if (plan_.degrees.pipeline > 1 && plan_.stages <= plan_.degrees.pipeline) ways.emplace_back("more stages per rank");
     const std::string fills = any_of(ways);
-    say(idle * step_,
+    add(idle * step_,
         fmt::format("Compute lanes are idle for {:.1f} % of the step (mean over devices; transfers and the optimizer's end "
                     "included). With twice the microbatches at the same idle time it would be {:.1f} %{}.",
                     100 * idle, 100 * doubled, fills.empty() ? "" : "; " + fills + " would fill part of it"));
@@ -160,7 +160,7 @@ class Hints {
     }
     if (!most) return;
     const double mean = sum / static_cast<double>(result_.per_device.size());
-    say(most->compute_s - mean,
+    add(most->compute_s - mean,
         fmt::format("Rank {} computes {:.1f} % longer than the mean. Cuts that even this out would shorten the step by "
                     "at most {}.",
                     most->rank, 100 * (most->compute_s / mean - 1), share(most->compute_s - mean)));
@@ -175,7 +175,7 @@ class Hints {
     if (worst && worst->lost > Duration(0))
       text += fmt::format(" Most at {}: {} over all transfers, up to {} at once.", worst->resource, to_text(worst->lost),
                           worst->flows);
-    say(lost, text);
+    add(lost, text);
   }
 
   void memory() {

@@ -85,8 +85,8 @@ std::string to_table(const SizeRequest& request, const std::vector<TriedSize>& t
     if (goodput) row.push_back(cell([](const RunCost& run) { return run.goodput ? percent(*run.goodput) : "-"; }));
     if (money) row.push_back(cell([](const RunCost& run) { return run.cost ? money_text(*run.cost, run.currency) : "-"; }));
     if (energy) row.push_back(cell([](const RunCost& run) { return run.energy_kwh ? energy_text(*run.energy_kwh) : "-"; }));
-    const std::string says = verdict(request, size);
-    row.push_back(static_cast<int>(i) == best ? "best" : says);
+    const std::string answer = verdict(request, size);
+    row.push_back(static_cast<int>(i) == best ? "best" : answer);
     const std::string idle = size.idle > 0 ? fmt::format("{} idle; ", counted(size.idle, "GPU")) : "";
     row.push_back(size.has_plan() ? idle + size.plan : size.reason);
     table.row(std::move(row));

@@ -374,10 +374,10 @@ class SweepPage {
   }
 
   page::TableCell verdict(std::size_t i) const {
-    const std::string& said = verdicts_.of_cell[i];
+    const std::string& text = verdicts_.of_cell[i];
     if (cells_[i].status == CellStatus::Fits)
-      return said.empty() ? page::words("fits", page::Tone::Muted) : page::words(said, page::Tone::Good);
-    page::TableCell result = page::words(said, page::Tone::Bad);
+      return text.empty() ? page::words("fits", page::Tone::Muted) : page::words(text, page::Tone::Good);
+    page::TableCell result = page::words(text, page::Tone::Bad);
     result.hint = cells_[i].reason;
     return result;
   }

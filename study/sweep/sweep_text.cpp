@@ -281,7 +281,7 @@ std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
 
 std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   const SweepMeasure measure = measure_for(cells);
-  const SweepVerdicts said = verdicts(grid, cells);
+  const SweepVerdicts found = verdicts(grid, cells);
   std::vector<TextColumn> columns;
   for (const SweepAxis& axis : grid.axes) columns.push_back("<" + axis.key);
   columns.push_back("step time");
@@ -292,9 +292,9 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   columns.emplace_back("<");
   TextTable table(std::move(columns));
   for (const auto& group : rankings(grid, cells))
-    for (const std::size_t i : group) table.row(row_of(grid, cells[i], measure, of_run, said.of_cell[i]));
+    for (const std::size_t i : group) table.row(row_of(grid, cells[i], measure, of_run, found.of_cell[i]));
   std::string text = grid.heading + table.text();
-  for (const std::string& reason : said.reasons) text += "  " + reason + "\n";
+  for (const std::string& reason : found.reasons) text += "  " + reason + "\n";
   const std::string answer = conclusion(grid, cells);
   return text + (answer.empty() ? "" : answer + "\n");
 }

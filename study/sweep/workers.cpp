@@ -147,7 +147,7 @@ class Pool {
     char buffer[65536];
     const ssize_t got = recv(worker.socket, buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) return;
-    if (got <= 0) return bury(worker);
+    if (got <= 0) return replace(worker);
     worker.received.append(buffer, static_cast<std::size_t>(got));
     std::uint64_t size = 0;
     if (worker.received.size() < sizeof size) return;
@@ -162,7 +162,7 @@ class Pool {
     workers_.done(job, answer);
   }
 
-  void bury(Worker& worker) {
+  void replace(Worker& worker) {
     const std::string how = reap(worker);
     if (!worker.job) return;
     const std::size_t job = *worker.job;

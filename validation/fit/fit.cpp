@@ -84,7 +84,7 @@ class Fitter {
   }
   FitErrors errors(const Vector& residuals) const { return errors_of(predictions(residuals), result_.measured_s); }
 
-  void say(const std::string& doing, double mean) const {
+  void report_progress(const std::string& doing, double mean) const {
     if (options_.progress) options_.progress({doing, mean});
   }
 
@@ -95,7 +95,7 @@ class Fitter {
     options.progress = [&](const Minimum& best) {
       if (first) result_.before = errors(best.residuals);
       first = false;
-      say("fit", errors(best.residuals).mean);
+      report_progress("fit", errors(best.residuals).mean);
     };
     Minimum from;
     from.logs = prior_.starts;
@@ -154,7 +154,7 @@ class Fitter {
         measured.push_back(result_.measured_s[i]);
         predicted.push_back(measured.back() * std::exp(r[at_index(i)]));
       }
-      say(doing, errors_of(predicted, measured).mean);
+      report_progress(doing, errors_of(predicted, measured).mean);
     };
     for (int fold = 0; fold < options_.folds && !model_.stopped(); ++fold) {
       std::vector<bool> out(rows_.size());
