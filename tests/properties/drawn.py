@@ -4,22 +4,16 @@ import json
 
 from hypothesis import strategies as st
 
-import checks
-from checks import BYTES, ROUNDED, SAME, Finding, add, estimate, milliseconds
+from base import BYTES, ROUNDED, SAME, Finding, Property, equal, estimate, milliseconds, not_above
 from program import FILES, SHIPPED, Call, get, put
-from shipped import edited
+from searches import judged_by
+from shipped import edited, scaled, with_file
 
 
-class Property(checks.Property):
-    """`strategy`: of the cases, which are the scenario and what its change needs."""
-
-    strategy = None
-
-    def cases(self, program):
-        return self.strategy
-
-    def holds(self, program, case):
-        return self.judge(program, case)
+def drawn(function):
+    """The cases of a property: the scenario, and what its change needs."""
+    strategy = st.composite(function)()
+    return lambda self, program: strategy
 
 
 # ---- what is drawn ------------------------------------------------------------------------------------------------------------
@@ -89,33 +83,11 @@ def dense_scenarios(draw, precisions=("bf16", "fp16")):
     }
 
 
-def equal(program, one, other, why, tolerance=SAME):
-    """A finding when two scenarios have not the same step and the same memory."""
-    a, b = program.answer(estimate(one)), program.answer(estimate(other))
-    if abs(a.step - b.step) > tolerance * a.step:
-        return Finding(
-            [estimate(one), estimate(other)],
-            f"{why}: {milliseconds(a.step)} and {milliseconds(b.step)}",
-            abs(b.step / a.step - 1),
-        )
-    if abs(a.peak - b.peak) > BYTES:
-        return Finding([estimate(one), estimate(other)], f"{why}: {a.peak:.0f} and {b.peak:.0f} bytes", abs(b.peak / a.peak - 1))
-    return None
-
-
-def not_slower(program, better, worse, why, tolerance=ROUNDED):
-    a, b = program.answer(estimate(better)).step, program.answer(estimate(worse)).step
-    if a > b * (1 + tolerance):
-        return Finding([estimate(better), estimate(worse)], f"{why}: {milliseconds(a)} above {milliseconds(b)}", a / b - 1)
-    return None
-
-
 # ---- experts ------------------------------------------------------------------------------------------------------------------
 
 CAPACITIES = st.sampled_from((0.5, 1.0, 1.25, 2.0, 2.6, 4.0))
 
 
-@add
 class CapacityRulesRows(Property):
     name = "capacity-rules-rows"
     says = (
@@ -123,9 +95,8 @@ class CapacityRulesRows(Property):
     )
     tolerance = f"{SAME}"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario = draw(expert_scenarios())
         return {
             "scenario": scenario,
@@ -133,139 +104,108 @@ class CapacityRulesRows(Property):
             "imbalance": draw(st.sampled_from([i for i in (1, 1.5, 2, 4) if i <= scenario["parallel"]["expert"]])),
         }
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        plain = put(case["scenario"], "experts", {"capacity": case["capacity"]})
-        return equal(program, plain, put(plain, "experts.imbalance", case["imbalance"]), f"imbalance {case['imbalance']} stated")
+    def judge(self, program, scenario, capacity, imbalance):
+        plain = put(scenario, "experts", {"capacity": capacity})
+        return equal(program, plain, put(plain, "experts.imbalance", imbalance), f"imbalance {imbalance} stated")
 
 
-@add
 class LessCapacity(Property):
     name = "less-capacity"
     says = "a smaller capacity never makes a step longer or a device's memory larger, whatever the imbalance is"
     tolerance = f"{ROUNDED}; {BYTES} bytes"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario = draw(expert_scenarios())
         imbalance = draw(st.sampled_from([i for i in (None, 1, 1.5, 2, 4) if i is None or i <= scenario["parallel"]["expert"]]))
         less, more = sorted((draw(CAPACITIES), draw(CAPACITIES)))
         return {"scenario": scenario, "imbalance": imbalance, "less": less, "more": more}
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        both = {"imbalance": case["imbalance"]} if case["imbalance"] else {}
-        less, more = (put(case["scenario"], "experts", {**both, "capacity": case[side]}) for side in ("less", "more"))
-        why = f"capacity {case['less']} and {case['more']}"
-        found = not_slower(program, less, more, why)
-        a, b = program.answer(estimate(less)).peak, program.answer(estimate(more)).peak
-        if not found and a > b + BYTES:
-            return Finding([estimate(less), estimate(more)], f"{why}: {a:.0f} above {b:.0f} bytes", a / b - 1)
-        return found
+    def judge(self, program, scenario, imbalance, less, more):
+        both = {"imbalance": imbalance} if imbalance else {}
+        given = [put(scenario, "experts", {**both, "capacity": capacity}) for capacity in (less, more)]
+        why = f"capacity {less} and {more}"
+        return not_above(program, *given, why) or not_above(program, *given, why, key="peak_memory_bytes")
 
 
-@add
 class ExpertsShareBytes(Property):
     name = "experts-share-bytes"
     says = "weights of a rank are a sum of what it holds anyway and of 1/E of the experts, in 16, 8 and 4 bits, on any number E of ranks"
     tolerance = "64 bytes of each degree: weights in parts of a byte are rounded once a tensor"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario = put(draw(expert_scenarios()), "parallel.zero", 0)
         if scenario["precision"] == "bf16" and draw(st.booleans()):
             scenario = put(scenario, "workload.lora", {"rank": 8, "targets": ["q_proj"], "base": "nf4"})
         return {"scenario": scenario}
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        calls = [estimate(put(case["scenario"], "parallel.expert", ranks)) for ranks in (1, 2, 4, 8)]
+    def judge(self, program, scenario):
+        calls = [estimate(put(scenario, "parallel.expert", ranks)) for ranks in (1, 2, 4, 8)]
         one, two, four, eight = (program.answer(call).document["memory"][0]["parts"]["parameters"] for call in calls)
         # a + b / E: the first half of the experts is twice the next quarter, and that twice the next eighth.
         for whole, half, quarter in ((one, two, four), (two, four, eight)):
             off = (whole - half) - 2 * (half - quarter)
             if abs(off) > 64 * 4:
-                return Finding(
-                    calls,
-                    "parameters with 1, 2, 4, 8 expert ranks: "
-                    + ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight))
-                    + " MiB",
-                    abs(off) / one,
-                )
+                told = ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight))
+                return Finding(calls, f"parameters with 1, 2, 4, 8 expert ranks: {told} MiB")
         return None
 
 
 # ---- ZeRO, recompute, launches ------------------------------------------------------------------------------------------------
 
 
-@add
 class ZeroAtOneReplica(Property):
     name = "zero-one-replica"
     says = "where one rank holds a weight, no stage of ZeRO and no shard group of one changes step or memory"
     tolerance = f"{SAME}; {BYTES} bytes"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         return {
             "scenario": draw(dense_scenarios(("bf16", "fp8", "mxfp8", "fp32"))),
             "zero": draw(st.integers(1, 3)),
             "shard": draw(st.booleans()),
         }
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        divided = put(case["scenario"], "parallel.zero", case["zero"])
-        if case["shard"]:
+    def judge(self, program, scenario, zero, shard):
+        divided = put(scenario, "parallel.zero", zero)
+        if shard:
             divided = put(divided, "parallel.shard", 1)
-        return equal(program, case["scenario"], divided, f"zero {case['zero']} on one replica")
+        return equal(program, scenario, divided, f"zero {zero} on one replica")
 
 
-@add
 class FasterHost(Property):
     name = "faster-host"
     says = "where the framework states what a launch takes, a calibration whose launches are faster never makes a step longer"
     tolerance = f"{ROUNDED}"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario = draw(dense_scenarios())
         scenario["framework"] = draw(st.sampled_from(("torchtitan", "torch-compile", "torch-compile-2.0")))
         slow, fast = draw(st.sampled_from(((65.8, 32.9), (32.9, 16.45), (32.9, 8.2), (65.8, 8.2))))
         return {"scenario": scenario, "slow": slow, "fast": fast}
 
-    strategy = drawn()
-
-    def judge(self, program, case):
+    def judge(self, program, scenario, fast, slow):
         def with_launch(us):
             file = f"launch-{us}.yaml"
-            scenario = put(case["scenario"], "cluster.device", {"calibration": file})
-            return {**scenario, FILES: {file: edited("calibrations", "h100-sxm", "launch", f"{us} us")}}
+            text = edited("calibrations", "h100-sxm", "launch", f"{us} us")
+            return with_file(put(scenario, "cluster.device", {"calibration": file}), file, text)
 
-        return not_slower(
-            program, with_launch(case["fast"]), with_launch(case["slow"]), f"a launch of {case['fast']} and of {case['slow']} us"
-        )
+        return not_above(program, with_launch(fast), with_launch(slow), f"a launch of {fast} and of {slow} us")
 
 
 MODULES = {"llama": ("core_attn", "layernorm", "mlp"), "gpt": ("core_attn", "layernorm", "mlp")}
 
 
-@add
 class RecomputeInsideBlocks(Property):
     name = "recompute-cut-blocks"
     says = "no module that runs again makes a device need more, wherever blocks are cut"
     tolerance = f"{BYTES} bytes"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario = draw(dense_scenarios(("bf16",)))
         model = draw(st.sampled_from(sorted(MODULES)))
         layers = scenario["workload"]["layers"]
@@ -278,14 +218,12 @@ class RecomputeInsideBlocks(Property):
         scenario["partition"] = sorted(cuts)
         return {"scenario": scenario, "modules": sorted(draw(st.sets(st.sampled_from(MODULES[model]), min_size=1)))}
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        calls = [estimate(put(case["scenario"], "recompute", {"modules": case["modules"]})), estimate(case["scenario"])]
+    def judge(self, program, scenario, modules):
+        calls = [estimate(put(scenario, "recompute", {"modules": modules})), estimate(scenario)]
         again, plain = ([device["peak_bytes"] for device in program.answer(call).document["memory"]] for call in calls)
         worst = max(zip(again, plain), key=lambda pair: pair[0] - pair[1])
         if worst[0] > worst[1] + BYTES:
-            return Finding(calls, f"a device needs {worst[0]} bytes, and {worst[1]} without recompute", worst[0] / worst[1] - 1)
+            return Finding(calls, f"a device needs {worst[0]} bytes, and {worst[1]} without recompute")
         return None
 
 
@@ -333,14 +271,6 @@ def on_nodes(draw):
     return scenario, draw(NETWORKS)
 
 
-def scaled(quantity, factor):
-    if not isinstance(quantity, str):
-        return int(quantity * factor)
-    number, unit = quantity.split()
-    return f"{float(number) * factor:g} {unit}"
-
-
-@add
 class BetterNetworkMeasured(Property):
     name = "better-network-measured"
     says = (
@@ -348,9 +278,8 @@ class BetterNetworkMeasured(Property):
     )
     tolerance = f"{ROUNDED}"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario, network = on_nodes(draw)
         nodes, tensor = scenario["cluster"]["nodes"], scenario["parallel"]["tensor"]
         scenario["parallel"] = {"pipeline": 1, "tensor": tensor, "data": 8 * nodes // tensor, "zero": draw(st.integers(0, 3))}
@@ -364,39 +293,31 @@ class BetterNetworkMeasured(Property):
             scenario[FILES] = cluster_file(network, [{"kind": "all_reduce", "ranks": 8 * nodes, "nodes": nodes, "table": rows}])
         return {"scenario": scenario, "network": network, "better": draw(st.sampled_from(BETTER))}
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        key, factor = case["better"]
-        own = get({"network": case["network"], "wiring": WIRING}, key)
-        value = scaled(own, factor)
-        return not_slower(
-            program, put(case["scenario"], f"cluster.{key}", value), case["scenario"], f"{key} {value} instead of {own}"
-        )
+    def judge(self, program, scenario, better, network):
+        key, factor = better
+        own = get({"network": network, "wiring": WIRING}, key)
+        value = scaled(str(own), factor)
+        return not_above(program, put(scenario, f"cluster.{key}", value), scenario, f"{key} {value} instead of {own}")
 
 
-@add
 class TableIsMet(Property):
     name = "table-is-met"
     says = "a collective of a measured kind, size and group takes the measured time, on every network"
     tolerance = f"{SAME}"
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario, network = on_nodes(draw)
         scenario["workload"].update(hidden=4096, heads=32, ffn=16384)
         scenario["parallel"] = {"pipeline": 1, "tensor": 8 * scenario["cluster"]["nodes"]}
         return {"scenario": scenario, "network": network, "ms": draw(st.sampled_from((0.5, 3, 20)))}
 
-    strategy = drawn()
-
-    def judge(self, program, case):
-        ranks, nodes = case["scenario"]["parallel"]["tensor"], case["scenario"]["cluster"]["nodes"]
+    def judge(self, program, scenario, network, ms):
+        ranks, nodes = scenario["parallel"]["tensor"], scenario["cluster"]["nodes"]
 
         def costs(size):
-            table = {"kind": "all_reduce", "ranks": ranks, "nodes": nodes, "table": [[f"{size} B", f"{case['ms']} ms"]]}
-            call = Call("check", {**case["scenario"], FILES: cluster_file(case["network"], [table])}, ("--costs", "--json"))
+            table = {"kind": "all_reduce", "ranks": ranks, "nodes": nodes, "table": [[f"{size} B", f"{ms} ms"]]}
+            call = Call("check", {**scenario, FILES: cluster_file(network, [table])}, ("--costs", "--json"))
             sums = [
                 c for d in program.answer(call).document["devices"] for c in d.get("collectives", []) if c["kind"] == "all-reduce"
             ]
@@ -404,28 +325,22 @@ class TableIsMet(Property):
 
         size = costs(2**20)[1]["bytes"]
         call, found = costs(size)
-        if abs(found["time_s"] - 1e-3 * case["ms"]) > SAME * found["time_s"]:
-            return Finding(
-                [call],
-                f"{size} bytes take {milliseconds(found['time_s'])}, measured {case['ms']} ms",
-                abs(found["time_s"] / (1e-3 * case["ms"]) - 1),
-            )
+        if abs(found["time_s"] - 1e-3 * ms) > SAME * found["time_s"]:
+            return Finding([call], f"{size} bytes take {milliseconds(found['time_s'])}, measured {ms} ms")
         return None
 
 
 # ---- searches -----------------------------------------------------------------------------------------------------------------
 
 
-@add
 class PlanForIsNotBetter(Property):
     name = "plan-for-not-better"
     says = "`plan --for X`, which searches what X can run, is never better than the search over everything"
     tolerance = "1e-3, of the simulated step where links are shared"
     weight = 0.2
 
-    @staticmethod
-    @st.composite
-    def drawn(draw):
+    @drawn
+    def cases(draw):
         scenario = draw(dense_scenarios(("bf16",)))
         scenario["cluster"] = {
             "file": f"clusters/{draw(st.sampled_from(('rtx4090x8', 'rtx3090x8', 'dgx-a100-80g', 'a100-80g-pcie-x4')))}.yaml"
@@ -442,20 +357,10 @@ class PlanForIsNotBetter(Property):
         )
         return {"scenario": scenario, "trainer": draw(st.sampled_from(("torch", "deepspeed", "megatron", "torchtitan")))}
 
-    strategy = drawn()
+    def judge(self, program, scenario, trainer):
+        calls = [Call("plan", scenario, ("--for", trainer)), Call("plan", scenario)]
 
-    def judge(self, program, case):
-        calls = [Call("plan", case["scenario"], ("--for", case["trainer"])), Call("plan", case["scenario"])]
-
-        def step(call):
-            best = program.answer(call).document["best"]
-            return (best.get("simulated") or best["metrics"])["step_time_s"]
-
-        less, whole = map(step, calls)
+        less, whole = (judged_by(program.answer(call).document["best"])["step_time_s"] for call in calls)
         if less < whole * (1 - 1e-3):
-            return Finding(
-                calls,
-                f"--for {case['trainer']} finds {milliseconds(less)}, the free search {milliseconds(whole)}",
-                whole / less - 1,
-            )
+            return Finding(calls, f"--for {trainer} finds {milliseconds(less)}, the free search {milliseconds(whole)}")
         return None

@@ -6,7 +6,7 @@ devices), "data": [...], "tensor": [...], "pipeline": [...], "framework": [...],
 "plain": True (default order of devices, no rare keys)}.
 """
 
-from program import Call, Refused
+from program import TINY, Call, Refused
 from shipped import names
 
 MODELS = ("gpt", "gpt", "gpt", "llama", "bert", "vit", "unet", "mllm")
@@ -108,14 +108,7 @@ def cluster(rng, hints, program):
 
 
 def shipped_cluster(program, file):
-    small = {
-        "panpipe": 1,
-        "cluster": file,
-        "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
-        "batch": {"micro": 1, "microbatches": 1},
-        "parallel": {"pipeline": 1},
-    }
-    return program.kept(["cluster", file], lambda: program.resolved(small))
+    return program.kept(["cluster", file], lambda: program.resolved({**TINY, "cluster": file, "parallel": {"pipeline": 1}}))
 
 
 def schedule(rng, hints, program, pipeline):

@@ -17,6 +17,12 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHIPPED = pathlib.Path(os.environ.get("PANPIPE_DATA") or ROOT / "scenarios")
 FILES = "_files"
+# The least model, where a cluster is asked for what it has.
+TINY = {
+    "panpipe": 1,
+    "workload": {"model": "gpt", "layers": 1, "hidden": 64, "heads": 1},
+    "batch": {"micro": 1, "microbatches": 1},
+}
 IN_WORDS = (0, 1, 2, 3)  # exit codes with a message; 70 is a fault of the program, a negative one a signal
 
 

@@ -15,8 +15,8 @@ except ImportError:
     print("properties need Hypothesis: tools/setup installs it")
     sys.exit(77)
 
-import drawn  # noqa: F401 (adds its properties)
-from checks import PROPERTIES, NotApplicable
+import hardware, memory, network, engines, searches, drawn  # noqa: E401, F401 (their properties)
+from base import PROPERTIES, NotApplicable
 from program import FILES, ROOT, Broken, Program, Refused, write
 
 
@@ -51,7 +51,7 @@ def compare(prop, program, seed, examples, until=None):
         if until and time.monotonic() >= until and not last[1]:
             raise Enough
         try:
-            finding = case and prop.holds(program, case)
+            finding = case and prop.judge(program, **case)
         except (NotApplicable, Refused):
             case = None
         if case is None:
