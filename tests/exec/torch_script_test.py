@@ -99,6 +99,7 @@ def main():
         return 77
     failed = False
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"] = folder  # where PyTorch and torchrun make folders of their own
         for number, (name, settings) in enumerate(CASES.items()):
             overrides = [word for setting in settings for word in ("--set", setting)]
             script = pathlib.Path(folder) / "train.py"

@@ -5,6 +5,7 @@ torch.distributed.pipelining, without running it. What PyTorch cannot express is
     torch_accepts.py BIN        (77 = skipped: no Python with PyTorch in .venv)
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -95,6 +96,7 @@ def main():
     panpipe = pathlib.Path(sys.argv[1]) / "panpipe"
     names, arguments, expected, failures, refusals = [], [], [], [], set()
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
         for family in families(panpipe):
             for options in [{}, *OPTIONS.get(family, [])]:
                 for ranks, microbatches in SIZES:

@@ -6,9 +6,11 @@
 PyTorch reshards stages that leave at one place in the order of a Python set; ours are ascending, so such runs are compared sorted.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = SOURCE / ".venv/bin/python"
@@ -107,10 +109,12 @@ def main():
     if not PYTHON.exists():
         print("skipped: no .venv with PyTorch")
         return 77
-    if subprocess.run([PYTHON, "-c", "import torch.distributed.pipelining"], capture_output=True).returncode != 0:
-        print("skipped: .venv has no torch.distributed.pipelining")
-        return 77
-    return subprocess.run([PYTHON, "-W", "ignore", __file__, sys.argv[1], "compare"]).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
+        if subprocess.run([PYTHON, "-c", "import torch.distributed.pipelining"], capture_output=True).returncode != 0:
+            print("skipped: .venv has no torch.distributed.pipelining")
+            return 77
+        return subprocess.run([PYTHON, "-W", "ignore", __file__, sys.argv[1], "compare"]).returncode
 
 
 if __name__ == "__main__":
