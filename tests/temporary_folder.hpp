@@ -6,10 +6,24 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
 namespace panpipe::test {
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return (std::ostringstream() << file.rdbuf()).str();
+}
+
+// Makes its folder too. Returns the path.
+inline std::string write_file(const std::filesystem::path& path, const std::string& text) {
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  if (!(std::ofstream(path, std::ios::binary) << text)) throw std::runtime_error("cannot write " + path.string());
+  return path.string();
+}
 
 // A folder of its own, removed with all that is in it by the process that made it.
 class TemporaryFolder {
@@ -28,12 +42,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::string file(const std::string& name) const { return (path_ / name).string(); }
-  // Makes the folders of `name` too. Returns the path.
-  std::string write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return file(name);
-  }
+  std::string write(const std::string& name, const std::string& text) const { return write_file(path_ / name, text); }
 
  private:
   std::filesystem::path path_;

@@ -12,13 +12,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <future>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/input_registry.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
@@ -29,13 +28,8 @@ namespace fs = std::filesystem;
 class Outputs : public ::testing::Test {
  protected:
   std::string at(const std::string& name) const { return folder_ + "/" + name; }
-  static std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  static void make(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  static std::string read(const std::string& path) { return test::read_file(path); }
+  static void make(const std::string& path, const std::string& text) { test::write_file(path, text); }
   // Names in the folder, so that no other file is left behind.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
@@ -45,16 +39,6 @@ class Outputs : public ::testing::Test {
   static mode_t type_of(const std::string& path) {
     struct stat found {};
     return lstat(path.c_str(), &found) == 0 ? found.st_mode & S_IFMT : 0;
-  }
-  // What a call throws, as text; empty: nothing.
-  template <class Fault>
-  static std::string fault_of(const std::function<void()>& call) {
-    try {
-      call();
-      return "";
-    } catch (const Fault& fault) {
-      return fault.what();
-    }
   }
 
   const test::TemporaryFolder own_;
@@ -134,7 +118,7 @@ TEST_F(Outputs, ASymbolicLinkStaysAndItsTargetIsWritten) {
 TEST_F(Outputs, LinksInACircleAreAnError) {
   fs::create_symlink("b", at("a"));
   fs::create_symlink("a", at("b"));
-  EXPECT_EQ(fault_of<MachineError>([&] { write_file(at("a"), "text", "choose another file with -o"); }),
+  EXPECT_EQ(test::fault_of<MachineError>([&] { write_file(at("a"), "text", "choose another file with -o"); }),
             fmt::format("cannot write {}: Too many levels of symbolic links; choose another file with -o", at("a")));
 }
 
@@ -165,12 +149,12 @@ TEST_F(Outputs, ASocketAndAFolderAreRefused) {
   close(file);
   for (const auto& call : {std::function<void()>([&] { write_file(at("s"), "text", "choose another file with -o"); }),
                            std::function<void()>([&] { check_outputs({at("s")}, "choose another file with -o"); })})
-    EXPECT_EQ(fault_of<InputError>(call),
+    EXPECT_EQ(test::fault_of(call),
               fmt::format("error: cannot write {}: it is a socket, not a file\n  help: choose another file with -o", at("s")));
   EXPECT_EQ(type_of(at("s")), S_IFSOCK);
-  EXPECT_EQ(fault_of<InputError>([&] { write_file(folder_, "text"); }),
+  EXPECT_EQ(test::fault_of([&] { write_file(folder_, "text"); }),
             fmt::format("error: cannot write {}: it is a folder, not a file", folder_));
-  EXPECT_EQ(fault_of<InputError>([&] { write_file(at("new/"), "text"); }),
+  EXPECT_EQ(test::fault_of([&] { write_file(at("new/"), "text"); }),
             fmt::format("error: cannot write '{}': this names no file", at("new/")));
   EXPECT_FALSE(fs::exists(at("new")));
 }
@@ -183,11 +167,11 @@ TEST_F(Outputs, NoInputIsReplacedUnderAnyName) {
   const InputRegistry inputs;
   report_file_read(at("in.yaml"));
   for (const char* name : {"in.yaml", "sub/../in.yaml", "link", "hard"})
-    EXPECT_EQ(fault_of<InputError>([&] { write_file(at(name), "text", "choose another file with -o"); }),
+    EXPECT_EQ(test::fault_of([&] { write_file(at(name), "text", "choose another file with -o"); }),
               fmt::format("error: the output {} would replace the input {}\n  help: choose another file with -o", at(name),
                           at("in.yaml")));
   EXPECT_EQ(
-      fault_of<InputError>([&] {
+      test::fault_of([&] {
         check_outputs(folder_, {"other", "in.yaml"}, "choose another folder with -o");
       }),
       fmt::format("error: the output {0} would replace the input {0}\n  help: choose another folder with -o", at("in.yaml")));
@@ -204,9 +188,9 @@ TEST_F(Outputs, AFolderThatIsNotThereYetHidesNothing) {
   EXPECT_TRUE(is_written_into(at("new/../fifo")));
   fs::create_symlink("new/../fifo", at("link"));
   EXPECT_TRUE(is_written_into(at("link")));
-  EXPECT_EQ(fault_of<InputError>([&] { check_outputs({at("new/../in")}); }),
+  EXPECT_EQ(test::fault_of([&] { check_outputs({at("new/../in")}); }),
             fmt::format("error: the output {} would replace the input {}", at("new/../in"), at("in")));
-  EXPECT_EQ(fault_of<InputError>([&] { write_file(at("new/../in"), "text"); }),
+  EXPECT_EQ(test::fault_of([&] { write_file(at("new/../in"), "text"); }),
             fmt::format("error: the output {} would replace the input {}", at("new/../in"), at("in")));
   EXPECT_EQ(read(at("in")), "mine");
 }
@@ -223,7 +207,7 @@ TEST_F(Outputs, WithoutACallThatKeepsItsInputsTheyMayBeReplaced) {
 }
 
 TEST_F(Outputs, TwoOutputsOfOneCallAreTwoFiles) {
-  EXPECT_EQ(fault_of<InputError>([&] {
+  EXPECT_EQ(test::fault_of([&] {
               check_outputs({at("f"), at("x/../f")}, "choose another file with -o");
             }),
             fmt::format("error: the outputs {} and {} are one file\n  help: choose another file with -o", at("f"), at("x/../f")));
@@ -232,13 +216,13 @@ TEST_F(Outputs, TwoOutputsOfOneCallAreTwoFiles) {
 
 TEST_F(Outputs, WhereNoFileCanBeMadeIsReportedBefore) {
   make(at("file"), "in the way");
-  EXPECT_EQ(fault_of<MachineError>([&] { check_outputs({at("file/x")}, "choose another file with -o"); }),
+  EXPECT_EQ(test::fault_of<MachineError>([&] { check_outputs({at("file/x")}, "choose another file with -o"); }),
             fmt::format("cannot write {}: Not a directory; choose another file with -o", at("file/x")));
-  EXPECT_EQ(fault_of<MachineError>([&] { check_outputs(at("file"), {"x"}, "choose another folder with -o"); }),
+  EXPECT_EQ(test::fault_of<MachineError>([&] { check_outputs(at("file"), {"x"}, "choose another folder with -o"); }),
             fmt::format("cannot make the folder {}: Not a directory; choose another folder with -o", at("file")));
   if (geteuid() == 0) return;  // may write everywhere
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_EQ(fault_of<MachineError>([&] { check_outputs({at("deep/er")}); }),
+  EXPECT_EQ(test::fault_of<MachineError>([&] { check_outputs({at("deep/er")}); }),
             fmt::format("cannot write {}: Permission denied", at("deep/er")));
   fs::permissions(folder_, fs::perms::owner_all);
 }

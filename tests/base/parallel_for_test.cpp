@@ -1,4 +1,5 @@
 #include "base/parallel_for.hpp"
+#include "tests/fault.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,15 +31,11 @@ TEST(ParallelFor, EveryPartOnceOnAWorkerThatExists) {
 
 TEST(ParallelFor, TheFirstPartsFaultIsThrownAndTheOthersStillRun) {
   std::atomic<int> calls{0};
-  try {
-    parallel_for(20, 4, [&](std::size_t part, std::size_t) {
-      ++calls;
-      if (part % 5 == 3) throw std::runtime_error(std::to_string(part));
-    });
-    FAIL();
-  } catch (const std::runtime_error& fault) {
-    EXPECT_STREQ(fault.what(), "3");
-  }
+  const auto work = [&](std::size_t part, std::size_t) {
+    ++calls;
+    if (part % 5 == 3) throw std::runtime_error(std::to_string(part));
+  };
+  EXPECT_EQ(test::fault_of<std::runtime_error>([&] { parallel_for(20, 4, work); }), "3");
   EXPECT_EQ(calls, 20);
 }
 

@@ -102,7 +102,7 @@ TEST(ImportNcclTests, TheTableIsACluster) {
   const Outcome with = panpipe("estimate " + scenario + " --json");
   const Outcome without = panpipe("estimate " + scenario + " --json --set cluster=clusters/h100x8.yaml --set cluster.nodes=2");
   EXPECT_EQ(with.exit_code, 0) << with.err;
-  EXPECT_NE(with.out.find("table.yaml"), std::string::npos);  // an input, with its hash
+  EXPECT_THAT(with.out, HasSubstr("table.yaml"));  // an input, with its hash
   const auto step = [](const Outcome& run) { return std::stod(run.out.substr(run.out.find("\"step_time_s\": ") + 15)); };
   EXPECT_GT(step(with), step(without) + 0.0005);
 }

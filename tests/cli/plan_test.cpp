@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
@@ -123,19 +122,19 @@ TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
 // On consumer cards contention decides. A search among the schedules of one trainer is part of the whole search, so it finds
 // nothing faster; the whole search once spent its simulations on variants of one layout, and its answer took 30 % longer.
 TEST(Plan, AllSchedulesAreNoSlowerThanSome) {
-  const std::string file = temporary_folder() + "/cards.yaml";
-  std::ofstream(file)
-      << "panpipe: 1\n"
-         "cluster: {file: clusters/rtx4090x8.yaml}\n"
-         "workload: {config: {model_type: llama, hidden_size: 2048, intermediate_size: 6144, num_hidden_layers: 8, "
-         "num_attention_heads: 16, num_key_value_heads: 16, vocab_size: 32000}, sequence: 4096}\n"
-         "batch: {micro: auto, microbatches: 16}\n"
-         "precision: bf16\n"
-         "parallel: {context: auto}\n"
-         "schedule: auto\n"
-         "recompute: auto\n"
-         "framework: megatron-core\n"
-         "usable: 50 %\n";
+  const std::string file =
+      write_file(temporary_folder() + "/cards.yaml",
+                 "panpipe: 1\n"
+                 "cluster: {file: clusters/rtx4090x8.yaml}\n"
+                 "workload: {config: {model_type: llama, hidden_size: 2048, intermediate_size: 6144, num_hidden_layers: 8, "
+                 "num_attention_heads: 16, num_key_value_heads: 16, vocab_size: 32000}, sequence: 4096}\n"
+                 "batch: {micro: auto, microbatches: 16}\n"
+                 "precision: bf16\n"
+                 "parallel: {context: auto}\n"
+                 "schedule: auto\n"
+                 "recompute: auto\n"
+                 "framework: megatron-core\n"
+                 "usable: 50 %\n");
   const auto simulated = [&](const std::string& more) {
     const Outcome run = panpipe("plan --json " + file + more);
     EXPECT_EQ(run.exit_code, 0) << run.err;

@@ -7,46 +7,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
-
-#include "tests/temporary_folder.hpp"
 
 namespace panpipe::test {
 namespace fs = std::filesystem;
-
-std::string temporary_folder() {
-  static int count = 0;
-  const std::string folder = scratch().file(std::to_string(count++));
-  fs::create_directories(folder);
-  return folder;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file) throw std::runtime_error("cannot write " + path);
-}
-
-Outcome panpipe(const std::string& arguments, const std::string& out) {
-  const char* bin = std::getenv("PANPIPE_BIN");
-  if (!bin) throw std::runtime_error("PANPIPE_BIN is not set; run through ctest");
-  const std::string folder = temporary_folder();
-  const std::string command = "cd .. && LC_ALL=C.UTF-8 NO_COLOR=1 '" + std::string(bin) + "/panpipe' " + arguments + " >" +
-                              (out.empty() ? folder + "/out" : out) + " 2>" + folder + "/err </dev/null";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out.empty() ? read_file(folder + "/out") : "",
-          read_file(folder + "/err")};
-}
 
 namespace {
 
@@ -57,6 +21,22 @@ std::string program() {
 }
 
 }  // namespace
+
+std::string temporary_folder() {
+  static int count = 0;
+  const std::string folder = scratch().file(std::to_string(count++));
+  fs::create_directories(folder);
+  return folder;
+}
+
+Outcome panpipe(const std::string& arguments, const std::string& out) {
+  const std::string folder = temporary_folder();
+  const std::string command = "cd .. && LC_ALL=C.UTF-8 NO_COLOR=1 " + program() + arguments + " >" +
+                              (out.empty() ? folder + "/out" : out) + " 2>" + folder + "/err </dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out.empty() ? read_file(folder + "/out") : "",
+          read_file(folder + "/err")};
+}
 
 Outcome panpipe_after(const std::string& before, const std::string& arguments) {
   const std::string folder = temporary_folder();

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tests/temporary_folder.hpp"
+
 namespace panpipe::test {
 
 struct Outcome {
@@ -20,7 +22,5 @@ Outcome panpipe_after(const std::string& before, const std::string& arguments);
 Outcome panpipe_on_terminal(const std::string& arguments, int columns, const std::string& variables = "");
 // A new, empty folder that lives until the test program ends.
 std::string temporary_folder();
-std::string read_file(const std::string& path);
-void write_file(const std::string& path, const std::string& text);
 
 }  // namespace panpipe::test

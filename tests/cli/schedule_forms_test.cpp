@@ -36,7 +36,7 @@ TEST(CliSchedule, AScenarioIsNoOrder) {
   const std::string broken = test::temporary_folder() + "/order.csv";
   test::write_file(broken, "0F0,0X0,0Y0\n");
   const std::string err = panpipe("schedule " + broken).err;
-  EXPECT_NE(err.find("unknown action 'Y'"), std::string::npos) << err;
+  EXPECT_THAT(err, HasSubstr("unknown action 'Y'"));
   EXPECT_EQ(err.find("help: actions are"), err.rfind("help: actions are"));
 }
 

@@ -17,7 +17,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -25,7 +24,9 @@
 #include "base/input/reader.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe {
 namespace {
@@ -33,12 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 const std::string kFolder = "input_errors/", kCases = kFolder + "cases.txt";
 
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+using test::read_file;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -56,7 +52,7 @@ struct Case {
 std::map<std::string, Case> read_cases() {
   std::map<std::string, Case> all;
   Case* last = nullptr;
-  for (const std::string& line : lines_of(content(kCases))) {
+  for (const std::string& line : lines_of(read_file(kCases))) {
     if (line.starts_with("  ")) {
       last->input.push_back(line.substr(2));
     } else if (!line.starts_with("#")) {
@@ -123,7 +119,7 @@ void walk_routes(const Cluster& cluster) {
 
 // Reads the file at `path`, or the text in its place.
 void read(const std::string& path, const std::optional<std::string>& text) {
-  const Request request = request_of(text ? *text : fs::is_regular_file(path) ? content(path) : "");
+  const Request request = request_of(text ? *text : fs::is_regular_file(path) ? read_file(path) : "");
   std::istringstream words(request.how);
   std::string how;
   words >> how;
@@ -144,19 +140,14 @@ void read(const std::string& path, const std::optional<std::string>& text) {
 }
 
 std::vector<Diagnostic> faults_of(const std::string& path, const std::optional<std::string>& text = std::nullopt) {
-  try {
-    read(path, text);
-  } catch (const InputError& error) {
-    return error.diagnostics();
-  }
-  ADD_FAILURE() << "a wrong input must be refused";
-  return {};
+  const std::vector<Diagnostic> faults = test::diagnostics_of([&] { read(path, text); });
+  EXPECT_FALSE(faults.empty()) << "a wrong input must be refused";
+  return faults;
 }
 
 std::string with_names_of_folders(std::string text) {
   const std::map<std::string, std::string> names = {{data_directory(), "<data>"}, {PANPIPE_TESTS, "<tests>"}};
-  for (const auto& [folder, name] : names)
-    for (std::size_t at = 0; (at = text.find(folder, at)) != std::string::npos;) text.replace(at, folder.size(), name);
+  for (const auto& [folder, name] : names) text = test::replaced(text, folder, name);
   return text;
 }
 
@@ -183,8 +174,8 @@ TEST_P(InputErrors, GivesTheWholeMessage) {
   std::string message;
   for (const Diagnostic& fault : faults_of(base + (fs::exists(base + ".csv") ? ".csv" : ".yaml")))
     message += with_names_of_folders(fault.text()) + "\n";
-  if (update()) std::ofstream(base + ".expected") << message;
-  EXPECT_EQ(message, content(base + ".expected"));
+  if (update()) test::write_file(base + ".expected", message);
+  EXPECT_EQ(message, read_file(base + ".expected"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InputErrors, testing::ValuesIn(names(true)), [](const auto& name) { return name.param; });
@@ -204,13 +195,13 @@ TEST_P(InputErrorCases, SaysWhatIsWrongAndWhere) {
   const std::string place = fmt::format("{} | {} | {}", fault.code, fault.key.empty() ? "-" : fault.key, line);
   if (update()) {
     std::string text;
-    for (const std::string& old : lines_of(content(kCases)))
+    for (const std::string& old : lines_of(read_file(kCases)))
       text += (old.starts_with(GetParam() + " | ")
                    ? fmt::format("{} | {} | {}", GetParam(), place,
                                  fault.message.find(row.words) != std::string::npos ? row.words : fault.message)
                    : old) +
               "\n";
-    std::ofstream(kCases) << text;
+    test::write_file(kCases, text);
     return;
   }
   EXPECT_EQ(place, row.place);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
 
 #include "tests/temporary_folder.hpp"
 
@@ -14,7 +13,7 @@ namespace {
 // missed.
 TEST(KeptDocument, IsParsedAgainWhenTheTextChanges) {
   const std::string path = test::scratch().file("kept.yaml");
-  const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::binary) << text; };
+  const auto write = [&](const std::string& text) { test::write_file(path, text); };
   write("a: 1\n");
   const auto first = cached_document(path);
   EXPECT_EQ(first->find("a")->text, "1");

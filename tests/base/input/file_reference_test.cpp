@@ -2,12 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/shipped.hpp"
 #include "base/input/source_text.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
@@ -52,28 +52,23 @@ TEST_F(FileReference, AMissingFileNamesWhereItWasLookedFor) {
   ReadLog log;
   EXPECT_EQ(read_file_reference(*root->find("a"), log, "cluster"), std::nullopt);
   EXPECT_EQ(read_file_reference(*root->find("b"), log, "schedule file"), std::nullopt);
-  try {
-    log.throw_if_errors();
-    FAIL() << "two faults";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.what(),
-              "x.yaml:1:5: error: there is no cluster 'hree.yaml', did you mean 'here.yaml'?\n"
-              "  at a\n"
-              "    1 | {a: hree.yaml, b: nothing.csv}\n"
-              "      |     ^\n"
-              "x.yaml:1:19: error: there is no schedule file 'nothing.csv'\n"
-              "  at b\n"
-              "    1 | {a: hree.yaml, b: nothing.csv}\n"
-              "      |                   ^\n"
-              "  help: looked in '" +
-                  folder + "' and in '" + (base_ / "data").string() + "'");
-  }
+  EXPECT_EQ(test::fault_of([&] { log.throw_if_errors(); }),
+            "x.yaml:1:5: error: there is no cluster 'hree.yaml', did you mean 'here.yaml'?\n"
+            "  at a\n"
+            "    1 | {a: hree.yaml, b: nothing.csv}\n"
+            "      |     ^\n"
+            "x.yaml:1:19: error: there is no schedule file 'nothing.csv'\n"
+            "  at b\n"
+            "    1 | {a: hree.yaml, b: nothing.csv}\n"
+            "      |                   ^\n"
+            "  help: looked in '" +
+                folder + "' and in '" + (base_ / "data").string() + "'");
 }
 
 TEST_F(FileReference, ShippedFilesAreListedOrTheFolderWithoutThemIsNamed) {
   fs::create_directories(base_ / "data/devices");
   for (const char* file : {"data/devices/b.yaml", "data/devices/a.yaml", "data/devices/notes.md"})
-    std::ofstream(base_ / file) << "a: 1\n";
+    test::write_file(base_ / file, "a: 1\n");
   EXPECT_EQ(shipped_list("devices"), "a, b");
   EXPECT_EQ(shipped_list("clusters"), "none: '" + (base_ / "data/clusters").string() +
                                           "' holds no files; PANPIPE_DATA names that folder: correct it, or unset it");
@@ -85,12 +80,7 @@ TEST_F(FileReference, WhatCannotBeReadIsNotCalledMissing) {
   for (const auto& [file, message] : std::vector<std::pair<std::string, std::string>>{
            {"loop.yaml", "the file cannot be read: Too many levels of symbolic links"}, {"none.yaml", "there is no such file"}}) {
     const std::string path = base_ / file;
-    try {
-      read_text_file(path);
-      ADD_FAILURE() << path;
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.what(), path + ": error: " + message);
-    }
+    EXPECT_EQ(test::fault_of([&] { read_text_file(path); }), path + ": error: " + message);
   }
 }
 

@@ -1,11 +1,15 @@
 #include "base/input/reader.hpp"
+#include "tests/fault.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 namespace panpipe {
 namespace {
+
+using testing::HasSubstr;
 
 class Reader : public testing::Test {
  protected:
@@ -14,12 +18,7 @@ class Reader : public testing::Test {
     return MapReader(*root_, log_);
   }
   std::string faults() const {
-    try {
-      log_.throw_if_errors();
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return test::fault_of([&] { log_.throw_if_errors(); });
   }
   std::string origin(const std::string& path) const {
     for (const ResolvedValue& value : log_.resolved_values())
@@ -111,24 +110,20 @@ TEST_F(Reader, UnknownKeysHaveACodeAndFaultsOfOverridesTheirAssignment) {
   MapReader map(*root_, log_);
   EXPECT_EQ(map.integer("a", 2), 2);  // a fault of another kind: below the limit
   map.finish();
-  try {
-    log_.throw_if_errors();
-    FAIL() << "accepted";
-  } catch (const InputError& error) {
-    ASSERT_EQ(error.diagnostics().size(), 3u);
-    const Diagnostic &limit = error.diagnostics()[0], &in_file = error.diagnostics()[1], &override_fault = error.diagnostics()[2];
-    EXPECT_EQ(limit.code, "out-of-range");
-    EXPECT_EQ(in_file.code, "unknown-key");
-    EXPECT_EQ(in_file.key, "unknown");
-    EXPECT_EQ(in_file.place, "a.yaml:1:8");
-    EXPECT_EQ(in_file.override_text, "");
-    EXPECT_EQ(override_fault.code, "unknown-key");
-    EXPECT_EQ(override_fault.place, "--set zzz=3");
-    EXPECT_EQ(override_fault.override_text, "zzz=3");
-    Diagnostic shown = override_fault;
-    shown.place = "--over zzz=3";
-    EXPECT_TRUE(shown.text().starts_with("--over zzz=3: error: unknown key 'zzz'\n"));
-  }
+  const std::vector<Diagnostic> faults = test::diagnostics_of([&] { log_.throw_if_errors(); });
+  ASSERT_EQ(faults.size(), 3u);
+  const Diagnostic &limit = faults[0], &in_file = faults[1], &override_fault = faults[2];
+  EXPECT_EQ(limit.code, "out-of-range");
+  EXPECT_EQ(in_file.code, "unknown-key");
+  EXPECT_EQ(in_file.key, "unknown");
+  EXPECT_EQ(in_file.place, "a.yaml:1:8");
+  EXPECT_EQ(in_file.override_text, "");
+  EXPECT_EQ(override_fault.code, "unknown-key");
+  EXPECT_EQ(override_fault.place, "--set zzz=3");
+  EXPECT_EQ(override_fault.override_text, "zzz=3");
+  Diagnostic shown = override_fault;
+  shown.place = "--over zzz=3";
+  EXPECT_TRUE(shown.text().starts_with("--over zzz=3: error: unknown key 'zzz'\n"));
 }
 
 TEST_F(Reader, LimitsAreNamed) {
@@ -140,11 +135,11 @@ TEST_F(Reader, LimitsAreNamed) {
   map.fraction("e");
   map.finish();
   const std::string text = faults();
-  EXPECT_NE(text.find("'-1 s' must not be negative"), std::string::npos) << text;
-  EXPECT_NE(text.find("'0 GB/s' must be positive"), std::string::npos) << text;
-  EXPECT_NE(text.find("'0' must be at least 1"), std::string::npos) << text;
-  EXPECT_NE(text.find("'-3' must not be negative"), std::string::npos) << text;
-  EXPECT_NE(text.find("'101 %' must be between 0 % and 100 %"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("'-1 s' must not be negative"));
+  EXPECT_THAT(text, HasSubstr("'0 GB/s' must be positive"));
+  EXPECT_THAT(text, HasSubstr("'0' must be at least 1"));
+  EXPECT_THAT(text, HasSubstr("'-3' must not be negative"));
+  EXPECT_THAT(text, HasSubstr("'101 %' must be between 0 % and 100 %"));
 }
 
 TEST_F(Reader, WhatIsNoMapComplainsOnce) {
@@ -167,12 +162,7 @@ TEST_F(Reader, AtMostTwentyFaultsSortedByPlaceWithoutRepetition) {
             "a.yaml:1:4: error: first\n  at b\n    1 | b: 2\n      |    ^\n"
             "a.yaml:2:4: error: second\n  at a\n    2 | a: 1\n      |    ^");
   for (int i = 0; i < 50; ++i) log_.error(*map.find("a"), "fault " + std::to_string(i));
-  try {
-    log_.throw_if_errors();
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().size(), 20u);
-  }
+  EXPECT_EQ(test::diagnostics_of([&] { log_.throw_if_errors(); }).size(), 20u);
 }
 
 // Of very many faults the first twenty are looked for, and no more.
@@ -184,13 +174,9 @@ TEST_F(Reader, OfVeryManyUnknownKeysTheFirstAreReported) {
   MapReader reader(*root, log);
   reader.find("entirely_other");
   reader.finish();
-  try {
-    log.throw_if_errors();
-    FAIL();
-  } catch (const InputError& error) {
-    ASSERT_EQ(error.diagnostics().size(), 20U);
-    EXPECT_EQ(error.diagnostics().back().message, "unknown key 'key19x'");
-  }
+  const std::vector<Diagnostic> faults = test::diagnostics_of([&] { log.throw_if_errors(); });
+  ASSERT_EQ(faults.size(), 20U);
+  EXPECT_EQ(faults.back().message, "unknown key 'key19x'");
 }
 
 TEST_F(Reader, ListsInWords) {
