@@ -33,7 +33,7 @@ TEST(Batches, BothEnginesAgree) {
         scenario.transfers.semantics = TransferRules::Semantics::Batched;
         scenario.transfers.batch_after = after;
         scenario.transfers.braid_inputs = inputs;
-        const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+        const TaskGraph graph = test::lowered(scenario, costs);
         Duration estimated(0);
         try {
           estimated = estimate(graph).step_time;

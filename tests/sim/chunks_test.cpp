@@ -22,7 +22,7 @@ TEST(Chunks, BothEnginesAgree) {
             Scenario scenario = test::scenario_of(1, 3, "1f1b", 1, 2);
             scenario.degrees.data = 1;
             scenario.degrees.tensor = 2;
-            const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+            const TaskGraph graph = test::lowered(scenario, costs);
             test::ClusterMaker cluster(2);
             cluster.route(0, 1, {{cluster.resource("0-1", gb_per_s(100)), 1}});
             cluster.route(1, 0, {{cluster.resource("1-0", gb_per_s(100)), 1}});

@@ -6,7 +6,7 @@
 
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/sim/flow_costs.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {
@@ -23,7 +23,7 @@ CollectiveCost cost_of(CollectiveKind kind, Among among, int members, std::int64
   return cost;
 }
 
-Piece exchange(int id, const test::FlowCosts& costs) { return {true, false, costs.table.collectives[id].time, id}; }
+Piece exchange(int id, const test::TableCosts& costs) { return {true, false, costs.table.collectives[id].time, id}; }
 Piece part(double seconds, bool beside) {
   Piece piece;
   piece.time = Duration(seconds);
@@ -34,10 +34,8 @@ Piece part(double seconds, bool beside) {
 enum : int { kSum, kHop, kHeads };
 
 // Passes of a sum over the tensor group, a ring of two hops or an exchange of heads over the context group, and another sum.
-test::FlowCosts units_of(int count, bool ring, int context, double rate) {
-  test::FlowCosts costs{20e-6, 20e-6};
-  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 10e-3, 12e-3, 7e-3);
-  costs.is_measured = false;
+test::TableCosts units_of(int count, bool ring, int context, double rate) {
+  test::TableCosts costs = test::flows_of(count, 20e-6, 20e-6);
   costs.slowdown = 0.2;
   costs.table.collectives = {cost_of(CollectiveKind::AllReduce, Among::Tensor, 2, 3'000'000, rate),
                              cost_of(CollectiveKind::SendReceive, Among::Context, context, 40'000'000, rate),
@@ -74,10 +72,10 @@ TEST(ContextGroups, BothEnginesAgree) {
         for (const int zero : {0, 1, 3})
           for (const bool fold : {false, true})
             for (const bool merge : {false, true}) {
-              const test::FlowCosts costs = units_of(4, ring, context, 10e9);
+              const test::TableCosts costs = units_of(4, ring, context, 10e9);
               Scenario scenario = scenario_of(family, 2, 2, context, 2);
               scenario.degrees.zero = zero;
-              const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+              const TaskGraph graph = test::lowered(scenario, costs);
               const Timeline simulated =
                   simulate(graph, test::paths_of_their_own(8 * context), {Backend::FlowSolver, merge, fold});
               EXPECT_NEAR(simulated.step_time.base(), estimate(graph).step_time.base(), 1e-9)
@@ -89,7 +87,7 @@ TEST(ContextGroups, BothEnginesAgree) {
 // behind a way of 10 GB/s each direction: four of each pair's messages cross it, 2 senders x 2 peers x 20 / 3 MB = 26.7 MB, 2.67
 // ms in place of 2.
 TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
-  test::FlowCosts costs = units_of(1, false, 4, 10e9);
+  test::TableCosts costs = units_of(1, false, 4, 10e9);
   for (UnitCost& unit : costs.table.units) {
     unit.forward = test::pass_of(1e-3);
     unit.forward.pieces.push_back(exchange(kHeads, costs));
@@ -98,7 +96,7 @@ TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
   }
   Scenario scenario = scenario_of("1f1b", 1, 1, 4, 1);
   scenario.degrees.microbatches = 1;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   test::ClusterMaker cluster(4);
   const int away = cluster.resource("away", gb_per_s(10)), back = cluster.resource("back", gb_per_s(10));
   for (int from = 0; from < 4; ++from)
@@ -116,12 +114,12 @@ TEST(ContextGroups, AnAllToAllSharesTheWayBetweenNodes) {
 // many samples as one.
 TEST(ContextGroups, GradientsAreThoseOfReplicas) {
   for (const int zero : {0, 1, 2, 3}) {
-    test::FlowCosts costs{20e-6, 20e-6};
-    static_cast<test::TableCosts&>(costs) = test::chain_of(6, 10e-3, 12e-3, 7e-3);
+    test::TableCosts costs = test::flows_of(6, 20e-6, 20e-6);
+    costs.is_measured = true;
     const auto lowered = [&](int context, int data) {
       Scenario scenario = scenario_of("1f1b", 2, 1, context, data);
       scenario.degrees.zero = zero;
-      return lower(scenario, make_plan(scenario, costs), costs);
+      return test::lowered(scenario, costs);
     };
     const TaskGraph two = lowered(2, 1), replicas = lowered(1, 2), both = lowered(2, 2), four = lowered(1, 4);
     EXPECT_EQ(estimate(two).step_time, estimate(replicas).step_time) << "ZeRO " << zero;

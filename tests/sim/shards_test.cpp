@@ -5,32 +5,25 @@
 
 #include "costmodel/estimate/estimate.hpp"
 #include "sim/simulate.hpp"
-#include "tests/sim/flow_costs.hpp"
+#include "tests/costmodel/lowering/tables.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {
 namespace {
-
-test::FlowCosts blocks(int count) {
-  test::FlowCosts costs{25e-6, 12e-6};
-  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 10e-3, 12e-3, 7e-3);
-  costs.is_measured = false;
-  return costs;
-}
 
 TEST(Shards, BothEnginesAgree) {
   for (const std::string family : {"1f1b", "interleaved-1f1b", "zb-h1"})
     for (const int zero : {1, 2, 3})
       for (const int shard : {1, 2, 4})
         for (const bool fold : {false, true}) {
-          const test::FlowCosts costs = blocks(8);
+          const test::TableCosts costs = test::flows_of(8, 12e-6, 25e-6);
           Scenario scenario = test::scenario_of(2, 6, family, 1, 8);
           scenario.degrees.data = 4;
           scenario.degrees.tensor = 2;
           if (family == "interleaved-1f1b") scenario.degrees.virtual_stages = 2;
           scenario.degrees.zero = zero;
           scenario.degrees.shard = shard;
-          const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+          const TaskGraph graph = test::lowered(scenario, costs);
           std::size_t holders = 0;
           for (const CollectiveFlow& flow : graph.flows) holders += flow.among == Among::Holders ? 1 : 0;
           EXPECT_EQ(holders > 0, shard == 2) << family << ", ZeRO " << zero << ", groups of " << shard;
@@ -43,11 +36,11 @@ TEST(Shards, BothEnginesAgree) {
 // Two groups of two replicas, whose sums share one way: each of the two rings of holders (0, 2) and (1, 3) would fill it alone.
 // Five blocks of 400 bytes: the scatters of 2000 bytes at 25 us take their time, the sums of 1000 bytes twice theirs.
 TEST(Shards, SumsBetweenGroupsShareTheWayOut) {
-  const test::FlowCosts costs = blocks(5);
+  const test::TableCosts costs = test::flows_of(5, 12e-6, 25e-6);
   Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, 4);
   scenario.degrees.zero = 1;
   scenario.degrees.shard = 2;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   // A member of a sum sends its bytes in 25 us a byte: 1 / 25e-6 bytes a second.
   test::ClusterMaker cluster(4);
   const auto way = cluster.resource("way out", Bandwidth(1 / 25e-6));

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "present/result/result.hpp"
+#include "tests/fault.hpp"
 #include "tests/sim/graph_maker.hpp"
 
 namespace panpipe::sim {
@@ -209,16 +210,9 @@ TEST_P(Simulate, AnOrderThatCannotFinishIsNamedAsTheEstimateNamesIt) {
                d = graph.pass(1, program, 1);
   graph.transfer(b, c, graph.link(0, 1, Bytes(1000), gb_per_s(10)));
   graph.transfer(d, a, graph.link(1, 0, Bytes(1000), gb_per_s(10)));
-  const auto text_of = [](const auto& engine) {
-    try {
-      engine();
-    } catch (const NoAnswer& answer) {
-      return std::string(answer.what());
-    }
-    return std::string("finished");
-  };
-  const std::string simulated = text_of([&] { simulate(graph.make(), ported.cluster.make(), with(GetParam())); });
-  EXPECT_EQ(simulated, text_of([&] { estimate(graph.make()); }));
+  const std::string simulated =
+      test::fault_of<NoAnswer>([&] { simulate(graph.make(), ported.cluster.make(), with(GetParam())); });
+  EXPECT_EQ(simulated, test::fault_of<NoAnswer>([&] { estimate(graph.make()); }));
   EXPECT_THAT(simulated, testing::HasSubstr("0F0"));
   EXPECT_THAT(simulated, testing::HasSubstr("1F0"));
 }

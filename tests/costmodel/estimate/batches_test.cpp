@@ -30,8 +30,7 @@ struct Pipe {
     scenario.degrees.virtual_stages = stages_per_rank;
     scenario.transfers = rules;
     Ticks last(0);
-    for (const Ticks end : estimate_times(lower(scenario, make_plan(scenario, costs), costs)).task_end)
-      last = std::max(last, end);
+    for (const Ticks end : estimate_times(test::lowered(scenario, costs)).task_end) last = std::max(last, end);
     return last.base() / 1e9;
   }
   bool finishes() const {

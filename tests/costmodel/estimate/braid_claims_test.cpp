@@ -43,8 +43,7 @@ struct Pipe {
     scenario.transfers = rules;
     scenario.collectives_run_on = run_on;
     Ticks last(0);
-    for (const Ticks end : estimate_times(lower(scenario, make_plan(scenario, costs), costs)).task_end)
-      last = std::max(last, end);
+    for (const Ticks end : estimate_times(test::lowered(scenario, costs)).task_end) last = std::max(last, end);
     return last.base() * 1e-12;
   }
   // Of the step time over a small transfer time: transfers in the open.

@@ -9,6 +9,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/pass_lanes.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -263,18 +264,13 @@ TEST(Transfers, ADeadlockUnderOneSemanticsOnlyIsExplained) {
   two.rules().semantics = TransferRules::Semantics::Batched;
   EXPECT_NO_THROW(estimate_times(two.graph(rows)));  // the receive of 0 is posted before 1F1
   two.rules().batch_receives = TransferRules::BatchReceives::Late;
-  try {
-    estimate_times(two.graph(rows));
-    FAIL();
-  } catch (const NoAnswer& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "the schedule cannot finish:\n"
-              "  rank 0 is blocked at 0F1, which needs its place in the order\n"
-              "  rank 1 is blocked at 1F1, which needs 0F1 of rank 0\n"
-              "  the cycle:\n"
-              "    0F1 on rank 0 waits for a send that is taken only after 1F1 on rank 1\n"
-              "    1F1 on rank 1 needs 0F1 on rank 0");
-  }
+  EXPECT_EQ(test::fault_of<NoAnswer>([&] { estimate_times(two.graph(rows)); }),
+            "the schedule cannot finish:\n"
+            "  rank 0 is blocked at 0F1, which needs its place in the order\n"
+            "  rank 1 is blocked at 1F1, which needs 0F1 of rank 0\n"
+            "  the cycle:\n"
+            "    0F1 on rank 0 waits for a send that is taken only after 1F1 on rank 1\n"
+            "    1F1 on rank 1 needs 0F1 on rank 0");
 }
 
 // The gradient of 1B0 leaves after its input gradient (10) instead of the whole backward (20).

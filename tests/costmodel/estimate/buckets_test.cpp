@@ -13,24 +13,12 @@ namespace panpipe {
 namespace {
 
 using test::scenario_of;
-
-// A collective takes a latency and a time per byte.
-struct BucketCosts : test::TableCosts {
-  Duration start{0}, per_byte{0};
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.latency = start;
-    cost.wire_bytes = bytes;
-    cost.time = start + per_byte * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
+using test::step;
 
 // Layers of F = I = W = 1 s with 100 parameters of 4 bytes; reducing one takes `reduce` seconds.
-BucketCosts layers_of(int count, double reduce) {
-  BucketCosts costs;
-  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
-  costs.per_byte = Duration(reduce / 400);
+test::TableCosts layers_of(int count, double reduce) {
+  test::TableCosts costs = test::chain_of(count, 1, 1, 1);
+  costs.gather_per_byte = costs.scatter_per_byte = costs.sum_per_byte = reduce / 400;
   return costs;
 }
 
@@ -41,10 +29,6 @@ Scenario one_rank(const std::string& family, int microbatches, int bucket_layers
   return scenario;
 }
 
-double step(const Scenario& scenario, const LoweringCosts& costs) {
-  return estimate(lower(scenario, make_plan(scenario, costs), costs)).step_time.base();
-}
-
 // Two machines behind one another, the backward (b seconds a bucket) and the reduction (r): K equal buckets are done after
 // max(K b + r, b + K r).
 double flow_shop(int buckets, double b, double r) { return std::max(buckets * b + r, b + buckets * r); }
@@ -52,7 +36,7 @@ double flow_shop(int buckets, double b, double r) { return std::max(buckets * b 
 // Six layers. Whole backwards of 2 s a layer: forwards of all microbatches, backwards of all but the last, and the flow shop.
 TEST(Buckets, TheStepIsAFlowShop) {
   for (const double reduce : {0.5, 1.5, 2.0, 3.0, 10.0}) {
-    const BucketCosts costs = layers_of(6, reduce);
+    const test::TableCosts costs = layers_of(6, reduce);
     for (const int microbatches : {1, 3})
       for (const int layers : {1, 2, 3, 6}) {
         const double before = 6.0 * microbatches + 12.0 * (microbatches - 1);
@@ -83,11 +67,11 @@ TEST(Buckets, AreFullAtTheEndOfALayer) {
 // ZeRO 2 reduces behind every backward. Backwards of 6 x 2 s end at 12 and (behind a forward of 6) at 30 of the time since the
 // first forward; one second a layer is hidden, the last one follows.
 TEST(Buckets, OfEveryMicrobatchUnderZero2) {
-  BucketCosts costs = layers_of(6, 1);
+  test::TableCosts costs = layers_of(6, 1);
   Scenario scenario = one_rank("1f1b", 2, 1);
   scenario.overlap_gradients = false;
   scenario.degrees.zero = 2;
-  const Timeline timeline = estimate(lower(scenario, make_plan(scenario, costs), costs));
+  const Timeline timeline = estimate(test::lowered(scenario, costs));
   int sums = 0;
   Duration last(0);
   for (const Span& span : timeline.spans) {
@@ -101,16 +85,16 @@ TEST(Buckets, OfEveryMicrobatchUnderZero2) {
 
 // A latency of 3 s each: six buckets of 0.1 s end at 2 + 6 x 3.1 = 20.6 s, the whole at 12 + 3.6 s. The framework made buckets.
 TEST(Buckets, AreMadeWhereTheWholeWouldEndSooner) {
-  BucketCosts costs = layers_of(6, 0.1);
-  costs.start = Duration(3);
+  test::TableCosts costs = layers_of(6, 0.1);
+  costs.collective_latency = Duration(3);
   EXPECT_NEAR(step(one_rank("1f1b", 1, 1), costs), 6 + 2 + 6 * 3.1, 1e-9);
 }
 
 // Behind the backward: in one piece 3 + 0.6 s; a framework that has no other way takes six of 3.1 s, one behind another. With
 // buckets of 1000 bytes, 2.5 layers, two of 3.25 s and the rest, of one layer.
 TEST(Buckets, AwaitedOnesGoOneBehindAnother) {
-  BucketCosts costs = layers_of(6, 0.1);
-  costs.start = Duration(3);
+  test::TableCosts costs = layers_of(6, 0.1);
+  costs.collective_latency = Duration(3);
   Scenario scenario = one_rank("1f1b", 1, 1);
   scenario.overlap_gradients = false;
   EXPECT_NEAR(step(scenario, costs), 6 + 12 + 3.6, 1e-9);
@@ -123,7 +107,7 @@ TEST(Buckets, AwaitedOnesGoOneBehindAnother) {
 // A head that reads the embedding's weights: their gradient is whole with the embedding, the last unit of the backward. 1200
 // bytes in buckets of 400: the head has none, the two layers and the embedding one each.
 TEST(Buckets, OfATiedParameterWaitForItsFirstUser) {
-  BucketCosts costs = layers_of(4, 3);
+  test::TableCosts costs = layers_of(4, 3);
   costs.table.units[3].parameters = {{0, 100, Bytes(0)}};
   // Ready at 4, 6 and 8 of the backward, 3 s each: 7, 10, 13. The forward takes 4.
   EXPECT_NEAR(step(one_rank("1f1b", 1, 1), costs), 4 + 13, 1e-9);
@@ -135,7 +119,7 @@ TEST(Buckets, AreNeverSlower) {
   const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
   for (int round = 0; round < 150; ++round) {
     const int units = pick(4, 12);
-    BucketCosts costs = layers_of(units, 1e-3 * pick(1, 3000));
+    test::TableCosts costs = layers_of(units, 1e-3 * pick(1, 3000));
     for (UnitCost& unit : costs.table.units) {
       unit = test::unit_of(static_cast<int>(&unit - costs.table.units.data()), pick(1, 9), pick(1, 9), pick(0, 9));
       unit.parameters.front().elements = 8 * pick(0, 60);
@@ -153,7 +137,7 @@ TEST(Buckets, AreNeverSlower) {
       before = now;
     }
     // With latency no slower than the same buckets awaited.
-    costs.start = Duration(0.1 * pick(0, 50));
+    costs.collective_latency = Duration(0.1 * pick(0, 50));
     scenario.overlap_gradients = false;
     scenario.framework.awaited_buckets = true;
     const double late = step(scenario, costs);

@@ -10,9 +10,7 @@
 namespace panpipe {
 namespace {
 
-double step(const Scenario& scenario, const LoweringCosts& costs) {
-  return estimate(lower(scenario, make_plan(scenario, costs), costs)).step_time.base();
-}
+using test::step;
 
 // One unit: forward of p seconds with a collective of c in n chunks, then 1 s; no gradients.
 TEST(Chunks, TakeTheSlowerOfBothButForOneChunk) {

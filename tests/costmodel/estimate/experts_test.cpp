@@ -14,22 +14,13 @@
 namespace panpipe {
 namespace {
 
+using test::lowered;
+
 // Seconds a byte of any collective; each of `count` blocks has F = I = W = 1 s, 100 parameters of 4 bytes that all replicas hold,
 // and 60 of experts.
-struct ExpertCosts : test::TableCosts {
-  Duration each{0};
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.members = static_cast<int>(devices.size());
-    cost.time = each * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
-
-ExpertCosts blocks_of(int count, double second_per_byte) {
-  ExpertCosts costs;
-  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
-  costs.each = Duration(second_per_byte);
+test::TableCosts blocks_of(int count, double second_per_byte) {
+  test::TableCosts costs = test::chain_of(count, 1, 1, 1);
+  costs.gather_per_byte = costs.scatter_per_byte = costs.sum_per_byte = second_per_byte;
   for (int u = 0; u < count; ++u) costs.table.units[u].parameters.push_back({1000 + u, 60, Bytes(0), true});
   return costs;
 }
@@ -39,10 +30,6 @@ Scenario one_rank(int zero, int expert, int data = 4) {
   scenario.degrees.zero = zero;
   scenario.degrees.expert = expert;
   return scenario;
-}
-
-TaskGraph lowered(const Scenario& scenario, const LoweringCosts& costs) {
-  return lower(scenario, make_plan(scenario, costs), costs);
 }
 
 struct Exchanged {

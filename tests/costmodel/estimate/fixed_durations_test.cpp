@@ -81,7 +81,7 @@ TEST(FixedDurations, CompiledOrdersGiveTheTimesOfTheEstimate) {
             if (rules == 4) scenario.transfers.semantics = TransferSemantics::Blocking;
             SCOPED_TRACE(family + ", tensor " + std::to_string(tensor) + ", rules " + std::to_string(rules) +
                          (run_on ? ", run on" : "") + (braid == Braid::Atomic ? ", atomic" : ""));
-            const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+            const TaskGraph graph = test::lowered(scenario, costs);
             if (!durations_are_fixed(graph)) {
               ++other;
               continue;
@@ -104,7 +104,7 @@ TEST(FixedDurations, EndWhereSomethingInsideIsSeen) {
     scenario.degrees.tensor = tensor;
     scenario.degrees.data = 1;
     change(scenario);
-    return durations_are_fixed(lower(scenario, make_plan(scenario, costs), costs));
+    return durations_are_fixed(test::lowered(scenario, costs));
   };
   const auto nothing = [](Scenario&) {};
   EXPECT_TRUE(fixed("1f1b", 2, nothing));

@@ -14,25 +14,14 @@
 namespace panpipe {
 namespace {
 
+using test::lowered;
 using test::scenario_of;
 
-// Gathers and reductions take so long a byte.
-struct BlockCosts : test::TableCosts {
-  Duration gather{0}, reduce{0};
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.wire_bytes = bytes;
-    cost.time = (kind == CollectiveKind::AllGather ? gather : reduce) * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
-
 // Blocks of F = I = W = 1 s with 100 parameters of 4 bytes: a block is gathered in `gather` and reduced in `reduce` seconds.
-BlockCosts blocks_of(int count, double gather, double reduce) {
-  BlockCosts costs;
-  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
-  costs.gather = Duration(gather / 400);
-  costs.reduce = Duration(reduce / 400);
+test::TableCosts blocks_of(int count, double gather, double reduce) {
+  test::TableCosts costs = test::chain_of(count, 1, 1, 1);
+  costs.gather_per_byte = gather / 400;
+  costs.scatter_per_byte = costs.sum_per_byte = reduce / 400;
   return costs;
 }
 
@@ -42,11 +31,7 @@ Scenario one_rank(int zero, int microbatches = 1) {
   return scenario;
 }
 
-TaskGraph lowered(const Scenario& scenario, const LoweringCosts& costs) {
-  return lower(scenario, make_plan(scenario, costs), costs);
-}
-
-double step(const Scenario& scenario, const LoweringCosts& costs) {
+double fixed_step(const Scenario& scenario, const LoweringCosts& costs) {
   const TaskGraph graph = lowered(scenario, costs);
   const double time = estimate(graph).step_time.base();
   EXPECT_TRUE(durations_are_fixed(graph));
@@ -70,7 +55,7 @@ TEST(Gathers, RunBesideTheBlockBefore) {
   for (const int blocks : {2, 5, 12})
     for (const double gather : {0.25, 1.0, 1.5, 2.0})
       for (const double reduce : {0.0, 0.5, 2.0, 3.0})
-        EXPECT_NEAR(step(one_rank(3), blocks_of(blocks, gather, reduce)), by_hand(blocks, gather, reduce), 1e-9)
+        EXPECT_NEAR(fixed_step(one_rank(3), blocks_of(blocks, gather, reduce)), by_hand(blocks, gather, reduce), 1e-9)
             << blocks << " blocks, gather " << gather << ", reduction " << reduce;
 }
 
@@ -80,14 +65,14 @@ TEST(Gathers, WithoutPrefetchTheBackwardWaitsForBoth) {
   Scenario scenario = one_rank(3);
   scenario.framework.gather_prefetch = 0;
   for (const double reduce : {0.5, 3.0})  // g + n, n blocks of 2 s, n - 1 times r + g, the last reduction
-    EXPECT_NEAR(step(scenario, blocks_of(6, 0.5, reduce)), 0.5 + 6 + 12 + 5 * (reduce + 0.5) + reduce, 1e-9);
+    EXPECT_NEAR(fixed_step(scenario, blocks_of(6, 0.5, reduce)), 0.5 + 6 + 12 + 5 * (reduce + 0.5) + reduce, 1e-9);
 }
 
 // One block whole at a time: every gather and every reduction is exposed.
 TEST(Gathers, OneInFlightHidesNothing) {
   Scenario scenario = one_rank(3);
   scenario.framework.gathers_in_flight = 1;
-  EXPECT_NEAR(step(scenario, blocks_of(6, 0.5, 0.75)), 6 * (0.5 + 1) + 6 * (0.5 + 2 + 0.75), 1e-9);
+  EXPECT_NEAR(fixed_step(scenario, blocks_of(6, 0.5, 0.75)), 6 * (0.5 + 1) + 6 * (0.5 + 2 + 0.75), 1e-9);
 }
 
 // Never below what either lane has to do: the first gather and all passes, or all gathers and the last block's backward.
@@ -97,7 +82,7 @@ TEST(Gathers, MoreInFlightAreNeverSlower) {
     double before = 1e9;
     for (const int most : {1, 2, 3, 6}) {
       scenario.framework.gathers_in_flight = most;
-      const double time = step(scenario, blocks_of(6, gather, 0));
+      const double time = fixed_step(scenario, blocks_of(6, gather, 0));
       EXPECT_LE(time, before + 1e-9) << most << " in flight, gather " << gather;
       EXPECT_GE(time, std::max(gather + 2 * 6 * 3, 24 * gather + 2) - 1e-9);  // the lanes' own work
       before = time;
@@ -108,20 +93,20 @@ TEST(Gathers, MoreInFlightAreNeverSlower) {
 // With a gather of 0.5 s a block loses a fifth of the overlapped time: 1.1 s and 2.1 s, but for the last block of a pass, with
 // which the model has no gather: 1 s and 2 s.
 TEST(Gathers, SlowTheComputeBesideThem) {
-  BlockCosts costs = blocks_of(6, 0.5, 0);
+  test::TableCosts costs = blocks_of(6, 0.5, 0);
   costs.slowdown = 0.2;
-  EXPECT_NEAR(step(one_rank(3), costs), 0.5 + 5 * 1.1 + 1 + 5 * 2.1 + 2, 1e-9);
+  EXPECT_NEAR(fixed_step(one_rank(3), costs), 0.5 + 5 * 1.1 + 1 + 5 * 2.1 + 2, 1e-9);
   // Gathers longer than the block that overlaps them: it is slow all the time, 1 / 0.8 = 1.25 s, and still over before they are.
-  BlockCosts slow = blocks_of(6, 1.6, 0);
-  const double forward_and_one = 7 * 1.6 + (2 + 0.2 * 1.6);  // 2 s with 1.6 s
+  test::TableCosts slow = blocks_of(6, 1.6, 0);
+  const double forward_and_one = 7 * 1.6 + (2 + 0.2 * 1.6);  // 2 s beside 1.6 s
   slow.slowdown = 0.2;
-  EXPECT_NEAR(step(one_rank(3), slow), forward_and_one + 4 * (2 + 0.2 * 1.6) + 2, 1e-9);
+  EXPECT_NEAR(fixed_step(one_rank(3), slow), forward_and_one + 4 * (2 + 0.2 * 1.6) + 2, 1e-9);
 }
 
 // Blocks with what stands before and behind them: the embedding and the head are one group, gathered before the first and reduced
 // behind the last of them that a pass runs. A tied parameter of both is gathered once.
 TEST(Gathers, WhatStandsOutsideBlocksIsOneGroup) {
-  BlockCosts costs = blocks_of(6, 0.5, 0.5);
+  test::TableCosts costs = blocks_of(6, 0.5, 0.5);
   costs.table.units.front().block = costs.table.units.back().block = "";
   for (int u = 1; u < 5; ++u) costs.table.units[u].block = "h." + std::to_string((u - 1) / 2);
   const auto traffic = [&](ActionKind kind) {
@@ -158,12 +143,12 @@ TEST(UpdatedParameters, AreGatheredBehindTheOptimizerOrBesideTheNextForward) {
   for (const int microbatches : {1, 3})
     for (const double gather : {0.5, 2.5}) {
       Scenario scenario = one_rank(1, microbatches);
-      const BlockCosts costs = blocks_of(6, gather, 0.25);
+      const test::TableCosts costs = blocks_of(6, gather, 0.25);
       const double passes = 18.0 * microbatches;
-      EXPECT_NEAR(step(scenario, costs), passes + 6 * 0.25 + 6 * gather, 1e-9);
+      EXPECT_NEAR(fixed_step(scenario, costs), passes + 6 * 0.25 + 6 * gather, 1e-9);
       scenario.framework.overlap_parameter_gather = true;
       const double first = gather + 5 * std::max(1.0, gather) + 1;
-      EXPECT_NEAR(step(scenario, costs), passes - 6 + first + 6 * 0.25, 1e-9);
+      EXPECT_NEAR(fixed_step(scenario, costs), passes - 6 + first + 6 * 0.25, 1e-9);
     }
 }
 
@@ -172,15 +157,15 @@ TEST(Reductions, RunBesideTheBackwardWhereTheFrameworkSaysSo) {
   for (const int zero : {0, 1}) {
     Scenario scenario = one_rank(zero);
     scenario.gradient_bucket = Bytes(400);
-    const BlockCosts costs = blocks_of(6, 0, 1.5);
+    const test::TableCosts costs = blocks_of(6, 0, 1.5);
     const double awaited = 18 + 6 * 1.5, beside = 18 + 1.5;
-    EXPECT_NEAR(step(scenario, costs), awaited, 1e-9);
+    EXPECT_NEAR(fixed_step(scenario, costs), awaited, 1e-9);
     (zero == 0 ? scenario.framework.overlap_reduce_scatter : scenario.framework.overlap_all_reduce) = true;
-    EXPECT_NEAR(step(scenario, costs), awaited, 1e-9) << "the other stage's key";
+    EXPECT_NEAR(fixed_step(scenario, costs), awaited, 1e-9) << "the other stage's key";
     (zero == 0 ? scenario.framework.overlap_all_reduce : scenario.framework.overlap_reduce_scatter) = true;
-    EXPECT_NEAR(step(scenario, costs), beside, 1e-9);
+    EXPECT_NEAR(fixed_step(scenario, costs), beside, 1e-9);
     scenario.overlap_gradients = false;
-    EXPECT_NEAR(step(scenario, costs), awaited, 1e-9);
+    EXPECT_NEAR(fixed_step(scenario, costs), awaited, 1e-9);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "costmodel/estimate/replay.hpp"
 #include "costmodel/timeline/step_time.hpp"
 #include "tests/costmodel/estimate/pipeline_graph.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -198,12 +199,7 @@ TEST(Graph, TimesDoNotDependOnTheOrderOfRanks) {
 }
 
 std::string deadlock_text(const TaskGraph& graph) {
-  try {
-    estimate_times(graph);
-  } catch (const NoAnswer& answer) {
-    return answer.what();
-  }
-  return "finished";
+  return test::fault_of<NoAnswer>([&] { estimate_times(graph); });
 }
 
 TEST(Graph, ADeadlockIsExplainedInFull) {

@@ -103,7 +103,7 @@ TEST(MemoryPeaks, AStageThatBeginsInsideABlockKeepsWhatItReceives) {
   Scenario scenario = scenario_of(3, 8, "1f1b");
   scenario.recompute = Recompute::Full;
   scenario.partition = {"1", "3"};
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   std::vector<std::int64_t> kept;
   for (const Task& task : graph.tasks)
     if (task.action.kind == ActionKind::F && task.action.microbatch == 0) kept.push_back(task.take.base());
@@ -126,7 +126,7 @@ TEST(MemoryPeaks, AStageThatBeginsInsideABlockKeepsWhatListedOperatorsReceive) {
   scenario.recompute = Recompute::Selective;
   scenario.partition = {"1", "3"};
   const auto kept = [&] {
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     std::vector<std::int64_t> result;
     for (const Task& task : graph.tasks)
       if (task.action.kind == ActionKind::F && task.action.microbatch == 0) result.push_back(task.take.base());
@@ -184,7 +184,7 @@ TEST(MemoryPeaks, Zero3HoldsTwoBlocks) {
         EXPECT_LT(peak, before + (zero == 1 ? 1 : 0)) << family << ", zero " << zero;  // no optimizer state to share
         before = peak;
       }
-      const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+      const TaskGraph graph = test::lowered(scenario, costs);
       std::int64_t fixed = 0;
       for (const MemoryPart& part : graph.memory.front().parts) fixed += part.bytes.base();
       EXPECT_EQ(before - fixed, 2 * kBlock) << family << " on " << ranks;
@@ -210,7 +210,7 @@ TEST(MemoryPeaks, Zero3HoldsTwoBlocksForEachMemberOfAGroup) {
   for (const char* family : {"stp", "dualpipe-v"}) {
     Scenario scenario = scenario_of(2, 8, family, 2, 4);
     scenario.degrees.zero = 3;
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     std::int64_t fixed = 0;
     for (const MemoryPart& part : graph.memory.front().parts) fixed += part.bytes.base();
     EXPECT_EQ(peaks_of(scenario, costs).front() - fixed, 4 * kBlock) << family;

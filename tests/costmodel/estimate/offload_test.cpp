@@ -5,6 +5,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -18,7 +19,7 @@ Timeline timeline_of(const std::string& key, const std::string& value, double co
   if (!key.empty()) scenario.schedule.options[key] = value;
   scenario.cluster.types[0].copy_bandwidth = Bandwidth(copy_bandwidth);
   const test::TableCosts costs = chain_of(1, 1, 1, 1, 100);
-  return estimate(lower(scenario, make_plan(scenario, costs), costs));
+  return estimate(test::lowered(scenario, costs));
 }
 
 double peak(const Timeline& timeline) { return static_cast<double>(timeline.devices.at(0).peak.base()); }
@@ -54,12 +55,8 @@ TEST(Offload, AtHalfTheBandwidthFewerAreWorthIt) {
 }
 
 TEST(Offload, NeedsABandwidth) {
-  try {
-    timeline_of("offload", "full", 0);
-    FAIL() << "no error";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: device 'given' has no copy_bandwidth, which 0OFFLOAD0 needs");
-  }
+  EXPECT_EQ(test::fault_of([&] { timeline_of("offload", "full", 0); }),
+            "error: device 'given' has no copy_bandwidth, which 0OFFLOAD0 needs");
 }
 
 // Recompute in front of every backward is an action of its own: 4 more spans on the compute lane.
@@ -107,7 +104,7 @@ TEST(Offload, OfTheInputsOfRecomputedStages) {
     scenario.cluster.types[0].copy_bandwidth = Bandwidth(100);
     test::TableCosts costs = chain_of(1, 1, 1, 1, 100);
     costs.table.units[0].saved_full = Bytes(10);
-    return estimate(lower(scenario, make_plan(scenario, costs), costs));
+    return estimate(test::lowered(scenario, costs));
   };
   const Timeline kept = run(false), parked = run(true);
   int copies = 0;

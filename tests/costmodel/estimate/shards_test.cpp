@@ -12,26 +12,16 @@
 namespace panpipe {
 namespace {
 
-// Seconds a byte, by what a collective is; nothing else counts, so that a group's size is seen in the bytes alone.
-struct ShardCosts : test::TableCosts {
-  Duration gather{0}, scatter{0}, sum{0};
-  CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override {
-    CollectiveCost cost = TableCosts::collective(kind, bytes, devices);
-    cost.wire_bytes = bytes;
-    const Duration each = kind == CollectiveKind::AllGather ? gather : kind == CollectiveKind::ReduceScatter ? scatter : sum;
-    cost.time = each * static_cast<double>(bytes.base());
-    return cost;
-  }
-};
+using test::lowered;
+using test::step;
 
 // Blocks of F = I = W = 1 s with 100 parameters of 4 bytes. Of a whole block: seconds of a gather, a reduce-scatter, an
-// all-reduce.
-ShardCosts blocks_of(int count, double gather, double scatter, double sum) {
-  ShardCosts costs;
-  static_cast<test::TableCosts&>(costs) = test::chain_of(count, 1, 1, 1);
-  costs.gather = Duration(gather / 400);
-  costs.scatter = Duration(scatter / 400);
-  costs.sum = Duration(sum / 400);
+// all-reduce; nothing else counts, so that a group's size is seen in the bytes alone.
+test::TableCosts blocks_of(int count, double gather, double scatter, double sum) {
+  test::TableCosts costs = test::chain_of(count, 1, 1, 1);
+  costs.gather_per_byte = gather / 400;
+  costs.scatter_per_byte = scatter / 400;
+  costs.sum_per_byte = sum / 400;
   return costs;
 }
 
@@ -41,11 +31,6 @@ Scenario one_rank(int zero, int shard, int data = 4, int microbatches = 1) {
   scenario.degrees.shard = shard;
   return scenario;
 }
-
-TaskGraph lowered(const Scenario& scenario, const LoweringCosts& costs) {
-  return lower(scenario, make_plan(scenario, costs), costs);
-}
-double step(const Scenario& scenario, const LoweringCosts& costs) { return estimate(lowered(scenario, costs)).step_time.base(); }
 
 // Bytes of the data lane by kind of collective and whose it is.
 std::int64_t bytes_of(const TaskGraph& graph, CollectiveKind kind, Among among) {
@@ -91,7 +76,7 @@ TEST(Shards, Zero3ReducesBlockByBlock) {
 
 // One group of all replicas is what no word about it is; groups of one exchange what replicas without ZeRO do. To the tick.
 TEST(Shards, TheEndsAreZeroOverAllAndNoZero) {
-  const ShardCosts costs = blocks_of(6, 0.3, 0.7, 1.9);
+  const test::TableCosts costs = blocks_of(6, 0.3, 0.7, 1.9);
   for (const int zero : {1, 2, 3})
     for (const bool beside : {false, true}) {
       const auto with = [&](int level, int shard) {
@@ -119,7 +104,7 @@ TEST(Shards, BucketsAreScatteredAndSummed) {
 
 // Given bytes: 400 a block of weights, gradients and nothing of an optimizer; a group of 2 of 4 replicas holds halves.
 TEST(Shards, DivideMemory) {
-  ShardCosts costs = blocks_of(5, 0, 0, 0);
+  test::TableCosts costs = blocks_of(5, 0, 0, 0);
   for (UnitCost& unit : costs.table.units) unit.parameters.front() = {-1, 0, Bytes(400)};
   const auto part = [&](int zero, int shard, MemoryUse use) {
     const TaskGraph graph = lowered(one_rank(zero, shard), costs);

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "tests/costmodel/lowering/action_replay.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -34,7 +35,7 @@ std::vector<Case> cases() {
 TaskGraph lower_case(const Case& c) {
   test::TableCosts costs = chain_of(c.ranks * c.stages_per_rank, 1e-3, 1e-3, 1e-3, 100);
   const Scenario scenario = scenario_of(c.ranks, c.microbatches, c.family, c.stages_per_rank);
-  return lower(scenario, make_plan(scenario, costs), costs);
+  return test::lowered(scenario, costs);
 }
 
 bool exists(const Case& c) {
@@ -115,7 +116,7 @@ TEST(Transfers, SkipEdgesGoStraightToEachConsumingStage) {
   costs.table.edges.push_back({0, 4, 101, Bytes(4), false});  // another tensor, without a gradient
   Scenario scenario = scenario_of(4, 1, "gpipe");
   scenario.partition = {"1", "2", "3"};
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   std::set<std::tuple<int, int, long long>> links;
   for (const TransferLink& link : graph.links) links.insert({link.from_rank, link.to_rank, link.cost.bytes.base()});
   const std::set<std::tuple<int, int, long long>> expected = {{0, 1, 8}, {1, 0, 8},  {1, 2, 8},  {2, 1, 8},  {2, 3, 8},
@@ -131,7 +132,7 @@ TEST(Transfers, InsideARankNothingIsSent) {
   test::TableCosts costs = chain_of(4, 1, 1, 1);
   costs.table.edges.push_back({0, 2, 100, Bytes(16), true});
   const Scenario scenario = scenario_of(2, 2, "looped-bfs", 2);
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   EXPECT_EQ(graph.links.size(), 6u);
   const Task& consumer = graph.tasks[test::find_task(graph, "2F0")];
   ASSERT_EQ(consumer.inputs, 2);
@@ -144,7 +145,7 @@ TEST(Transfers, SendersWaitWhereTheFrameworkBlocks) {
   test::TableCosts costs = chain_of(2, 1, 1, 1);
   Scenario scenario = scenario_of(2, 1, "gpipe");
   const auto waiting = [&] {
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     return std::count_if(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.waits_for_sends; });
   };
   EXPECT_EQ(waiting(), 0);  // measured layers: transfers are free for both ends
@@ -158,14 +159,9 @@ TEST(Lowering, FullBackwardsCannotBeSplit) {
   test::TableCosts costs = chain_of(2, 1, 2, 0);
   costs.table.split_backward = false;
   const Scenario scenario = scenario_of(2, 4, "zb-h1");
-  try {
-    lower(scenario, make_plan(scenario, costs), costs);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message,
-              "schedule 'zb-h1' runs input gradients and weight gradients apart, but the layers give only `backward`; give "
-              "`input_gradient` and `weight_gradient`, or choose a schedule with full backwards");
-  }
+  EXPECT_EQ(test::diagnostic_of([&] { test::lowered(scenario, costs); }).message,
+            "schedule 'zb-h1' runs input gradients and weight gradients apart, but the layers give only `backward`; give "
+            "`input_gradient` and `weight_gradient`, or choose a schedule with full backwards");
 }
 
 TEST(Lowering, GroupsAreWovenUnlessAtomic) {
@@ -192,7 +188,7 @@ TEST(Lowering, TotalsForMetrics) {
   Scenario scenario = scenario_of(2, 4, "1f1b", 1, 3);
   scenario.degrees.micro = 5;
   const test::TableCosts costs = chain_of(2, 1, 1, 1);
-  EXPECT_EQ(lower(scenario, make_plan(scenario, costs), costs).samples_per_step, 5 * 4 * 3);
+  EXPECT_EQ(test::lowered(scenario, costs).samples_per_step, 5 * 4 * 3);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST(Memory, ActivationsOf1F1BAndGPipe) {
   for (const int m : {1, 2, 3, 4, 8, 16}) {
     const test::TableCosts costs = chain_of(p, 1, 1, 1, kSaved);
     const Scenario one = scenario_of(p, m, "1f1b"), all = scenario_of(p, m, "gpipe");
-    const TaskGraph pipelined = lower(one, make_plan(one, costs), costs), whole = lower(all, make_plan(all, costs), costs);
+    const TaskGraph pipelined = test::lowered(one, costs), whole = test::lowered(all, costs);
     for (int r = 0; r < p; ++r) {
       EXPECT_EQ(activation_peak(pipelined, r), std::min(m, p - r) * kSaved) << "rank " << r << ", " << m << " microbatches";
       EXPECT_EQ(activation_peak(whole, r), m * kSaved);
@@ -35,7 +35,7 @@ TEST(Memory, InputGradientsFreeWhatWeightGradientsDoNotNeed) {
   test::TableCosts costs = chain_of(2, 1, 1, 1, 1000);
   for (auto& unit : costs.table.units) unit.kept_for_weight = Bytes(300);
   const Scenario scenario = scenario_of(2, 4, "zb-h1");
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   const Task& input = graph.tasks[test::find_task(graph, "0I0")];
   const Task& weight = graph.tasks[test::find_task(graph, "0W0")];
   EXPECT_EQ(input.give, Bytes(700));
@@ -57,7 +57,7 @@ TEST(Memory, FullRecomputeKeepsInputsAndMakesOneBlockAgain) {
   }
   Scenario scenario = scenario_of(1, 1, "gpipe");
   scenario.recompute = Recompute::Full;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   const Task& forward = graph.tasks[test::find_task(graph, "0F0")];
   const Task& backward = graph.tasks[test::find_task(graph, "0B0")];
   EXPECT_EQ(forward.take, Bytes(200));
@@ -75,7 +75,7 @@ TEST(Memory, TemporariesOfMeasuredLayers) {
   costs.table.units[1].saved = costs.table.units[1].saved_selective = Bytes(40);
   costs.table.units[1].temporary = Bytes(70);
   const Scenario scenario = scenario_of(1, 1, "gpipe");
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   EXPECT_EQ(graph.tasks[test::find_task(graph, "0F0")].temporary, Bytes(30));
 }
 
@@ -88,7 +88,7 @@ TEST(Memory, StaticPartsAndTheLimit) {
   scenario.usable = 0.5;
   const auto parts = [&](int zero) {
     scenario.degrees.zero = zero;
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     EXPECT_EQ(graph.memory[0].limit, Bytes(500'000'000));
     std::vector<std::int64_t> bytes;
     for (int k = 0; k < 3; ++k) bytes.push_back(graph.memory[0].parts[k].bytes.base());
@@ -110,7 +110,7 @@ TEST(Memory, TheExecutorsGradientBuckets) {
     scenario.precision = precision;
     if (profile) use_profile(scenario, std::make_shared<Profile>());
     std::vector<std::int64_t> found;
-    for (const RankMemory& memory : lower(scenario, make_plan(scenario, costs), costs).memory) {
+    for (const RankMemory& memory : test::lowered(scenario, costs).memory) {
       found.push_back(0);
       for (const MemoryPart& part : memory.parts)
         if (part.use == MemoryUse::GradientBuckets) found.back() += part.bytes.base();

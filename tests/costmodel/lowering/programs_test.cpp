@@ -40,7 +40,7 @@ const Program& program_of(const TaskGraph& graph, const std::string& action) {
 
 TaskGraph lower_on_one_rank(const test::TableCosts& costs, const std::string& schedule) {
   const Scenario scenario = scenario_of(1, 1, schedule);
-  return lower(scenario, make_plan(scenario, costs), costs);
+  return test::lowered(scenario, costs);
 }
 
 TEST(Programs, ForwardsWaitForTheirCollectives) {
@@ -138,7 +138,7 @@ TEST(Programs, CollectivesThatRunOnDelayNothingWhereTheHostIsTheLimit) {
     costs.jitter = jitter;
     Scenario scenario = scenario_of(1, 1, "gpipe");
     scenario.collectives_run_on = run_on;
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     const Program& program = program_of(graph, "0F0");
     PassLanes lanes;
     MemberRun member;
@@ -184,7 +184,7 @@ TEST(Programs, RecomputeStandsInFrontOfTheInputGradient) {
   costs.table.units[0].recompute_full = costs.table.units[0].forward;
   Scenario scenario = scenario_of(1, 1, "gpipe");
   scenario.recompute = Recompute::Full;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   EXPECT_EQ(program_of(graph, "0B0").duration.base(), (14 + 14) * kMs);
 }
 

@@ -38,7 +38,7 @@ struct StepOfOne {
 StepOfOne step_of(const test::TableCosts& costs) {
   Scenario scenario = test::scenario_of(1, 1, "gpipe");
   scenario.recompute = Recompute::Full;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   const Task& forward = graph.tasks[test::find_task(graph, "0F0")];
   const Task& backward = graph.tasks[test::find_task(graph, "0B0")];
   EXPECT_EQ(forward.take, backward.give);
@@ -81,7 +81,7 @@ TEST(Recompute, ChunksDoNotCrossStages) {
   Scenario scenario = test::scenario_of(2, 1, "gpipe");
   scenario.partition = {"4"};
   scenario.recompute = Recompute::Full;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   for (const char* name : {"0F0", "1F0"}) EXPECT_EQ(graph.tasks[test::find_task(graph, name)].take, Bytes(100)) << name;
 }
 
@@ -97,7 +97,7 @@ TEST(Recompute, TheTableOfStagesKnowsTheFirstBlocks) {
       scenario.partition = {std::to_string(cut)};
       scenario.recompute = Recompute::Full;
       const StageTable table(scenario, costs, 0, {Recompute::Full});
-      const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+      const TaskGraph graph = test::lowered(scenario, costs);
       for (const Task& task : graph.tasks) {
         if (task.kind != TaskKind::Pass) continue;
         const int begin = task.action.stage == 0 ? 0 : cut, end = task.action.stage == 0 ? cut : 8;

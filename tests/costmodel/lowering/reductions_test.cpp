@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "tests/costmodel/lowering/action_replay.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -34,7 +35,7 @@ Made lowered(int zero, bool overlap, int data = 2) {
   Scenario scenario = scenario_of(2, 4, "interleaved-1f1b", 2, data);
   scenario.degrees.zero = zero;
   scenario.overlap_gradients = overlap;
-  return {lower(scenario, make_plan(scenario, costs), costs)};
+  return {test::lowered(scenario, costs)};
 }
 
 TEST(Reductions, OneReplicaReducesNothing) {
@@ -87,7 +88,7 @@ TEST(TiedParameters, TheirGradientsAreAddedUpBetweenTheHolders) {
   costs.table.units[3].parameters.push_back({0, 100, Bytes(0)});
   costs.collective_time = millis(1);
   Scenario scenario = scenario_of(2, 4, "1f1b");
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   ASSERT_EQ(graph.cross_rank_flows.size(), 1u);
   EXPECT_EQ(graph.cross_rank_flows[0].ranks, (std::vector<std::int32_t>{0, 1}));
   const auto flow = graph.cross_rank_flows[0].flow;
@@ -99,16 +100,11 @@ TEST(TiedParameters, TheirGradientsAreAddedUpBetweenTheHolders) {
   EXPECT_EQ(graph.memory[1].parts[0].bytes, Bytes(3 * 100 * 4));
 
   scenario.tied_embedding = TiedEmbedding::OneRank;
-  try {
-    lower(scenario, make_plan(scenario, costs), costs);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(
-        error.diagnostics().front().message,
-        "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks 0 and 1");
-    EXPECT_EQ(error.diagnostics().front().help,
-              "use tied_embedding: copy, or a schedule whose first and last stage share a rank");
-  }
+  const Diagnostic fault = test::diagnostic_of([&] { test::lowered(scenario, costs); });
+  EXPECT_EQ(
+      fault.message,
+      "tied_embedding: one-rank needs the embedding and the head on one rank, but the stages that use it are on ranks 0 and 1");
+  EXPECT_EQ(fault.help, "use tied_embedding: copy, or a schedule whose first and last stage share a rank");
 }
 
 TEST(TiedParameters, OnOneRankTheyAreHeldOnce) {
@@ -116,7 +112,7 @@ TEST(TiedParameters, OnOneRankTheyAreHeldOnce) {
   costs.table.units[3].parameters = {{0, 100, Bytes(0)}};
   Scenario scenario = scenario_of(1, 4, "1f1b");
   scenario.tied_embedding = TiedEmbedding::OneRank;
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   EXPECT_TRUE(graph.cross_rank_flows.empty());
   EXPECT_EQ(graph.memory[0].parts[0].bytes, Bytes(3 * 100 * 4));
 }
@@ -127,7 +123,7 @@ TEST(Accumulation, BelongsToTheBackwardPasses) {
   costs.accumulation_per_element = 1e-6;
   for (const char* schedule : {"1f1b", "zb-h1"}) {
     const Scenario scenario = scenario_of(2, 4, schedule);
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     int passes = 0;
     for (const Task& task : graph.tasks) {
       const double own = task.action.kind == ActionKind::B ? 4 : task.kind == TaskKind::Optimizer ? 0 : 2;
@@ -152,7 +148,7 @@ TEST(Zero3, APartTakesTheTimeOfItsOwnLaunches) {
     costs.table.units[0].forward.launches = 8;
     Scenario scenario = scenario_of(1, 1, "gpipe", 1, 2);
     scenario.degrees.zero = 3;
-    const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+    const TaskGraph graph = test::lowered(scenario, costs);
     std::vector<double> parts;
     for (const Task& task : graph.tasks)
       if (task.kind == TaskKind::Pass && task.action.kind == ActionKind::F)
@@ -170,7 +166,7 @@ TEST(Optimizer, OncePerRankOverItsParameters) {
   costs.optimizer_per_tensor = 0.1e-3;
   costs.table.units[0].optimizer = millis(5);  // measured layers bring theirs
   const Scenario scenario = scenario_of(2, 4, "1f1b");
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   std::vector<double> times;
   for (const Task& task : graph.tasks)
     if (task.kind == TaskKind::Optimizer) times.push_back(graph.programs[task.program].duration.base());

@@ -31,7 +31,7 @@ TaskGraph sliced(const test::TableCosts& costs, bool fused, const std::string& s
   Scenario scenario = scenario_of(2, 2, "seq-1f1b");
   scenario.schedule.options["sequence_splits"] = splits;
   scenario.framework.attention = fused ? AttentionKernel::Flash : AttentionKernel::FusedSoftmax;
-  return lower(scenario, make_plan(scenario, costs), costs);
+  return test::lowered(scenario, costs);
 }
 
 const Task& task_of(const TaskGraph& graph, const std::string& action) { return graph.tasks[test::find_task(graph, action)]; }

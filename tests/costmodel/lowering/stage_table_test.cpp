@@ -45,7 +45,7 @@ int compare(const test::TableCosts& costs, const std::string& schedule, Recomput
   scenario.partition = {std::to_string(cut)};
   scenario.recompute = mode;
   const StageTable table(scenario, costs, 0, {mode});
-  const TaskGraph graph = lower(scenario, make_plan(scenario, costs), costs);
+  const TaskGraph graph = test::lowered(scenario, costs);
   int compared = 0;
   for (const Task& task : graph.tasks) {
     if (task.kind != TaskKind::Pass) continue;

@@ -17,7 +17,12 @@ CollectiveCost TableCosts::collective(CollectiveKind kind, Bytes bytes, const st
   cost.kind = kind;
   cost.members = static_cast<int>(devices.size());
   cost.bytes = bytes;
-  cost.time = collective_time;
+  if (gather_per_byte > 0 || scatter_per_byte > 0 || sum_per_byte > 0) cost.wire_bytes = bytes;
+  const double each = kind == CollectiveKind::AllGather       ? gather_per_byte
+                      : kind == CollectiveKind::ReduceScatter ? scatter_per_byte
+                                                              : sum_per_byte;
+  cost.latency = collective_latency;
+  cost.time = collective_time + collective_latency + Duration(each * static_cast<double>(bytes.base()));
   return cost;
 }
 
@@ -73,6 +78,15 @@ TableCosts chain_of(int count, double forward, double input, double weight, std:
     if (u > 0) costs.table.edges.push_back({u - 1, u, u - 1, Bytes(bytes), true});
   }
   costs.table.loss_unit = count - 1;
+  return costs;
+}
+
+TableCosts flows_of(int count, double second_per_gathered_byte, double second_per_byte) {
+  TableCosts costs = chain_of(count, 10e-3, 12e-3, 7e-3);
+  costs.is_measured = false;
+  costs.collective_latency = micros(200);
+  costs.gather_per_byte = second_per_gathered_byte;
+  costs.scatter_per_byte = costs.sum_per_byte = second_per_byte;
   return costs;
 }
 

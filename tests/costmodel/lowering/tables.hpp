@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/plan/lowering_costs.hpp"
+#include "costmodel/plan/plan.hpp"
 
 namespace panpipe::test {
 
@@ -12,10 +15,12 @@ namespace panpipe::test {
 class TableCosts : public LoweringCosts {
  public:
   WorkloadCost table;
-  Duration latency{0};          // of a transfer
-  Duration collective_time{0};  // of any collective over data or pipeline ranks
-  double host_floor = 0;        // host_bound: at least this many seconds per launch
-  double slowdown = 0;          // share of a hidden collective that comes back
+  Duration latency{0};  // of a transfer
+  // Of a collective over data or pipeline ranks: what any takes, a latency of it, and seconds a byte by what it is.
+  Duration collective_time{0}, collective_latency{0};
+  double gather_per_byte = 0, scatter_per_byte = 0, sum_per_byte = 0;
+  double host_floor = 0;  // host_bound: at least this many seconds per launch
+  double slowdown = 0;    // share of a hidden collective that comes back
   double jitter = 1;
   bool is_measured = true;
   double optimizer_per_element = 0, optimizer_per_tensor = 0;  // seconds
@@ -43,7 +48,20 @@ UnitCost unit_of(int index, double forward, double input, double weight, std::in
 // `count` equal units, each feeding the next `bytes`.
 TableCosts chain_of(int count, double forward, double input, double weight, std::int64_t saved = 0, std::int64_t bytes = 8);
 
+// Units of 10, 12 and 7 ms whose collectives take their time for their bytes, a little more than it: the same on links that
+// nobody shares in both engines.
+TableCosts flows_of(int count, double second_per_gathered_byte, double second_per_byte);
+
 // A scenario with that many devices of 1 GB and the given schedule.
 Scenario scenario_of(int pipeline, int microbatches, const std::string& schedule, int stages_per_rank = 1, int data = 1);
+
+inline TaskGraph lowered(const Scenario& scenario, const LoweringCosts& costs) {
+  return lower(scenario, make_plan(scenario, costs), costs);
+}
+
+// Seconds, as estimated.
+inline double step(const Scenario& scenario, const LoweringCosts& costs) {
+  return estimate(lowered(scenario, costs)).step_time.base();
+}
 
 }  // namespace panpipe::test

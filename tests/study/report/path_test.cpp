@@ -119,7 +119,7 @@ ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
   costs.latency = Duration(0.5);
   Scenario scenario = test::scenario_of(2, 4, "1f1b");
   scenario.transfers.semantics = semantics;
-  const Timeline timeline = estimate(lower(scenario, make_plan(scenario, costs), costs));
+  const Timeline timeline = estimate(test::lowered(scenario, costs));
   ResultPlan plan;
   plan.facts.transfers = name_of(semantics);
   return parse_result(to_result_json(timeline, metrics(timeline), {}, plan, true), "made.json");
