@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "tests/costmodel/cluster/parse.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -110,12 +111,7 @@ TEST(NcclTests, OneTableForEachKindAndFormWithMediansOfRepeats) {
 
 TEST(NcclTests, FaultsNamePlaceAndRemedy) {
   const auto fault = [](const std::string& text, const std::string& name = "log.txt") -> std::string {
-    try {
-      parse_nccl_tests(text, name);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return test::fault_of([&] { parse_nccl_tests(text, name); });
   };
   EXPECT_EQ(fault("# Panpipe\n\nSome words 1 2 3.\n"),
             "log.txt: error: no output of nccl-tests in this text\n"
@@ -169,12 +165,7 @@ TEST(CollectiveTables, BusBandwidthsAreTimes) {
 
 TEST(CollectiveTables, FaultsNamePlaceAndRemedy) {
   const auto fault = [](const std::string& text) -> std::string {
-    try {
-      parse_collective_tables(text, "t.yaml");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return test::fault_of([&] { parse_collective_tables(text, "t.yaml"); });
   };
   EXPECT_THAT(fault("kind: profile\ntables: []\n"),
               HasSubstr("t.yaml:1:7: error: this is a file of kind 'profile', not a collectives\n"));

@@ -6,21 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <iterator>
 
 #include "tests/costmodel/cluster/parse.hpp"
+#include "tests/fault.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
 using testing::ElementsAre;
 
-std::string text_of(const std::string& name) {
-  std::ifstream file("costmodel/cluster/data/" + name);
-  EXPECT_TRUE(file.good()) << name;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+std::string text_of(const std::string& name) { return test::read_file("costmodel/cluster/data/" + name); }
 
 DeviceType device(const std::string& name) {
   ReadLog log;
@@ -109,12 +106,7 @@ network: {nics_per_node: 1, bandwidth: 12.5 GB/s}
 }
 
 std::string fault(const std::string& text) {
-  try {
-    parse_topology_matrix(text, "topo.txt");
-  } catch (const InputError& error) {
-    return error.diagnostics().front().text();
-  }
-  return "";
+  return test::fault_of([&] { parse_topology_matrix(text, "topo.txt"); });
 }
 
 TEST(TopologyMatrix, FaultsHaveAPlace) {

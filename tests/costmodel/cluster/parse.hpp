@@ -4,6 +4,7 @@
 #include <string>
 
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 
@@ -18,14 +19,9 @@ inline Cluster cluster_from(const std::string& yaml, const std::string& director
 
 // The whole text of the faults that reading reports, "" when there are none.
 inline std::string faults_of(const std::string& yaml) {
-  try {
-    cluster_from(yaml);
-  } catch (const InputError& error) {
-    std::string text;
-    for (const Diagnostic& diagnostic : error.diagnostics()) text += diagnostic.text() + "\n";
-    return text;
-  }
-  return "";
+  std::string text;
+  for (const Diagnostic& diagnostic : test::diagnostics_of([&] { cluster_from(yaml); })) text += diagnostic.text() + "\n";
+  return text;
 }
 
 }  // namespace panpipe

@@ -1,10 +1,12 @@
 // Collectives and transfers against measured tables and closed forms.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
 #include "tests/costmodel/cost/priced_models.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -163,19 +165,13 @@ batch: {micro: 1, microbatches: 2}
   EXPECT_GT(made->model->units(0).units[1].saved, Bytes(0));
   EXPECT_EQ(made->model->units(0).units[1].forward.breakdown.total, Duration(0));
   EXPECT_GT(made->model->units(0).units[1].forward.breakdown.work, Flops(0));
-  try {
-    made->model->workload(0);
-    FAIL() << "times without rates";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "test:2:10: error: the cluster's devices have no compute rates (given in place), so times are unknown\n"
-        "  at cluster\n"
-        "    2 | cluster: {devices: 2, memory: 24 GiB, link: {latency: 0.26 ms, bandwidth: 10 GB/s}}\n"
-        "      |          ^\n"
-        "  help: measure this machine: panpipe profile test -o profile.yaml, then add --set profile=profile.yaml; or use "
-        "measured layers, or a cluster file with devices");
-  }
+  EXPECT_EQ(test::fault_of([&] { made->model->workload(0); }),
+            "test:2:10: error: the cluster's devices have no compute rates (given in place), so times are unknown\n"
+            "  at cluster\n"
+            "    2 | cluster: {devices: 2, memory: 24 GiB, link: {latency: 0.26 ms, bandwidth: 10 GB/s}}\n"
+            "      |          ^\n"
+            "  help: measure this machine: panpipe profile test -o profile.yaml, then add --set profile=profile.yaml; or use "
+            "measured layers, or a cluster file with devices");
 }
 
 TEST(CostsTable, NamesSourcesAndClasses) {
@@ -183,8 +179,8 @@ TEST(CostsTable, NamesSourcesAndClasses) {
   const std::string table = costs_table(*made->model);
   for (const char* part :
        {"h.0.attention", "x16", "head", "embedding", "calibration rtx-3090", "bridge", "formula", "bytes per parameter"})
-    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
-  EXPECT_NE(costs_json(*made->model).find("\"bytes_per_parameter\""), std::string::npos);
+    EXPECT_THAT(table, testing::HasSubstr(part)) << part << "\n" << table;
+  EXPECT_THAT(costs_json(*made->model), testing::HasSubstr("\"bytes_per_parameter\""));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Products in 8 bits, and what an optimizer keeps: closed forms.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "costmodel/cost/compute.hpp"
 #include "tests/costmodel/cost/priced_models.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -141,15 +143,9 @@ TEST(EightBits, DevicesWithoutThemAreNamed) {
        {std::tuple("fp8", "dgx-a100-80g", "A100-80G-SXM", "fp32, tf32, bf16, fp16"),
         std::tuple("mxfp8", "h100x8", "H100-SXM", "fp32, tf32, bf16, fp16, fp8")}) {
     const auto made = llama(precision, "", cluster);
-    try {
-      made->cost();
-      FAIL() << precision;
-    } catch (const InputError& error) {
-      EXPECT_NE(std::string(error.what())
-                    .find(fmt::format("the device {} has no compute rate for {}; its file gives {}", device, precision, known)),
-                std::string::npos)
-          << error.what();
-    }
+    const std::string fault = test::fault_of([&] { made->cost(); });
+    EXPECT_THAT(fault, testing::HasSubstr(
+                           fmt::format("the device {} has no compute rate for {}; its file gives {}", device, precision, known)));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "costmodel/cost/compute.hpp"
 #include "tests/costmodel/cost/priced_models.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
@@ -481,16 +482,13 @@ TEST(Attention, NamedKernelsRunAtPublishedRates) {
 }
 
 std::string refusal(const std::string& framework) {
-  try {
+  return test::fault_of([&] {
     parse_scenario(
         "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: "
         "8}\nframework: " +
             framework + "\n",
         "F", ".");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(FrameworkChoices, SayWhatIsWrong) {
@@ -537,15 +535,10 @@ TEST(FrameworkChoices, AnotherCountLeavesAFittedFactorBehind) {
 TEST(Calibrations, AKernelsRateHasTwoDirections) {
   const std::string path = test::scratch().write(
       "rates.yaml", "panpipe: 1\nkind: calibration\nname: x\nflash_2_forward: {value: 300 TFLOP/s, source: test}\n");
-  try {
-    load_calibration(path, ".");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.what(),
-              path +
-                  ":4:1: error: a kernel's rate has two directions\n  at flash_2_forward\n"
-                  "    4 | flash_2_forward: {value: 300 TFLOP/s, source: test}\n      | ^\n  help: add 'flash_2_backward'");
-  }
+  EXPECT_EQ(test::fault_of([&] { load_calibration(path, "."); }),
+            path +
+                ":4:1: error: a kernel's rate has two directions\n  at flash_2_forward\n"
+                "    4 | flash_2_forward: {value: 300 TFLOP/s, source: test}\n      | ^\n  help: add 'flash_2_backward'");
 }
 
 }  // namespace

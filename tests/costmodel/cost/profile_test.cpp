@@ -1,5 +1,6 @@
 // Framework presets and calibrations: every shipped file loads and names a source for every number.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,10 +11,14 @@
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe {
 namespace {
+
+using testing::HasSubstr;
 
 std::vector<std::string> shipped(const std::string& folder) {
   std::vector<std::string> names;
@@ -25,14 +30,7 @@ std::vector<std::string> shipped(const std::string& folder) {
 
 std::string message_of(const std::string& yaml) {
   const std::string path = test::scratch().write("framework.yaml", yaml);
-  try {
-    load_framework(path, ".");
-  } catch (const InputError& error) {
-    std::string text = error.what();
-    for (auto at = text.find(path); at != std::string::npos; at = text.find(path)) text.replace(at, path.size(), "F");
-    return text;
-  }
-  return "no error";
+  return test::replaced(test::fault_of([&] { load_framework(path, "."); }), path, "F");
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
@@ -113,42 +111,26 @@ TEST(Calibrations, ADataSheetAloneGetsTheAPrioriValues) {
 }
 
 TEST(Frameworks, UnknownNamesAreAnswered) {
-  try {
-    load_framework("megatrn", "");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: no framework 'megatrn', did you mean 'megatron'?");
-  }
-  try {
-    load_framework("jax", "");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "error: no framework 'jax'; there are deepspeed, eager, eager-sdpa, eager-sdpa-chunked-loss, flash-attn, "
-        "fms-fsdp, huggingface, llm-foundry, llm.c, megatron, megatron-core, megatron-deepspeed, megatron-zb, nanotron, nemo, "
-        "nemo-performance, panpipe, pfeife-huggingface, pfeife-timm, sagemaker, stp, timm, torch-compile, torch-compile-2.0, "
-        "torchtitan");
-  }
-  try {
-    load_framework("./nowhere.yaml", "/tmp");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: framework file './nowhere.yaml' does not exist");
-  }
+  EXPECT_EQ(test::fault_of([&] { load_framework("megatrn", ""); }), "error: no framework 'megatrn', did you mean 'megatron'?");
+  EXPECT_EQ(
+      test::fault_of([&] { load_framework("jax", ""); }),
+      "error: no framework 'jax'; there are deepspeed, eager, eager-sdpa, eager-sdpa-chunked-loss, flash-attn, "
+      "fms-fsdp, huggingface, llm-foundry, llm.c, megatron, megatron-core, megatron-deepspeed, megatron-zb, nanotron, nemo, "
+      "nemo-performance, panpipe, pfeife-huggingface, pfeife-timm, sagemaker, stp, timm, torch-compile, torch-compile-2.0, "
+      "torchtitan");
+  EXPECT_EQ(test::fault_of([&] { load_framework("./nowhere.yaml", "/tmp"); }),
+            "error: framework file './nowhere.yaml' does not exist");
 }
 
 TEST(Frameworks, NumbersNeedASource) {
   const std::string text = message_of("panpipe: 1\nkind: framework\nname: x\nforward_operators: {value: 30}\n");
-  EXPECT_NE(text.find("F:4:20: error: missing key 'source'"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("F:4:20: error: missing key 'source'"));
   const std::string alone =
       message_of("panpipe: 1\nkind: framework\nname: x\nbackward_operators: {value: 30, source: counted}\n");
-  EXPECT_NE(alone.find("forward_operators is 0 and backward_operators 30: one of the passes would launch nothing"),
-            std::string::npos)
-      << alone;
-  EXPECT_NE(alone.find("state both, or neither: then they are counted from the operators"), std::string::npos) << alone;
+  EXPECT_THAT(alone, HasSubstr("forward_operators is 0 and backward_operators 30: one of the passes would launch nothing"));
+  EXPECT_THAT(alone, HasSubstr("state both, or neither: then they are counted from the operators"));
   const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
-  EXPECT_NE(kind.find("F:2:1: error: 'calibration' where a framework is needed"), std::string::npos) << kind;
+  EXPECT_THAT(kind, HasSubstr("F:2:1: error: 'calibration' where a framework is needed"));
 }
 
 }  // namespace

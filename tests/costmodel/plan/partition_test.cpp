@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -86,12 +87,7 @@ TEST(AutomaticCuts, LieBetweenBlocksWhereThereAreEnough) {
 }
 
 std::string message_of(const std::vector<std::string>& starts, int stages) {
-  try {
-    stated_cuts(halves_of_blocks(2), starts, stages);
-  } catch (const InputError& error) {
-    return error.diagnostics().front().message;
-  }
-  return "";
+  return test::diagnostic_of([&] { stated_cuts(halves_of_blocks(2), starts, stages); }).message;
 }
 
 TEST(StatedCuts, ByNameAndByIndex) { EXPECT_EQ(stated_cuts(halves_of_blocks(2), {"h.0.mlp", "3"}, 3), (std::vector<int>{2, 3})); }

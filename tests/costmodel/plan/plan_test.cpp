@@ -1,12 +1,13 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fstream>
 
 #include "base/error.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/workload/workload.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
@@ -17,13 +18,8 @@ using test::scenario_of;
 
 template <class Error>
 std::string message_of(const Scenario& scenario, const test::TableCosts& costs) {
-  try {
-    make_plan(scenario, costs);
-  } catch (const Error& error) {
-    const std::string text = error.what();  // an input error without a place reads "error: message"
-    return text.rfind("error: ", 0) == 0 ? text.substr(7) : text;
-  }
-  return "";
+  const std::string text = test::fault_of<Error>([&] { make_plan(scenario, costs); });
+  return text.starts_with("error: ") ? text.substr(7) : text;  // an input error without a place reads "error: message"
 }
 
 TEST(MakePlan, BalancesAndNumbersDevices) {
@@ -76,14 +72,14 @@ TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {
   Scenario scenario = scenario_of(2, 1, "");
   scenario.schedule.csv = test::scratch().write("illegal.csv", "0F0,0B0\n1B0,1F0\n");
   const std::string message = message_of<NoAnswer>(scenario, chain_of(2, 1, 1, 1));
-  EXPECT_NE(message.find("is illegal: rank 1"), std::string::npos) << message;
+  EXPECT_THAT(message, testing::HasSubstr("is illegal: rank 1"));
 }
 
 TEST(MakePlan, AFileForOtherSizesIsRefused) {
   Scenario scenario = scenario_of(2, 3, "");
   scenario.schedule.csv = test::scratch().write("sizes.csv", "0F0,0B0\n1F0,1B0\n");
   const std::string message = message_of<InputError>(scenario, chain_of(2, 1, 1, 1));
-  EXPECT_NE(message.find("is for 1 microbatches, but batch.microbatches is 3"), std::string::npos) << message;
+  EXPECT_THAT(message, testing::HasSubstr("is for 1 microbatches, but batch.microbatches is 3"));
 }
 
 struct Loaded {
@@ -92,12 +88,10 @@ struct Loaded {
 };
 
 Loaded measured_layers(int layers) {
-  const std::string path = test::scratch().file("layers.yaml");
-  std::ofstream file(path);
-  file << "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
+  std::string text = "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
   for (int l = 0; l < layers; ++l)
-    file << "- {name: op" << l << ", forward: 1 ms, input_gradient: 1 ms, weight_gradient: 1 ms, output: 8 B}\n";
-  file.close();
+    text += fmt::format("- {{name: op{}, forward: 1 ms, input_gradient: 1 ms, weight_gradient: 1 ms, output: 8 B}}\n", l);
+  const std::string path = test::scratch().write("layers.yaml", text);
   Loaded loaded;
   loaded.scenario = parse_scenario(
       "panpipe: 1\ncluster: {devices: 4, memory: 1 GiB, link: {latency: 1 us, bandwidth: unlimited}}\nworkload: {layers: " +
@@ -118,13 +112,8 @@ TEST(Plan, CutsByNumberAreThoseByName) {
   request.cuts = {1, 3, 4};
   EXPECT_EQ(to_yaml(make_plan(loaded.scenario, request, model), model.units(0)), named);
   request.cuts = {1, 3};
-  try {
-    make_plan(loaded.scenario, request, model);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message,
-              "partition: 4 stages need 3 cuts (units that start a stage after the first), not 2");
-  }
+  EXPECT_EQ(test::diagnostic_of([&] { make_plan(loaded.scenario, request, model); }).message,
+            "partition: 4 stages need 3 cuts (units that start a stage after the first), not 2");
 }
 
 TEST(PlanFile, StatesBatchAndDegreesOfThePlan) {
@@ -163,13 +152,9 @@ TEST(PlanFile, APlanForAnotherWorkloadIsRefused) {
   const std::string path = test::scratch().write("plan.yaml", to_yaml(make_plan(six.scenario, model), model.units(0)));
   const Loaded five = measured_layers(5);
   const CostModel other(five.scenario, five.workload);
-  try {
-    load_plan(path, five.scenario, other);
-    FAIL() << "a plan for six layers was taken for five";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message, "must be [first, end) with first < end, at most the workload's 5 units");
-    EXPECT_GT(error.diagnostics().front().line, 0);
-  }
+  const Diagnostic fault = test::diagnostic_of([&] { load_plan(path, five.scenario, other); });
+  EXPECT_EQ(fault.message, "must be [first, end) with first < end, at most the workload's 5 units");
+  EXPECT_GT(fault.line, 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/prediction/support.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -23,12 +24,7 @@ ComparedRuns group_of(const std::string& source, const Likeness& kind, int runs,
 }
 
 std::string message_of(const std::string& text) {
-  try {
-    parse_evidence(text, "steps.json");
-  } catch (const InputError& error) {
-    return error.diagnostics().front().message;
-  }
-  return "";
+  return test::diagnostic_of([&] { parse_evidence(text, "steps.json"); }).message;
 }
 
 TEST(Evidence, QuantilesAreLinearBetweenTheMiddlesOfWeights) {

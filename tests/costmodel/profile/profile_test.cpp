@@ -1,21 +1,24 @@
 // The profile file: reads back to the same numbers, refuses what is wrong, and goes before the cost model's formulas.
 #include "costmodel/profile/profile.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
+
+using testing::HasSubstr;
 
 Profile small_profile() {
   Profile profile;
@@ -66,15 +69,10 @@ TEST(Profile, AUnitIsFoundByNameAndStructure) {
 }
 
 std::string faults(const std::string& text) {
-  try {
-    parse_profile(text, "p.yaml");
-  } catch (const InputError& error) {
-    std::string messages;
-    for (const Diagnostic& d : error.diagnostics())
-      messages += (messages.empty() ? "" : "; ") + std::to_string(d.line) + ": " + d.message;
-    return messages;
-  }
-  return "";
+  std::string messages;
+  for (const Diagnostic& d : test::diagnostics_of([&] { parse_profile(text, "p.yaml"); }))
+    messages += (messages.empty() ? "" : "; ") + std::to_string(d.line) + ": " + d.message;
+  return messages;
 }
 
 TEST(Profile, SaysWhatIsWrong) {
@@ -133,7 +131,7 @@ class WithProfile : public testing::Test {
     write(profile);
     profile_ = profile;
   }
-  void write(const Profile& profile) { std::ofstream(file_) << to_yaml(profile); }
+  void write(const Profile& profile) { test::write_file(file_, to_yaml(profile)); }
 
   const std::string file_ = test::scratch().file("profile.yaml");
   Profile profile_;
@@ -146,15 +144,14 @@ TEST_F(WithProfile, SeveralFilesAreOneProfile) {
   links.measured = {{"host", "another"}};
   links.transfers.push_back({"nccl", 0, 1, {{{Bytes(0), micros(7)}, {mib(1), micros(77)}}}});
   write(units);
-  const std::string other = file_ + ".links";
-  std::ofstream(other) << to_yaml(links);
+  const std::string other = test::write_file(file_ + ".links", to_yaml(links));
   const std::string list = "profile: [" + file_ + ", " + other + "]\n";
   const Scenario scenario = parse_scenario(kScenario + list, "s.yaml", ".");
   ASSERT_NE(scenario.profile, nullptr);
   EXPECT_EQ(scenario.profile->units.size(), units.units.size());
   EXPECT_EQ(scenario.profile->transfer(0, 1)->at(Bytes(0)), micros(7));
   EXPECT_EQ(scenario.profile->measured.at("host"), units.measured.at("host"));
-  EXPECT_NE(resolved_text(scenario).find(list.substr(0, list.size() - 1)), std::string::npos) << resolved_text(scenario);
+  EXPECT_THAT(resolved_text(scenario), HasSubstr(list.substr(0, list.size() - 1)));
 
   // The executor runs the step, whatever framework is named.
   const std::string megatron = "framework: {name: megatron, overlap_all_reduce: true, context: 3 GiB}\n";
@@ -175,12 +172,10 @@ TEST_F(WithProfile, SeveralFilesAreOneProfile) {
 
   for (const auto& [value, message] :
        {std::pair{"[]", "'profile' names no file"}, std::pair{"[nowhere.yaml]", "there is no profile 'nowhere.yaml'"}}) {
-    try {
-      parse_scenario(std::string(kScenario) + "profile: " + value + "\n", "s.yaml", ".");
-      FAIL() << "nothing was thrown for " << value;
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.diagnostics().front().message, message);
-    }
+    EXPECT_EQ(test::diagnostic_of([&, value = value] {
+                parse_scenario(std::string(kScenario) + "profile: " + value + "\n", "s.yaml", ".");
+              }).message,
+              message);
   }
 }
 
@@ -282,17 +277,15 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
   std::map<std::string, std::string> threads = crowded;
   threads["threads"] = "2", threads["ranks"] = "1";
   EXPECT_NEAR(step(3, 8, "", threads), (6 * 3 + 2 * (1 + 2)) / 10.0 * alone, 1e-9);
-  EXPECT_NE(reported_cores(scenario_, 3).find("3 ranks of 2 threads share a host of 2 cores"), std::string::npos);
+  EXPECT_THAT(reported_cores(scenario_, 3), HasSubstr("3 ranks of 2 threads share a host of 2 cores"));
 }
 
 // What was measured by three ranks on two cores is 1.5 times as long already.
 TEST_F(SharedCores, AProfileOfAsManyRanksHoldsWhatTheyCostEachOther) {
   const double alone = step(3, 8, "", {{"cores", "3"}, {"ranks", "3"}, {"threads", "1"}});
   EXPECT_NEAR(step(3, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}), 1.3 / 1.5 * alone, 1e-9);
-  EXPECT_NE(reported_cores(scenario_, 3)
-                .find("change `cores` in " + file_ + "; it was made with 3 ranks that took turns: profile with --ranks 2"),
-            std::string::npos)
-      << reported_cores(scenario_, 3);
+  EXPECT_THAT(reported_cores(scenario_, 3),
+              HasSubstr("change `cores` in " + file_ + "; it was made with 3 ranks that took turns: profile with --ranks 2"));
   EXPECT_NEAR(step(2, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}),
               step(2, 8, "", {{"cores", "2"}, {"ranks", "2"}, {"threads", "1"}}) / 1.5, 1e-9);
 }
@@ -403,14 +396,9 @@ TEST_F(WithProfile, UnitsThatWereNotMeasuredAreNamed) {
   const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".");
   const Workload workload = make_workload(scenario);
   const CostModel model(scenario, workload);
-  try {
-    model.workload(0);
-    FAIL() << "nothing was thrown";
-  } catch (const InputError& error) {
-    // The erased unit has an equal one in the second layer; the embedding has none.
-    EXPECT_EQ(error.diagnostics().front().message,
-              "the profile has no times for 1 of 6 units (embedding), and the cluster's devices have no rates");
-  }
+  // The erased unit has an equal one in the second layer; the embedding has none.
+  EXPECT_EQ(test::diagnostic_of([&] { model.workload(0); }).message,
+            "the profile has no times for 1 of 6 units (embedding), and the cluster's devices have no rates");
 }
 
 }  // namespace

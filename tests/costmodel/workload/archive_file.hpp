@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 
@@ -135,9 +136,6 @@ struct TinyModel {
   }
 };
 
-inline std::string write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-  return path;
-}
+using test::write_file;
 
 }  // namespace panpipe

@@ -8,6 +8,7 @@
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -177,12 +178,7 @@ TEST(ExpertParallel, TheGraphKnowsHowTokensChoose) {
 }
 
 std::string fault(const std::string& model, const WorkloadShape& shape) {
-  try {
-    make(model, shape);
-  } catch (const InputError& error) {
-    return error.diagnostics().front().message;
-  }
-  return "";
+  return test::diagnostic_of([&] { make(model, shape); }).message;
 }
 
 TEST(ExpertParallel, WhatDoesNotDivideIsRefused) {

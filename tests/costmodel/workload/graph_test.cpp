@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -50,12 +51,7 @@ template <class Break>
 std::string fault_of(Break break_it) {
   OperatorGraph graph = tiny();
   break_it(graph);
-  try {
-    graph.check();
-  } catch (const InternalError& error) {
-    return error.what();
-  }
-  return "";
+  return test::fault_of<InternalError>([&] { graph.check(); });
 }
 
 TEST(Graph, AWholeGraphPasses) {

@@ -2,6 +2,7 @@
 #include "costmodel/workload/model_config.hpp"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,10 +12,15 @@
 #include "base/error.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 class ModelConfigs : public testing::Test {
  protected:
@@ -31,16 +37,8 @@ class ModelConfigs : public testing::Test {
   std::int64_t parameters(const std::string& text) { return make(file(text)).parameters; }
 
   std::string fault(const std::string& text, int sequence = 256) {
-    try {
-      read_model_config(file(text), sequence);
-    } catch (const InputError& error) {
-      std::string message = error.what();
-      const std::string folder = folder_.path().string() + "/";
-      for (std::size_t at = message.find(folder); at != std::string::npos; at = message.find(folder))
-        message.erase(at, folder.size());
-      return message;
-    }
-    return "no fault";
+    const std::string path = file(text);
+    return test::replaced(test::fault_of([&] { read_model_config(path, sequence); }), folder_.path().string() + "/", "");
   }
 
  private:
@@ -271,9 +269,9 @@ TEST_F(ModelConfigs, ADimensionThatTheFileDoesNotStateIsReported) {
   const auto first = [&](const std::string& text, int sequence) {
     return read_model_config(file(text), sequence).assumptions.at(0);
   };
-  EXPECT_NE(first("{model_type: llama}", 0).find("max_position_embeddings 2048: "), std::string::npos);
-  EXPECT_EQ(first("{model_type: llama}", 128).find("max_position_embeddings"), std::string::npos);
-  EXPECT_NE(first("{model_type: gpt2}", 128).find("max_position_embeddings 1024: "), std::string::npos);
+  EXPECT_THAT(first("{model_type: llama}", 0), HasSubstr("max_position_embeddings 2048: "));
+  EXPECT_THAT(first("{model_type: llama}", 128), Not(HasSubstr("max_position_embeddings")));
+  EXPECT_THAT(first("{model_type: gpt2}", 128), HasSubstr("max_position_embeddings 1024: "));
 }
 
 // Keys with which a class computes something else: with its default, or another value of the same effect, nothing is reported.
@@ -336,7 +334,7 @@ TEST_F(ModelConfigs, KeysWithoutEffectAreKnown) {
     if (entry.path().extension() == ".json") {
       const ModelConfig config = read_model_config(entry.path(), 128);
       EXPECT_TRUE(config.not_followed.empty()) << entry.path();
-      for (const std::string& said : config.assumptions) EXPECT_EQ(said.find("does not state"), std::string::npos) << said;
+      for (const std::string& said : config.assumptions) EXPECT_THAT(said, Not(HasSubstr("does not state")));
     }
 }
 
@@ -417,44 +415,35 @@ TEST_F(ModelConfigs, FaultsHavePlacesAndRemedies) {
             "    1 | {hidden_size: 64}\n"
             "      | ^\n"
             "  help: config.json of a model on Hugging Face, or of save_pretrained, has both");
-  EXPECT_NE(fault("{model_type: llama, hidden_size: wide}").find("1:34: "), std::string::npos);
-  EXPECT_NE(fault("{model_type: gpt2}", 2048).find("a sequence of 2048 tokens is longer than the 1024 learned positions"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, hidden_size: 768, num_attention_heads: 12, num_key_value_heads: 5}")
-                .find("5 key-value heads do not divide the 12 heads of LlamaForCausalLM"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: gpt2, n_embd: 768, n_head: 7}").find("1:41: error: 7 heads do not divide the hidden size 768"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: gemma2, num_hidden_layers: 3, layer_types: [full_attention]}")
-                .find("'layer_types' names 1 layers, and the model has 3"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: mixtral, num_local_experts: 2, num_experts_per_tok: 4}")
-                .find("4 experts a token are more than the 2 of MixtralForCausalLM"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: deepseek_v2}").find("'num_experts_per_tok' is missing, and its class has no default"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, hidden_act: mish}").find("the activation 'mish' is not known"), std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, rope_scaling: {type: liner, factor: 2}}")
-                .find("1:42: error: the scaling of rotary positions 'liner' is not known, did you mean 'linear'?"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, rope_scaling: {type: yarn, factor: \"x\"}}").find("1:56: error: "), std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, rope_scaling: {factor: 2}}").find("'rope_scaling' has a factor and no rope_type"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: llama, rope_scaling: 2}").find("expected a map of rope_scaling's keys"), std::string::npos);
-  EXPECT_NE(fault("{model_type: gemma3, text_config: {model_type: gemma3_text}}")
-                .find("'gemma3' is a model of text and images, which is not known"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: gemma2, num_hidden_layers: 2147483647}")
-                .find("'layers' of Gemma2ForCausalLM is 2147483647, more than 4096"),
-            std::string::npos);
-  EXPECT_NE(fault("{model_type: deepseek_v3, qk_nope_head_dim: 2147483647, qk_rope_head_dim: 2147483647, v_head_dim: 2147483647, "
-                  "moe_intermediate_size: 4194304, n_shared_experts: 1024}")
-                .find("'shared_expert_ffn' of DeepseekV3ForCausalLM is 1073741824, more than 16777216"),
-            std::string::npos);
-  EXPECT_NE(fault("[1, 2]").find("a model's configuration is one object of keys and values"), std::string::npos);
-  EXPECT_NE(
-      fault("{model_type: llama, num_hidden_layers: 100000}").find("'layers' of LlamaForCausalLM is 100000, more than 4096"),
-      std::string::npos);
+  EXPECT_THAT(fault("{model_type: llama, hidden_size: wide}"), HasSubstr("1:34: "));
+  EXPECT_THAT(fault("{model_type: gpt2}", 2048),
+              HasSubstr("a sequence of 2048 tokens is longer than the 1024 learned positions"));
+  EXPECT_THAT(fault("{model_type: llama, hidden_size: 768, num_attention_heads: 12, num_key_value_heads: 5}"),
+              HasSubstr("5 key-value heads do not divide the 12 heads of LlamaForCausalLM"));
+  EXPECT_THAT(fault("{model_type: gpt2, n_embd: 768, n_head: 7}"),
+              HasSubstr("1:41: error: 7 heads do not divide the hidden size 768"));
+  EXPECT_THAT(fault("{model_type: gemma2, num_hidden_layers: 3, layer_types: [full_attention]}"),
+              HasSubstr("'layer_types' names 1 layers, and the model has 3"));
+  EXPECT_THAT(fault("{model_type: mixtral, num_local_experts: 2, num_experts_per_tok: 4}"),
+              HasSubstr("4 experts a token are more than the 2 of MixtralForCausalLM"));
+  EXPECT_THAT(fault("{model_type: deepseek_v2}"), HasSubstr("'num_experts_per_tok' is missing, and its class has no default"));
+  EXPECT_THAT(fault("{model_type: llama, hidden_act: mish}"), HasSubstr("the activation 'mish' is not known"));
+  EXPECT_THAT(fault("{model_type: llama, rope_scaling: {type: liner, factor: 2}}"),
+              HasSubstr("1:42: error: the scaling of rotary positions 'liner' is not known, did you mean 'linear'?"));
+  EXPECT_THAT(fault("{model_type: llama, rope_scaling: {type: yarn, factor: \"x\"}}"), HasSubstr("1:56: error: "));
+  EXPECT_THAT(fault("{model_type: llama, rope_scaling: {factor: 2}}"), HasSubstr("'rope_scaling' has a factor and no rope_type"));
+  EXPECT_THAT(fault("{model_type: llama, rope_scaling: 2}"), HasSubstr("expected a map of rope_scaling's keys"));
+  EXPECT_THAT(fault("{model_type: gemma3, text_config: {model_type: gemma3_text}}"),
+              HasSubstr("'gemma3' is a model of text and images, which is not known"));
+  EXPECT_THAT(fault("{model_type: gemma2, num_hidden_layers: 2147483647}"),
+              HasSubstr("'layers' of Gemma2ForCausalLM is 2147483647, more than 4096"));
+  EXPECT_THAT(
+      fault("{model_type: deepseek_v3, qk_nope_head_dim: 2147483647, qk_rope_head_dim: 2147483647, v_head_dim: 2147483647, "
+            "moe_intermediate_size: 4194304, n_shared_experts: 1024}"),
+      HasSubstr("'shared_expert_ffn' of DeepseekV3ForCausalLM is 1073741824, more than 16777216"));
+  EXPECT_THAT(fault("[1, 2]"), HasSubstr("a model's configuration is one object of keys and values"));
+  EXPECT_THAT(fault("{model_type: llama, num_hidden_layers: 100000}"),
+              HasSubstr("'layers' of LlamaForCausalLM is 100000, more than 4096"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -138,12 +139,7 @@ TEST(Models, MultimodalDimensionsThatDoNotFitAreRefusedInWords) {
     request.model = "mllm-14.9b";
     request.image = image;
     request.sequence = sequence;
-    try {
-      make_workload(request, {});
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return test::fault_of([&] { make_workload(request, {}); });
   };
   EXPECT_EQ(refusal(896, 1024), "error: an image of mllm-14.9b makes 1024 tokens, which leaves no text in a sequence of 1024");
   EXPECT_EQ(refusal(14 * 7, 1024), "error: the projector of mllm-14.9b joins 2 x 2 patches, and an image has 7 of them a side");

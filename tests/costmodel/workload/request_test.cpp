@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -20,12 +21,7 @@ WorkloadRequest read(const std::string& flow) {
 }
 
 std::string fault(const std::string& flow) {
-  try {
-    read(flow);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::fault_of([&] { read(flow); });
 }
 
 TEST(Request, ABuiltInModelWithItsDefaults) {
@@ -171,12 +167,7 @@ TEST(Request, WrongInputsAreExplained) {
 TEST(Request, AnArchiveThatIsNotThereIsNamed) {
   WorkloadRequest request;
   request.pt2_file = "model.pt2";
-  try {
-    make_workload(request, {});
-    FAIL() << "accepted";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: model.pt2: the file cannot be read");
-  }
+  EXPECT_EQ(test::fault_of([&] { make_workload(request, {}); }), "error: model.pt2: the file cannot be read");
 }
 
 }  // namespace

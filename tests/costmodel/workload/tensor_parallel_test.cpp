@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
@@ -133,12 +134,7 @@ TEST(TensorParallel, SequencePartsHavePartialGradients) {
 }
 
 std::string refusal(const std::string& model, int degree, bool sequence = false) {
-  try {
-    make(model, degree, sequence);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::fault_of([&] { make(model, degree, sequence); });
 }
 
 TEST(TensorParallel, DegreesThatDoNotFitAreRefusedInWords) {
