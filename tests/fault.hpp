@@ -8,7 +8,7 @@
 
 namespace panpipe::test {
 
-// What the fault of a call says; empty: the call does its work.
+// The message of a call's fault; empty: the call does its work.
 template <class Fault = InputError, class Call>
 std::string fault_of(const Call& call) {
   try {

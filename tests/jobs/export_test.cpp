@@ -9,6 +9,7 @@
 #include "jobs/megatron_export.hpp"
 #include "jobs/megatron_import.hpp"
 #include "planner/planner.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -39,12 +40,7 @@ ExportedJob exported(const std::string& trainer, const std::string& text, const 
 }
 
 std::string fault(const std::string& trainer, const std::string& text) {
-  try {
-    exported(trainer, text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return test::fault_of([&] { exported(trainer, text); });
 }
 
 std::vector<std::pair<int, int>> units_of(const Plan& plan) {

@@ -1,11 +1,10 @@
 // What an importer's test asks of an imported job.
 #pragma once
 
-#include <functional>
 #include <string>
 
-#include "base/error.hpp"
 #include "jobs/job.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::jobs {
 
@@ -15,13 +14,6 @@ inline std::string value(const ImportedJob& imported, const std::string& key) {
   return "absent";
 }
 
-inline std::string fault_of(const std::function<void()>& import) {
-  try {
-    import();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no fault";
-}
+using test::fault_of;
 
 }  // namespace panpipe::jobs

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -49,12 +50,8 @@ TEST(ShellWords, ArraysOfBash) {
 }
 
 TEST(ShellWords, FaultsHavePlaces) {
-  try {
-    shell_words("--a 1\n  --b 'open", "job.sh");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: job.sh:2:7: the quote that begins here is not closed");
-  }
+  EXPECT_EQ(test::fault_of([&] { shell_words("--a 1\n  --b 'open", "job.sh"); }),
+            "error: job.sh:2:7: the quote that begins here is not closed");
   EXPECT_THROW(shell_words(std::string((1 << 20) + 1, 'a'), "job.sh"), InputError);
   EXPECT_THROW(shell_words("--a \xff", "job.sh"), InputError);
 }

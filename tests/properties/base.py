@@ -41,7 +41,7 @@ PROPERTIES = []
 
 
 class Property:
-    """One demand; a class with a name joins PROPERTIES. `draw` gives the parameters of a change (a dict); `judge` takes them beside the
+    """One demand; a class with a name joins PROPERTIES. `draw` gives the parameters of a change (a dict); `judge` takes them and the
     scenario, and gives a Finding when the demand is broken."""
 
     name = says = tolerance = ""

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "schedule/communication.hpp"
 #include "schedule/semantics.hpp"
+#include "tests/fault.hpp"
 #include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
@@ -37,12 +38,7 @@ TEST(Communication, NeighboursOnOneRankHandOverWithoutMessages) {
 
 TEST(Communication, OrdersThatCannotBeLoweredAreRefused) {
   const auto message = [](const Schedule& schedule) {
-    try {
-      add_sends_and_receives(schedule, Receives::Early);
-    } catch (const InputError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return test::fault_of([&] { add_sends_and_receives(schedule, Receives::Early); });
   };
   EXPECT_EQ(message(from_rows({"0F0 0B0 0F1 0B1", "1F1 1B1 1F0 1B0"})),
             "error: no sends and receives for an order that cannot finish: rank 0 is blocked at 0B0");

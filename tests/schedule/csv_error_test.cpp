@@ -1,4 +1,5 @@
 // Files that are no schedule: each mistake with its whole message.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,18 +9,14 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "schedule/schedule.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
 
 std::string error_of(const std::string& text) {
-  try {
-    read_schedule_csv(text, "order.csv");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::fault_of([&] { read_schedule_csv(text, "order.csv"); });
 }
 
 TEST(CsvErrors, TextAfterTheAction) {
@@ -139,27 +136,13 @@ TEST(CsvErrors, NoSchedulesAtAll) {
                                  "ELF\0\1",
                                  6)),
             "order.csv: error: this is not a text file\n  help: a schedule is text: a row of actions for each rank");
-  try {
-    load_schedule_csv("/no/such/file.csv");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "/no/such/file.csv: error: cannot read the file: No such file or directory");
-  }
-  try {
-    load_schedule_csv("/");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "/: error: this is a directory, not a schedule");
-  }
+  EXPECT_EQ(test::fault_of([&] { load_schedule_csv("/no/such/file.csv"); }),
+            "/no/such/file.csv: error: cannot read the file: No such file or directory");
+  EXPECT_EQ(test::fault_of([&] { load_schedule_csv("/"); }), "/: error: this is a directory, not a schedule");
 }
 
 std::string error_of_file(const std::string& path) {
-  try {
-    load_schedule_csv(path);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::fault_of([&] { load_schedule_csv(path); });
 }
 
 TEST(CsvErrors, OtherEncodings) {
@@ -220,12 +203,7 @@ TEST(CsvErrors, MoreActionsThanMemoryHolds) {
 TEST(CsvErrors, TwentyAtMost) {
   std::string row;
   for (int i = 0; i < 40; ++i) row += "0Q0,";
-  try {
-    read_schedule_csv(row, "order.csv");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().size(), 20u);
-  }
+  EXPECT_EQ(test::diagnostics_of([&] { read_schedule_csv(row, "order.csv"); }).size(), 20u);
 }
 
 TEST(CsvErrors, LongRowsAreShownAroundTheFault) {
@@ -234,7 +212,7 @@ TEST(CsvErrors, LongRowsAreShownAroundTheFault) {
   const std::string text = error_of(row + "0Q0," + row);
   const std::string line = text.substr(text.find('\n') + 1, text.find('\n', text.find('\n') + 1) - text.find('\n') - 1);
   EXPECT_LE(line.size(), 120u);
-  EXPECT_NE(line.find("..."), std::string::npos);
+  EXPECT_THAT(line, testing::HasSubstr("..."));
   const std::size_t caret = text.find('^') - text.rfind('\n', text.find('^'));
   EXPECT_EQ(line.substr(caret - 1, 2), "Q0");
 }

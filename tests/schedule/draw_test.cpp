@@ -1,4 +1,5 @@
 // What people and machines see of a schedule.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@ namespace panpipe {
 namespace {
 
 using test::from_rows;
+using testing::HasSubstr;
 
 TEST(Draw, ProportionalTime) {
   // 1f1b, 2 ranks, 2 microbatches, F=1, B=2: rank 0 is 0F0 0..1, 0F1 1..2, 0B0 4..6, 0B1 7..9; rank 1 is 1F0 1..2, 1B0 2..4,
@@ -62,9 +64,9 @@ TEST(Grid, MarksTheFault) {
 
 TEST(Grid, LongRowsAreShownAroundTheFault) {
   const std::string text = grid(make_schedule("gpipe", 2, 20), {{1, 20, "1B0", "made up"}});
-  EXPECT_NE(text.find("... 14 steps before\n"), std::string::npos);
-  EXPECT_NE(text.find("... 13 steps after\n"), std::string::npos);
-  EXPECT_NE(text.find("1B0 <-- ERROR HERE\n"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("... 14 steps before\n"));
+  EXPECT_THAT(text, HasSubstr("... 13 steps after\n"));
+  EXPECT_THAT(text, HasSubstr("1B0 <-- ERROR HERE\n"));
 }
 
 TEST(Document, OfALegalOrder) {

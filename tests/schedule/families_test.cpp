@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
 #include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
@@ -240,12 +241,7 @@ TEST(Families, BubbleOfZbH1) {
 // --- members that do not exist, and their messages ---
 
 std::string refusal(const char* family, int ranks, int microbatches, const ScheduleOptions& options = {}) {
-  try {
-    make_schedule(family, ranks, microbatches, options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::fault_of([&] { make_schedule(family, ranks, microbatches, options); });
 }
 
 TEST(Families, TurnsShorterThanThePipelineAreMadeAsAskedAndExplained) {

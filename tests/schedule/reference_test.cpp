@@ -2,6 +2,7 @@
 // folder with longer files of the same form.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -104,7 +105,7 @@ TEST(Reference, EveryOrderEvaluatesAsPublished) {
     const auto problems = check_schedule(schedule);
     if (!entry["valid"].get<bool>()) {
       ASSERT_FALSE(problems.empty());
-      EXPECT_NE(problems[0].message.find("PyTorch's dump of Schedule1F1B"), std::string::npos) << problems[0].message;
+      EXPECT_THAT(problems[0].message, testing::HasSubstr("PyTorch's dump of Schedule1F1B"));
       continue;
     }
     ASSERT_TRUE(problems.empty()) << test::message_of(problems);

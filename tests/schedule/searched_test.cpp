@@ -1,12 +1,14 @@
 // Searched families: never longer than what is published, within their memory, above their bounds, and exact where that can be
 // proved.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
 #include "schedule/memory/memory_sweep.hpp"
+#include "tests/fault.hpp"
 #include "tests/schedule/drawn_rows.hpp"
 
 namespace panpipe {
@@ -178,12 +180,8 @@ TEST(Searched, StagesOfDifferentLength) {
 TEST(Searched, CostsOfTheWrongNumberOfStages) {
   PassCosts costs;
   costs.stages.assign(3, {1, 1, 1});
-  try {
-    make_schedule("zb-auto", 4, 8, {}, costs);
-    FAIL() << "no error";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: costs are given for 3 stages, but the schedule has 4");
-  }
+  EXPECT_EQ(test::fault_of([&] { make_schedule("zb-auto", 4, 8, {}, costs); }),
+            "error: costs are given for 3 stages, but the schedule has 4");
 }
 
 TEST(Searched, TheSameEveryTime) {
@@ -191,12 +189,7 @@ TEST(Searched, TheSameEveryTime) {
 }
 
 std::string error_of(std::string_view family, const ScheduleOptions& options) {
-  try {
-    make_schedule(family, 4, 8, options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::fault_of([&] { make_schedule(family, 4, 8, options); });
 }
 
 TEST(Searched, MemoryThatHoldsNothing) {
@@ -248,21 +241,16 @@ TEST(MemorySweep, PictureHasAPointForEachLimit) {
   std::size_t dots = 0;
   for (std::size_t at = picture.find("<circle"); at != std::string::npos; at = picture.find("<circle", at + 1)) ++dots;
   EXPECT_EQ(dots, sweep.points.size());
-  EXPECT_NE(picture.find(">zb-h1<"), std::string::npos);
-  EXPECT_NE(picture.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_THAT(picture, testing::HasSubstr(">zb-h1<"));
+  EXPECT_THAT(picture, testing::HasSubstr("prefers-color-scheme: dark"));
   EXPECT_EQ(picture.substr(picture.size() - 7), "</svg>\n");
 }
 
 TEST(MemorySweep, OnlyOfSearchedFamilies) {
-  try {
-    sweep_memory("gpipe", 2, 4, kEven);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "error: --memory-sweep is for families that are searched within a memory limit: zb-auto, zb-v-auto, v-half, "
-                 "v-min, v-auto; "
-                 "not for 'gpipe'");
-  }
+  EXPECT_EQ(test::fault_of([&] { sweep_memory("gpipe", 2, 4, kEven); }),
+            "error: --memory-sweep is for families that are searched within a memory limit: zb-auto, zb-v-auto, v-half, "
+            "v-min, v-auto; "
+            "not for 'gpipe'");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Passes in parts in both engines: equal times where no link is shared. Gradients go in buckets beside the backward, parameters
-// come block by block; passes are one timer each or go step by step beside tensor-parallel sums.
+// Passes in parts in both engines: equal times where no link is shared. Gradients go in buckets during the backward, parameters
+// come block by block; passes are one timer each or go step by step with tensor-parallel sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>

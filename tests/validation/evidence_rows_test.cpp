@@ -4,12 +4,13 @@
 
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <random>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/validation/run_fixture.hpp"
 #include "validation/runs/run_evidence.hpp"
 #include "validation/runs/run_report.hpp"
@@ -170,13 +171,8 @@ TEST(EvidenceRows, LeftOutPredictionsStandInForOurs) {
   options.left_out = read_left_out({path});
   EXPECT_EQ(predict({korthikanti_22b()}, options).front().predicted_s, 1.75);
   const auto message = [&](const std::string& text) -> std::string {
-    std::ofstream(path) << text;
-    try {
-      read_left_out({path});
-    } catch (const InputError& error) {
-      return error.diagnostics().front().text();
-    }
-    return "";
+    test::write_file(path, text);
+    return test::fault_of([&] { read_left_out({path}); });
   };
   EXPECT_EQ(message("id,source\n22B,korth22\n"),
             "error: " + path + ": no column 'left_out_s'; panpipe fit --left-out writes such tables");

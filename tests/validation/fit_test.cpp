@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 #include "validation/fit/fit.hpp"
 #include "validation/runs/run_prediction.hpp"
@@ -205,12 +206,8 @@ TEST(Fit, RefusesWhatCannotBeFitted) {
   EXPECT_THROW(fit(prepared.rows, Calibration{}, {}), InputError);
   FitOptions options;
   options.only = {"gemm"};
-  try {
-    fit(prepared.rows, Calibration{}, options);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--only gemm: nothing of that name is fitted; there are gemm_efficiency, "));
-  }
+  EXPECT_THAT(test::fault_of([&] { fit(prepared.rows, Calibration{}, options); }),
+              HasSubstr("--only gemm: nothing of that name is fitted; there are gemm_efficiency, "));
 }
 
 TEST(Fit, RowsOfOtherDevicesAreNotUsed) { EXPECT_TRUE(prepare_rows(made_rows(), {"H100-SXM"}).rows.empty()); }

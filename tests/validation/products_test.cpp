@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 #include "validation/products/product_table.hpp"
 
@@ -16,12 +17,7 @@ using ::testing::HasSubstr;
 CsvTable table_of(const std::string& text) { return load_csv(test::scratch().write("products.csv", text)); }
 
 std::string fault_of(const std::string& text) {
-  try {
-    read_products(table_of(text));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::fault_of([&] { read_products(table_of(text)); });
 }
 
 // H20: 148 TFLOP/s in 16 bit, of which the calibration gives 0.85, whole waves not counted: a large product runs at 125.8. At 100

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/profile/calibration.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 #include "validation/fit/profile_fit.hpp"
 
@@ -100,23 +101,16 @@ TEST(ProfileFit, ItsFileIsACalibrationThatLoads) {
 }
 
 TEST(ProfileFit, SaysWhatItCannotUse) {
-  const auto message = [](const auto& act) -> std::string {
-    try {
-      act();
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(message([] { fit_profile({}, {}, device(), Precision::Fp32); }),
+  EXPECT_EQ(test::fault_of([] { fit_profile({}, {}, device(), Precision::Fp32); }),
             "error: these profiles hold no operators, launches or links that a calibration could be made of; panpipe profile "
             "SCENARIO -o "
             "PROFILE --operators TABLE.csv measures them");
-  EXPECT_EQ(message([] { fit_profile({}, {links()}, device(), Precision::Bf16); }),
+  EXPECT_EQ(test::fault_of([] { fit_profile({}, {links()}, device(), Precision::Bf16); }),
             "error: the device made-up has no compute rate for bf16");
   const std::string path =
       written("panpipe_ops_bad.csv", "unit,operator,shapes,forward_us,backward_us\nu,aten::mm,2xa -> 2x2,1,1\n");
-  EXPECT_THAT(message([&] { read_operators(path); }), HasSubstr("'2xa' is no shape; shapes are written 2x16x32, or scalar"));
+  EXPECT_THAT(test::fault_of([&] { read_operators(path); }),
+              HasSubstr("'2xa' is no shape; shapes are written 2x16x32, or scalar"));
 }
 
 }  // namespace

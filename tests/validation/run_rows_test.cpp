@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
 #include "tests/validation/run_fixture.hpp"
 #include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_scenario.hpp"
@@ -24,26 +25,17 @@ TEST(Runs, CellsMayBeQuotedAndEmpty) {
 
 TEST(Runs, EveryFaultOfATableIsNamedWithItsPlace) {
   const std::string path = file_with("id,gpu,step_s,layers,recomputed\na,H20,1,twelve,\na,H20,-1,3,\n");
-  try {
-    read_runs(path);
-    FAIL();
-  } catch (const InputError& error) {
-    ASSERT_EQ(error.diagnostics().size(), 1U);
-    EXPECT_EQ(error.diagnostics()[0].text(), path +
-                                                 ":1:22: error: there is no column 'recomputed'\n"
-                                                 "    1 | id,gpu,step_s,layers,recomputed\n"
-                                                 "      |                      ^\n"
-                                                 "  help: did you mean 'recompute'?");
-  }
-  try {
-    read_runs(file_with("id,gpu,step_s,layers\na,H20,1,twelve\na,H20,-1,3\n"));
-    FAIL();
-  } catch (const InputError& error) {
-    ASSERT_EQ(error.diagnostics().size(), 3U);
-    EXPECT_THAT(error.diagnostics()[0].text(), HasSubstr(":2:9: error: layers: "));
-    EXPECT_THAT(error.diagnostics()[1].text(), HasSubstr(":3:1: error: the id 'a' occurs twice"));
-    EXPECT_THAT(error.diagnostics()[2].text(), HasSubstr(":3:7: error: step_s: must be positive, not -1"));
-  }
+  EXPECT_EQ(test::fault_of([&] { read_runs(path); }), path +
+                                                          ":1:22: error: there is no column 'recomputed'\n"
+                                                          "    1 | id,gpu,step_s,layers,recomputed\n"
+                                                          "      |                      ^\n"
+                                                          "  help: did you mean 'recompute'?");
+  const std::vector<Diagnostic> faults =
+      test::diagnostics_of([&] { read_runs(file_with("id,gpu,step_s,layers\na,H20,1,twelve\na,H20,-1,3\n")); });
+  ASSERT_EQ(faults.size(), 3U);
+  EXPECT_THAT(faults[0].text(), HasSubstr(":2:9: error: layers: "));
+  EXPECT_THAT(faults[1].text(), HasSubstr(":3:1: error: the id 'a' occurs twice"));
+  EXPECT_THAT(faults[2].text(), HasSubstr(":3:7: error: step_s: must be positive, not -1"));
 }
 
 TEST(Runs, ARowBecomesTheScenarioThatAUserWouldWrite) {
@@ -317,12 +309,8 @@ TEST(Runs, ColumnsSayWhatNotesSaid) {
   const RunRow row = read_runs(path).front();
   EXPECT_EQ(row.framework + " " + row.precision + " " + row.step_kind + " " + row.peak_kind, "eager  period ");
   EXPECT_THAT(row.assumed, ::testing::IsEmpty());
-  try {
-    read_runs(file_with("id,gpu,step_s,step_kind\na,H20,1,rolling\n"));
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.diagnostics()[0].text(), HasSubstr(":2:9: error: step_kind: expected step or period, not 'rolling'"));
-  }
+  EXPECT_THAT(test::fault_of([&] { read_runs(file_with("id,gpu,step_s,step_kind\na,H20,1,rolling\n")); }),
+              HasSubstr(":2:9: error: step_kind: expected step or period, not 'rolling'"));
 }
 
 }  // namespace

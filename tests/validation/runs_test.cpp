@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/input/shipped.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "tests/fault.hpp"
 #include "tests/validation/run_fixture.hpp"
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_report.hpp"
@@ -222,18 +223,10 @@ TEST(Runs, TolerancesAreErrorsToStayUnderOrSharesToReach) {
   EXPECT_TRUE(ok("korth22.worst=0.11"));
   EXPECT_TRUE(ok("pairs_ordered=100%"));
   EXPECT_THROW(ok("other.mean=5%"), InputError);
-  try {
-    parse_run_tolerance("mean=5");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--tolerance mean=5: 5 is 500 %; write 5% for that many per cent"));
-  }
-  try {
-    parse_run_tolerance("medium=5%");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--tolerance medium=5%: there is no figure 'medium', did you mean 'median'?"));
-  }
+  EXPECT_THAT(test::fault_of([&] { parse_run_tolerance("mean=5"); }),
+              HasSubstr("--tolerance mean=5: 5 is 500 %; write 5% for that many per cent"));
+  EXPECT_THAT(test::fault_of([&] { parse_run_tolerance("medium=5%"); }),
+              HasSubstr("--tolerance medium=5%: there is no figure 'medium', did you mean 'median'?"));
 }
 
 TEST(Runs, TheDocumentHasTheKeysThatOthersRead) {

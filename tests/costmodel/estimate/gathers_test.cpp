@@ -98,7 +98,7 @@ TEST(Gathers, SlowTheComputeBesideThem) {
   EXPECT_NEAR(fixed_step(one_rank(3), costs), 0.5 + 5 * 1.1 + 1 + 5 * 2.1 + 2, 1e-9);
   // Gathers longer than the block that overlaps them: it is slow all the time, 1 / 0.8 = 1.25 s, and still over before they are.
   test::TableCosts slow = blocks_of(6, 1.6, 0);
-  const double forward_and_one = 7 * 1.6 + (2 + 0.2 * 1.6);  // 2 s beside 1.6 s
+  const double forward_and_one = 7 * 1.6 + (2 + 0.2 * 1.6);  // 2 s with 1.6 s
   slow.slowdown = 0.2;
   EXPECT_NEAR(fixed_step(one_rank(3), slow), forward_and_one + 4 * (2 + 0.2 * 1.6) + 2, 1e-9);
 }

@@ -11,6 +11,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/methods.hpp"
+#include "tests/fault.hpp"
 #include "tests/planner/auto/scenarios.hpp"
 
 namespace panpipe::planner {
@@ -279,12 +280,8 @@ TEST(SearchAuto, NeedsTimes) {
       "workload: {model: gpt, layers: 4, hidden: 256, heads: 4, vocabulary: 2048, sequence: 128}\n"
       "batch: {micro: 2, microbatches: 8}\n",
       "no-rates.yaml", ".");
-  try {
-    answer_of(scenario);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the cluster's devices have no compute rates (given in place), so times are unknown"));
-  }
+  EXPECT_THAT(test::fault_of([&] { answer_of(scenario); }),
+              HasSubstr("the cluster's devices have no compute rates (given in place), so times are unknown"));
 }
 
 // Every family of the table that planners try, from the day it stands there: in the search, or among those that are tried last.

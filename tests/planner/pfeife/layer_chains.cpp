@@ -4,30 +4,27 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe::test {
 
 std::unique_ptr<Experiment> experiment_of(const LayersCase& made) {
-  const std::string path = scratch().file("layers.yaml");
-  std::ofstream file(path);
-  file << "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
+  std::string layers = "panpipe: 1\nkind: layers\nsource: test\nlayers:\n";
   for (std::size_t i = 0; i < made.layers.size(); ++i) {
     const Layer& layer = made.layers[i];
     const double backward = std::abs(made.backward_ratio) * layer.forward_ms;
     const std::string gradients = made.backward_ratio > 0 ? fmt::format("backward: {:.17g} ms", backward)
                                                           : fmt::format("input_gradient: {:.17g} ms, weight_gradient: {:.17g} ms",
                                                                         backward / 2, backward / 2);
-    file << fmt::format("- {{name: op{}, forward: {:.17g} ms, {}, saved: {} B, temporary: {} B, parameters: {} B{}}}\n", i,
-                        layer.forward_ms, gradients, layer.saved, layer.temporary, layer.parameters,
-                        made.edges.empty() ? ", output: 1 B" : "");
+    layers += fmt::format("- {{name: op{}, forward: {:.17g} ms, {}, saved: {} B, temporary: {} B, parameters: {} B{}}}\n", i,
+                          layer.forward_ms, gradients, layer.saved, layer.temporary, layer.parameters,
+                          made.edges.empty() ? ", output: 1 B" : "");
   }
-  if (!made.edges.empty()) file << "edges:\n";
+  if (!made.edges.empty()) layers += "edges:\n";
   for (const auto& [from, to, bytes] : made.edges)
-    file << fmt::format("- {{from: op{}, to: op{}, bytes: {} B}}\n", from, to, bytes);
-  file.close();
+    layers += fmt::format("- {{from: op{}, to: op{}, bytes: {} B}}\n", from, to, bytes);
+  const std::string path = scratch().write("layers.yaml", layers);
   const std::string scenario = fmt::format(
       "panpipe: 1\ncluster: {{devices: {}, memory: {} B, usable: {}, link: {}}}\nworkload: {{layers: {}}}\n"
       "batch: {{micro: 1, microbatches: {}}}\n{}",

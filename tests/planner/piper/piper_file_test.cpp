@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "planner/planner.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe::planner::piper {
@@ -25,16 +26,11 @@ class PiperFormat : public testing::Test {
 
   // The first line of what reading complains of, without the folder.
   std::string fault(const std::string& text) {
-    try {
-      read(text);
-    } catch (const InputError& error) {
-      std::string all;
-      for (const Diagnostic& d : error.diagnostics())
-        all += (all.empty() ? "" : "\n") +
-               d.text().substr(folder_.path().string().size() + 1, d.text().find('\n') - folder_.path().string().size() - 1);
-      return all;
-    }
-    return "no fault";
+    std::string all;
+    for (const Diagnostic& d : test::diagnostics_of([&] { read(text); }))
+      all += (all.empty() ? "" : "\n") +
+             d.text().substr(folder_.path().string().size() + 1, d.text().find('\n') - folder_.path().string().size() - 1);
+    return all;
   }
 
   Experiment experiment(const ImportOptions& options, const PiperFile& file, const std::vector<std::string>& overrides = {}) {
@@ -161,12 +157,8 @@ TEST_F(PiperFormat, CyclesAreFound) {
 
 TEST_F(PiperFormat, AMissingLimitNamesTheOption) {
   const PiperFile file = read(two_nodes("", kEdge));
-  try {
-    import_piper(file, {}, "layers.yaml");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("error: the file has no 'maxDevices'; give --devices"));
-  }
+  EXPECT_THAT(test::fault_of([&] { import_piper(file, {}, "layers.yaml"); }),
+              HasSubstr("error: the file has no 'maxDevices'; give --devices"));
 }
 
 TEST_F(PiperFormat, TheOtherNameOfTheMicrobatchesIsTakenAndReported) {

@@ -8,6 +8,7 @@
 #include "costmodel/prediction/experiment.hpp"
 #include "planner/piper/problem_of.hpp"
 #include "planner/planner.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -99,12 +100,8 @@ TEST(SearchPiper, TheStepObjectiveIsNeverWorseAtStep) {
 }
 
 TEST(SearchPiper, AnUnknownObjectiveIsRefused) {
-  try {
-    search(gpt(), with_piper("speed"));
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "error: --objective of --method piper is time_per_sample or step, not 'speed'");
-  }
+  EXPECT_EQ(test::fault_of([&] { search(gpt(), with_piper("speed")); }),
+            "error: --objective of --method piper is time_per_sample or step, not 'speed'");
 }
 
 TEST(SearchPiper, TooLittleMemoryIsAnAnswer) {

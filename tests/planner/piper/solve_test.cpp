@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "tests/fault.hpp"
 #include "tests/planner/piper/brute_force.hpp"
 #include "tests/planner/piper/look_alikes.hpp"
 
@@ -256,15 +257,10 @@ TEST(Solve, AStopIsSeenAtOnce) {
 TEST(Solve, TooManyBranchesAreRefused) {
   PlanningProblem problem = chain(std::vector<double>(20, 1), 2, 2);
   problem.edges.clear();  // 2^20 ways
-  try {
-    least_load(problem, {});
-    FAIL();
-  } catch (const NoAnswer& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the 20 layers can be split in two in more than 100000 ways, too many for an exact search: parallel branches multiply; "
-        "join the layers of a branch into one");
-  }
+  EXPECT_EQ(
+      test::fault_of<NoAnswer>([&] { least_load(problem, {}); }),
+      "the 20 layers can be split in two in more than 100000 ways, too many for an exact search: parallel branches multiply; "
+      "join the layers of a branch into one");
 }
 
 TEST(LookAlikes, HaveThePublishedSizes) {

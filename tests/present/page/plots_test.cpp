@@ -1,4 +1,5 @@
 // Plots as text: what is drawn, what is left out, which points are best.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 
 namespace panpipe::page {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 const double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -31,7 +35,7 @@ TEST(PagePlots, ScatterWithBandHasBothAxesAlike) {
   EXPECT_EQ(count(html, "class=\"diagonal\""), 1U);
   EXPECT_EQ(count(html, ">50</text>"), 2U);  // both axes end at 50
   EXPECT_EQ(count(html, "<li>"), 2U);
-  EXPECT_EQ(html.find("left out"), std::string::npos);
+  EXPECT_THAT(html, Not(HasSubstr("left out")));
 }
 
 // To the right of the mark; to its left where the plot would end before the label.
@@ -57,10 +61,10 @@ TEST(PagePlots, PointsWithoutAPlaceAreCounted) {
   plot.x = {"x", AxisKind::Log};
   plot.points = {{0, 1, 0, "", false}, {kNone, 1, 0, "", false}, {2, 3, 0, "", false}};
   const std::string html = to_html(plot);
-  EXPECT_NE(html.find("(2 without a value that can be shown are left out)"), std::string::npos);
+  EXPECT_THAT(html, HasSubstr("(2 without a value that can be shown are left out)"));
   EXPECT_EQ(count(html, "class=\"m "), 1U);
   plot.points.erase(plot.points.begin());
-  EXPECT_NE(to_html(plot).find("(1 without a value that can be shown is left out)"), std::string::npos);
+  EXPECT_THAT(to_html(plot), HasSubstr("(1 without a value that can be shown is left out)"));
 }
 
 TEST(PagePlots, EmptyPlotsAreWhole) {
@@ -72,8 +76,8 @@ TEST(PagePlots, EmptyPlotsAreWhole) {
   band.front = true;
   EXPECT_EQ(broken_markup(to_html(band)), "");
   for (const std::string& html : {to_html(Scatter{}), to_html(Lines{}), to_html(Bars{}), to_html(band)}) {
-    EXPECT_EQ(html.find("nan"), std::string::npos);
-    EXPECT_EQ(html.find("inf"), std::string::npos);
+    EXPECT_THAT(html, Not(HasSubstr("nan")));
+    EXPECT_THAT(html, Not(HasSubstr("inf")));
   }
 }
 
@@ -119,7 +123,7 @@ TEST(PagePlots, LinesBreakWhereAValueIsMissing) {
   EXPECT_EQ(count(path, "L"), 1U);
   EXPECT_EQ(count(html, "class=\"m f0\""), 3U);
   EXPECT_EQ(count(html, "class=\"m f1\""), 1U);
-  EXPECT_NE(html.find("(1 without"), std::string::npos);
+  EXPECT_THAT(html, HasSubstr("(1 without"));
 }
 
 TEST(PagePlots, StackedBarsLieSideBySide) {
@@ -131,8 +135,8 @@ TEST(PagePlots, StackedBarsLieSideBySide) {
   EXPECT_EQ(broken_markup(html), "");
   EXPECT_EQ(count(html, "class=\"b f0\""), 2U);
   EXPECT_EQ(count(html, "class=\"b f1\""), 2U);
-  EXPECT_NE(html.find("<title>rank 0, bubble: 1</title>"), std::string::npos);
-  EXPECT_NE(html.find("<title>rank 1, compute: 2\nslow</title>"), std::string::npos);
+  EXPECT_THAT(html, HasSubstr("<title>rank 0, bubble: 1</title>"));
+  EXPECT_THAT(html, HasSubstr("<title>rank 1, compute: 2\nslow</title>"));
 }
 
 TEST(PagePlots, LongNamesAreCutAtWholeCharactersAndKeptInTheHint) {
@@ -140,8 +144,8 @@ TEST(PagePlots, LongNamesAreCutAtWholeCharactersAndKeptInTheHint) {
   const std::string whole(62, 'a'), name = whole + "é567890";  // 64 bytes are the most, and é has two
   plot.bars = {{name, {1}, ""}};
   const std::string html = to_html(plot);
-  EXPECT_NE(html.find(">" + whole + "…<"), std::string::npos);
-  EXPECT_NE(html.find("<title>" + name + "</title>"), std::string::npos);
+  EXPECT_THAT(html, HasSubstr(">" + whole + "…<"));
+  EXPECT_THAT(html, HasSubstr("<title>" + name + "</title>"));
 }
 
 // Letters keep their size, so that charts are as wide as their place: nothing stands at a pixel along x inside the area.
@@ -152,13 +156,13 @@ TEST(PagePlots, ChartsTakeTheWidthOfTheirPlace) {
   plot.front = true;
   plot.points = {{0, 140, 0, "", false}, {5, 135, 0, "", false}, {10, 131, 0, "", false}};
   const std::string html = to_html(plot);
-  EXPECT_NE(html.find("<svg class=\"plot\" width=\"100%\""), std::string::npos);
-  EXPECT_NE(html.find("<svg class=\"at\" x=\"50%\""), std::string::npos);  // 5 of 0 to 10
-  EXPECT_NE(html.find("<svg class=\"outlines\" viewBox=\"0 0 720 "), std::string::npos);
-  EXPECT_NE(html.find("<path class=\"front\" d=\"M0 "), std::string::npos);
+  EXPECT_THAT(html, HasSubstr("<svg class=\"plot\" width=\"100%\""));
+  EXPECT_THAT(html, HasSubstr("<svg class=\"at\" x=\"50%\""));  // 5 of 0 to 10
+  EXPECT_THAT(html, HasSubstr("<svg class=\"outlines\" viewBox=\"0 0 720 "));
+  EXPECT_THAT(html, HasSubstr("<path class=\"front\" d=\"M0 "));
   // 131 to 140 on 380 pixels: ticks of 2 (at least 60 pixels apart) from 130 on. An axis that starts at 0 has no note.
-  EXPECT_NE(html.find(">ms (the axis starts at 130)</text>"), std::string::npos);
-  EXPECT_NE(html.find(">GiB</text>"), std::string::npos);
+  EXPECT_THAT(html, HasSubstr(">ms (the axis starts at 130)</text>"));
+  EXPECT_THAT(html, HasSubstr(">GiB</text>"));
 }
 
 TEST(PagePlots, LegendsNameWhatIsDrawnOnly) {
@@ -166,12 +170,12 @@ TEST(PagePlots, LegendsNameWhatIsDrawnOnly) {
   lines.lines = {{"1f1b", {{0, 4, 0, "", false}}}, {"stp", {{0, kNone, 0, "", false}}}, {"gpipe", {{0, 5, 0, "", false}}}};
   const std::string html = to_html(lines);
   EXPECT_EQ(count(html, "<li>"), 2U);
-  EXPECT_EQ(html.find("stp"), std::string::npos);
-  EXPECT_NE(html.find("<path class=\"f2\""), std::string::npos) << "the third keeps its colour";
+  EXPECT_THAT(html, Not(HasSubstr("stp")));
+  EXPECT_THAT(html, HasSubstr("<path class=\"f2\"")) << "the third keeps its colour";
   Bars bars;
   bars.parts = {"compute", "copies"};
   bars.bars = {{"rank 0", {3, 0}, ""}};
-  EXPECT_EQ(to_html(bars).find("copies"), std::string::npos);
+  EXPECT_THAT(to_html(bars), Not(HasSubstr("copies")));
 }
 
 // Short names stand left of their bars, long ones above; a bar without values is a heading; labels stand at the ends.
@@ -184,11 +188,11 @@ TEST(PagePlots, NamesHeadingsAndLabelsOfBars) {
   EXPECT_EQ(count(html, "<text class=\"end\" x=\"-6\""), 2U);
   EXPECT_EQ(count(html, "class=\"b f0\" x=\"0%\""), 1U);
   EXPECT_EQ(count(html, "class=\"b h0\" x=\"0%\""), 1U);
-  EXPECT_NE(html.find("<text class=\"label\" x=\"50%\" dx=\"6\""), std::string::npos);  // the axis ends at 4
+  EXPECT_THAT(html, HasSubstr("<text class=\"label\" x=\"50%\" dx=\"6\""));  // the axis ends at 4
   plot.bars[1].name = "{pipeline: 4, tensor: 2, data: 2}";
   const std::string above = to_html(plot);
   EXPECT_EQ(count(above, "class=\"end\""), 0U);
-  EXPECT_NE(above.find(">{pipeline: 4, tensor: 2, data: 2}</text>"), std::string::npos);
+  EXPECT_THAT(above, HasSubstr(">{pipeline: 4, tensor: 2, data: 2}</text>"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Pictures as text: what is drawn, what gives way when it is narrow, and that the file is whole.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -15,6 +16,9 @@
 namespace panpipe {
 namespace {
 
+using testing::HasSubstr;
+using testing::Not;
+
 std::string svg_of(const Schedule& schedule, const PassCosts& costs = {}) {
   return to_svg(picture_of(schedule, evaluate(schedule, costs)));
 }
@@ -28,13 +32,13 @@ TEST(Picture, DrawsEveryPassWithItsNumber) {
   EXPECT_EQ(count(svg, "<rect class=\"B0\""), 4U + 1);
   EXPECT_EQ(count(svg, "<rect class=\"W0\""), 0U);
   EXPECT_EQ(count(svg, "<text class=\"n tF0\""), 4U);
-  EXPECT_NE(svg.find("<title>0B1: 7 to 9</title>"), std::string::npos);
-  EXPECT_NE(svg.find("1f1b: 2 ranks, 2 stages, 2 microbatches"), std::string::npos);
-  EXPECT_NE(svg.find("makespan 9; bubble 33.3 % of the step, 20.0 % of the ranks' spans; at most 2 activations held on a rank"),
-            std::string::npos);
-  EXPECT_NE(svg.find(">peak 2<"), std::string::npos);
-  EXPECT_NE(svg.find(">peak 1<"), std::string::npos);
-  EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_THAT(svg, HasSubstr("<title>0B1: 7 to 9</title>"));
+  EXPECT_THAT(svg, HasSubstr("1f1b: 2 ranks, 2 stages, 2 microbatches"));
+  EXPECT_THAT(
+      svg, HasSubstr("makespan 9; bubble 33.3 % of the step, 20.0 % of the ranks' spans; at most 2 activations held on a rank"));
+  EXPECT_THAT(svg, HasSubstr(">peak 2<"));
+  EXPECT_THAT(svg, HasSubstr(">peak 1<"));
+  EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
 }
 
 TEST(Picture, MembersOfAGroupShareTheHeightInsideAFrame) {
@@ -42,8 +46,8 @@ TEST(Picture, MembersOfAGroupShareTheHeightInsideAFrame) {
   const std::string svg = svg_of(schedule);
   EXPECT_EQ(count(svg, "<rect class=\"frame\""), 1U + 1);  // and the legend's
   EXPECT_EQ(count(svg, "class=\"n half"), 2U);
-  EXPECT_NE(svg.find("passes that overlap as a group"), std::string::npos);
-  EXPECT_EQ(svg_of(make_schedule("1f1b", 2, 2)).find("passes that overlap"), std::string::npos);
+  EXPECT_THAT(svg, HasSubstr("passes that overlap as a group"));
+  EXPECT_THAT(svg_of(make_schedule("1f1b", 2, 2)), Not(HasSubstr("passes that overlap")));
 }
 
 TEST(Picture, CopiesLieInALaneUnderThePasses) {
@@ -70,7 +74,7 @@ TEST(Picture, NamesFromFilesAreEscaped) {
   schedule.name = "a<b> & \"c\"";
   const std::string svg = svg_of(schedule);
   EXPECT_EQ(broken_markup(svg), "");
-  EXPECT_NE(svg.find("a&lt;b&gt; &amp; &quot;c&quot;: 2 ranks"), std::string::npos);
+  EXPECT_THAT(svg, HasSubstr("a&lt;b&gt; &amp; &quot;c&quot;: 2 ranks"));
 }
 
 TEST(Picture, AxisTicksAreRoundAndNotCrowded) {
@@ -127,7 +131,7 @@ TEST(Picture, ALongStepShowsTheSharesOfItsPasses) {
   }
   picture.end = 20000;
   const std::string svg = to_svg(picture);
-  EXPECT_NE(svg.find("too narrow to be seen: heights are shares of the time"), std::string::npos);
+  EXPECT_THAT(svg, HasSubstr("too narrow to be seen: heights are shares of the time"));
   double area[3] = {};
   for (int k = 0; k < 3; ++k) {
     const std::string start = std::string("<path class=\"") + "FIW"[k] + "0\" d=\"";
@@ -152,9 +156,9 @@ TEST(Picture, TheLimitIsInTheLegendWhereItIsDrawn) {
   picture.lanes.resize(1);
   picture.lanes[0].memory = {{0, 80}};
   picture.lanes[0].peak = 80;
-  EXPECT_NE(to_svg(picture).find("limit of a device<"), std::string::npos);
+  EXPECT_THAT(to_svg(picture), HasSubstr("limit of a device<"));
   picture.lanes[0].peak = 70;  // the limit is more than 1.3 times as high: it is not drawn
-  EXPECT_EQ(to_svg(picture).find("limit of a device<"), std::string::npos);
+  EXPECT_THAT(to_svg(picture), Not(HasSubstr("limit of a device<")));
 }
 
 TEST(Picture, OfATimeline) {
@@ -194,11 +198,11 @@ TEST(Picture, OfATimeline) {
   EXPECT_EQ(picture.lanes[0].stripes.size(), 1U);
   const std::string svg = to_svg(picture);
   EXPECT_EQ(broken_markup(svg), "");
-  EXPECT_NE(svg.find("my: simulated"), std::string::npos);
-  EXPECT_NE(svg.find("0SEND_F0: 2 to 3 ms, 2.00 MiB"), std::string::npos);
-  EXPECT_NE(svg.find("peak 3.00 GiB"), std::string::npos);
-  EXPECT_NE(svg.find("class=\"small over\""), std::string::npos);  // above the limit of 2 GiB
-  EXPECT_NE(svg.find("more than a device may use"), std::string::npos);
+  EXPECT_THAT(svg, HasSubstr("my: simulated"));
+  EXPECT_THAT(svg, HasSubstr("0SEND_F0: 2 to 3 ms, 2.00 MiB"));
+  EXPECT_THAT(svg, HasSubstr("peak 3.00 GiB"));
+  EXPECT_THAT(svg, HasSubstr("class=\"small over\""));  // above the limit of 2 GiB
+  EXPECT_THAT(svg, HasSubstr("more than a device may use"));
 }
 
 TEST(Picture, ShadesGoFromLightToDark) {

@@ -12,6 +12,8 @@ namespace panpipe {
 namespace {
 
 using nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> keys(const ordered_json& object) {
   std::vector<std::string> names;
@@ -127,17 +129,17 @@ TEST(Table, SaysWhereTheStepGoesAndWhyItDoesNotFit) {
   const Timeline timeline = estimate(testing::small_step());
   const std::string table = to_table(timeline, metrics(timeline), false);
   // Mean of both ranks: compute 7, exposed 1.75, the rest 7.25 of 16 ms.
-  EXPECT_THAT(table, ::testing::HasSubstr("43.8 %"));
-  EXPECT_THAT(table, ::testing::HasSubstr("10.9 %"));
-  EXPECT_THAT(table, ::testing::HasSubstr("45.3 %"));
-  EXPECT_THAT(table, ::testing::HasSubstr("memory  fits: no, device 0 needs "));
+  EXPECT_THAT(table, HasSubstr("43.8 %"));
+  EXPECT_THAT(table, HasSubstr("10.9 %"));
+  EXPECT_THAT(table, HasSubstr("45.3 %"));
+  EXPECT_THAT(table, HasSubstr("memory  fits: no, device 0 needs "));
   for (const char* part : {"  parameters  ", "  context  ", "  activations  ", "  fragmentation  "})
-    EXPECT_THAT(table, ::testing::HasSubstr(part));
+    EXPECT_THAT(table, HasSubstr(part));
   EXPECT_LT(table.find("  parameters  "), table.find("  context  "));
-  EXPECT_THAT(table, ::testing::HasSubstr("2 more devices do the same as the one of their pipeline rank\n"));
-  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("contention")));
-  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b")));
-  EXPECT_THAT(to_table(timeline, metrics(timeline), true), ::testing::HasSubstr("\x1b[31mfits: no\x1b[0m"));
+  EXPECT_THAT(table, HasSubstr("2 more devices do the same as the one of their pipeline rank\n"));
+  EXPECT_THAT(table, Not(HasSubstr("contention")));
+  EXPECT_THAT(table, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(to_table(timeline, metrics(timeline), true), HasSubstr("\x1b[31mfits: no\x1b[0m"));
 }
 
 // A model of MiB on a device of many GiB: the column has a unit that shows it, and the parts are named one by one.
@@ -149,26 +151,26 @@ TEST(Table, SmallPeaksHaveDigitsAndParts) {
     device.peak_parts = {{MemoryUse::Parameters, mib(2)}, {MemoryUse::Activations, kib(1535)}, {MemoryUse::Temporary, kib(1)}};
   }
   const std::string table = to_table(timeline, metrics(timeline), false);
-  EXPECT_THAT(table, ::testing::HasSubstr("  peak MiB  fits\n"));
-  EXPECT_THAT(table, ::testing::HasSubstr("       3.5   yes\n"));
+  EXPECT_THAT(table, HasSubstr("  peak MiB  fits\n"));
+  EXPECT_THAT(table, HasSubstr("       3.5   yes\n"));
   EXPECT_THAT(table, ::testing::ContainsRegex(
                          "  parameters +(·)+ +2.00 MiB\n  activations +(·)+ +1.50 MiB\n  the rest +1.00 KiB  temporary\n"));
   for (DeviceTimeline& device : timeline.devices) device.peak = mib(103);
-  EXPECT_THAT(to_table(timeline, metrics(timeline), false), ::testing::HasSubstr("  peak GiB  fits\n"));
+  EXPECT_THAT(to_table(timeline, metrics(timeline), false), HasSubstr("  peak GiB  fits\n"));
 }
 
 TEST(Table, ListsContendedLinksWorstFirst) {
   Timeline timeline = estimate(testing::small_step());
   timeline.kind = TimelineKind::Simulated;
-  EXPECT_THAT(to_table(timeline, metrics(timeline), false), ::testing::HasSubstr("contention  none: no link was shared\n"));
+  EXPECT_THAT(to_table(timeline, metrics(timeline), false), HasSubstr("contention  none: no link was shared\n"));
   timeline.contention_lost = millis(4);
   timeline.contention = {{"quiet", millis(8), seconds(0), seconds(0), 1, 0.1},
                          {"bridge", millis(8), millis(1), millis(1), 2, 0.2},
                          {"socket", millis(9), millis(4), millis(3), 3, 0.9}};
   const std::string table = to_table(timeline, metrics(timeline), false);
-  EXPECT_THAT(table, ::testing::HasSubstr("of the step (25.0 %)"));
+  EXPECT_THAT(table, HasSubstr("of the step (25.0 %)"));
   EXPECT_LT(table.find("socket"), table.find("bridge"));
-  EXPECT_EQ(table.find("quiet"), std::string::npos);
+  EXPECT_THAT(table, Not(HasSubstr("quiet")));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "schedule/step_bound.hpp"
 #include "sim/simulate.hpp"
 #include "study/arena/arena.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace panpipe::arena {
@@ -41,14 +42,7 @@ Judged judged_alone(const std::string& text, int ranks, int microbatches, const 
   return judge(request_of({read_entrant(text)}, ranks, microbatches, ratio)).rounds[0].judged[0];
 }
 
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
+using test::fault_of;
 
 // A step of GPipe and 1F1B is the work of a rank, m (F + B), and p - 1 times F + B of waiting: bubble (p - 1) / (m + p - 1).
 // GPipe holds all m microbatches; of 1F1B rank i holds p - i, so the first p and the last 1.
@@ -299,33 +293,33 @@ TEST(BadInput, OrderThatMissesAPass) {
 }
 
 TEST(BadInput, IsRefusedInWords) {
-  EXPECT_EQ(error_of([] { read_entrant("zb-h3"); }), error_of([] { make_schedule("zb-h3", 1, 1); }));
-  EXPECT_EQ(error_of([] { read_entrant("1f1b,fast"); }),
+  EXPECT_EQ(fault_of([] { read_entrant("zb-h3"); }), fault_of([] { make_schedule("zb-h3", 1, 1); }));
+  EXPECT_EQ(fault_of([] { read_entrant("1f1b,fast"); }),
             "error: behind the family 1f1b an option is KEY=VALUE, as in interleaved-1f1b,stages_per_rank=4, not 'fast'");
-  EXPECT_EQ(error_of([] { read_entrant("gpipe,a=1,a=2"); }), "error: option 'a' of gpipe is given twice");
+  EXPECT_EQ(fault_of([] { read_entrant("gpipe,a=1,a=2"); }), "error: option 'a' of gpipe is given twice");
   EXPECT_EQ(
-      error_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
+      fault_of([] { read_entrant("1f1b,stages_per_rank=2"); }),
       "error: unknown option 'stages_per_rank' of schedule 1f1b; there are recompute, offload, offload_waiting, offload_stagger");
-  EXPECT_EQ(error_of([] { read_entrant("wave-search,hold=2"); }), "error: a search has no option 'hold', did you mean 'held'?");
-  EXPECT_EQ(error_of([] { read_entrant("wave-search,held=-1"); }),
+  EXPECT_EQ(fault_of([] { read_entrant("wave-search,hold=2"); }), "error: a search has no option 'hold', did you mean 'held'?");
+  EXPECT_EQ(fault_of([] { read_entrant("wave-search,held=-1"); }),
             "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");
-  EXPECT_EQ(error_of([] { read_cost_ratio("8K"); }),
+  EXPECT_EQ(fault_of([] { read_cost_ratio("8K"); }),
             "error: --cost-ratios has no '8K', did you mean '8k'?\n  help: or three numbers, F:I:W, as in 10:12:8");
-  EXPECT_THAT(error_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios has no '0:1:1'"));
+  EXPECT_THAT(fault_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios has no '0:1:1'"));
   EXPECT_THAT(
-      error_of([] { judged_alone(kWave8k, 2, 8); }),
+      fault_of([] { judged_alone(kWave8k, 2, 8); }),
       HasSubstr("wave-p4-m8-8k.csv has 4 ranks and 8 microbatches, the arena 2 and 8\n  help: an order of a file is judged at "
                 "its own sizes: leave --ranks and --microbatches out"));
   ArenaRequest far = request_of({read_entrant("1f1b")}, 16, 16);
   far.clusters = {"h100x8"};
-  EXPECT_EQ(error_of([&] { judge(far); }),
+  EXPECT_EQ(fault_of([&] { judge(far); }),
             "error: cluster h100x8 has 8 devices, too few for 16 ranks\n  help: a cluster file with more nodes has more; 'none' "
             "leaves clusters out");
   far.clusters = {"h100"};
-  EXPECT_EQ(error_of([&] { judge(far); }), "error: no cluster file 'h100'\n  help: did you mean 'clusters/h100x8.yaml'?");
+  EXPECT_EQ(fault_of([&] { judge(far); }), "error: no cluster file 'h100'\n  help: did you mean 'clusters/h100x8.yaml'?");
   const std::string file = test::scratch().write("faulty-cluster.yaml", "name: mine\ndevice: h100-sxm\nnode: {devices: eight}\n");
   far.clusters = {file};
-  EXPECT_THAT(error_of([&] { judge(far); }), HasSubstr("faulty-cluster.yaml:"));
+  EXPECT_THAT(fault_of([&] { judge(far); }), HasSubstr("faulty-cluster.yaml:"));
   EXPECT_EQ(judged_alone("wave-search,held=0.5", 4, 8).refused,
             "a rank runs all its 4 stages of a microbatch before the first gradient: it holds at least 1, not 0.5");
 }

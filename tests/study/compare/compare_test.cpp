@@ -14,11 +14,13 @@
 #include "present/result/result.hpp"
 #include "study/compare/messages.hpp"
 #include "study/compare/waits.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
 
 json span(int device, const std::string& lane, const std::string& action, int microbatch, int stage, double start, double end,
           std::int64_t bytes = 0) {
@@ -53,14 +55,7 @@ json result(const std::string& kind, double slow, double wire) {
 
 ResultDocument read(const json& document, const std::string& path = "a.json") { return parse_result(document.dump(), path); }
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.diagnostics().front().message;
-  }
-  return "nothing was thrown";
-}
+std::string message_of(const std::function<void()>& call) { return test::diagnostic_of(call).message; }
 
 const ComparedMetric& metric(const Comparison& comparison, const std::string& name) {
   for (const ComparedMetric& found : comparison.metrics)
@@ -466,12 +461,11 @@ TEST(Compare, TheJsonDocumentSaysTheSame) {
 TEST(Compare, TheTableOfASmallComparison) {
   const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 1), "b.json");
   const std::string table = to_table(compare(a, b, {parse_tolerance("step_time_s=3%")}));
-  EXPECT_THAT(table, testing::HasSubstr("A  estimated  a.json  (small.yaml)\nB  measured   b.json  (small.yaml)\n"
-                                        "differences: A against B\n"));
-  EXPECT_THAT(table,
-              testing::HasSubstr("step_time_s                       12 s        13 s      -7.7 %  broken: more than 3 %\n"));
-  EXPECT_THAT(table, testing::HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
-  EXPECT_THAT(table, testing::HasSubstr("device 0: gradients of stage 1, from device 1    7 s  8 s  1 s, 1 s\n"));
+  EXPECT_THAT(table, HasSubstr("A  estimated  a.json  (small.yaml)\nB  measured   b.json  (small.yaml)\n"
+                               "differences: A against B\n"));
+  EXPECT_THAT(table, HasSubstr("step_time_s                       12 s        13 s      -7.7 %  broken: more than 3 %\n"));
+  EXPECT_THAT(table, HasSubstr("F of stage 1                       2 s         3 s     -33.3 %      1    -1 s\n"));
+  EXPECT_THAT(table, HasSubstr("device 0: gradients of stage 1, from device 1    7 s  8 s  1 s, 1 s\n"));
 }
 
 // 12 s predicted, 13 s measured: the interval holds it from 11 to 13.5 s, and not from 11 to 12.5 s.
@@ -485,12 +479,11 @@ TEST(Compare, SaysHowSureThePredictionIsAndWhetherItHeld) {
     return read(document);
   };
   const ResultDocument wide = estimated(13.5), narrow = estimated(12.5);
-  EXPECT_THAT(
-      to_table(compare(wide, measured, {})),
-      testing::HasSubstr("A  estimated  a.json  (small.yaml)\n   80 % of runs are expected from 11 s to 13.5 s; validated on "
-                         "63 runs of 2 sources (A100-SXM, pipeline)\nB  measured   b.json  (small.yaml)\nthe measured step "
-                         "lies inside the interval that holds 80 % of runs\n"));
-  EXPECT_THAT(to_table(compare(measured, narrow, {})), testing::HasSubstr("the measured step lies outside the interval"));
+  EXPECT_THAT(to_table(compare(wide, measured, {})),
+              HasSubstr("A  estimated  a.json  (small.yaml)\n   80 % of runs are expected from 11 s to 13.5 s; validated on "
+                        "63 runs of 2 sources (A100-SXM, pipeline)\nB  measured   b.json  (small.yaml)\nthe measured step "
+                        "lies inside the interval that holds 80 % of runs\n"));
+  EXPECT_THAT(to_table(compare(measured, narrow, {})), HasSubstr("the measured step lies outside the interval"));
   const json document = json::parse(to_json(compare(wide, measured, {})));
   EXPECT_EQ(document["inside"], true);
   EXPECT_EQ(document["a"]["evidence"]["runs"], 63);

@@ -124,7 +124,7 @@ TEST(Report, NamesFromDocumentsStayText) {
   test::write_file(folder + "/result.json", text);
   test::write_file(folder + "/plan.yaml", evil);
   const std::string page = to_report_page({read_report_input(folder)});
-  EXPECT_EQ(page.find("<img src=x"), std::string::npos);
+  EXPECT_THAT(page, testing::Not(HasSubstr("<img src=x")));
   EXPECT_EQ(count(page, "</script>"), 1U);
 }
 
@@ -142,9 +142,9 @@ TEST(Report, StatesTheRun) {
   }
   EXPECT_NEAR(money, days * 24 * 8 * 0.5, 1e-6 * money);
   const std::string page = to_report_page({read_report_input(folder)});
-  EXPECT_NE(page.find("the run"), std::string::npos);
-  EXPECT_NE(page.find(long_time_text(days * 86400)), std::string::npos);
-  EXPECT_NE(page.find(money_text(money, "USD")), std::string::npos);
+  EXPECT_THAT(page, HasSubstr("the run"));
+  EXPECT_THAT(page, HasSubstr(long_time_text(days * 86400)));
+  EXPECT_THAT(page, HasSubstr(money_text(money, "USD")));
 }
 
 TEST(ReportVerb, WritesThePageAndExplainsWhatIsMissing) {

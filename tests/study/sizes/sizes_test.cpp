@@ -6,11 +6,13 @@
 
 #include "base/error.hpp"
 #include "study/sizes/sizes.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::planner {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::HasSubstr;
 
 constexpr double kHour = 3600;
 
@@ -95,8 +97,8 @@ TEST(Sizes, NodesThatAPlanLeavesIdleAreNotOffered) {
   EXPECT_EQ(best.idle, 0);
   request.sizes = {35};  // what was asked for is answered, with a word on it
   const std::string text = to_table(request, try_sizes(request, plan_on), 0);
-  EXPECT_THAT(text, ::testing::HasSubstr("280 GPUs, 16 of them idle, are the fewest tried within 20 h: 10 h"));
-  EXPECT_THAT(text, ::testing::HasSubstr("16 GPUs idle; a plan"));
+  EXPECT_THAT(text, HasSubstr("280 GPUs, 16 of them idle, are the fewest tried within 20 h: 10 h"));
+  EXPECT_THAT(text, HasSubstr("16 GPUs idle; a plan"));
 }
 
 TEST(Sizes, ABudgetEndsTheDoubling) {
@@ -149,37 +151,30 @@ TEST(Sizes, WhatTheTableAndTheDocumentSay) {
   EXPECT_EQ(document["sizes"][1]["reason"], "memory is in the way");
   tried[1] = of_nodes(2);
   tried[1].samples = 128;
-  EXPECT_THAT(to_table(request, tried, 0), ::testing::HasSubstr("differ in samples a step"));
+  EXPECT_THAT(to_table(request, tried, 0), HasSubstr("differ in samples a step"));
 }
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
+using test::fault_of;
 
 TEST(Sizes, WhatCannotBeAskedIsSaid) {
   SizeRequest request;
   RunRequest run;
   request.budget = Money{100, "EUR"};
-  EXPECT_EQ(message_of([&] { check_request(request, run); }),
+  EXPECT_EQ(fault_of([&] { check_request(request, run); }),
             "error: --budget needs a price\n  help: state it under 'run:', or give --set 'run.price=2.5 USD' or the name of a "
             "price list");
   run.prices = {2.5};
   run.currency = "USD";
-  EXPECT_EQ(message_of([&] { check_request(request, run); }),
+  EXPECT_EQ(fault_of([&] { check_request(request, run); }),
             "error: --budget is in EUR, the price in USD: amounts of two currencies do not compare");
   request.budget.reset();
   request.objective = SizeObjective::Energy;
-  EXPECT_EQ(message_of([&] { check_request(request, run); }),
+  EXPECT_EQ(fault_of([&] { check_request(request, run); }),
             "error: --objective energy needs the power of the devices, which is not published for all of them\n"
             "  help: state it under 'run:', or give --set 'run.power.gpu=400 W'");
   request.objective.reset();
   request.deadline = Duration(1e-3);
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(fault_of([&] {
               check_deadline(request, {of_nodes(1), none(2)});
             }),
             "error: --deadline 1 ms is shorter than one step: the shortest takes 3600 s");

@@ -7,20 +7,14 @@
 #include "base/error.hpp"
 #include "study/sweep/cell.hpp"
 #include "study/sweep/grid.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::planner {
 namespace {
 
 using Texts = std::vector<std::string>;
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.diagnostics().front().text();
-  }
-  return "no error";
-}
+using test::fault_of;
 
 SweepGrid grid_of(std::vector<SweepAxis> axes, Texts sets = {}) {
   SweepGrid grid;
@@ -42,19 +36,19 @@ TEST(SweepGrid, CommasInsideBracketsAndQuotesBelongToTheValue) {
 
 TEST(SweepGrid, WrongAxesAreExplained) {
   const std::string help = "\n  help: write --over KEY=VALUE,VALUE, as in --over parallel.pipeline=2,4,8";
-  EXPECT_EQ(message_of([] { parse_axis("batch.micro"); }), "--over batch.micro: error: a key and '=' are missing" + help);
-  EXPECT_EQ(message_of([] { parse_axis("batch.micro=1,,2"); }), "--over batch.micro=1,,2: error: a value is empty" + help);
-  EXPECT_EQ(message_of([] { parse_axis("batch.micro=1,2,1"); }),
+  EXPECT_EQ(fault_of([] { parse_axis("batch.micro"); }), "--over batch.micro: error: a key and '=' are missing" + help);
+  EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,,2"); }), "--over batch.micro=1,,2: error: a value is empty" + help);
+  EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,2,1"); }),
             "--over batch.micro=1,2,1: error: the value '1' is listed twice" + help);
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(fault_of([] {
               check_grid(grid_of({{"a", {"1"}}, {"a", {"2"}}}));
             }),
             "--over a: error: the key is varied twice\n  help: give all its values in one --over");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(fault_of([] {
               check_grid(grid_of({{"a", {"1"}}}, {"a=3"}));
             }),
             "--over a: error: --set gives this key as well\n  help: leave one of them out");
-  EXPECT_EQ(message_of([] { check_grid(grid_of({})); }),
+  EXPECT_EQ(fault_of([] { check_grid(grid_of({})); }),
             "error: panpipe sweep: there is nothing to vary\n  help: give --over KEY=VALUE,VALUE at least once");
 }
 
@@ -93,7 +87,7 @@ TEST(SweepGrid, DocumentsReadBack) {
   SweepGrid grid = grid_of({{"a", {"1", "2"}}, {"b", {"{x: \"q\"}"}}}, {"c=9"});
   grid.method = "pfeife";
   EXPECT_EQ(to_json(parse_grid(to_json(grid), "grid.json")), to_json(grid));
-  EXPECT_THAT(message_of([] { parse_grid("{}", "d/grid.json"); }),
+  EXPECT_THAT(fault_of([] { parse_grid("{}", "d/grid.json"); }),
               ::testing::StartsWith("d/grid.json: error: this is not the grid of a sweep"));
 }
 

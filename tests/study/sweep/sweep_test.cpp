@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -16,6 +15,7 @@
 #include "sim/simulate.hpp"
 #include "study/sweep/sweep.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/fault.hpp"
 #include "tests/present/page/page_markup.hpp"
 
 namespace panpipe::planner {
@@ -128,8 +128,8 @@ TEST(Sweep, WhatIsGivenIsNotChosen) {
   EXPECT_THAT(to_csv(grid, run.cells), HasSubstr("\n3,y,fits,,,0.26666666666666666,1000000000.0,30.0,yes\n"));
   const std::string page = to_page(grid, run.cells, "");
   EXPECT_THAT(page, HasSubstr("Best for each cluster.network.oversubscription</h2>"));
-  EXPECT_EQ(page.find("least step time"), std::string::npos);
-  EXPECT_EQ(page.find("class=\"front\""), std::string::npos);
+  EXPECT_THAT(page, testing::Not(HasSubstr("least step time")));
+  EXPECT_THAT(page, testing::Not(HasSubstr("class=\"front\"")));
   // Where nothing is chosen, all of it is compared.
   grid.axes[1] = {"run.price", {"1", "2"}};
   EXPECT_FALSE(grid.separates(0));
@@ -217,7 +217,7 @@ TEST(Sweep, SmallMemoryHasAUnitThatShowsIt) {
   const std::string page = to_page(grid, run_sweep(grid, options).cells, "");
   EXPECT_THAT(page, HasSubstr(">2.0 KiB<"));
   EXPECT_THAT(page, HasSubstr("peak memory <span class=\"soft\">KiB</span>"));
-  EXPECT_EQ(page.find("GiB"), std::string::npos);
+  EXPECT_THAT(page, testing::Not(HasSubstr("GiB")));
 }
 
 TEST(Sweep, DifferentBatchesAreComparedBySample) {
@@ -311,14 +311,11 @@ TEST(Sweep, DifferentSweepsAreNotMerged) {
   other.axes[0].values.pop_back();
   run_sweep(grid_of(), options_of(one));
   run_sweep(other, options_of(two));
-  try {
-    merge_sweeps({one, two}, "");
-    FAIL() << "merged";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().text(),
-              two + ": error: this is another sweep than " + one +
-                  "\n  help: shards of one sweep have the same scenario, keys, values, engine and version of panpipe");
-  }
+  EXPECT_EQ(test::diagnostic_of([&] {
+              merge_sweeps({one, two}, "");
+            }).text(),
+            two + ": error: this is another sweep than " + one +
+                "\n  help: shards of one sweep have the same scenario, keys, values, engine and version of panpipe");
 }
 
 TEST(Sweep, OneFolderTakesOneSweepAtATime) {
@@ -327,11 +324,7 @@ TEST(Sweep, OneFolderTakesOneSweepAtATime) {
   std::string message;
   options.progress = [&](const SweepProgress& progress) {
     if (progress.done != 1) return;
-    try {
-      run_sweep(grid_of(), options_of(folder));
-    } catch (const MachineError& error) {
-      message = error.what();
-    }
+    message = test::fault_of<MachineError>([&] { run_sweep(grid_of(), options_of(folder)); });
   };
   run_sweep(grid_of(), options);
   EXPECT_EQ(message, "another sweep is writing into " + folder + "; choose another folder with -o");
@@ -422,7 +415,7 @@ TEST(SweepVerb, HardlyAnythingLeftIsSaid) {
   EXPECT_THAT(run.out, HasSubstr("best; tight: device 1 needs 16.3 GiB of 16.8 GiB\n"));
   EXPECT_THAT(run.out, HasSubstr("16.3 GiB (tight: device 1 needs 16.3 GiB of 16.8 GiB)"));
   EXPECT_THAT(run.out, HasSubstr("best for usable=80 %: schedule=zb-h1"));
-  EXPECT_EQ(run.out.find("tight: device 1 needs 16.3 GiB of 19.2"), std::string::npos);
+  EXPECT_THAT(run.out, testing::Not(HasSubstr("tight: device 1 needs 16.3 GiB of 19.2")));
 }
 
 // Wherever the signal falls (before the first cell, in the middle, after the last), the same call goes on to the same bytes.
