@@ -114,7 +114,7 @@ class BlockRecompute {
   bool is_listed_at(int unit, int i) const { return listed_[unit - first_][i]; }
 
   // The backward reads tensor t; `reader` is the first unit that needs it. `runs`: its reader runs again. `eight`: its copy in 8
-  // bits. What is kept counts at the reader, because a cut may separate it from the maker.
+  // bits. Kept tensors count at the reader, because a cut may separate the reader from the maker.
   void need(int t, int reader, bool runs, bool eight = false) {
     int entered = -1;  // as which it comes into the reader
     while (t >= 0) {

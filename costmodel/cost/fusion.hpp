@@ -8,7 +8,7 @@
 
 namespace panpipe {
 
-// What the kernels of an operator move and how many there are: bytes without those of matrix products, attention scores,
+// The number of an operator's kernels, and the bytes that they move: without those of matrix products, attention scores,
 // embedding and loss, at an element-wise factor of 1; launches of all.
 struct OperatorKernels {
   double forward = 0;   // bytes

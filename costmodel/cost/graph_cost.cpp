@@ -171,8 +171,8 @@ class GraphCost {
     add_parameters(u, unit);
   }
 
-  // Launches of operators that run again: what they launch in the forward. Of a stated number the attention core has a quarter,
-  // and the others share the rest, so that a longer list never launches less.
+  // Launches of operators that run again: as many as in the forward. If the number is stated, the attention core has a quarter of
+  // it and the others share the rest, so that a longer list never launches less.
   template <class RunsAgain>
   int launches_again(const UnitTemplate& shape, const Launches& launches, RunsAgain runs_again) const {
     int counted = 0;

@@ -6,7 +6,7 @@
 
 namespace panpipe {
 
-// Of a process that drives one rank: the framework's own, else the calibration's.
+// The launch time of a process that drives one rank: the framework's own, else the calibration's.
 inline Duration launch_alone(const Framework& framework, const Calibration& calibration) {
   return framework.launch > Duration(0) ? framework.launch : calibration.launch;
 }

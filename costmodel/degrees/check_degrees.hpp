@@ -10,7 +10,7 @@
 
 namespace panpipe {
 
-// What the degrees are held against. What is not known here is not checked.
+// Facts that the degrees are checked against. Unknown facts are not checked.
 struct DegreeFacts {
   std::int64_t devices = 0;                    // of the cluster; 0: not known
   std::string devices_from = {}, stated = {};  // places for messages: of that number, and of the degrees; may be empty

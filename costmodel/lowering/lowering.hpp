@@ -239,7 +239,7 @@ void make_memory(Lowering& lowering);
 
 // Parameters of a rank's stages, each counted once, even if it is tied between two of them.
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages);
-// Of these, the parameters whose gradients are also summed over other ranks: other replicas, or other holders of the same
+// Those of held_parameters() whose gradients are also summed over other ranks: other replicas, or other holders of the same
 // parameter.
 HeldParameters summed_parameters(const Lowering& lowering, int rank);
 Bytes gradient_size(const Lowering& lowering, const ParameterSums& sums);

@@ -151,7 +151,7 @@ struct Moment {
   double ticks = 0;
 };
 
-// What a span takes on the device, and what prolongs it.
+// The time of a span on the device, and its additions.
 struct SpanTime {
   RunAlone bare;
   double given = 0, synchronous = 0, untouched = 0;  // compute, seconds

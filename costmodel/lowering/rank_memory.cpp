@@ -72,7 +72,7 @@ std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
 
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
 
-// What crosses the boundaries of a rank's stages, in the rank's order of stages.
+// The bytes that cross the boundaries of a rank's stages, in the rank's order of stages.
 std::vector<BoundaryBytes> rank_boundaries(const Lowering& lowering, int rank) {
   std::vector<BoundaryBytes> boundaries;
   for (const int s : lowering.stages_of_rank(rank)) {

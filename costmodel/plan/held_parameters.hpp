@@ -65,7 +65,7 @@ inline Bytes gradient_bytes(const ParameterSums& sums, double of_element) {
   return Bytes(static_cast<std::int64_t>(std::ceil(static_cast<double>(sums.elements) * of_element))) + sums.given;
 }
 
-// Of each block of units [first, end); a unit outside blocks is a block of its own.
+// The parameters of each block of units [first, end); a unit outside blocks is a block of its own.
 inline std::vector<HeldParameters> held_by_block(const WorkloadCost& workload, int first, int end) {
   std::vector<HeldParameters> held;
   for (int u = first; u < end; ++u) {

@@ -44,7 +44,7 @@ StageActivations MemoryModel::pfeife_activations(const WorkloadCost& workload, i
 Bytes MemoryModel::hand_over_buffers(const std::vector<BoundaryBytes>& stages, int splits) const {
   std::int64_t sum = 0, most = 0;
   for (const BoundaryBytes& stage : stages) {
-    // Of Pfeife's, three hold what comes in (input, its gradient, a clone), and two what goes out.
+    // Pfeife counts three buffers for an incoming tensor (input, its gradient, a clone), and two for an outgoing one.
     sum += as_pfeife_ ? 3 * stage.in + 2 * stage.out + stage.inputs
                       : (stage.in + stage.out + stage.gradients_in + stage.gradients_out) / splits;
     most = std::max({most, stage.in, stage.gradients_in});

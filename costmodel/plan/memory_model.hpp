@@ -61,14 +61,14 @@ class MemoryModel {
   double allocator_factor(const LoweringCosts& costs) const { return as_pfeife_ ? 1 : costs.allocator_factor(); }
   StateBytes state(const LoweringCosts& costs, const Degrees& degrees) const;
 
-  // What a microbatch keeps on a stage of units [first, end), and what its passes need.
+  // The bytes that a microbatch keeps on a stage of units [first, end), and those that its passes need.
   template <class BytesOf>
   StageActivations activations(const WorkloadCost& workload, int first, int end, Recompute mode, bool over_before,
                                const BytesOf& bytes) const {
     return as_pfeife_ ? pfeife_activations(workload, first, end)
                       : sum_activations(workload, first, end, mode, over_before, bytes);
   }
-  // Of one unit: kept for its backward, and until its weight gradient.
+  // The bytes that one unit keeps for its backward, and until its weight gradient.
   Bytes kept(const UnitCost& unit, Recompute mode) const {
     return as_pfeife_ ? unit.saved : Bytes(WholeBytes::saved_under(unit, mode));
   }

@@ -108,7 +108,7 @@ void read_batch(const Node& node, ReadLog& log, const Scenario& scenario) {
   batch.finish();
 }
 
-// What an override puts at a key, or first inside it; nullptr: nothing, or it leaves the key open.
+// The value that an override sets at a key, or the first one inside it; nullptr: none, or it leaves the key open.
 const Node* override_at(const Node* node) {
   if (node == nullptr) return nullptr;
   if (node->overridden) return node->kind == NodeKind::Scalar && node->text == "auto" ? nullptr : node;

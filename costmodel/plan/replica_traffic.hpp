@@ -1,4 +1,4 @@
-// What the replicas of a rank exchange: which collectives, over which groups, of how many bytes. The lowering prices these on the
+// The exchanges of a rank's replicas: which collectives, over which groups, of how many bytes. The lowering prices these on the
 // groups' devices, searches on the way that replicas lie.
 #pragma once
 

@@ -274,7 +274,7 @@ Key framework_key() {
         key.meaning = row.meaning;
         key.page = row.page;
       }
-    // What changes the job, and has words in some trainers or none; the rest is how a framework runs it.
+    // Keys that change the job, which only some trainers can express; the others describe how a framework runs it.
     if (key.name == "expert_dispatch" || key.name.starts_with("fp8_")) {
       key.exports = InExports::Reported;
       key.fallback = key.words.empty() ? key.example : key.words.front();

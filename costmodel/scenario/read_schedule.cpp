@@ -149,7 +149,7 @@ void read_with_options(MapReader& scenario, MapReader& reader, ScheduleRequest& 
   reconcile_stages(scenario, *family, schedule, degrees);
 }
 
-// What the families' options mean; a test holds that every option stands here.
+// The meanings of the families' options; a test checks that every option has one.
 constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
     {"group", "microbatches of a turn"},
     {"sequence_splits", "slices of a microbatch's sequence"},

@@ -149,8 +149,8 @@ InputError placed(const InputError& fault, const Scenario& scenario, const std::
 Workload make_workload(const Scenario& scenario, const Degrees& degrees);
 inline Workload make_workload(const Scenario& scenario) { return make_workload(scenario, scenario.degrees); }
 
-// Measured costs are Panpipe's executor's, so it runs the step: the choices of execution become its own, whatever the framework.
-// The framework still chooses kernels and what the executor takes from it.
+// Measured costs are Panpipe's executor's, so it runs the step: the choices of execution become its own under any framework. The
+// framework still chooses kernels and what the executor takes from it.
 void use_profile(Scenario& scenario, std::shared_ptr<const Profile> profile);
 
 // The origin of a scenario's value, "a.yaml:7", "--set" or "default", for messages that name two places.

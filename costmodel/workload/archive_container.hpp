@@ -1,5 +1,6 @@
 // The ZIP container of a .pt2 archive, read strictly. Entries must be stored uncompressed (PyTorch never compresses them), lie
-// inside the file and not overlap the directory. Allocations never exceed the file's own size, whatever the archive claims.
+// inside the file and not overlap the directory. Allocations never exceed the file's own size, regardless of the archive's
+// claims.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ void mark_written_and_gradients(OperatorGraph& graph) {
                         "a buffer",
                         graph.values_file, op.target, op.module, owned.name));
       if (owned.role == TensorRole::Buffer) owned.written = true;
-      // Whatever looks at this memory now depends on what was written.
+      // Every view of this memory now depends on the written value.
       if (gradient && owned.role == TensorRole::Activation)
         for (const int view : views[owner[target]])
           if (differentiable(tensor(view).dtype)) tensor(view).requires_gradient = true;

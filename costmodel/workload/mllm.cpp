@@ -61,7 +61,7 @@ int project(const Transformer& vit, int x, std::int64_t width) {
   const int weight = g.parameter("visual.merger.mlp.2.weight", {width, joined}, kNormalInit, 1);
   const int bias = g.parameter("visual.merger.mlp.2.bias", {width}, "zeros");
   g.module("visual.merger.mlp.2");
-  return g.add(g.sum_parallel(g.linear_op(active, weight)), bias);  // whole on every rank, whatever the sequence does
+  return g.add(g.sum_parallel(g.linear_op(active, weight)), bias);  // whole on every rank, even if ranks share the sequence
 }
 
 }  // namespace

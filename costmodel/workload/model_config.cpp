@@ -219,7 +219,7 @@ class ConfigReader {
   }
   void report_unknown(const Node& map, const std::string& key) {
     if (++unknown_ > kMostDiagnostics) return;
-    // Of other libraries.
+    // Other libraries' names of this key.
     for (const char* kv_heads : {"num_kv_heads", "n_kv_heads", "n_head_kv"})
       if (&map == root_ && key == kv_heads) return report_unknown(map, key, "num_key_value_heads");
     std::vector<std::string> near;
@@ -623,7 +623,7 @@ void read_dimensions(ConfigReader& r, const Defaults& defaults, bool learned, in
   const int wide = 4 * std::min(d.hidden, kMostHidden);
   d.ffn = own("ffn", {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, defaults.ffn, wide);
   d.vocabulary = r.dimension("vocabulary", {"vocab_size"}, 1, defaults.vocabulary);
-  // Of use without a sequence of the scenario, and for tables of learned positions.
+  // Read for scenarios without a sequence, and for tables of learned positions.
   const auto positions = sequence > 0 && !learned ? &ConfigReader::integer : &ConfigReader::dimension;
   d.positions = (r.*positions)("", {"max_position_embeddings", "n_positions", "seq_length"}, 1, defaults.positions);
   d.sequence = sequence > 0 ? sequence : d.positions;

@@ -10,7 +10,7 @@
 namespace panpipe {
 namespace {
 
-// Of every class: names, tokenizers, generation, outputs, initial values, and probabilities of dropout, which the scenario
+// Keys of every class: names, tokenizers, generation, outputs, initial values, and probabilities of dropout, which the scenario
 // states.
 constexpr std::array kHarmlessKeys = {
     "architectures", "attn_implementation", "auto_map", "begin_suppress_tokens", "bos_token", "cache_implementation",
@@ -113,7 +113,7 @@ constexpr KeyRow kRows[] = {
     {" deepseek_v2 deepseek_v3 ", "ep_size", "", ""},
     {" deepseek_v2 deepseek_v3 ", "qk_head_dim", "", ""},  // the sum of two others
     {" deepseek_v2 ", "rope_interleave", "true", "rotates halves of features"},
-    // What classes of other types read, and tools write into every file.
+    // Keys that classes of other types read, and that tools write into every file.
     {"", "attention_bias", "false", ""},
     {"", "max_window_layers", "", ""},
     {"", "mlp_bias", "false", ""},

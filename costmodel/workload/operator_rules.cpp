@@ -230,7 +230,7 @@ OperatorWork activation(const OperatorView& v) {
   return work;
 }
 
-// Of its operands, whose values its backward does not need.
+// Moves its operands, whose values its backward does not need.
 OperatorWork move(const OperatorView& v) {
   Bytes read(0);
   for_each_operand(v.op, [&](int index) { read += v.tensor(index).bytes(); });
@@ -353,7 +353,7 @@ OperatorWork masked_fill(const OperatorView& v) {
   return work;
 }
 
-// What the derivative may need is kept.
+// Keeps all tensors that the derivative may need.
 template <bool keeps>
 OperatorWork any_operator(const OperatorView& v) {
   Bytes read(0), written(0);

@@ -1,4 +1,4 @@
-// What each operator is: one row per operator in operator_table.cpp. Builders, costs, the executor and exporters ask a row for
+// The table of operators: one row per operator in operator_table.cpp. Builders, costs, the executor and exporters ask a row for
 // its role and for its arguments' names; none of them compares names of operators or counts positions of arguments.
 #pragma once
 
@@ -39,7 +39,7 @@ enum class OperatorRole : std::uint8_t {
   Other,           // anything else in ATen: known by name and shapes alone
 };
 
-// What a token's result depends on, where ranks or passes have a part of the sequence each (slices, context parallelism).
+// The tokens that a token's result depends on, where each rank or pass has a part of the sequence (slices, context parallelism).
 enum class Along : std::uint8_t {
   Unknown,            // nothing was stated: refused
   Tokens,             // on that token alone; views and copies leave tokens in a dimension of their own
@@ -104,7 +104,7 @@ bool communicates(const Operator& op);
 // An argument by its name in the schema; nullptr if the operator does not state it.
 const Argument* argument(const Operator& op, std::string_view name);
 const Argument* argument(const Operator& op, const OperatorRow& row, std::string_view name);  // whose row is known
-// Of tensors; -1: none.
+// Graph tensors of arguments; -1: none.
 int tensor_of(const Argument* argument);
 int tensor_argument(const Operator& op, std::string_view name);
 int first_tensor(const Operator& op);  // the first argument
