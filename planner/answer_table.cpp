@@ -131,7 +131,7 @@ std::string stages_table(const Candidate& candidate, const TextStyle& style) {
   return table.text(style);
 }
 
-// What the fullest device needs of what it may fill.
+// The memory that the fullest device needs, of the memory that it may fill.
 std::string memory_line(const Candidate& candidate) {
   const Bytes limit(static_cast<std::int64_t>(value_of(candidate, "memory_limit_bytes")));
   if (limit <= Bytes(0)) return "";
@@ -153,7 +153,7 @@ std::string memory_cell(const Candidate& candidate) {
          (share > 0 ? fmt::format(" {:>4.0f} %", std::floor(100 * share)) : "");
 }
 
-// What the step's figures mean for training, by the engine that decided.
+// The step's figures for training, by the engine that decided.
 std::string rates_line(const Answer& answer, const Candidate& best, int tokens_per_sample) {
   const auto& metrics = answer.simulation_decides && find_metric(best.simulated, "samples_per_s") ? best.simulated : best.metrics;
   const double* samples = find_metric(metrics, "samples_per_s");

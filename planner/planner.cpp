@@ -1,4 +1,4 @@
-// The method that was asked for.
+// Calls the requested method.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -191,7 +191,7 @@ void StageTraffic::add_closing(const Reductions& reductions, const PerParameter&
     rank.summing[zero] = per.summed * elements;
     double closing = per.step + std::max(per.step_per_element * elements, per.step_per_tensor * tensors) + sums.optimizer;
     if ((per.zero == 1 || per.zero == 2) && !per.overlaps_gathers) closing += gathers;
-    // Who waits for the send of its last pass reduces meanwhile.
+    // A rank that waits for the send of its last pass reduces meanwhile.
     const double reduced = per.bucket > Bytes(0) ? least : all;
     rank.closing[zero] = closing + reduced - (facts_->blocking ? std::min(rank.to_before, reduced) : 0);
     rank.draining[zero] = closing + all;
@@ -223,7 +223,7 @@ double StageTraffic::in_flight(const FamilyForm& form, int microbatches, const O
     const int rounds = (microbatches - 1) / n, rest = (microbatches - 1) % n;
     const StageCost& cost = placed_->table.stages[r];
     const double loop = form.split ? rank.loop_split : rank.loop_fused;
-    // Of the microbatches beyond whole rounds all forwards have run before, or all gradients come after.
+    // For the microbatches beyond whole rounds, all forwards have run before, or all gradients come after.
     const double own = std::max(cost.forward, form.split ? cost.input_gradient : cost.backward) * jitter_;
     const double tail = form.split ? rank.tail_split : rank.tail_fused;
     longest = std::max(longest, rank.arrive + (rounds + 1) * loop + rest * own + tail);
@@ -231,7 +231,7 @@ double StageTraffic::in_flight(const FamilyForm& form, int microbatches, const O
   return longest;
 }
 
-// What rank r is busy with for one microbatch.
+// The time for which one microbatch keeps rank r busy.
 double StageTraffic::busy(int r, const FamilyForm& form) const {
   const PlacedStages::Rank& sums = placed_->rank[r];
   const bool bare = form.woven || !facts_->count_collectives;

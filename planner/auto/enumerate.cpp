@@ -148,7 +148,7 @@ class Worker {
       const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
       const std::int64_t families = families_of(p, chunks, m, &placement);
       if (families == 0) continue;
-      // What the ranks must compute on average, in any order.
+      // The mean work of the ranks, in any order.
       const double work =
           m * pricer_->sums().least_work(mode) * common_.facts.stated_work / p * common_.facts.jitter(p, devices(p, d));
       if (tally.least_work == 0 || work < tally.least_work) tally.least_work = work;
@@ -209,7 +209,7 @@ class Worker {
   }
   bool least(double memory) const { return tally.least_memory == 0 || memory < tally.least_memory; }
 
-  // What the busiest rank does for one microbatch, of any family of this placement, without hand-overs.
+  // The work of the busiest rank for one microbatch, in any family of this placement, without hand-overs.
   double least_busy(const PlacedStages& placed) const {
     if (placed.placement == StagePlacement::Opaque) return 0;
     const bool woven = std::any_of(space_.families.begin(), space_.families.end(),
@@ -234,8 +234,8 @@ class Worker {
     });
   }
 
-  // Of what was priced without an order: whether the order may change what becomes of it. The others are too slow or have no room
-  // in any order, and of those without room only the least is reported.
+  // For a configuration priced without an order: whether the order may change its outcome. The others are too slow or do not fit
+  // in any order, and only the least memory of those that do not fit is reported.
   bool order_matters(const PlacedStages& placed) {
     const bool room_seen = tally.evaluated > tally.without_room;
     for (const int zero : zeros_of(space_, base_)) {

@@ -33,7 +33,7 @@ Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
 
 std::string share(std::int64_t count, const char* what) { return fmt::format("{} {}", count, what); }
 
-// What was tried on the degrees of the best plans, and what came of it.
+// The families tried on the degrees of the best plans, and the result.
 std::string last_text(const Account& account, const Answer& answer) {
   std::string text = fmt::format("tried last, on the degrees of the best plans: {}", fmt::join(account.tried_last, ", "));
   text += account.gained_last > 0

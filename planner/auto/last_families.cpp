@@ -11,7 +11,7 @@ namespace {
 constexpr int kLargestSearch = 2048;  // passes of one kind of an order that is worth a search: about a second
 constexpr int kMostHeld = 4;          // times what zb-h1 and zb-v hold: more memory ends no more waiting
 
-// What one more microbatch in flight takes on the fullest rank, at most.
+// The bytes of one more microbatch in flight on the fullest rank, at most.
 double bytes_each(Evaluator& evaluator, const Configuration& c) {
   double largest = 0;
   for (const StageCost& stage : evaluator.stages(c)) largest = std::max(largest, static_cast<double>(stage.kept));

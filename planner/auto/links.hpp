@@ -84,8 +84,8 @@ class Reductions {
   Reductions(const CostModel& model, const Occupancy& occupancy, const std::vector<std::vector<int>>& groups);
   double all_reduce(double bytes) const { return between(all_reduce_, bytes) * (trees_ ? kUnderChord : 1); }
   double scatter(double bytes) const { return between(scatter_, bytes); }  // reduce-scatter, or all-gather
-  // Of exchanges one after another. Those in groups of some of the replicas are not priced here: they count as nothing, which no
-  // plan is below.
+  // The time of exchanges one after another. Exchanges in groups of some of the replicas are not priced here: they count as 0,
+  // which is a lower bound.
   template <class All>
   double time(const All& all) const {
     double sum = 0;

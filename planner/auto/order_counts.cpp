@@ -11,8 +11,8 @@
 namespace panpipe::planner {
 namespace {
 
-// The fullest moments so far: by activations, by activations and weight gradients together, and by activations where the last
-// or the first stage runs its backward, whose temporaries may be the largest. Of equals the first.
+// The fullest moments so far: by activations, by activations and weight gradients together, and by activations where the last or
+// the first stage runs its backward, whose temporaries may be the largest. The first of equal ones.
 class PeakMoments {
  public:
   // `held`: the sum over its stages.
@@ -87,7 +87,7 @@ class RankWalk {
     run(action);
   }
 
-  // Of a forward with no backward right behind it.
+  // Adds the moment of a forward with no backward right after it.
   void add_forward() {
     if (now_.forward >= 0) peaks_.add(now_, in_flight_);
     now_.forward = -1;
@@ -117,7 +117,7 @@ class RankWalk {
   RankCounts counts_;
 };
 
-// What grows with the microbatches. All else of two counts is alike where one continues the other.
+// The numbers that grow with the microbatches. Everything else is equal in two counts if one continues the other.
 std::vector<std::int32_t*> numbers(OrderCounts& counts) {
   std::vector<std::int32_t*> all;
   for (RankCounts& rank : counts) {

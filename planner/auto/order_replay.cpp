@@ -64,7 +64,7 @@ class OrderReplay {
     for (int s = 0; s < c.stages(); ++s) {
       const StageCost& stage = placed.table.stages[s];
       const double down = traffic_.down(s), up = traffic_.up(s);
-      // Who waits for its send is busy until it has arrived.
+      // A rank that waits for its send is busy until it has arrived.
       const auto set = [&](Pass pass, double time, double send) {
         costs_[cost_entry(pass, s)].value[slot] =
             to_ticks(Duration(time * jitter)).base() + (blocking ? to_ticks(Duration(send)).base() : 0);

@@ -78,7 +78,7 @@ Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in
   crowded = shared_cores(of.scenario, all).crowded();
 }
 
-// The replicas of a rank lie where they lie, whatever they exchange.
+// The places of a rank's replicas do not depend on their exchanges.
 const Reductions& Common::reductions(const Configuration& c) {
   const bool data_next = c.order == AxisOrder::DataNext;
   const int stride = data_next ? c.tensor : c.tensor * c.pipeline, step = data_next ? c.tensor * c.replicas() : c.tensor;
@@ -140,7 +140,7 @@ const Occupancy& Pricer::occupancy_of(const Configuration& c) {
   return occupancies_.try_emplace({c.data, c.order}, cluster, c, std::move(devices), /* rings */ false).first->second;
 }
 
-// Of a byte: the time of fewer bytes is no smaller a share of it than of many.
+// A lower bound of the time per byte, from many bytes: fewer bytes take no less time per byte.
 double Pricer::tied_time(const PlacedStages& placed, const Configuration& c) {
   constexpr double kMany = 64.0 * (1 << 30);
   double least = std::numeric_limits<double>::infinity();

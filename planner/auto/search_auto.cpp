@@ -26,8 +26,8 @@ constexpr std::size_t kTriedLast = 2;        // splits of the work among devices
 constexpr std::size_t kFitted = 8;           // configurations at a time whose cuts are moved until they fit
 constexpr std::size_t kMostFitted = 64;      // while nothing fits
 constexpr std::size_t kMostRevisited = 256;  // microbatches of shapes that an extrapolation spoke against
-// Plans that are simulated: so many at least, and while an estimate is below the least simulated step so many at most. Apart from
-// how many are shown, so that what is shown does not change what is best.
+// Plans that are simulated: the least number, and the largest number while an estimate is below the least simulated step. They do
+// not depend on the number of shown plans, so that the number shown does not change the best plan.
 constexpr std::size_t kSimulated = 8, kMostSimulated = 32;
 constexpr std::size_t kOfOneShape = 4;      // plans of the same degrees that are estimated because contention may choose them
 constexpr std::size_t kMostContended = 96;  // of all degrees
@@ -154,7 +154,7 @@ class AutoSearch {
     refine();
   }
 
-  // What a shape's configurations take at least with a microbatch.
+  // A lower bound of a shape's configurations with a microbatch.
   struct LeastBound {
     int micro = 0;
     double bound = kInfinite;
@@ -522,7 +522,7 @@ class AutoSearch {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, enumeration_.dropped());
       state.best = incumbent();
       const bool bounded = !answer.interrupted && one_type() && !common_.crowded && left_out_.empty();
-      // Of families without closed forms the work alone is a bound.
+      // For families without closed forms the work alone is a bound.
       const double least = tried_last_.empty() ? open : std::min(open, tally.least_work);
       state.lower_bound = bounded ? std::min(least, state.best) : 0;
       add_finalists(best_, *evaluators_.front(), options_, answer);

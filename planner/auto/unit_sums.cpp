@@ -17,7 +17,7 @@ Degrees on_one_rank(const WorkloadShape& shape) {
 
 }  // namespace
 
-// Models whose blocks are alike then have the same cuts, whatever the time of a block.
+// Models whose blocks are alike then have the same cuts for any time of a block.
 BalancedCuts::Weighed& BalancedCuts::weigh(const std::vector<PartitionUnit>& units, double parts) {
   double sum = 0;
   for (const PartitionUnit& unit : units) sum += unit.weight.base();
@@ -98,7 +98,7 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
   return stage;
 }
 
-// What stages hand to the next one, and who shares parameters.
+// The bytes that stages pass to the next one, and the stages that share parameters.
 void UnitSums::add_boundaries(Stages& table) const {
   std::vector<int> stage_of(at(count_));
   int now = 0;
@@ -118,7 +118,7 @@ void UnitSums::add_boundaries(Stages& table) const {
   }
 }
 
-// What the scenario states, else the cuts that balance forward and backward.
+// The scenario's cuts, else those that balance forward and backward.
 std::vector<int> UnitSums::cuts(Recompute mode, int stages) {
   std::vector<PartitionUnit>& units = weights_[at(mode)];
   for (int u = static_cast<int>(units.size()); u < count_; ++u) {

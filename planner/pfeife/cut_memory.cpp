@@ -1,4 +1,4 @@
-// What memory asks for of cuts: whether they fit, how to recompute where they do not, and cuts that fit.
+// Memory in the search over cuts: whether cuts fit, how to recompute where they do not, and cuts that fit.
 #include <algorithm>
 #include <cmath>
 
@@ -30,8 +30,8 @@ void CutSearch::consider(const Cuts& cuts, double time, const Modes& modes) {
   if (modes.empty() && evaluator_.space().stages().modes().size() > 1) recompute(cuts);
 }
 
-// What the stages of a rank may do, the least recompute first: all there is where that is not much; else a later stage does no
-// more than one before it, which holds its activations longer.
+// The recompute modes that the stages of a rank may combine, the least recompute first: all combinations if they are few;
+// otherwise a later stage recomputes no more than an earlier one, which holds its activations longer.
 std::vector<Modes> CutSearch::modes_of_a_rank(std::size_t stages) {
   constexpr std::size_t kMostWays = 27;
   const std::vector<Recompute>& modes = evaluator_.space().stages().modes();

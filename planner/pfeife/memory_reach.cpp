@@ -52,7 +52,7 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
       fixed.add(use);
     }
     const auto kept = [&](Recompute mode) {
-      // Of blocks that are made again together only the first keeps its input.
+      // If blocks are recomputed together, only the first keeps its input.
       if (mode == Recompute::Full && workload.recompute_chunk > 1 && !unit.block.empty()) return 0.0;
       return static_cast<double>(model.kept(unit, mode).base());
     };
@@ -76,7 +76,7 @@ void MemoryReach::count(Open& open, ActionKind kind, bool until_weight) {
   if (kind == ActionKind::W && until_weight) --open.for_weight;
 }
 
-// What the stages of a rank have open at once, after each forward, less what other moments exceed.
+// The microbatches that the stages of a rank have open at once, after each forward, without moments that others exceed.
 void MemoryReach::add_rows(const CutEvaluator& evaluator, int rank, double limit) {
   const Schedule& schedule = evaluator.schedule();
   const bool until_weight = evaluator.uses(ActionKind::W);

@@ -1,5 +1,5 @@
-// Cuts and schedule together. Every member of the family gets a bound over all its cuts; in the order of what was found for them
-// the members are searched, until those that are left cannot be better than what was found.
+// Cuts and schedule together. Every member of the family gets a bound over all its cuts and a first result. The members are
+// searched in the order of these results, until the others cannot be better than the best plan.
 #include <algorithm>
 #include <numeric>
 #include <utility>

@@ -21,7 +21,7 @@ Plan fixed_parts(const Scenario& scenario) {
   return plan;
 }
 
-// Of each rank's first copy.
+// The sites of each rank's first copy.
 std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
   std::vector<int> sites;
   for (int rank = 0; rank < plan.pipeline; ++rank)
@@ -121,7 +121,7 @@ TaskGraph SearchSpace::lowered_with(const Plan& plan, const std::vector<StageLin
   if (!costs) costs = std::make_unique<EdgeCosts>(model_, base_, sites_);
   costs->set_edges(edges);
   // Where buckets of gradients begin and end depends on the cut: while cuts are compared a stage's are one bucket, which is never
-  // faster. What is found is estimated as it is.
+  // faster. The estimate of the found plan uses its real buckets.
   TaskGraph graph = lower_replica(scenario_, plan, *costs, 0, true);
   const std::lock_guard lock(mutex_);
   spare_edges_.push_back(std::move(costs));

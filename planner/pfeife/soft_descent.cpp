@@ -7,7 +7,7 @@
 namespace panpipe::planner {
 namespace {
 
-// Of the step time: paths this much shorter than the longest still count. From coarse to fine, by a factor per round.
+// As a share of the step time: paths this much shorter than the longest still count. From coarse to fine, by a factor per round.
 constexpr double kHot = 0.02, kCold = 0.001, kCooling = 0.95;
 // Exponents by which a share of the work changes in a round: each share has a step of its own.
 constexpr double kFirstStep = 0.1, kLeastStep = 1e-4, kMostStep = 0.4, kLonger = 1.2, kShorter = 0.6;

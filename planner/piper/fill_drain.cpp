@@ -5,7 +5,7 @@
 
 namespace panpipe::planner::piper {
 
-// What the layers before still need: devices, and their own time but for one stage that may be left out.
+// The needs of the layers before: devices, and their own time without one stage that may be left out.
 bool FillDrain::hopeless(std::size_t outer, const CostLabel& label) const {
   const PlanningProblem& problem = costs_.problem();
   const int spare = problem.devices - label.devices;

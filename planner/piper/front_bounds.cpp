@@ -12,7 +12,7 @@ namespace {
 constexpr double kMostBytes = 24e6;  // of all sums
 constexpr int kMostSlots = 64;
 
-// What a byte costs, at a tenth, half and nine tenths of the bytes that the layers can save by other choices.
+// The price of a byte, at a tenth, half and nine tenths of the bytes that the layers can save by other choices.
 std::vector<double> typical_prices(const PlanningProblem& problem) {
   std::vector<Options> layers;
   for (const Layer& layer : problem.layers) {

@@ -159,7 +159,7 @@ class Search {
     take();
   }
 
-  // Of the states from here on.
+  // Applies to the states from `first` on.
   void keep_undominated(std::size_t first) {
     const auto begin = states_.begin() + static_cast<std::ptrdiff_t>(first);
     std::sort(begin, states_.end(), [](const State& a, const State& b) {

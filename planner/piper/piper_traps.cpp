@@ -1,4 +1,4 @@
-// What misleads in Piper's input files; docs/models/piper.md lists it.
+// Warnings about misleading contents of Piper's input files; docs/models/piper.md lists them.
 #include <fmt/format.h>
 
 #include <algorithm>

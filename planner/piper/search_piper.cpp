@@ -71,7 +71,8 @@ class Search {
     if (answer_.candidates.size() < options_.candidates) add_uniform(best, runnable);
   }
 
-  // Of every pair of degrees the best plan with these in all stages and recompute of whole stages: what the engines can run.
+  // Adds the best plan for every pair of degrees with these in all stages and recompute of whole stages, which the engines can
+  // run.
   void add_uniform(const Solution& best, bool known) {
     struct Found {
       double value;

@@ -9,7 +9,7 @@
 namespace panpipe::planner::piper {
 namespace {
 
-// Bounds are kept within this, whatever the number of suffixes and of microbatches in flight.
+// The limit of the bounds' tables, for any number of suffixes and of microbatches in flight.
 constexpr double kTableBytes = 64e6;
 constexpr std::size_t kMostPrices = 16, kFewestPrices = 3;
 
@@ -67,7 +67,7 @@ std::unique_ptr<SuffixCosts::Tables> SuffixCosts::make_tables(std::size_t degree
   return made;
 }
 
-// What a layer's choices cost this stage: those that transfer more at its border, or reduce more, take longer by that.
+// The costs of a layer's choices for this stage: choices that transfer more at its border, or reduce more, take longer by that.
 Options SuffixCosts::options_at_border(const Cut& cut, int layer, int data, int in_flight) const {
   const auto& choices = problem_->layers[layer].choices[cut.degree];
   const Degree& degree = degrees_[cut.degree];

@@ -146,7 +146,7 @@ StageBase SuffixCosts::base(const Cut& cut) const {
   return bases_[(cut.outer * suffixes_->size() + cut.inner) * degrees_.size() + cut.degree];
 }
 
-// Of few suffixes the bases of all cuts are made at once.
+// With few suffixes, the bases of all cuts are made at once.
 void SuffixCosts::prepare_bases() {
   const std::size_t sets = suffixes_->size();
   if (sets * sets * degrees_.size() > kMostBases) return;
