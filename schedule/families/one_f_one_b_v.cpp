@@ -1,9 +1,9 @@
 // 1F1B-V (Qi et al., "Pipeline parallelism with controllable memory", NeurIPS 2024, in the order of their generator): a V whose
 // backwards are not split, with about two thirds of the activations of 1F1B.
 //
-// Passes stand on squared paper, F one slot long and B two. A microbatch takes six slots of each rank, so its block repeats
-// every six slots. Then every pass moves to an earlier free place behind its inputs; a forward only as far as its rank holds no
-// more activations than the fullest rank did before.
+// Passes are placed on a grid of slots, F one slot long and B two. A microbatch takes six slots of each rank, so its block
+// repeats every six slots. Then every pass moves to an earlier free place behind its inputs; a forward only as far as its rank
+// holds no more activations than the fullest rank did before.
 #include <algorithm>
 #include <array>
 
@@ -74,7 +74,7 @@ class SquaredPaper {
     }
   }
 
-  // Slot by slot, so that what a pass needs has found its place before it.
+  // Slot by slot, so that the inputs of a pass are placed before it.
   void move_to_earlier_slots() {
     for (std::size_t at = 0; at < lines_[0].cells.size(); ++at)
       for (int rank = 0; rank < ranks_; ++rank)

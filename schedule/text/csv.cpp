@@ -89,7 +89,7 @@ class CsvReader {
  private:
   using Row = std::vector<Action>;
 
-  // What is not plain text is refused in the words of other readers (base/input/source_text.cpp).
+  // Refuses files that are not plain text with the messages of other readers (base/input/source_text.cpp).
   void check_text() {
     if (text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF")) fail("this is UTF-16 text", "save the file as UTF-8");
     if (const void* zero = std::memchr(text_.data(), 0, text_.size()); zero != nullptr)

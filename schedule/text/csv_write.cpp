@@ -69,7 +69,7 @@ std::string to_csv(const Schedule& schedule, bool for_torch) {
       if (row[i].group_size == 0) continue;
       add_empty(i);
       std::string cell = cell_text(&row[i]);
-      // PyTorch accepts one kind of group, and runs its members in turn whatever they are.
+      // PyTorch accepts one kind of group, and runs its members in turn, passes of any kind.
       if (for_torch && row[i].group != GroupKind::None)
         cell = cell.substr(0, cell.find(')') + 1) + std::string(name_of(GroupKind::OverlapFB));
       add_cell(cell);
