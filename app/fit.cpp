@@ -50,7 +50,7 @@ WantedRows wanted_rows(const FitRequest& request) {
   return wanted;
 }
 
-// What there is when no row was measured on the devices asked for.
+// Lists the measured devices, if no row was measured on the requested ones.
 std::string devices_of(const std::vector<RunRow>& rows) {
   std::set<std::string> names;
   for (const RunRow& row : rows)

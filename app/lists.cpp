@@ -42,7 +42,7 @@ std::string joined(const std::string& figures, const std::string& description) {
   return figures.empty() || description.empty() ? figures + description : figures + "; " + description;
 }
 
-// One item for each shipped file of a folder; `figures` are those that tell the files apart.
+// One item for each shipped file of a folder; `figures` distinguish the files.
 template <class Figures>
 std::vector<ListedItem> files_of(const std::string& folder, Figures figures) {
   std::vector<ListedItem> items;

@@ -22,7 +22,7 @@ using planner::SizeKey;
 using planner::SizeObjective;
 using planner::TriedSize;
 
-// What the trainer of --for can run.
+// The limits of the trainer of --for.
 planner::SearchLimits limits_of(const SearchRequest& options) {
   planner::SearchLimits limits;
   if (options.trainer.empty()) return limits;

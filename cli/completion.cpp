@@ -78,7 +78,7 @@ end
 complete -c panpipe -f -a '(__panpipe_words)'
 )";
 
-// What may stand at a place. A text that starts with what is typed is offered.
+// The texts allowed at a place. Those that start with the typed text are offered.
 struct Candidates {
   std::string typed;
   std::vector<std::string> lines;  // "word\tdescription"

@@ -28,7 +28,7 @@ using NvmlDevice = void*;
 constexpr int kClockOfMultiprocessors = 1, kTemperatureOfGpu = 0, kPeersRead = 0, kPeersFine = 0, kPeersNotKnown = 6;
 constexpr int kComputeModeDefault = 0;
 
-// Of nvmlGpuP2PStatus_t.
+// Values of nvmlGpuP2PStatus_t.
 std::string why_apart(int status) {
   switch (status) {
     case 1:
@@ -154,7 +154,7 @@ class Nvml {
     }
     return all;
   }
-  // What a function of the form (device, choice..., unsigned*) gives; 0 where it gives nothing.
+  // The result of a function of the form (device, choice..., unsigned*); 0 if it fails.
   template <class... Choice>
   int number(const char* function, NvmlDevice device, Choice... choice) const {
     int (*ask)(NvmlDevice, Choice..., unsigned*) = nullptr;

@@ -84,7 +84,7 @@ void look_at_executor(Machine& machine) {
   look_at_nccl(machine);
 }
 
-// Of /proc/meminfo: what programs can still take, without what others use.
+// The memory in /proc/meminfo that programs can still take, without the memory in use.
 std::int64_t available_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string name, unit; file >> name;) {

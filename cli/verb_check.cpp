@@ -74,8 +74,8 @@ bool is_value_of_a_file(const std::string& line) {
   return at > 0 && at != std::string::npos && line[at] == '#';
 }
 
-// What it is about and whether it can be planned, then the scenario. A scenario that is well-formed and cannot be planned is
-// found here, not at the first prediction.
+// Prints the scenario's heading and whether it can be planned, then the scenario. A scenario that is well-formed and cannot be
+// planned is found here, not at the first prediction.
 std::string resolved_and_planned(const Experiment& experiment, bool all) {
   const Plan plan = experiment.plan("");
   const int devices = experiment.scenario.cluster.size();

@@ -20,7 +20,8 @@ struct ExportOptions {
   std::vector<std::string> overrides;
 };
 
-// What the trainer has no words for stands on standard error too: nobody reads the head of a file that runs.
+// Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
+// runs.
 void report_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
   for (const std::string& phrase : job.cannot)
     std::fputs(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase).c_str(), stderr);

@@ -63,7 +63,7 @@ std::string sizes(const Schedule& schedule) {
                      schedule.microbatches == 1 ? "1 microbatch" : fmt::format("{} microbatches", schedule.microbatches));
 }
 
-// Of a long pipeline its two ends; --json has all.
+// A long pipeline is shortened to its two ends; --json has all.
 std::string by_rank(const std::vector<int>& peaks) {
   constexpr std::size_t kMost = 32, kEnd = 8;
   if (peaks.size() <= kMost) return fmt::format(" (rank by rank: {})", fmt::join(peaks, " "));
@@ -141,7 +141,7 @@ int show_schedule(const Settings& settings) {
   if (settings.memory_sweep) return show_memory_sweep(settings, options, costs);
   const CommunicationChoice lowering = parse_lowering(settings.lower, settings.defer_receives);
   Schedule schedule = obtain_schedule({settings.name_or_file, settings.ranks, settings.microbatches}, options, costs);
-  // Of a searched family how good the order is: the summary and --json state that, the other forms have no place for it.
+  // Reports how good the order of a searched family is; the summary and --json state that, the other forms have no place for it.
   const bool reported = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
   for (const std::string& note : schedule.notes)
     if (!reported) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);

@@ -80,7 +80,7 @@ std::string price_line(const Scenario& scenario, const std::vector<std::string>&
   return fmt::format("costs in {}, at {} a GPU hour\n", scenario.run->currency, scenario.run->price_origin);
 }
 
-// Of the first cell that can be read; empty where none can, or where the files of shards are elsewhere.
+// The heading of the first cell that can be read; empty where none can, or where the files of shards are elsewhere.
 std::string heading_of(const planner::SweepGrid& grid) {
   std::vector<std::string> keys;
   for (const planner::SweepAxis& axis : grid.axes) keys.push_back(axis.key);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kFolderAdvice = "choose another folder with -o";
 
-// Of a row's scenario, in the folder.
+// The file of a row's scenario, in the folder.
 std::string scenario_file(std::string id) {
   for (char& c : id)
     if (c == '/') c = '_';

@@ -14,7 +14,7 @@
 namespace panpipe::jobs {
 namespace {
 
-// What torch.distributed.pipelining runs by name or from a file: one chain, whole sequences.
+// Orders that torch.distributed.pipelining runs by name or from a file: one chain, whole sequences.
 const std::vector<std::string_view> kTorchSchedules = {"gpipe",
                                                        "1f1b",
                                                        "kfkb",

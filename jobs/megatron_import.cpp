@@ -74,7 +74,7 @@ void read_sharding(MegatronJob& m) {
   m.job.set("parallel.zero", strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3, "--data-parallel-sharding-strategy");
 }
 
-// What divides experts, and how full they are.
+// Arguments that divide experts, and those that limit their tokens.
 void read_expert_degrees(MegatronJob& m) {
   const int width = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(m.degrees.tensor);
   if (width != m.degrees.tensor && width != 1)

@@ -130,7 +130,7 @@ class Writer {
     for (const int value : values) names.push_back(json_text(value_name(value)));
     return fmt::format("{}", fmt::join(names, ", "));
   }
-  // What a unit makes and others, or the loss, read.
+  // The tensors of a unit that other units, or the loss, read.
   std::vector<int> crossing(int unit) const {
     std::vector<int> values;
     for (std::size_t i = 0; i < g_.operators.size(); ++i) {

@@ -33,7 +33,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
     if (candidate == name) continue;
     if (lower_case(candidate) == small) return candidate;
     if (candidate.size() > 200 || name.size() > 200) continue;  // the distance is quadratic
-    // Of several that begin so, the one that adds least: "h100" is h100x8 before h100-pcie-x4.
+    // If several begin so, the one that adds least: "h100" is h100x8 before h100-pcie-x4.
     if (name.size() >= 3 && candidate.starts_with(name) && (!prefixed || candidate.size() < prefixed->size()))
       prefixed = candidate;
     const int distance = edit_distance(name, candidate);

@@ -26,7 +26,7 @@
 namespace panpipe::cli {
 namespace {
 
-// Of a stream; what a broken program writes without end is not kept.
+// The limit of a stream, because a broken program may write without end.
 constexpr std::size_t kMostKept = 4 << 20;
 
 // A rank's end that is read from here, closed with it.

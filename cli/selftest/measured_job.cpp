@@ -34,9 +34,9 @@ std::string precision_for(const std::string& gpu) {
   return device != nullptr && device->peak_for(Precision::Bf16) > ComputeRate(0) ? "bf16" : "fp32";
 }
 
-// Two layers a rank or more. Of a GPU's memory a small part, for others may use it: per layer 12 hidden^2 parameters of 18 bytes
-// (weights, master weights, gradients and moments of Adam), and 34 sequence x hidden bytes of activations for each microbatch in
-// flight, of which the first rank holds as many as there are ranks (arXiv 2205.05198).
+// Two layers a rank or more. The job uses a small part of a GPU's memory, because others may use it too: per layer 12 hidden^2
+// parameters of 18 bytes (weights, master weights, gradients and moments of Adam), and 34 sequence x hidden bytes of activations
+// for each microbatch in flight, of which the first rank holds as many as there are ranks (arXiv 2205.05198).
 //   hidden 2048, sequence 1024, 8 ranks: 4 x (0.84 GiB + 8 x 0.07 GiB) + the vocabulary's 1.1 GiB and logits, about 8 GiB
 //   hidden 1024: about 3 GiB. hidden 256: 0.1 GiB
 MeasuredJob job_for(const Trial& trial) {

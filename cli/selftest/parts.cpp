@@ -1,4 +1,4 @@
-// What this machine has, and how its GPUs do.
+// The parts of this machine, and the state of its GPUs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 namespace panpipe::cli {
 namespace {
 
-// Of the usual limit: cards are delivered within a few watts of it.
+// A share of the usual limit: cards are delivered within a few watts of it.
 constexpr double kLimited = 0.9;
 
 // "GPU 0", "GPUs 0, 3"

@@ -22,9 +22,9 @@ namespace {
 constexpr double kMostSecondsOfProfile = 600;  // some ten seconds on an idle machine
 constexpr double kMostSecondsOfCopies = 60;
 constexpr double kMostSecondsOfSteps = 240;
-// Of what the cluster states. NCCL and Gloo reach 70 to 95 % of it where the path is the stated one.
+// A share of the cluster's stated rate. NCCL and Gloo reach 70 to 95 % of it where the path is the stated one.
 constexpr double kSlowLink = 0.5;
-// Of the median over pairs that are alike: what spreads more is another path.
+// A share of the median over pairs that are alike: a pair beyond it has another path.
 constexpr double kSlowerThanOthers = 1.0 / 3;
 // Predictions from a profile are within it on an idle machine (docs/one-device.md, docs/accuracy.md).
 constexpr double kUsualError = 0.25;

@@ -14,7 +14,7 @@ constexpr double kMostSecondsOfContract = 180;  // a lost rank is noticed after 
 
 struct Asked {
   exec::ContractRequest request;
-  std::string ranks;  // in words
+  std::string ranks;  // as text
 };
 
 std::vector<Asked> asked_of(const Trial& trial) {

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a rank of the small models on the CPU, with LibTorch: 100 to 300 MiB; far from using up what others may want.
+// The memory of a rank of the small models on the CPU, with LibTorch, is 100 to 300 MiB, which leaves enough for other programs.
 constexpr std::int64_t kMemoryForFour = std::int64_t{6} << 30;
 constexpr int kMostRanks = 16;  // more show nothing new, and take long
 
