@@ -24,7 +24,8 @@ void estimate_call(benchmark::State& state) {
     benchmark::DoNotOptimize(prediction.metrics.step_time_s);
   }
 }
-// What is left of it where the scenario was read, planned and lowered before, and its files are compared with what they held.
+// The same call if the scenario was read, planned and lowered before, so that only its files are compared with their earlier
+// content.
 void estimate_kept(benchmark::State& state) {
   const FilesRead files;
   const Experiment experiment(load_scenario(kScenario));

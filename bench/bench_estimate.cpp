@@ -87,7 +87,7 @@ void build(benchmark::State& state, const Case& c) {
   count(state, structure.tasks);
 }
 
-// What one writes first: the dependencies of each task in compressed rows, a loop over them.
+// The simplest implementation: the dependencies of each task in compressed rows, and a loop over them.
 void straightforward(benchmark::State& state, const Case& c) {
   const PipelineOrder order = order_of(c);
   const Structure structure = structure_of(order);

@@ -299,7 +299,7 @@ void CellRunner::end_ring(std::int64_t number) {
   const double now = host_.now(), begun = rings_[number].start;
   const std::int32_t rank = rank_of_ring(number);
   for (const std::int32_t cls : members_of_ring(number)) lanes_[rank * classes_ + cls].issued.pop_front();
-  // What waits starts before anybody asks whether the lane is idle.
+  // Waiting work starts before the lane is checked for being idle.
   for (const std::int32_t cls : members_of_ring(number))
     if (const std::int32_t index = rank * classes_ + cls; !lanes_[index].issued.empty()) arrive(index);
   for (const std::int32_t cls : members_of_ring(number)) {

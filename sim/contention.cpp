@@ -43,7 +43,7 @@ std::int32_t ContentionLog::begin(std::int32_t route, double bytes, Ticks alone,
   return slot;
 }
 
-// What a flow lost is booked on the resource that was most crowded, for its capacity, while the flow ran.
+// The time that a flow lost is booked on the resource that was most crowded, for its capacity, while the flow ran.
 Token ContentionLog::end(std::int32_t slot, Ticks now) {
   const Flow& flow = flows_[slot];
   const SharedHop* bottleneck = nullptr;

@@ -10,7 +10,7 @@
 namespace panpipe::sim {
 namespace {
 
-// What an event means, in a token's top bits; the rest is an index.
+// The kind of an event, in a token's top bits; the rest is an index.
 enum class Kind : std::uint64_t {
   Flow,                 // slot of the contention log, whose own token follows
   TaskEnd,              // (task, class): a copy
@@ -171,7 +171,7 @@ class EventLoop final : public EventHandler, private CellHost {
     }
   }
 
-  // Of another lane than compute.
+  // A collective of another lane than compute.
   void finish(std::int32_t t, std::int32_t cls) {
     record_.task_end[pair(t, cls)] = backend_.now().base();
     output_made(t, cls);

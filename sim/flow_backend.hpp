@@ -27,7 +27,7 @@ struct SharedHop {
 
 constexpr double kNoRateCap = 0;
 
-// A route with a rate limit for a kind of flow: no such flow exceeds `rate_cap` bytes per second, whatever the load.
+// A route with a rate limit for a kind of flow: no such flow exceeds `rate_cap` bytes per second, under any load.
 struct Way {
   std::int32_t route = 0;
   double rate_cap = kNoRateCap;  // kNoRateCap: limited only by the route

@@ -77,7 +77,7 @@ void Chart::outline(const std::string& classes, const std::string& path, const s
   outlines_ += fmt::format("<path class=\"{}\" d=\"{}\">{}</path>\n", classes, path, hint_element(hint));
 }
 
-// Of many ticks every second name goes where the area is narrow.
+// If there are many ticks and the area is narrow, every second name is left out.
 std::string Chart::axes() const {
   std::string text;
   const double base = kTop + height_;

@@ -65,7 +65,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-se
 .limit { stroke-width: 1; }
 )";
 
-// What differs between light and dark.
+// The colors that differ between light and dark.
 constexpr NeutralColours kLight{"#ffffff", "#1b1f24", "#57606a", "#eaedf1", "#c3cad3", "#51606f", "#aab8c6", "#b3261e"};
 constexpr NeutralColours kDark{"#14171b", "#e6e9ed", "#a2acb7", "#262b32", "#414a54", "#a9b6c3", "#4a5866", "#ff8a80"};
 

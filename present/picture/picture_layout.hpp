@@ -56,7 +56,7 @@ struct Run {
   std::size_t first = 0, end = 0;  // of the boxes; one alone, or several to be drawn together
 };
 std::vector<Run> runs_of(const std::vector<Extent>& pixels);  // by their starts, ascending
-// Of a run: from its first start to its last end.
+// The interval of a run: from its first start to its last end.
 Extent extent_of(const Run& run, const std::vector<Extent>& pixels);
 
 // A limit far above the curves would press them flat: 0 where it is not drawn.

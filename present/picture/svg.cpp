@@ -57,7 +57,7 @@ class Drawing {
     fmt::format_to(std::back_inserter(text_), form, std::forward<Values>(values)...);
   }
 
-  // What lies over the boxes of a lane: numbers, frames.
+  // The marks over the boxes of a lane: numbers, frames.
   template <class... Values>
   void add_over(fmt::format_string<Values...> form, Values&&... values) {
     fmt::format_to(std::back_inserter(over_), form, std::forward<Values>(values)...);

@@ -35,7 +35,7 @@ std::vector<RankRow> rows_by_rank(const std::vector<const Timeline*>& steps);
 
 // `name` starts the title, for example the scenario's file. Devices that copy another's spans are left out.
 Picture picture_of(const Timeline& timeline, const std::string& name);
-// Of several steps on one axis of time, without a title: `names` are next to their lanes.
+// The picture of several steps on one axis of time, without a title: `names` are next to their lanes.
 Picture picture_of(const std::vector<const Timeline*>& steps, const std::vector<std::string>& names);
 
 }  // namespace panpipe

@@ -36,7 +36,7 @@ std::string cluster_reference(const Scenario& scenario) {
   return cluster != nullptr && cluster->kind == NodeKind::Scalar ? cluster->text : "";
 }
 
-// What all stages recompute, or on how many some do.
+// The recompute of all stages, or the number of stages that do any.
 std::string recompute_text(const Plan& plan, const RecomputeScope& scope) {
   const auto count = std::count_if(plan.stages.begin(), plan.stages.end(),
                                    [](const StagePlan& stage) { return stage.recompute != Recompute::None; });
@@ -88,7 +88,7 @@ class Heading {
     return where() + fmt::format("{}; {}\n", fmt::join(terms, ", "), batch_text(plan, plan.schedule.microbatches));
   }
 
-  // Without a plan: what is the same whatever is searched or swept, then which keys are not.
+  // Without a plan: the facts that no search and no sweep changes, then the keys that they change.
   std::string common() const {
     std::vector<std::string> terms, open;
     degrees(terms, open);
@@ -122,7 +122,7 @@ class Heading {
     return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return is_swept(key); });
   }
 
-  // Whether the answer is about one value of the key. What a planner may choose is noted as open.
+  // Whether the answer is about one value of the key. Values that a planner may choose are noted as open.
   bool stated(const std::string& key, std::vector<std::string>& open) const {
     if (is_swept(key)) return false;
     if (!planned_ || !is_open(scenario_, key)) return true;
@@ -176,7 +176,7 @@ class Heading {
     if (scenario_.profile && !is_swept("profile")) terms.push_back("profile " + profile_reference());
   }
 
-  // What is trained, and where what a step keeps lies.
+  // The trained parameters, and the place of offloaded state.
   void add_state(std::vector<std::string>& terms) const {
     const Tuning& tuning = scenario_.workload.tuning;
     if (tuning.any() && !any_swept({"workload.lora", "workload.frozen"}))

@@ -23,7 +23,7 @@ std::int64_t to_nanoseconds(Duration time) { return std::llround(time.base() * 1
 double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1000; }
 double microseconds(Duration time) { return microseconds(to_nanoseconds(time)); }
 
-// What NCCL calls its kernels; without the element type and protocol, which a prediction does not know.
+// The names of NCCL's kernels; without the element type and protocol, which a prediction does not know.
 std::string kernel_name(const Span& span) {
   if (span.lane == Lane::Send || span.lane == Lane::Receive) return to_text(span.action);
   if (span.label == "all_reduce") return "ncclDevKernel_AllReduce_Sum";

@@ -30,7 +30,7 @@ class OutOfRange : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a foreign document most likely is.
+// A guess at the kind of a foreign document.
 std::string guess(const Json& document) {
   if (!document.is_object()) return "a JSON " + std::string(document.type_name());
   if (const auto schema = document.find("schema"); schema != document.end() && schema->is_string())

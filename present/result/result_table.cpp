@@ -75,7 +75,7 @@ std::string rate_line(const Metrics& metrics, int tokens_per_sample) {
                      percent(metrics.bubble_span), rates.empty() ? "" : "; ", rates);
 }
 
-// What takes the space: the parts that matter, largest first, as bars of the limit (or of the peak when none is known).
+// The use of memory: the parts that matter, largest first, as bars of the limit (or of the peak when none is known).
 std::string memory_parts(const DeviceTimeline& device, const TextStyle& style) {
   std::vector<MemoryPart> parts = device.peak_parts;
   std::stable_sort(parts.begin(), parts.end(), [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });

@@ -25,7 +25,7 @@ namespace panpipe::python {
 namespace {
 
 using Overrides = std::vector<std::string>;
-// Of a result: path; or text of the document, with the texts of scenario.yaml and plan.yaml.
+// Arguments for a result: its path; or text of the document, with the texts of scenario.yaml and plan.yaml.
 using GivenResult = std::tuple<std::string, std::string, std::string, std::string>;
 
 ReportInput report_input(const GivenResult& given) {
@@ -57,7 +57,7 @@ std::string supported(nb::object scenario, const Overrides& overrides, const std
   return app::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
 }
 
-// Of panpipe.ImportedJob: scenario, yaml, assumptions, not_modelled, not_understood, fault.
+// The fields of panpipe.ImportedJob: scenario, yaml, assumptions, not_modelled, not_understood, fault.
 nb::tuple imported(const std::string& trainer, const std::string& file, const jobs::JobOptions& options) {
   jobs::ImportedJob job;
   std::string fault, yaml;

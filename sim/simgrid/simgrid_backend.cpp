@@ -137,7 +137,8 @@ class SimGridBackend final : public FlowBackend {
     root->seal();
   }
 
-  // What the ways' flows share: resources with the same users bound them alike, so the tightest stands for all of them.
+  // The resources that the ways' flows share. Resources with the same users bound them alike, so the tightest represents all of
+  // them.
   struct Bound {
     double capacity = 0;                                      // bytes per second
     std::vector<std::pair<std::size_t, std::int64_t>> users;  // ways, and how often each counts

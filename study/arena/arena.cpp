@@ -58,7 +58,7 @@ std::vector<Transfers> all_semantics(const Schedule& schedule, const PassCosts& 
           run_semantics("late", add_sends_and_receives(schedule, Receives::Late), costs)};
 }
 
-// What of an entrant does not depend on the cluster.
+// The results of an entrant that do not depend on the cluster.
 struct Contestant {
   Judged judged;
   std::optional<Schedule> schedule;
@@ -102,7 +102,7 @@ Schedule order_for(const Entrant& entrant, const ArenaRequest& request, const Co
   if (is_search(entrant)) return search_order(entrant, request, ratio);
   const ScheduleFamily* family = find_family(entrant.family);
   if (!family->searched()) return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options);
-  // On the line or in the V, whatever the costs.
+  // On the line or in the V, for any costs.
   const Schedule small = make_schedule(entrant.family, request.ranks, 1, entrant.options);
   return make_schedule(entrant.family, request.ranks, request.microbatches, entrant.options,
                        plain_costs(ratio, stages_per_share(small), small.splits));

@@ -36,9 +36,9 @@ const std::vector<std::string>& search_families();
 // like make_schedule and load_schedule_csv.
 Entrant read_entrant(const std::string& text);
 
-// The costs of passes. The forward of a microbatch through a rank's share, however many stages that is cut into, is F = 1, and
-// the others are relative to it. On a cluster this forward does `work` at kAchieved of the device's bf16 peak, and a cut
-// transfers `bytes`.
+// The costs of passes. The forward of a microbatch through a rank's share, cut into any number of stages, is F = 1, and the
+// others are relative to it. On a cluster this forward does `work` at kAchieved of the device's bf16 peak, and a cut transfers
+// `bytes`.
 struct CostRatio {
   std::string name;
   double I = 1, W = 1;

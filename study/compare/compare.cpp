@@ -31,7 +31,7 @@ std::string what_is_missing(const ResultDocument& result) {
          "or give --metrics-only";
 }
 
-// What a compute lane did, without times: the plan as it shows.
+// The actions of a compute lane, without times: they show the plan.
 std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> passes(const Timeline& timeline) {
   std::set<std::tuple<std::int32_t, int, std::int32_t, std::int32_t, int>> found;
   for (const Span& span : timeline.spans)

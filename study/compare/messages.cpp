@@ -37,7 +37,8 @@ const Span* Messages::last_input(const Span& pass, double until) const {
   return last;
 }
 
-// Outwards from the span's own end, until the ends alone are further away than the best so far. Of equally near ones the first.
+// Outwards from the span's own end, until the ends alone are further away than the best so far. If several are equally near, the
+// first.
 const Span* Messages::nearest(const Ends& ends, const Span& span) {
   const auto found = ends.find(message_of(span));
   if (found == ends.end()) return nullptr;

@@ -75,7 +75,7 @@ class Explainer {
     const bool activations = input.action.kind == ActionKind::RecvF;
     std::string reason = activations ? "activations" : "gradients";
     if (send) reason += fmt::format(" of stage {}", send->action.stage);
-    // What passes between the arrival and the start is the device's own.
+    // The time between the arrival and the start is the device's own.
     const double until = std::min(to, input.end.base());
     add(device, reason, send ? send->device : -1, until - from, overlap(input, from, until));
     if (to - until >= kShortestGap) add(device, "its own host", -1, to - until, 0);

@@ -37,7 +37,7 @@ PathPartKind kind_of(const Span& span) {
   }
 }
 
-// What both ways to walk back need: lanes in order, messages, who made what, and the parts so far.
+// Shared by both ways to walk back: lanes in order, messages, the makers of values, and the parts so far.
 class Path {
  public:
   explicit Path(const Timeline& timeline) : messages_(timeline) {
@@ -191,7 +191,7 @@ class PredictedPath : public Path {
     return latest(span);
   }
 
-  // What ends on a device at the moment at which `span` starts, and lets it start.
+  // The span that ends on a device when `span` starts, and lets it start.
   const Span* before_on(std::int32_t device, const Span& span) const {
     const double start = span.start.base();
     if (const Span* cause = ended_at(device, Lane::Compute, start)) return cause;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kLeastShare = 0.01;  // of the step
 constexpr double kRoom = 0.3;         // share of a device's memory that is worth using
 
-// A class of path (name_of(PathClass)) in words, and what the names of its resources contain.
+// A class of path (name_of(PathClass)) as text, and the text that the names of its resources contain.
 struct PathWords {
   std::string_view path, words;
   std::vector<std::string_view> resources;

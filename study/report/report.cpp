@@ -334,14 +334,14 @@ class Report {
     return cell;
   }
 
-  // Six digits, whatever the size.
+  // Six digits for any size.
   static page::TableCell plain(const std::optional<double>& value) {
     page::TableCell cell = page::number(value.value_or(kNone), 6);
     if (value) cell.text = fmt::format("{:.6g}", *value);
     return cell;
   }
 
-  // Of two plans that differ, the metrics alone.
+  // If two plans differ, only their metrics are compared.
   Comparison compared(bool whole) const {
     const ResultDocument &a = inputs_[0].result, &b = inputs_[1].result;
     if (whole) try {

@@ -26,7 +26,7 @@ constexpr const char* kView = R"html(<div class="bar"><button type="button" data
 constexpr const char* kScript = R"js(
 const view = document.querySelector(".timeline");
 let zoom = 1, grabbed = null;
-// What is at (x, y) of the view stays there.
+// The point at (x, y) of the view stays there.
 const show = (next, x = view.clientWidth / 2, y = view.clientHeight / 2) => {
   const now = Math.max(1, Math.min(next, 32)), left = (view.scrollLeft + x) * now / zoom, top = (view.scrollTop + y) * now / zoom;
   view.style.setProperty("--zoom", zoom = now);

@@ -50,7 +50,7 @@ Traffic traffic_of(const ResultDocument& result) {
     Lanes& lanes = own->second;
     for (auto& [lane, intervals] : lanes) intervals = united(std::move(intervals));
     const std::vector<Interval>& compute = lanes[Lane::Compute];
-    // What passes wait for inside themselves is in the metrics, not in the spans.
+    // Waits inside passes are in the metrics, not in the spans.
     const double inside = std::max(0.0, row.exposed_communication_s - all_outside(lanes, compute));
     traffic.tensor += inside + outside(lanes[Lane::Tensor], compute);
     traffic.pipeline += outside(both(lanes[Lane::Send], lanes[Lane::Receive]), compute);

@@ -308,7 +308,8 @@ class SweepPage {
     return plot;
   }
 
-  // Of each value the first cell: `group` is ordered. With `only_fitting` a value of which none fits is named without a bar.
+  // The first cell of each value, because `group` is ordered. With `only_fitting` a value of which none fits is named without a
+  // bar.
   void add_bars(page::Bars& plot, std::size_t axis, const std::vector<std::size_t>& group, bool only_fitting) const {
     std::vector<bool> seen(grid_.axes[axis].values.size(), false);
     double least = kNone;

@@ -171,7 +171,7 @@ std::string interval_text(const SweepCell& cell, const std::optional<double>& ti
                      to_text(Duration(*high * *time / *step)));
 }
 
-// Of the cells of one environment, ranked.
+// The cells of one environment, ranked.
 std::string conclusion_of(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::vector<std::size_t>& order) {
   const SweepMeasure measure = measure_for(cells);
   const SweepCell& best = cells[order.front()];

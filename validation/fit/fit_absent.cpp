@@ -1,4 +1,4 @@
-// What stands for the fit in a build without Ceres.
+// Replaces the fit in a build without Ceres.
 #include "base/error.hpp"
 #include "validation/fit/fit.hpp"
 

@@ -84,7 +84,7 @@ std::string numbers_text(const Fit& fit) {
         fmt::format("{}: {{value: {}, {}start: {}, range: [{}, {}], source: {}}}\n", of.key, value_text(of, p.value), uncertainty,
                     value_text(of, p.start), value_text(of, of.low), value_text(of, of.high), quoted_scalar(provenance(fit, p)));
   }
-  // What was not fitted stands as it was.
+  // Numbers that were not fitted stay as they were.
   for (const auto& [key, value] : fit.calibration.values) {
     if (fitted(fit, key) != nullptr) continue;
     const auto source = fit.calibration.sources.find(key);

@@ -69,7 +69,7 @@ class ProfileFitter {
   }
 
  private:
-  // What a kind could take at the data sheet's rates, per direction.
+  // The time of a kind at the data sheet's rates, per direction.
   double ideal(const TimedOperator& op) const {
     if (op.kind == OperatorKind::Traffic) return op.elements * element_ / device_.memory_bandwidth.base();
     return op.work / peak_;

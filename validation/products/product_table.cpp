@@ -58,7 +58,7 @@ std::string set_cell(ProductRow& row, const std::string& column, const std::stri
   return "";
 }
 
-// What a device's products take under each precision; made once per device and precision.
+// The costs of a device's products under each precision; made once per device and precision.
 struct DeviceProducts {
   DeviceRates rates;
   std::string problem;

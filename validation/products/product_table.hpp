@@ -22,7 +22,7 @@ struct ProductPrediction {
   ProductRow row;
   std::string skipped;  // reason; not empty: nothing was predicted
   double tflops = 0;
-  // Of the time: predicted / measured - 1. nullopt if nothing was predicted.
+  // The error of the time: predicted / measured - 1. nullopt if nothing was predicted.
   std::optional<double> error() const;
 };
 

@@ -68,8 +68,8 @@ struct Adapters {
   std::string assumed;
 };
 
-// Of the Omni-Path 100 adapters' 12.5 GB/s, what GPU memory gets: their protocol runs on the host's cores. From the multi-node
-// runs of the BLOOM training on Jean Zay.
+// The part of the Omni-Path 100 adapters' 12.5 GB/s that GPU memory gets, because their protocol runs on the host's cores. From
+// the multi-node runs of the BLOOM training on Jean Zay.
 constexpr double kOmniPathReached = 0.5;
 
 Adapters adapters_of(const RunRow& row) {

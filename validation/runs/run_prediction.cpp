@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kGib = 1073741824.0;
 
-// What PyTorch's allocator has given out (torch.cuda.max_memory_allocated): no context, no fragmentation.
+// The memory that PyTorch's allocator has given out (torch.cuda.max_memory_allocated): no context, no fragmentation.
 double allocated(const Framework& framework, double peak_bytes) {
   return std::max(0.0, peak_bytes - static_cast<double>(framework.context.base())) / framework.allocator_factor;
 }
