@@ -50,7 +50,7 @@ WantedRows wanted_rows(const FitRequest& request) {
   return wanted;
 }
 
-// Lists the measured devices, if no row was measured on the requested ones.
+// The measured devices, for the message that no row is of a requested one.
 std::string devices_of(const std::vector<RunRow>& rows) {
   std::set<std::string> names;
   for (const RunRow& row : rows)

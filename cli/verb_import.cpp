@@ -105,7 +105,7 @@ struct TopologyOptions {
   double oversubscription = 1;
 };
 
-// True for several nodes, or if any key of the network is given.
+// The network, if there are several nodes or any of its keys is given.
 std::optional<NetworkParameters> network_of(const TopologyOptions& options, const TopologyMatrix& matrix) {
   NetworkParameters network;
   const auto bandwidth = quantity<Bandwidth>("--network-bandwidth", options.bandwidth, parse_bandwidth);

@@ -141,7 +141,7 @@ int show_schedule(const Settings& settings) {
   if (settings.memory_sweep) return show_memory_sweep(settings, options, costs);
   const CommunicationChoice lowering = parse_lowering(settings.lower, settings.defer_receives);
   Schedule schedule = obtain_schedule({settings.name_or_file, settings.ranks, settings.microbatches}, options, costs);
-  // Reports how good the order of a searched family is; the summary and --json state that, the other forms have no place for it.
+  // The summary and --json state how good the order of a searched family is; the other forms have no place for it.
   const bool reported = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
   for (const std::string& note : schedule.notes)
     if (!reported) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);

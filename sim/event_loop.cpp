@@ -171,7 +171,7 @@ class EventLoop final : public EventHandler, private CellHost {
     }
   }
 
-  // A collective of another lane than compute.
+  // Ends a task of another lane than compute.
   void finish(std::int32_t t, std::int32_t cls) {
     record_.task_end[pair(t, cls)] = backend_.now().base();
     output_made(t, cls);

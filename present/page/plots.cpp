@@ -22,7 +22,7 @@ struct Values {
   }
 };
 
-// Of the polygon of an outline.
+// A point of an outline in pixels.
 std::string place(const Chart& chart, double x, double y) { return Chart::along(chart.x(), x) + " " + px(chart.y().at(y)); }
 
 // The line y = x over the whole plot, and the area between y = (1 - band) x and y = (1 + band) x. Straight on both kinds of axis

@@ -95,7 +95,7 @@ std::vector<std::int32_t> copies_of(const Timeline& timeline, std::int32_t origi
   return copies;
 }
 
-// Metrics of devices that are not copies of another.
+// The memory of devices that are not copies of another.
 void write_memory(JsonWriter& out, const Timeline& timeline, bool with_curve) {
   out.list("memory", JsonLayout::Lines);
   for (const DeviceTimeline& device : timeline.devices) {

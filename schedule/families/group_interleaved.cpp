@@ -4,7 +4,7 @@
 // more bubble.
 //
 // The order repeats a block that is g microbatches wide. A last turn that is not full leaves the places of its missing
-// microbatches empty: passes keep their distance as if these were there.
+// microbatches empty: passes keep their distance as if these existed.
 //
 // GIS-H is the generalised interleaved schedule of the same paper with half the memory: turns of half the ranks. Rank 0 holds
 // ceil(P/2) (v-1) + P activations where turns of P hold P v: half of it as v grows.
