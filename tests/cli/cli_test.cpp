@@ -1,4 +1,4 @@
-// What the command line promises: exit codes, streams, documents, whole messages.
+// Promises of the command line: exit codes, streams, documents, whole messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

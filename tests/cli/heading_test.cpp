@@ -1,4 +1,4 @@
-// What every answer for people is headed by, and the global batch that the heading names.
+// The heading of every answer for people, and the global batch that it names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -82,7 +82,7 @@ TEST(List, FilesAreThoseOfTheDataFolderAndSchedulesThoseOfTheTable) {
   for (std::size_t i = 0; i < schedules.size(); ++i) EXPECT_EQ(schedules[i]["name"], schedule_families()[i].name);
 }
 
-// What is listed is what a scenario takes.
+// A scenario accepts every listed name.
 TEST(List, ListedModelsAndClustersLoad) {
   const std::string base = "check scenarios/examples/gpt2-large-rtx3090x8.yaml ";
   const json clusters = list_of_kind("clusters");
@@ -113,7 +113,7 @@ TEST(List, AnUnknownKindIsAnInputErrorThatNamesTheKnown) {
   EXPECT_THAT(panpipe("list modles").err, HasSubstr("'modles', did you mean 'models'?"));
 }
 
-// Whatever is on the lists: with every model on the default cluster, with every cluster and every schedule.
+// Every name on the lists: with every model on the default cluster, with every cluster and every schedule.
 TEST(New, WhatItWritesIsAScenario) {
   const auto accepted = [](const std::string& options) {
     const Outcome run = panpipe("new " + options);

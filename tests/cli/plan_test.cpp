@@ -177,7 +177,7 @@ TEST(PlanFile, RefusesOverridesOfWhatStandsInItAlone) {
     EXPECT_EQ(panpipe(call + "'" + setting + "'").exit_code, 0) << setting;
 }
 
-// What was left open for the search may stay open for its plan, whose degrees are not those of a scenario that states none.
+// Keys left open for the search may stay open for its plan, whose degrees are not those of a scenario that states none.
 TEST(PlanFile, FillsWhatIsLeftOpen) {
   const std::string folder = temporary_folder();
   const std::string degrees = "{pipeline: 2, data: 4}";

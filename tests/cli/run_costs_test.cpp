@@ -1,4 +1,4 @@
-// What a whole run costs, as a user asks for it (docs/run-costs.md).
+// The costs of a whole run, as a user asks for it (docs/run-costs.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What `panpipe schedule` makes of an order besides its table: pictures, communication, transfers under named semantics.
+// Outputs of `panpipe schedule` besides its table: pictures, communication, transfers under named semantics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

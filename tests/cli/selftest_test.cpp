@@ -193,7 +193,7 @@ TEST(SelftestReport, NamesNeitherTheMachineNorItsUser) {
   EXPECT_EQ(document.dump(), R"({"node07":{"ada":["HOST",7]}})");
 }
 
-// What the driver calls a card becomes what rows call it.
+// The driver's name of a card becomes the name in rows.
 TEST(SelftestReport, TheRowIsPredictedByValidate) {
   EXPECT_EQ(gpu_of_driver_name("NVIDIA H100 80GB HBM3"), "H100-SXM");
   EXPECT_EQ(cli::precision_for("H100-SXM"), "bf16");
@@ -227,7 +227,7 @@ TEST(SelftestReport, TheRowIsPredictedByValidate) {
   EXPECT_GT(predicted["predicted_s"], 0);
 }
 
-// On this machine. What tests of training need may not be here.
+// On this machine. The programs that tests of training need may be missing here.
 class Selftest : public testing::Test {
  protected:
   void SetUp() override {

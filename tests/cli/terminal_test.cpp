@@ -1,4 +1,4 @@
-// What a terminal is shown: its width, its characters, no control codes where it knows none.
+// Output on a terminal: its width, its characters, no control codes where it knows none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -9,8 +9,7 @@
 namespace panpipe {
 namespace {
 
-// One tree as long as the file holds one text, whatever its time of change; a fault is reported every time; a removed file is
-// missed.
+// One tree as long as the file holds one text, at any time of change; a fault is reported every time; a removed file is missed.
 TEST(KeptDocument, IsParsedAgainWhenTheTextChanges) {
   const std::string path = test::scratch().file("kept.yaml");
   const auto write = [&](const std::string& text) { test::write_file(path, text); };

@@ -1,4 +1,4 @@
-// What `panpipe check --links` shows.
+// The output of `panpipe check --links`.
 #include "costmodel/cluster/links_matrix.hpp"
 
 #include <gmock/gmock.h>

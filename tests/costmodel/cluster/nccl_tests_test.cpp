@@ -1,4 +1,4 @@
-// What nccl-tests prints, as tables; the tables as a file; every fault with its place and remedy.
+// Output of nccl-tests as tables; the tables as a file; every fault with its place and remedy.
 #include "costmodel/cluster/nccl_tests.hpp"
 
 #include <gmock/gmock.h>

@@ -350,7 +350,7 @@ TEST(Launches, OfALongerListAreNoFewer) {
   EXPECT_LE(again("{operators: [attention, products, norms, elementwise]}"), 28);
 }
 
-// A stated number is a layer's, however many experts a rank holds: one a rank, whose rows need no sorting, or two.
+// A stated number is a layer's, for any number of experts on a rank: one a rank, whose rows need no sorting, or two.
 TEST(Launches, OfAttentionDoNotFollowTheExpertsOfARank) {
   const auto attention = [](int experts) {
     const auto made = make(R"(panpipe: 1
@@ -382,13 +382,13 @@ TEST(OptimizerKernel, OfManyTensorsTakesFewLaunches) {
               1e-6);
 }
 
-// What PyTorch 2.11 dispatches for such a block (TorchDispatchMode, views left out; a normalization's backward is two kernels,
-// fused attention's three). Without autocast, unfused and causal, forward: 2 normalizations, 4 products with biases, 2 of
-// attention, 4 copies, scale, mask, softmax, GELU, 2 sums = 18. Backward: 8 products, 4 sums over rows, 2 x 2 normalizations, 4
-// products of attention, 3 copies and the one tensor of query, key and value, softmax, mask, scale, GELU, 2 sums of gradients
-// = 30. Autocast casts 8 weights and biases, 2 results of normalizations and that of softmax forward; backward as many, and 2
-// gradients of branches. Fused attention: 1 and 3 + 1 in place of 9 and 11. gelu_new: 8 and 11 in place of 1 and 1, under
-// autocast 10 and 15.
+// The operators that PyTorch 2.11 dispatches for such a block (TorchDispatchMode, views left out; a normalization's backward is
+// two kernels, fused attention's three). Without autocast, unfused and causal, forward: 2 normalizations, 4 products with biases,
+// 2 of attention, 4 copies, scale, mask, softmax, GELU, 2 sums = 18. Backward: 8 products, 4 sums over rows, 2 x 2
+// normalizations, 4 products of attention, 3 copies and the one tensor of query, key and value, softmax, mask, scale, GELU, 2
+// sums of gradients = 30. Autocast casts 8 weights and biases, 2 results of normalizations and that of softmax forward; backward
+// as many, and 2 gradients of branches. Fused attention: 1 and 3 + 1 in place of 9 and 11. gelu_new: 8 and 11 in place of 1 and
+// 1, under autocast 10 and 15.
 TEST(Launches, AreCountedFromALayersKernels) {
   struct Case {
     const char* choices;

@@ -1,4 +1,4 @@
-// What a framework does beyond the fused reference: factors on replicated parts, the order of a full backward, what stays kept.
+// A framework's differences from the fused reference: factors on replicated parts, the order of a full backward, saved tensors.
 #include <gtest/gtest.h>
 
 #include "tests/costmodel/cost/priced_models.hpp"

@@ -112,7 +112,7 @@ TEST(Activations, ListedOperatorsAreMadeAgain) {
   EXPECT_NEAR(kept("norms, attention"), 34 - 4, 0.005);
 }
 
-// What torchtitan keeps by operator (its option `op`): results of the first, third, fifth ... product of a block and of
+// Tensors that torchtitan keeps by operator (its option `op`): results of the first, third, fifth ... product of a block and of
 // attention. Of a Llama's query, key, value, output | gate, up, down these are query 2 h, value 2 k, gate 2 f bytes a token (the
 // block's last product is read by nobody), attention's result 2 h with 4 bytes a head, and the block's input 2 h. Key, output and
 // up run again: 2 h (k + h + f) operations a token. k: width of the key-value heads.

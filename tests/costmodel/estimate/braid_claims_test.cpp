@@ -1,4 +1,4 @@
-// What braiding is for, as counts: transfers and all-reduces in the open, and bubbles, of 1F1B-I, ZB-V and STP (arXiv
+// The purpose of braiding, as counts: transfers and all-reduces in the open, and bubbles, of 1F1B-I, ZB-V and STP (arXiv
 // 2510.27257). All counts are slopes of the step time, so that they do not depend on what else a step holds.
 #include <gtest/gtest.h>
 

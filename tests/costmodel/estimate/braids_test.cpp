@@ -241,7 +241,7 @@ TEST(Transfers, SemanticsSayWhoIsHeld) {
   EXPECT_NEAR(two.start(kGpipe, "1F1"), 26, 1e-6);
 }
 
-// Batched: a transfer starts when its receiver is there. 0F1 ends at 23, rank 1 has ended 1F0 at 23, so 1F1 starts at 26 and
+// Batched: a transfer starts when its receiver has arrived. 0F1 ends at 23, rank 1 has ended 1F0 at 23, so 1F1 starts at 26 and
 // 0B0, which needs the sends of 0F1 through and 1B0 (36-56, arrives 59), at 59. The gradient of 1 leaves at 59 + 20 = 79, when
 // 0B0 ends as well.
 TEST(Transfers, BatchedTransfersMeet) {

@@ -96,7 +96,7 @@ TEST(FixedDurations, CompiledOrdersGiveTheTimesOfTheEstimate) {
   EXPECT_GT(other, 100);
 }
 
-// What keeps a pass from being a number, one at a time.
+// Reasons why a pass is not a fixed number, one at a time.
 TEST(FixedDurations, EndWhereSomethingInsideIsSeen) {
   const auto fixed = [](const std::string& family, int tensor, auto change) {
     const test::TableCosts costs = costs_with_collectives(8, tensor);

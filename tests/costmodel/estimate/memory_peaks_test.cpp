@@ -65,8 +65,8 @@ TEST(MemoryPeaks, AnInputGradientApartTakesWhatWasMadeAgain) {
   EXPECT_EQ(peaks_of(scenario, costs).front(), none);
 }
 
-// none >= selective >= full on every rank, whatever the family, the sizes and the cut; and the sweep that the searches use holds
-// what the curve holds.
+// none >= selective >= full on every rank, for any family, sizes and cut; and the sweep that the searches use holds what the
+// curve holds.
 TEST(MemoryPeaks, RecomputeNeverNeedsMore) {
   std::mt19937 random(7);
   const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
@@ -142,8 +142,8 @@ TEST(MemoryPeaks, AStageThatBeginsInsideABlockKeepsWhatListedOperatorsReceive) {
   EXPECT_EQ(kept(), (std::vector<std::int64_t>{100, 100 + 100 + 1000, 1000}));
 }
 
-// What a half of a block keeps for the other counts where it is read. A layer of BLOOM cut between attention and MLP, 4096 tokens
-// of 4096 in bf16: the attention half keeps as much as without recompute, and the MLP half the received input of its
+// A tensor that a half of a block keeps for the other counts where it is read. A layer of BLOOM cut between attention and MLP,
+// 4096 tokens of 4096 in bf16: the attention half keeps as much as without recompute, and the MLP half the received input of its
 // normalization, 32 MiB, that normalization's result, the module's input, 32 MiB, and two numbers of 4 bytes a token.
 TEST(MemoryPeaks, AModuleThatRunsAgainLeavesTheOtherHalfAsItWas) {
   const auto kept = [](const std::string& recompute) {

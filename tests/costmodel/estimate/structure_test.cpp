@@ -81,7 +81,7 @@ TEST(Structure, RecycledSlotsAreAsManyAsValuesAreAlive) {
   EXPECT_EQ(slots.tasks, s.tasks);
   EXPECT_GE(slots.slots, 9u);  // the zero and the last end of each of eight ranks
   EXPECT_LE(slots.slots, 20u);
-  // The same whatever the number of microbatches.
+  // The same for any number of microbatches.
   ASSERT_TRUE(StructureBuilder().build(pack(make_schedule("1f1b", 8, 512)), s));
   EXPECT_EQ(recycle_slots(s).slots, slots.slots);
 }

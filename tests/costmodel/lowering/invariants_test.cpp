@@ -1,4 +1,4 @@
-// What holds for every lowered plan, over families and sizes.
+// Invariants of every lowered plan, over families and sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -99,7 +99,7 @@ TEST(Programs, HalvesOfABackwardTakeTheTimeOfTheirOwnLaunches) {
   }
 }
 
-// What lies behind a meeting of host and device is added after the norm: max(14, 20) + 5.
+// Work after host and device wait for each other is added after the norm: max(14, 20) + 5.
 TEST(Programs, SynchronousPartsAreAddedAfterTheNorm) {
   test::TableCosts costs = tensor_parallel_units(1, 6e-3);
   costs.host_floor = 20e-3;

@@ -138,7 +138,7 @@ TEST(Accumulation, BelongsToTheBackwardPasses) {
 }
 
 // Two replicas under ZeRO 3, a launch takes 1 ms. The first block computes 2 ms with 8 launches, the second 10 with 4: 8 and 10
-// ms, whatever the other one computes.
+// ms, for any computation of the other one.
 TEST(Zero3, APartTakesTheTimeOfItsOwnLaunches) {
   test::TableCosts costs = chain_of(2, 10e-3, 1e-3, 1e-3);
   costs.host_floor = 1e-3;

@@ -101,7 +101,7 @@ Loaded measured_layers(int layers) {
   return loaded;
 }
 
-// What a search knows by number means the same as the scenario's names.
+// The numbers of a search mean the same as the scenario's names.
 TEST(Plan, CutsByNumberAreThoseByName) {
   const Loaded loaded = measured_layers(6);
   const CostModel model(loaded.scenario, loaded.workload);

@@ -163,7 +163,7 @@ TEST_F(WithProfile, SeveralFilesAreOneProfile) {
   EXPECT_EQ(ours.hand_over_buffers, HandOverBuffers::Waiting);
   EXPECT_EQ(ours.context, gib(3));
 
-  // What both have is the first's; what only the second has is taken.
+  // Entries of both are the first's; entries of the second alone are taken.
   const Scenario turned = parse_scenario(std::string(kScenario) + "profile: [" + other + ", " + file_ + "]\n", "s.yaml", ".");
   EXPECT_EQ(turned.profile->measured.at("host"), "another");
   EXPECT_EQ(turned.profile->units.size(), units.units.size());
@@ -203,7 +203,7 @@ TEST_F(WithProfile, MeasuredTimesMakeTheStep) {
   }
 }
 
-// What the ends of a message compute is part of their passes, and no longer of the delay between them.
+// The compute at the ends of a message is part of their passes, and no longer of the delay between them.
 TEST_F(WithProfile, MessagesTakeTheTimeOfTheirEnds) {
   profile_.collectives.push_back({"message", 2, {{{Bytes(0), micros(20)}, {mib(1), micros(120)}}}});
   write(profile_);
@@ -280,7 +280,7 @@ TEST_F(SharedCores, AStepIsAsLongAsCoresNeedForItsWork) {
   EXPECT_THAT(reported_cores(scenario_, 3), HasSubstr("3 ranks of 2 threads share a host of 2 cores"));
 }
 
-// What was measured by three ranks on two cores is 1.5 times as long already.
+// Times that three ranks measured on two cores are 1.5 times as long already.
 TEST_F(SharedCores, AProfileOfAsManyRanksHoldsWhatTheyCostEachOther) {
   const double alone = step(3, 8, "", {{"cores", "3"}, {"ranks", "3"}, {"threads", "1"}});
   EXPECT_NEAR(step(3, 8, "", {{"cores", "2"}, {"ranks", "3"}, {"threads", "1"}}), 1.3 / 1.5 * alone, 1e-9);

@@ -1,4 +1,4 @@
-// What a run takes, against published tables and by hand.
+// The costs of a run, against published tables and by hand.
 #include <gtest/gtest.h>
 
 #include "costmodel/run_cost/run_cost.hpp"

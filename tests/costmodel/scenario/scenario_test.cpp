@@ -389,7 +389,7 @@ TEST(Scenario, LaterFaultsFindTheirPlace) {
                "  at schedule.loop_batch\n"
                "    5 | schedule: {name: pfeife, loop_batch: 4}\n"
                "      |                                      ^");
-  // What was not written is placed at what encloses it.
+  // A missing value has the place of the map around it.
   EXPECT_EQ(fault_at(s, "schedule.prefetch", "x").diagnostics()[0].line, 5);
   EXPECT_EQ(fault_at(s, "partition", "x").diagnostics()[0].line, 1);
   EXPECT_EQ(origin_of(s, "precision"), "default");

@@ -57,7 +57,7 @@ TEST(Metrics, OfTheSmallStep) {
   EXPECT_NEAR(result.mfu, 3.2e12 / (16e-3 * 4 * 100e12), 1e-12);  // 0.5
 }
 
-// Steps that roll follow each other at the longest of the devices' own spans of computing: 0-4 and 2-7, whatever is sent when.
+// Steps that roll follow each other at the longest of the devices' own spans of computing: 0-4 and 2-7, for any times of sends.
 TEST(StepPeriod, IsTheLongestDevicesOwnSpan) {
   EXPECT_EQ(step_period(timeline_of(2,
                                     {span(0, Lane::Compute, 0, 1), span(0, Lane::Compute, 3, 4), span(1, Lane::Compute, 2, 5),

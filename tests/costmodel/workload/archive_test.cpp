@@ -1,4 +1,4 @@
-// Exported models: what is read from an archive, and that wrong, damaged and hostile archives are refused in words.
+// Exported models: the values read from an archive; wrong, damaged and hostile archives are refused with a message.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -44,7 +44,7 @@ TEST(ExpertParallel, ARankHoldsItsExpertsAndAllElse) {
   }
 }
 
-// What each layer of a rank sends forward: (operator, bytes).
+// The sends of each layer of a rank in the forward: (operator, bytes).
 std::vector<std::pair<std::string, std::int64_t>> sent(const Workload& workload) {
   std::vector<std::pair<std::string, std::int64_t>> found;
   const auto works = count_work(*workload.graph);
@@ -140,7 +140,7 @@ TEST(ExpertParallel, ImbalanceAndCapacityScaleRows) {
   EXPECT_EQ(rows({.imbalance = {}, .capacity = 2}, 1), 2048);
 }
 
-// What is sent is padded with a capacity, and what the busiest rank receives counts without one.
+// With a capacity sends are padded; without one the rows of the busiest rank count.
 TEST(ExpertParallel, TheBusiestRankReceivesMore) {
   const auto bytes = [](ExpertLoad load) {
     return sent(

@@ -65,7 +65,7 @@ TEST_F(ModelConfigs, ShippedOnesHaveThePublishedParameters) {
   }
 }
 
-// What transformers 5.23 counts for the class's own defaults, and for choices that change the layers.
+// The counts of transformers 5.23 for the class's own defaults, and for choices that change the layers.
 TEST_F(ModelConfigs, AbsentKeysTakeTheDefaultsOfTheClass) {
   const std::vector<std::pair<const char*, std::int64_t>> counted = {
       {"{model_type: llama}", 6'738'415'616},

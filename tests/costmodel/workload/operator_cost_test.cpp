@@ -1,5 +1,5 @@
-// Are work, traffic and tensors saved for the backward counted as in the formulas?
-// Tensors and operators name what matters here; the rest is as their struct has it.
+// Are work, traffic and tensors saved for the backward counted as in the formulas? Tensors and operators name what matters here;
+// the rest has the defaults of their struct.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include <gtest/gtest.h>
 

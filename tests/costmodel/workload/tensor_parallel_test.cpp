@@ -119,7 +119,7 @@ TEST(TensorParallel, FewKeyValueHeadsAreReplicated) {
   FAIL() << "no key matrix";
 }
 
-// What a rank computes on its part of the sequence has a gradient of that part only: norms and the biases behind a
+// Parameters that a rank applies to its part of the sequence have a gradient of that part only: norms and the biases behind a
 // reduce-scatter, nothing else.
 TEST(TensorParallel, SequencePartsHavePartialGradients) {
   const Workload workload = make("gpt2-medium", 4, true);
