@@ -125,7 +125,7 @@ TEST(Checkpoint, AReturnToAnEarlierStepSetsTheLaterOnesAside) {
               testing::UnorderedElementsAre("step-000006", "step-000007", "step-000007.abandoned", "step-000008.abandoned"));
 }
 
-// The learning rate times the weight decay is 8e75: step 2, whose own loss is finite, makes infinite whatever is not 0.
+// The learning rate times the weight decay is 8e75: step 2, whose own loss is finite, makes every value infinite that is not 0.
 TEST(Checkpoint, ParametersThatAreNoNumbersAreNotWritten) {
   for (const char* zero : {"", "zero: 1", "zero: 3"}) {
     SCOPED_TRACE(zero);

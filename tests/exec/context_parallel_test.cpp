@@ -98,7 +98,7 @@ TEST(ContextParallel, WeighsLossesByTheLabelsThatCount) {
   expect_equal(alone("gpt", 4, true), together(both, plan_of(both.part.graph, "gpipe", 1, 4), true));
 }
 
-// What the ranks drop out differs from one process, not from forward to backward.
+// Dropout of the ranks differs from one process, not from forward to backward.
 TEST(ContextParallel, RecomputesTheSameDropout) {
   WorkloadRequest request = small_request("gpt");
   request.dropout = 0.3;

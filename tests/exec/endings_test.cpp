@@ -138,7 +138,7 @@ TEST(Resuming, WhereTrainingStartsIsSaidOnce) {
     EXPECT_EQ(ended.exit_code, 0);
     EXPECT_EQ(ended.err, "panpipe: no checkpoint in " + folder + ": training starts at step 1\n");
 
-    // What a run that was killed while it wrote leaves goes; what is not ours stays.
+    // Leftovers of a run that was killed while it wrote are removed; foreign files stay.
     fs::create_directories(folder + "/.step-000009.part");
     fs::create_directories(folder + "/.step-mine.part");
     ended = run("--steps 3 --resume auto");

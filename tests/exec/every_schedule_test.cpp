@@ -149,7 +149,7 @@ Schedule with_offload(Schedule schedule) {
   return schedule;
 }
 
-// What leaves comes back, and nothing is computed differently.
+// Offloaded activations come back, and nothing is computed differently.
 TEST(ScheduleWithOffload, EqualsOneProcess) {
   for (const int tensor : {1, 2}) {
     const Workload workload = small_model("gpt", tensor);

@@ -12,7 +12,7 @@
 
 namespace panpipe::exec {
 
-// What a step gives. Gradients by parameter, summed over the ranks that hold it.
+// The results of a step. Gradients by parameter, summed over the ranks that hold it.
 struct StepOutcome {
   double loss = 0;
   std::map<std::string, at::Tensor> gradients, buffers;

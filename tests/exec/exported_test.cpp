@@ -59,7 +59,7 @@ class Exported : public testing::TestWithParam<std::string> {
     EXPECT_LE(difference.buffer, kTolerance) << difference.worst_buffer;
     EXPECT_EQ(difference.missing, "");
   }
-  // What is random is drawn by PyTorch from another stream: such a model is held against itself in one process.
+  // PyTorch draws random numbers from another stream, so a random model is compared with itself in one process.
   StepOutcome expected() {
     return GetParam() == "dropout" ? train(graph_, plan_of(graph_, {}, reference_.microbatches), reference_)
                                    : reference_.expected;

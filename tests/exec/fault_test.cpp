@@ -1,4 +1,4 @@
-// What happens to a run when something goes wrong, with real processes: every rank ends, in time, and reports what it waited for.
+// Runs in which something goes wrong, with real processes: every rank ends, in time, and reports what it waited for.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

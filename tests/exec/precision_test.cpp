@@ -1,4 +1,4 @@
-// What a run computes in: TF32 where it is asked for, autocast's casts once per step, norms of 2-byte gradients in fp32.
+// The arithmetic of a run: TF32 where it is asked for, autocast's casts once per step, norms of 2-byte gradients in fp32.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>

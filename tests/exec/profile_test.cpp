@@ -259,7 +259,7 @@ TEST(Profile, OfOneDeviceKnowsTheShardsOfATensorParallelRun) {
   EXPECT_NEAR(sum.time.base(), 2 * link.latency.base() + mib(1).base() / link.bandwidth.base(), 1e-9);
 }
 
-// What a unit keeps is what its operators keep.
+// A unit keeps the tensors that its operators keep.
 TEST(Profile, OperatorByOperator) {
   ProfileRequest request = request_of(1);
   request.operators = "operators.csv";

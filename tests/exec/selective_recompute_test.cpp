@@ -38,7 +38,7 @@ Workload with_dropout(const std::string& model, int tensor = 1, bool sequence_pa
       request, {.degrees = {.tensor = tensor, .micro = 2, .sequence_parallel = sequence_parallel}, .precision = Precision::Fp32});
 }
 
-// What is trained over two ranks, `scope` made again, against one rank that keeps everything.
+// Training over two ranks with `scope` recomputed, compared with one rank that keeps everything.
 void expect_equal_over(const OperatorGraph& graph, const std::string& family, const Trained& one, const RecomputeScope& scope) {
   SCOPED_TRACE(family + " " + recompute_words(Recompute::Selective, scope));
   const Plan plan = plan_over(graph, make_schedule(family, 2, 4, {}), 1, Recompute::Selective);
@@ -173,7 +173,7 @@ TEST(SelectiveRecompute, LetsCastsGoToo) {
   for (const auto& [root, gradient] : kept.gradients) EXPECT_TRUE(at::equal(gradient, again.gradients.at(root))) << root;
 }
 
-// What `memory` predicts: kept bytes fall alike.
+// The prediction of `memory`: kept bytes fall alike.
 TEST(SelectiveRecompute, KeepsAsMuchLessAsPredicted) {
   const auto predicted = [](const std::string& lines) {
     const Scenario scenario = parse_scenario(

@@ -158,7 +158,7 @@ void on_two_ranks(const PreparedRun& run, Use use) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What is alive between blocks is this rank's part; in a block, it and the one that is asked for ahead.
+// Between blocks this rank's part is alive; in a block, the block and the one that is requested ahead.
 TEST(ShardedTraining, OnlyBlocksThatRunAreWhole) {
   const Folder folder;
   const PreparedRun run(quiet(folder.write("s.yaml", model_on({1, 2, 1}, ", zero: 3", "")), 1));
@@ -244,7 +244,7 @@ TEST(ShardedTraining, PeaksFall) {
 
 using Counts = std::map<std::string, int>;
 
-// What device 0 does on its lane of data, by name and stage.
+// The spans of device 0 on its data lane, by name and stage.
 Counts exchanges(const Timeline& timeline) {
   Counts counts;
   for (const Span& span : timeline.spans)

@@ -1,4 +1,4 @@
-// What the executor sends between stages is what predictions price, for any cut of any built-in model.
+// The executor sends the tensors between stages that predictions price, for any cut of any built-in model.
 #include "exec/engine/stage_layout.hpp"
 
 #include <gtest/gtest.h>

@@ -233,8 +233,8 @@ TEST(TrainingOrder, WideTokensTrainAsNarrowOnes) {
   EXPECT_EQ(one.losses(), two.losses());
 }
 
-// A rate of 0 keeps the model: over a pass, whatever its order, the losses' mean is the same. 12 samples are 3 steps of 4; and of
-// a pass's steps each is another than in the file's order.
+// A rate of 0 keeps the model: over a pass in any order the losses' mean is the same. 12 samples are 3 steps of 4; and of a
+// pass's steps each is another than in the file's order.
 TEST(TrainingOrder, AShuffledPassHoldsTheSamplesOfTheFile) {
   const Folder folder;
   folder.write("a", bytes_of<std::uint16_t>(some_ids(8 * 12 + 1, 48)));

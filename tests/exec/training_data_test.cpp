@@ -1,4 +1,4 @@
-// What a run trains on, and the whole of it at once: a small GPT learns a text, is killed, and goes on.
+// The data of a run, and a whole training: a small GPT learns a text, is killed, and goes on.
 #include <ATen/Functions.h>
 #include <fcntl.h>
 #include <fmt/format.h>

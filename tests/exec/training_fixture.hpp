@@ -43,7 +43,7 @@ std::map<std::string, at::Tensor> tensors_of(const std::string& path);
 // The largest difference, relative to the largest value of `expected` over all tensors of that name.
 void expect_close(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected,
                   double relative);
-// What a run leaves: losses, the last step's gradients, and everything in the checkpoint behind it.
+// The results of a run: losses, the last step's gradients, and everything in the checkpoint behind it.
 struct Trained {
   std::vector<double> losses;
   std::map<std::string, at::Tensor> gradients, state;
@@ -52,7 +52,7 @@ struct Trained {
 // Of a scenario's text, in a folder of its own.
 Trained train(const std::string& scenario, int steps = 3);
 void expect_equal(const Trained& found, const Trained& one, double relative = 2e-5);
-// What is in the checkpoint behind four steps: two of the first scenario, resumed and gone on with by the second.
+// The content of the checkpoint after four steps: two of the first scenario, resumed and gone on with by the second.
 std::map<std::string, at::Tensor> resumed(const std::string& first_scenario, const std::string& second_scenario);
 void expect_bit_equal(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected);
 

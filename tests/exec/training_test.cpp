@@ -1,4 +1,4 @@
-// Optimizers, gradients over replicas and tied parameters, clipping, loss scaling: equal to one process, whatever the placement.
+// Optimizers, gradients over replicas and tied parameters, clipping, loss scaling: equal to one process for any placement.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -183,7 +183,7 @@ TEST(Training, ModulesThatRunAgainLeaveLossesAsTheyAre) {
   for (std::size_t step = 0; step < plain.size(); ++step) EXPECT_NEAR(again[step], plain[step], 1e-6);
 }
 
-// What predictions alone know.
+// Settings that only predictions support.
 TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
   const Folder folder;
   for (const auto& [lines, message] : {std::pair("precision: fp8\n", "the executor has no products in 8 bits (fp8)"),

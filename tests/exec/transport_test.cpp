@@ -150,7 +150,7 @@ TEST_P(Contract, SumsOfEveryTypeThatGradientsHave) { keeps("SumsOfEveryTypeThatG
 
 TEST_P(Contract, GroupsExchangeAsManyRowsAsEachHasForTheOther) { keeps("GroupsExchangeAsManyRowsAsEachHasForTheOther", 4); }
 
-// 3 rows sent, 2 expected: the receiver reports that. What follows on the group still matches.
+// 3 rows sent, 2 expected: the receiver reports that. Later operations on the group still match.
 TEST_P(Contract, AnExchangeOfAnotherNumberOfRowsIsAnErrorThatNamesBoth) {
   if (GetParam() == "nccl") GTEST_SKIP() << "NCCL does not know sizes; ranks exchange them before";
   on(2, [&](Transport& transport) {

@@ -33,7 +33,7 @@ void run_world(const std::string& transport, int size, Clock::duration deadline,
   std::vector<std::unique_ptr<Transport>> local;
   if (transport == "local") local = make_local_transports(size);
   const int port = test::unused_port();
-  signal(SIGPIPE, SIG_IGN);  // as panpipe-exec does: a peer that is gone is an error in words
+  signal(SIGPIPE, SIG_IGN);  // as panpipe-exec does: a peer that is gone is an error with a message
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {

@@ -8,7 +8,7 @@
 
 namespace panpipe::exec {
 
-// What a rank's body throws is a failure of the test, with the rank's number.
+// An exception of a rank's body is a failure of the test, with the rank's number.
 void run_world(const std::string& transport, int size, Clock::duration deadline, const std::function<void(Transport&)>& body);
 // Options of one process of a world at a port that is free now.
 ProcessOptions process_options(int rank, int size, int port, Clock::duration deadline);

@@ -37,7 +37,7 @@ void TwoHosts::cut() { ASSERT_TRUE(shell("ip -n " + first_ + " link set " + cabl
 Started TwoHosts::start(int host, const std::vector<std::string>& command, std::map<std::string, std::string> environment,
                         const std::string& master) {
   const std::string& name = host == 0 ? first_ : second_;
-  // A name of its own, which tells hosts apart.
+  // A name of its own, to distinguish the hosts.
   std::vector<std::string> words{
       "ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", "echo \"$0\" >/proc/sys/kernel/hostname && exec \"$@\"", name};
   words.insert(words.end(), command.begin(), command.end());

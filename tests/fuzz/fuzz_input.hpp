@@ -1,4 +1,4 @@
-// What the entry points share: input in pieces, files in memory, which exceptions are answers, and numbers that must be finite.
+// Shared by the entry points: input in pieces, files in memory, which exceptions are answers, and numbers that must be finite.
 #pragma once
 
 #include <sys/mman.h>

@@ -49,7 +49,7 @@ std::vector<std::pair<int, int>> units_of(const Plan& plan) {
   return units;
 }
 
-// What is exported for Megatron-LM, imported, is the plan and the model that were exported.
+// An export for Megatron-LM, imported, is the plan and the model that were exported.
 void expect_same_job(const std::string& text) {
   SCOPED_TRACE(text);
   const Experiment ours(scenario(text));

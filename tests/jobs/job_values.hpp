@@ -1,4 +1,4 @@
-// What an importer's test asks of an imported job.
+// Values of an imported job that tests of importers compare.
 #pragma once
 
 #include <string>

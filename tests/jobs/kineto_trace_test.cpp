@@ -156,7 +156,7 @@ TEST(KinetoTrace, APredictedTraceReadsBack) {
               0.5 * of(read, KernelGroup::AllReduce));
   EXPECT_GT(groups.group_us[at(KernelGroup::Products)], 0);
   EXPECT_GT(groups.group_us[at(KernelGroup::Attention)], 0);
-  // What a device does adds up to no more than the step.
+  // The work of a device adds up to no more than the step.
   double busy = groups.exposed_us + groups.idle_us;
   for (const KernelGroup group :
        {KernelGroup::Products, KernelGroup::Attention, KernelGroup::Elementwise, KernelGroup::Optimizer})

@@ -113,7 +113,7 @@ TEST(MegatronImport, StagesThatAreNotEqual) {
               HasSubstr("--pipeline-model-parallel-layout has 5 layers, and the model has 8"));
 }
 
-// What an importer writes is a scenario that loads.
+// An importer writes a scenario that loads.
 TEST(MegatronImport, TheTextIsAScenario) {
   const ImportedJob imported = job(kLlama +
                                        "--pipeline-model-parallel-size 2 --recompute-granularity full --recompute-method uniform "

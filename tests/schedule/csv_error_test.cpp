@@ -153,7 +153,7 @@ TEST(CsvErrors, OtherEncodings) {
                                  "0\0F\0000\0",
                                  8)),
             "order.csv: error: this is UTF-16 text\n  help: save the file as UTF-8");
-  // What spreadsheets put in front is none of the text.
+  // Bytes that spreadsheets put in front are not part of the text.
   EXPECT_EQ(error_of("\xef\xbb\xbf"
                      "0F0,0X0\r\n1F0,1B0\r\n")
                 .substr(0, 52),

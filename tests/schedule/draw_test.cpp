@@ -1,4 +1,4 @@
-// What people and machines see of a schedule.
+// Schedules drawn for people and written for programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

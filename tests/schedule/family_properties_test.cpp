@@ -1,5 +1,5 @@
-// What every member of every hand-made family keeps, for all P to 16 and M to 48 that it admits: legal, complete, the activations
-// and the bubble that it promises.
+// Properties of every member of every hand-made family, for all P to 16 and M to 48 that it admits: legal, complete, the
+// activations and the bubble that it promises.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -168,7 +168,7 @@ std::size_t passes_of(const Schedule& schedule) {
   return passes;
 }
 
-// The check finds whatever is missing, repeated or out of order, and orders that cannot finish.
+// The check finds every pass that is missing, repeated or out of order, and orders that cannot finish.
 void expect_legal_and_complete(const Promise& promise, const Size& size, const Schedule& schedule) {
   ASSERT_EQ(test::message_of(check_schedule(schedule)), "legal");
   const int slices = size.p * size.v * size.m / (schedule.chains.size() == 2 ? 2 : 1);
@@ -290,7 +290,7 @@ TEST(FamilyProperties, BubbleOfStp) {
 }
 
 TEST(FamilyProperties, BubbleOfSeq1f1b) {
-  // That of 1f1b in passes of a slice: (P-1) (F + I + W) = 30 (P-1) in costs per slice, whatever the microbatches.
+  // That of 1f1b in passes of a slice: (P-1) (F + I + W) = 30 (P-1) in costs per slice, for any number of microbatches.
   for (const char* splits : {"1", "2", "4"})
     for_sizes(
         "seq-1f1b", {{"sequence_splits", splits}}, [](int, int) { return true; },
@@ -332,7 +332,7 @@ TEST(FamilyProperties, BubbleOf1f1bV) {
 
 TEST(FamilyProperties, BubbleOfChimeraAndHanayo) {
   // In full units and with F = B: the way through the chain less what the other direction fills, P-2 for Chimera (its paper's
-  // (D-2) / (2N + D-2)) and 2P-2 for a wave, however many units and waves.
+  // (D-2) / (2N + D-2)) and 2P-2 for a wave, for any number of units and waves.
   for_sizes(
       "chimera", {}, [](int p, int m) { return p % 2 == 0 && m % p == 0; },
       [](const Schedule& schedule, int p) { EXPECT_EQ(idle_in_step(schedule, kForwardAsLongAsBackward), p - 2); });

@@ -120,8 +120,8 @@ TEST(MemoryOptions, WrongOnesAreNamed) {
   EXPECT_EQ(message({{"recompute", "none"}}), "");
 }
 
-// One rank, all passes 1: I0 1-2, I1 3-4, I2 5-6, W0 6, W1 7, W2 8. What waits for W lives 4, 3, 2; copies 1. 0: away 2-3, back
-// 5-6, while 0I2 runs. 1: away 4-5, back 6-7. 2: 6-7 is taken, and 7-8 would be too late for W2 at 8.
+// One rank, all passes 1: I0 1-2, I1 3-4, I2 5-6, W0 6, W1 7, W2 8. The parts that wait for W live 4, 3, 2; copies 1. 0: away
+// 2-3, back 5-6, while 0I2 runs. 1: away 4-5, back 6-7. 2: 6-7 is taken, and 7-8 would be too late for W2 at 8.
 TEST(Offload, WhatWaitsForTheWeightGradient) {
   const Schedule plain = from_rows({"0F0 0I0 0F1 0I1 0F2 0I2 0W0 0W1 0W2"});
   const Schedule parked = add_offload(plain, {}, {OffloadRequest::Choice::Selective, true, 1});

@@ -22,7 +22,7 @@ int held(const ScheduleEvaluation& evaluation) {
   return *std::max_element(evaluation.peak_activations.begin(), evaluation.peak_activations.end());
 }
 
-// What every searched order promises.
+// Properties of every searched order.
 ScheduleEvaluation checked(const Schedule& schedule, const PassCosts& costs, int memory) {
   EXPECT_EQ(test::message_of(check_schedule(schedule)), "legal");
   const ScheduleEvaluation evaluation = evaluate(schedule, costs);

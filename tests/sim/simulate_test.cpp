@@ -1,4 +1,4 @@
-// What the tasks of a plan do on the network: collectives, groups, waiting for sends, folding, deadlocks.
+// The tasks of a plan on the network: collectives, groups, waiting for sends, folding, deadlocks.
 #include "sim/simulate.hpp"
 
 #include <gmock/gmock.h>

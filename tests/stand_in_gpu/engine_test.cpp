@@ -1,4 +1,4 @@
-// What a rank does with its GPU: when the host waits for it, how much memory it takes, how many kernels it launches.
+// A rank and its GPU: when the host waits for it, how much memory it takes, how many kernels it launches.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ std::map<int, double> per_step(const std::string& scenario, const char* what, co
 }
 
 // Data go to the device without the host's waiting, and losses are read when the step is over: the first rank and the last wait
-// as often as one between them, whatever the number of microbatches. What all wait for: the step's beginning and end, and the
-// norm of the gradients for --metrics.
+// as often as one between them, for any number of microbatches. All wait for: the step's beginning and end, and the norm of the
+// gradients for --metrics.
 TEST(HostWaits, AreTheSameOnEveryRankAndForAnyNumberOfMicrobatches) {
   const auto few = per_step(scenario_file(small_gpt({3}, "", 3, 4)), "host_waits");
   const auto many = per_step(scenario_file(small_gpt({3}, "", 3, 12)), "host_waits");

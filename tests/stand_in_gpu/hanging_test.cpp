@@ -1,4 +1,4 @@
-// What happens to a run over NCCL when an operation never ends or a rank is lost: it ends, in time, and in words of its own.
+// Runs over NCCL in which an operation never ends or a rank is lost: they end, in time, and with their own message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

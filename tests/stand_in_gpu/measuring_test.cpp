@@ -1,4 +1,4 @@
-// Measured steps on a GPU: whose time is whose, and that none is left out. What is slow here is slow in its stream alone, as a
+// Measured steps on a GPU: whose time is whose, and that none is left out. Slow work here is slow in its stream alone, as a
 // kernel; the host goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

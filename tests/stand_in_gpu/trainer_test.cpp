@@ -1,4 +1,4 @@
-// What a trainer does around its steps, over NCCL: shuffled data of 32 bits, groups of parameters, evaluations.
+// A trainer around its steps, over NCCL: shuffled data of 32 bits, groups of parameters, evaluations.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Training over NCCL on the stand-in GPU equals training on the CPU in one process, whatever the streams' delays.
+// Training over NCCL on the stand-in GPU equals training on the CPU in one process, for any delays of the streams.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TEST_P(EveryFamily, EqualsTheCpu) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, EveryFamily, testing::Range(0, EveryFamily::kGroups));
 
-// What is more than a pipeline of two, and the schedules and options that go with it. The CPU's run has the same mesh: replicas
+// Runs of more than a pipeline of two, and the schedules and options that go with it. The CPU's run has the same mesh: replicas
 // divide the samples.
 struct Case {
   const char* name;

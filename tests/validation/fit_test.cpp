@@ -172,7 +172,7 @@ TEST(Fit, StoppedItKeepsTheBestUntilThen) {
   EXPECT_THROW(fit(rows, Calibration{}, options), NoAnswer);
 }
 
-// What the fit prices anew is what `panpipe validate` predicts.
+// The fit's own prices equal the predictions of `panpipe validate`.
 TEST(Fit, ItsPredictionsAreThoseOfTheEstimate) {
   std::vector<RunRow> rows;
   std::map<std::string, int> taken;

@@ -1,4 +1,4 @@
-// Answers in words, of plans made by hand.
+// Answers as text, of plans made by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What planners read off the orders of the families: counts against closed forms and against whole orders, of every family.
+// The counts that planners take from the orders of the families: against closed forms and against whole orders, of every family.
 #include "planner/auto/order_counts.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ TEST(OrderCounts, AreThoseOfTheWholeOrderWhereItsTurnsDependOnTheMicrobatches) {
   }
 }
 
-// Activations in flight and weight gradients at the end as the papers have them, of families with one stage a rank.
+// Activations in flight and weight gradients at the end as in the papers, of families with one stage a rank.
 TEST(OrderCounts, InClosedForm) {
   struct Expected {
     const char* family;

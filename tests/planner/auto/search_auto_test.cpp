@@ -218,7 +218,7 @@ TEST(SearchAuto, WhatIsStatedStays) {
   }
 }
 
-// 96 samples a step: 96 = micro x microbatches x data whatever is chosen; a number stays, `auto` is searched.
+// 96 samples a step: 96 = micro x microbatches x data for every choice; a number stays, `auto` is searched.
 TEST(SearchAuto, TheGlobalBatchStays) {
   for (const auto& [overrides, micro] :
        std::vector<std::pair<std::vector<std::string>, int>>{{{}, 0}, {{"batch={micro: 2, microbatches: 48}"}, 2}}) {

@@ -1,5 +1,5 @@
-// What the published planner (Pfeife, ICML 2025, github MerHS/pfeife at a5a85ca, run on a CPU) finds for four inputs. Ours must
-// never be worse, and must solve the two where it stops early or fails.
+// The results of the published planner (Pfeife, ICML 2025, github MerHS/pfeife at a5a85ca, run on a CPU) for four inputs. Ours
+// must never be worse, and must solve the two where it stops early or fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

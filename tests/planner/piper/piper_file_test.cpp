@@ -187,7 +187,7 @@ TEST_F(PiperFormat, UnknownKeysAreSkippedAndReported) {
 }
 
 TEST_F(PiperFormat, TrapsAreWarnedOf) {
-  // Times of 2 and 3 seconds are no milliseconds; bytes named times and missing optimizer state are there.
+  // Times of 2 and 3 seconds are no milliseconds; bytes named times and missing optimizer state are faults too.
   PiperFile file = read(two_nodes(kHead, kEdge));
   warn_of_traps(file);
   ASSERT_EQ(file.warnings.size(), 2U);

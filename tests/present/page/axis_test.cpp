@@ -1,4 +1,4 @@
-// Axes: round ticks around everything, whatever the values are.
+// Axes: round ticks around everything, for any values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

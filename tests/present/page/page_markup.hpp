@@ -1,4 +1,4 @@
-// What tests ask of markup: is it whole, how often does something stand in it.
+// Questions of tests about markup: is it whole, how often does it contain a text.
 #pragma once
 
 #include <string>

@@ -12,8 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// What every trace must keep: times sorted, lengths not negative, nothing overlapping on a track, arrows in pairs that go
-// forward.
+// Rules of every trace: times sorted, lengths not negative, nothing overlapping on a track, arrows in pairs that go forward.
 void check_trace(const std::string& text) {
   const json trace = json::parse(text);
   double last = 0;

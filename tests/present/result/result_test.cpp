@@ -93,7 +93,7 @@ TEST(ResultJson, OnlyTheContextDiffersBetweenCalls) {
   EXPECT_EQ(a.dump(), b.dump());
 }
 
-// What a reader needs to follow the step: what the plan decided, and what waited or was slowed.
+// Facts with which a reader follows the step: the plan's decisions, and spans that waited or were slowed.
 TEST(ResultJson, ReportsThePlanAndWhatWasSlowed) {
   Timeline timeline = estimate(testing::small_step());
   const ResultPlan plan{{.schedule = "zb-h1",

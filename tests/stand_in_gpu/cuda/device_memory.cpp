@@ -15,7 +15,7 @@
 namespace panpipe::stand_in {
 namespace {
 
-// What nobody has written yet reads as not a number, in every floating-point type.
+// Unwritten memory reads as not a number, in every floating-point type.
 constexpr int kUnwritten = 0xFF;
 // As aligned as CUDA's allocations (CUDA C++ Programming Guide, device memory accesses: at least 256 bytes) and its pages.
 constexpr std::size_t kDeviceAlignment = 512, kHostAlignment = 4096;

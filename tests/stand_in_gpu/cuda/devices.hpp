@@ -15,7 +15,7 @@ std::size_t device_memory();  // bytes of one device
 
 // CUDA's error of a thread: cudaGetLastError reports it once. Returns its argument.
 cudaError_t remember(cudaError_t error);
-// What a function that waits for a device answers: cudaErrorAssert once a kernel has failed, for ever.
+// The result of functions that wait for a device: cudaErrorAssert from the first failed kernel on.
 cudaError_t health();
 
 }  // namespace panpipe::stand_in

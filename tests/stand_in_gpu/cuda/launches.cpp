@@ -1,5 +1,5 @@
 // Kernels that LibTorch's libraries bring with them. None of them can run here: the operators that would launch them are replaced
-// (kernels/). What is launched all the same is named, and fails.
+// (kernels/). A kernel that is launched all the same is named, and fails.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>

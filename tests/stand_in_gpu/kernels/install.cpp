@@ -1,5 +1,5 @@
-// Puts the CPU's kernels in the place of CUDA's, when this library is loaded (cuda/devices.cpp loads it). What is left as it is
-// works on sizes and strides alone, or is made of calls of the runtime.
+// Puts the CPU's kernels in the place of CUDA's, when this library is loaded (cuda/devices.cpp loads it). Unreplaced operators
+// work on sizes and strides alone, or consist of calls of the runtime.
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>

@@ -14,7 +14,7 @@ namespace {
 
 const std::atomic<bool> kNever{false};
 
-// What an id holds: where the introducer listens.
+// The content of an id: where the introducer listens.
 struct Introducer {
   std::uint32_t mark;
   Address address;

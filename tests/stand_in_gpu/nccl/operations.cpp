@@ -1,4 +1,4 @@
-// Stands for libnccl.so.2. What an operation promises, as NCCL's user guide has it: the call returns when the operation is in its
+// Stands for libnccl.so.2. The promise of an operation in NCCL's user guide: the call returns when the operation is in its
 // stream; in stream order it then blocks the stream until all its members have come to it; members match by order alone. A send
 // ends when its receiver has taken everything: NCCL may end it earlier for small messages, which no program may rely on.
 #include <unistd.h>

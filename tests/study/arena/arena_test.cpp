@@ -75,8 +75,8 @@ TEST(Arena, ClosedFormsOfChunksAndOfSplitBackwards) {
   EXPECT_FALSE(judged_alone("dualpipe", 4, 8).bound_in_memory);  // two chains: a bound in any memory
 }
 
-// What R makes anew is not held, nor what lies in the host's memory: the bound within that memory is of orders without either. In
-// any memory the last rank waits for three forwards and then has 8 x 3 to do. The step: 1F1B's own of 33, and an R in front of
+// Recomputed activations are not held, nor those in the host's memory: the bound within that memory is of orders without either.
+// In any memory the last rank waits for three forwards and then has 8 x 3 to do. The step: 1F1B's own of 33, and an R in front of
 // each B of the last rank.
 TEST(Arena, OrdersThatFreeActivationsEarlyAreBoundInAnyMemory) {
   const Judged judged = judged_alone("1f1b,recompute=full", 4, 8);

@@ -176,8 +176,8 @@ TEST(ReportPath, ReportsSharingFromTransfers) {
   EXPECT_DOUBLE_EQ(sums[PathPartKind::Pass], 2 + 2 + 4 + 3 - 0.5);
 }
 
-// A prediction's chain goes from 0 to the step's end without a hole or a gap: whatever the schedule, the semantics of transfers,
-// the degrees and the engine. Only replicas of the rank that is drawn may be waited for, where links are shared.
+// A prediction's chain goes from 0 to the step's end without a hole or a gap, for any schedule, semantics of transfers, degrees
+// and engine. Only replicas of the rank that is drawn may be waited for, where links are shared.
 struct Chain {
   std::string name, scenario, settings;
 };
@@ -273,7 +273,7 @@ TEST(ReportHints, SayWhatTheNumbersHold) {
   EXPECT_THAT(hints_for(result, traffic_of(result)).back().text, HasSubstr("uses only 50 % of its memory"));
 }
 
-// What the plan has taken already is not recommended, and what it has not is.
+// Measures that the plan has taken already are not recommended, others are.
 TEST(ReportHints, RecommendWhatThePlanHasNot) {
   ResultDocument result = two_ranks();
   for (DeviceMetrics& device : result.per_device) device.exposed_communication_s += 2.52;

@@ -41,7 +41,7 @@ TEST(Report, OfOneResult) {
   for (const char* loading : {"src=\"http", "@import", "url("}) EXPECT_THAT(page, Not(HasSubstr(loading)));
 }
 
-// What traffic goes over is in the document: stages of the example follow bridges, sockets and the way between those.
+// The links of the traffic are in the document: stages of the example follow bridges, sockets and the way between those.
 TEST(Report, KnowsWhatTheTrafficCrosses) {
   const std::string folder = folder_of("estimate");
   const ResultDocument result = read_result(folder);
