@@ -6,13 +6,13 @@
 
 namespace panpipe::app {
 
-arena::Arena judge(ArenaRequest request) {
+study::Arena judge(ArenaRequest request) {
   const sim::Options options{.backend = sim::backend_named(request.backend)};
   const int threads = request.threads;
-  arena::ArenaRequest made = arena::request_of(std::move(request));
+  study::ArenaRequest made = study::request_of(std::move(request));
   made.threads = threads;
   made.simulate = [options](const TaskGraph& graph, const Cluster& cluster) { return sim::simulate(graph, cluster, options); };
-  return arena::judge(made);
+  return study::judge(made);
 }
 
 }  // namespace panpipe::app

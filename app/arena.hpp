@@ -7,12 +7,12 @@
 
 namespace panpipe::app {
 
-struct ArenaRequest : arena::ArenaAsked {
+struct ArenaRequest : study::ArenaAsked {
   std::string backend = "flow";  // "flow" or "simgrid"
   int threads = 0;               // 0: all of the machine
 };
 
-// Throws InputError as arena::request_of and arena::judge do, and for an unknown backend.
-arena::Arena judge(ArenaRequest request);
+// Throws InputError as study::request_of and study::judge do, and for an unknown backend.
+study::Arena judge(ArenaRequest request);
 
 }  // namespace panpipe::app

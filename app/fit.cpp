@@ -25,7 +25,7 @@ std::string start_file(const FitRequest& request) {
 }
 
 struct WantedRows {
-  std::vector<RunRow> rows;
+  std::vector<validation::RunRow> rows;
   std::vector<std::string> left_out;
 };
 
@@ -33,7 +33,7 @@ WantedRows wanted_rows(const FitRequest& request) {
   WantedRows wanted;
   std::vector<bool> used(request.without.size());
   for (const std::string& file : request.files)
-    for (RunRow& row : read_runs(file)) {
+    for (validation::RunRow& row : validation::read_runs(file)) {
       bool out = false;
       for (std::size_t i = 0; i < request.without.size(); ++i) {
         const std::string name = request.without[i].substr(0, request.without[i].find('='));
@@ -51,9 +51,9 @@ WantedRows wanted_rows(const FitRequest& request) {
 }
 
 // The measured devices, for the message that no row is of a requested one.
-std::string devices_of(const std::vector<RunRow>& rows) {
+std::string devices_of(const std::vector<validation::RunRow>& rows) {
   std::set<std::string> names;
-  for (const RunRow& row : rows)
+  for (const validation::RunRow& row : rows)
     if (!row.gpu.empty()) names.insert(row.gpu);
   return names.empty() ? "they name none" : fmt::format("they have {}", fmt::join(names, ", "));
 }
@@ -63,7 +63,7 @@ bool is_yaml(const std::string& file) {
   return extension == ".yaml" || extension == ".yml" || extension == ".json";
 }
 
-void check_options(const FitOptions& options) {
+void check_options(const validation::FitOptions& options) {
   const auto within = [](const char* option, auto value, auto least, auto most) {
     if (!(value >= least && value <= most))
       throw InputError(fmt::format("{} is from {} to {}, not {}", option, least, most, value), "", code::kOutOfRange);
@@ -74,7 +74,7 @@ void check_options(const FitOptions& options) {
   within("--balance", options.balance, 0.0, 1.0);
 }
 
-bool is_profile(const std::string& file) { return is_yaml(file) || is_operator_table(file); }
+bool is_profile(const std::string& file) { return is_yaml(file) || validation::is_operator_table(file); }
 
 }  // namespace
 
@@ -88,35 +88,35 @@ bool asks_for_profiles(const FitRequest& request) {
 
 FittedProfile fit_profiles(const FitRequest& request) {
   if (request.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
-  std::vector<TimedOperator> operators;
+  std::vector<validation::TimedOperator> operators;
   std::vector<Profile> profiles;
   for (const std::string& file : request.files) {
     if (is_yaml(file)) {
       profiles.push_back(load_profile(file));
       continue;
     }
-    const std::vector<TimedOperator> more = read_operators(file);
+    const std::vector<validation::TimedOperator> more = validation::read_operators(file);
     operators.insert(operators.end(), more.begin(), more.end());
   }
   ReadLog log;
   const DeviceType device = load_device(request.devices.front(), std::filesystem::current_path().string(), log);
   log.throw_if_errors();
-  return {fit_profile(operators, profiles, device, request.precision), device.name};
+  return {validation::fit_profile(operators, profiles, device, request.precision), device.name};
 }
 
 PreparedFit prepare_fit(const FitRequest& request) {
-  if (!fit_available()) fit({}, {}, {});  // throws with the reason
+  if (!validation::fit_available()) validation::fit({}, {}, {});  // throws with the reason
   for (const std::string& device : request.devices)
-    if (device_file_of(device).empty())
+    if (validation::device_file_of(device).empty())
       throw InputError(fmt::format("--device {}: there is no data sheet of this device", device));
   PreparedFit prepared;
   prepared.options = request.fit;
   if (!request.start.empty()) {
     prepared.start = load_calibration(start_file(request), "");
-    prepared.options.spread = stated_spreads(start_file(request));
+    prepared.options.spread = validation::stated_spreads(start_file(request));
   }
   WantedRows wanted = wanted_rows(request);
-  FitRows made = prepare_rows(wanted.rows, request.devices, prepared.start);
+  validation::FitRows made = prepare_rows(wanted.rows, request.devices, prepared.start);
   if (made.rows.empty())
     throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",
                                  fmt::join(request.devices, ", --device "), wanted.rows.size(), devices_of(wanted.rows)));
@@ -126,8 +126,9 @@ PreparedFit prepare_fit(const FitRequest& request) {
   return prepared;
 }
 
-FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name, const std::string& command) {
-  FitRecord record;
+validation::FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name,
+                                const std::string& command) {
+  validation::FitRecord record;
   record.name = name;
   record.command = command;
   record.devices = request.devices;

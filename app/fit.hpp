@@ -15,14 +15,14 @@ struct FitRequest {
   std::vector<std::string> without;       // rows to leave out, by id or source: "NAME" or "NAME=WHY"
   std::string start;                      // file of a calibration, or name of a shipped one; empty: a-priori values
   Precision precision = Precision::Fp32;  // of the operators in a profile
-  FitOptions fit;
+  validation::FitOptions fit;
 };
 
 // True if the files are profiles, false if they are runs. Throws InputError for a mixture, and for options out of range.
 bool asks_for_profiles(const FitRequest& request);
 
 struct FittedProfile {
-  ProfileFit fit;
+  validation::ProfileFit fit;
   std::string device;  // name
 };
 FittedProfile fit_profiles(const FitRequest& request);
@@ -30,8 +30,8 @@ FittedProfile fit_profiles(const FitRequest& request);
 // The arguments of fit(rows, start, options), and the rows that it does not get.
 struct PreparedFit {
   Calibration start;
-  FitOptions options;
-  std::vector<FitRow> rows;
+  validation::FitOptions options;
+  std::vector<validation::FitRow> rows;
   std::vector<std::string> asked_out, not_predicted;  // "id: reason"
 };
 // Throws InputError for a device without data sheet, for a name that no row has, and if no row can be predicted. Throws
@@ -39,6 +39,7 @@ struct PreparedFit {
 PreparedFit prepare_fit(const FitRequest& request);
 
 // The record of its origin that the calibration's file holds.
-FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name, const std::string& command);
+validation::FitRecord record_of(const FitRequest& request, const PreparedFit& prepared, const std::string& name,
+                                const std::string& command);
 
 }  // namespace panpipe::app

@@ -63,7 +63,7 @@ std::string cluster_figures(const std::string& path, const Node&) {
   ReadLog log;
   const Cluster cluster = load_cluster(path, log);
   log.throw_if_errors();
-  return devices_of(cluster);
+  return present::devices_of(cluster);
 }
 
 std::string device_figures(const std::string& path, const Node&) {
@@ -143,7 +143,7 @@ std::vector<ListedItem> schedules() {
 
 std::string schedules_of_the_arena() {
   return fmt::format("only panpipe arena takes {}, searched orders of waves and loops",
-                     fmt::join(arena::search_families(), " and "));
+                     fmt::join(study::search_families(), " and "));
 }
 
 }  // namespace

@@ -18,9 +18,9 @@
 namespace panpipe::app {
 namespace {
 
-using planner::SizeKey;
-using planner::SizeObjective;
-using planner::TriedSize;
+using study::SizeKey;
+using study::SizeObjective;
+using study::TriedSize;
 
 // The limits of the trainer of --for.
 planner::SearchLimits limits_of(const SearchRequest& options) {
@@ -56,14 +56,14 @@ T parsed(const char* option, const std::string& text, Parsed<T> (*parse)(std::st
   return *value.value;
 }
 
-std::optional<SizeObjective> objective_of(const std::string& name) {
+std::optional<study::SizeObjective> objective_of(const std::string& name) {
   if (name.empty()) return std::nullopt;
-  return name == "step" ? SizeObjective::Step : name == "cost" ? SizeObjective::Cost : SizeObjective::Energy;
+  return name == "step" ? study::SizeObjective::Step : name == "cost" ? study::SizeObjective::Cost : study::SizeObjective::Energy;
 }
 
-planner::SizeRequest request_of(const SizeOptions& options, const std::string& objective, const Scenario& scenario,
-                                const SizeKey& key) {
-  planner::SizeRequest request;
+study::SizeRequest request_of(const SizeOptions& options, const std::string& objective, const Scenario& scenario,
+                              const study::SizeKey& key) {
+  study::SizeRequest request;
   request.sizes = sizes_of(options, key);
   request.objective = objective_of(objective);
   if (!options.deadline.empty()) {
@@ -76,7 +76,7 @@ planner::SizeRequest request_of(const SizeOptions& options, const std::string& o
     request.budget = parsed<Money>("--budget", options.budget, parse_money);
     if (request.budget->amount <= 0) throw InputError(fmt::format("--budget: '{}' must be positive", options.budget));
   }
-  if (!request.limited() && !request.objective) request.objective = SizeObjective::Step;
+  if (!request.limited() && !request.objective) request.objective = study::SizeObjective::Step;
   // Within limits any size may be the answer; an objective alone is about what there is.
   request.most = request.limited() ? std::max(1, kMostGpus / key.devices) : scenario.cluster.size() / key.devices;
   return request;
@@ -91,8 +91,8 @@ class SizeSearch {
     request_.objective.clear();
   }
 
-  TriedSize at(int nodes) {
-    TriedSize size;
+  study::TriedSize at(int nodes) {
+    study::TriedSize size;
     size.nodes = nodes;
     size.gpus = nodes * answer_.key.devices;
     try {
@@ -110,7 +110,7 @@ class SizeSearch {
   }
 
  private:
-  static void describe(const planner::Answer& answer, TriedSize& size) {
+  static void describe(const planner::Answer& answer, study::TriedSize& size) {
     if (answer.candidates.empty()) {
       size.reason = answer.reason.empty() ? "no feasible plan" : answer.reason;
       return;
@@ -135,7 +135,7 @@ class SizeSearch {
 
 }  // namespace
 
-std::vector<int> sizes_of(const SizeOptions& options, const SizeKey& key) {
+std::vector<int> sizes_of(const SizeOptions& options, const study::SizeKey& key) {
   if (!options.gpus.empty() && !options.nodes.empty())
     throw InputError("panpipe plan: give --gpus or --nodes, not both: they say the same");
   if (!options.nodes.empty() && key.devices == 1 && std::string_view(key.key) == "cluster.devices")
@@ -185,7 +185,7 @@ std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::s
   return overrides;
 }
 
-std::string size_setting(const SizeKey& key, int nodes) { return fmt::format("{}={}", key.key, nodes); }
+std::string size_setting(const study::SizeKey& key, int nodes) { return fmt::format("{}={}", key.key, nodes); }
 
 SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, const SizeSource& source,
                          const std::function<void(int gpus)>& trying) {
@@ -196,17 +196,17 @@ SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, 
     throw InputError(fmt::format("{}: the scenario does not say how much is trained", source.name),
                      "give --tokens 300B, or state it, as in 'run: {tokens: 300B}'");
   SizesAnswer answer;
-  answer.key = planner::size_key(scenario);
+  answer.key = study::size_key(scenario);
   answer.request = request_of(options, plan.objective, scenario, answer.key);
-  planner::check_request(answer.request, *scenario.run);
+  study::check_request(answer.request, *scenario.run);
   SizeSearch search(plan, source, answer);
-  answer.tried = planner::try_sizes(answer.request, [&](int nodes) {
+  answer.tried = study::try_sizes(answer.request, [&](int nodes) {
     if (trying) trying(nodes * answer.key.devices);
     return search.at(nodes);
   });
   if (trying) trying(0);
-  planner::check_deadline(answer.request, answer.tried);
-  answer.best = planner::best_size(answer.request, answer.tried);
+  study::check_deadline(answer.request, answer.tried);
+  answer.best = study::best_size(answer.request, answer.tried);
   return answer;
 }
 

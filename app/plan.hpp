@@ -46,9 +46,9 @@ struct SizeSource {
 };
 
 struct SizesAnswer {
-  planner::SizeKey key;
-  planner::SizeRequest request;
-  std::vector<planner::TriedSize> tried;
+  study::SizeKey key;
+  study::SizeRequest request;
+  std::vector<study::TriedSize> tried;
   int best = -1;  // of `tried`
   // The sizes that were searched, by the value of the key.
   std::map<int, std::pair<std::unique_ptr<Experiment>, planner::Answer>> found;
@@ -56,7 +56,7 @@ struct SizesAnswer {
 
 // The sizes that are asked for, by the value of the key. Throws InputError if GPUs and nodes are given, and for GPUs that do not
 // fill nodes.
-std::vector<int> sizes_of(const SizeOptions& options, const planner::SizeKey& key);
+std::vector<int> sizes_of(const SizeOptions& options, const study::SizeKey& key);
 
 // The best plan that the engines can run, as plan.yaml, and its number among the candidates; nullopt if they can run none.
 struct PlanFile {
@@ -66,7 +66,7 @@ struct PlanFile {
 std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experiment& experiment);
 
 // For example "cluster.nodes=4".
-std::string size_setting(const planner::SizeKey& key, int nodes);
+std::string size_setting(const study::SizeKey& key, int nodes);
 
 // `objective` is "step", "cost" or "energy"; empty: the fewest GPUs, or the fastest if nothing limits them. `trying` is called
 // with each size before its search, and with 0 at the end; it may be empty. Throws InputError for a scenario that does not state

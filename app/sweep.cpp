@@ -11,14 +11,14 @@
 
 namespace panpipe::app {
 
-planner::SweepGrid grid_of(SweepRequest request) {
+study::SweepGrid grid_of(SweepRequest request) {
   const std::string& engine = request.engine;
   if (engine != "estimate" && engine != "simulate")
     throw InputError(
         fmt::format("--engine is estimate or simulate, not '{}'{}", engine, suggestion(engine, {"estimate", "simulate"})), "",
         code::kUnknownName);
   if (!request.method.empty()) planner::method_named(request.method);
-  planner::SweepGrid grid;
+  study::SweepGrid grid;
   grid.version = kVersion;
   grid.scenario = std::move(request.scenario);
   grid.engine = std::move(request.engine);

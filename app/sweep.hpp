@@ -13,10 +13,10 @@ struct SweepRequest {
   std::string engine = "estimate";
   std::string method;                  // searches the best plan of each cell; empty: predicts the scenario's own
   std::vector<std::string> overrides;  // in all cells
-  std::vector<planner::SweepAxis> axes;
+  std::vector<study::SweepAxis> axes;
 };
 
 // Throws InputError for an unknown engine or method.
-planner::SweepGrid grid_of(SweepRequest request);
+study::SweepGrid grid_of(SweepRequest request);
 
 }  // namespace panpipe::app

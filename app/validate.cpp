@@ -8,9 +8,9 @@
 namespace panpipe::app {
 namespace {
 
-void leave_out(std::vector<RunRow>& rows, const std::vector<std::string>& names) {
+void leave_out(std::vector<validation::RunRow>& rows, const std::vector<std::string>& names) {
   for (const std::string& name : names)
-    if (std::erase_if(rows, [&](const RunRow& row) { return row.source == name || row.id == name; }) == 0)
+    if (std::erase_if(rows, [&](const validation::RunRow& row) { return row.source == name || row.id == name; }) == 0)
       throw InputError("--without " + name + ": no row has this id or source");
 }
 
@@ -20,17 +20,17 @@ void refuse_with_products(bool anything) {
 
 }  // namespace
 
-RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<RunRow>&)>& ready) {
-  std::vector<RunTolerance> tolerances;
-  for (const std::string& text : request.tolerances) tolerances.push_back(parse_run_tolerance(text));
-  std::vector<RunRow> rows;
-  std::vector<ProductRow> products;
+RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<validation::RunRow>&)>& ready) {
+  std::vector<validation::RunTolerance> tolerances;
+  for (const std::string& text : request.tolerances) tolerances.push_back(validation::parse_run_tolerance(text));
+  std::vector<validation::RunRow> rows;
+  std::vector<validation::ProductRow> products;
   for (const std::string& file : request.files) {
-    const CsvTable table = load_csv(file);
+    const validation::CsvTable table = validation::load_csv(file);
     if (holds_products(table))
-      for (ProductRow& row : read_products(table)) products.push_back(std::move(row));
+      for (validation::ProductRow& row : read_products(table)) products.push_back(std::move(row));
     else
-      for (RunRow& row : read_runs(table, file)) rows.push_back(std::move(row));
+      for (validation::RunRow& row : read_runs(table, file)) rows.push_back(std::move(row));
   }
   RunsAnswer answer;
   if (!products.empty()) {
@@ -40,11 +40,11 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
     return answer;
   }
   leave_out(rows, request.without);
-  PredictionOptions options = request.prediction;
-  options.left_out = read_left_out(request.left_out);
+  validation::PredictionOptions options = request.prediction;
+  options.left_out = validation::read_left_out(request.left_out);
   if (ready) ready(rows);
-  std::vector<RunPrediction> runs = predict(rows, options);
-  if (request.own_evidence) answer.evidence = make_evidence(runs);
+  std::vector<validation::RunPrediction> runs = predict(rows, options);
+  if (request.own_evidence) answer.evidence = validation::make_evidence(runs);
   judge(runs, answer.evidence ? *answer.evidence : shipped_evidence());
   answer.report = make_run_report(std::move(runs), tolerances);
   return answer;

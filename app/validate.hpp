@@ -14,21 +14,21 @@ namespace panpipe::app {
 
 struct RunsRequest {
   std::vector<std::string> files, tolerances;
-  std::vector<std::string> left_out;  // tables written by `panpipe fit --left-out`
-  std::vector<std::string> without;   // rows to leave out, by id or source
-  PredictionOptions prediction;       // calibrations and threads
-  bool own_evidence = false;          // intervals from these rows instead of the shipped evidence
-  bool alone = true;                  // false if the call requests something that tables of products do not have
+  std::vector<std::string> left_out;         // tables written by `panpipe fit --left-out`
+  std::vector<std::string> without;          // rows to leave out, by id or source
+  validation::PredictionOptions prediction;  // calibrations and threads
+  bool own_evidence = false;                 // intervals from these rows instead of the shipped evidence
+  bool alone = true;                         // false if the call requests something that tables of products do not have
 };
 
 struct RunsAnswer {
-  std::vector<ProductPrediction> products;
-  std::optional<RunReport> report;        // absent if the files hold products
-  std::optional<EvidenceTable> evidence;  // with own_evidence
+  std::vector<validation::ProductPrediction> products;
+  std::optional<validation::RunReport> report;  // absent if the files hold products
+  std::optional<EvidenceTable> evidence;        // with own_evidence
 };
 
 // `ready` receives the rows that will be predicted. It may throw, and it may be empty. Throws InputError for tables that cannot
 // be read, for products together with anything else, and for a name that no row has.
-RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<RunRow>&)>& ready);
+RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(const std::vector<validation::RunRow>&)>& ready);
 
 }  // namespace panpipe::app

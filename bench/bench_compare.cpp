@@ -9,7 +9,7 @@
 namespace panpipe {
 namespace {
 
-ResultDocument predicted(std::int64_t microbatches) {
+present::ResultDocument predicted(std::int64_t microbatches) {
   const Experiment experiment(load_scenario(PANPIPE_SCENARIOS "/examples/gpt2-large-rtx3090x8.yaml",
                                             {fmt::format("batch.microbatches={}", microbatches), "schedule=1f1b"}));
   const Timeline timeline = estimate(lower(experiment.scenario, experiment.plan(""), experiment.model));
@@ -17,7 +17,7 @@ ResultDocument predicted(std::int64_t microbatches) {
 }
 
 void compare_with_itself(benchmark::State& state) {
-  const ResultDocument result = predicted(state.range(0));
+  const present::ResultDocument result = predicted(state.range(0));
   for (auto _ : state) benchmark::DoNotOptimize(compare(result, result, {}).waits.data());
   state.SetItemsProcessed(state.iterations() * state.range(0));
   state.SetComplexityN(state.range(0));

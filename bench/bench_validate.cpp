@@ -12,8 +12,8 @@ namespace panpipe {
 namespace {
 
 void published_rows(benchmark::State& state) {
-  const std::vector<RunRow> rows = read_runs(PANPIPE_PUBLISHED_RUNS);
-  PredictionOptions options;
+  const std::vector<validation::RunRow> rows = read_runs(PANPIPE_PUBLISHED_RUNS);
+  validation::PredictionOptions options;
   options.threads = 1;
   for (auto _ : state) benchmark::DoNotOptimize(predict(rows, options).data());
   state.counters["rows/s"] = benchmark::Counter(static_cast<double>(rows.size()), benchmark::Counter::kIsIterationInvariantRate);

@@ -45,7 +45,7 @@ NamesAndValues build_info() {
 #else
   info.emplace_back("executor", "not built: run and profile need LibTorch");
 #endif
-  info.emplace_back("Ceres", fit_available() ? "built in" : "not built in: fit cannot fit measured runs");
+  info.emplace_back("Ceres", validation::fit_available() ? "built in" : "not built in: fit cannot fit measured runs");
   info.emplace_back("CLI11", CLI11_VERSION);
   info.emplace_back("fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100));
   info.emplace_back("nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,

@@ -125,7 +125,7 @@ void offer_listed(Candidates& out, const std::vector<std::string>& names) {
 
 std::vector<std::string> names_of_cost_ratios() {
   std::vector<std::string> names;
-  for (const arena::CostRatio& ratio : arena::cost_ratios()) names.push_back(ratio.name);
+  for (const study::CostRatio& ratio : study::cost_ratios()) names.push_back(ratio.name);
   return names;
 }
 
@@ -164,7 +164,7 @@ void offer_value(const CLI::Option& option, Candidates& out) {
   }
   if (is("NAME_OR_FILE") || is("SCHEDULE")) offer_schedules(out);
   if (is("SCHEDULE"))
-    for (const std::string& search : arena::search_families()) out.offer(search, "searched orders of waves and loops");
+    for (const std::string& search : study::search_families()) out.offer(search, "searched orders of waves and loops");
   if (is("--cost-ratios")) return offer_listed(out, names_of_cost_ratios());
   if (is("--clusters")) return offer_listed(out, shipped_names("clusters"));
   if (is("SCENARIO") || stated("SCENARIO"))

@@ -134,7 +134,7 @@ Machine look_at_machine() {
   machine.simgrid_version = PANPIPE_SIMGRID_VERSION;
 #endif
   machine.simgrid_problem = sim::why_no_backend(sim::Backend::SimGrid);
-  machine.ceres = fit_available();
+  machine.ceres = validation::fit_available();
   look_at_executor(machine);
   look_at_host(machine);
   return machine;

@@ -45,11 +45,11 @@ int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, c
                                call.search};
   const app::SizesAnswer answer = app::answer_sizes(plan, options, source, show_size);
   if (call.json) {
-    print(planner::to_json(answer.request, answer.tried));
+    print(study::to_json(answer.request, answer.tried));
   } else {
     const Scenario scenario = load_scenario(call.scenario, call.overrides);
-    show(heading_of_sweep(scenario, make_workload(scenario), {answer.key.key}, true) +
-         planner::to_table(answer.request, answer.tried, style_of_output().width));
+    show(present::heading_of_sweep(scenario, make_workload(scenario), {answer.key.key}, true) +
+         study::to_table(answer.request, answer.tried, style_of_output().width));
   }
   if (answer.best < 0) return static_cast<int>(ExitCode::CheckFailed);
   const int nodes = answer.tried[answer.best].nodes;

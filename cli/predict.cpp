@@ -29,8 +29,9 @@ void add_predict_options(CLI::App& sub, PredictOptions& options) {
       ->type_name("DIR");
   sub.add_flag("--json", options.json, "print the result document instead of the table");
   sub.add_flag("--timeline", options.timeline, "with --json: include every span");
-  sub.add_flag("--all-spans", options.all_spans,
-               fmt::format("with -o: write trace.json and every span also of a step with more than {} spans", kMostSpans));
+  sub.add_flag(
+      "--all-spans", options.all_spans,
+      fmt::format("with -o: write trace.json and every span also of a step with more than {} spans", present::kMostSpans));
 }
 
 namespace {
@@ -78,21 +79,21 @@ void report_cores(const Scenario& scenario, int pipeline) {
 
 void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
              const FilesRead& files, const std::string& notes, double wall_s) {
-  ResultContext context = result_context(experiment, options.scenario, files, libraries(), wall_s);
+  present::ResultContext context = present::result_context(experiment, options.scenario, files, libraries(), wall_s);
   const int devices = experiment.scenario.cluster.size();
   context.unused_devices = unused_indices(plan.devices, devices);
   const std::string all_notes = assumed_note(experiment.scenario) + unused_note(*context.unused_devices, devices) +
                                 split_note(experiment.scenario, plan, options) + notes;
   const Timeline& timeline = prediction.timeline;
   const Metrics& figures = prediction.metrics;
-  const ResultPlan described = describe_plan(experiment, plan, timeline);
+  const present::ResultPlan described = present::describe_plan(experiment, plan, timeline);
   report_unmeasured(experiment);
   report_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
     print(to_result_json(timeline, figures, context, described, options.timeline));
   } else {
     const TextStyle style = style_of_output();
-    print(result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
+    print(present::result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
   std::fputs(write_results(experiment, plan, timeline, figures, context, all_notes, options.output, options.all_spans).c_str(),

@@ -28,16 +28,16 @@ int show_arena(ArenaSettings& settings) {
     check_outputs({settings.order}, "choose another file with --order");
     if (settings.named.empty()) throw InputError("--order writes the order of the first schedule that is named: name one");
   }
-  for (const std::string& text : settings.named) settings.entrants.push_back(arena::read_entrant(text));
-  const arena::Arena judged = app::judge(settings);
+  for (const std::string& text : settings.named) settings.entrants.push_back(study::read_entrant(text));
+  const study::Arena judged = app::judge(settings);
   if (settings.json)
-    print(arena::to_json(judged));
+    print(study::to_json(judged));
   else
-    show(arena::to_table(judged));
-  if (!settings.output.empty()) write_file(settings.output, arena::to_page(judged), kAdvice);
+    show(study::to_table(judged));
+  if (!settings.output.empty()) write_file(settings.output, study::to_page(judged), kAdvice);
   if (!settings.order.empty())
     write_file(settings.order,
-               to_csv(arena::order_of(judged.request, judged.request.entrants.front(), judged.request.ratios.front()), false),
+               to_csv(study::order_of(judged.request, judged.request.entrants.front(), judged.request.ratios.front()), false),
                "choose another file with --order");
   for (std::size_t i = 0; i < settings.named.size(); ++i)
     if (!judged.rounds.front().judged[i].legal()) return static_cast<int>(ExitCode::CheckFailed);
@@ -56,7 +56,7 @@ void add_arena_verb(CLI::App& sub, std::function<int()>& run) {
       ->delimiter(',')
       ->allow_extra_args(false);
   sub.add_option("--clusters", settings->clusters,
-                 fmt::format("clusters with commas (default: {}), or none", fmt::join(arena::kDefaultClusters, ",")))
+                 fmt::format("clusters with commas (default: {}), or none", fmt::join(study::kDefaultClusters, ",")))
       ->delimiter(',')
       ->allow_extra_args(false);
   sub.add_flag("--alone", settings->alone, "leave out the families that are not named");

@@ -80,7 +80,7 @@ std::string resolved_and_planned(const Experiment& experiment, bool all) {
   const Plan plan = experiment.plan("");
   const int devices = experiment.scenario.cluster.size();
   const std::vector<int> unused = unused_indices(plan.devices, devices);
-  std::string text = commented(heading_of(experiment.scenario, experiment.workload, plan)) +
+  std::string text = commented(present::heading_of(experiment.scenario, experiment.workload, plan)) +
                      fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size()) +
                      (unused.empty() ? "" : "# warning: " + unused_devices_text(unused, devices) + "\n");
   for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
@@ -132,7 +132,7 @@ bool is_a_source(const ResolvedValue& value) {
 std::string cluster_text(const Cluster& cluster, const Node& root, std::vector<ResolvedValue> values, bool all) {
   const Node* description = root.find("description");
   const std::size_t sources = all ? 0 : std::erase_if(values, is_a_source);
-  std::string text = fmt::format("# {}: {}\n", cluster.name, devices_of(cluster));
+  std::string text = fmt::format("# {}: {}\n", cluster.name, present::devices_of(cluster));
   if (description != nullptr) text += fmt::format("# {}\n", description->text);
   std::size_t width = 0;
   for (const ResolvedValue& value : values) width = std::max(width, value.path.size() + value.value.size() + 2);

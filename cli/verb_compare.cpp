@@ -29,18 +29,18 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_flag("--json", options->json, "print a JSON document instead of the tables");
   sub.add_option("-o", options->trace, "write both timelines into one Chrome trace, for ui.perfetto.dev")->type_name("FILE");
   run = [options] {
-    std::vector<Tolerance> tolerances;
-    for (const std::string& text : options->tolerances) tolerances.push_back(parse_tolerance(text));
-    const ResultDocument a = read_result(options->a), b = read_result(options->b);
+    std::vector<study::Tolerance> tolerances;
+    for (const std::string& text : options->tolerances) tolerances.push_back(study::parse_tolerance(text));
+    const present::ResultDocument a = present::read_result(options->a), b = present::read_result(options->b);
     if (!options->trace.empty()) check_outputs({options->trace}, kAdvice);
-    const Comparison comparison = compare(a, b, tolerances, options->metrics_only);
+    const study::Comparison comparison = compare(a, b, tolerances, options->metrics_only);
     if (options->json)
       print(to_json(comparison));
     else
       show(to_table(comparison));
     if (!options->trace.empty()) {
       write_file(options->trace,
-                 to_trace_json(
+                 present::to_trace_json(
                      {{"A, " + std::string(name_of(a.kind)), &a.timeline}, {"B, " + std::string(name_of(b.kind)), &b.timeline}}) +
                      "\n",
                  kAdvice);

@@ -18,7 +18,7 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
     const FilesRead files;
     const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
-    if (!options->output.empty()) check_result_files(options->output);
+    if (!options->output.empty()) present::check_result_files(options->output);
     const Prediction prediction = predict(experiment, plan);
     present(experiment, plan, prediction, *options, files, "",
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());

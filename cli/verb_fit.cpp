@@ -37,7 +37,7 @@ std::string command_of(const FitSettings& settings) {
     command += " --without " + (name.find(' ') == std::string::npos ? name : "'" + name + "'");
   if (!settings.start.empty()) command += " --start " + shown_path(settings.start);
   if (!settings.fit.only.empty()) command += fmt::format(" --only {}", fmt::join(settings.fit.only, ","));
-  const FitOptions defaults;
+  const validation::FitOptions defaults;
   const auto changed = [&](const char* name, auto value, auto otherwise) {
     if (value != otherwise) command += fmt::format(" --{} {}", name, value);
   };
@@ -69,10 +69,10 @@ int run_fit(const FitSettings& settings) {
   if (!settings.left_out.empty()) check_outputs({settings.left_out}, kAdvice);
   const StopOnSignal stop;
   prepared.options.stopped = [] { return stop_requested().load(); };
-  prepared.options.progress = [](const FitProgress& progress) {
+  prepared.options.progress = [](const validation::FitProgress& progress) {
     std::fputs(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error).c_str(), stderr);
   };
-  const Fit result = fit(prepared.rows, prepared.start, prepared.options);
+  const validation::Fit result = fit(prepared.rows, prepared.start, prepared.options);
   show(to_table(result));
   if (!settings.left_out.empty()) {
     write_file(settings.left_out, left_out_csv(result), kAdvice);

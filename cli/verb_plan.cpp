@@ -108,7 +108,7 @@ int run_plan(const PlanOptions& options) {
   if (options.json)
     print(to_json(answer));
   else
-    show(heading_of_search(experiment.scenario, experiment.workload) +
+    show(present::heading_of_search(experiment.scenario, experiment.workload) +
          to_table(answer, style_of_output(), tokens_per_sample(experiment.workload)));
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);

@@ -23,8 +23,8 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("-o", settings->output, "page to write")->type_name("FILE.html")->required();
   run = [settings] {
     if (settings->results.size() > 2) throw InputError("panpipe report: give one result, or two to lay over each other");
-    std::vector<ReportInput> inputs;
-    for (const std::string& path : settings->results) inputs.push_back(read_report_input(path));
+    std::vector<study::ReportInput> inputs;
+    for (const std::string& path : settings->results) inputs.push_back(study::read_report_input(path));
     write_file(settings->output, to_report_page(inputs), "choose another file with -o");
     std::fputs(fmt::format("written to {}: open it in a browser\n", settings->output).c_str(), stderr);
     return static_cast<int>(ExitCode::Done);

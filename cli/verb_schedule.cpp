@@ -162,7 +162,7 @@ int show_schedule(const Settings& settings) {
     text = to_csv(schedule, settings.torch);
     if (!problems.empty()) std::fputs(fault_report(schedule, problems).c_str(), stderr);
   } else if (wants_svg(settings) && evaluation) {
-    text = to_svg(picture_of(schedule, *evaluation));
+    text = to_svg(present::picture_of(schedule, *evaluation));
   } else if (wants_svg(settings)) {
     std::fputs(fault_report(schedule, problems).c_str(), stderr);
     return static_cast<int>(ExitCode::CheckFailed);

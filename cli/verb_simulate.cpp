@@ -33,7 +33,7 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
     const FilesRead files;
     const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
     const Plan plan = experiment.plan(options->plan);
-    if (!options->output.empty()) check_result_files(options->output);
+    if (!options->output.empty()) present::check_result_files(options->output);
     sim::Statistics statistics;
     const Prediction prediction = predict(experiment, plan, [&](const TaskGraph& graph, const Cluster& cluster) {
       return sim::simulate(graph, cluster, options->sim, &statistics);

@@ -78,7 +78,7 @@ void add_support_verb(CLI::App& sub, std::function<int()>& run) {
       return 0;
     }
     const TextStyle style = style_of_output();
-    print(wrapped(heading_of(experiment.scenario, experiment.workload, plan), style.width) +
+    print(wrapped(present::heading_of(experiment.scenario, experiment.workload, plan), style.width) +
           support_text(support, prediction.metrics, style));
     return 0;
   };

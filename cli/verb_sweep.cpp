@@ -20,7 +20,7 @@
 namespace panpipe::cli {
 namespace {
 
-using planner::SweepCell;
+using study::SweepCell;
 
 constexpr std::size_t kMostTried = 40;  // cells that are read for the heading of all
 
@@ -32,7 +32,7 @@ struct SweepSettings {
   int threads = 0;
 };
 
-void show_progress(const planner::SweepProgress& progress) {
+void show_progress(const study::SweepProgress& progress) {
   std::string line = fmt::format("\r\x1b[K{} of {} cells", progress.done, progress.cells);
   if (progress.too_large > 0) line += fmt::format(", {} too large", progress.too_large);
   if (progress.without_answer > 0) line += fmt::format(", {} without an answer", progress.without_answer);
@@ -42,7 +42,7 @@ void show_progress(const planner::SweepProgress& progress) {
 }
 
 // "I/N", counted from 1.
-void read_shard(const std::string& text, planner::SweepOptions& options) {
+void read_shard(const std::string& text, study::SweepOptions& options) {
   const auto slash = std::min(text.find('/'), text.size());
   const long long index = parse_integer(text.substr(0, slash)).value.value_or(0);
   const long long count = parse_integer(text.substr(std::min(slash + 1, text.size()))).value.value_or(0);
@@ -52,21 +52,21 @@ void read_shard(const std::string& text, planner::SweepOptions& options) {
   options.shards = static_cast<std::size_t>(count);
 }
 
-void present(const SweepSettings& settings, const planner::SweepGrid& grid, const std::vector<SweepCell>& cells,
+void present(const SweepSettings& settings, const study::SweepGrid& grid, const std::vector<study::SweepCell>& cells,
              const std::string& shard) {
-  if (settings.json) return print(planner::to_json(grid, cells, shard));
-  if (settings.csv) return print(planner::to_csv(grid, cells));
-  show(planner::to_table(grid, cells));
+  if (settings.json) return print(study::to_json(grid, cells, shard));
+  if (settings.csv) return print(study::to_csv(grid, cells));
+  show(study::to_table(grid, cells));
 }
 
 // Cells without an answer are answers of the sweep, unless there is nothing else, or they are bugs.
-ExitCode verdict(const std::vector<SweepCell>& cells) {
+ExitCode verdict(const std::vector<study::SweepCell>& cells) {
   bool answered = false, refused = false, cannot = false;
-  for (const SweepCell& cell : cells) {
-    if (cell.status == planner::CellStatus::Bug) return ExitCode::Bug;
+  for (const study::SweepCell& cell : cells) {
+    if (cell.status == study::CellStatus::Bug) return ExitCode::Bug;
     answered = answered || cell.has_answer();
-    refused = refused || cell.status == planner::CellStatus::Refused || cell.status == planner::CellStatus::NoAnswer;
-    cannot = cannot || cell.status == planner::CellStatus::NoMachine;
+    refused = refused || cell.status == study::CellStatus::Refused || cell.status == study::CellStatus::NoAnswer;
+    cannot = cannot || cell.status == study::CellStatus::NoMachine;
   }
   if (answered || cells.empty()) return ExitCode::Done;
   return cannot && !refused ? ExitCode::MachineCannot : ExitCode::CheckFailed;
@@ -81,12 +81,13 @@ std::string price_line(const Scenario& scenario, const std::vector<std::string>&
 }
 
 // The heading of the first cell that can be read; empty where none can, or where the files of shards are elsewhere.
-std::string heading_of(const planner::SweepGrid& grid) {
+std::string heading_of(const study::SweepGrid& grid) {
   std::vector<std::string> keys;
-  for (const planner::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
+  for (const study::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
   for (std::size_t cell = 0; cell < std::min(grid.size(), kMostTried); ++cell) try {
       const Scenario scenario = load_scenario(grid.scenario, grid.overrides(cell));
-      return heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty()) + price_line(scenario, keys);
+      return present::heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty()) +
+             price_line(scenario, keys);
     } catch (const InputError&) {
     } catch (const NoAnswer&) {
     }
@@ -94,7 +95,7 @@ std::string heading_of(const planner::SweepGrid& grid) {
 }
 
 int merge(const SweepSettings& settings) {
-  const planner::Merged merged = planner::merge_sweeps(settings.merge, settings.output, heading_of);
+  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, heading_of);
   present(settings, merged.grid, merged.cells, "");
   const std::size_t missing = merged.grid.size() - merged.cells.size();
   if (missing > 0) {
@@ -105,18 +106,18 @@ int merge(const SweepSettings& settings) {
 }
 
 int sweep(const SweepSettings& settings) {
-  planner::SweepGrid grid = app::grid_of(settings.request);
-  planner::SweepOptions options;
+  study::SweepGrid grid = app::grid_of(settings.request);
+  study::SweepOptions options;
   options.folder = settings.output;
   options.workers = settings.threads > 0 ? settings.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (!settings.shard.empty()) read_shard(settings.shard, options);
   options.stop = &stop_requested();
   if (progress_wanted()) options.progress = show_progress;
-  options.load = [&](const auto& overrides) { planner::load_cell(settings.request.scenario, overrides); };
-  options.answer = [&](const auto& overrides) { return planner::answer_of_cell(grid, overrides); };
+  options.load = [&](const auto& overrides) { study::load_cell(settings.request.scenario, overrides); };
+  options.answer = [&](const auto& overrides) { return study::answer_of_cell(grid, overrides); };
   grid.heading = heading_of(grid);
   const StopOnSignal stop;
-  const planner::SweepRun run = run_sweep(grid, options);
+  const study::SweepRun run = run_sweep(grid, options);
   if (!run.complete) {
     std::fputs(fmt::format(
                    "\npanpipe: stopped after {} cells; {}\n", run.cells.size(),
@@ -157,7 +158,7 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--merge", settings->merge, "put the folders of shards together")->type_name("DIR...");
   run = [settings] {
     if (settings->plan_each) settings->request.method = settings->method;
-    for (const std::string& axis : settings->over) settings->request.axes.push_back(planner::parse_axis(axis));
+    for (const std::string& axis : settings->over) settings->request.axes.push_back(study::parse_axis(axis));
     planner::method_named(settings->method);
     app::grid_of(settings->request);
     if (settings->json && settings->csv) throw InputError("panpipe sweep: give --json or --csv, not both");

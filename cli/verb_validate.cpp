@@ -23,13 +23,13 @@ std::string scenario_file(std::string id) {
   return "scenarios/" + id + ".yaml";
 }
 
-void check_report_files(const std::vector<RunRow>& rows, const std::string& folder) {
+void check_report_files(const std::vector<validation::RunRow>& rows, const std::string& folder) {
   std::set<std::string> files{"validation.json", "validation.html"};
-  for (const RunRow& row : rows) files.insert(scenario_file(row.id));
+  for (const validation::RunRow& row : rows) files.insert(scenario_file(row.id));
   check_outputs(folder, {files.begin(), files.end()}, kFolderAdvice);
 }
 
-void write_report(const RunReport& report, const std::vector<std::string>& files, const std::string& folder) {
+void write_report(const validation::RunReport& report, const std::vector<std::string>& files, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder((fs::path(folder) / "scenarios").string(), kFolderAdvice);
   const auto write = [&](const std::string& name, const std::string& text) {
@@ -39,7 +39,7 @@ void write_report(const RunReport& report, const std::vector<std::string>& files
   for (const std::string& file : files) command += " " + file;
   write("validation.json", to_json(report));
   write("validation.html", to_page(report, command));
-  for (const RunPrediction& run : report.runs) {
+  for (const validation::RunPrediction& run : report.runs) {
     if (run.predicted()) write(scenario_file(run.row.id), run.scenario);
   }
   std::fputs(("written to " + folder + ": validation.html, validation.json, scenarios/\n").c_str(), stderr);
@@ -83,7 +83,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     constexpr std::size_t kShown = 20;
     options->own_evidence = !options->evidence_file.empty();
     options->alone = options->output.empty();
-    const app::RunsAnswer answer = app::answer_runs(*options, [&](const std::vector<RunRow>& rows) {
+    const app::RunsAnswer answer = app::answer_runs(*options, [&](const std::vector<validation::RunRow>& rows) {
       if (!options->output.empty()) check_report_files(rows, options->output);
       if (!options->evidence_file.empty()) check_outputs({options->evidence_file}, kAdvice);
     });

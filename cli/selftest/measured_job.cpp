@@ -26,11 +26,11 @@ std::int64_t free_memory(const Trial& trial) {
 std::string gpu_cell(const Trial& trial) {
   if (!trial.on_gpus()) return "CPU";
   const auto& devices = trial.machine.gpus.devices;
-  return devices.empty() || devices.front().name.empty() ? "GPU" : gpu_of_driver_name(devices.front().name);
+  return devices.empty() || devices.front().name.empty() ? "GPU" : validation::gpu_of_driver_name(devices.front().name);
 }
 
 std::string precision_for(const std::string& gpu) {
-  const DeviceType* device = device_of(gpu);
+  const DeviceType* device = validation::device_of(gpu);
   return device != nullptr && device->peak_for(Precision::Bf16) > ComputeRate(0) ? "bf16" : "fp32";
 }
 
@@ -67,8 +67,9 @@ std::string scenario_of(const MeasuredJob& job) {
       job.ranks, job.layers, job.hidden, job.heads, job.vocabulary, job.sequence, job.micro, job.microbatches, job.precision);
 }
 
-RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes, const std::string& note) {
-  RunRow row;
+validation::RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes,
+                          const std::string& note) {
+  validation::RunRow row;
   row.id = "selftest";
   row.source = "panpipe-selftest";
   row.where = std::string("panpipe ") + kVersion;

@@ -20,7 +20,8 @@ MeasuredJob job_for(const Trial& trial);
 std::string scenario_of(const MeasuredJob& job);
 
 // The run as a row of a table of runs (docs/validate.md).
-RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes, const std::string& note);
+validation::RunRow row_of(const MeasuredJob& job, const std::string& gpu, double step_s, double peak_bytes,
+                          const std::string& note);
 
 // The device's name in such a table; "CPU" without GPUs.
 std::string gpu_cell(const Trial& trial);

@@ -52,10 +52,10 @@ StatedLinks stated_links(const Trial& trial, int ranks) {
     stated.name = "no cluster states a CPU's links";
     return stated;
   }
-  RunRow row;
+  validation::RunRow row;
   row.gpu = gpu_cell(trial);
   row.gpus = row.gpus_per_node = ranks;
-  const RunCluster shipped = cluster_of(row, "");
+  const validation::RunCluster shipped = cluster_of(row, "");
   if (!shipped.problem.empty()) {
     stated.name = shipped.problem.substr(0, shipped.problem.find("; there are"));
     return stated;
@@ -228,7 +228,7 @@ StepReport measure_links(Trial& trial) {
 
 namespace {
 
-std::optional<double> metric(const ResultDocument& result, const std::string& name) {
+std::optional<double> metric(const present::ResultDocument& result, const std::string& name) {
   for (const auto& [each, value] : result.metrics)
     if (each == name) return value;
   return std::nullopt;
@@ -278,9 +278,9 @@ StepReport predict_and_run(Trial& trial) {
                                      "--deadline",
                                      "60"};
   if (!call_verb(trial, report, simulate) || !call_verb(trial, report, run)) return report;
-  const ResultDocument ours = read_result(predicted), theirs = read_result(measured);
-  const Comparison comparison = compare(ours, theirs, {}, /*metrics_only=*/true);
-  for (const ComparedMetric& each : comparison.metrics) {
+  const present::ResultDocument ours = present::read_result(predicted), theirs = present::read_result(measured);
+  const study::Comparison comparison = study::compare(ours, theirs, {}, /*metrics_only=*/true);
+  for (const study::ComparedMetric& each : comparison.metrics) {
     if (!each.a || !each.b) continue;
     nlohmann::ordered_json figure = {{"metric", each.name}, {"predicted", *each.a}, {"measured", *each.b}};
     figure["relative_error"] = each.relative ? nlohmann::ordered_json(*each.relative) : nlohmann::ordered_json(nullptr);

@@ -70,7 +70,7 @@ int selftest(const SelftestRequest& request) {
   const StopOnSignal signals;
   const Reporter reporter(request.json);
   std::vector<StepReport> steps;
-  std::optional<RunRow> row;
+  std::optional<validation::RunRow> row;
   std::string device;
   try {
     Trial trial(request);
@@ -97,7 +97,7 @@ int selftest(const SelftestRequest& request) {
   make_folder(request.folder, kAdviceOfReport);
   write(kDocument, document.dump(2) + "\n");
   write(kPage, report_page(document));
-  if (row) write(kRuns, run_csv(*row));
+  if (row) write(kRuns, validation::run_csv(*row));
   const bool right = document["right"];
   reporter.write(fmt::format("verdict: {}\nwritten to {}: {}, {}{}; nothing in them names you or this machine\n",
                              verdict_of(steps), request.folder, kDocument, kPage,

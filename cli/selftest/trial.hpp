@@ -46,7 +46,7 @@ struct Trial {
   std::optional<Cluster> cluster;  // as requested
   // Set by earlier steps for later ones.
   std::optional<std::string> profile;  // file
-  std::optional<RunRow> row;
+  std::optional<validation::RunRow> row;
 
   bool on_gpus() const { return device == "cuda"; }
   int gpus() const { return machine.gpus.visible; }

@@ -7,7 +7,7 @@
 
 #include "present/picture/picture_layout.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 // Pixels between ticks, at least; a logarithmic axis narrower than this ratio gets evenly spaced ticks.
@@ -107,4 +107,4 @@ double AxisScale::at(double value) const {
   return begin_ + share * (end_ - begin_);
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

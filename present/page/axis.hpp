@@ -6,7 +6,7 @@
 
 #include "present/page/plots.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 struct Tick {
   double value = 0;
@@ -36,4 +36,4 @@ class AxisScale {
   std::vector<Tick> ticks_;
 };
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

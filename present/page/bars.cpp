@@ -9,7 +9,7 @@
 #include "present/picture/markup.hpp"
 #include "present/picture/picture_layout.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 // Pixels: of a row, of a name that has a line of its own above its bar, of a bar; names up to kSideName wide stand left of
@@ -94,4 +94,4 @@ std::string to_html(const Bars& plot) {
   return chart.figure(plot.title, plot.parts, true, plot.colours);
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -8,7 +8,7 @@
 #include "present/picture/palette.hpp"
 #include "present/picture/picture_layout.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 // Pixels: right of and under the plot area; of the area that outlines are drawn in, and that ticks are counted for.
@@ -168,4 +168,4 @@ std::string legend(const std::vector<std::string>& names, bool bars, const std::
   return "<ul class=\"legend\">" + items + "</ul>";
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

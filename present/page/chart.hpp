@@ -11,7 +11,7 @@
 
 #include "present/page/axis.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 constexpr double kChartFont = 12;  // pixels, the same as in the style sheet
 
@@ -68,4 +68,4 @@ std::size_t colour_of(const std::vector<int>& colours, std::size_t i);
 // Shortens a name to `most` characters; a shortened name ends in "…".
 std::string shortened(const std::string& name, std::size_t most);
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

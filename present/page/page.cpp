@@ -5,7 +5,7 @@
 #include "present/page/page_parts.hpp"
 #include "present/picture/markup.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 constexpr std::size_t kMostFigures = 6;  // in a row
@@ -52,10 +52,10 @@ Page& Page::preformatted(const std::string& text, const std::string& summary) {
                                     : fmt::format("<details><summary>{}</summary>{}</details>\n", escaped(summary), block));
 }
 
-Page& Page::add(const Table& table) { return add_markup(page::to_html(table)); }
-Page& Page::add(const Scatter& plot) { return add_markup(page::to_html(plot)); }
-Page& Page::add(const Lines& plot) { return add_markup(page::to_html(plot)); }
-Page& Page::add(const Bars& plot) { return add_markup(page::to_html(plot)); }
+Page& Page::add(const Table& table) { return add_markup(present::to_html(table)); }
+Page& Page::add(const Scatter& plot) { return add_markup(present::to_html(plot)); }
+Page& Page::add(const Lines& plot) { return add_markup(present::to_html(plot)); }
+Page& Page::add(const Bars& plot) { return add_markup(present::to_html(plot)); }
 
 Page& Page::picture(const std::string& name, const std::string& svg) {
   return add_markup(fmt::format(
@@ -107,4 +107,4 @@ std::string Page::to_html() const {
          page_script() + "}\n" + scripts_ + "</script>\n</body>\n</html>\n";
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -1,16 +1,16 @@
 // One self-contained HTML page: headings, notes, key figures, sortable tables, plots. It loads nothing, follows the reader's
 // light or dark screen, prints, and works from the keyboard. All text is escaped here; callers pass plain text.
 //
-//   page::Page page("Validation", "panpipe validate runs.csv");
+//   Page page("Validation", "panpipe validate runs.csv");
 //   page.figures({{"mean error", "3.9 %", "over 495 rows"}, {"worst", "21 %", "row 17"}});
 //   page.heading("Rows");
-//   page::Table table;
+//   Table table;
 //   table.columns = {{"id"}, {"measured", "s", true}, {"error", "%", true}};
-//   table.rows.push_back({page::words("mt-nlg"), page::number(60.1, 3), page::number(-4.2, 1, page::Tone::Bad)});
+//   table.rows.push_back({words("mt-nlg"), number(60.1, 3), number(-4.2, 1, Tone::Bad)});
 //   page.add(table);
-//   page::Scatter plot;                       // plots.hpp
-//   plot.x = {"measured, s", page::AxisKind::Log};
-//   plot.y = {"predicted, s", page::AxisKind::Log};
+//   Scatter plot;                       // plots.hpp
+//   plot.x = {"measured, s", AxisKind::Log};
+//   plot.y = {"predicted, s", AxisKind::Log};
 //   plot.band = 0.10;                         // y = x and a band of 10 % to both sides
 //   plot.series = {"A100", "RTX 3090"};
 //   plot.points.push_back({60.1, 57.6, 0, "mt-nlg: 57.6 s predicted, 60.1 s measured"});
@@ -24,7 +24,7 @@
 #include "present/page/page_table.hpp"
 #include "present/page/plots.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 // A number in large print at the top of a page.
 struct Figure {
@@ -66,4 +66,4 @@ class Page {
   std::vector<std::string> headings_;
 };
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

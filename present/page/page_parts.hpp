@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 std::string page_style();
 const char* page_script();
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -10,7 +10,7 @@
 #include "present/page/chart.hpp"
 #include "present/picture/markup.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 constexpr double kBarWidth = 100;     // pixels, of a stacked bar in a cell
@@ -103,4 +103,4 @@ std::string to_html(const Table& table) {
   return (table.parts.empty() ? "" : legend(table.parts, true, table.colours)) + html;
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

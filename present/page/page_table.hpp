@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 enum class Tone : std::uint8_t { Plain, Good, Bad, Muted };
 const char* class_of(Tone tone);  // class in the style sheet; may be empty
@@ -40,4 +40,4 @@ struct Table {
 
 std::string to_html(const Table& table);
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

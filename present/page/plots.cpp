@@ -9,7 +9,7 @@
 #include "present/picture/markup.hpp"
 #include "present/picture/palette.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 constexpr double kHeight = 380, kLinesHeight = 280;
@@ -109,4 +109,4 @@ std::string to_html(const Lines& plot) {
   return chart.figure(plot.title, names);
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

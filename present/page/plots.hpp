@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 enum class AxisKind : std::uint8_t { Linear, FromZero, Log };
 
@@ -74,4 +74,4 @@ std::string to_html(const Scatter& plot);
 std::string to_html(const Lines& plot);
 std::string to_html(const Bars& plot);
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -1,6 +1,6 @@
 #include "present/page/page_parts.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 
 // Sorting: stable; numbers by data-v, the rest by text; what has no number stands last either way. Hints: the browser's own come
 // late and small, so they are shown by hand; without the script the browser's remain.
@@ -67,4 +67,4 @@ document.addEventListener("pointerleave", () => panpipe.hint(""));
 )js";
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -3,7 +3,7 @@
 #include "present/page/page_parts.hpp"
 #include "present/picture/palette.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 constexpr const char* kRules = R"(
@@ -79,4 +79,4 @@ std::string page_style() {
   return style;
 }
 
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace panpipe {
+namespace panpipe::present {
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -39,4 +39,4 @@ std::string image_address(const std::string& svg) {
   return address;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

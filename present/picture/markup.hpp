@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace panpipe {
+namespace panpipe::present {
 
 // Escapes text for use as content and inside double quotes. Control characters are removed.
 std::string escaped(const std::string& text);
@@ -14,4 +14,4 @@ std::string px(double value);
 // An SVG as an address, for the src attribute of an image: its own style stays inside it.
 std::string image_address(const std::string& svg);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

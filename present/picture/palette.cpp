@@ -9,7 +9,7 @@
 
 #include "base/index.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 struct Colour {
@@ -156,4 +156,4 @@ std::string style_sheet(int chunks) {
   return text;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -7,7 +7,7 @@
 
 #include "present/picture/picture.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // Number of shades for `chunks` stages of a rank: 1 to 4. Further stages reuse the shades in turn.
 int shade_count(int chunks);
@@ -32,4 +32,4 @@ const char* class_of(StripKind kind);
 const char* words_for(ActionKind kind);  // for the legend
 const char* words_for(StripKind kind);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

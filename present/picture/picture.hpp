@@ -8,7 +8,7 @@
 
 #include "schedule/action.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // A pass, or the optimizer.
 struct PictureBox {
@@ -53,4 +53,4 @@ struct Picture {
 // merged.
 std::string to_svg(const Picture& picture);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -6,7 +6,7 @@
 
 #include "base/index.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 // Pixels. Where there is room, a short pass gets kReadable, or what its text needs.
@@ -152,4 +152,4 @@ std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout&
   return placed;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

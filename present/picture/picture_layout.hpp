@@ -6,7 +6,7 @@
 
 #include "present/picture/picture.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 struct PictureLayout {
   double left = 0, width = 0;  // of the time axis
@@ -72,4 +72,4 @@ std::vector<PlacedBox> place_boxes(const PictureLane& lane, const PictureLayout&
 
 double text_width(const std::string& text, double font_size);  // estimate, UTF-8
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -8,7 +8,7 @@
 #include "base/text/counted.hpp"
 #include "schedule/activations.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 // For each stage its place among its rank's stages, in the order in which a microbatch comes through them.
@@ -78,4 +78,4 @@ Picture picture_of(const Schedule& schedule, const ScheduleEvaluation& evaluatio
   return picture;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -4,8 +4,8 @@
 #include "present/picture/picture.hpp"
 #include "schedule/schedule.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 Picture picture_of(const Schedule& schedule, const ScheduleEvaluation& evaluation);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -13,7 +13,7 @@
 #include "present/picture/palette.hpp"
 #include "present/picture/picture_layout.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 // With more boxes than this, hints would make most of the file.
@@ -339,4 +339,4 @@ class Drawing {
 
 std::string to_svg(const Picture& picture) { return Drawing(picture).run(); }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

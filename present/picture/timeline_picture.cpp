@@ -12,7 +12,7 @@
 #include "base/text/percent.hpp"
 #include "present/picture/picture_layout.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 class LaneMaker {
@@ -161,4 +161,4 @@ Picture picture_of(const Timeline& timeline, const std::string& name) {
   return picture;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -10,7 +10,7 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "present/picture/picture.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // The strip in which spans of this lane are drawn; nullopt for passes and launches.
 std::optional<StripKind> strip_of(Lane lane);
@@ -38,4 +38,4 @@ Picture picture_of(const Timeline& timeline, const std::string& name);
 // The picture of several steps on one axis of time, without a title: `names` are next to their lanes.
 Picture picture_of(const std::vector<const Timeline*>& steps, const std::vector<std::string>& names);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -9,7 +9,7 @@
 #include "present/result/heading.hpp"
 #include "present/result/traffic_paths.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 PlanFacts facts_of(const Experiment& experiment, const Plan& plan) {
@@ -50,4 +50,4 @@ std::string result_text(const Experiment& experiment, const Timeline& timeline, 
   return wrapped(plan.heading, style.width) + to_table(timeline, metrics, style, tokens_per_sample(experiment.workload));
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

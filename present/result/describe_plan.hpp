@@ -4,7 +4,7 @@
 #include "costmodel/prediction/experiment.hpp"
 #include "present/result/result_text.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const Timeline& timeline);
 
@@ -12,4 +12,4 @@ ResultPlan describe_plan(const Experiment& experiment, const Plan& plan, const T
 std::string result_text(const Experiment& experiment, const Timeline& timeline, const Metrics& metrics, const ResultPlan& plan,
                         const TextStyle& style);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

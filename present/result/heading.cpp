@@ -11,7 +11,7 @@
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 // "774.0 M", "6.738 B": four digits, as models are spoken of.
@@ -275,4 +275,4 @@ std::string heading_of_sweep(const Scenario& scenario, const Workload& workload,
   return Heading(scenario, workload, keys, planned).common();
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

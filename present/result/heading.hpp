@@ -12,7 +12,7 @@
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/workload.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // For a plan. Every line ends with "\n".
 std::string heading_of(const Scenario& scenario, const Workload& workload, const Plan& plan);
@@ -28,4 +28,4 @@ std::string heading_of_sweep(const Scenario& scenario, const Workload& workload,
 // "16 x A100-80G-SXM in 2 nodes", "4 x H100-SXM and 4 x RTX3090".
 std::string devices_of(const Cluster& cluster);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

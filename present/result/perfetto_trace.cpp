@@ -11,7 +11,7 @@
 #include "base/text/json_writer.hpp"
 #include "present/result/result.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 constexpr int kTracksPerLane = 100;  // tid = lane * kTracksPerLane + track
@@ -184,4 +184,4 @@ std::string to_trace_json(const std::vector<std::pair<std::string, const Timelin
   return trace_of(traces, "comparison");
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -13,7 +13,7 @@
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/result/result_plan.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 std::string now_utc() {
@@ -183,4 +183,4 @@ std::string to_result_json(const Timeline& timeline, const Metrics& metrics, con
   return document(timeline, metrics, context, &plan, with_timeline);
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -8,7 +8,7 @@
 
 #include "costmodel/timeline/timeline.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // The facts that differ from call to call. Everything else in a result is byte-identical for the same input.
 struct ResultContext {
@@ -31,4 +31,4 @@ std::string to_trace_json(const Timeline& timeline);
 // Several timelines in one trace; the processes of each carry its name.
 std::string to_trace_json(const std::vector<std::pair<std::string, const Timeline*>>& timelines);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

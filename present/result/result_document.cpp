@@ -16,7 +16,7 @@
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 using Json = nlohmann::ordered_json;  // metrics keep the document's order
@@ -260,4 +260,4 @@ ResultDocument read_result(const std::string& path) {
   return parse_result(*content, file.string());
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

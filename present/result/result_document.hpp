@@ -9,7 +9,7 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "present/result/result_plan.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 struct ResultDocument {
   std::string path;                  // as the user named it
@@ -33,4 +33,4 @@ struct ResultDocument {
 ResultDocument read_result(const std::string& path);
 ResultDocument parse_result(const std::string& text, const std::string& path);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -12,7 +12,7 @@
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 namespace fs = std::filesystem;
 
@@ -67,4 +67,4 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
       folder, timeline.spans.size(), kMostSpans, to_text(Bytes(static_cast<std::int64_t>(timeline.spans.size()) * kBytesOfSpan)));
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

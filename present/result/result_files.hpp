@@ -10,7 +10,7 @@
 #include "present/result/result.hpp"
 #include "present/result/result_files.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // Collects version, input files with their SHA-256, and seed. `libraries`: those used, with versions.
 ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
@@ -29,4 +29,4 @@ std::string write_results(const Experiment& experiment, const Plan& plan, const 
 // (base/files/files_write.hpp).
 void check_result_files(const std::string& folder);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

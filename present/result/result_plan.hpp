@@ -7,7 +7,7 @@
 
 #include "present/result/result.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // For readers who have only the document.
 struct PlanFacts {
@@ -30,4 +30,4 @@ struct ResultPlan {
 std::string to_result_json(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan& plan,
                            bool with_timeline);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

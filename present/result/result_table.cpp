@@ -16,7 +16,7 @@
 #include "costmodel/timeline/memory_room.hpp"
 #include "present/result/result_text.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 constexpr int kBarWidth = 40, kLeastBar = 8;
@@ -191,4 +191,4 @@ std::string to_table(const Timeline& timeline, const Metrics& metrics, bool colo
   return to_table(timeline, metrics, TextStyle{.color = color}, 0);
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

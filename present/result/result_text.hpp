@@ -6,10 +6,10 @@
 #include "base/text/text_style.hpp"
 #include "present/result/result_plan.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // Like to_table() of result.hpp. In a narrow style bars are shorter and the least important columns are dropped.
 // `tokens_per_sample` is 0 if the model reads no tokens.
 std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, int tokens_per_sample);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

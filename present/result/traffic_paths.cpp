@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 class Paths {
@@ -82,4 +82,4 @@ std::vector<std::pair<std::string, std::vector<std::string>>> traffic_paths(cons
   return Paths(cluster, plan, timeline).find();
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -9,7 +9,7 @@
 #include "costmodel/plan/plan.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 
 // "tensor", "pipeline" and "data" with the classes of path (name_of(PathClass)) between neighbours: around the ring of a group,
 // and from each stage's rank to the next stage's. Without replicas, "data" is the sum of weights that several stages share,
@@ -17,4 +17,4 @@ namespace panpipe {
 std::vector<std::pair<std::string, std::vector<std::string>>> traffic_paths(const Cluster& cluster, const Plan& plan,
                                                                             const Timeline& timeline);
 
-}  // namespace panpipe
+}  // namespace panpipe::present

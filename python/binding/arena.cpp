@@ -20,10 +20,10 @@ namespace {
 using GivenEntrant = std::pair<std::string, std::vector<std::string>>;
 using Sizes = std::pair<std::optional<int>, std::optional<int>>;
 
-arena::Entrant entrant_of(const GivenEntrant& given) {
+study::Entrant entrant_of(const GivenEntrant& given) {
   const auto& [name, orders] = given;
-  if (orders.empty()) return arena::read_entrant(name);
-  arena::Entrant entrant{name, "", {}, std::nullopt};
+  if (orders.empty()) return study::read_entrant(name);
+  study::Entrant entrant{name, "", {}, std::nullopt};
   if (orders.size() == 1) {
     entrant.order = read_schedule_csv(orders.front(), name);
   } else {
@@ -38,13 +38,13 @@ Texts judge(const std::vector<GivenEntrant>& entrants, const Sizes& sizes, const
             const std::vector<std::string>& clusters, bool alone, const std::string& backend, int threads) {
   app::ArenaRequest request{{{}, sizes.first, sizes.second, ratios, clusters, alone}, backend, threads};
   for (const GivenEntrant& given : entrants) request.entrants.push_back(entrant_of(given));
-  const arena::Arena judged = app::judge(std::move(request));
+  const study::Arena judged = app::judge(std::move(request));
   return {to_json(judged), to_table(judged), to_page(judged)};
 }
 
 // Name, I and W relative to F.
 std::tuple<std::string, double, double> cost_ratio(const std::string& text) {
-  const arena::CostRatio ratio = text.empty() ? arena::cost_ratios().front() : arena::read_cost_ratio(text);
+  const study::CostRatio ratio = text.empty() ? study::cost_ratios().front() : study::read_cost_ratio(text);
   return {ratio.name, ratio.I, ratio.W};
 }
 
@@ -54,7 +54,7 @@ void bind_arena(nb::module_& module) {
   module.def("arena", &judge, nb::arg("entrants"), nb::arg("sizes"), nb::arg("ratios"), nb::arg("clusters"), nb::arg("alone"),
              nb::arg("backend"), nb::arg("threads"), nb::call_guard<nb::gil_scoped_release>());
   nb::list defaults;
-  for (const char* name : arena::kDefaultClusters) defaults.append(name);
+  for (const char* name : study::kDefaultClusters) defaults.append(name);
   module.attr("arena_clusters") = nb::tuple(defaults);
   module.def("cost_ratio", &cost_ratio, nb::arg("text"));
 }

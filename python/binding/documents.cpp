@@ -28,7 +28,7 @@ using Overrides = std::vector<std::string>;
 // Arguments for a result: its path; or text of the document, with the texts of scenario.yaml and plan.yaml.
 using GivenResult = std::tuple<std::string, std::string, std::string, std::string>;
 
-ReportInput report_input(const GivenResult& given) {
+study::ReportInput report_input(const GivenResult& given) {
   const auto& [path, document, scenario, plan] = given;
   if (document.empty()) return read_report_input(path);
   return {parse_result(document, path), scenario, plan};
@@ -36,15 +36,15 @@ ReportInput report_input(const GivenResult& given) {
 
 std::tuple<std::string, std::string, bool> compared(const GivenResult& a, const GivenResult& b, const Overrides& tolerances,
                                                     bool metrics_only) {
-  std::vector<Tolerance> limits;
+  std::vector<study::Tolerance> limits;
   for (const std::string& text : tolerances) limits.push_back(parse_tolerance(text));
-  const ResultDocument first = report_input(a).result, second = report_input(b).result;
-  const Comparison comparison = compare(first, second, limits, metrics_only);
+  const present::ResultDocument first = report_input(a).result, second = report_input(b).result;
+  const study::Comparison comparison = compare(first, second, limits, metrics_only);
   return {to_json(comparison), to_table(comparison), comparison.ok()};
 }
 
 std::string reported(const std::vector<GivenResult>& results) {
-  std::vector<ReportInput> inputs;
+  std::vector<study::ReportInput> inputs;
   for (const GivenResult& given : results) inputs.push_back(report_input(given));
   return to_report_page(inputs);
 }

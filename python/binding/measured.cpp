@@ -31,7 +31,7 @@ Validated validated(const app::RunsRequest& request) {
   app::RunsAnswer found;
   interruptibly([&](const auto&) { found = app::answer_runs(request, {}); });
   if (!found.report) return {true, products_json(found.products), "", products_table(found.products, 0), ""};
-  const RunReport& report = *found.report;
+  const validation::RunReport& report = *found.report;
   return {report.ok(), to_json(report), to_page(report, fmt::format("panpipe.validate({})", fmt::join(request.files, ", "))),
           to_table(report, 0), found.evidence ? to_json(*found.evidence) : ""};
 }
@@ -54,13 +54,13 @@ std::string name_of(const app::FitRequest& request) { return fmt::format("{}", f
 void fit_runs(const app::FitRequest& request, const std::atomic<bool>& halt, FitAnswer& answer) {
   app::PreparedFit prepared = app::prepare_fit(request);
   prepared.options.stopped = [&halt] { return halt.load(); };
-  const Fit result = fit(prepared.rows, prepared.start, prepared.options);
+  const validation::Fit result = fit(prepared.rows, prepared.start, prepared.options);
   throw_if_stopped();
-  const FitRecord record = app::record_of(request, prepared, name_of(request), command_of(request));
+  const validation::FitRecord record = app::record_of(request, prepared, name_of(request), command_of(request));
   answer.yaml = to_yaml(result, record);
   answer.table = to_table(result);
   answer.left_out_table = left_out_csv(result);
-  for (const FittedParameter& number : result.parameters)
+  for (const validation::FittedParameter& number : result.parameters)
     answer.parameters[std::string(number.parameter->key)] = {number.value, number.uncertainty, number.determined};
   answer.errors = {{"mean", result.after.mean}, {"median", result.after.median}, {"worst", result.after.worst},
                    {"bias", result.after.bias}, {"before", result.before.mean},  {"folds", result.folds.mean}};

@@ -34,7 +34,7 @@ using Planned = std::pair<std::string, std::string>;
 
 Planned planned_of(const planner::Answer& answer, const Experiment& experiment) {
   const auto plan = app::plan_file_of(answer, experiment);
-  return {planner::to_json(answer), plan ? plan->yaml : ""};
+  return {study::to_json(answer), plan ? plan->yaml : ""};
 }
 
 app::SearchRequest request_of(const std::string& method, const std::string& objective, const std::string& trainer, int threads,
@@ -90,13 +90,13 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
       },
       time_limit);
   std::vector<PlannedSize> of_size;
-  for (const planner::TriedSize& size : answer.tried) {
+  for (const study::TriedSize& size : answer.tried) {
     const auto found = answer.found.find(size.nodes);
     of_size.emplace_back(
         size.gpus, found != answer.found.end() ? planned_of(found->second.second, *found->second.first) : Planned(), size.reason);
   }
   const int best = answer.best < 0 ? 0 : answer.tried[answer.best].gpus;
-  return {answer.key.key, planner::to_json(answer.request, answer.tried), best, std::move(of_size)};
+  return {answer.key.key, study::to_json(answer.request, answer.tried), best, std::move(of_size)};
 }
 
 // The key that states how large the cluster is, and each size that is asked for: its GPUs, and its setting.
@@ -104,7 +104,7 @@ std::pair<std::string, std::vector<std::pair<int, std::string>>> sizes(nb::objec
                                                                        std::vector<int> gpus, std::vector<int> nodes) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  const planner::SizeKey key = planner::size_key(input.load(overrides));
+  const study::SizeKey key = study::size_key(input.load(overrides));
   std::vector<std::pair<int, std::string>> found;
   for (const int size : app::sizes_of({std::move(gpus), std::move(nodes), "", "", ""}, key))
     found.emplace_back(size * key.devices, app::size_setting(key, size));
@@ -131,12 +131,10 @@ std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrid
   return {read.degrees.pipeline, read.degrees.microbatches};
 }
 
-planner::SweepOptions options_of(const ScenarioInput& input, const planner::SweepGrid& grid, const Meanings& meanings) {
-  planner::SweepOptions options;
-  options.load = [&](const auto& overrides) { planner::check_scenario_of_cell(input.load(meant(overrides, meanings))); };
-  options.answer = [&](const auto& overrides) {
-    return planner::answer_of_scenario(grid, input.load(meant(overrides, meanings)));
-  };
+study::SweepOptions options_of(const ScenarioInput& input, const study::SweepGrid& grid, const Meanings& meanings) {
+  study::SweepOptions options;
+  options.load = [&](const auto& overrides) { study::check_scenario_of_cell(input.load(meant(overrides, meanings))); };
+  options.answer = [&](const auto& overrides) { return study::answer_of_scenario(grid, input.load(meant(overrides, meanings))); };
   return options;
 }
 
@@ -148,9 +146,9 @@ std::pair<std::string, std::size_t> sweep_grid(nb::object scenario, const Overri
   const nb::gil_scoped_release no_gil;
   app::SweepRequest request{input.name(), engine, method, overrides, {}};
   for (const auto& [key, values] : axes) request.axes.push_back({key, values});
-  const planner::SweepGrid grid = app::grid_of(std::move(request));
-  planner::check_sweep(grid, options_of(input, grid, meanings));
-  return {planner::to_json(grid), grid.size()};
+  const study::SweepGrid grid = app::grid_of(std::move(request));
+  study::check_sweep(grid, options_of(input, grid, meanings));
+  return {study::to_json(grid), grid.size()};
 }
 
 // A cell as a line of JSON.
@@ -160,24 +158,24 @@ std::string sweep_cell(nb::object scenario, const std::string& grid_text, std::s
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const StopScope scope(stop != nullptr ? &stop->asked() : nullptr);
-  const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
-  planner::FileHashes hashes;
-  planner::SweepOptions options = options_of(input, grid, meanings);
-  if (!refusal.empty()) options.answer = [&](const auto&) -> planner::CellAnswer { throw InputError(refusal); };
-  return planner::to_line(planner::answer_cell(grid, index, options, hashes));
+  const study::SweepGrid grid = study::parse_grid(grid_text, "grid");
+  study::FileHashes hashes;
+  study::SweepOptions options = options_of(input, grid, meanings);
+  if (!refusal.empty()) options.answer = [&](const auto&) -> study::CellAnswer { throw InputError(refusal); };
+  return study::to_line(study::answer_cell(grid, index, options, hashes));
 }
 
 // Document, page, table.
 std::tuple<std::string, std::string, std::string> sweep_texts(const std::string& grid_text,
                                                               const std::vector<std::string>& lines) {
-  const planner::SweepGrid grid = planner::parse_grid(grid_text, "grid");
-  std::vector<planner::SweepCell> cells;
+  const study::SweepGrid grid = study::parse_grid(grid_text, "grid");
+  std::vector<study::SweepCell> cells;
   for (const std::string& line : lines) {
-    auto cell = planner::parse_line(line);
+    auto cell = study::parse_line(line);
     if (!cell) throw InputError("a worker answered with something else than a cell: " + line.substr(0, 80));
     cells.push_back(std::move(*cell));
   }
-  return {planner::to_json(grid, cells, ""), planner::to_page(grid, cells, ""), planner::to_table(grid, cells)};
+  return {study::to_json(grid, cells, ""), study::to_page(grid, cells, ""), study::to_table(grid, cells)};
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ nb::dict PredictedStep::metrics_dict() const {
   return figures;
 }
 
-ResultPlan PredictedStep::described() const { return describe_plan(kept_->experiment, kept_->plan, timeline()); }
+present::ResultPlan PredictedStep::described() const { return describe_plan(kept_->experiment, kept_->plan, timeline()); }
 
 std::string PredictedStep::document(bool with_timeline) const {
   ResultContext context;

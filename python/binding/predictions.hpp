@@ -37,7 +37,7 @@ class PredictedStep {
 
  private:
   const Timeline& timeline() const;  // made on first use
-  ResultPlan described() const;
+  present::ResultPlan described() const;
 
   std::shared_ptr<const CachedScenario> kept_;
   TimelineKind kind_;

@@ -17,7 +17,7 @@
 #include "study/arena/arena_tables.hpp"
 #include "study/arena/cluster_bench.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 namespace {
 
 // How many shares of a rank a chain is cut into: 1 for the line and for two chains, 2 for the V.
@@ -237,4 +237,4 @@ bool on_front(const Round& round, const Judged& judged) {
   });
 }
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -14,7 +14,7 @@
 #include "schedule/schedule.hpp"
 #include "schedule/semantics.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 
 // A participant: a family with options, or an order from a file (which has its own sizes).
 struct Entrant {
@@ -116,4 +116,4 @@ std::string to_table(const Arena& arena);
 std::string to_json(const Arena& arena);  // panpipe-arena/1
 std::string to_page(const Arena& arena);
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -12,18 +12,18 @@
 #include "present/picture/schedule_picture.hpp"
 #include "study/arena/arena_tables.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 namespace {
 
 // Orders of files and of programs: what a reader came for.
 bool is_new(const Entrant& entrant) { return entrant.family.empty(); }
 
 // Schedules at the same place are one mark.
-page::Scatter front_plot(const Arena& arena, const Round& round) {
-  page::Scatter plot;
+present::Scatter front_plot(const Arena& arena, const Round& round) {
+  present::Scatter plot;
   plot.title = "Bubble against memory: lower left is better";
-  plot.x = {"microbatches that the fullest rank holds", page::AxisKind::Linear};
-  plot.y = {"bubble, %", page::AxisKind::FromZero};
+  plot.x = {"microbatches that the fullest rank holds", present::AxisKind::Linear};
+  plot.y = {"bubble, %", present::AxisKind::FromZero};
   plot.series = {"families", "orders that were given"};
   plot.front = true;
   std::map<std::pair<double, double>, std::size_t> places;  // in millionths, to the index of the point
@@ -36,7 +36,7 @@ page::Scatter front_plot(const Arena& arena, const Round& round) {
     if (first)
       plot.points.push_back({judged.held, 100 * judged.bubble, 0,
                              fmt::format("bubble {:.2f} %, holds {:.4g}", 100 * judged.bubble, judged.held), false, ""});
-    page::Point& point = plot.points[at->second];
+    present::Point& point = plot.points[at->second];
     point.hint += "\n" + entrant.name;
     if (is_new(entrant)) point.series = 1;
     if (point.label.empty() && (on_front(round, judged) || is_new(entrant))) point.label = entrant.name;
@@ -44,25 +44,25 @@ page::Scatter front_plot(const Arena& arena, const Round& round) {
   return plot;
 }
 
-page::Table winners_table(const Arena& arena, const Round& round) {
-  page::Table table;
+present::Table winners_table(const Arena& arena, const Round& round) {
+  present::Table table;
   table.caption = "The fastest within a memory";
   table.sortable = false;
   table.columns = {{"at most held", "microbatches", true, ""}, {"free links", "step in forwards", false, ""}};
   for (const std::string& cluster : arena.request.clusters) table.columns.push_back({cluster, "simulated", false, ""});
   for (const double limit : memory_limits(arena.request.ranks)) {
-    std::vector<page::TableCell> row = {page::words(fmt::format("{:g}", limit))};
+    std::vector<present::TableCell> row = {present::words(fmt::format("{:g}", limit))};
     for (int cluster = -1; cluster < static_cast<int>(arena.request.clusters.size()); ++cluster) {
       const int best = fastest_within(arena, round, limit, cluster);
       if (best < 0) {
-        row.push_back(page::words("none", page::Tone::Muted));
+        row.push_back(present::words("none", present::Tone::Muted));
         continue;
       }
       const Judged& judged = round.judged[best];
       const std::string time = cluster < 0 ? fmt::format("{:.5g}", judged.makespan) : time_text(judged.on[cluster]);
       const Entrant& entrant = arena.request.entrants[judged.entrant];
-      row.push_back(
-          page::words(fmt::format("{}: {}", entrant.name, time), is_new(entrant) ? page::Tone::Good : page::Tone::Plain));
+      row.push_back(present::words(fmt::format("{}: {}", entrant.name, time),
+                                   is_new(entrant) ? present::Tone::Good : present::Tone::Plain));
     }
     table.rows.push_back(std::move(row));
   }
@@ -76,17 +76,17 @@ std::string deadlocks_of(const Judged& judged) {
   return text;
 }
 
-page::TableCell time_cell(const ClusterTime& time, double least) {
-  page::TableCell cell = page::words(time_text(time), time.refused.empty() ? page::Tone::Plain : page::Tone::Muted);
+present::TableCell time_cell(const ClusterTime& time, double least) {
+  present::TableCell cell = present::words(time_text(time), time.refused.empty() ? present::Tone::Plain : present::Tone::Muted);
   cell.hint = time.refused;
   if (!time.refused.empty()) return cell;
   cell.value = time.simulated_s;
-  if (time.simulated_s <= least * (1 + 1e-9)) cell.tone = page::Tone::Good;
+  if (time.simulated_s <= least * (1 + 1e-9)) cell.tone = present::Tone::Good;
   return cell;
 }
 
-page::Table table_of_all(const Arena& arena, const Round& round) {
-  page::Table table;
+present::Table table_of_all(const Arena& arena, const Round& round) {
+  present::Table table;
   table.caption = "Every schedule, the shortest step first; a click on a head sorts by that column";
   table.columns = {
       {"schedule", "", false, ""},
@@ -106,18 +106,18 @@ page::Table table_of_all(const Arena& arena, const Round& round) {
     const Judged& judged = round.judged[i];
     if (!judged.legal()) continue;
     const bool front = on_front(round, judged);
-    const page::Tone tone = front ? page::Tone::Good : page::Tone::Plain;
-    page::TableCell over = page::number(100 * judged.over_bound(), 2);
+    const present::Tone tone = front ? present::Tone::Good : present::Tone::Plain;
+    present::TableCell over = present::number(100 * judged.over_bound(), 2);
     if (!judged.bound_in_memory) over.text += "~";
-    std::vector<page::TableCell> row = {
-        page::words(arena.request.entrants[i].name + (judged.weights > 1 ? " (weights twice)" : ""), tone),
-        page::words(front ? "★" : "", tone),
-        page::number(judged.stages_per_rank, 0),
-        page::number(judged.held, 2),
-        page::number(judged.makespan, 3),
-        page::number(100 * judged.bubble, 2),
+    std::vector<present::TableCell> row = {
+        present::words(arena.request.entrants[i].name + (judged.weights > 1 ? " (weights twice)" : ""), tone),
+        present::words(front ? "★" : "", tone),
+        present::number(judged.stages_per_rank, 0),
+        present::number(judged.held, 2),
+        present::number(judged.makespan, 3),
+        present::number(100 * judged.bubble, 2),
         std::move(over),
-        page::words(semantics_text(judged))};
+        present::words(semantics_text(judged))};
     row.back().hint = deadlocks_of(judged);
     for (std::size_t c = 0; c < judged.on.size(); ++c) row.push_back(time_cell(judged.on[c], least[c]));
     table.rows.push_back(std::move(row));
@@ -141,8 +141,8 @@ std::string place_of(const Arena& arena, const Round& round, std::size_t entrant
   return fmt::format("{} of {}", std::find(order.begin(), order.end(), entrant) - order.begin() + 1, legal);
 }
 
-page::Table table_of_new(const Arena& arena, std::size_t entrant) {
-  page::Table table;
+present::Table table_of_new(const Arena& arena, std::size_t entrant) {
+  present::Table table;
   table.sortable = false;
   table.columns = {{"costs", "F:I:W", false, ""}, {"place", "", true, ""}, {"step", "forwards", true, ""},
                    {"bubble", "%", true, ""},     {"held", "", true, ""},  {"over bound", "%", true, ""},
@@ -150,12 +150,12 @@ page::Table table_of_new(const Arena& arena, std::size_t entrant) {
   for (const Round& round : arena.rounds) {
     const Judged& judged = round.judged[entrant];
     const bool front = on_front(round, judged);
-    const page::Tone tone = front ? page::Tone::Good : page::Tone::Plain;
-    table.rows.push_back({page::words(fmt::format("{} 1:{:g}:{:g}", round.ratio.name, round.ratio.I, round.ratio.W)),
-                          page::words(place_of(arena, round, entrant), tone), page::number(judged.makespan, 3),
-                          page::number(100 * judged.bubble, 2), page::number(judged.held, 2),
-                          page::number(100 * judged.over_bound(), 2),
-                          page::words(front ? "★ none is as short and holds no more" : "", tone)});
+    const present::Tone tone = front ? present::Tone::Good : present::Tone::Plain;
+    table.rows.push_back({present::words(fmt::format("{} 1:{:g}:{:g}", round.ratio.name, round.ratio.I, round.ratio.W)),
+                          present::words(place_of(arena, round, entrant), tone), present::number(judged.makespan, 3),
+                          present::number(100 * judged.bubble, 2), present::number(judged.held, 2),
+                          present::number(100 * judged.over_bound(), 2),
+                          present::words(front ? "★ none is as short and holds no more" : "", tone)});
   }
   return table;
 }
@@ -163,7 +163,7 @@ page::Table table_of_new(const Arena& arena, std::size_t entrant) {
 constexpr std::size_t kMostDrawn = 20000;  // passes; a picture of some megabytes
 
 // The drawing under the first ratio of costs, place and figures under all of them, and where it deadlocks.
-void add_new(page::Page& page, const Arena& arena, std::size_t entrant) {
+void add_new(present::Page& page, const Arena& arena, std::size_t entrant) {
   const Judged& judged = arena.rounds.front().judged[entrant];
   const std::string& name = arena.request.entrants[entrant].name;
   if (!judged.legal()) {
@@ -177,12 +177,12 @@ void add_new(page::Page& page, const Arena& arena, std::size_t entrant) {
   for (const auto& row : order.order) passes += row.size();
   if (passes <= kMostDrawn)
     page.picture(fmt::format("{} under {}", name, ratio.name),
-                 to_svg(picture_of(order, evaluate(order, plain_costs(order, ratio)))));
+                 present::to_svg(present::picture_of(order, evaluate(order, plain_costs(order, ratio)))));
   if (const std::string deadlocks = deadlocks_of(judged); !deadlocks.empty())
     page.preformatted(deadlocks, "Where it deadlocks, and who waits for whom");
 }
 
-void add_key(page::Page& page) {
+void add_key(present::Page& page) {
   page.preformatted(
       "step        from the first pass to the last, in forwards of a rank's share of a microbatch, links take no time\n"
       "bubble      share of the step in which ranks are idle\n"
@@ -201,8 +201,8 @@ void add_key(page::Page& page) {
 
 std::string to_page(const Arena& arena) {
   const ArenaRequest& request = arena.request;
-  page::Page page("Arena of schedules", fmt::format("{} schedules beside each other: {} ranks, {} microbatches",
-                                                    request.entrants.size(), request.ranks, request.microbatches));
+  present::Page page("Arena of schedules", fmt::format("{} schedules beside each other: {} ranks, {} microbatches",
+                                                       request.entrants.size(), request.ranks, request.microbatches));
   add_key(page);
   if (std::any_of(request.entrants.begin(), request.entrants.end(), is_new)) page.heading("The orders that were given");
   for (std::size_t i = 0; i < request.entrants.size(); ++i)
@@ -218,4 +218,4 @@ std::string to_page(const Arena& arena) {
   return page.to_html();
 }
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

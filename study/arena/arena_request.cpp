@@ -9,7 +9,7 @@
 #include "base/input/shipped.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 namespace {
 
 void set_sizes(const ArenaAsked& asked, ArenaRequest& request) {
@@ -55,4 +55,4 @@ ArenaRequest request_of(ArenaAsked asked) {
   return request;
 }
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -8,7 +8,7 @@
 
 #include "study/arena/arena.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 
 // Those of these with a device for each rank are judged unless others are named.
 inline constexpr std::array<const char*, 3> kDefaultClusters = {"rtx3090x8-nobridge", "dgx-a100-80g", "h100x8"};
@@ -23,4 +23,4 @@ struct ArenaAsked {
 // All but engine and threads. Throws InputError if no schedule takes part, and for an unknown ratio.
 ArenaRequest request_of(ArenaAsked asked);
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -6,7 +6,7 @@
 
 #include "study/arena/arena.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 
 std::string semantics_letters(const Transfers& transfers);  // "auBg"; '-' where it deadlocks
 std::string semantics_text(const Judged& judged);           // early/late
@@ -17,4 +17,4 @@ PassCosts plain_costs(const Schedule& schedule, const CostRatio& ratio);
 // Microbatches that a rank holds: half, three quarters, once and twice as many as 1F1B's first rank.
 std::vector<double> memory_limits(int ranks);
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -9,7 +9,7 @@
 #include "base/text/text_table.hpp"
 #include "study/arena/arena_tables.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 
 std::string semantics_letters(const Transfers& transfers) {
   std::string letters;
@@ -190,4 +190,4 @@ std::string to_json(const Arena& arena) {
   return out.end().end().finish() + "\n";
 }
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

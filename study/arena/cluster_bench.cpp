@@ -8,7 +8,7 @@
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/lowering/task_graph.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 namespace {
 
 // The workload is set below: the scenario's reader wants one.
@@ -122,4 +122,4 @@ ClusterTime ClusterBench::time(const Schedule& schedule, int stages_per_rank, co
   return result;
 }
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

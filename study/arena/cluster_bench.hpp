@@ -7,7 +7,7 @@
 
 #include "study/arena/arena.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 
 class ClusterBench {
  public:
@@ -25,4 +25,4 @@ class ClusterBench {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -10,7 +10,7 @@
 #include "schedule/find_family.hpp"
 #include "study/arena/arena.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 namespace {
 
 constexpr double kTera = 1e12;
@@ -132,4 +132,4 @@ CostRatio read_cost_ratio(const std::string& text) {
                    "or three numbers, F:I:W, as in 10:12:8", code::kUnknownName);
 }
 
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

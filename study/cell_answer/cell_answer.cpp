@@ -14,7 +14,7 @@
 #include "planner/planner.hpp"
 #include "sim/simulate.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 // "device 0 needs 25.61 GiB of 24.00 GiB": the one that lacks most.
@@ -48,17 +48,17 @@ CellAnswer answer_from(const Prediction& prediction) {
 
 // The best plan that engines can run, under the keys that it decides; of a plan that they cannot run, the planner's figures.
 CellAnswer plan_and_predict(const SweepGrid& grid, Scenario scenario) {
-  SearchOptions options;
-  options.method = method_named(grid.method);
+  planner::SearchOptions options;
+  options.method = planner::method_named(grid.method);
   options.threads = 1;  // the cells run in parallel already
   options.candidates = 1;
   options.stop = stop_flag();
   if (grid.engine == "simulate") options.simulate = sim::simulate_for_search;
   const Experiment asked(std::move(scenario));
-  const Answer found = search(asked, options);
+  const planner::Answer found = search(asked, options);
   throw_if_stopped();
   if (found.candidates.empty()) throw NoAnswer(found.reason.empty() ? "no feasible plan" : found.reason);
-  const Candidate& best = found.candidates.front();
+  const planner::Candidate& best = found.candidates.front();
   CellAnswer answer;
   if (best.plan)
     answer = answer_from(predict(asked.scenario, *best.plan, engine_of(grid)));
@@ -92,4 +92,4 @@ CellAnswer answer_of_cell(const SweepGrid& grid, const std::vector<std::string>&
   return answer_of_scenario(grid, load_scenario(grid.scenario, overrides));
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

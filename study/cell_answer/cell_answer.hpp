@@ -7,7 +7,7 @@
 #include "costmodel/scenario/scenario.hpp"
 #include "study/sweep/sweep.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 // Reads the scenario with these overrides. Throws InputError if it is wrong, or has no times, which every engine and planner
 // needs.
@@ -20,4 +20,4 @@ CellAnswer answer_of_cell(const SweepGrid& grid, const std::vector<std::string>&
 void check_scenario_of_cell(Scenario scenario);
 CellAnswer answer_of_scenario(const SweepGrid& grid, Scenario scenario);
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -13,19 +13,19 @@
 #include "costmodel/timeline/metric_table.hpp"
 #include "study/compare/waits.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 constexpr std::size_t kWorst = 8;  // actions shown
 
 // Devices without a peak rate have no MFU; documents hold a 0 for it.
-std::optional<double> value_of(const ResultDocument& result, const std::string& name) {
+std::optional<double> value_of(const present::ResultDocument& result, const std::string& name) {
   for (const auto& [key, value] : result.metrics)
     if (key == name) return name == "mfu" && value == 0 ? std::nullopt : std::optional(value);
   return std::nullopt;
 }
 
-std::string what_is_missing(const ResultDocument& result) {
+std::string what_is_missing(const present::ResultDocument& result) {
   return result.path +
          ": this result has no timeline, so its actions cannot be compared; make it with -o DIR (or --json --timeline), " +
          "or give --metrics-only";
@@ -223,12 +223,12 @@ void compare_waits(Comparison& result, const Timeline& a, const Timeline& b) {
   });
 }
 
-double figure(const ResultDocument& result, std::string_view name) {
+double figure(const present::ResultDocument& result, std::string_view name) {
   const auto found = std::find_if(result.metrics.begin(), result.metrics.end(), [&](const auto& m) { return m.first == name; });
   return found == result.metrics.end() ? 0 : found->second;
 }
 
-std::optional<bool> lies_inside(const ResultDocument& measured, const ResultDocument& predicted) {
+std::optional<bool> lies_inside(const present::ResultDocument& measured, const present::ResultDocument& predicted) {
   const double low = figure(predicted, "step_time_p10_s"), high = figure(predicted, "step_time_p90_s");
   const double step = figure(measured, "step_time_s");
   if (high <= 0) return std::nullopt;
@@ -261,7 +261,7 @@ bool Comparison::ok() const {
   return std::all_of(metrics.begin(), metrics.end(), [](const ComparedMetric& metric) { return metric.ok; });
 }
 
-Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::vector<Tolerance>& tolerances,
+Comparison compare(const present::ResultDocument& a, const present::ResultDocument& b, const std::vector<Tolerance>& tolerances,
                    bool metrics_only) {
   Comparison result;
   result.a = &a;
@@ -270,7 +270,7 @@ Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::
   if (a.measured() != b.measured()) result.inside = a.measured() ? lies_inside(a, b) : lies_inside(b, a);
   compare_metrics(result, tolerances);
   if (metrics_only) return result;
-  for (const ResultDocument* document : {&a, &b})
+  for (const present::ResultDocument* document : {&a, &b})
     if (!document->has_timeline) throw InputError(what_is_missing(*document));
   const Timeline own_a = without_repeats(a.timeline, b.timeline), own_b = without_repeats(b.timeline, a.timeline);
   require_same_plan(a.timeline, b.timeline, own_a, own_b);
@@ -280,4 +280,4 @@ Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::
   return result;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -7,7 +7,7 @@
 
 #include "present/result/result_document.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 // "step_time_s=3%" is relative to the reference; "bubble_step=0.02" is in the metric's unit.
 struct Tolerance {
@@ -55,8 +55,8 @@ struct ComparedWait {
 };
 
 struct Comparison {
-  const ResultDocument* a = nullptr;
-  const ResultDocument* b = nullptr;
+  const present::ResultDocument* a = nullptr;
+  const present::ResultDocument* b = nullptr;
   // Differences are (other - reference). The reference is the measured result if exactly one is, else A.
   bool reference_is_b = false;
   // For a measured and a predicted result: true if the measured step lies in the predicted interval, if there is one.
@@ -70,7 +70,7 @@ struct Comparison {
 
 // Both must outlive the comparison. Throws InputError for a tolerance on an unknown metric, and unless `metrics_only` for a
 // result without timeline or timelines of different plans.
-Comparison compare(const ResultDocument& a, const ResultDocument& b, const std::vector<Tolerance>& tolerances,
+Comparison compare(const present::ResultDocument& a, const present::ResultDocument& b, const std::vector<Tolerance>& tolerances,
                    bool metrics_only = false);
 
 // A difference as part of its reference: "+12.3 %"; beyond ten times as much, where per cent are hard to read: "988.7 times".
@@ -80,4 +80,4 @@ std::string relative_text(double relative);
 std::string to_table(const Comparison& comparison);
 std::string to_json(const Comparison& comparison);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -12,7 +12,7 @@
 #include "costmodel/timeline/metric_table.hpp"
 #include "study/compare/compare.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 std::string time_text(double time) { return time == 0 ? "0" : to_text(Duration(time)); }
@@ -119,14 +119,14 @@ std::string waits_table(const Comparison& comparison) {
   return table.text();
 }
 
-void write_document(JsonWriter& out, std::string_view name, const ResultDocument& document) {
+void write_document(JsonWriter& out, std::string_view name, const present::ResultDocument& document) {
   out.object(name).field("path", document.path).field("kind", name_of(document.kind)).field("scenario", document.scenario);
   if (document.evidence) write_evidence(out, *document.evidence);
   out.end();
 }
 
 // How sure the prediction is, in the words of `estimate`.
-std::string sureness(const ResultDocument& document) {
+std::string sureness(const present::ResultDocument& document) {
   if (!document.evidence) return "";
   const auto figure = [&](std::string_view name) {
     for (const auto& [metric, value] : document.metrics)
@@ -203,4 +203,4 @@ std::string to_json(const Comparison& comparison) {
   return out.end().end().finish() + "\n";
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

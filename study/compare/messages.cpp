@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace panpipe {
+namespace panpipe::study {
 
 Messages::Message Messages::message_of(const Span& span) {
   const ActionKind kind = span.action.kind;
@@ -65,4 +65,4 @@ const Span* Messages::nearest(const Ends& ends, const Span& span) {
   return best ? best->span : nullptr;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -11,7 +11,7 @@
 
 #include "costmodel/timeline/timeline.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 // O(n log n) to make, O(log n) per query as long as few transfers of one message end at one time. The timeline must outlive it.
 class Messages {
@@ -42,4 +42,4 @@ class Messages {
   Ends sends_, receives_;
 };
 
-}  // namespace panpipe
+}  // namespace panpipe::study

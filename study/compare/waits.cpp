@@ -7,7 +7,7 @@
 
 #include "study/compare/messages.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 // Shorter gaps are rounding and the clock's own reading.
@@ -97,4 +97,4 @@ class Explainer {
 
 std::map<WaitKey, Wait> waits_of(const Timeline& timeline) { return Explainer(timeline).explain(); }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -7,7 +7,7 @@
 
 #include "costmodel/timeline/timeline.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 struct Wait {
   double idle = 0, transit = 0;  // seconds; transit: the part of it while the awaited transfer was under way
@@ -17,4 +17,4 @@ using WaitKey = std::tuple<std::int32_t, std::string, std::int32_t>;  // (device
 // Assigns every gap of every compute lane, from 0 to the step's end, to the last input of the action after it.
 std::map<WaitKey, Wait> waits_of(const Timeline& timeline);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -7,7 +7,7 @@
 
 #include "study/compare/messages.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 // Times of a measured result come from several clocks: what ends this much after a start may still be its cause.
@@ -158,7 +158,7 @@ class MeasuredPath : public Path {
 
 class PredictedPath : public Path {
  public:
-  explicit PredictedPath(const ResultDocument& result)
+  explicit PredictedPath(const present::ResultDocument& result)
       : Path(result.timeline), sends_hold_(result.plan.transfers != "asynchronous") {
     for (const DeviceTimeline& device : result.timeline.devices) copies_ = copies_ || device.same_as >= 0;
     for (const auto& [key, spans] : lanes_) {
@@ -287,7 +287,7 @@ const char* name_of(PathPartKind kind) {
   return "gaps (host, clocks)";
 }
 
-std::vector<PathPart> critical_path(const ResultDocument& result) {
+std::vector<PathPart> critical_path(const present::ResultDocument& result) {
   return result.measured() ? MeasuredPath(result.timeline).run() : PredictedPath(result).run();
 }
 
@@ -301,4 +301,4 @@ std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path) {
   return sums;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

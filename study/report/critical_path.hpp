@@ -8,7 +8,7 @@
 
 #include "present/result/result_document.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 enum class PathPartKind : std::uint8_t {
   Pass,
@@ -40,9 +40,9 @@ struct PathPart {
 // its sender (unless transfers are asynchronous), or a collective or reload that it waits for. A transfer starts with the end of
 // the pass that made it, or in batches with the receiver's last one. In a measured step the cause is the last event that ended
 // before, and the time between is a gap.
-std::vector<PathPart> critical_path(const ResultDocument& result);
+std::vector<PathPart> critical_path(const present::ResultDocument& result);
 
 // Time by kind, in seconds. Adds up to the step.
 std::map<PathPartKind, double> sums_of(const std::vector<PathPart>& path);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -9,7 +9,7 @@
 
 #include "base/text/quantity_text.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 constexpr double kLeastShare = 0.01;  // of the step
@@ -51,7 +51,7 @@ std::string advice(const std::vector<std::string>& ways, const std::string& verb
 
 class Hints {
  public:
-  Hints(const ResultDocument& result, const Traffic& traffic)
+  Hints(const present::ResultDocument& result, const Traffic& traffic)
       : result_(result), traffic_(traffic), plan_(result.plan), step_(result.timeline.step_time.base()) {}
 
   std::vector<Hint> run() {
@@ -209,15 +209,17 @@ class Hints {
     }
   }
 
-  const ResultDocument& result_;
+  const present::ResultDocument& result_;
   const Traffic& traffic_;
-  const PlanFacts plan_;
+  const present::PlanFacts plan_;
   double step_;
   std::vector<Hint> hints_;
 };
 
 }  // namespace
 
-std::vector<Hint> hints_for(const ResultDocument& result, const Traffic& traffic) { return Hints(result, traffic).run(); }
+std::vector<Hint> hints_for(const present::ResultDocument& result, const Traffic& traffic) {
+  return Hints(result, traffic).run();
+}
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -7,7 +7,7 @@
 #include "present/result/result_document.hpp"
 #include "study/report/traffic.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 struct Hint {
   double seconds = 0;  // upper bound on the gain; hints without one (memory) come last
@@ -15,6 +15,6 @@ struct Hint {
 };
 
 // Largest first. Gains under a hundredth of the step are left out. Each gain is a separate upper bound; they do not add up.
-std::vector<Hint> hints_for(const ResultDocument& result, const Traffic& traffic);
+std::vector<Hint> hints_for(const present::ResultDocument& result, const Traffic& traffic);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

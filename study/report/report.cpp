@@ -28,7 +28,7 @@
 #include "study/report/timeline_view.hpp"
 #include "study/report/traffic.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,7 +45,7 @@ std::string text_of(const fs::path& path) {
   return file ? text.str() : "";
 }
 
-double metric(const ResultDocument& result, const std::string& name) {
+double metric(const present::ResultDocument& result, const std::string& name) {
   for (const auto& [key, value] : result.metrics)
     if (key == name) return value;
   return kNone;
@@ -66,12 +66,12 @@ class Report {
       names_.push_back(name);
       longest = std::max(longest, input.result.timeline.step_time.base());
     }
-    scale_ = time_scale(longest);
-    rows_ = rows_by_rank(timelines_);
+    scale_ = present::time_scale(longest);
+    rows_ = present::rows_by_rank(timelines_);
   }
 
   std::string run() {
-    page::Page page(title(), subtitle());
+    present::Page page(title(), subtitle());
     headings(page);
     for (std::size_t i = 0; i < inputs_.size(); ++i) page.figures(figures(i));
     step(page);
@@ -96,7 +96,7 @@ class Report {
   // "gpt2-large on 8 x RTX-3090: 20.29 ms"
   std::string title() const {
     std::string text, before;
-    for (const ResultDocument* result : results_) {
+    for (const present::ResultDocument* result : results_) {
       const std::string what = what_of(*result), time = to_text(result->timeline.step_time);
       if (!text.empty()) text += " beside ";
       text += what == before ? time : fmt::format("{}: {}", what, time);
@@ -106,7 +106,7 @@ class Report {
   }
 
   // The model, its size and the devices, without what their heading adds in brackets; of older documents the scenario's file.
-  static std::string what_of(const ResultDocument& result) {
+  static std::string what_of(const present::ResultDocument& result) {
     if (result.heading.empty()) return result.scenario.empty() ? result.path : fs::path(result.scenario).filename().string();
     static const std::regex kBracket(R"( \([^()]*\))"), kSize(R"( \((?:[^()]*, )?([\d.]+ \w?) ?parameters\))");
     const std::string sized = std::regex_replace(result.heading.front(), kSize, " [$1]", std::regex_constants::format_first_only);
@@ -117,7 +117,7 @@ class Report {
   }
 
   // On model, cluster and plan; once where both results are of the same.
-  void headings(page::Page& page) const {
+  void headings(present::Page& page) const {
     const bool alike = inputs_.size() == 2 && inputs_[0].result.heading == inputs_[1].result.heading;
     for (std::size_t i = 0; i < (alike ? 1 : inputs_.size()); ++i)
       for (std::size_t line = 0; line < inputs_[i].result.heading.size(); ++line) {
@@ -129,33 +129,34 @@ class Report {
   // "simulated, " in front of what both have.
   std::string named(std::size_t i, const std::string& text) const { return inputs_.size() > 1 ? names_[i] + ": " + text : text; }
 
-  std::vector<page::Figure> figures(std::size_t i) const {
-    const ResultDocument& result = inputs_[i].result;
+  std::vector<present::Figure> figures(std::size_t i) const {
+    const present::ResultDocument& result = inputs_[i].result;
     const auto of = [&](const char* name) { return metric(result, name); };
     const bool fits = of("fits") != 0;
-    std::vector<page::Figure> figures = {
+    std::vector<present::Figure> figures = {
         {named(i, "step time"), to_text(Duration(of("step_time_s"))), fmt::format("{:.4g} samples/s", of("samples_per_s")),
-         page::Tone::Plain},
-        {"bubble", percent(of("bubble_step")), percent(of("bubble_span")) + " inside the ranks' own spans", page::Tone::Plain},
+         present::Tone::Plain},
+        {"bubble", percent(of("bubble_step")), percent(of("bubble_span")) + " inside the ranks' own spans", present::Tone::Plain},
         {"exposed communication", percent(of("exposed_communication_s") / of("step_time_s")), "mean over devices",
-         page::Tone::Plain},
+         present::Tone::Plain},
         {"peak memory", memory_scale(of("peak_memory_bytes")).text(of("peak_memory_bytes")), fits ? "fits" : "does not fit",
-         fits ? page::Tone::Plain : page::Tone::Bad}};
+         fits ? present::Tone::Plain : present::Tone::Bad}};
     if (result.evidence && of("step_time_p90_s") > 0)
       figures.insert(figures.begin() + 1,
                      {"80 % of runs are expected",
                       fmt::format("{} to {}", to_text(Duration(of("step_time_p10_s"))), to_text(Duration(of("step_time_p90_s")))),
-                      to_text(*result.evidence), page::Tone::Plain});
+                      to_text(*result.evidence), present::Tone::Plain});
     else if (result.evidence && !result.evidence->like.empty())
       figures.insert(figures.begin() + 1,
-                     {"runs alike", std::to_string(result.evidence->runs), to_text(*result.evidence), page::Tone::Plain});
-    if (of("mfu") > 0) figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", page::Tone::Plain});
+                     {"runs alike", std::to_string(result.evidence->runs), to_text(*result.evidence), present::Tone::Plain});
+    if (of("mfu") > 0)
+      figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", present::Tone::Plain});
     if (of("run_time_s") > 0)  // the scenario states how much is trained
       figures.push_back({"the run", long_time_text(of("run_time_s")),
                          of("cost") > 0 ? money_text(of("cost"), result.currency) : count_text(of("gpu_hours")) + " GPU hours",
-                         page::Tone::Plain});
+                         present::Tone::Plain});
     if (result.kind == TimelineKind::Simulated)
-      figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", page::Tone::Plain});
+      figures.push_back({"lost to shared links", percent(of("contention_s") / of("step_time_s")), "", present::Tone::Plain});
     return figures;
   }
 
@@ -163,7 +164,7 @@ class Report {
     return std::all_of(inputs_.begin(), inputs_.end(), [](const ReportInput& input) { return input.result.has_timeline; });
   }
 
-  void step(page::Page& page) const {
+  void step(present::Page& page) const {
     page.heading("The step");
     if (!all_have_timelines()) {
       page.note(
@@ -178,13 +179,13 @@ class Report {
         "the same as another of their rank are drawn once.");
   }
 
-  void breakdown(page::Page& page) const {
+  void breakdown(present::Page& page) const {
     page.heading("Where the time goes");
-    page::Bars bars;
+    present::Bars bars;
     bars.title = "Each device's step";
-    bars.value = {scale_.unit, page::AxisKind::FromZero};
+    bars.value = {scale_.unit, present::AxisKind::FromZero};
     bars.parts = {"compute", "exposed communication", "idle, nothing in flight"};
-    bars.colours = {0, 1, page::kIdleColour};
+    bars.colours = {0, 1, present::kIdleColour};
     for (std::size_t k = 0; k < std::min(rows_.size(), kMostDevices); ++k)
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
         if (!rows_[k].of[i]) continue;
@@ -201,7 +202,7 @@ class Report {
     if (rows_.size() > kMostDevices) page.note(fmt::format("The first {} of {} devices.", kMostDevices, rows_.size()));
   }
 
-  void hints(page::Page& page) const {
+  void hints(present::Page& page) const {
     page.heading("What would help");
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_.size() > 1) page.subheading(names_[i]);
@@ -214,7 +215,7 @@ class Report {
     page.note("Computed from this result alone. Each is an upper bound by itself; they do not add up.");
   }
 
-  void path(page::Page& page) const {
+  void path(present::Page& page) const {
     if (!all_have_timelines()) return;
     page.heading("Critical path");
     std::vector<std::map<PathPartKind, double>> sums;
@@ -226,12 +227,12 @@ class Report {
         if (time > 0) kinds.insert(kind);
       page.note(named(i, fmt::format("{} parts, {} changes of device.", parts.size(), hops(parts))));
     }
-    page::Bars bars;
+    present::Bars bars;
     bars.title = "What the longest chain consists of";
-    bars.value = {scale_.unit, page::AxisKind::FromZero};
+    bars.value = {scale_.unit, present::AxisKind::FromZero};
     for (const PathPartKind kind : kinds) bars.parts.emplace_back(name_of(kind));
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      page::Bar bar{names_[i], {}, ""};
+      present::Bar bar{names_[i], {}, ""};
       for (const PathPartKind kind : kinds) bar.values.push_back(scale_.factor * sums[i][kind]);
       bars.bars.push_back(bar);
     }
@@ -248,13 +249,13 @@ class Report {
     return hops;
   }
 
-  void traffic(page::Page& page) const {
+  void traffic(present::Page& page) const {
     if (!all_have_timelines()) return;
     page.heading("Links and traffic");
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const ResultDocument& result = inputs_[i].result;
+      const present::ResultDocument& result = inputs_[i].result;
       if (!result.timeline.contention.empty()) page.add(links(i));
-      page::Table table;
+      present::Table table;
       table.caption = named(i, "what each device sends, receives and sums");
       table.columns = {{"device", "", true, ""},
                        {"rank", "", true, ""},
@@ -266,20 +267,20 @@ class Report {
                        {"exposed", scale_.unit, true, "of it, beside an idle or waiting compute lane"}};
       for (const LaneTraffic& lane : traffic_of(result).lanes)
         table.rows.push_back(
-            {page::number(lane.device, 0), page::number(lane.rank, 0), page::words(std::string(name_of(lane.lane))),
-             page::number(static_cast<double>(lane.count), 0), page::number(static_cast<double>(lane.bytes) / (1 << 20), 1),
-             page::number(scale_.factor * lane.busy, 3),
-             page::number(lane.busy > 0 && lane.bytes > 0 ? static_cast<double>(lane.bytes) / lane.busy / 1e9 : kNone, 2),
-             page::number(scale_.factor * lane.exposed, 3)});
+            {present::number(lane.device, 0), present::number(lane.rank, 0), present::words(std::string(name_of(lane.lane))),
+             present::number(static_cast<double>(lane.count), 0), present::number(static_cast<double>(lane.bytes) / (1 << 20), 1),
+             present::number(scale_.factor * lane.busy, 3),
+             present::number(lane.busy > 0 && lane.bytes > 0 ? static_cast<double>(lane.bytes) / lane.busy / 1e9 : kNone, 2),
+             present::number(scale_.factor * lane.exposed, 3)});
       page.add(table);
     }
   }
 
-  page::Table links(std::size_t i) const {
+  present::Table links(std::size_t i) const {
     std::vector<LinkContention> links = inputs_[i].result.timeline.contention;
     std::stable_sort(links.begin(), links.end(),
                      [](const auto& a, const auto& b) { return a.lost != b.lost ? a.lost > b.lost : a.busy > b.busy; });
-    page::Table table;
+    present::Table table;
     table.caption = named(i, links.size() > kMostLinks
                                  ? fmt::format("the {} slowest of {} links, by time lost to sharing", kMostLinks, links.size())
                                  : std::string("links, by time lost to sharing"));
@@ -290,27 +291,27 @@ class Report {
                      {"at once", "", true, "largest number of transfers"},
                      {"utilisation", "%", true, "bytes carried by capacity over the step"}};
     for (std::size_t k = 0; k < std::min(links.size(), kMostLinks); ++k)
-      table.rows.push_back({page::words(links[k].resource), page::number(scale_.factor * links[k].busy.base(), 3),
-                            page::number(scale_.factor * links[k].shared.base(), 3),
-                            page::number(scale_.factor * links[k].lost.base(), 3,
-                                         links[k].lost > Duration(0) ? page::Tone::Bad : page::Tone::Plain),
-                            page::number(links[k].flows, 0), page::number(100 * links[k].utilisation, 1)});
+      table.rows.push_back({present::words(links[k].resource), present::number(scale_.factor * links[k].busy.base(), 3),
+                            present::number(scale_.factor * links[k].shared.base(), 3),
+                            present::number(scale_.factor * links[k].lost.base(), 3,
+                                            links[k].lost > Duration(0) ? present::Tone::Bad : present::Tone::Plain),
+                            present::number(links[k].flows, 0), present::number(100 * links[k].utilisation, 1)});
     return table;
   }
 
-  void comparison(page::Page& page) const {
+  void comparison(present::Page& page) const {
     page.heading("Side by side");
     const bool whole = all_have_timelines();
     const Comparison comparison = compared(whole);
-    page::Table metrics;
+    present::Table metrics;
     metrics.caption = fmt::format("differences in per cent of the {} value", names_[comparison.reference_is_b ? 1 : 0]);
     metrics.columns = {
         {"metric", "", false, ""}, {names_[0], "", true, ""}, {names_[1], "", true, ""}, {"difference", "%", true, ""}};
     for (const ComparedMetric& row : comparison.metrics)
-      metrics.rows.push_back({page::words(row.name), plain(row.a), plain(row.b), difference(row.relative)});
+      metrics.rows.push_back({present::words(row.name), plain(row.a), plain(row.b), difference(row.relative)});
     page.add(metrics);
     if (comparison.classes.empty()) return;
-    page::Table classes;
+    present::Table classes;
     classes.caption = "passes and transfers, mean time of one";
     classes.columns = {{"action", "", false, ""},
                        {"stage", "", true, ""},
@@ -320,30 +321,30 @@ class Report {
                        {"difference of the sums", scale_.unit, true, ""}};
     for (std::size_t k = 0; k < std::min(comparison.classes.size(), kMostClasses); ++k) {
       const ComparedClass& row = comparison.classes[k];
-      classes.rows.push_back({page::words(row.name), page::number(row.stage < 0 ? kNone : row.stage, 0),
-                              page::number(row.count_a, 0), page::number(scale_.factor * row.mean_a, 3),
-                              page::number(scale_.factor * row.mean_b, 3),
-                              page::number(scale_.factor * row.total_difference, 3)});
+      classes.rows.push_back({present::words(row.name), present::number(row.stage < 0 ? kNone : row.stage, 0),
+                              present::number(row.count_a, 0), present::number(scale_.factor * row.mean_a, 3),
+                              present::number(scale_.factor * row.mean_b, 3),
+                              present::number(scale_.factor * row.total_difference, 3)});
     }
     page.add(classes);
   }
 
-  static page::TableCell difference(const std::optional<double>& relative) {
-    page::TableCell cell = page::number(100 * relative.value_or(kNone), 1);
+  static present::TableCell difference(const std::optional<double>& relative) {
+    present::TableCell cell = present::number(100 * relative.value_or(kNone), 1);
     if (relative && *relative >= kFactorFrom) cell.text = relative_text(*relative);
     return cell;
   }
 
   // Six digits for any size.
-  static page::TableCell plain(const std::optional<double>& value) {
-    page::TableCell cell = page::number(value.value_or(kNone), 6);
+  static present::TableCell plain(const std::optional<double>& value) {
+    present::TableCell cell = present::number(value.value_or(kNone), 6);
     if (value) cell.text = fmt::format("{:.6g}", *value);
     return cell;
   }
 
   // If two plans differ, only their metrics are compared.
   Comparison compared(bool whole) const {
-    const ResultDocument &a = inputs_[0].result, &b = inputs_[1].result;
+    const present::ResultDocument &a = inputs_[0].result, &b = inputs_[1].result;
     if (whole) try {
         return compare(a, b, {});
       } catch (const InputError&) {
@@ -351,30 +352,30 @@ class Report {
     return compare(a, b, {}, true);
   }
 
-  void memory(page::Page& page) const {
+  void memory(present::Page& page) const {
     page.heading("Memory at the peak");
     std::vector<std::string> parts;  // in the order of the first device that has them
     for (const ReportInput& input : inputs_)
       for (const DeviceTimeline& device : input.result.timeline.devices)
         for (const MemoryPart& part : device.peak_parts)
           if (std::find(parts.begin(), parts.end(), name_of(part.use)) == parts.end()) parts.emplace_back(name_of(part.use));
-    page::Bars bars;
+    present::Bars bars;
     bars.title = "What each device holds when it holds most";
     double most = 0;
     for (const ReportInput& input : inputs_)
       for (const DeviceTimeline& device : input.result.timeline.devices)
         most = std::max(most, static_cast<double>(device.peak.base()));
     const MemoryScale scale = memory_scale(most);
-    bars.value = {scale.unit, page::AxisKind::FromZero};
+    bars.value = {scale.unit, present::AxisKind::FromZero};
     bars.parts = parts;
-    for (const RankRow& row : rows_)
+    for (const present::RankRow& row : rows_)
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
         if (!row.of[i] || row.of[i]->device->peak_parts.empty() || bars.bars.size() >= 2 * kMostDevices) continue;
         const DeviceTimeline& device = *row.of[i]->device;
-        page::Bar bar{named(i, fmt::format("rank {}, device {}", device.rank, device.device)),
-                      std::vector<double>(parts.size(), 0.0),
-                      device.limit > Bytes(0) ? fmt::format("{} of {}", to_text(device.peak), to_text(device.limit))
-                                              : to_text(device.peak)};
+        present::Bar bar{named(i, fmt::format("rank {}, device {}", device.rank, device.device)),
+                         std::vector<double>(parts.size(), 0.0),
+                         device.limit > Bytes(0) ? fmt::format("{} of {}", to_text(device.peak), to_text(device.limit))
+                                                 : to_text(device.peak)};
         for (const MemoryPart& part : device.peak_parts)
           bar.values[std::find(parts.begin(), parts.end(), name_of(part.use)) - parts.begin()] +=
               scale.factor * static_cast<double>(part.bytes.base());
@@ -383,7 +384,7 @@ class Report {
     page.add(bars);
   }
 
-  void assumptions(page::Page& page) const {
+  void assumptions(present::Page& page) const {
     page.heading("Assumptions in force");
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const ReportInput& input = inputs_[i];
@@ -397,17 +398,17 @@ class Report {
   }
 
   const std::vector<ReportInput>& inputs_;
-  std::vector<const ResultDocument*> results_;
+  std::vector<const present::ResultDocument*> results_;
   std::vector<std::string> names_;
   std::vector<const Timeline*> timelines_;
-  std::vector<RankRow> rows_;
-  TimeScale scale_{1, "s"};
+  std::vector<present::RankRow> rows_;
+  present::TimeScale scale_{1, "s"};
 };
 
 }  // namespace
 
 ReportInput read_report_input(const std::string& path) {
-  ReportInput input{read_result(path), "", ""};
+  ReportInput input{present::read_result(path), "", ""};
   const fs::path folder = fs::path(input.result.path).parent_path();
   input.scenario = text_of(folder / "scenario.yaml");
   input.plan = text_of(folder / "plan.yaml");
@@ -416,4 +417,4 @@ ReportInput read_report_input(const std::string& path) {
 
 std::string to_report_page(const std::vector<ReportInput>& inputs) { return Report(inputs).run(); }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -6,10 +6,10 @@
 
 #include "present/result/result_document.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 struct ReportInput {
-  ResultDocument result;
+  present::ResultDocument result;
   std::string scenario, plan;  // texts of scenario.yaml and plan.yaml next to the result; empty if missing
 };
 
@@ -19,4 +19,4 @@ ReportInput read_report_input(const std::string& path);
 // Self-contained HTML for one or two results. If their plans differ, only the metrics are compared.
 std::string to_report_page(const std::vector<ReportInput>& inputs);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

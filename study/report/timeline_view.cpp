@@ -4,7 +4,7 @@
 
 #include "present/picture/timeline_picture.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 constexpr const char* kStyle = R"css(
@@ -54,10 +54,10 @@ view.addEventListener("pointermove", (event) => { if (grabbed) view.scrollTo(gra
 
 }  // namespace
 
-void add_timeline_view(page::Page& page, const std::vector<const Timeline*>& steps, const std::vector<std::string>& names) {
+void add_timeline_view(present::Page& page, const std::vector<const Timeline*>& steps, const std::vector<std::string>& names) {
   page.add_style(kStyle);
-  page.add_markup(fmt::format("{}{}</template></div>\n", kView, to_svg(picture_of(steps, names))));
+  page.add_markup(fmt::format("{}{}</template></div>\n", kView, present::to_svg(present::picture_of(steps, names))));
   page.add_script(kScript);
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -7,9 +7,9 @@
 #include "costmodel/timeline/timeline.hpp"
 #include "present/page/page.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 // Steps must have spans. `names`: one per step ("simulated").
-void add_timeline_view(page::Page& page, const std::vector<const Timeline*>& steps, const std::vector<std::string>& names);
+void add_timeline_view(present::Page& page, const std::vector<const Timeline*>& steps, const std::vector<std::string>& names);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -5,7 +5,7 @@
 
 #include "costmodel/timeline/intervals.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 using Lanes = std::map<Lane, std::vector<Interval>>;
@@ -33,7 +33,7 @@ double all_outside(Lanes& lanes, const std::vector<Interval>& compute) {
 
 }  // namespace
 
-Traffic traffic_of(const ResultDocument& result) {
+Traffic traffic_of(const present::ResultDocument& result) {
   Traffic traffic;
   std::map<std::int32_t, Lanes> devices;
   std::map<std::pair<std::int32_t, Lane>, LaneTraffic> sums;
@@ -72,4 +72,4 @@ Traffic traffic_of(const ResultDocument& result) {
   return traffic;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -6,7 +6,7 @@
 
 #include "present/result/result_document.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 
 // A lane of a device.
 struct LaneTraffic {
@@ -24,6 +24,6 @@ struct Traffic {
   double tensor = 0, pipeline = 0, data = 0;
 };
 
-Traffic traffic_of(const ResultDocument& result);
+Traffic traffic_of(const present::ResultDocument& result);
 
-}  // namespace panpipe
+}  // namespace panpipe::study

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/text/run_quantity_text.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 constexpr int kBetween = 4;  // sizes tried between one that is too small and its double
@@ -146,4 +146,4 @@ SizeKey size_key(const Scenario& scenario) {
   return {"cluster.nodes", cluster.size() / cluster.nodes};
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

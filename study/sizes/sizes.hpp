@@ -11,7 +11,7 @@
 #include "costmodel/run_cost/run_cost.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 // The key that varies the size of a cluster, and the number of devices per unit of it.
 struct SizeKey {
@@ -67,4 +67,4 @@ void check_deadline(const SizeRequest& request, const std::vector<TriedSize>& tr
 std::string to_table(const SizeRequest& request, const std::vector<TriedSize>& tried, int width);
 std::string to_json(const SizeRequest& request, const std::vector<TriedSize>& tried);  // panpipe-sizes/1
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

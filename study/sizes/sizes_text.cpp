@@ -12,7 +12,7 @@
 #include "base/text/text_table.hpp"
 #include "study/sizes/sizes.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 std::string limits_text(const SizeRequest& request) {
@@ -125,4 +125,4 @@ std::string to_json(const SizeRequest& request, const std::vector<TriedSize>& tr
   return out.end().end().finish() + "\n";
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -7,7 +7,7 @@
 #include "base/index.hpp"
 #include "base/input/json_input.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 constexpr std::array<const char*, 6> kNames = {"fits", "does not fit", "refused", "no answer", "not on this machine", "bug"};
@@ -57,4 +57,4 @@ std::optional<SweepCell> parse_line(const std::string& line) {
   }
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 enum class CellStatus : std::uint8_t {
   Fits,
@@ -37,4 +37,4 @@ struct SweepCell {
 std::string to_line(const SweepCell& cell);
 std::optional<SweepCell> parse_line(const std::string& line);
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -19,7 +19,7 @@
 #include "base/input/render.hpp"
 #include "study/sweep/sweep.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ SweepFound read_sweep(const std::string& folder) {
   return found;
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -9,7 +9,7 @@
 #include "study/sweep/cell.hpp"
 #include "study/sweep/grid.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 class SweepFolder {
  public:
@@ -40,4 +40,4 @@ struct SweepFound {
 };
 SweepFound read_sweep(const std::string& folder);
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -12,7 +12,7 @@
 #include "base/input/json_input.hpp"
 #include "base/input/render.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 InputError bad_axis(const std::string& text, const std::string& message, const std::string& help) {
@@ -185,4 +185,4 @@ SweepGrid parse_grid(const std::string& text, const std::string& path) {
   }
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

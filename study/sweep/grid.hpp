@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 struct SweepAxis {
   std::string key;  // "parallel.pipeline"
@@ -47,4 +47,4 @@ std::string to_json(const SweepGrid& grid);  // panpipe-sweep-grid/1
 // Throws InputError for another kind of document.
 SweepGrid parse_grid(const std::string& text, const std::string& path);
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -14,7 +14,7 @@
 #include "study/sweep/folder.hpp"
 #include "study/sweep/workers.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 constexpr std::size_t kSamples = 40;  // cells whose scenario is read before work starts
@@ -227,4 +227,4 @@ Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& 
   return merged;
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

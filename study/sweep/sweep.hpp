@@ -13,7 +13,7 @@
 #include "study/sweep/cell.hpp"
 #include "study/sweep/grid.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 // The engine's answer for a cell. Everything else (refusals, files) is collected here.
 struct CellAnswer {
@@ -103,4 +103,4 @@ std::string to_csv(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells);  // for a terminal
 std::string to_page(const SweepGrid& grid, const std::vector<SweepCell>& cells, const std::string& shard);
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -15,7 +15,7 @@
 #include "present/picture/picture_layout.hpp"
 #include "study/sweep/sweep.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 // More lines than this (the palette's hues) cannot be told apart, and more bars are the table again: then only the best over the
@@ -41,15 +41,15 @@ class SweepPage {
       largest = std::max(largest, cell.metric("peak_memory_bytes").value_or(0));
     }
     memory_scale_ = memory_scale(largest);
-    scale_ = time_scale(longest);
-    step_scale_ = time_scale(longest_step);
+    scale_ = present::time_scale(longest);
+    step_scale_ = present::time_scale(longest_step);
   }
 
   std::string run(const std::string& shard) {
     const std::string name = grid_.scenario.substr(grid_.scenario.find_last_of('/') + 1);
-    page::Page page(title(), fmt::format("{}: {}{}{}; panpipe {}", name, engine_words(),
-                                         grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
-                                         shard.empty() ? "" : ", shard " + shard, grid_.version));
+    present::Page page(title(), fmt::format("{}: {}{}{}; panpipe {}", name, engine_words(),
+                                            grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
+                                            shard.empty() ? "" : ", shard " + shard, grid_.version));
     std::istringstream heading(grid_.heading);
     for (std::string line; std::getline(heading, line);) page.note(line);
     page.figures(figures());
@@ -106,8 +106,8 @@ class SweepPage {
     return fmt::format("{}", fmt::join(keys, ", "));
   }
 
-  page::Table best_for_each() const {
-    page::Table table;
+  present::Table best_for_each() const {
+    present::Table table;
     std::vector<std::size_t> given, chosen;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) (grid_.separates(axis) ? given : chosen).push_back(axis);
     for (const auto& axes : {given, chosen})
@@ -119,23 +119,23 @@ class SweepPage {
     for (const auto& group : rankings_) {
       const SweepCell& best = cells_[group.front()];
       const bool fits = best.status == CellStatus::Fits;
-      std::vector<page::TableCell> row;
+      std::vector<present::TableCell> row;
       for (const std::size_t axis : given) row.push_back(setting(axis, group.front()));
-      for (const std::size_t axis : chosen) row.push_back(fits ? setting(axis, group.front()) : page::words("–"));
+      for (const std::size_t axis : chosen) row.push_back(fits ? setting(axis, group.front()) : present::words("–"));
       if (!fits && !chosen.empty())
-        row[given.size()] = page::words(best.has_answer() ? "none fits" : "no answer", page::Tone::Bad);
-      if (!grid_.method.empty()) row.push_back(page::words(fits ? best.plan : ""));
-      row.push_back(page::number(fits ? time(best) : kNone, 2));
-      row.push_back(page::number(fits ? memory(best) : kNone, 1));
+        row[given.size()] = present::words(best.has_answer() ? "none fits" : "no answer", present::Tone::Bad);
+      if (!grid_.method.empty()) row.push_back(present::words(fits ? best.plan : ""));
+      row.push_back(present::number(fits ? time(best) : kNone, 2));
+      row.push_back(present::number(fits ? memory(best) : kNone, 1));
       const bool has_next = fits && group.size() > 1 && cells_[group[1]].status == CellStatus::Fits;
-      row.push_back(page::number(has_next ? 100 * (1 - time(best) / time(cells_[group[1]])) : kNone, 1));
+      row.push_back(present::number(has_next ? 100 * (1 - time(best) / time(cells_[group[1]])) : kNone, 1));
       table.rows.push_back(std::move(row));
     }
     return table;
   }
 
-  page::TableCell setting(std::size_t axis, std::size_t cell) const {
-    page::TableCell result = page::words(values_[cell][axis]);
+  present::TableCell setting(std::size_t axis, std::size_t cell) const {
+    present::TableCell result = present::words(values_[cell][axis]);
     if (numeric(grid_.axes[axis])) result.value = parse_number(values_[cell][axis]).value;
     return result;
   }
@@ -155,7 +155,7 @@ class SweepPage {
     return cell.reason.empty() ? text : text + fmt::format("\n{}: {}", name_of(cell.status), cell.reason);
   }
 
-  std::vector<page::Figure> figures() const {
+  std::vector<present::Figure> figures() const {
     std::size_t fit = 0, large = 0;
     const SweepCell *fastest = nullptr, *smallest = nullptr;
     for (const SweepCell& cell : cells_) {
@@ -165,19 +165,20 @@ class SweepPage {
       if (!fastest || time(cell) < time(*fastest)) fastest = &cell;
       if (!smallest || memory(cell) < memory(*smallest)) smallest = &cell;
     }
-    std::vector<page::Figure> result = {
+    std::vector<present::Figure> result = {
         {"cells", std::to_string(cells_.size()),
-         fmt::format("{} fit, {} too large, {} without an answer", fit, large, cells_.size() - fit - large), page::Tone::Plain}};
+         fmt::format("{} fit, {} too large, {} without an answer", fit, large, cells_.size() - fit - large),
+         present::Tone::Plain}};
     if (cells_.size() < grid_.size())
       result.push_back(
-          {"not in this page", std::to_string(grid_.size() - cells_.size()), "cells of other shards", page::Tone::Muted});
+          {"not in this page", std::to_string(grid_.size() - cells_.size()), "cells of other shards", present::Tone::Muted});
     if (rankings_.size() > 1) return result;  // the best of all would be the kindest environment
     if (fastest)
       result.push_back({std::string("least ") + measure_.name(), to_text(Duration(*measure_.of(*fastest))),
-                        grid_.title(fastest->index), page::Tone::Good});
+                        grid_.title(fastest->index), present::Tone::Good});
     if (smallest)
       result.push_back({"least memory", fmt::format("{:.1f} {}", memory(*smallest), memory_scale_.unit),
-                        grid_.title(smallest->index), page::Tone::Plain});
+                        grid_.title(smallest->index), present::Tone::Plain});
     return result;
   }
 
@@ -205,12 +206,12 @@ class SweepPage {
     return static_cast<int>(std::find(values.begin(), values.end(), values_[cell][axis]) - values.begin());
   }
 
-  page::Scatter pareto() {
-    page::Scatter plot;
+  present::Scatter pareto() {
+    present::Scatter plot;
     const auto axis = coloured();
     plot.title = "Each cell" + (axis ? ", by " + grid_.axes[*axis].key : std::string());
-    plot.x = {"peak memory of the fullest device, " + memory_scale_.unit, page::AxisKind::Linear};
-    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Log};
+    plot.x = {"peak memory of the fullest device, " + memory_scale_.unit, present::AxisKind::Linear};
+    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), present::AxisKind::Log};
     plot.front = rankings_.size() == 1;
     double largest = 0;  // of those that fit
     for (const SweepCell& cell : cells_)
@@ -228,11 +229,11 @@ class SweepPage {
   }
 
   // Numbers stand where they are.
-  page::Axis axis_of(std::size_t axis, std::vector<double>& places) const {
+  present::Axis axis_of(std::size_t axis, std::vector<double>& places) const {
     const SweepAxis& own = grid_.axes[axis];
     for (const std::string& value : own.values) places.push_back(*parse_number(value).value);
     const auto [low, high] = std::minmax_element(places.begin(), places.end());
-    return {own.key, *low > 0 && *high >= 8 * *low ? page::AxisKind::Log : page::AxisKind::Linear, places};
+    return {own.key, *low > 0 && *high >= 8 * *low ? present::AxisKind::Log : present::AxisKind::Linear, places};
   }
 
   // The other axes' values; numbers with their keys.
@@ -255,43 +256,43 @@ class SweepPage {
   }
 
   // A line per combination of the other axes' values, or the best over all of them.
-  page::Lines lines(std::size_t axis) const {
-    page::Lines plot;
+  present::Lines lines(std::size_t axis) const {
+    present::Lines plot;
     std::vector<double> places;
     plot.x = axis_of(axis, places);
     const std::size_t count = places.size(), others = grid_.size() / count;
     const bool best = others > kMostLines;
     plot.title = title_of(axis, best);
-    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::Linear};
+    plot.y = {fmt::format("{}, {}", measure_.name(), scale_.unit), present::AxisKind::Linear};
     std::map<std::string, std::size_t> line_of;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       const std::string name = others_of(axis, i, best);
       const auto [line, is_new] = line_of.emplace(name, plot.lines.size());
-      if (is_new) plot.lines.push_back({name, std::vector<page::Point>(count, {kNone, kNone, 0, "", false})});
+      if (is_new) plot.lines.push_back({name, std::vector<present::Point>(count, {kNone, kNone, 0, "", false})});
       const auto at = static_cast<std::size_t>(place(axis, i));
       add(plot.lines[line->second].points[at], places[at], i, best);
     }
-    std::erase_if(plot.lines, [](const page::PlotLine& line) {
+    std::erase_if(plot.lines, [](const present::PlotLine& line) {
       return std::none_of(line.points.begin(), line.points.end(),
-                          [](const page::Point& point) { return std::isfinite(point.y); });
+                          [](const present::Point& point) { return std::isfinite(point.y); });
     });
     return plot;
   }
 
   // A cell without an answer leaves a gap.
-  void add(page::Point& point, double x, std::size_t cell, bool best) const {
+  void add(present::Point& point, double x, std::size_t cell, bool best) const {
     if (!cells_[cell].has_answer() || (best && cells_[cell].status != CellStatus::Fits)) return;
     if (best && time(cells_[cell]) >= point.y) return;
     point = {x, time(cells_[cell]), 0, hint(cell), cells_[cell].status == CellStatus::TooLarge};
   }
 
   // Bars of the axis' values, from the best on; where there are few, once for each combination of the others.
-  page::Bars bars(std::size_t axis) const {
-    page::Bars plot;
+  present::Bars bars(std::size_t axis) const {
+    present::Bars plot;
     const std::size_t others = grid_.size() / grid_.axes[axis].values.size();
     const bool best = others == 1 || grid_.size() > kMostBars;
     plot.title = title_of(axis, best && others > 1);
-    plot.value = {fmt::format("{}, {}", measure_.name(), scale_.unit), page::AxisKind::FromZero};
+    plot.value = {fmt::format("{}, {}", measure_.name(), scale_.unit), present::AxisKind::FromZero};
     std::vector<std::vector<std::size_t>> groups;  // of cells, from the best group on
     std::map<std::string, std::size_t> group_of;
     for (const std::size_t i : order_) {
@@ -310,7 +311,7 @@ class SweepPage {
 
   // The first cell of each value, because `group` is ordered. With `only_fitting` a value of which none fits is named without a
   // bar.
-  void add_bars(page::Bars& plot, std::size_t axis, const std::vector<std::size_t>& group, bool only_fitting) const {
+  void add_bars(present::Bars& plot, std::size_t axis, const std::vector<std::size_t>& group, bool only_fitting) const {
     std::vector<bool> seen(grid_.axes[axis].values.size(), false);
     double least = kNone;
     for (const std::size_t i : group) {
@@ -318,7 +319,7 @@ class SweepPage {
       if (seen[value]) continue;
       seen[value] = true;
       const SweepCell& cell = cells_[i];
-      page::Bar bar{grid_.axes[axis].values[value], {0}, hint(i)};
+      present::Bar bar{grid_.axes[axis].values[value], {0}, hint(i)};
       const auto seconds = measure_.of(cell);
       if (!seconds || (only_fitting && cell.status != CellStatus::Fits)) {
         bar.label = only_fitting && cell.has_answer() ? "none fits" : name_of(cell.status);
@@ -334,8 +335,8 @@ class SweepPage {
     }
   }
 
-  page::Table table() const {
-    page::Table table;
+  present::Table table() const {
+    present::Table table;
     for (const SweepAxis& axis : grid_.axes) table.columns.push_back({axis.key, "", numeric(axis), ""});
     table.columns.insert(table.columns.end(), {{"verdict", "", false, ""}, {"step time", step_scale_.unit, true, ""}});
     if (measure_.per_sample) table.columns.push_back({"a sample", scale_.unit, true, "step time by samples in a step"});
@@ -346,7 +347,7 @@ class SweepPage {
                                                {"where the step goes", "", false, "mean over devices"}});
     if (!grid_.method.empty()) table.columns.push_back({"plan", "", false, ""});
     table.parts = {"compute", "exposed communication", "idle, nothing in flight"};
-    table.colours = {0, 1, page::kIdleColour};
+    table.colours = {0, 1, present::kIdleColour};
     for (const std::size_t i : order_) table.rows.push_back(row(i));
     return table;
   }
@@ -356,41 +357,41 @@ class SweepPage {
                        [](const auto& value) { return parse_number(value).value.has_value(); });
   }
 
-  std::vector<page::TableCell> row(std::size_t i) const {
+  std::vector<present::TableCell> row(std::size_t i) const {
     const SweepCell& cell = cells_[i];
-    std::vector<page::TableCell> row;
+    std::vector<present::TableCell> row;
     for (std::size_t axis = 0; axis < grid_.axes.size(); ++axis) row.push_back(setting(axis, i));
     row.push_back(verdict(i));
     const auto metric = [&](const char* name) { return cell.metric(name).value_or(kNone); };
-    const page::Tone tone = cell.status == CellStatus::TooLarge ? page::Tone::Bad : page::Tone::Plain;
-    row.push_back(page::number(step(cell), 2));
-    if (measure_.per_sample) row.push_back(page::number(time(cell), 2));
-    row.push_back(page::number(metric("samples_per_s"), 2));
-    row.push_back(page::number(metric("mfu") > 0 ? 100 * metric("mfu") : kNone, 1));
-    row.push_back(page::number(100 * metric("bubble_step"), 1));
-    row.push_back(page::number(memory(cell), 1, tone));
+    const present::Tone tone = cell.status == CellStatus::TooLarge ? present::Tone::Bad : present::Tone::Plain;
+    row.push_back(present::number(step(cell), 2));
+    if (measure_.per_sample) row.push_back(present::number(time(cell), 2));
+    row.push_back(present::number(metric("samples_per_s"), 2));
+    row.push_back(present::number(metric("mfu") > 0 ? 100 * metric("mfu") : kNone, 1));
+    row.push_back(present::number(100 * metric("bubble_step"), 1));
+    row.push_back(present::number(memory(cell), 1, tone));
     row.push_back(where_it_goes(cell));
-    if (!grid_.method.empty()) row.push_back(page::words(cell.plan));
+    if (!grid_.method.empty()) row.push_back(present::words(cell.plan));
     return row;
   }
 
-  page::TableCell verdict(std::size_t i) const {
+  present::TableCell verdict(std::size_t i) const {
     const std::string& text = verdicts_.of_cell[i];
     if (cells_[i].status == CellStatus::Fits)
-      return text.empty() ? page::words("fits", page::Tone::Muted) : page::words(text, page::Tone::Good);
-    page::TableCell result = page::words(text, page::Tone::Bad);
+      return text.empty() ? present::words("fits", present::Tone::Muted) : present::words(text, present::Tone::Good);
+    present::TableCell result = present::words(text, present::Tone::Bad);
     result.hint = cells_[i].reason;
     return result;
   }
 
-  static page::TableCell where_it_goes(const SweepCell& cell) {
+  static present::TableCell where_it_goes(const SweepCell& cell) {
     const auto step = cell.metric("step_time_s");
-    if (!step) return page::words("");
+    if (!step) return present::words("");
     const double compute = cell.metric("compute_s").value_or(0), exposed = cell.metric("exposed_communication_s").value_or(0);
     const double share = *step > 0 ? 100 * compute / *step : 0;
     return {fmt::format("compute {:.1f} % of the step", share),
             share,
-            page::Tone::Plain,
+            present::Tone::Plain,
             "",
             {compute, exposed, std::max(0.0, *step - compute - exposed)}};
   }
@@ -403,7 +404,7 @@ class SweepPage {
   std::vector<std::size_t> order_;  // all of them
   std::size_t beyond_ = 0;          // cells that the plot against memory leaves out
   SweepVerdicts verdicts_;
-  TimeScale scale_{1, "s"}, step_scale_{1, "s"};  // of the measure, of step times
+  present::TimeScale scale_{1, "s"}, step_scale_{1, "s"};  // of the measure, of step times
   MemoryScale memory_scale_;
 };
 
@@ -413,4 +414,4 @@ std::string to_page(const SweepGrid& grid, const std::vector<SweepCell>& cells, 
   return SweepPage(grid, cells).run(shard);
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

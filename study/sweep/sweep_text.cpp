@@ -17,7 +17,7 @@
 #include "present/page/plots.hpp"
 #include "study/sweep/sweep.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 // Those that any cell has, in the order of the first that has them.
@@ -151,12 +151,12 @@ std::vector<std::size_t> pareto_cells(const SweepGrid& grid, const std::vector<S
   const SweepMeasure measure = measure_for(cells);
   std::vector<std::size_t> all;
   for (const auto& group : by_environment(grid, cells)) {
-    std::vector<page::Point> points;
+    std::vector<present::Point> points;
     for (const std::size_t i : group) {
       const auto memory = cells[i].metric("peak_memory_bytes"), time = measure.of(cells[i]);
       points.push_back({memory.value_or(0), time.value_or(0), 0, "", cells[i].status != CellStatus::Fits || !memory || !time});
     }
-    for (const std::size_t on_front : page::pareto_front(points)) all.push_back(group[on_front]);
+    for (const std::size_t on_front : present::pareto_front(points)) all.push_back(group[on_front]);
   }
   return all;
 }
@@ -299,4 +299,4 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   return text + (answer.empty() ? "" : answer + "\n");
 }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -16,7 +16,7 @@
 
 #include "base/error.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 constexpr int kPollMilliseconds = 200;  // a signal between a look at `stop` and the wait for answers is noticed after this
@@ -185,4 +185,4 @@ class Pool {
 
 bool run_jobs(const std::vector<std::size_t>& jobs, const Workers& workers) { return jobs.empty() || Pool(jobs, workers).run(); }
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe::planner {
+namespace panpipe::study {
 
 struct Workers {
   int count = 1;
@@ -23,4 +23,4 @@ struct Workers {
 // cannot be started.
 bool run_jobs(const std::vector<std::size_t>& jobs, const Workers& workers);
 
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

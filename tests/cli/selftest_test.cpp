@@ -212,7 +212,7 @@ TEST(SelftestReport, TheRowIsPredictedByValidate) {
   const std::string file = temporary_folder() + "/runs.csv";
   const std::string note = "adam, and \"more\"";
   write_file(file, run_csv(cli::row_of(job, gpu_of_driver_name("NVIDIA A100-SXM4-80GB"), 0.25, 3 * (1LL << 30), note)));
-  const RunRow row = read_runs(file).at(0);
+  const validation::RunRow row = read_runs(file).at(0);
   EXPECT_EQ(row.note, note);
   EXPECT_EQ(row.step_kind + " " + row.peak_kind, "step allocated");
   EXPECT_EQ(row.gpu, "A100-80G-SXM");

@@ -8,17 +8,17 @@ namespace {
 
 using namespace panpipe;
 
-void check(const Comparison& comparison) {
-  for (const ComparedMetric& metric : comparison.metrics) {
+void check(const study::Comparison& comparison) {
+  for (const study::ComparedMetric& metric : comparison.metrics) {
     fuzz::must_be_finite(metric.difference);
     fuzz::must_be_finite(metric.relative.value_or(0));
   }
-  for (const ComparedClass& row : comparison.classes) {
+  for (const study::ComparedClass& row : comparison.classes) {
     fuzz::must_be_finite(row.mean_a);
     fuzz::must_be_finite(row.mean_b);
     fuzz::must_be_finite(row.total_difference);
   }
-  for (const ComparedWait& wait : comparison.waits) {
+  for (const study::ComparedWait& wait : comparison.waits) {
     fuzz::must_be_finite(wait.a);
     fuzz::must_be_finite(wait.b);
   }
@@ -34,9 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string first = fuzz::take_piece(rest, '\0');
   const std::string second = rest.empty() ? first : fuzz::take_piece(rest, '\0');
   fuzz::accepts([&] {
-    const ResultDocument a = parse_result(first, "a.json");
+    const present::ResultDocument a = parse_result(first, "a.json");
     fuzz::accepts([&] { to_report_page({{a, "", ""}}); });
-    const ResultDocument b = parse_result(second, "b.json");
+    const present::ResultDocument b = parse_result(second, "b.json");
     fuzz::accepts([&] { check(compare(a, b, {}, true)); });
     fuzz::accepts([&] { check(compare(a, b, {})); });
     fuzz::accepts([&] { to_report_page({{a, "", ""}, {b, "", ""}}); });

@@ -26,11 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string rest = fuzz::text_of(data, size);
   folder().write("grid.json", fuzz::take_piece(rest, '\0'));
   folder().write("cells.jsonl", rest);
-  SweepFound found;
+  study::SweepFound found;
   if (!fuzz::accepts([&] { found = read_sweep(folder().path()); })) return 0;
   const std::string grid = to_json(found.grid);
   if (to_json(parse_grid(grid, "again.json")) != grid) std::abort();
-  std::vector<SweepCell> cells;
+  std::vector<study::SweepCell> cells;
   for (const auto& [index, cell] : found.cells) {
     const auto again = parse_line(to_line(cell));
     if (!again || to_line(*again) != to_line(cell)) std::abort();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when a folder includes from a folder it may not know, and when a file leaves out a header that only some systems bring along.
-The first table below is the architecture; docs/architecture.md draws it."""
+"""Fails when a folder includes from a folder it may not know, when a file leaves out a header that only some systems bring along, and
+when a namespace does not follow its folder. The first table below is the architecture; docs/architecture.md draws it."""
 
 import pathlib
 import re
@@ -70,6 +70,9 @@ ALLOWED = {
     "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "tests"],
     "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "app", "cli"],
 }
+# What everything speaks of is in panpipe itself, or in a namespace of a folder or file below it; every other folder has one of its name.
+SHARED = ["base", "schedule", "costmodel"]
+NO_NAMESPACE = ["bench", "tests"]  # programs: nothing includes them but themselves
 # Third-party headers that only these folders may include.
 FENCED = {
     r"simgrid/|xbt": ["sim"],
@@ -105,6 +108,7 @@ NEEDED = {
     r"\bstd::(accumulate|iota|gcd|lcm|partial_sum|inner_product)\b": "numeric",
 }
 LOCAL = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+NAMESPACE = re.compile(r"^namespace (panpipe(?:::(\w+))?[\w:]*) \{")
 SYSTEM = re.compile(r"^\s*#\s*include\s+<([^>]+)>")
 
 
@@ -136,6 +140,19 @@ def left_out(path, texts):
             yield f"{path}:{uses[0][0]}: {uses[0][1].rstrip('(')} needs #include <{header}>"
 
 
+def misnamed(path, text):
+    room = path.split("/")[0]
+    if room in NO_NAMESPACE:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        found = NAMESPACE.match(line)
+        if not found or line.endswith("; }"):  # a declaration of another folder's class
+            continue
+        wanted = [None, *path.split(".")[0].split("/")[1:]] if room in SHARED else [room]
+        if found.group(2) not in wanted:
+            yield f"{path}:{number}: {found.group(1)} does not follow the folder: panpipe{'' if room in SHARED else '::' + room}"
+
+
 def main():
     problems, files = [], 0
     texts = {}
@@ -163,6 +180,7 @@ def main():
                         problems.append(f"{path}:{number}: only {', '.join(allowed)} may include <{system.group(1)}>")
     for path in texts:
         problems += left_out(path, texts)
+        problems += misnamed(path, texts[path])
     print("\n".join(problems) or f"{files} files, every include in its direction")
     if files < 30:
         problems.append("hardly any file was found: the check looks in the wrong place")

@@ -192,7 +192,7 @@ TEST_P(Simulate, TwoRunsGiveTheSameBytes) {
     for (int i = 0; i < 9; ++i) sent.push_back(graph.pass(0, program, i));
     for (int i = 0; i < 9; ++i) graph.transfer(sent[i], graph.pass(1, program, i), link);
     const Timeline timeline = simulate(graph.make(), ported.cluster.make(), with(GetParam(), false, false));
-    ResultContext context;
+    present::ResultContext context;
     context.with_clock = false;
     return to_result_json(timeline, metrics(timeline), context, true);
   };

@@ -15,7 +15,7 @@
 #include "validation/runs/run_evidence.hpp"
 #include "validation/runs/run_report.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 Likeness kind_of(const std::string& framework) {
@@ -181,4 +181,4 @@ TEST(EvidenceRows, LeftOutPredictionsStandInForOurs) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -11,7 +11,7 @@
 #include "validation/fit/fit.hpp"
 #include "validation/runs/run_prediction.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 using ::testing::HasSubstr;
@@ -225,4 +225,4 @@ TEST(FitParameters, AreAtMostADozenWithinTheirRanges) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -9,7 +9,7 @@
 #include "tests/temporary_folder.hpp"
 #include "validation/products/product_table.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 using ::testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST(Products, OfTheA100AreWithinSixPerCentInTheMean) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::validation

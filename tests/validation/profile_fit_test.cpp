@@ -9,7 +9,7 @@
 #include "tests/temporary_folder.hpp"
 #include "validation/fit/profile_fit.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 using ::testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST(ProfileFit, SaysWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::validation

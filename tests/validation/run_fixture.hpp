@@ -8,7 +8,7 @@
 #include "tests/temporary_folder.hpp"
 #include "validation/runs/run_prediction.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 inline std::string file_with(const std::string& text) { return test::scratch().write("runs.csv", text); }
 
@@ -46,4 +46,4 @@ inline RunPrediction predicted(const std::string& id, double measured, double pr
   return run;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

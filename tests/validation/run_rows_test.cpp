@@ -8,7 +8,7 @@
 #include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_scenario.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 using ::testing::Contains;
@@ -314,4 +314,4 @@ TEST(Runs, ColumnsSayWhatNotesSaid) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -14,7 +14,7 @@
 #include "validation/runs/run_report.hpp"
 #include "validation/runs/run_scenario.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 using ::testing::Contains;
@@ -259,4 +259,4 @@ TEST(Runs, ThePageHoldsEveryRow) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::validation

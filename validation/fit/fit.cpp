@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "validation/fit/left_out.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kNoise = 0.01;        // of a measured time: uncertainties do not go below what it explains
@@ -231,4 +231,4 @@ Fit fit(const std::vector<FitRow>& rows, const Calibration& start, const FitOpti
   return Fitter(rows, start, options).run();
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -9,7 +9,7 @@
 #include "validation/fit/fit_parameter.hpp"
 #include "validation/fit/fit_rows.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct FitProgress {
   std::string doing;      // "fit", "fold 2 of 5", "without zb"
@@ -87,4 +87,4 @@ std::string left_out_csv(const Fit& fit);
 
 FitErrors errors_of(const std::vector<double>& predicted, const std::vector<double>& measured);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -2,7 +2,7 @@
 #include "base/error.hpp"
 #include "validation/fit/fit.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 bool fit_available() { return false; }
 
@@ -10,4 +10,4 @@ Fit fit(const std::vector<FitRow>&, const Calibration&, const FitOptions&) {
   throw MachineError("this build has no Ceres, which fits calibrations; install libceres-dev (tools/setup does) and build again");
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace panpipe {
+namespace panpipe::validation {
 
 const std::vector<FitParameter>& fit_parameters() {
   using C = Calibration;
@@ -40,4 +40,4 @@ std::string value_text(const FitParameter& parameter, double value) {
   return *parameter.unit != '\0' ? fmt::format("{:.4g} {}", value, parameter.unit) : fmt::format("{:.4g}", value);
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -6,7 +6,7 @@
 
 #include "costmodel/profile/calibration.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct FitParameter {
   const char* key;   // of the calibration file
@@ -24,4 +24,4 @@ const std::vector<FitParameter>& fit_parameters();
 // "0.794", "32.9 us": as written in a calibration file.
 std::string value_text(const FitParameter& parameter, double value);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

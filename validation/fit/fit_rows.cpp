@@ -13,7 +13,7 @@
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // The node of a rank's first and last entry of the compute lane.
 struct RankEnds {
@@ -126,4 +126,4 @@ FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::str
   return result;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

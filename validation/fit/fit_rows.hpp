@@ -9,7 +9,7 @@
 #include "costmodel/profile/calibration.hpp"
 #include "validation/runs/run_row.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // Scenario, workload and plan are made once, and only costs change. Searched orders (zb-auto) use the costs of `start`.
 class FitRow {
@@ -37,4 +37,4 @@ struct FitRows {
 // Prepares, on several threads, the predictable rows that were measured on one of the devices (column gpu).
 FitRows prepare_rows(const std::vector<RunRow>& rows, const std::vector<std::string>& devices, const Calibration& start = {});
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -13,7 +13,7 @@
 #include "base/text/text_table.hpp"
 #include "validation/fit/fit.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 std::string errors_text(const FitErrors& e) {
@@ -210,4 +210,4 @@ std::string left_out_csv(const Fit& fit) {
   return text;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

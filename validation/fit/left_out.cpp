@@ -1,6 +1,6 @@
 #include "validation/fit/left_out.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 Vector LeftOut::residuals(const std::vector<bool>& out) const {
   Vector kept = weights, wanted = Vector::Zero(weights.size());
@@ -15,4 +15,4 @@ Vector LeftOut::residuals(const std::vector<bool>& out) const {
   return model.residuals(refit.logs, wanted);
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

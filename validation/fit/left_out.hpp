@@ -7,7 +7,7 @@
 
 #include "validation/fit/minimize.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct LeftOut {
   const RowModel& model;
@@ -20,4 +20,4 @@ struct LeftOut {
   Vector residuals(const std::vector<bool>& out) const;
 };
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 // Logarithms of step times are nearly linear in those of the numbers: within this distance derivatives are corrected by what was
@@ -142,4 +142,4 @@ Minimum minimize(const RowModel& model, const Vector& weights, const RobustLoss&
   return best;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

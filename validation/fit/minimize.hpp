@@ -7,7 +7,7 @@
 #include "validation/fit/robust_loss.hpp"
 #include "validation/fit/row_model.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // Pulls every number weakly to its start, so that numbers not determined by rows keep their data-sheet values.
 struct Prior {
@@ -34,4 +34,4 @@ struct MinimizeOptions {
 Minimum minimize(const RowModel& model, const Vector& weights, const RobustLoss& loss, const Prior& prior, const Minimum& from,
                  const MinimizeOptions& options);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -11,7 +11,7 @@
 #include "base/text/quantity_text.hpp"
 #include "validation/runs/csv_table.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 using Shape = std::vector<double>;
@@ -149,4 +149,4 @@ bool is_operator_table(const std::string& path) {
   }
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

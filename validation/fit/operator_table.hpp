@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe {
+namespace panpipe::validation {
 
 enum class OperatorKind { Product, Attention, Traffic, View, Other };
 
@@ -21,4 +21,4 @@ std::vector<TimedOperator> read_operators(const std::string& path);
 // True if a file has the heading of such a table; false for an unreadable file.
 bool is_operator_table(const std::string& path);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

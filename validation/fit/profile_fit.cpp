@@ -10,7 +10,7 @@
 #include "base/text/percent.hpp"
 #include "base/text/text_table.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kNormalSpread = 1.4826;  // of the median distance from the median, for a normal distribution
@@ -208,4 +208,4 @@ std::string to_table(const ProfileFit& fit) {
          fmt::format("\n  forward times of {} operators: {:.1f} % off, weighted by time\n", fit.operators, 100 * fit.mean_error);
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -10,7 +10,7 @@
 #include "costmodel/profile/profile.hpp"
 #include "validation/fit/operator_table.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct ReachedNumber {
   std::string key;    // of the calibration file
@@ -43,4 +43,4 @@ ProfileFit fit_profile(const std::vector<TimedOperator>& operators, const std::v
 std::string to_yaml(const ProfileFit& fit, const std::string& name, const std::string& device, const std::string& command);
 std::string to_table(const ProfileFit& fit);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct RobustLoss {
   double scale = 0.05;
@@ -24,4 +24,4 @@ struct RobustLoss {
   }
 };
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -4,7 +4,7 @@
 
 #include "base/parallel_for.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kStep = 0.02;  // of the logarithm, for differences: far above what rounding to picoseconds changes
@@ -59,4 +59,4 @@ Matrix RowModel::derivatives(const Vector& logs, const Vector& at, const Vector&
   return result;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

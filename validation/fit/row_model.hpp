@@ -8,7 +8,7 @@
 #include "validation/fit/fit_parameter.hpp"
 #include "validation/fit/fit_rows.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 using Vector = Eigen::VectorXd;
 using Matrix = Eigen::MatrixXd;
@@ -43,4 +43,4 @@ class RowModel {
   mutable Eigen::Array<bool, Eigen::Dynamic, Eigen::Dynamic> silent_;
 };
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

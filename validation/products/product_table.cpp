@@ -16,7 +16,7 @@
 #include "validation/runs/calibration_choice.hpp"
 #include "validation/runs/run_cluster.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr const char* kProductColumns[] = {"source", "where", "gpu",    "precision", "batch", "m",
@@ -232,4 +232,4 @@ std::string products_json(const std::vector<ProductPrediction>& products) {
   return out.end().end().finish();
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

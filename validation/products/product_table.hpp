@@ -8,7 +8,7 @@
 
 #include "validation/runs/csv_table.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // A row of a table with the columns gpu, m, n, k, tflops, and optionally source, where, precision, batch, used, note.
 struct ProductRow {
@@ -41,4 +41,4 @@ std::vector<ProductPrediction> predict_products(const std::vector<ProductRow>& r
 std::string products_table(const std::vector<ProductPrediction>& products, std::size_t most);
 std::string products_json(const std::vector<ProductPrediction>& products);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -9,7 +9,7 @@
 #include "costmodel/profile/calibration.hpp"
 #include "validation/runs/run_cluster.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // The calibration file for a device: the one that names it, else one that names no device.
 class CalibrationChoice {
@@ -32,4 +32,4 @@ class CalibrationChoice {
   std::string general_;
 };
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -6,7 +6,7 @@
 #include "base/input/render.hpp"
 #include "base/input/source_text.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 // Walks the text and keeps the place.
@@ -98,4 +98,4 @@ CsvTable load_csv(const std::string& path) {
   return table;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/input/yaml_document.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct CsvCell {
   std::string text;
@@ -27,4 +27,4 @@ CsvTable load_csv(const std::string& path);
 
 Diagnostic diagnostic_at(const CsvTable& table, const CsvCell& cell, const std::string& message, const std::string& help = "");
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

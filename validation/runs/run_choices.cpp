@@ -9,7 +9,7 @@
 
 #include "validation/runs/run_cluster.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 std::string lower_case(std::string text) {
@@ -88,4 +88,4 @@ std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow&
   return choices;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

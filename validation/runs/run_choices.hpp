@@ -7,7 +7,7 @@
 
 #include "validation/runs/run_row.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // Columns that are keys of `framework:`, in the order in which scenarios state them.
 const std::vector<std::string>& framework_columns();
@@ -19,4 +19,4 @@ std::string attention_of_words(const std::string& words, const std::string& gpu)
 // Key and value of each choice that the row states; `reported` receives those described in the source's own words.
 std::vector<std::pair<std::string, std::string>> framework_choices(const RunRow& row, std::vector<std::string>& reported);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

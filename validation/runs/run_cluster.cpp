@@ -13,7 +13,7 @@
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 // A shipped device and its server, as their files describe them.
@@ -155,4 +155,4 @@ RunCluster cluster_of(const RunRow& row, const std::string& calibration) {
   return result;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -7,7 +7,7 @@
 #include "costmodel/cluster/cluster.hpp"
 #include "validation/runs/run_row.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct RunCluster {
   std::string yaml;  // flow map
@@ -27,4 +27,4 @@ std::string gpu_of_driver_name(const std::string& name);
 std::string device_file_of(const std::string& gpu);
 const DeviceType* device_of(const std::string& gpu);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

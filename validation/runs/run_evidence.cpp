@@ -8,7 +8,7 @@
 
 #include "validation/runs/run_statistics.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kInside = 0.8;
@@ -79,4 +79,4 @@ EvidenceTable make_evidence(const std::vector<RunPrediction>& runs) {
   return table;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -5,10 +5,10 @@
 
 #include "validation/runs/run_prediction.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // Uses the rows with prediction and measurement. Each prediction should come from a fit without the row's own source
 // (PredictionOptions::left_out).
 EvidenceTable make_evidence(const std::vector<RunPrediction>& runs);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -10,7 +10,7 @@
 #include "present/page/page.hpp"
 #include "validation/runs/run_report.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kBand = 0.10;   // drawn around measured = predicted
@@ -23,18 +23,18 @@ std::vector<double> term_values(const StepTerms& t) {
   return {t.products, t.traffic, t.tensor, std::max(0.0, t.host), t.optimizer, t.communication, std::max(0.0, t.idle)};
 }
 
-page::Scatter scatter(const RunReport& report, bool memory) {
-  page::Scatter plot;
+present::Scatter scatter(const RunReport& report, bool memory) {
+  present::Scatter plot;
   plot.title = memory ? "Peak memory" : "Step time";
   const std::string unit = memory ? "GiB" : "s";
-  plot.x = {"measured, " + unit, page::AxisKind::Log};
-  plot.y = {"predicted, " + unit, page::AxisKind::Log};
+  plot.x = {"measured, " + unit, present::AxisKind::Log};
+  plot.y = {"predicted, " + unit, present::AxisKind::Log};
   plot.band = kBand;
   for (const auto& entry : report.groups.at("source")) plot.series.push_back(entry.first);
   for (const RunPrediction& run : report.runs) {
     const std::optional<double> error = memory ? run.peak_error() : run.error();
     if (!error) continue;
-    page::Point point;
+    present::Point point;
     point.x = memory ? *run.row.peak_gib : *run.row.step_s;
     point.y = memory ? run.predicted_peak_gib : run.predicted_s;
     const auto source = std::find(plot.series.begin(), plot.series.end(), run.row.source.empty() ? "not stated" : run.row.source);
@@ -46,22 +46,22 @@ page::Scatter scatter(const RunReport& report, bool memory) {
   return plot;
 }
 
-page::Table group_table(const std::string& kind, const std::map<std::string, Summary>& groups) {
-  page::Table table;
+present::Table group_table(const std::string& kind, const std::map<std::string, Summary>& groups) {
+  present::Table table;
   table.caption = kind;
   table.columns = {{kind, "", false, ""}};
   for (const GroupFigure& figure : group_figures())
     table.columns.push_back({figure.head, figure.digits > 0 ? "%" : "", true, figure.hint});
   for (const auto& [name, summary] : groups) {
-    table.rows.push_back({page::words(name)});
+    table.rows.push_back({present::words(name)});
     for (const GroupFigure& figure : group_figures())
-      table.rows.back().push_back(page::number(figure.shown(summary), figure.digits));
+      table.rows.back().push_back(present::number(figure.shown(summary), figure.digits));
   }
   return table;
 }
 
-page::Table page_rows(const RunReport& report) {
-  page::Table table;
+present::Table page_rows(const RunReport& report) {
+  present::Table table;
   table.columns = {{"row", "", false, ""},
                    {"error", "%", true, "predicted / measured - 1"},
                    {"measured", "s", true, ""},
@@ -77,21 +77,22 @@ page::Table page_rows(const RunReport& report) {
   table.parts = kTerms;
   for (const RunPrediction* run : worst_first(report)) {
     const std::vector<double> terms = term_values(run->terms);
-    page::TableCell bar;
+    present::TableCell bar;
     bar.parts = terms;
     for (std::size_t i = 0; i < terms.size(); ++i)
       bar.hint += fmt::format("{}{}: {}", i ? ", " : "", kTerms[i], to_text(Duration(terms[i])));
-    page::TableCell id = page::words(run->row.id);
+    present::TableCell id = present::words(run->row.id);
     id.hint = run->row.source + ", " + run->row.where;
     table.rows.push_back(
-        {id, page::number(100 * *run->error(), 1, std::abs(*run->error()) > kLarge ? page::Tone::Bad : page::Tone::Plain),
-         page::number(*run->row.step_s, 3), page::number(run->predicted_s, 3),
-         page::number(run->inside() ? run->predicted_p10_s() : std::nan(""), 3),
-         page::number(run->inside() ? run->predicted_p90_s() : std::nan(""), 3,
-                      run->inside() == false ? page::Tone::Bad : page::Tone::Plain),
-         bar, page::number(run->row.peak_gib.value_or(std::nan("")), 1), page::number(run->predicted_peak_gib, 1),
-         page::words(run->row.gpu), page::words(parallelism_of(run->row)),
-         page::words(fmt::format("{}", fmt::join(run->assumed, "; ")), page::Tone::Muted)});
+        {id,
+         present::number(100 * *run->error(), 1, std::abs(*run->error()) > kLarge ? present::Tone::Bad : present::Tone::Plain),
+         present::number(*run->row.step_s, 3), present::number(run->predicted_s, 3),
+         present::number(run->inside() ? run->predicted_p10_s() : std::nan(""), 3),
+         present::number(run->inside() ? run->predicted_p90_s() : std::nan(""), 3,
+                         run->inside() == false ? present::Tone::Bad : present::Tone::Plain),
+         bar, present::number(run->row.peak_gib.value_or(std::nan("")), 1), present::number(run->predicted_peak_gib, 1),
+         present::words(run->row.gpu), present::words(parallelism_of(run->row)),
+         present::words(fmt::format("{}", fmt::join(run->assumed, "; ")), present::Tone::Muted)});
   }
   return table;
 }
@@ -100,7 +101,7 @@ page::Table page_rows(const RunReport& report) {
 
 std::string to_page(const RunReport& report, const std::string& command) {
   const ErrorSummary& e = report.summary.errors;
-  page::Page out("Predicted against measured training steps", command);
+  present::Page out("Predicted against measured training steps", command);
   out.figures({{"mean error", percent(e.mean), fmt::format("over {} runs", e.rows)},
                {"median", percent(e.median), ""},
                {"bias", signed_percent(e.bias), ""},
@@ -130,4 +131,4 @@ std::string to_page(const RunReport& report, const std::string& command) {
   return out.to_html();
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -20,7 +20,7 @@
 #include "validation/runs/run_cluster.hpp"
 #include "validation/runs/run_scenario.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kGib = 1073741824.0;
@@ -143,4 +143,4 @@ void judge(std::vector<RunPrediction>& runs, const EvidenceTable& table) {
   }
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -10,7 +10,7 @@
 #include "costmodel/prediction/step_terms.hpp"
 #include "validation/runs/run_row.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct RunPrediction {
   RunRow row;
@@ -52,4 +52,4 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
 // Sets the intervals of each predicted run from the table, without the runs of its own source.
 void judge(std::vector<RunPrediction>& runs, const EvidenceTable& table);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

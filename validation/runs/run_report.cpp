@@ -12,7 +12,7 @@
 #include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 struct Figure {
@@ -255,4 +255,4 @@ std::string to_json(const RunReport& report) {
   return out.end().end().finish() + "\n";
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

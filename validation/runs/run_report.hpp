@@ -6,7 +6,7 @@
 
 #include "validation/runs/run_statistics.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // "mean=5%", "zb.mean=2%": an upper limit of an error (of one source). `pairs_ordered` and `choice_pairs_ordered` are lower
 // limits of shares.
@@ -54,4 +54,4 @@ std::string to_json(const RunReport& report);
 // One self-contained HTML page with `command` below its title.
 std::string to_page(const RunReport& report, const std::string& command);
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -14,7 +14,7 @@
 #include "validation/runs/csv_table.hpp"
 #include "validation/runs/run_choices.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr const char* kEqualLayers = "equal-layers";
@@ -297,4 +297,4 @@ std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path) {
   return rows;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

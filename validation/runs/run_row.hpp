@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct CsvTable;
 
@@ -37,4 +37,4 @@ std::string run_csv(const RunRow& row);
 // The known columns.
 const std::vector<std::string>& run_columns();
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

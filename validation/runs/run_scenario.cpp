@@ -10,7 +10,7 @@
 #include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_cluster.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr int kVocabulary = 51200;  // GPT-2's, padded as Megatron-LM does
@@ -225,4 +225,4 @@ class Writer {
 
 RunScenario scenario_of(const RunRow& row, const std::string& calibration) { return Writer(row, calibration).write(); }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

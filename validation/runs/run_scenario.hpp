@@ -6,7 +6,7 @@
 
 #include "validation/runs/run_row.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 struct RunScenario {
   std::string text;                  // YAML; empty when the run is skipped
@@ -20,4 +20,4 @@ struct RunScenario {
 // Defaults: docs/validate.md. `calibration` as in cluster_of.
 RunScenario scenario_of(const RunRow& row, const std::string& calibration = "");
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

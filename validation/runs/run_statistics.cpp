@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-namespace panpipe {
+namespace panpipe::validation {
 namespace {
 
 constexpr double kApart = 1.05;  // pairs that differ by less have no order worth asking for
@@ -177,4 +177,4 @@ Groups summarize_groups(const std::vector<RunPrediction>& runs) {
   return groups;
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

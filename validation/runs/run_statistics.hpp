@@ -7,7 +7,7 @@
 
 #include "validation/runs/run_prediction.hpp"
 
-namespace panpipe {
+namespace panpipe::validation {
 
 // Shares are fractions; 0 if there are no rows to count.
 struct ErrorSummary {
@@ -57,4 +57,4 @@ Groups summarize_groups(const std::vector<RunPrediction>& runs);
 std::string parallelism_of(const RunRow& row);        // "one GPU", "data", "tensor", "pipeline", "tensor + pipeline"
 std::string model_size_of(const RunPrediction& run);  // "under 1 B", "1 to 10 B", "10 to 100 B", "over 100 B"
 
-}  // namespace panpipe
+}  // namespace panpipe::validation

@@ -23,8 +23,8 @@ int gpu_count_of(const PreparedRun& run) {
 }  // namespace
 
 void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& files, Clock::duration wall) {
-  const ResultContext context = result_context(run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}},
-                                               std::chrono::duration<double>(wall).count());
+  const present::ResultContext context = result_context(
+      run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}}, std::chrono::duration<double>(wall).count());
   const Metrics figures = metrics(timeline);
   const ResultPlan described = describe_plan(run.experiment, run.plan, timeline);
   if (run.request.json)

@@ -110,7 +110,7 @@ PreparedRun::PreparedRun(RunRequest asked)
   weights = published_weights(scenario, whole_graph());
   check_training(*this);
   check_run_outputs(request);
-  if (!request.output.empty()) check_result_files(request.output);
+  if (!request.output.empty()) present::check_result_files(request.output);
 }
 
 }  // namespace panpipe::exec

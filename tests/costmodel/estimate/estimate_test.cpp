@@ -36,7 +36,7 @@ TEST(Estimate, TransferTimeIsExposedWhereRanksWait) {
 }
 
 TEST(Estimate, TwiceTheSameIsTheSameBytes) {
-  ResultContext context;
+  present::ResultContext context;
   context.with_clock = false;
   std::string first;
   for (int i = 0; i < 2; ++i) {

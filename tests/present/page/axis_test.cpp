@@ -8,7 +8,7 @@
 
 #include "present/page/axis.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 std::vector<std::string> texts(const AxisScale& scale) {
@@ -128,4 +128,4 @@ TEST(PageAxis, RandomValuesLieInsideAndTicksAreFew) {
 }
 
 }  // namespace
-}  // namespace panpipe::page
+}  // namespace panpipe::present

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace panpipe {
+namespace panpipe::present {
 
 inline std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
@@ -30,4 +30,4 @@ inline std::string broken_markup(const std::string& text) {
   return open.empty() ? "" : "left open: " + open.back();
 }
 
-}  // namespace panpipe
+}  // namespace panpipe::present

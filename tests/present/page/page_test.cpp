@@ -8,7 +8,7 @@
 #include "present/page/page.hpp"
 #include "tests/present/page/page_markup.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(PageTable, RowsMustFit) {
 }
 
 }  // namespace
-}  // namespace panpipe::page
+}  // namespace panpipe::present

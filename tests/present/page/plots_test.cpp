@@ -10,7 +10,7 @@
 #include "present/page/plots.hpp"
 #include "tests/present/page/page_markup.hpp"
 
-namespace panpipe::page {
+namespace panpipe::present {
 namespace {
 
 using testing::HasSubstr;
@@ -196,4 +196,4 @@ TEST(PagePlots, NamesHeadingsAndLabelsOfBars) {
 }
 
 }  // namespace
-}  // namespace panpipe::page
+}  // namespace panpipe::present

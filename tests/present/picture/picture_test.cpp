@@ -13,7 +13,7 @@
 #include "present/picture/timeline_picture.hpp"
 #include "tests/present/page/page_markup.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 using testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST(Picture, ShadesGoFromLightToDark) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::present

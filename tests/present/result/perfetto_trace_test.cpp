@@ -7,7 +7,7 @@
 #include "present/result/result.hpp"
 #include "tests/costmodel/timeline/small_step.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 using nlohmann::json;
@@ -123,4 +123,4 @@ TEST(Trace, OfSchedulesWithRandomCosts) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::present

@@ -8,7 +8,7 @@
 #include "present/result/result_plan.hpp"
 #include "tests/costmodel/timeline/small_step.hpp"
 
-namespace panpipe {
+namespace panpipe::present {
 namespace {
 
 using nlohmann::ordered_json;
@@ -174,4 +174,4 @@ TEST(Table, ListsContendedLinksWorstFirst) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::present

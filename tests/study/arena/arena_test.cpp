@@ -15,7 +15,7 @@
 #include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
-namespace panpipe::arena {
+namespace panpipe::study {
 namespace {
 
 using ::testing::HasSubstr;
@@ -325,4 +325,4 @@ TEST(BadInput, IsRefusedInWords) {
 }
 
 }  // namespace
-}  // namespace panpipe::arena
+}  // namespace panpipe::study

@@ -16,7 +16,7 @@
 #include "study/compare/waits.hpp"
 #include "tests/fault.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 using nlohmann::json;
@@ -53,7 +53,9 @@ json result(const std::string& kind, double slow, double wire) {
   return document;
 }
 
-ResultDocument read(const json& document, const std::string& path = "a.json") { return parse_result(document.dump(), path); }
+present::ResultDocument read(const json& document, const std::string& path = "a.json") {
+  return parse_result(document.dump(), path);
+}
 
 std::string message_of(const std::function<void()>& call) { return test::diagnostic_of(call).message; }
 
@@ -65,7 +67,8 @@ const ComparedMetric& metric(const Comparison& comparison, const std::string& na
 
 TEST(Compare, MetricsDifferAgainstTheMeasurement) {
   // Estimated: 2 + 1 + 2 + 3 + 1 + 3 = 12 s. Measured with the forward 1.5 x as long: 13 s. 12 / 13 - 1 = -7.69 %.
-  const ResultDocument estimated = read(result("estimated", 1, 1)), measured = read(result("measured", 1.5, 1), "b.json");
+  const present::ResultDocument estimated = read(result("estimated", 1, 1)),
+                                measured = read(result("measured", 1.5, 1), "b.json");
   const Comparison one = compare(estimated, measured, {parse_tolerance("step_time_s=8%")});
   EXPECT_TRUE(one.reference_is_b);
   EXPECT_DOUBLE_EQ(metric(one, "step_time_s").difference, -1);
@@ -81,7 +84,7 @@ TEST(Compare, MetricsDifferAgainstTheMeasurement) {
 }
 
 TEST(Compare, AToleranceWithoutPercentIsInTheMetricsUnit) {
-  const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("estimated", 1.5, 1));
+  const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("estimated", 1.5, 1));
   EXPECT_TRUE(compare(a, b, {parse_tolerance("step_time_s=1")}).ok());
   EXPECT_FALSE(compare(a, b, {parse_tolerance("step_time_s=0.9")}).ok());
   EXPECT_TRUE(compare(a, b, {parse_tolerance("bubble_step=0"), parse_tolerance("fits=0")}).ok());
@@ -99,7 +102,7 @@ TEST(Compare, AnMfuOfZeroIsNone) {
   json with = result("simulated", 1, 1), without = result("measured", 1, 1);
   with["metrics"]["mfu"] = 0.25;
   without["metrics"]["mfu"] = 0.0;
-  const ResultDocument a = read(with), b = read(without);
+  const present::ResultDocument a = read(with), b = read(without);
   const Comparison comparison = compare(a, b, {});
   const auto mfu =
       std::find_if(comparison.metrics.begin(), comparison.metrics.end(), [](const auto& row) { return row.name == "mfu"; });
@@ -116,7 +119,7 @@ TEST(Compare, AMetricThatOneResultLacksBreaksItsTolerance) {
 }
 
 TEST(Compare, ActionsByPassAndStage) {
-  const ResultDocument estimated = read(result("estimated", 1, 1)), measured = read(result("measured", 1.5, 2));
+  const present::ResultDocument estimated = read(result("estimated", 1, 1)), measured = read(result("measured", 1.5, 2));
   const Comparison comparison = compare(estimated, measured, {});
   // Compute F0 F1 B0 B1 and two hand-overs, counted at the receiver.
   ASSERT_EQ(comparison.classes.size(), 6u);
@@ -152,7 +155,7 @@ TEST(Compare, CopiesThatAPredictionFoldsAreNoOtherPlan) {
   }
   folded["memory"].erase(1);  // and was left out
   folded["memory"][0]["copies"] = {1};
-  const ResultDocument predicted = read(folded), measured = read(both, "b.json");
+  const present::ResultDocument predicted = read(folded), measured = read(both, "b.json");
   const Comparison comparison = compare(predicted, measured, {});
   ASSERT_EQ(comparison.classes.size(), 3u) << "F, B and the gradient that arrives, of device 0";
   for (const ComparedClass& row : comparison.classes) EXPECT_EQ(row.count_b, 1) << row.name;
@@ -160,7 +163,7 @@ TEST(Compare, CopiesThatAPredictionFoldsAreNoOtherPlan) {
 }
 
 // Whose copy a device is stands in the document.
-TEST(ResultDocument, SaysWhoseCopyADeviceIs) {
+TEST(present::ResultDocument, SaysWhoseCopyADeviceIs) {
   Timeline timeline;
   for (int d = 0; d < 4; ++d) {
     DeviceTimeline device;
@@ -181,7 +184,7 @@ TEST(ResultDocument, SaysWhoseCopyADeviceIs) {
   timeline.step_time = seconds(2);
   const Metrics figures = metrics(timeline);
   const json document = json::parse(to_result_json(timeline, figures, {}, true));
-  const ResultDocument again = read(document);
+  const present::ResultDocument again = read(document);
   ASSERT_EQ(again.timeline.devices.size(), 4u);
   for (int d = 0; d < 4; ++d) EXPECT_EQ(again.timeline.devices[d].same_as, d < 2 ? -1 : d - 2);
   const Metrics read_back = metrics(again.timeline);
@@ -281,7 +284,7 @@ TEST(Messages, SendersAreTheNearestInTime) {
 }
 
 TEST(Compare, IdleTimeHasACause) {
-  const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 2));
+  const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 2));
   const Comparison comparison = compare(a, b, {});
   // A: device 0 idles from 2 to 9 for stage 1's gradient, of which the last second is transit; device 1 from 0 to 3 for the
   // activation, a second of it in transit, and from 8 to the end at 12.
@@ -310,7 +313,7 @@ TEST(Compare, IdleTimeHasACause) {
 }
 
 TEST(Compare, WhatWasReadIsWhatWasWritten) {
-  const ResultDocument document = read(result("measured", 1, 1));
+  const present::ResultDocument document = read(result("measured", 1, 1));
   EXPECT_EQ(document.kind, TimelineKind::Measured);
   ASSERT_EQ(document.timeline.spans.size(), 8u);
   // An action's pass, stage and microbatch, and memory curves.
@@ -360,7 +363,7 @@ Metrics distinct_figures() {
 }
 
 // The table of metrics is the one list: what it gives a document is what a reader gets back, to the last bit, and no more.
-TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
+TEST(present::ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
   const Metrics figures = distinct_figures();
   Timeline timeline;
   timeline.devices.resize(2);
@@ -368,7 +371,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
   for (const TimelineKind kind : {TimelineKind::Estimated, TimelineKind::Simulated, TimelineKind::Measured}) {
     SCOPED_TRACE(name_of(kind));
     timeline.kind = kind;
-    const ResultDocument again = parse_result(to_result_json(timeline, figures, {}, false), "a.json");
+    const present::ResultDocument again = parse_result(to_result_json(timeline, figures, {}, false), "a.json");
     std::vector<std::pair<std::string, double>> expected;
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
@@ -388,7 +391,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
 }
 
 // Without a run there is none of its figures, and of a run those alone that are known.
-TEST(ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
+TEST(present::ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
   Metrics figures = distinct_figures();
   Timeline timeline;
   const auto names = [&] {
@@ -422,9 +425,9 @@ TEST(MetricTable, EveryMemberHasARow) {
 }
 
 // A value of another type is a fault with its place.
-TEST(ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
+TEST(present::ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
   json document = result("measured", 1, 1);
-  const ResultDocument older = read(document);
+  const present::ResultDocument older = read(document);
   EXPECT_EQ(older.per_device[1].memory_limit_bytes, 0);
   EXPECT_TRUE(older.per_device[1].fits);
   document["metrics"]["per_device"][1]["fits"] = 1;
@@ -432,7 +435,7 @@ TEST(ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
 }
 
 TEST(Compare, BothTimelinesInOneTrace) {
-  const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 2));
+  const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 2));
   const json trace = json::parse(to_trace_json({{"A, estimated", &a.timeline}, {"B, measured", &b.timeline}}));
   std::map<int, std::string> names;
   std::map<int, int> slices;
@@ -447,7 +450,7 @@ TEST(Compare, BothTimelinesInOneTrace) {
 }
 
 TEST(Compare, TheJsonDocumentSaysTheSame) {
-  const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 1), "b.json");
+  const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 1), "b.json");
   const json document = json::parse(to_json(compare(a, b, {parse_tolerance("step_time_s=3%")})));
   EXPECT_EQ(document["schema"], "panpipe-comparison/1");
   EXPECT_EQ(document["reference"], "b");
@@ -459,7 +462,7 @@ TEST(Compare, TheJsonDocumentSaysTheSame) {
 }
 
 TEST(Compare, TheTableOfASmallComparison) {
-  const ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 1), "b.json");
+  const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 1), "b.json");
   const std::string table = to_table(compare(a, b, {parse_tolerance("step_time_s=3%")}));
   EXPECT_THAT(table, HasSubstr("A  estimated  a.json  (small.yaml)\nB  measured   b.json  (small.yaml)\n"
                                "differences: A against B\n"));
@@ -470,7 +473,7 @@ TEST(Compare, TheTableOfASmallComparison) {
 
 // 12 s predicted, 13 s measured: the interval holds it from 11 to 13.5 s, and not from 11 to 12.5 s.
 TEST(Compare, SaysHowSureThePredictionIsAndWhetherItHeld) {
-  const ResultDocument measured = read(result("measured", 1.5, 1), "b.json");
+  const present::ResultDocument measured = read(result("measured", 1.5, 1), "b.json");
   const auto estimated = [](double high) {
     json document = result("estimated", 1, 1);
     document["metrics"]["step_time_p10_s"] = 11;
@@ -492,7 +495,7 @@ TEST(Compare, SaysHowSureThePredictionIsAndWhetherItHeld) {
 }
 
 TEST(CompareFaults, SayWhatIsWrong) {
-  const ResultDocument a = read(result("estimated", 1, 1));
+  const present::ResultDocument a = read(result("estimated", 1, 1));
   json other = result("measured", 1, 1);
   other["timeline"].push_back(span(0, "compute", "0F1", 1, 0, 20, 21));
   json bare = result("measured", 1, 1);
@@ -548,4 +551,4 @@ TEST(CompareFaults, SayWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::study

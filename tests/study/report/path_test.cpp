@@ -14,7 +14,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 using ::testing::EndsWith;
@@ -39,8 +39,8 @@ Span span_of(int device, Lane lane, ActionKind kind, int stage, int microbatch, 
 //   rank 0: F 0-2 .......................... B 10-13, OPT 13-14
 //   rank 1: ......... F 3-5, B 5-9 (4 s), OPT 9-10
 //   SEND_F 2-3, SEND_B 9-10
-ResultDocument two_ranks() {
-  ResultDocument result;
+present::ResultDocument two_ranks() {
+  present::ResultDocument result;
   Timeline& timeline = result.timeline;
   timeline.spans = {span_of(0, Lane::Compute, ActionKind::F, 0, 0, 0, 2),
                     span_of(0, Lane::Compute, ActionKind::B, 0, 0, 10, 13),
@@ -84,7 +84,7 @@ TEST(ReportPath, FollowsInputsAcrossDevices) {
 }
 
 TEST(ReportPath, WhatNothingExplainsIsAGap) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   for (Span& span : result.timeline.spans)
     if (span.device == 0 && span.action.kind == ActionKind::Opt) span.start = Duration(13.5);  // the host was late
   for (const TimelineKind kind : {TimelineKind::Measured, TimelineKind::Estimated}) {
@@ -97,11 +97,11 @@ TEST(ReportPath, WhatNothingExplainsIsAGap) {
   }
 }
 
-TEST(ReportPath, EmptyTimelinesHaveNone) { EXPECT_TRUE(critical_path(ResultDocument{}).empty()); }
+TEST(ReportPath, EmptyTimelinesHaveNone) { EXPECT_TRUE(critical_path(present::ResultDocument{}).empty()); }
 
 // A measured pass that starts when a send of its own rank ends was not held by it: the executor goes on.
 TEST(ReportPath, MeasuredSendsHoldNobody) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   result.kind = TimelineKind::Measured;
   for (Span& span : result.timeline.spans)
     if (span.device == 1 && span.action.kind == ActionKind::Opt) span.start = Duration(10), span.end = Duration(20);
@@ -114,7 +114,7 @@ TEST(ReportPath, MeasuredSendsHoldNobody) {
 }
 
 // 1F1B on two ranks, four microbatches, F 1 s, B 2 s, a hand-over 0.5 s, the optimizer nothing.
-ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
+present::ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
   test::TableCosts costs = test::chain_of(2, 1, 1, 1);
   costs.latency = Duration(0.5);
   Scenario scenario = test::scenario_of(2, 4, "1f1b");
@@ -132,7 +132,7 @@ using Sums = std::map<PathPartKind, double>;
 // held to 12, F3 12-13, B3 13-15. From the end: B3, its gradient 15-15.5, B3 and F3 on rank 1, activations 11.5-12, F3 and B1 on
 // rank 0, gradient 8-8.5, B1 and F1 on rank 1, the send 4.5-5 that held it, B0 and F0, activations 1-1.5, F0.
 TEST(ReportPath, FollowsBlockingSends) {
-  const ResultDocument result = two_ranks_1f1b(TransferRules::Semantics::Blocking);
+  const present::ResultDocument result = two_ranks_1f1b(TransferRules::Semantics::Blocking);
   EXPECT_DOUBLE_EQ(result.timeline.step_time.base(), 17.5);
   const std::vector<PathPart> path = critical_path(result);
   std::string text;
@@ -153,7 +153,7 @@ TEST(ReportPath, FollowsBlockingSends) {
 // Asynchronous: nobody is held. Rank 1 works without a pause from 1.5 on (F0 B0 F1 B1 F2 B2 F3 B3, 3 s each pair) until 13.5;
 // then a gradient and B3 of rank 0 to 16.
 TEST(ReportPath, HoldsNobodyWithAsynchronousSends) {
-  const ResultDocument result = two_ranks_1f1b(TransferRules::Semantics::Asynchronous);
+  const present::ResultDocument result = two_ranks_1f1b(TransferRules::Semantics::Asynchronous);
   Sums sums = sums_of(critical_path(result));
   EXPECT_DOUBLE_EQ(sums[PathPartKind::Held], 0);
   EXPECT_DOUBLE_EQ(sums[PathPartKind::Gap], 0);
@@ -164,7 +164,7 @@ TEST(ReportPath, HoldsNobodyWithAsynchronousSends) {
 
 // A link that is shared: the part beyond the time on an idle link has a name.
 TEST(ReportPath, ReportsSharingFromTransfers) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   result.kind = TimelineKind::Simulated;
   for (Span& span : result.timeline.spans)
     if (span.lane == Lane::Receive) span.alone = Duration(0.25);  // took 1 s
@@ -194,7 +194,7 @@ TEST_P(PredictedChain, HasNoGap) {
           verb + " scenarios/examples/" + scenario + " --json --timeline --set transfers.semantics=" + semantics + settings,
           file);
       ASSERT_EQ(run.exit_code, 0) << run.err;
-      const ResultDocument result = read_result(file);
+      const present::ResultDocument result = read_result(file);
       ASSERT_EQ(result.plan.transfers, semantics);
       const std::vector<PathPart> path = critical_path(result);
       ASSERT_FALSE(path.empty());
@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& chain) { return chain.param.name; });
 
 TEST(ReportTraffic, CountsWhatRunsBesideAnIdleLane) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   const Traffic traffic = traffic_of(result);
   ASSERT_EQ(traffic.lanes.size(), 4U);
   EXPECT_EQ(traffic.lanes[0].lane, Lane::Send);
@@ -257,7 +257,7 @@ TEST(ReportTraffic, CountsWhatRunsBesideAnIdleLane) {
 }
 
 TEST(ReportHints, SayWhatTheNumbersHold) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   const std::vector<Hint> hints = hints_for(result, traffic_of(result));
   ASSERT_EQ(hints.size(), 4U);
   // Bubble 15/28 = 53.6 %; doubled microbatches: b / (2 - b) = 15/41 = 36.6 %.
@@ -275,7 +275,7 @@ TEST(ReportHints, SayWhatTheNumbersHold) {
 
 // Measures that the plan has taken already are not recommended, others are.
 TEST(ReportHints, RecommendWhatThePlanHasNot) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   for (DeviceMetrics& device : result.per_device) device.exposed_communication_s += 2.52;
   result.timeline.spans.push_back(span_of(1, Lane::Data, ActionKind::ReduceGrad, -1, -1, 10, 12));  // during an idle lane
   const auto text = [&] {
@@ -345,7 +345,7 @@ TEST(ReportHints, FactsOfThePlanComeFromTheDocument) {
 
 // The link that is named is one that the traffic crosses, not the busiest of all.
 TEST(ReportHints, NameTheLinksThatTheTrafficCrosses) {
-  ResultDocument result = two_ranks();
+  present::ResultDocument result = two_ranks();
   for (DeviceMetrics& device : result.per_device) device.exposed_communication_s += 2.52;  // 18 % of 14 s, inside passes
   result.paths = {{"tensor", {"switch"}}, {"pipeline", {"bridge", "host-sockets", "network"}}};
   result.timeline.contention = {{"node0.gpu1.staging", seconds(9), Duration(0), Duration(0), 1, 0.1},
@@ -365,4 +365,4 @@ TEST(ReportHints, NameTheLinksThatTheTrafficCrosses) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::study

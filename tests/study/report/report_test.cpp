@@ -10,7 +10,7 @@
 #include "tests/cli/program.hpp"
 #include "tests/present/page/page_markup.hpp"
 
-namespace panpipe {
+namespace panpipe::study {
 namespace {
 
 using ::testing::HasSubstr;
@@ -44,7 +44,7 @@ TEST(Report, OfOneResult) {
 // The links of the traffic are in the document: stages of the example follow bridges, sockets and the way between those.
 TEST(Report, KnowsWhatTheTrafficCrosses) {
   const std::string folder = folder_of("estimate");
-  const ResultDocument result = read_result(folder);
+  const present::ResultDocument result = read_result(folder);
   ASSERT_EQ(result.paths.size(), 2U) << "one replica, whole layers";
   EXPECT_THAT(result.paths.at("data"), ::testing::ElementsAre("host-sockets")) << "the embedding that both ends share";
   EXPECT_THAT(result.paths.at("pipeline"), ::testing::ElementsAre("bridge", "host", "host-sockets"));
@@ -53,7 +53,7 @@ TEST(Report, KnowsWhatTheTrafficCrosses) {
       test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 2, tensor: 2}' --set schedule=1f1b -o " + pairs)
           .exit_code,
       0);
-  const ResultDocument split = read_result(pairs);
+  const present::ResultDocument split = read_result(pairs);
   EXPECT_THAT(split.paths.at("tensor"), ::testing::ElementsAre("bridge"));
   EXPECT_THAT(split.paths.at("data"), ::testing::ElementsAre("host"));
   EXPECT_THAT(split.paths.at("pipeline"), ::testing::ElementsAre("host-sockets"));
@@ -74,7 +74,7 @@ TEST(Report, RanksOfTwoPlansStandUnderEachOther) {
       test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 4}' --set schedule=1f1b -o " + wide).exit_code,
       0);
   const std::vector<ReportInput> inputs = {read_report_input(wide), read_report_input(deep)};
-  const std::vector<RankRow> rows = rows_by_rank({&inputs[0].result.timeline, &inputs[1].result.timeline});
+  const std::vector<present::RankRow> rows = rows_by_rank({&inputs[0].result.timeline, &inputs[1].result.timeline});
   ASSERT_EQ(rows.size(), 8U);
   for (std::size_t rank = 0; rank < 8; ++rank) {
     EXPECT_EQ(rows[rank].rank, static_cast<int>(rank));
@@ -134,7 +134,7 @@ TEST(Report, StatesTheRun) {
   const test::Outcome run = test::panpipe(
       "estimate scenarios/examples/gpt2-large-rtx3090x8.yaml --set run.steps=1000000 --set 'run.price=0.5 USD' -o " + folder);
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const ResultDocument result = read_result(folder);
+  const present::ResultDocument result = read_result(folder);
   double days = 0, money = 0;
   for (const auto& [name, value] : result.metrics) {
     if (name == "run_time_s") days = value / 86400;
@@ -160,4 +160,4 @@ TEST(ReportVerb, WritesThePageAndExplainsWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace panpipe
+}  // namespace panpipe::study

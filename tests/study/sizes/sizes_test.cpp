@@ -8,7 +8,7 @@
 #include "study/sizes/sizes.hpp"
 #include "tests/fault.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 using ::testing::ElementsAre;
@@ -181,4 +181,4 @@ TEST(Sizes, WhatCannotBeAskedIsSaid) {
 }
 
 }  // namespace
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

@@ -9,7 +9,7 @@
 #include "study/sweep/grid.hpp"
 #include "tests/fault.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -111,4 +111,4 @@ TEST(SweepCell, LinesReadBackToTheLastBit) {
 }
 
 }  // namespace
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

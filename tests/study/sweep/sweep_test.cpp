@@ -18,7 +18,7 @@
 #include "tests/fault.hpp"
 #include "tests/present/page/page_markup.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -456,4 +456,4 @@ TEST(SweepVerb, MergedShardsEqualTheWhole) {
 }
 
 }  // namespace
-}  // namespace panpipe::planner
+}  // namespace panpipe::study

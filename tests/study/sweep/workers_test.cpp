@@ -8,7 +8,7 @@
 
 #include "study/sweep/workers.hpp"
 
-namespace panpipe::planner {
+namespace panpipe::study {
 namespace {
 
 std::vector<std::size_t> jobs_of(std::size_t count) {
@@ -67,4 +67,4 @@ TEST(SweepWorkers, AStopEndsWhatIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace panpipe::planner
+}  // namespace panpipe::study
