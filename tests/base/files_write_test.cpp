@@ -47,7 +47,7 @@ class Outputs : public ::testing::Test {
 
 using ::testing::UnorderedElementsAre;
 
-TEST_F(Outputs, AFileIsReplacedWholeAndNothingIsLeftBeside) {
+TEST_F(Outputs, AFileIsReplacedWholeAndNothingElseIsLeft) {
   make(at("f"), "long old text");
   write_file(at("f"), "new");
   EXPECT_EQ(read(at("f")), "new");

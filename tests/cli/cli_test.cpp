@@ -157,7 +157,7 @@ TEST(CommandLine, CheckPrintsLinksAndCosts) {
   EXPECT_TRUE(json::parse(panpipe("check --costs --json " + kGpt2).out).is_object());
 }
 
-TEST(CommandLine, WithoutAnExecutorRunSaysSoAndWhatToDo) {
+TEST(CommandLine, WithoutAnExecutorRunReportsItAndWhatToDo) {
   // The executor is the program in the same folder: without it, the build has none or the program was copied alone.
   const std::string alone = temporary_folder();
   std::filesystem::copy(std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", alone + "/panpipe");

@@ -26,7 +26,7 @@ TEST(Export, GoesToStandardOutputOrToAFile) {
   EXPECT_EQ(read_file(file), printed.out);
 }
 
-TEST(Export, AnOrderWithoutANameLiesBesideTheFile) {
+TEST(Export, AnOrderWithoutANameLiesNextToTheFile) {
   const std::string folder = temporary_folder(), arguments = "export torchtitan " + kScenario + " --set schedule=zb-h1";
   const Outcome written = panpipe(arguments + " -o " + folder + "/job.toml");
   ASSERT_EQ(written.exit_code, 0) << written.err;
@@ -38,7 +38,7 @@ TEST(Export, AnOrderWithoutANameLiesBesideTheFile) {
             "error: torchtitan has no name for the order of zb-h1: it goes into a file beside\n  help: give -o FILE\n");
 }
 
-TEST(Export, WhatCannotBeSaidIsAWarning) {
+TEST(Export, WhatCannotBeExpressedIsAWarning) {
   const Outcome run = panpipe("export megatron " + kScenario + " --set 'optimizer={name: adam, no_decay: [biases]}'");
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "warning: Megatron-LM cannot express optimizer.no_decay: [biases]\n");

@@ -35,7 +35,7 @@ TEST(ImportTopology, TheFileIsACluster) {
 }
 
 // Two adapters next to each pair of devices, four more next to each other only.
-TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
+TEST(ImportTopology, ReportsHowManyAdaptersBelongToADevice) {
   const std::string cluster = temporary_folder() + "/dgx.yaml";
   const Outcome written =
       panpipe("import topology tests/costmodel/cluster/data/topo-dgx-a100.txt --device a100-40g-sxm -o " + cluster);
@@ -47,7 +47,7 @@ TEST(ImportTopology, SaysHowManyAdaptersBelongToADevice) {
                 cluster + " --links, use it with --set cluster=" + cluster + "\n");
 }
 
-TEST(ImportTopology, SaysWhatIsMissing) {
+TEST(ImportTopology, ReportsWhatIsMissing) {
   const auto fault = [](const std::string& arguments) {
     const Outcome run = panpipe("import topology " + arguments);
     EXPECT_EQ(run.exit_code, 2) << arguments;
@@ -116,7 +116,7 @@ TEST(ImportJobs, ATrainerThatIsNone) {
   EXPECT_THAT(panpipe("export nosuch s.yaml").err, HasSubstr("panpipe export: error: there is no 'nosuch'\n  known: "));
 }
 
-TEST(ImportNcclTests, SaysWhatIsMissing) {
+TEST(ImportNcclTests, ReportsWhatIsMissing) {
   const Outcome garbage = panpipe("import nccl-tests README.md");
   EXPECT_EQ(garbage.exit_code, 2);
   EXPECT_THAT(garbage.err, HasSubstr("README.md: error: no output of nccl-tests in this text"));

@@ -204,7 +204,7 @@ TEST(CheckCluster, TakesTheNamesThatListPrints) {
 }
 
 // No degree is stated: eight stages of a pipeline, and a sentence that states it; with one stated, none.
-TEST(Predictions, SayThatNoSplitWasStated) {
+TEST(Predictions, ReportThatNoSplitWasStated) {
   const std::string file = "scenarios/examples/gpt2-large-rtx3090x8.yaml", note = "note: no split is stated";
   const std::string alone = temporary_folder() + "/s.yaml";
   write_file(alone,

@@ -195,7 +195,7 @@ TEST(StandardOutput, FilesAreWrittenWhateverBecomesOfIt) {
   EXPECT_TRUE(fs::exists(out + "/result.json"));
 }
 
-TEST(StandardOutput, NothingToSayNeedsNoStandardOutput) {
+TEST(StandardOutput, NothingToReportNeedsNoStandardOutput) {
   const Outcome run = panpipe(kOrder + temporary_folder() + "/order.csv", "&-");
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.err, "");

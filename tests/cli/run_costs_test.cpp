@@ -169,7 +169,7 @@ TEST(RunCosts, ADeadlineIsMetByTheSizeThatIsWritten) {
   EXPECT_THAT(never.out, HasSubstr("no size tried makes it within "));
 }
 
-TEST(RunCosts, WhatSizesCannotBeAskedForIsSaid) {
+TEST(RunCosts, WhatSizesCannotBeAskedForIsReported) {
   const std::string priced = scenario("{tokens: 1B, price: 0.2 USD}", kOpen);
   const auto error = [](const std::string& arguments) {
     const Outcome run = panpipe("plan " + arguments);

@@ -324,7 +324,7 @@ TEST_F(Selftest, AfterCtrlCNothingIsLeft) {
   EXPECT_FALSE(fs::exists(report_));
 }
 
-TEST_F(Selftest, WhatItCannotDoIsSaidAtOnce) {
+TEST_F(Selftest, WhatItCannotDoIsReportedAtOnce) {
   const auto outcome = [](const std::string& arguments) {
     return panpipe_after("CUDA_VISIBLE_DEVICES=", "selftest " + arguments);
   };

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 const std::string kExample = "scenarios/examples/gpt3-175b-a100x64.yaml";
 
-TEST(SupportVerb, SaysWhatWasComparedPartByPart) {
+TEST(SupportVerb, ReportsWhatWasComparedPartByPart) {
   const Outcome run = panpipe("support --json " + kExample);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json document = json::parse(run.out);

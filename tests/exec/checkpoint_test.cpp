@@ -166,7 +166,7 @@ TEST(Checkpoint, AChangeThatIsAllowedIsReported) {
                            "those of one uninterrupted run"));
 }
 
-TEST(Checkpoint, AskedToStopItWritesOneAndSaysSo) {
+TEST(Checkpoint, AskedToStopItWritesOneAndReportsIt) {
   const Folder folder;
   const std::string file = folder.write("s.yaml", small_gpt(2, 2, 1, kAdam));
   RunRequest request = with_checkpoints(file, 100000, folder.file("c"));

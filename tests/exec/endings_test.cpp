@@ -125,7 +125,7 @@ TEST(Errors, WhatAllRanksFindIsReportedOnce) {
 
 std::string without_rank(std::string text) { return std::regex_replace(text, std::regex("\\[rank 0\\] "), ""); }
 
-TEST(Resuming, WhereTrainingStartsIsSaidOnce) {
+TEST(Resuming, WhereTrainingStartsIsReportedOnce) {
   for (const std::string transport : {"gloo", "local"}) {
     SCOPED_TRACE(transport);
     const std::string folder = temporary_folder() + "/ck";

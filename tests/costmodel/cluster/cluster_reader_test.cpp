@@ -95,7 +95,7 @@ TEST(ClusterFile, ADeviceHasOnlyKeysWithAnEffect) {
       "copy_bandwidth, peer_access, multicast, nvlink, driver_name, server, compute_capability and sources\n");
 }
 
-TEST(ClusterFile, AKeyBesideFileReplacesTheFilesOwn) {
+TEST(ClusterFile, AKeyNextToFileReplacesTheFilesOwn) {
   const Cluster one = cluster_from("clusters/dgx-a100-80g.yaml");
   EXPECT_EQ(one.nodes, 1);
   EXPECT_EQ(one.node.front().network, Bandwidth(0));

@@ -78,7 +78,7 @@ TEST(TopologyImport, PcieSwitchesAndUnequalBridges) {
       assemble_cluster("c", {NodeGroup{import.nodes.type, 1, wiring_from_matrix(import.matrix, import.nodes.type), {}}}));
 }
 
-TEST(TopologyImport, EveryNumberSaysWhereItIsFrom) {
+TEST(TopologyImport, EveryNumberStatesWhereItIsFrom) {
   const std::string file = cluster_file_of(import_of(read_text_file("costmodel/cluster/data/topo-rtx3090x8.txt"), "rtx-3090"));
   EXPECT_EQ(
       file,

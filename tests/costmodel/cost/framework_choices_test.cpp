@@ -491,7 +491,7 @@ std::string refusal(const std::string& framework) {
   });
 }
 
-TEST(FrameworkChoices, SayWhatIsWrong) {
+TEST(FrameworkChoices, ReportWhatIsWrong) {
   EXPECT_EQ(refusal("{name: torch-compile, atention: unfused}"),
             "F:5:34: error: unknown key 'atention', did you mean 'attention'?\n  at framework.atention\n"
             "    5 | framework: {name: torch-compile, atention: unfused}\n      |                                  ^");

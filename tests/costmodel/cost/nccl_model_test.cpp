@@ -247,7 +247,7 @@ TEST(MeasuredCollective, OneSizeIsEnough) {
 
 // 1 MiB that takes 1 ms is ruled by latency: nothing of it may grow with the bytes as bandwidth would. 3 GiB would take 3 s so;
 // the model predicts about 18 ms, and for that MiB about 0.2.
-TEST(MeasuredCollective, ASmallSizeSaysLittleOfBandwidth) {
+TEST(MeasuredCollective, ASmallSizeShowsLittleOfBandwidth) {
   const CollectiveTables t = tables("{kind: all_reduce, ranks: 32, nodes: 4, table: [[1 MiB, 1 ms]]}");
   const NcclGroup g = group(4, 8, 368e9, 346e9);
   const double small = modelled(CollectiveKind::AllReduce, 1 << 20, g),

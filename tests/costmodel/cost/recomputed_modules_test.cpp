@@ -65,7 +65,7 @@ TEST(RecomputedModules, OfALayerOfExperts) {
 }
 
 // GPT-NeoX's blocks are one unit, whose attention and MLP stand side by side: hidden 6144, width 24576.
-TEST(RecomputedModules, OfAnMlpBesideAttention) {
+TEST(RecomputedModules, OfAnMlpWithAttention) {
   const auto plain = layer_of(model("gpt-neox-20b", "none")->cost());
   const auto made = layer_of(model("gpt-neox-20b", "{modules: [mlp]}")->cost());
   EXPECT_DOUBLE_EQ(plain.saved - made.saved_selective, 1024 * 24576.0 * 4);

@@ -55,7 +55,7 @@ double braid_step(const test::TableCosts& costs, const std::string& group, Braid
 
 // Work that overlaps a collective goes at rate 1 - loss: 6 ms of work that overlap 4 ms of collective lose 1 ms; with 20 ms (all
 // along) they take 6 / 0.75.
-TEST(PassLanes, ComputeLosesAShareOfTheTimeBesideCollectives) {
+TEST(PassLanes, ComputeLosesAShareOfTheTimeThatOverlapsCollectives) {
   EXPECT_DOUBLE_EQ(overlapped_time(6, 4, 0.25), 7);
   EXPECT_DOUBLE_EQ(overlapped_time(6, 20, 0.25), 8);
   EXPECT_DOUBLE_EQ(overlapped_time(6, 8, 0.25), 8);
@@ -232,7 +232,7 @@ constexpr const char* kGpipe = "0F0,0F1,0B0,0B1\r\n1F0,1F1,1B0,1B1\r\n";
 
 // Sends of 3 ms. 0F1 starts at 10, or at 13 when rank 0 waits for its send; 1F1 at 13 + 10 either way, or a send later when its
 // lane is free earlier: 0F1 ends at 23, its send arrives at 26.
-TEST(Transfers, SemanticsSayWhoIsHeld) {
+TEST(Transfers, SemanticsDecideWhoIsHeld) {
   TwoRanks two(millis(3));
   EXPECT_NEAR(two.start(kGpipe, "0F1"), 10, 1e-6);
   EXPECT_NEAR(two.start(kGpipe, "1F1"), 23, 1e-6);

@@ -38,7 +38,7 @@ TEST(Chunks, LieBetweenBothAndTheLonger) {
 
 // A fifth of the overlapped time is lost: a chunk of 1 s with a part of 1 s or more takes 1.25 s. Gather of 9 s in 3 parts and 4
 // chunks: the collectives hide that, 9 s and the last chunk, alone; of 3 s: 3 chunks of 1.2 s with parts of 1 s, and the last.
-TEST(Chunks, SlowTheProductBesideThem) {
+TEST(Chunks, SlowTheProductThatOverlapsThem) {
   const Scenario scenario = test::scenario_of(1, 1, "1f1b", 1, 1);
   const auto slowed = [&](double c) {
     auto costs = test::chunked(test::Chunked::Gather, 4, 4, c);

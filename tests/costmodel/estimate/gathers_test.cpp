@@ -51,7 +51,7 @@ double by_hand(int n, double g, double r) {
   return first_backward_ends + (n - 2) * std::max(2.0, r + g) + std::max(2.0, r) + r;
 }
 
-TEST(Gathers, RunBesideTheBlockBefore) {
+TEST(Gathers, OverlapTheBlockBefore) {
   for (const int blocks : {2, 5, 12})
     for (const double gather : {0.25, 1.0, 1.5, 2.0})
       for (const double reduce : {0.0, 0.5, 2.0, 3.0})
@@ -92,7 +92,7 @@ TEST(Gathers, MoreInFlightAreNeverSlower) {
 
 // With a gather of 0.5 s a block loses a fifth of the overlapped time: 1.1 s and 2.1 s, but for the last block of a pass, with
 // which the model has no gather: 1 s and 2 s.
-TEST(Gathers, SlowTheComputeBesideThem) {
+TEST(Gathers, SlowTheComputeThatOverlapsThem) {
   test::TableCosts costs = blocks_of(6, 0.5, 0);
   costs.slowdown = 0.2;
   EXPECT_NEAR(fixed_step(one_rank(3), costs), 0.5 + 5 * 1.1 + 1 + 5 * 2.1 + 2, 1e-9);
@@ -139,7 +139,7 @@ TEST(Gathers, PartsAddUpToThePass) {
 
 // ZeRO 1: reduce-scatters of 6 r behind the passes and gathers of 6 g behind the optimizer; or the gathers during the first
 // forward, which then takes g + 5 max(1, g) + 1 in place of 6.
-TEST(UpdatedParameters, AreGatheredBehindTheOptimizerOrBesideTheNextForward) {
+TEST(UpdatedParameters, AreGatheredBehindTheOptimizerOrDuringTheNextForward) {
   for (const int microbatches : {1, 3})
     for (const double gather : {0.5, 2.5}) {
       Scenario scenario = one_rank(1, microbatches);
@@ -153,7 +153,7 @@ TEST(UpdatedParameters, AreGatheredBehindTheOptimizerOrBesideTheNextForward) {
 }
 
 // A framework states which reductions run during the last backward; the scenario's own value has precedence.
-TEST(Reductions, RunBesideTheBackwardWhereTheFrameworkSaysSo) {
+TEST(Reductions, RunDuringTheBackwardWhereTheFrameworkStatesIt) {
   for (const int zero : {0, 1}) {
     Scenario scenario = one_rank(zero);
     scenario.gradient_bucket = Bytes(400);

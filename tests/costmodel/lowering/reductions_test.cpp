@@ -46,7 +46,7 @@ TEST(Reductions, OneReplicaReducesNothing) {
 
 // Interleaved, two stages a rank: (2 m + p - 1) x 3 ms = 27 ms of passes. Two all-reduces of 1 ms follow; overlapped, that of the
 // later stage hides behind the backwards of the earlier one.
-TEST(Reductions, AfterTheLastBackwardOrBesideIt) {
+TEST(Reductions, AfterTheLastBackwardOrDuringIt) {
   EXPECT_EQ(lowered(0, false).count(ActionKind::ReduceGrad, 0), 2);
   EXPECT_NEAR(lowered(0, false).makespan_ms(), 27 + 2, 1e-9);
   EXPECT_NEAR(lowered(0, true).makespan_ms(), 27 + 1, 1e-9);

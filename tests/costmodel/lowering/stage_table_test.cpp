@@ -68,7 +68,7 @@ TEST(StageTable, HoldsWhatTheLoweringComesTo) {
 }
 
 // F of 10 ms and an all-reduce of 4; I of 8 whose all-reduce a full backward hides behind W of 6, which then loses 0.25 x 4.
-TEST(StageTable, OfOneUnitIsExactBesideCollectives) {
+TEST(StageTable, OfOneUnitIsExactWithCollectives) {
   test::TableCosts costs = test::chain_of(2, 10e-3, 8e-3, 6e-3);
   costs.slowdown = 0.25;
   CollectiveCost sum;

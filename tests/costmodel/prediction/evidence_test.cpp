@@ -67,7 +67,7 @@ TEST(Evidence, TheNarrowestGroupOfEnoughSourcesMakesTheInterval) {
   EXPECT_NEAR(table.interval(asked, "two").high, std::exp(0.9), 1e-12);
 }
 
-TEST(Evidence, WhatIsNotAlikeIsSaidAndGetsTheIntervalOfEverything) {
+TEST(Evidence, WhatIsNotAlikeIsReportedAndGetsTheIntervalOfEverything) {
   EvidenceTable table;
   table.runs = {group_of("one", kind_of("A100-SXM", "megatron", "tensor"), 10, 0.1),
                 group_of("two", kind_of("A100-SXM", "megatron", "data"), 10, 0.2)};
@@ -147,7 +147,7 @@ TEST(Evidence, TheShippedFileHasRunsOfManySources) {
   EXPECT_GT(table.tie(), 0);
 }
 
-TEST(Evidence, AStepSaysHowSureItIs) {
+TEST(Evidence, AStepReportsHowSureItIs) {
   EXPECT_EQ(sureness_text(1.8, 2.25, {63, 2, "A100-SXM, megatron, pipeline"}),
             "80 % of runs are expected from 1.8 s to 2.25 s; validated on 63 runs of 2 sources (A100-SXM, megatron, pipeline)");
   EXPECT_EQ(sureness_text(1.8, 2.25, {0, 0, "nothing"}),
@@ -173,7 +173,7 @@ precision: bf16
 framework: megatron
 )";
 
-TEST(Evidence, APredictionSaysWhatItIsLikeAndHowSureItIs) {
+TEST(Evidence, APredictionReportsWhatItIsLikeAndHowSureItIs) {
   const Experiment experiment(parse_scenario(kScenario, "s", data_directory()));
   const Prediction prediction = predict(experiment, experiment.plan(""));
   EXPECT_EQ(prediction.kind.device, "A100-SXM");
@@ -230,7 +230,7 @@ TEST(Support, ListsWhatWasComparedAndWhatNever) {
   EXPECT_GE(support.devices.front().numbers.size(), 12U);
 }
 
-TEST(Support, ANumberIsFittedMeasuredOrInferredByWhatItsSourceSays) {
+TEST(Support, ANumberIsFittedMeasuredOrInferredByWhatItsSourceStates) {
   EXPECT_EQ(origin_of_number("least squares over 522 measured runs (see fit); start: the count of bytes"), NumberOrigin::Fitted);
   EXPECT_EQ(origin_of_number("least squares over 522 measured runs (see fit); these runs say little about it: near its start"),
             NumberOrigin::Inferred);

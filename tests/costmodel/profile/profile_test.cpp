@@ -75,7 +75,7 @@ std::string faults(const std::string& text) {
   return messages;
 }
 
-TEST(Profile, SaysWhatIsWrong) {
+TEST(Profile, ReportsWhatIsWrong) {
   const std::string head = "panpipe: 1\nkind: profile\nmeasured: {host: a}\n";
   EXPECT_EQ(faults(head), "");
   EXPECT_EQ(faults("panpipe: 1\nkind: layers\nmeasured: {}\n"), "2: 'layers' where a profile is needed");
@@ -102,7 +102,7 @@ optimizer: adam
 
 // A ring over two devices: 2 latencies of 1 us, and of 1 MB 2 x 1/2 sent at 1 GB/s; an all-gather is half of that. The profile
 // knows all-reduces of 1 KiB to 1 MiB.
-TEST(Profile, CollectivesSayWhereTheirTimesComeFrom) {
+TEST(Profile, CollectivesStateWhereTheirTimesComeFrom) {
   Scenario scenario = parse_scenario(kScenario, "s.yaml", ".");
   const Workload workload = make_workload(scenario);
   const auto cost = [&](CollectiveKind kind, Bytes size) { return CostModel(scenario, workload).collective(kind, size, {0, 1}); };
@@ -302,7 +302,7 @@ TEST_F(SharedCores, CopiesOfARankAreRanks) {
 }
 
 // One microbatch on the second of two stages: what I leaves is there when it ends, and W makes a gradient before it adds it.
-TEST_F(WithProfile, TheExecutorsPeaksBesideWeightGradients) {
+TEST_F(WithProfile, TheExecutorsPeaksWithWeightGradients) {
   for (ProfiledUnit& unit : profile_.units) unit.kept_for_weight = Bytes(150);
   write(profile_);
   const Scenario scenario = parse_scenario(std::string(kScenario) + "profile: " + file_ + "\n", "s.yaml", ".",

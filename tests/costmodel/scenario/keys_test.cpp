@@ -23,7 +23,7 @@ void for_each_key(const Key& key, const std::string& path, const std::function<v
   }
 }
 
-TEST(ScenarioKeys, SayWhatTheyAreAndMean) {
+TEST(ScenarioKeys, StateWhatTheyAreAndMean) {
   int keys = 0;
   for_each_key(scenario_keys(), "", [&](const Key& key, const std::string& path) {
     ++keys;

@@ -226,7 +226,7 @@ TEST(Scenario, StateComesBackFromItsText) {
   }
 }
 
-TEST(Scenario, WhatRecomputeCannotBeIsSaidAtItsPlace) {
+TEST(Scenario, WhatRecomputeCannotBeIsReportedAtItsPlace) {
   const auto fault = [](const std::string& value) {
     return fault_of(
         "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\nrecompute: " +

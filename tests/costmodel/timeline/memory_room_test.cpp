@@ -9,7 +9,7 @@
 namespace panpipe {
 namespace {
 
-TEST(MemoryRoom, TheNeedStandsBesideTheLimit) {
+TEST(MemoryRoom, TheNeedStandsNextToTheLimit) {
   EXPECT_EQ(need_of_limit(mib(512), gib(2)), "512.00 MiB of 2.00 GiB usable, 25 %");
   EXPECT_EQ(need_of_limit(Bytes(999'999), Bytes(1'000'000)), "976.56 KiB of 976.56 KiB usable, 99 %");  // fits: not 100 %
   EXPECT_EQ(need_of_limit(gib(2), gib(2)), "2.00 GiB of 2.00 GiB usable, 100 %");
@@ -24,7 +24,7 @@ TEST(MemoryRoom, LessThanTheModelsErrorIsCalledThat) {
 }
 
 // Limits around the need of the fuller rank; what was measured has no model's error.
-TEST(MemoryRoom, TheTableSaysHowMuchIsLeft) {
+TEST(MemoryRoom, TheTableStatesHowMuchIsLeft) {
   TaskGraph graph = testing::small_step();
   const Bytes need = fullest_device(estimate(graph))->peak;
   const auto table = [&](Bytes limit, TimelineKind kind = TimelineKind::Estimated) {

@@ -73,7 +73,7 @@ TEST(StepPeriod, IsTheLongestDevicesOwnSpan) {
   EXPECT_DOUBLE_EQ(step_period(estimate(graph)), 16e-3);
 }
 
-TEST(Metrics, CommunicationCountsOnceAndOnlyBesideAnIdleComputeLane) {
+TEST(Metrics, CommunicationCountsOnceAndOnlyDuringAnIdleComputeLane) {
   // Compute 0-2 and 5-6; communication 1-3 and 2.5-4 (overlapping), 5-7: idle with communication 2-4 and 6-7.
   const Metrics result =
       metrics(timeline_of(1,

@@ -66,7 +66,7 @@ TEST(Timeline, CollectivesAndWaitingAreThoseOfTheTimes) {
 }
 
 // A collective of 1.5 ms with 1 ms of compute that does not wait for it; what comes after waits for both.
-TEST(Timeline, CollectivesStandBesideFreeCompute) {
+TEST(Timeline, CollectivesOverlapFreeCompute) {
   TaskGraph graph = testing::small_step();
   const Ticks ms(testing::kMs);
   graph.programs[0].first_step = static_cast<std::int32_t>(graph.steps.size());

@@ -324,7 +324,7 @@ TEST(Archive, UnknownSchemasAreRefusedWithTheReleaseNamed) {
                 "the model with PyTorch 2.11 to 2.15");
 }
 
-TEST(Archive, WhatCannotBeTrainedIsSaid) {
+TEST(Archive, WhatCannotBeTrainedIsReported) {
   const std::string advice = "; export a module whose first output is the scalar loss (tools/export_model.py adds one)";
   EXPECT_EQ(fault_of([](TinyModel& m) {
               m.program["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("linear_1");
