@@ -70,7 +70,7 @@ TEST(ExpertParallel, EqualsOneProcessWithRecompute) {
 
 // Tensor parallelism divides all but the experts (expert_tensor 1), or the experts too; alone, and with expert groups along the
 // tensor-parallel ranks, or across them.
-TEST(ExpertParallel, EqualsOneProcessBesideTensorParallelism) {
+TEST(ExpertParallel, EqualsOneProcessWithTensorParallelism) {
   for (const std::string& model : kModels) {
     const Trained one = alone(model, 4);
     for (const auto& [expert, expert_tensor, data] :

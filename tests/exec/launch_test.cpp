@@ -112,7 +112,7 @@ TEST(World, SlurmsNodesMayHoldDifferentNumbersOfTasks) {
   EXPECT_FALSE(world_of(variables)->local_reported) << "the list ends before: the ranks find it out";
 }
 
-TEST(World, WhereNobodySaysTheLocalNumberTheRanksFindIt) {
+TEST(World, WhereTheLocalNumberIsNotStatedTheRanksFindIt) {
   EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "head"}})->local_reported);
   EXPECT_FALSE(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "head"}})->local_reported);
   EXPECT_TRUE(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->local_reported) << "alone";
@@ -411,7 +411,7 @@ std::string cannot(const HostUse& use) {
 }
 
 // 8 + 2 GiB of the model and eight processes of 100 MiB.
-TEST(BeforeStart, WithoutGpusItSaysWhatStartsAndWhatThatNeeds) {
+TEST(BeforeStart, WithoutGpusItReportsWhatStartsAndWhatThatNeeds) {
   HostUse use = eight_ranks();
   const std::string turns = ". There are more ranks than cores: they take turns, so a step takes correspondingly longer";
   EXPECT_EQ(reported_before_start(use, false),

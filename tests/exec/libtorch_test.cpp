@@ -112,7 +112,7 @@ TEST_F(LibTorch, AnInstalledProgramLooksAroundItsPrefixThenAtPython) {
   EXPECT_EQ(find(here).folder, environment);
 }
 
-TEST_F(LibTorch, AWheelTakesTheTorchBesideIt) {
+TEST_F(LibTorch, AWheelTakesTheTorchNextToIt) {
   const std::string beside = torch("venv/lib/python3.11/site-packages/torch", "2.11.0");
   write(base_ / "venv/lib/python3.11/site-packages/panpipe/prefix/lib/panpipe/panpipe-exec.libtorch", "version 2.11.0\n");
   const fs::path prefix = base_ / "venv/lib/python3.11/site-packages/panpipe/prefix";

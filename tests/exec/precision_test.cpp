@@ -73,7 +73,7 @@ TEST(Precision, ALossThatIsNoNumberIsReportedBeforeTheNormOfItsGradients) {
 }
 
 // Autocast acts as the list states: an operator that kept fp32 would refuse a weight in bf16.
-TEST(Autocast, LowersWhatTheListSays) {
+TEST(Autocast, LowersWhatTheListStates) {
   const at::Tensor matrix = at::ones({4, 4}), batch = at::ones({2, 4, 4}), line = at::ones({1, 4, 8}),
                    area = at::ones({1, 4, 8, 8}), volume = at::ones({1, 4, 4, 4, 4});
   const auto kernel = [](int dimensions) {

@@ -179,7 +179,7 @@ TEST(Processes, ShuffleAndEvaluateAsThreadsDo) {
   EXPECT_NE(run.err.find("  validation loss "), std::string::npos) << run.err;
 }
 
-TEST(Processes, ProfileWithoutAGpuSaysSo) {
+TEST(Processes, ProfileWithoutAGpuReportsIt) {
   if (gpu_count() > 0) GTEST_SKIP() << "this machine has one";
   const Folder folder;
   const std::string file = folder.write("s.yaml", scenario(2, 1, "1f1b"));

@@ -140,7 +140,7 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
 
 // The class's default is 8 groups of experts, of which a token's lie in 4. Training chose from all, and the export states that:
 // with it, a step of rate 0 from the exported weights has the loss of the step before.
-TEST(ModelFolders, SayThatExpertsWereChosenFromAllGroups) {
+TEST(ModelFolders, ReportThatExpertsWereChosenFromAllGroups) {
   const Folder folder;
   write_tokens(folder);
   const std::string published = content(kFolders + "classes/deepseek_v3/config.json");

@@ -297,7 +297,7 @@ TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
 }
 
 // Two worlds of threads on this host: their local numbers are not stated, so they count themselves in the order of ranks.
-TEST(GlooTransport, RanksFindTheirNumberOnTheHostWhereNobodySaysIt) {
+TEST(GlooTransport, RanksFindTheirNumberOnTheHostWhereItIsNotStated) {
   const int port = test::unused_port();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank)
@@ -337,7 +337,7 @@ TEST(NcclFit, HeadersOfAnotherNcclAreRefusedByName) {
 }
 
 // Where there is no GPU, at least that the module's symbols are all found, and its message.
-TEST(NcclModule, LoadsAndSaysThatThereIsNoGpu) {
+TEST(NcclModule, LoadsAndReportsThatThereIsNoGpu) {
   const char* bin = std::getenv("PANPIPE_BIN");
   const std::string path = std::string(bin ? bin : ".") + "/panpipe_nccl.so";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "not built: LibTorch comes without CUDA";

@@ -91,7 +91,7 @@ struct AnyBytes {
   void say(const std::string& bytes) const { send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
 };
 
-TEST(Strangers, NoBytesEndOrBlockTheStart) {
+TEST(ForeignConnections, NoBytesEndOrBlockTheStart) {
   std::string binary;
   for (int i = 0; i < 4096; ++i) binary += static_cast<char>(i * 37);
   const std::vector<std::string> said = {
@@ -121,7 +121,7 @@ TEST(Strangers, NoBytesEndOrBlockTheStart) {
   }
 }
 
-TEST(Strangers, ManyAndSlowOnesDoNotKeepARankOut) {
+TEST(ForeignConnections, ManyAndSlowOnesDoNotKeepARankOut) {
   std::vector<AnyBytes> many;
   std::atomic<bool> over{false};
   std::thread drip;
@@ -138,7 +138,7 @@ TEST(Strangers, ManyAndSlowOnesDoNotKeepARankOut) {
   ranks.through.get_future().get();
 }
 
-TEST(Strangers, ARankOfAnotherRunIsNotTaken) {
+TEST(ForeignConnections, ARankOfAnotherRunIsNotTaken) {
   bool taken = true;
   TwoRanks ranks([&](int port) {
     Line other = std::move(*Line::connect("127.0.0.1", port, 20s));
@@ -181,7 +181,7 @@ TEST(Line, APeerThatTakesNothingIsGivenUp) {
 }
 
 // What answers at rank 0's port must show that it knows the token before it is believed.
-TEST(Strangers, WhoCannotShowTheTokenIsNotRankZero) {
+TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
   int port = 0;
   const int listener = Watch::listen_at("127.0.0.1", port);
   std::atomic<bool> over{false};
@@ -255,7 +255,7 @@ TEST(Watch, ProcessorTimeIsNoProgressWhileTheDeviceWaits) {
 }
 
 // In any order: the connections of the first close while the others are still on their way out.
-TEST(Leaving, RanksLeaveInAnyOrderOnceAllHaveSaidSo) {
+TEST(Leaving, RanksLeaveInAnyOrderOnceAllHaveReportedIt) {
   for (const std::string transport : {"gloo", "local"}) {
     for (const int last : {0, 1, 2}) {
       SCOPED_TRACE(transport + " " + std::to_string(last));

@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(All, InputErrors, testing::ValuesIn(names(true)), [](co
 
 class InputErrorCases : public testing::TestWithParam<std::string> {};
 
-TEST_P(InputErrorCases, SaysWhatIsWrongAndWhere) {
+TEST_P(InputErrorCases, ReportsWhatIsWrongAndWhere) {
   const auto cases = read_cases();
   const Case& row = cases.at(GetParam());
   const std::string path = kFolder + GetParam() + ".yaml";

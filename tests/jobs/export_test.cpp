@@ -71,7 +71,7 @@ void expect_same_job(const std::string& text) {
   EXPECT_EQ(ours.scenario.precision, theirs.scenario.precision);
 }
 
-TEST(Export, TheLayoutSaysEveryStage) {
+TEST(Export, TheLayoutStatesEveryStage) {
   EXPECT_EQ(layout_text({2, 3, 1}), "Et*2|t*3|tL");
   EXPECT_EQ(layout_text({0, 8, 0}), "E|t*8|L");
   EXPECT_EQ(layout_text({4}), "Et*4L");
@@ -141,7 +141,7 @@ TEST(Export, NothingIsDroppedInSilence) {
   EXPECT_THAT(job.text, HasSubstr("# cannot express optimizer.no_decay: [biases]\n"));
 }
 
-TEST(Export, TorchtitanHasModulesAndAnOrderBeside) {
+TEST(Export, TorchtitanHasModulesAndAnOrderFile) {
   const std::string text = kLlama +
                            "parallel: {pipeline: 2, data: 4, zero: 3}\nbatch: {micro: 1, microbatches: 4}\noptimizer: adamw\n"
                            "partition: [h.3.attention]\n";
@@ -325,7 +325,7 @@ TEST(Export, MegatronsModelArguments) {
   EXPECT_THAT(exported("megatron", latent + of_eight).text, HasSubstr("--qk-layernorm --rope-type rope \\\n  --multi-latent"));
 }
 
-TEST(Export, RunsAreAsLongAsTheScenarioSays) {
+TEST(Export, RunsAreAsLongAsTheScenarioStates) {
   const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4, zero: 2}\n";
   // 1 x 4 x 4 samples of 32 tokens a step: 51200 / 512 = 100; one token more begins another step.
   EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {tokens: 51201}\n").text, HasSubstr("--train-iters 101 "));

@@ -68,7 +68,7 @@ TEST(CsvErrors, EachMistakeInACell) {
   }
 }
 
-TEST(CsvErrors, WhatTheRowsSayTogether) {
+TEST(CsvErrors, WhatTheRowsShowTogether) {
   EXPECT_EQ(error_of("0F0,0B0,0F0\n"),
             "order.csv:1:9: error: cell 3, 0F0: occurs twice; the first is in cell 1\n"
             "    1 | 0F0,0B0,0F0\n"

@@ -76,7 +76,7 @@ TEST(Csv, SequenceSplitsComeBack) {
   EXPECT_EQ(to_csv(read(text), false), text);
 }
 
-TEST(Csv, HeaderLinesAreWrittenOnlyWhereTheRowsDoNotSayTheSame) {
+TEST(Csv, HeaderLinesAreWrittenOnlyWhereTheRowsDoNotImplyThem) {
   EXPECT_EQ(to_csv(make_schedule("1f1b", 2, 1), false), "0F0,0B0\r\n1F0,1B0\r\n");
   Schedule two_directions = read("#chain 0,1\n#chain 2,3\n0F0,3F0,3B0,0B0\n2F0,1F0,1B0,2B0\n");
   EXPECT_EQ(to_csv(two_directions, false), "#chain 0,1\r\n#chain 2,3\r\n0F0,3F0,3B0,0B0\r\n2F0,1F0,1B0,2B0\r\n");
@@ -103,7 +103,7 @@ TEST(Csv, ForPyTorchGroupsAreRespelt) {
             "0F0,(0F1;0W0)OVERLAP_F_B,(0F2;0F3)OVERLAP_F_B\r\n");
 }
 
-TEST(Csv, ForPyTorchNoIdleSlotsBesideTransfers) {  // its loader of files with communication asserts that there are none
+TEST(Csv, ForPyTorchNoIdleSlotsWithTransfers) {  // its loader of files with communication asserts that there are none
   const std::string text = "0F0,0SEND_F0,,0RECV_B0,0B0\r\n,1RECV_F0,1F0,1B0,1SEND_B0\r\n";
   EXPECT_EQ(to_csv(read(text), false), text);
   EXPECT_EQ(to_csv(read(text), true), "0F0,0SEND_F0,0RECV_B0,0B0\r\n1RECV_F0,1F0,1B0,1SEND_B0\r\n");

@@ -256,7 +256,7 @@ TEST(Families, TurnsShorterThanThePipelineAreMadeAsAskedAndExplained) {
             std::vector<std::string>{"turns of at least 4 microbatches, the last one too, always finish (option group)"});
 }
 
-TEST(Families, RefusalsSayWhy) {
+TEST(Families, RefusalsReportWhy) {
   EXPECT_EQ(
       refusal("interleaved-1f1b", 4, 11),
       "error: interleaved-1f1b cuts 11 microbatches on 4 ranks into 2 turns, which leaves 1 over; use 10 or 12 microbatches, or "

@@ -198,7 +198,7 @@ TEST(Searched, MemoryThatHoldsNothing) {
   EXPECT_EQ(error_of("zb-v-auto", {{"memory", "2P"}}), "error: option 'memory' of a schedule must be a whole number, not '2P'");
 }
 
-TEST(Searched, NotesSayHowFarFromTheBest) {
+TEST(Searched, NotesStateHowFarFromTheBest) {
   // Line of 2, M = 4, memory 2: rank 0 waits from 2 F to the first input gradient at F + F + I: 1; 3 M + 1 = 13.
   EXPECT_EQ(make_schedule("zb-auto", 2, 4).notes[0], "no order with 2 activations a rank has a shorter step than 13");
 }

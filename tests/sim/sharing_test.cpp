@@ -86,7 +86,7 @@ TEST_P(Sharing, UnequalLatenciesShareEqually) {
 }
 
 // A route without latency does not starve next to one with: 10 us alone are 100 kB, then 10 us + 0.9999 GB / 5 GB/s.
-TEST_P(Sharing, NoLatencyBesideSome) {
+TEST_P(Sharing, RoutesWithAndWithoutLatency) {
   Flows flows(2);
   const int link = flows.cluster.resource("link", gb_per_s(10));
   flows.add({{link, 1}}, kGigabyte, gb_per_s(10));
@@ -170,7 +170,7 @@ TEST_P(Sharing, EventsWithinANanosecondStayApart) {
 }
 
 // The report of two flows on one link: both there for 0.2 s, 0.1 s lost by each, 2 GB carried in a step of 0.2 s at 10 GB/s.
-TEST_P(Sharing, TheReportSaysWhereTimeWasLost) {
+TEST_P(Sharing, TheReportStatesWhereTimeWasLost) {
   Flows flows(2);
   const int link = flows.cluster.resource("link", gb_per_s(10));
   for (int i = 0; i < 2; ++i)

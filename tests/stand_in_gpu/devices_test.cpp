@@ -65,7 +65,7 @@ TEST(DeviceOfARank, IsThatOfItsLocalNumber) {
   expect_same_training(ended[0], train_on_cpu(file, "--steps 2"));
 }
 
-TEST(DeviceOfARank, IsFoundWhereNobodySaysTheLocalNumber) {
+TEST(DeviceOfARank, IsFoundWhereTheLocalNumberIsNotStated) {
   const std::string file = scenario();
   const std::vector<Trained> ended = train_as_launched(file, "--transport nccl --device cuda", by_hand);
   expect_same_training(ended[0], train_on_cpu(file, "--steps 2"));

@@ -72,7 +72,7 @@ TEST(Measuring, AStepHoldsTheSumsOfGradients) {
 
 // Two stages, four microbatches, gpipe. A pass has two or three normalisations, 134 or 201 ms. Of the transfers of 100 ms only
 // that of the first activation and that of the last gradient are waited for: 200 ms of 800.
-TEST(Measuring, ATransferBesideAPassCostsNothingAndHasItsOwnTime) {
+TEST(Measuring, ATransferDuringAPassCostsNothingAndHasItsOwnTime) {
   const std::string scenario = small_gpt({2}, "schedule: gpipe");
   const Trained quick = measured(scenario, "native_layer_norm:67"), slow = measured(scenario, "native_layer_norm:67,send:100");
   const auto least = [](const Trained& run) { return std::ranges::min(step_times(run)); };

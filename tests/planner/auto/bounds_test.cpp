@@ -102,9 +102,9 @@ void expect_near(const std::map<std::string, Distance>& found) {
 
 TEST(AutoBounds, HoldWhereSendersWait) { expect_near(distances(testing::two_nodes(), 60)); }
 
-TEST(AutoBounds, HoldWhereTransfersRunBeside) { expect_near(distances(testing::eight_cards(), 60)); }
+TEST(AutoBounds, HoldWhereTransfersOverlap) { expect_near(distances(testing::eight_cards(), 60)); }
 
-TEST(AutoBounds, HoldWithGradientsReducedBesideTheBackward) {
+TEST(AutoBounds, HoldWithGradientsReducedDuringTheBackward) {
   expect_near(distances(testing::two_nodes("overlap_gradients: true\ntransfers: {semantics: asynchronous}\n"), 45));
 }
 

@@ -238,7 +238,7 @@ TEST(SearchAuto, AScheduleWithOptionsIsTakenAsItIs) {
   EXPECT_EQ(answer.candidates.front().schedule, "kfkb");
 }
 
-TEST(SearchAuto, SaysWhichLimitIsInTheWay) {
+TEST(SearchAuto, ReportsWhichLimitIsInTheWay) {
   const Answer answer = answer_of(testing::four_cards("usable: 1 %\n"));
   EXPECT_TRUE(answer.candidates.empty());
   EXPECT_THAT(answer.reason,
@@ -246,7 +246,7 @@ TEST(SearchAuto, SaysWhichLimitIsInTheWay) {
 }
 
 // Odd microbatches only: dualpipe has no order, and the message is the schedule's own.
-TEST(SearchAuto, SaysWhyAStatedScheduleDoesNotExist) {
+TEST(SearchAuto, ReportsWhyAStatedScheduleDoesNotExist) {
   const Answer answer = answer_of(testing::four_cards("parallel: {pipeline: 2, tensor: 2, data: 1}\nschedule: dualpipe\n",
                                                       {"batch={micro: 8, microbatches: 3}"}));
   EXPECT_TRUE(answer.candidates.empty());
@@ -529,7 +529,7 @@ TEST(SearchAuto, TheBestDoesNotDependOnHowManyAreShown) {
 }
 
 // Families that are tried last: what was tried, and whether the answer is one of them.
-TEST(SearchAuto, SaysWhatWasTriedLast) {
+TEST(SearchAuto, ReportsWhatWasTriedLast) {
   const auto last_note = [](const Answer& answer) {
     for (const std::string& note : answer.notes)
       if (note.find("tried last") == 0) return note;

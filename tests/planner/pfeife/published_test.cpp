@@ -87,7 +87,7 @@ TEST(PublishedSearches, RepairsAStartThatDoesNotFit) {
 }
 
 // With a hundredth of that memory nothing fits, and the answer states that.
-TEST(PublishedSearches, WhatCannotFitSaysWhichLimitIsInTheWay) {
+TEST(PublishedSearches, WhatCannotFitReportsWhichLimitIsInTheWay) {
   LayersCase made;
   made.layers.assign(6, {1, 1000, 0, 1000});
   made.devices = 2;

@@ -91,7 +91,7 @@ TEST(Solve, AStatedNumberOfStagesIsHeld) {
 }
 
 // Two layers make no three stages, though either layer would fit.
-TEST(Solve, SaysThatTheNumberOfStagesIsInTheWay) {
+TEST(Solve, ReportsThatTheNumberOfStagesIsInTheWay) {
   PlanningProblem problem = chain({6, 6}, 4, 4);
   problem.stages = 3;
   EXPECT_EQ(least_load(problem, {}).reason,
@@ -153,7 +153,7 @@ TEST(Solve, StepCountsFillAndDrain) {
   EXPECT_DOUBLE_EQ(least_step(problem, {}).objective, 9);
 }
 
-TEST(Solve, SaysWhichLayerFitsNowhere) {
+TEST(Solve, ReportsWhichLayerFitsNowhere) {
   PlanningProblem problem = chain({1, 1}, 2, 2);
   problem.memory = 1000;
   problem.layers[1].choices[0] = {choice(1, 400, 900), choice(2, 100, 1000, 0, true)};
@@ -165,7 +165,7 @@ TEST(Solve, SaysWhichLayerFitsNowhere) {
       "the 1000 B (1000 B) of a device");
 }
 
-TEST(Solve, SaysThatAllDevicesTogetherAreTooSmall) {
+TEST(Solve, ReportsThatAllDevicesTogetherAreTooSmall) {
   PlanningProblem problem = chain({1, 1, 1}, 2, 2);
   problem.memory = 1000;
   for (Layer& layer : problem.layers) layer.choices[0] = {choice(1, 0, 800)};
@@ -176,7 +176,7 @@ TEST(Solve, SaysThatAllDevicesTogetherAreTooSmall) {
 }
 
 // Two microbatches in flight before the last stage: 2 * 500 + 100 > 1000, while one would fit.
-TEST(Solve, SaysWhatWouldBeInFlight) {
+TEST(Solve, ReportsWhatWouldBeInFlight) {
   PlanningProblem problem = chain({1, 1}, 2, 2);
   problem.memory = 1000;
   problem.most_data = 1;
@@ -187,7 +187,7 @@ TEST(Solve, SaysWhatWouldBeInFlight) {
       "KiB) with 2 microbatches in flight (tensor 1, 'plain'), 100 B (100 B) more than the 1000 B (1000 B) of a device");
 }
 
-TEST(Solve, SaysThatNoDataDegreeDivides) {
+TEST(Solve, ReportsThatNoDataDegreeDivides) {
   PlanningProblem problem = chain({1, 1}, 8, 6);
   problem.least_data = problem.most_data = 4;
   EXPECT_EQ(least_load(problem, {}).reason, "no data-parallel degree from 4 to 4 divides the 6 microbatches");

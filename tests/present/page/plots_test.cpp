@@ -39,7 +39,7 @@ TEST(PagePlots, ScatterWithBandHasBothAxesAlike) {
 }
 
 // To the right of the mark; to its left where the plot would end before the label.
-TEST(PagePlots, LabelsStandBesideTheirMarks) {
+TEST(PagePlots, LabelsStandNextToTheirMarks) {
   Scatter plot;
   plot.points = {{1, 1, 0, "", false, "early & long"}, {10, 1, 0, "", false, "late"}, {5, 2, 0, "", false}};
   const std::string html = to_html(plot);

@@ -125,7 +125,7 @@ TEST(ResultJson, ReportsThePlanAndWhatWasSlowed) {
       ordered_json::parse(to_result_json(timeline, metrics(timeline), context(), plan, true))["plan"].contains("transfers"));
 }
 
-TEST(Table, SaysWhereTheStepGoesAndWhyItDoesNotFit) {
+TEST(Table, ReportsWhereTheStepGoesAndWhyItDoesNotFit) {
   const Timeline timeline = estimate(testing::small_step());
   const std::string table = to_table(timeline, metrics(timeline), false);
   // Mean of both ranks: compute 7, exposed 1.75, the rest 7.25 of 16 ms.

@@ -230,7 +230,7 @@ TEST(Arena, RankingAndFront) {
   EXPECT_THAT(arena.rounds[0].judged[0].refused, HasSubstr("stp needs at least 3P-1 = 11 microbatches on 4 ranks, not 8"));
 }
 
-TEST(Arena, DocumentSaysWhatTheTableSays) {
+TEST(Arena, DocumentStatesWhatTheTableStates) {
   ArenaRequest request = request_of({read_entrant("zb-h1"), read_entrant("stp")}, 4, 8);
   request.clusters = {"h100x8"};
   const Arena arena = judge(request);
@@ -269,7 +269,7 @@ TEST(ArenaPage, ShowsWhatIsNewAndWhoWins) {
   EXPECT_EQ(times("http://") - times("http://www.w3.org"), 0U);                          // nothing is loaded
 }
 
-TEST(ArenaPage, SaysWhyAnOrderTakesNoPart) {
+TEST(ArenaPage, ReportsWhyAnOrderTakesNoPart) {
   const std::string file = test::scratch().write("dead-on-a-page.csv", "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
   const std::string page = to_page(judge(request_of({read_entrant(file)}, 2, 2)));
   EXPECT_THAT(page, HasSubstr("<h3>dead-on-a-page.csv: not legal</h3>"));

@@ -163,7 +163,7 @@ TEST(Compare, CopiesThatAPredictionFoldsAreNoOtherPlan) {
 }
 
 // Whose copy a device is stands in the document.
-TEST(present::ResultDocument, SaysWhoseCopyADeviceIs) {
+TEST(ResultDocument, SaysWhoseCopyADeviceIs) {
   Timeline timeline;
   for (int d = 0; d < 4; ++d) {
     DeviceTimeline device;
@@ -195,7 +195,7 @@ TEST(present::ResultDocument, SaysWhoseCopyADeviceIs) {
 }
 
 // One device with two folded replicas against a pipeline of three: the sizes are those of the plans, not of what both drew.
-TEST(Compare, SaysHowLargeDifferentPlansAre) {
+TEST(Compare, ReportsHowLargeDifferentPlansAre) {
   json replicas = result("estimated", 1, 1), pipeline = result("estimated", 1, 1);
   replicas["memory"].erase(1);
   json& spans = replicas["timeline"];
@@ -363,7 +363,7 @@ Metrics distinct_figures() {
 }
 
 // The table of metrics is the one list: what it gives a document is what a reader gets back, to the last bit, and no more.
-TEST(present::ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
+TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
   const Metrics figures = distinct_figures();
   Timeline timeline;
   timeline.devices.resize(2);
@@ -391,7 +391,7 @@ TEST(present::ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
 }
 
 // Without a run there is none of its figures, and of a run those alone that are known.
-TEST(present::ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
+TEST(ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
   Metrics figures = distinct_figures();
   Timeline timeline;
   const auto names = [&] {
@@ -425,7 +425,7 @@ TEST(MetricTable, EveryMemberHasARow) {
 }
 
 // A value of another type is a fault with its place.
-TEST(present::ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
+TEST(ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
   json document = result("measured", 1, 1);
   const present::ResultDocument older = read(document);
   EXPECT_EQ(older.per_device[1].memory_limit_bytes, 0);
@@ -449,7 +449,7 @@ TEST(Compare, BothTimelinesInOneTrace) {
   EXPECT_THAT(slices, testing::ElementsAre(testing::Pair(0, 4), testing::Pair(1, 4), testing::Pair(2, 4), testing::Pair(3, 4)));
 }
 
-TEST(Compare, TheJsonDocumentSaysTheSame) {
+TEST(Compare, TheJsonDocumentStatesTheSame) {
   const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 1), "b.json");
   const json document = json::parse(to_json(compare(a, b, {parse_tolerance("step_time_s=3%")})));
   EXPECT_EQ(document["schema"], "panpipe-comparison/1");
@@ -472,7 +472,7 @@ TEST(Compare, TheTableOfASmallComparison) {
 }
 
 // 12 s predicted, 13 s measured: the interval holds it from 11 to 13.5 s, and not from 11 to 12.5 s.
-TEST(Compare, SaysHowSureThePredictionIsAndWhetherItHeld) {
+TEST(Compare, ReportsHowSureThePredictionIsAndWhetherItHeld) {
   const present::ResultDocument measured = read(result("measured", 1.5, 1), "b.json");
   const auto estimated = [](double high) {
     json document = result("estimated", 1, 1);
@@ -494,7 +494,7 @@ TEST(Compare, SaysHowSureThePredictionIsAndWhetherItHeld) {
   EXPECT_TRUE(json::parse(to_json(compare(wide, narrow, {})))["inside"].is_null());  // nothing was measured
 }
 
-TEST(CompareFaults, SayWhatIsWrong) {
+TEST(CompareFaults, ReportWhatIsWrong) {
   const present::ResultDocument a = read(result("estimated", 1, 1));
   json other = result("measured", 1, 1);
   other["timeline"].push_back(span(0, "compute", "0F1", 1, 0, 20, 21));

@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Chain{"recompute", kGpt2, " --set 'schedule={name: 1f1b, recompute: full}'"}),
     [](const auto& chain) { return chain.param.name; });
 
-TEST(ReportTraffic, CountsWhatRunsBesideAnIdleLane) {
+TEST(ReportTraffic, CountsWhatRunsDuringAnIdleLane) {
   present::ResultDocument result = two_ranks();
   const Traffic traffic = traffic_of(result);
   ASSERT_EQ(traffic.lanes.size(), 4U);
@@ -256,7 +256,7 @@ TEST(ReportTraffic, CountsWhatRunsBesideAnIdleLane) {
   EXPECT_DOUBLE_EQ(traffic_of(result).tensor, 0.25);
 }
 
-TEST(ReportHints, SayWhatTheNumbersHold) {
+TEST(ReportHints, StateWhatTheNumbersHold) {
   present::ResultDocument result = two_ranks();
   const std::vector<Hint> hints = hints_for(result, traffic_of(result));
   ASSERT_EQ(hints.size(), 4U);

@@ -104,7 +104,7 @@ TEST(Report, RefusesAStepOfNegativeTime) {
   EXPECT_THAT(run.err, HasSubstr("this result is broken: metrics.step_time_s is -5, and a step takes longer than no time"));
 }
 
-TEST(Report, WithoutATimelineSaysHowToGetOne) {
+TEST(Report, WithoutATimelineReportsHowToGetOne) {
   const std::string file = test::temporary_folder() + "/result.json";
   ASSERT_EQ(test::panpipe("estimate " + kGpt2 + " --json", file).exit_code, 0);
   const std::string page = to_report_page({read_report_input(file)});

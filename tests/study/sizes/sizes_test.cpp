@@ -134,7 +134,7 @@ TEST(Sizes, AnObjectiveAloneTriesWhatThereIs) {
   EXPECT_THAT(nodes_of(try_sizes(request, of_nodes)), ElementsAre(1, 2, 4, 6));
 }
 
-TEST(Sizes, WhatTheTableAndTheDocumentSay) {
+TEST(Sizes, WhatTheTableAndTheDocumentState) {
   SizeRequest request;
   request.sizes = {1, 2};
   request.objective = SizeObjective::Cost;
@@ -156,7 +156,7 @@ TEST(Sizes, WhatTheTableAndTheDocumentSay) {
 
 using test::fault_of;
 
-TEST(Sizes, WhatCannotBeAskedIsSaid) {
+TEST(Sizes, WhatCannotBeAskedIsReported) {
   SizeRequest request;
   RunRequest run;
   request.budget = Money{100, "EUR"};

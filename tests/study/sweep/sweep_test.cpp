@@ -86,7 +86,7 @@ TEST(Sweep, CsvHasARowPerCell) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 16);
 }
 
-TEST(Sweep, DocumentSaysWhatIsBestForItsMemory) {
+TEST(Sweep, DocumentStatesWhatIsBestForItsMemory) {
   const SweepRun run = run_sweep(grid_of(), options_of(""));
   const json document = json::parse(to_json(grid_of(), run.cells, ""));
   EXPECT_EQ(document["schema"], "panpipe-sweep/1");
@@ -409,7 +409,7 @@ TEST(SweepVerb, ACellIsTheEstimateOfItsPlan) {
 
 // The fullest device takes 16.3 GiB; 70 % of 24 GiB are 16.8: 3 % more, less than the memory model's error of 5 %. 80 % are
 // enough.
-TEST(SweepVerb, HardlyAnythingLeftIsSaid) {
+TEST(SweepVerb, HardlyAnythingLeftIsReported) {
   const test::Outcome run = test::panpipe("sweep " + kGpt2 + " --over 'usable=70 %,80 %' --over schedule=zb-h1,gpipe");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("best; tight: device 1 needs 16.3 GiB of 16.8 GiB\n"));
