@@ -68,7 +68,7 @@ double share_inside(const EvidenceTable& table, const std::vector<RunPrediction>
 
 // Whether bias or scatter is the larger: an interval of 80 % holds 75 to 85 % of new sources' runs. The coverage of one table of
 // 30 sources varies by sqrt(0.8 x 0.2 / 30) = 7 %, so the mean of 40 tables is asked: 1.2 %.
-TEST(EvidenceRows, IntervalsHoldWhatTheySayOfSourcesNeverSeen) {
+TEST(EvidenceRows, IntervalsHoldWhatTheyStateOfSourcesNeverSeen) {
   for (const auto& [between, within] : {std::pair(0.1, 0.03), std::pair(0.03, 0.1), std::pair(0.08, 0.08)}) {
     Normal normal;
     constexpr int kTables = 40;

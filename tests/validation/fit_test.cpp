@@ -67,7 +67,7 @@ TEST(Fit, FindsTheNumbersThatMadeTheRows) {
   EXPECT_LT(result.without_own.at("other").mean, 0.03);
 }
 
-TEST(Fit, SaysWhatItsRowsDoNotShow) {
+TEST(Fit, ReportsWhatItsRowsDoNotShow) {
   if (!fit_available()) GTEST_SKIP() << "built without Ceres";
   FitOptions options;
   options.only = {"gemm_efficiency", "network_efficiency"};  // one node: nothing crosses a network

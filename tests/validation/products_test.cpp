@@ -44,7 +44,7 @@ TEST(Products, ADeviceThatIsNotKnownIsSkippedByName) {
   EXPECT_THAT(products_table(products, 0), HasSubstr("skipped 1: Abacus: no data sheet of the GPU 'Abacus'"));
 }
 
-TEST(Products, FaultsAreSaidAtTheirPlace) {
+TEST(Products, FaultsAreReportedAtTheirPlace) {
   EXPECT_FALSE(holds_products(table_of("id,gpu,step_s\na,H20,1\n")));
   EXPECT_THAT(fault_of("gpu,m,n,tflops\nH20,1,1,1\n"), HasSubstr(":1:1: error: a table of products needs the column 'k'"));
   EXPECT_THAT(fault_of("gpu,m,n,k,tflops,sourse\nH20,1,1,1,1,x\n"),

@@ -100,7 +100,7 @@ TEST(ProfileFit, ItsFileIsACalibrationThatLoads) {
   EXPECT_THAT(text, HasSubstr("  - {transport: gloo, from: 0, to: 1, latency: 40 us, bandwidth: 2 GB/s, worst: 0.0 %}\n"));
 }
 
-TEST(ProfileFit, SaysWhatItCannotUse) {
+TEST(ProfileFit, ReportsWhatItCannotUse) {
   EXPECT_EQ(test::fault_of([] { fit_profile({}, {}, device(), Precision::Fp32); }),
             "error: these profiles hold no operators, launches or links that a calibration could be made of; panpipe profile "
             "SCENARIO -o "

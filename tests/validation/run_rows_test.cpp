@@ -54,7 +54,7 @@ TEST(Runs, ARowBecomesTheScenarioThatAUserWouldWrite) {
       "framework: megatron\n");
 }
 
-TEST(Runs, WhatARowLeavesOpenIsSaid) {
+TEST(Runs, WhatARowLeavesOpenIsReported) {
   RunRow row = korthikanti_22b();
   row.heads = row.vocab = row.micro_batch = std::nullopt;
   row.precision = "16bit-mixed";
@@ -65,7 +65,7 @@ TEST(Runs, WhatARowLeavesOpenIsSaid) {
     EXPECT_THAT(scenario.assumed, Contains(expected));
 }
 
-TEST(Runs, ContextRanksAreBesideTheDataParallelOnes) {
+TEST(Runs, ContextRanksAreNextToTheDataParallelOnes) {
   RunRow row = korthikanti_22b();
   row.tp = 2;
   row.pp = 2;
@@ -302,7 +302,7 @@ TEST(Runs, HeadsNeedNotShareTheHiddenSize) {
   EXPECT_EQ(predict({row}, {}).front().skipped, "");
 }
 
-TEST(Runs, ColumnsSayWhatNotesSaid) {
+TEST(Runs, ColumnsStateWhatNotesStated) {
   const std::string path = file_with(
       "id,gpu,step_s,step_kind,framework,peak_gib,peak_kind,note\n"
       "a,H20,1,period,eager,13.8,,SDPA flash; tf32\n");
