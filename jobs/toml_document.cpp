@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "base/input/source_text.hpp"
 
 // toml++ 3.3 and 3.4 assume in releases what they assert otherwise, also of a key that begins with a letter it must not; their

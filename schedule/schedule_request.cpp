@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "base/input/source_text.hpp"
 
 namespace panpipe {

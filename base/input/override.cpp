@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "base/input/error_with_caret.hpp"
 #include "base/input/parse_source.hpp"
-#include "base/input/render.hpp"
 #include "base/input/source_text.hpp"
 #include "base/input/yaml_document.hpp"
 

@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/input/error_with_caret.hpp"
 #include "base/input/parse_source.hpp"
 #include "base/input/reader.hpp"
-#include "base/input/render.hpp"
 #include "base/input/source_text.hpp"
 
 namespace panpipe {

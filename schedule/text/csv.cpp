@@ -20,7 +20,7 @@
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/input_registry.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "base/text/characters.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/schedule.hpp"

@@ -16,7 +16,7 @@
 #include "base/files/file_hash.hpp"
 #include "base/files/files_write.hpp"
 #include "base/files/input_registry.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "study/sweep/sweep.hpp"
 
 namespace panpipe::study {

@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "base/input/json_input.hpp"
-#include "base/input/render.hpp"
 
 namespace panpipe::study {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
 #include "base/files/files_read.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "study/sweep/folder.hpp"
 #include "study/sweep/workers.hpp"
 

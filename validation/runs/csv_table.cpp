@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/files/files_read.hpp"
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 #include "base/input/source_text.hpp"
 
 namespace panpipe::validation {

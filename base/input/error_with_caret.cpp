@@ -1,4 +1,4 @@
-#include "base/input/render.hpp"
+#include "base/input/error_with_caret.hpp"
 
 #include <fmt/format.h>
 
