@@ -279,7 +279,7 @@ PathWeights CutEvaluator::critical_path(const Cuts& cuts, double& time) {
   time = replay(cuts);
   Variant& variant = variant_of(cuts);
   const Structure& structure = variant.graph.structure;
-  const CriticalPath path = panpipe::study::critical_path(structure, variant.single_delays.data(), variant.ends.data());
+  const CriticalPath path = panpipe::critical_path(structure, variant.single_delays.data(), variant.ends.data());
   PathWeights weights;
   gather(variant, path.counts.data(), path.counts.data() + structure.cost_entries, weights);
   return weights;
