@@ -20,11 +20,7 @@ using testing::HasSubstr;
 
 const std::vector<std::string> kKinds = {"models", "clusters", "devices", "schedules", "frameworks", "calibrations", "prices"};
 
-json list_of_kind(const std::string& kind) {
-  const Outcome run = panpipe("list --json " + kind);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  return json::parse(run.out);
-}
+json list_of_kind(const std::string& kind) { return json::parse(answer_of("list --json " + kind)); }
 
 TEST(List, SchedulesOfTheArenaAloneAreNamed) {
   EXPECT_THAT(panpipe("list schedules").out,
@@ -104,10 +100,7 @@ TEST(List, WithoutAKindItCountsThem) {
 }
 
 TEST(List, AnUnknownKindIsAnInputErrorThatNamesTheKnown) {
-  const Outcome run = panpipe("list gpu");
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err,
+  EXPECT_EQ(refusal_of("list gpu"),
             "error: panpipe list: there is no list of 'gpu'; there are models, clusters, devices, schedules, frameworks, "
             "calibrations, prices\n");
   EXPECT_THAT(panpipe("list modles").err, HasSubstr("'modles', did you mean 'models'?"));
@@ -116,10 +109,9 @@ TEST(List, AnUnknownKindIsAnInputErrorThatNamesTheKnown) {
 // Every name on the lists: with every model on the default cluster, with every cluster and every schedule.
 TEST(New, WhatItWritesIsAScenario) {
   const auto accepted = [](const std::string& options) {
-    const Outcome run = panpipe("new " + options);
-    EXPECT_EQ(run.exit_code, 0) << options << run.err;
+    const std::string run = answer_of("new " + options);
     const std::string file = temporary_folder() + "/new.yaml";
-    write_file(file, run.out);
+    write_file(file, run);
     const Outcome check = panpipe("check " + file);
     EXPECT_EQ(check.exit_code, 0) << options << check.err;
   };
@@ -145,9 +137,7 @@ TEST(New, DoesNotReplaceAFile) {
   ASSERT_EQ(panpipe("new -o " + file).exit_code, 0);
   const std::string text = read_file(file);
   write_file(file, text + "# mine\n");
-  const Outcome again = panpipe("new -o " + file);
-  EXPECT_EQ(again.exit_code, 2);
-  EXPECT_EQ(again.err,
+  EXPECT_EQ(refusal_of("new -o " + file),
             "error: the file " + file +
                 " exists, and may have been edited\n  help: choose another file with -o, or replace it with --force\n");
   EXPECT_EQ(read_file(file), text + "# mine\n");
@@ -217,9 +207,7 @@ TEST(Predictions, ReportThatNoSplitWasStated) {
 }
 
 TEST(Arena, LeavesOutTheDefaultClustersThatAreTooSmall) {
-  const Outcome run = panpipe("arena 1f1b gpipe --alone --ranks 16 --microbatches 16");
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out,
+  EXPECT_THAT(answer_of("arena 1f1b gpipe --alone --ranks 16 --microbatches 16"),
               HasSubstr("too small for 16 ranks, and left out: rtx3090x8-nobridge (8 devices), dgx-a100-80g (8 devices), "
                         "h100x8 (8 devices); --clusters names others\n"));
   EXPECT_EQ(panpipe("arena 1f1b --alone --ranks 16 --clusters h100x8").exit_code, 2);
@@ -227,11 +215,10 @@ TEST(Arena, LeavesOutTheDefaultClustersThatAreTooSmall) {
 
 TEST(CheckCluster, AClusterFileIsCheckedByItself) {
   const std::string file = "scenarios/clusters/dgx-a100-80g.yaml";
-  const Outcome run = panpipe("check " + file + " --set nodes=2");
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, testing::StartsWith("# dgx-a100-80g: 16 x A100-80G-SXM in 2 nodes\n# DGX A100, 80 GB: eight GPUs"));
-  EXPECT_THAT(run.out, testing::ContainsRegex("\nnodes: 2 +# --set\n"));
-  EXPECT_THAT(run.out, HasSubstr("\n# 16 devices: legal; --links shows the path between each pair\n"));
+  const std::string run = answer_of("check " + file + " --set nodes=2");
+  EXPECT_THAT(run, testing::StartsWith("# dgx-a100-80g: 16 x A100-80G-SXM in 2 nodes\n# DGX A100, 80 GB: eight GPUs"));
+  EXPECT_THAT(run, testing::ContainsRegex("\nnodes: 2 +# --set\n"));
+  EXPECT_THAT(run, HasSubstr("\n# 16 devices: legal; --links shows the path between each pair\n"));
   // The same pairs as through a scenario that names the file.
   const std::string scenario = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
   EXPECT_EQ(panpipe("check --links scenarios/clusters/rtx3090x8.yaml").out, panpipe("check --links " + scenario).out);
@@ -241,13 +228,9 @@ TEST(CheckCluster, AClusterFileIsCheckedByItself) {
 
 TEST(CheckCluster, WhatNeedsAModelIsRefused) {
   const std::string file = "scenarios/clusters/dgx-a100-80g.yaml";
-  const Outcome run = panpipe("check --costs " + file);
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(run.err,
+  EXPECT_EQ(refusal_of("check --costs " + file),
             "error: " + file + " is a cluster file: --costs, --operators and --units need a scenario, which names a model\n");
-  const Outcome wrong = panpipe("check " + file + " --set nodes=0");
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, testing::StartsWith("--set nodes=0: error: "));
+  EXPECT_THAT(refusal_of("check " + file + " --set nodes=0"), testing::StartsWith("--set nodes=0: error: "));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tests/cli/program.hpp"
 
+#include <gtest/gtest.h>
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -36,6 +37,19 @@ Outcome panpipe(const std::string& arguments, const std::string& out) {
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out.empty() ? read_file(folder + "/out") : "",
           read_file(folder + "/err")};
+}
+
+std::string answer_of(const std::string& arguments) {
+  const Outcome run = panpipe(arguments);
+  EXPECT_EQ(run.exit_code, 0) << "panpipe " << arguments << "\n" << run.err;
+  return run.out;
+}
+
+std::string refusal_of(const std::string& arguments) {
+  const Outcome run = panpipe(arguments);
+  EXPECT_EQ(run.exit_code, 2) << "panpipe " << arguments << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << "panpipe " << arguments;
+  return run.err;
 }
 
 Outcome panpipe_after(const std::string& before, const std::string& arguments) {

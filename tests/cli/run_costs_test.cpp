@@ -72,10 +72,9 @@ TEST(RunCosts, BothEnginesAndTheCheckedScenarioAgree) {
   const json simulated = metrics_of("simulate --backend flow " + file);
   EXPECT_NEAR(simulated["run_time_s"].get<double>() * simulated["goodput"].get<double>(),
               152588 * simulated["step_time_s"].get<double>(), 1e-3);
-  const Outcome checked = panpipe("check " + file);
-  ASSERT_EQ(checked.exit_code, 0) << checked.err;
+  const std::string checked = answer_of("check " + file);
   const std::string again = temporary_folder() + "/again.yaml";
-  write_file(again, checked.out);
+  write_file(again, checked);
   EXPECT_EQ(metrics_of("estimate " + again), metrics_of("estimate " + file));
 }
 
@@ -109,10 +108,9 @@ TEST(RunCosts, ImagesHaveNoTokens) {
 
 TEST(RunCosts, ASweepShowsThemForEachCell) {
   const std::string file = scenario("{steps: 1000, price: 2 USD}");
-  const Outcome run = panpipe("sweep " + file + " --over batch.micro=1,2");
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("costs in USD, at 2.00 USD a GPU hour\n"));
-  for (const char* head : {" run ", " GPU hours ", " cost ", " energy\n"}) EXPECT_THAT(run.out, HasSubstr(head));
+  const std::string run = answer_of("sweep " + file + " --over batch.micro=1,2");
+  EXPECT_THAT(run, HasSubstr("costs in USD, at 2.00 USD a GPU hour\n"));
+  for (const char* head : {" run ", " GPU hours ", " cost ", " energy\n"}) EXPECT_THAT(run, HasSubstr(head));
   EXPECT_THAT(panpipe("sweep " + scenario("") + " --over batch.micro=1,2").out, ::testing::Not(HasSubstr("GPU hours")));
 }
 
@@ -132,9 +130,8 @@ const std::string kOpen = kScenario.substr(0, kScenario.find("parallel")) + "sch
 
 TEST(RunCosts, SizesAreComparedByWhatARunTakes) {
   const std::string file = scenario("{tokens: 1B, price: 0.2 USD}", kOpen);
-  const Outcome run = panpipe("plan " + file + " --gpus 8,16,32 --objective cost --json");
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json sizes = json::parse(run.out)["sizes"];
+  const std::string run = answer_of("plan " + file + " --gpus 8,16,32 --objective cost --json");
+  const json sizes = json::parse(run)["sizes"];
   ASSERT_EQ(sizes.size(), 3u);
   double least = INFINITY;
   int cheapest = 0;
@@ -146,15 +143,13 @@ TEST(RunCosts, SizesAreComparedByWhatARunTakes) {
       cheapest = size["gpus"];
     }
   }
-  EXPECT_EQ(json::parse(run.out)["best"], cheapest);
+  EXPECT_EQ(json::parse(run)["best"], cheapest);
 }
 
 TEST(RunCosts, ADeadlineIsMetByTheSizeThatIsWritten) {
   const std::string file = scenario("{tokens: 1B}", kOpen), plan = temporary_folder() + "/plan.yaml";
   // One node keeps a deadline of a day more than it takes; half of that time needs more.
-  const Outcome one = panpipe("plan " + file + " --nodes 1 --json");
-  ASSERT_EQ(one.exit_code, 0) << one.err;
-  const double alone = json::parse(one.out)["sizes"][0]["run_time_s"];
+  const double alone = json::parse(answer_of("plan " + file + " --nodes 1 --json"))["sizes"][0]["run_time_s"];
   const Outcome half = panpipe("plan " + file + " --deadline " + std::to_string(alone * 0.6) + "s --json -o " + plan);
   ASSERT_EQ(half.exit_code, 0) << half.err;
   const json answer = json::parse(half.out);
@@ -171,11 +166,7 @@ TEST(RunCosts, ADeadlineIsMetByTheSizeThatIsWritten) {
 
 TEST(RunCosts, WhatSizesCannotBeAskedForIsReported) {
   const std::string priced = scenario("{tokens: 1B, price: 0.2 USD}", kOpen);
-  const auto error = [](const std::string& arguments) {
-    const Outcome run = panpipe("plan " + arguments);
-    EXPECT_EQ(run.exit_code, 2) << arguments;
-    return run.err;
-  };
+  const auto error = [](const std::string& arguments) { return refusal_of("plan " + arguments); };
   EXPECT_EQ(error(priced + " --deadline 7"), "error: --deadline: '7' has no unit; write '7 h' or '7 d'\n");
   EXPECT_EQ(error(priced + " --deadline=-7d"), "error: --deadline: '-7d' must be positive\n");
   EXPECT_EQ(error(priced + " --budget 50"), "error: --budget: '50' has no currency; write '50 USD' or '50 EUR'\n");

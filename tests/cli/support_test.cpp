@@ -14,10 +14,8 @@ using testing::HasSubstr;
 
 const std::string kExample = "scenarios/examples/gpt3-175b-a100x64.yaml";
 
-TEST(SupportVerb, ReportsWhatWasComparedPartByPart) {
-  const Outcome run = panpipe("support --json " + kExample);
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json document = json::parse(run.out);
+TEST(SupportVerb, SaysWhatWasComparedPartByPart) {
+  const json document = json::parse(answer_of("support --json " + kExample));
   EXPECT_EQ(document["schema"], "panpipe-support/1");
   EXPECT_LT(document["step_time_p10_s"], document["step_time_s"]);
   EXPECT_GT(document["step_time_p90_s"], document["step_time_s"]);
@@ -32,17 +30,17 @@ TEST(SupportVerb, ReportsWhatWasComparedPartByPart) {
 }
 
 TEST(SupportVerb, NamesWhatWasNeverCompared) {
-  const Outcome run = panpipe(
-      "support scenarios/examples/gpt2-large-rtx3090x8.yaml --set schedule=dualpipe-v --set batch.microbatches=16 --json");
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(json::parse(run.out)["never_compared"].dump(), HasSubstr("schedule dualpipe-v"));
+  EXPECT_THAT(
+      json::parse(answer_of(
+          "support scenarios/examples/gpt2-large-rtx3090x8.yaml --set schedule=dualpipe-v --set batch.microbatches=16 --json"))
+          ["never_compared"]
+              .dump(),
+      HasSubstr("schedule dualpipe-v"));
 }
 
 TEST(SupportVerb, ResultDocumentsCarryTheIntervalAndItsEvidence) {
   for (const std::string verb : {"estimate", "simulate"}) {
-    const Outcome run = panpipe(verb + " --json " + kExample);
-    ASSERT_EQ(run.exit_code, 0) << run.err;
-    const json document = json::parse(run.out);
+    const json document = json::parse(answer_of(verb + " --json " + kExample));
     EXPECT_LT(document["metrics"]["step_time_p10_s"], document["metrics"]["step_time_s"]);
     EXPECT_GT(document["metrics"]["step_time_p90_s"], document["metrics"]["step_time_s"]);
     for (const char* key : {"runs", "sources", "like"}) EXPECT_TRUE(document["evidence"].contains(key)) << key;

@@ -45,9 +45,7 @@ class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, PredictsWhatItDid) {
   for (const std::string verb : {"estimate", "simulate"}) {
-    const Outcome outcome = panpipe(verb + " --json scenarios/examples/" + GetParam() + ".yaml");
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    json now = json::parse(outcome.out)["metrics"];
+    json now = json::parse(answer_of(verb + " --json scenarios/examples/" + GetParam() + ".yaml"))["metrics"];
     for (const char* key : {"step_time_p10_s", "step_time_p90_s"})
       EXPECT_EQ(now.erase(key), 1U);  // by the errors of compared runs
     const std::string file = "golden/" + GetParam() + "." + verb + ".json";
