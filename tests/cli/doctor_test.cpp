@@ -69,7 +69,8 @@ TEST(Doctor, OnAMachineWithEverythingEveryVerbWorks) {
             "  simulate, sweep                    yes\n"
             "  fit                                yes\n"
             "  run, profile                       yes: transports local, gloo, nccl on 2 GPUs and the CPU\n");
-  for (const auto& [verb, answer] : json::parse(cli::doctor_json(whole_machine()))["verbs"].items())
+  const json verbs = json::parse(cli::doctor_json(whole_machine()))["verbs"];
+  for (const auto& [verb, answer] : verbs.items())
     EXPECT_EQ(answer["works"], "yes") << verb;
 }
 

@@ -157,7 +157,8 @@ TEST(GlobalBatch, StaysInSweepsAndPlans) {
   const Outcome each = panpipe("sweep " + file +
                                " --plan-each --set batch.global=32 --set cluster.nodes=1 --set 'parallel={pipeline: 4}'"
                                " --set schedule=1f1b --over precision=fp16,bf16 --json");
-  for (const json& cell : json::parse(each.out)["cells"]) {
+  const json planned = json::parse(each.out)["cells"];
+  for (const json& cell : planned) {
     ASSERT_EQ(cell["status"], "fits") << cell;
     EXPECT_NEAR(cell["metrics"]["step_time_s"].get<double>() * cell["metrics"]["samples_per_s"].get<double>(), 32, 1e-6);
   }

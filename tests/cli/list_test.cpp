@@ -26,7 +26,8 @@ TEST(List, SchedulesOfTheArenaAloneAreNamed) {
   EXPECT_THAT(panpipe("list schedules").out,
               HasSubstr("schedules; a scenario names one as schedule: NAME\n"
                         "only panpipe arena takes wave-search and loop-search, searched orders of waves and loops\n"));
-  for (const json& item : list_of_kind("schedules")["items"])
+  const json schedules = list_of_kind("schedules")["items"];
+  for (const json& item : schedules)
     EXPECT_THAT(item["name"].get<std::string>(), testing::Not(HasSubstr("-search")));
 }
 

@@ -402,7 +402,8 @@ TEST(SweepVerb, ACellIsTheEstimateOfItsPlan) {
   const test::Outcome run = test::panpipe("sweep " + open + " --plan-each --over seed=0,1 --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json alone = json::parse(test::panpipe("estimate " + kGpt2 + " --plan " + plan + " --json").out);
-  for (const json& cell : json::parse(run.out)["cells"])
+  const json cells = json::parse(run.out)["cells"];
+  for (const json& cell : cells)
     for (const char* figure : {"step_time_s", "peak_memory_bytes", "mfu", "samples_per_s"})
       EXPECT_EQ(cell["metrics"][figure], alone["metrics"][figure]) << figure;
 }
