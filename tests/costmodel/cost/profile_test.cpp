@@ -1,5 +1,5 @@
 // Framework presets and calibrations: every shipped file loads and names a source for every number.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,21 +34,9 @@ std::string message_of(const std::string& yaml) {
 }
 
 TEST(Frameworks, EveryShippedOneLoads) {
-  const std::vector<std::string> expected = {"deepspeed",     "eager",
-                                             "eager-sdpa",    "eager-sdpa-chunked-loss",
-                                             "flash-attn",    "fms-fsdp",
-                                             "huggingface",   "llm-foundry",
-                                             "llm.c",         "megatron",
-                                             "megatron-core", "megatron-deepspeed",
-                                             "megatron-zb",   "nanotron",
-                                             "nemo",          "nemo-performance",
-                                             "panpipe",       "pfeife-huggingface",
-                                             "pfeife-timm",   "sagemaker",
-                                             "stp",           "timm",
-                                             "torch-compile", "torch-compile-2.0",
-                                             "torchtitan"};
-  EXPECT_EQ(shipped("frameworks"), expected);
-  for (const auto& name : expected) {
+  const std::vector<std::string> names = shipped("frameworks");
+  EXPECT_GE(names.size(), 25U);
+  for (const auto& name : names) {
     const Framework framework = load_framework(name, "");
     EXPECT_EQ(framework.name, name);
     EXPECT_GE(framework.sources.size(), 8U);
@@ -112,12 +100,8 @@ TEST(Calibrations, ADataSheetAloneGetsTheAPrioriValues) {
 
 TEST(Frameworks, UnknownNamesAreAnswered) {
   EXPECT_EQ(test::fault_of([&] { load_framework("megatrn", ""); }), "error: no framework 'megatrn', did you mean 'megatron'?");
-  EXPECT_EQ(
-      test::fault_of([&] { load_framework("jax", ""); }),
-      "error: no framework 'jax'; there are deepspeed, eager, eager-sdpa, eager-sdpa-chunked-loss, flash-attn, "
-      "fms-fsdp, huggingface, llm-foundry, llm.c, megatron, megatron-core, megatron-deepspeed, megatron-zb, nanotron, nemo, "
-      "nemo-performance, panpipe, pfeife-huggingface, pfeife-timm, sagemaker, stp, timm, torch-compile, torch-compile-2.0, "
-      "torchtitan");
+  EXPECT_EQ(test::fault_of([&] { load_framework("jax", ""); }),
+            fmt::format("error: no framework 'jax'; there are {}", fmt::join(shipped("frameworks"), ", ")));
   EXPECT_EQ(test::fault_of([&] { load_framework("./nowhere.yaml", "/tmp"); }),
             "error: framework file './nowhere.yaml' does not exist");
 }

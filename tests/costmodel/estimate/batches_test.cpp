@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe {
 namespace {
@@ -50,22 +51,9 @@ struct Pipe {
   }
 };
 
-const std::vector<std::string> kFamilies = {"gpipe",
-                                            "1f1b",
-                                            "kfkb",
-                                            "interleaved-1f1b",
-                                            "looped-bfs",
-                                            "1f1b-v",
-                                            "hanayo",
-                                            "zb-h1",
-                                            "zb-h2",
-                                            "interleaved-zero-bubble",
-                                            "group-interleaved",
-                                            "zb-v",
-                                            "zb-auto",
-                                            "stp",
-                                            "v-half",
-                                            "dualpipe-v"};
+const std::vector<std::string> kFamilies = test::parts_of(
+    "gpipe 1f1b kfkb interleaved-1f1b looped-bfs 1f1b-v hanayo zb-h1 zb-h2 interleaved-zero-bubble group-interleaved zb-v "
+    "zb-auto stp v-half dualpipe-v");
 
 int stages_per_rank(const std::string& family) {
   if (family == "hanayo") return 4;

@@ -9,6 +9,7 @@
 #include "costmodel/workload/operator_cost.hpp"
 #include "costmodel/workload/workload.hpp"
 #include "tests/fault.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe {
 namespace {
@@ -197,71 +198,15 @@ constexpr std::int64_t kElements = 4 * 6;
 
 // As torch.export names them.
 TEST(OperatorCost, EveryViewMovesAndKeepsNothing) {
-  for (const char* target : {"aten::view",
-                             "aten::view.dtype",
-                             "aten::reshape",
-                             "aten::transpose.int",
-                             "aten::permute",
-                             "aten::swapaxes",
-                             "aten::swapdims",
-                             "aten::movedim.int",
-                             "aten::movedim.intlist",
-                             "aten::moveaxis.int",
-                             "aten::mT",
-                             "aten::mH",
-                             "aten::numpy_T",
-                             "aten::matrix_H",
-                             "aten::adjoint",
-                             "aten::t",
-                             "aten::ravel",
-                             "aten::flatten.using_ints",
-                             "aten::unflatten.int",
-                             "aten::reshape_as",
-                             "aten::view_as",
-                             "aten::contiguous",
-                             "aten::expand",
-                             "aten::expand_as",
-                             "aten::broadcast_to",
-                             "aten::unfold",
-                             "aten::as_strided",
-                             "aten::diagonal",
-                             "aten::select.int",
-                             "aten::slice.Tensor",
-                             "aten::narrow",
-                             "aten::chunk",
-                             "aten::split.Tensor",
-                             "aten::split_with_sizes",
-                             "aten::unbind.int",
-                             "aten::tensor_split.sections",
-                             "aten::tensor_split.indices",
-                             "aten::hsplit.int",
-                             "aten::vsplit.int",
-                             "aten::dsplit.int",
-                             "aten::unsafe_chunk",
-                             "aten::unsafe_split.Tensor",
-                             "aten::squeeze",
-                             "aten::squeeze.dim",
-                             "aten::squeeze.dims",
-                             "aten::squeeze_.dim",
-                             "aten::unsqueeze",
-                             "aten::unsqueeze_",
-                             "aten::atleast_1d",
-                             "aten::atleast_2d",
-                             "aten::atleast_3d",
-                             "aten::view_as_complex",
-                             "aten::view_as_real",
-                             "aten::real",
-                             "aten::imag",
-                             "aten::conj",
-                             "aten::resolve_conj",
-                             "aten::resolve_neg",
-                             "aten::positive",
-                             "aten::detach",
-                             "aten::detach_",
-                             "aten::alias",
-                             "aten::lift_fresh",
-                             "aten::_unsafe_view",
-                             "aten::_reshape_alias"}) {
+  for (const std::string& name :
+       test::parts_of("view view.dtype reshape transpose.int permute swapaxes swapdims movedim.int movedim.intlist moveaxis.int "
+                      "mT mH numpy_T matrix_H adjoint t ravel flatten.using_ints unflatten.int reshape_as view_as contiguous "
+                      "expand expand_as broadcast_to unfold as_strided diagonal select.int slice.Tensor narrow chunk "
+                      "split.Tensor split_with_sizes unbind.int tensor_split.sections tensor_split.indices hsplit.int vsplit.int "
+                      "dsplit.int unsafe_chunk unsafe_split.Tensor squeeze squeeze.dim squeeze.dims squeeze_.dim unsqueeze "
+                      "unsqueeze_ atleast_1d atleast_2d atleast_3d view_as_complex view_as_real real imag conj resolve_conj "
+                      "resolve_neg positive detach detach_ alias lift_fresh _unsafe_view _reshape_alias")) {
+    const std::string target = "aten::" + name;
     const OneOperator one(target, {});
     EXPECT_EQ(one.work().kind, OperatorClass::View) << target;
     EXPECT_EQ(one.moved(), Bytes(0)) << target;
