@@ -70,8 +70,7 @@ TEST(Doctor, OnAMachineWithEverythingEveryVerbWorks) {
             "  fit                                yes\n"
             "  run, profile                       yes: transports local, gloo, nccl on 2 GPUs and the CPU\n");
   const json verbs = json::parse(cli::doctor_json(whole_machine()))["verbs"];
-  for (const auto& [verb, answer] : verbs.items())
-    EXPECT_EQ(answer["works"], "yes") << verb;
+  for (const auto& [verb, answer] : verbs.items()) EXPECT_EQ(answer["works"], "yes") << verb;
 }
 
 // Each part that is missing takes away what stands on it, and nothing else; the remedy is named.

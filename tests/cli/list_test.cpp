@@ -27,8 +27,7 @@ TEST(List, SchedulesOfTheArenaAloneAreNamed) {
               HasSubstr("schedules; a scenario names one as schedule: NAME\n"
                         "only panpipe arena takes wave-search and loop-search, searched orders of waves and loops\n"));
   const json schedules = list_of_kind("schedules")["items"];
-  for (const json& item : schedules)
-    EXPECT_THAT(item["name"].get<std::string>(), testing::Not(HasSubstr("-search")));
+  for (const json& item : schedules) EXPECT_THAT(item["name"].get<std::string>(), testing::Not(HasSubstr("-search")));
 }
 
 TEST(Completion, KnowsWhatTheArenaTakes) {

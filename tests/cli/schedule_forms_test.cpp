@@ -7,8 +7,8 @@
 namespace panpipe {
 namespace {
 
-using test::Outcome;
 using test::answer_of;
+using test::Outcome;
 using test::panpipe;
 using test::refusal_of;
 using testing::EndsWith;

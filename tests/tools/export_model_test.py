@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -69,10 +70,10 @@ class Failed(Exception):
     pass
 
 
-def call(*command, folder, code=0):
-    done = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True, timeout=240)
-    if done.returncode != code:
-        raise Failed(f"{' '.join(map(str, command))}: exit {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
+def call(folder, line):
+    done = subprocess.run(shlex.split(line), cwd=folder, capture_output=True, text=True, timeout=240)
+    if done.returncode:
+        raise Failed(f"{line}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
 
 
@@ -81,7 +82,7 @@ def expect(found, wanted, what):
         raise Failed(f"{what}:\n  found    {found}\n  expected {wanted}")
 
 
-def export(folder, *arguments, code=0):
+def export(folder, line, code=0):
     """As from the command line, in this process: PyTorch takes seconds to load."""
     spec = importlib.util.spec_from_file_location("export_model", SOURCE / "tools/export_model.py")
     tool = importlib.util.module_from_spec(spec)
@@ -89,15 +90,15 @@ def export(folder, *arguments, code=0):
     out, error, argv = io.StringIO(), io.StringIO(), sys.argv
     os.chdir(folder)
     try:
-        sys.argv = ["export_model.py", *map(str, arguments)]
+        sys.argv = ["export_model.py", *shlex.split(line)]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
             found = tool.main()
     finally:
         sys.argv = argv
         os.chdir("/")
     if found != code:
-        raise Failed(f"{' '.join(map(str, arguments))}: exit {found}, not {code}\n{out.getvalue()}\n{error.getvalue()}")
-    return subprocess.CompletedProcess(arguments, found, out.getvalue(), error.getvalue())
+        raise Failed(f"{line}: exit {found}, not {code}\n{out.getvalue()}\n{error.getvalue()}")
+    return subprocess.CompletedProcess(line, found, out.getvalue(), error.getvalue())
 
 
 def input_names(folder, archive):
@@ -115,21 +116,8 @@ def train(binary, folder, archive, micro):
     )
     losses = []
     for ranks in (1, 2):
-        done = call(
-            binary / "panpipe",
-            "run",
-            "job.yaml",
-            "--steps",
-            3,
-            "--transport",
-            "local",
-            "--json",
-            "--set",
-            f"parallel.pipeline={ranks}",
-            "--set",
-            f"cluster.devices={ranks}",
-            folder=folder,
-        )
+        on = f"--set parallel.pipeline={ranks} --set cluster.devices={ranks}"
+        done = call(folder, f"{binary}/panpipe run job.yaml --steps 3 --transport local --json {on}")
         losses.append(json.loads(done.stdout)["losses"])
     for one, two in zip(*losses):
         if abs(one - two) > 1e-5 * abs(one):
@@ -138,25 +126,31 @@ def train(binary, folder, archive, micro):
         raise Failed(f"{archive}: {len(losses[0])} losses for 3 steps")
 
 
-def refused(folder, message, *arguments):
-    done = export(folder, *arguments, "-o", "x.pt2", code=2)
-    expect(done.stderr.strip().splitlines()[-1], f"export_model.py: error: {message}", " ".join(map(str, arguments)))
+def refused(folder, message, line):
+    done = export(folder, f"{line} -o x.pt2", code=2)
+    expect(done.stderr.strip().splitlines()[-1], f"export_model.py: error: {message}", line)
     if (folder / "x.pt2").exists():
         raise Failed("a refused model left a file")
 
 
+def fails(folder, line, why):
+    error = export(folder, line, code=2).stderr
+    if not error.strip().splitlines()[-1].startswith(f"export_model.py: error: torch.export {why}"):
+        raise Failed(error)
+
+
 def outputs(folder):
     """-o makes folders, leaves links and FIFOs what they are, and writes nothing else."""
-    own = ("models:OwnLoss", "--loss", "own", "--micro", "3")
+    own = "models:OwnLoss --loss own --micro 3 -o"
     place = folder / "outputs"
     place.mkdir()
     (place / "link.pt2").symlink_to("deep/er/real.pt2")
-    export(folder, *own, "-o", place / "link.pt2")
+    export(folder, f"{own} {place}/link.pt2")
     os.mkfifo(place / "fifo.pt2")
     taken = []
     reader = threading.Thread(target=lambda: taken.append((place / "fifo.pt2").read_bytes()))
     reader.start()
-    export(folder, *own, "-o", place / "fifo.pt2")
+    export(folder, f"{own} {place}/fifo.pt2")
     reader.join()
     if not (place / "link.pt2").is_symlink() or not (place / "fifo.pt2").is_fifo():
         raise Failed("an output replaced a link or a FIFO")
@@ -168,14 +162,14 @@ def outputs(folder):
     for archive in (taken[0], (place / "deep/er/real.pt2").read_bytes()):
         expect(archive[:4], b"PK\x03\x04", "the beginning of an archive")
     (place / "folder.pt2").mkdir()
-    done = export(folder, *own, "-o", place / "folder.pt2", code=2)
+    done = export(folder, f"{own} {place}/folder.pt2", code=2)
     expect(
         done.stderr,
         f"export_model.py: error: cannot write {place}/folder.pt2: it is a folder, not a file; choose another file with -o\n",
         "-o FOLDER",
     )
     (place / "file").write_text("in the way")
-    done = export(folder, *own, "-o", place / "file/x.pt2", code=3)
+    done = export(folder, f"{own} {place}/file/x.pt2", code=3)
     expect(
         done.stderr.splitlines()[-1],
         f"export_model.py: this machine cannot: write {place}/file/x.pt2: File exists; choose another file with -o",
@@ -223,26 +217,14 @@ def main():
         folder = pathlib.Path(name)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "compiler")  # of PyTorch, else in the temporary folder
         (folder / "models.py").write_text(MODELS)
-        done = call(
-            PYTHON,
-            SOURCE / "tools/export_model.py",
-            "models:classifier",
-            "--argument",
-            "width=16",
-            "--input",
-            "6",
-            "--micro",
-            "4",
-            "-o",
-            "classifier.pt2",
-            folder=folder,
-        )
+        own = "models:classifier --argument width=16 --input 6 --micro 4 -o classifier.pt2"
+        done = call(folder, f"{PYTHON} {SOURCE}/tools/export_model.py {own}")
         # 6*16+16 + 16*16+16 + 16*3+3 = 435 parameters
         if not done.stdout.startswith("classifier.pt2: 435 parameters, "):
             raise Failed(f"parameters of the classifier: {done.stdout}")
-        export(folder, "models:Tagger", "--input", "5", "--tokens", "11", "--micro", "2", "-o", "tagger.pt2")
-        export(folder, "models:OwnLoss", "--loss", "own", "--micro", "3", "-o", "own.pt2")
-        export(folder, "models:classifier", "--input", "6", "--loss", "mse", "--micro", "4", "-o", "mse.pt2")
+        export(folder, "models:Tagger --input 5 --tokens 11 --micro 2 -o tagger.pt2")
+        export(folder, "models:OwnLoss --loss own --micro 3 -o own.pt2")
+        export(folder, "models:classifier --input 6 --loss mse --micro 4 -o mse.pt2")
         # The forward's own names: nn.Sequential's is `input`.
         expect(
             [input_names(folder, archive) for archive in ("classifier.pt2", "tagger.pt2", "own.pt2")],
@@ -256,44 +238,26 @@ def main():
         refused(
             folder,
             "example_inputs(3) returns a tuple, not a dictionary of inputs by the names of forward's arguments: return {'x': ..., 'y': ...}",
-            "models:TupleOfInputs",
-            "--loss",
-            "own",
-            "--micro",
-            "3",
+            "models:TupleOfInputs --loss own --micro 3",
         )
-        refused(folder, "'models' has no 'clasifier'", "models:clasifier", "--input", "6")
-        refused(folder, "cannot import 'nowhere': No module named 'nowhere'", "nowhere:model", "--input", "6")
-        refused(folder, "'models:number' gives a int, not an nn.Module", "models:number", "--input", "6")
+        refused(folder, "'models' has no 'clasifier'", "models:clasifier --input 6")
+        refused(folder, "cannot import 'nowhere': No module named 'nowhere'", "nowhere:model --input 6")
+        refused(folder, "'models:number' gives a int, not an nn.Module", "models:number --input 6")
         refused(folder, "give the shape of one sample with --input, for example --input 3,224,224", "models:classifier")
-        refused(folder, "'classifier' is neither hf:NAME nor MODULE:CALLABLE", "classifier", "--input", "6")
-        refused(folder, "--argument wants NAME=VALUE, not 'width'", "models:classifier", "--argument", "width", "--input", "6")
-        refused(folder, "--micro must be at least 1", "models:classifier", "--input", "6", "--micro", "0")
+        refused(folder, "'classifier' is neither hf:NAME nor MODULE:CALLABLE", "classifier --input 6")
+        refused(folder, "--argument wants NAME=VALUE, not 'width'", "models:classifier --argument width --input 6")
+        refused(folder, "--micro must be at least 1", "models:classifier --input 6 --micro 0")
         refused(
             folder,
             "--loss own needs a function example_inputs(micro) beside the model, or as its method, that returns a dictionary of inputs",
-            "models:classifier",
-            "--loss",
-            "own",
+            "models:classifier --loss own",
         )
-        done = export(folder, "models:Branches", "--input", "4", "--loss", "mse", "-o", "x.pt2", code=2)
-        if (
-            not done.stderr.strip()
-            .splitlines()[-1]
-            .startswith("export_model.py: error: torch.export cannot capture this model: ")
-        ):
-            raise Failed(done.stderr)
-        done = export(folder, "models:classifier", "--input", "6", "-o", "model.bin", code=2)
+        fails(folder, "models:Branches --input 4 --loss mse -o x.pt2", "cannot capture this model: ")
+        done = export(folder, "models:classifier --input 6 -o model.bin", code=2)
         expect(done.stderr.strip(), "export_model.py: error: the archive's name must end in .pt2", "-o model.bin")
         # A model that is captured and cannot be saved leaves nothing, and what stood there stays.
         (folder / "kept.pt2").write_text("old")
-        done = export(folder, "models:Unsaved", "--input", "4", "--loss", "mse", "-o", "kept.pt2", code=2)
-        if (
-            not done.stderr.strip()
-            .splitlines()[-1]
-            .startswith("export_model.py: error: torch.export cannot save this model: SerializeError: ")
-        ):
-            raise Failed(done.stderr)
+        fails(folder, "models:Unsaved --input 4 --loss mse -o kept.pt2", "cannot save this model: SerializeError: ")
         expect((folder / "kept.pt2").read_text(), "old", "the file that stood there")
         expect([path.name for path in folder.iterdir() if path.name.startswith("kept.")], ["kept.pt2"], "what is left beside it")
         check_transformers(folder)

@@ -14,6 +14,7 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 OLDEST, NEWEST = "2.11", "2.15"
+PIP = "-m pip install -q --disable-pip-version-check --retries 5 --timeout 60"
 GIVE = "Give the folder of the torch package, such as .venv/lib/python3.11/site-packages/torch."
 
 
@@ -69,24 +70,21 @@ class Root:
         (self.stubs / name).chmod(0o755)
 
     def call(self, *command, **environment):
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("PANPIPE_LIBTORCH", "PANPIPE_TORCH_INDEX", "VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_NO_TORCH")
-        }
-        clean["PATH"] = f"{self.stubs}:{clean['PATH']}"
-        return subprocess.run(
-            [str(word) for word in command],
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            env=clean | {name: str(value) for name, value in environment.items()},
-        )
+        own = ("PANPIPE_LIBTORCH", "PANPIPE_TORCH_INDEX", "VIRTUAL_ENV", "CONDA_PREFIX", "PANPIPE_NO_TORCH")
+        env = {name: value for name, value in os.environ.items() if name not in own}
+        env.update({name: str(value) for name, value in environment.items()}, PATH=f"{self.stubs}:{env['PATH']}")
+        words = [str(word) for word in command]
+        return subprocess.run(words, cwd=self.root, capture_output=True, text=True, env=env)
 
     def find(self, *arguments, code=0, **environment):
         done = self.call("tools/find-libtorch", *arguments, **environment)
         expect((done.returncode, done.stderr), (code, ""), f"find-libtorch {arguments} {environment}")
         return done.stdout.splitlines()
+
+    def installed(self):
+        """What pip got."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [line for line in lines if "install" in line]
 
     def configure(self, build, *arguments, **environment):
         done = self.call("cmake", "-S", ".", "-B", build, *arguments, **environment)
@@ -106,9 +104,8 @@ def order(folder):
     in_path = package(folder / "in_path", "2.12.1")
     root.stub("python3", f'PYTHONPATH={in_path.parent} exec {sys.executable} "$@"')
     expect(root.find(), taken(in_path, "2.12.1", "python3 in PATH"), "python3 in PATH")
-    conda, active, asked = (
-        package(folder / name, version) for name, version in (("conda", "2.13.0"), ("active", "2.14.1"), ("asked", "2.15.3"))
-    )
+    conda, active = package(folder / "conda", "2.13.0"), package(folder / "active", "2.14.1")
+    asked = package(folder / "asked", "2.15.3")
     around = {"CONDA_PREFIX": folder / "conda"}
     expect(root.find(**around), taken(conda, "2.13.0", "CONDA_PREFIX"), "CONDA_PREFIX")
     around["VIRTUAL_ENV"] = folder / "active"
@@ -118,21 +115,16 @@ def order(folder):
     expect(root.find(own, **around), taken(own, "2.11.0", "PANPIPE_LIBTORCH"), "a folder as argument")
     # An environment without torch is passed over, and .venv keeps its name where it is the active one.
     (folder / "empty").mkdir()
-    expect(
-        root.find(VIRTUAL_ENV=folder / "empty", CONDA_PREFIX=folder / "conda"), taken(conda, "2.13.0", "CONDA_PREFIX"), "no torch"
-    )
+    around = {"VIRTUAL_ENV": folder / "empty", "CONDA_PREFIX": folder / "conda"}
+    expect(root.find(**around), taken(conda, "2.13.0", "CONDA_PREFIX"), "no torch")
     root.stub("python3", "exit 1")
     expect(root.find(VIRTUAL_ENV=root.root / ".venv"), taken(own, "2.11.0", ".venv"), ".venv is active")
 
 
 def out_of_range(folder):
     root = Root(folder)
-    old, new, broken, own = (
-        package(folder / "old", "2.10.1"),
-        package(folder / "new", "2.16.0"),
-        package(folder / "broken", "2.13.0"),
-        package(root.root / ".venv", "2.11.0", whole=False),
-    )
+    old, new = package(folder / "old", "2.10.1"), package(folder / "new", "2.16.0")
+    broken, own = package(folder / "broken", "2.13.0"), package(root.root / ".venv", "2.11.0", whole=False)
     (broken / "include/ATen/ATen.h").unlink()
     left_out = f"note LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}."
     no_header = f"note LibTorch (CONDA_PREFIX, {broken}) is left out: include/ATen/ATen.h is missing."
@@ -151,61 +143,37 @@ def out_of_range(folder):
         "newer",
     )
     # What was asked for by name is not replaced by another.
-    expect(
-        root.find(PANPIPE_LIBTORCH=old, code=2),
-        [f"error PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}."],
-        "old",
-    )
-    expect(
-        root.find(PANPIPE_LIBTORCH=folder, code=2),
-        [f"error PANPIPE_LIBTORCH={folder} is no LibTorch: lib/libtorch_cpu.so is missing. {GIVE}"],
-        "none",
-    )
-    expect(
-        root.find(PANPIPE_LIBTORCH="nowhere", code=2),
-        [f"error PANPIPE_LIBTORCH=nowhere: there is no such folder. {GIVE}"],
-        "nowhere",
-    )
+    for asked, why in (
+        (old, f" is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}."),
+        (folder, f" is no LibTorch: lib/libtorch_cpu.so is missing. {GIVE}"),
+        ("nowhere", f": there is no such folder. {GIVE}"),
+    ):
+        expect(root.find(PANPIPE_LIBTORCH=asked, code=2), [f"error PANPIPE_LIBTORCH={asked}{why}"], asked)
 
 
 def setup(folder):
     """Nothing is downloaded where one is here; else the words come before the download."""
     root = Root(folder)
     active, old = package(folder / "active", "2.14.1"), package(folder / "old", "2.10.1")
-    done = root.call("tools/setup", VIRTUAL_ENV=folder / "active")
-    expect(
-        (done.returncode, done.stdout, done.stderr),
-        (0, "", f"setup: LibTorch 2.14.1 is taken from {active} (VIRTUAL_ENV); nothing is downloaded\n"),
-        "active",
-    )
-    done = root.call("tools/setup", PANPIPE_LIBTORCH=old)
-    expect(
-        (done.returncode, done.stdout, done.stderr),
-        (2, "", f"setup: PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}.\n"),
-        "one that cannot be used",
-    )
+
+    def says(what, code, error, **environment):
+        done = root.call("tools/setup", **environment)
+        expect((done.returncode, done.stdout, done.stderr), (code, "", error), what)
+
+    used = f"setup: LibTorch 2.14.1 is taken from {active} (VIRTUAL_ENV); nothing is downloaded\n"
+    says("active", 0, used, VIRTUAL_ENV=folder / "active")
+    too_old = f"setup: PANPIPE_LIBTORCH={old} is LibTorch 2.10.1. Panpipe builds with {OLDEST} to {NEWEST}.\n"
+    says("one that cannot be used", 2, too_old, PANPIPE_LIBTORCH=old)
     if (root.root / ".venv").exists() or root.log.exists():
         raise SystemExit(f"something was installed: {root.log.read_text() if root.log.exists() else '.venv'}")
-    done = root.call("tools/setup", VIRTUAL_ENV=folder / "old")
-    expect(
-        (done.returncode, done.stdout, done.stderr),
-        (
-            0,
-            "",
-            f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
-            "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
-            "setup: installing nanobind==3.1.0 hypothesis into .venv, for the Python module\n",
-        ),
-        "downloads",
+    downloads = (
+        f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
+        "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
+        "setup: installing nanobind==3.1.0 hypothesis into .venv, for the Python module\n"
     )
-    expect(
-        [line for line in root.log.read_text().splitlines() if "install" in line],
-        [
-            f"-m pip install -q --disable-pip-version-check --retries 5 --timeout 60 {what}"
-            for what in ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis")
-        ],
-        "what pip was told",
-    )
+    says("downloads", 0, downloads, VIRTUAL_ENV=folder / "old")
+    packages = ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis")
+    expect(root.installed(), [f"{PIP} {what}" for what in packages], "what pip was told")
 
 
 def index(folder):
@@ -218,16 +186,11 @@ def index(folder):
     pip = root.root / ".venv/bin/python3"
     pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n[ "$3" != list ] || echo "nvidia-cuda-runtime-cu12 12.6.77"\n')
     pip.chmod(0o755)
-    common = "-m pip install -q --disable-pip-version-check --retries 5 --timeout 60"
 
     def installed(**environment):
         root.log.unlink(missing_ok=True)
         done = root.call("tools/setup", **environment)
-        return (
-            done.returncode,
-            done.stderr,
-            [line for line in root.log.read_text().splitlines() if "install" in line] if root.log.exists() else [],
-        )
+        return done.returncode, done.stderr, root.installed()
 
     url = "https://wheels.example/cu126"
     expect(
@@ -235,18 +198,15 @@ def index(folder):
         (
             0,
             f"setup: installing torch==2.11.0 from {url} into .venv (a few minutes, up to 5 GB)\n",
-            [f"{common} --index-url {url} --force-reinstall torch==2.11.0", f"{common} --no-deps nvidia-cuda-nvcc-cu12==12.6.*"],
+            [f"{PIP} --index-url {url} --force-reinstall torch==2.11.0", f"{PIP} --no-deps nvidia-cuda-nvcc-cu12==12.6.*"],
         ),
         "an index",
     )
     expect(installed(PANPIPE_TORCH_INDEX=url), (0, "", []), "the same index again")
     expect(installed(), (0, "", []), "what an index brought is kept")
     expect(root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX=url).returncode, 0, "--check")
-    expect(
-        root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX="https://wheels.example/cu118").returncode,
-        1,
-        "--check of another",
-    )
+    other = root.call("tools/setup", "--check", PANPIPE_TORCH_INDEX="https://wheels.example/cu118")
+    expect(other.returncode, 1, "--check of another")
     pip.write_text(f'#!/bin/sh\necho "$*" >>{root.log}\n')
     code, words, calls = installed(PANPIPE_TORCH_INDEX="https://wheels.example/cpu")
     expect(
@@ -260,11 +220,8 @@ def index(folder):
 def cmake(folder):
     """CMake takes the script's answer, and a build folder keeps what it took until another is asked for."""
     root = Root(folder)
-    own, active, old = (
-        package(root.root / ".venv", "2.11.0"),
-        package(folder / "active", "2.14.1"),
-        package(folder / "old", "2.10.1"),
-    )
+    own, active = package(root.root / ".venv", "2.11.0"), package(folder / "active", "2.14.1")
+    old = package(folder / "old", "2.10.1")
 
     def found(home, version):
         return 0, f"TRUE {version} {home}/lib/libtorch_cpu.so", ""
@@ -292,18 +249,11 @@ def one_range():
     """The range stands in several places: all agree."""
     script = (SOURCE / "tools/find-libtorch").read_text()
     expect(re.findall(r"^oldest=(\S+) newest=(\S+)$", script, re.M), [(OLDEST, NEWEST)], "tools/find-libtorch")
-    expect(
-        re.findall(r'kTried = "PyTorch (\S+) to (\S+)"', (SOURCE / "costmodel/workload/archive.cpp").read_text()),
-        [(OLDEST, NEWEST)],
-        "archives",
-    )
+    archives = (SOURCE / "costmodel/workload/archive.cpp").read_text()
+    expect(re.findall(r'kTried = "PyTorch (\S+) to (\S+)"', archives), [(OLDEST, NEWEST)], "archives")
     section = (SOURCE / "docs/installing.md").read_text().split("\n## LibTorch\n")[1].split("\n## ")[0]
-    tried = re.findall(r"^\| (2\.\d+)\.\d+", section, re.M)
-    expect(
-        (min(tried, key=lambda name: int(name[2:])), max(tried, key=lambda name: int(name[2:]))),
-        (OLDEST, NEWEST),
-        "releases tried in docs/installing.md",
-    )
+    tried = sorted(re.findall(r"^\| (2\.\d+)\.\d+", section, re.M), key=lambda name: int(name[2:]))
+    expect((tried[0], tried[-1]), (OLDEST, NEWEST), "releases tried in docs/installing.md")
 
 
 def main():

@@ -85,15 +85,13 @@ class Sandbox:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def output(*command, **environment):
+    env = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
+
+
 def setup_list(*arguments, **environment):
-    out = subprocess.run(
-        [ROOT / "tools/setup", "--list", *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PANPIPE_NO_TORCH": "", **environment},
-    )
-    return set(out.stdout.split())
+    return set(output(ROOT / "tools/setup", "--list", *arguments, **{"PANPIPE_NO_TORCH": "", **environment}).split())
 
 
 class Demo(unittest.TestCase):
@@ -174,23 +172,9 @@ class Demo(unittest.TestCase):
                 time.sleep(0.02)
 
     def test_stages_are_listed(self):
-        out = subprocess.run([ROOT / "tools/demo", "--stages"], capture_output=True, text=True, check=True).stdout.split()
-        self.assertEqual(
-            out,
-            [
-                "packages",
-                "libtorch",
-                "program",
-                "estimate",
-                "simulate",
-                "contention",
-                "gpt3",
-                "executor",
-                "loop",
-                "selftest",
-                "pictures",
-            ],
-        )
+        out = output(ROOT / "tools/demo", "--stages").split()
+        stages = "packages libtorch program estimate simulate contention gpt3 executor loop selftest pictures"
+        self.assertEqual(out, stages.split())
 
 
 class Setup(unittest.TestCase):
@@ -251,19 +235,11 @@ class Make(unittest.TestCase):
     def test_help_lists_every_command(self):
         text = (ROOT / "Makefile").read_text()
         commands = {name for line in re.findall(r"^\.PHONY:(.*)$", text, re.M) for name in line.split()}
-        listed = {
-            line.split()[0]
-            for line in subprocess.run(
-                ["make", "-s", "-C", ROOT, "help"], capture_output=True, text=True, check=True
-            ).stdout.splitlines()
-            if not line.startswith("make")
-        }
-        self.assertEqual(listed, commands)
+        lines = output("make", "-s", "-C", ROOT, "help").splitlines()
+        self.assertEqual({line.split()[0] for line in lines if not line.startswith("make")}, commands)
 
     def test_programs_are_built_without_tests(self):
-        out = subprocess.run(
-            ["make", "-s", "-n", "-C", ROOT, "build", "PROGRAMS=1"], capture_output=True, text=True, check=True
-        ).stdout
+        out = output("make", "-s", "-n", "-C", ROOT, "build", "PROGRAMS=1")
         self.assertIn("tools/setup --programs", out)
         self.assertIn("tools/build programs", out)
 
@@ -271,8 +247,7 @@ class Make(unittest.TestCase):
 @unittest.skipUnless(BUILD and shutil.which("ninja") and (BUILD / "build.ninja").exists(), "not a build folder of ninja")
 class Targets(unittest.TestCase):
     def objects(self, target):
-        out = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", target], capture_output=True, text=True, check=True).stdout
-        return set(re.findall(r" -o (\S+\.o)\b", out))
+        return set(re.findall(r" -o (\S+\.o)\b", output("ninja", "-C", BUILD, "-t", "commands", target)))
 
     def test_programs_contain_no_test_and_no_benchmark(self):
         programs = self.objects("programs")
