@@ -1,6 +1,10 @@
 #include "schedule/search/building_block_search.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
 
 #include "schedule/search/random.hpp"
 #include "schedule/search/rows.hpp"
@@ -116,10 +120,29 @@ void remember(std::vector<TriedBlock>& elite, const Knobs& knobs, const Score& s
   if (elite.size() > kElite) elite.pop_back();
 }
 
-// Blocks tried so far: many knobs give the same policy, and a policy one order.
-struct Tried {
+// A policy as it is planned: many knobs give the same one, and it gives one order.
+struct Planned {
   Policy policy;
   bool even = false;
+  bool operator==(const Planned&) const = default;
+};
+
+struct PlannedHash {
+  std::size_t operator()(const Planned& planned) const {
+    std::uint64_t state = planned.even ? 1 : 0;
+    const auto add = [&](std::uint64_t bits) { state = (state ^ bits) * 0x9E3779B97F4A7C15u ^ (state >> 29); };
+    for (const std::vector<double>& rank : planned.policy.wanted)
+      for (const double time : rank) add(std::bit_cast<std::uint64_t>(time));
+    for (const std::vector<int>& rank : planned.policy.limit)
+      for (const int limit : rank) add(static_cast<std::uint64_t>(limit));
+    for (const double value : {planned.policy.fit, planned.policy.patience, planned.policy.lead_at_first, planned.policy.lead})
+      add(std::bit_cast<std::uint64_t>(value));
+    return state;
+  }
+};
+
+// What came of it.
+struct Outcome {
   bool stuck = false;
   Score score;
 };
@@ -145,7 +168,7 @@ std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, cons
   const std::vector<Knobs> plain = plain_blocks(problem);
   RandomBlocks random(problem.chunks);
   std::vector<TriedBlock> elite;
-  std::vector<Tried> tried;
+  std::unordered_map<Planned, Outcome, PlannedHash> tried;
   for (int i = 0; i < tries; ++i) {
     Knobs knobs;
     if (i < static_cast<int>(plain.size())) {
@@ -155,15 +178,15 @@ std::vector<TriedBlock> search_building_blocks(const OrderProblem& problem, cons
     } else {
       knobs = random.near(elite[random.below(static_cast<int>(elite.size()))].knobs);
     }
-    const Policy policy = building_block_policy(problem, knobs);
-    const auto same =
-        std::find_if(tried.begin(), tried.end(), [&](const Tried& t) { return t.even == knobs.plan_even && t.policy == policy; });
-    if (same != tried.end()) {
-      if (!same->stuck) remember(elite, knobs, same->score, [&] { return order_of(problem, knobs, policy).rows; });
-    } else {
+    const auto [known, is_new] = tried.try_emplace({building_block_policy(problem, knobs), knobs.plan_even});
+    const Policy& policy = known->first.policy;
+    Outcome& outcome = known->second;
+    if (is_new) {
       TriedBlock candidate = order_of(problem, knobs, policy);
-      tried.push_back({policy, knobs.plan_even, candidate.rows.empty(), candidate.score});
-      if (!candidate.rows.empty()) remember(elite, knobs, candidate.score, [&] { return std::move(candidate.rows); });
+      outcome = {candidate.rows.empty(), candidate.score};
+      if (!outcome.stuck) remember(elite, knobs, outcome.score, [&] { return std::move(candidate.rows); });
+    } else if (!outcome.stuck) {
+      remember(elite, knobs, outcome.score, [&] { return order_of(problem, knobs, policy).rows; });
     }
     if (elite.empty()) continue;
     if (!bound.better_than(elite.front().score)) break;
