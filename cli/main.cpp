@@ -206,13 +206,17 @@ int run(int argc, char** argv) {
   app.formatter(std::make_shared<HelpWithExamples>());
   app.get_formatter()->column_width(34);
   std::deque<std::function<int()>> runs;
+  const std::string first = argc > 1 ? argv[1] : "";
+  const std::string wanted = first == "help" && argc > 2 ? argv[2] : first;
+  // Options take time to declare: of other verbs only where these list them, or where options stand before the verb.
+  const bool all = wanted == "completion" || wanted == "manual" || (argc > 2 && first.starts_with('-'));
   for (const Verb& verb : kVerbs) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
     auto& body = runs.emplace_back();
-    verb.add(*sub, body);
+    if (all || wanted == verb.name) verb.add(*sub, body);
   }
-  if (argc > 1 && std::string(argv[1]) == "help") return help(app, argc > 2 ? argv[2] : "");
-  if (argc > 1 && argv[1][0] != '-' && !find_verb(argv[1])) return report(unknown_verb(argv[1]), ExitCode::Input);
+  if (first == "help") return help(app, argc > 2 ? argv[2] : "");
+  if (argc > 1 && argv[1][0] != '-' && !find_verb(first)) return report(unknown_verb(first), ExitCode::Input);
   if (argc > 2 && argv[1][0] != '-')
     if (const std::string fault = unknown_subverb(*app.get_subcommand(argv[1]), argv[2]); !fault.empty())
       return report(fault, ExitCode::Input);
