@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
 #include <unordered_map>
 
 #include "base/error.hpp"
@@ -325,6 +329,28 @@ const OperatorTable& table() {
   return made;
 }
 
+const OperatorRow* look_up(std::string_view target) {
+  const OperatorTable& known = table();
+  if (const auto found = known.by_name.find(base_name(target)); found != known.by_name.end()) {
+    const auto overload = [](std::string_view name) { return name.substr(std::min(name.find('.'), name.size())); };
+    for (const OperatorRow* row : found->second.overloads)
+      if (overload(row->name) == overload(target)) return row;
+    if (found->second.row != nullptr) return found->second.row;
+  }
+  return target.starts_with("aten::") ? &known.rows.back() : nullptr;
+}
+
+struct TargetHash {
+  using is_transparent = void;
+  // Names begin with their library, and their ends differ.
+  std::size_t operator()(std::string_view target) const {
+    std::uint64_t end = 0;
+    const std::size_t bytes = std::min(target.size(), sizeof(end));
+    std::memcpy(&end, target.data() + target.size() - bytes, bytes);
+    return (end ^ target.size()) * 0x9E3779B97F4A7C15u >> 7;
+  }
+};
+
 }  // namespace
 
 int OperatorRow::position(std::string_view argument) const {
@@ -340,14 +366,10 @@ bool works_in_place(std::string_view target) {
 const std::vector<OperatorRow>& operator_rows() { return table().rows; }
 
 const OperatorRow* find_row(std::string_view target) {
-  const OperatorTable& known = table();
-  if (const auto found = known.by_name.find(base_name(target)); found != known.by_name.end()) {
-    const auto overload = [](std::string_view name) { return name.substr(std::min(name.find('.'), name.size())); };
-    for (const OperatorRow* row : found->second.overloads)
-      if (overload(row->name) == overload(target)) return row;
-    if (found->second.row != nullptr) return found->second.row;
-  }
-  return target.starts_with("aten::") ? &known.rows.back() : nullptr;
+  // Graphs name the same few operators thousands of times.
+  thread_local std::unordered_map<std::string, const OperatorRow*, TargetHash, std::equal_to<>> rows;
+  if (const auto known = rows.find(target); known != rows.end()) return known->second;
+  return rows.emplace(target, look_up(target)).first->second;
 }
 
 const OperatorRow& row_of(const Operator& op) {
