@@ -180,8 +180,7 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
   std::tie(view.first, view.end) = use.unit_range[unit];
   // A graph of only this unit, with its tensors numbered from 0.
   OperatorGraph part;
-  part.degrees.tensor = graph.degrees.tensor;
-  part.degrees.sequence_parallel = graph.degrees.sequence_parallel;
+  part.degrees = graph.degrees;
   std::vector<int> old_of_new;
   const auto renumber = [&](int t) {
     const auto found = std::find(old_of_new.begin(), old_of_new.end(), t);

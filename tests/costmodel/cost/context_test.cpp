@@ -119,6 +119,20 @@ TEST(Context, ARingIsExposedWhereHopsAreLonger) {
   for (const bool backward : {false, true}) check(*made(4, "ring"), backward);
 }
 
+// Each of a ring's n - 1 later blocks is merged: read, read with the sum and written, 3 (n - 1) times the output of 32 heads x
+// 128 features x S / n tokens x 2 bytes; backward the same of the query's gradient, which is as large, and of a block of
+// gradients of keys and values, 2 x 8 heads x 128 features x S / n tokens x 2 bytes. Gathered keys and values are not merged.
+TEST(Context, ARingMergesItsBlocks) {
+  for (const int context : {2, 4}) {
+    const auto ring = made(context, "ring"), gathered = made(context, "all-gather");
+    const UnitCost &in_ring = attention_of(ring->cost()), &whole = attention_of(gathered->cost());
+    const std::int64_t tokens = kSequence / context, output = 32 * 128 * tokens * 2, block = 2 * 8 * 128 * tokens * 2;
+    const auto more = [](const PassCost& a, const PassCost& b) { return (a.breakdown.traffic - b.breakdown.traffic).base(); };
+    EXPECT_EQ(more(in_ring.forward, whole.forward), 3 * (context - 1) * output) << context;
+    EXPECT_EQ(more(in_ring.input_gradient, whole.input_gradient), 3 * (context - 1) * (output + block)) << context;
+  }
+}
+
 // By hand: 8 members in a node, 7/8 of S at the fabric's rate; over two nodes the half that leaves, by each member's share of the
 // way out.
 TEST(Context, AllToAllByPeers) {
