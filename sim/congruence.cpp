@@ -23,9 +23,6 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0) {  // splitmix64's final
 }
 std::uint64_t mix(double a) { return mix(std::bit_cast<std::uint64_t>(a)); }
 
-constexpr std::array<Among, kAmong> kAmongAll = {Among::Tensor,     Among::Context, Among::Expert,    Among::Data,
-                                                 Among::ShardGroup, Among::Holders, Among::ExpertData};
-
 // Dense numbers in order of first appearance.
 int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int32_t>& numbers) {
   std::unordered_map<std::uint64_t, std::int32_t> known;

@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "costmodel/cost/cost_model.hpp"
 
 namespace panpipe {
 namespace {
@@ -16,12 +18,10 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<int> placed_devices(const Scenario& scenario, const Degrees& degrees) {
-  const std::int64_t positions = std::int64_t{degrees.pipeline} * degrees.devices_of_rank();
-  std::vector<int> devices;
-  for (std::int64_t p = 0; p < std::min<std::int64_t>(positions, scenario.cluster.size()); ++p) {
-    const auto i = static_cast<std::size_t>(p);
-    devices.push_back(scenario.placement && i < scenario.placement->size() ? (*scenario.placement)[i] : static_cast<int>(p));
-  }
+  std::vector<int> devices(std::min(degrees.device_count(), scenario.cluster.size()));
+  std::iota(devices.begin(), devices.end(), 0);
+  if (scenario.placement)
+    std::copy_n(scenario.placement->begin(), std::min(devices.size(), scenario.placement->size()), devices.begin());
   return devices;
 }
 
@@ -50,22 +50,18 @@ Occupancy::Occupancy(const Cluster& cluster, const Degrees& degrees, std::vector
   count_mates();
   find_widest();
   if (!rings) return;
-  const auto count = [&](Among among) { crossings_[index_of(among)] = crossings_of(among); };
-  count(Among::Tensor);
-  count(Among::Data);
-  if (degrees_.context > 1) count(Among::Context);
-  if (degrees_.expert > 1) count(Among::Expert);
-  if (degrees_.experts_apart() && degrees_.expert_holders() > 1) count(Among::ExpertData);
-  if (degrees_.shard_group() == degrees_.replicas()) return;
-  count(Among::ShardGroup);
-  count(Among::Holders);
+  for (const Among among : kAmongAll) {
+    const GroupShape shape = degrees_.group(among);
+    const auto known = [&](const Crossings& other) { return other.shape == shape; };
+    if (shape.members > 1 && std::none_of(crossings_.begin(), crossings_.end(), known)) crossings_.push_back(crossings_of(shape));
+  }
 }
 
 template <class Visit>
-void Occupancy::each_group(Among among, Visit visit) const {
-  const auto [members, stride] = degrees_.group(among);
+void Occupancy::each_group(const GroupShape& shape, Visit visit) const {
+  const auto [members, stride] = shape;
   std::vector<int> group;
-  for (int block = 0; block < degrees_.pipeline * degrees_.devices_of_rank(); block += stride * members)
+  for (int block = 0; block < degrees_.device_count(); block += stride * members)
     for (int first = block; first < block + stride; ++first) {
       group.clear();
       for (int member = 0; member < members; ++member)
@@ -74,12 +70,11 @@ void Occupancy::each_group(Among among, Visit visit) const {
     }
 }
 
-Occupancy::Crossings Occupancy::crossings_of(Among among) const {
-  Crossings crossings;
-  crossings.rings.assign(cluster_->node.size(), 0);
+Occupancy::Crossings Occupancy::crossings_of(const GroupShape& shape) const {
+  Crossings crossings{shape, std::vector<int>(cluster_->node.size(), 0)};
   std::vector<int> seen(cluster_->node.size(), -1);
   int number = 0;
-  each_group(among, [&](const std::vector<int>& group) {
+  each_group(shape, [&](const std::vector<int>& group) {
     int hops = 0;
     for (std::size_t i = 0; i < group.size(); ++i)
       if (node(group[i]) != node(group[(i + 1) % group.size()])) ++hops;
@@ -95,18 +90,14 @@ Occupancy::Crossings Occupancy::crossings_of(Among among) const {
   return crossings;
 }
 
-std::optional<Among> Occupancy::among_of(const std::vector<int>& group) const {
-  const int first = position(group.front()), second = position(group[1 % group.size()]);
-  if (first < 0 || second < 0 || rank_of(group.front()) != rank_of(group[1 % group.size()])) return std::nullopt;
-  const int size = static_cast<int>(group.size()), apart = std::abs(second - first);
-  for (const Among among : {Among::Tensor, Among::Data, Among::Context, Among::Expert, Among::ExpertData}) {
-    const GroupShape shape = degrees_.group(among);
-    if (size == shape.members && (size == 1 || apart == shape.stride) && !crossings(among).rings.empty()) return among;
-  }
-  if (first / degrees_.tensor == second / degrees_.tensor) return Among::Tensor;
-  const int shard = degrees_.shard_group();
-  if (shard == degrees_.replicas() || size == degrees_.replicas()) return Among::Data;
-  return apart < shard * degrees_.tensor ? Among::ShardGroup : Among::Holders;
+const Occupancy::Crossings* Occupancy::crossings_with(const std::vector<int>& group) const {
+  const int first = position(group[0]), second = position(group[1]);
+  if (first < 0 || second < 0 || rank_of(group[0]) != rank_of(group[1])) return nullptr;
+  PANPIPE_CHECK(!crossings_.empty(), "rings were not counted");
+  const GroupShape shape{static_cast<int>(group.size()), std::abs(second - first)};
+  const auto found =
+      std::find_if(crossings_.begin(), crossings_.end(), [&](const Crossings& known) { return known.shape == shape; });
+  return found == crossings_.end() ? nullptr : &*found;
 }
 
 // A member sends over its own NIC: a ring leaves a node over as many as it has members there.
@@ -119,8 +110,7 @@ double Occupancy::nic_of(const std::vector<int>& group) const {
 }
 
 GroupNetwork Occupancy::ring_network(const std::vector<int>& group) const {
-  const std::optional<Among> among = among_of(group);
-  PANPIPE_CHECK(!among || !crossings(*among).rings.empty(), "rings were not counted");
+  const Crossings* crossings = crossings_with(group);
   const double nic = nic_of(group);
   std::map<int, int> members;
   for (const int device : group) ++members[node(device)];
@@ -130,12 +120,12 @@ GroupNetwork Occupancy::ring_network(const std::vector<int>& group) const {
     const int device = group[i];
     if (node(device) != node(group[(i + 1) % group.size()])) ++own_hops;
     // A group of several ranks (holders of one parameter) runs at the same time as its counterparts in the other replicas.
-    const int rings = among ? std::max(1, crossings(*among).rings[node(device)]) : mates(device);
+    const int rings = crossings != nullptr ? std::max(1, crossings->rings[node(device)]) : mates(device);
     least = std::min({least, cluster_->node_of(device).network.base() / rings, nic * members.at(node(device))});
   }
   if (own_hops == 0) return {kInfinity};
   if (cluster_->spine > Bandwidth(0)) {
-    const int hops = among ? crossings(*among).hops : own_hops * degrees_.devices_of_rank();
+    const int hops = crossings != nullptr ? crossings->hops : own_hops * degrees_.devices_of_rank();
     least = std::min(least, cluster_->spine.base() / std::max(hops, own_hops));
   }
   return {least, std::min(least, nic)};
@@ -223,15 +213,25 @@ std::vector<int> Occupancy::form_of(const std::vector<int>& group) const {
     ++entry->second.second;
   }
   std::vector<int> form;
-  form.reserve(9 * group.size());
+  form.reserve((5 + crossings_.size()) * group.size());
   for (const int device : group) {
     const Device& place = cluster_->devices[device];
     const auto& [order, members] = nodes.at(place.node);
     const auto n = at(place.node);
-    const auto rings = [&](const Crossings& crossings) { return crossings.rings.empty() ? 0 : crossings.rings[n]; };
     const bool alone = members == 1 && nodes.size() > 1;
     form.insert(form.end(), {place.type, cluster_->node[n].group, order, alone ? -1 : place.index_in_node, in_use_[n]});
-    for (const Among among : {Among::Tensor, Among::Data, Among::Context, Among::Expert}) form.push_back(rings(crossings(among)));
+    for (const Crossings& crossings : crossings_) form.push_back(crossings.rings[n]);
+  }
+  return form;
+}
+
+std::vector<int> Occupancy::form_of(const PassGroups& groups) const {
+  std::vector<int> form;
+  for (const Among among : kAmongInPasses) {
+    if (groups.of(among).size() < 2) continue;
+    const std::vector<int> more = form_of(groups.of(among));
+    form.push_back(-2 - static_cast<int>(among));
+    form.insert(form.end(), more.begin(), more.end());
   }
   return form;
 }

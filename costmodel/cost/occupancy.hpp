@@ -2,9 +2,7 @@
 // network link, and all traffic between nodes shares the spine.
 #pragma once
 
-#include <array>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "costmodel/cluster/cluster.hpp"
@@ -25,6 +23,8 @@ struct HandOver {
   double network = 0;          // the sender's share of the network, bytes per second of the wire; infinite: unlimited
   std::vector<int> receivers;  // the receiver's tensor-parallel group; if empty, the first node's fabric is assumed
 };
+
+struct PassGroups;
 
 // True if two groups of a plan's devices along the same ranks cost the same: at each position the types and nodes are equal, and
 // several devices within a node are connected by its switch.
@@ -56,17 +56,19 @@ class Occupancy {
   // A key that is equal for groups with equal costs of passes and collectives, wherever they lie. It covers types, nodes,
   // sharing, and the position in a node if other members of the group are in the same node. Only for devices that the plan uses.
   std::vector<int> form_of(const std::vector<int>& group) const;
+  // The same for all groups that the passes of one device communicate in.
+  std::vector<int> form_of(const PassGroups& groups) const;
 
  private:
-  struct Crossings {
+  struct Crossings {  // of all groups of one shape
+    GroupShape shape;
     std::vector<int> rings;  // per node: rings that leave it
     int hops = 0;            // of all rings, between nodes
   };
   void count_mates();
   void find_widest();
-  std::optional<Among> among_of(const std::vector<int>& group) const;  // nullopt: across ranks
-  Crossings crossings_of(Among among) const;
-  const Crossings& crossings(Among among) const { return crossings_[index_of(among)]; }
+  Crossings crossings_of(const GroupShape& shape) const;
+  const Crossings* crossings_with(const std::vector<int>& group) const;  // nullptr: a group across ranks
   int mates(int device) const;
   double nic_of(const std::vector<int>& group) const;
   GroupNetwork ring_network(const std::vector<int>& group) const;
@@ -74,15 +76,15 @@ class Occupancy {
   int position(int device) const { return positions_[device]; }
   int rank_of(int device) const { return position(device) / degrees_.devices_of_rank(); }
   template <class Visit>
-  void each_group(Among among, Visit visit) const;
+  void each_group(const GroupShape& shape, Visit visit) const;
 
   const Cluster* cluster_;
   Degrees degrees_;
   std::vector<int> devices_;
-  std::vector<int> positions_;               // per device of the cluster; -1: not in use
-  std::vector<int> in_use_;                  // per node
-  std::vector<int> mates_;                   // per position: devices of its rank in the same node, itself included
-  std::array<Crossings, kAmong> crossings_;  // empty for kinds of groups that the plan lacks
+  std::vector<int> positions_;        // per device of the cluster; -1: not in use
+  std::vector<int> in_use_;           // per node
+  std::vector<int> mates_;            // per position: devices of its rank in the same node, itself included
+  std::vector<Crossings> crossings_;  // of each shape that groups of several members have
   double widest_ = std::numeric_limits<double>::infinity();
   int nodes_ = 0;
   std::vector<int> types_;

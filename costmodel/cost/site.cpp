@@ -36,18 +36,6 @@ void find_networks(const Occupancy& occupancy, Site& site) {
   for (const Among among : kAmongInPasses) site.networks[index_of(among)] = occupancy.network_of(site.groups.of(among));
 }
 
-// The features that distinguish the groups of one device from those of another.
-std::vector<int> form_of(const PassGroups& groups, const Occupancy& occupancy) {
-  std::vector<int> form = occupancy.form_of(groups.tensor());
-  for (const Among among : {Among::Context, Among::Expert}) {
-    if (groups.of(among).size() < 2) continue;
-    const std::vector<int> more = occupancy.form_of(groups.of(among));
-    form.push_back(-2);
-    form.insert(form.end(), more.begin(), more.end());
-  }
-  return form;
-}
-
 }  // namespace
 
 PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, int rank, int replica) {
@@ -66,7 +54,9 @@ Sites::Sites(const Scenario& scenario, const WorkloadShape& shape) {
   degrees.tensor = std::max(1, degrees.tensor);
   const int tensor = degrees.tensor;
   // The smallest number of replicas that contains whole groups.
-  const int together = std::lcm(tensor * degrees.context, degrees.expert * degrees.expert_tensor_group()) / tensor;
+  int block = tensor;
+  for (const Among among : kAmongInPasses) block = std::lcm(block, degrees.group(among).members * degrees.group(among).stride);
+  const int together = block / tensor;
   const int groups = std::max(1, cluster.size() / tensor / together) * together;
   degrees.data = groups / degrees.context;
   const Occupancy whole = Occupancy::of(scenario, degrees);
@@ -81,7 +71,7 @@ Sites::Sites(const Scenario& scenario, const WorkloadShape& shape) {
       const std::vector<int>& group = candidate.tensor();
       if (!std::all_of(group.begin(), group.end(), [&](int device) { return cluster.devices[panpipe::at(device)].type == type; }))
         continue;
-      if (group.empty() || !seen.insert(form_of(candidate, whole)).second) continue;
+      if (group.empty() || !seen.insert(whole.form_of(candidate)).second) continue;
       std::set<int> nodes;
       for (const Among among : kAmongInPasses)
         for (const int device : candidate.of(among)) nodes.insert(cluster.devices[panpipe::at(device)].node);
@@ -127,7 +117,7 @@ int CostModel::site_of(const PassGroups& groups, const Occupancy& occupancy) con
   const int first = cluster.devices[group.front()].type;
   if (workload_->layers) return first;
   if (groups.alone()) return first;
-  const std::vector<int> form = form_of(groups, occupancy);
+  const std::vector<int> form = occupancy.form_of(groups);
   const std::lock_guard lock(sites_->mutex());
   if (const int known = sites_->of_form(form); known >= 0) return known;
   Site site;

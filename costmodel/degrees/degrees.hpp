@@ -18,6 +18,7 @@ namespace panpipe {
 // Members lie `stride` positions apart; adjacent groups interleave and fill a block.
 struct GroupShape {
   int members = 1, stride = 1;
+  bool operator==(const GroupShape&) const = default;
 
   int group_of(int position) const { return position / (stride * members) * stride + position % stride; }
   int first_of(int position) const { return position / (stride * members) * (stride * members) + position % stride; }

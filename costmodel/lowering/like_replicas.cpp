@@ -27,12 +27,8 @@ std::vector<int> devices_of(const Plan& plan, int replica) {
 std::vector<int> form_of(const Plan& plan, const Occupancy& occupancy, int replica) {
   std::vector<int> form = occupancy.form_of(devices_of(plan, replica));
   for (int rank = 0; rank < plan.pipeline; ++rank) {
-    const PassGroups groups(plan, plan.devices, rank, replica);
-    for (const Among among : {Among::Context, Among::Expert}) {
-      if (groups.of(among).size() < 2) continue;
-      const std::vector<int> more = occupancy.form_of(groups.of(among));
-      form.insert(form.end(), more.begin(), more.end());
-    }
+    const std::vector<int> more = occupancy.form_of(PassGroups(plan, plan.devices, rank, replica));
+    form.insert(form.end(), more.begin(), more.end());
   }
   return form;
 }

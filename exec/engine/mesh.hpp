@@ -22,8 +22,6 @@ inline int world_rank(const Plan& plan, const MeshPlace& place) {
   return (place.position * plan.replicas() + place.replica) * plan.tensor + place.shard;
 }
 
-inline int world_size(const Plan& plan) { return plan.pipeline * plan.devices_of_rank(); }
-
 // The part of the samples that a replica trains on; equal for replicas that share a sequence.
 inline int data_index(const Plan& plan, int replica) { return replica / plan.context; }
 

@@ -82,7 +82,7 @@ bool fits_here(const RunRequest& request, const World& world, const RunRequest& 
   try {
     const Experiment experiment(load_scenario(request.scenario, all_overrides(request), request.plan));
     const Plan plan = experiment.plan(request.plan);
-    if (plan.pipeline * plan.devices_of_rank() != world.size) return true;
+    if (plan.device_count() != world.size) return true;
     const HostUse use = use_of(request, experiment, plan, std::max(0, world.rank - world.local_rank), world.local_size, asked);
     if (world.rank == 0)
       report_before_start(use, request.overcommit);
@@ -128,7 +128,7 @@ int launch(RunRequest request) {
   {
     const Experiment experiment(load_scenario(request.scenario, all_overrides(request), request.plan));
     const Plan plan = experiment.plan(request.plan);
-    ranks = plan.pipeline * plan.devices_of_rank();
+    ranks = plan.device_count();
     choose(request, ranks, std::nullopt);
     if (request.device == "cpu") report_before_start(use_of(request, experiment, plan, 0, ranks, asked), request.overcommit);
   }

@@ -205,7 +205,7 @@ Trained train(const OperatorGraph& whole, const Plan& plan, const SliceGraph* sl
   const OperatorGraph& graph = slices ? slices->graph : whole;
   StageLayout layout = make_stage_layout(graph, plan, slices ? slices->cut : std::vector<int>{});
   choose_recomputed(graph, plan, recompute, layout);
-  const int ranks = world_size(plan);
+  const int ranks = plan.device_count();
   const auto transports = make_local_transports(ranks);
   Stores stores;
   for (int rank = 0; rank < ranks; ++rank) {

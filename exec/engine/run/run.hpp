@@ -35,7 +35,7 @@ struct PreparedRun {
   // graph() is the graph of a pass, whole_graph() that of the data. They differ if sequences are cut.
   const OperatorGraph& graph() const { return slices ? slices->graph : whole_graph(); }
   const OperatorGraph& whole_graph() const { return whole ? *whole->graph : *experiment.workload.graph; }
-  int world_size() const { return exec::world_size(plan); }
+  int world_size() const { return plan.device_count(); }
 };
 
 // Trains and measures. Call it once per rank (process or thread), with ranks numbered as in mesh.hpp. Rank 0 gets the timeline of

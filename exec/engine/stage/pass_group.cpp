@@ -171,7 +171,7 @@ PassGroups::PassGroups(const Plan& plan, Transport& transport, Clock::duration d
   for (const Among among : kAmongInPasses) {
     if (plan.group(among).members == 1) continue;
     std::set<std::vector<int>> all;
-    for (int rank = 0; rank < world_size(plan); ++rank) all.insert(group_of(plan, among, rank));
+    for (int rank = 0; rank < plan.device_count(); ++rank) all.insert(group_of(plan, among, rank));
     const std::vector<int> own = group_of(plan, among, transport.rank());
     for (const std::vector<int>& ranks : all) {
       const Group group = transport.make_group(ranks);

@@ -143,7 +143,7 @@ void Gradients::make_groups(Groups& made) {
   for (int device = 0; device < plan_.devices_of_rank(); ++device)
     for (const auto& [root, positions] : holders_) wanted.insert(summed_over(root, device));
   const auto wants = [&](Among among) {
-    for (int rank = 0; rank < world_size(plan_); ++rank) wanted.insert(group_of(plan_, among, rank));
+    for (int rank = 0; rank < plan_.device_count(); ++rank) wanted.insert(group_of(plan_, among, rank));
   };
   wants(Among::ShardGroup);
   if (plan_.experts_apart()) wants(Among::ExpertData);
