@@ -93,18 +93,14 @@ BoundKey<T> scalar(M T::*member, Key key, bool if_stated) {
 }
 
 template <class T, class M>
-BoundKey<T> choice(M T::*member, const Choices<typename Held<M>::type>& choices, Key key) {
+BoundKey<T> choice(M T::*member, const Choices<typename Held<M>::type>& choices, Key key, bool if_stated) {
   using V = typename Held<M>::type;
   key.words = names_of(choices);
   const auto read = [choices](MapReader& reader, const Key& of, const std::optional<V>& fallback) {
     return reader.choice<V>(of.name, choices, fallback);
   };
-  const auto text = [&choices](const V& value, const Key&) {
-    for (const auto& [name, known] : choices)
-      if (known == value) return std::string(name);
-    return std::string();
-  };
-  return row(member, std::move(key), false, read, text);
+  const auto text = [&choices](const V& value, const Key&) { return std::string(word_of(choices, value)); };
+  return row(member, std::move(key), if_stated, read, text);
 }
 
 }  // namespace bound_keys
@@ -117,13 +113,17 @@ BoundKey<T> bound(M T::*member, Key key) {
 }
 template <class T, class M>
 BoundKey<T> bound(M T::*member, const Choices<typename bound_keys::Held<M>::type>& choices, Key key) {
-  return bound_keys::choice(member, choices, std::move(key));
+  return bound_keys::choice(member, choices, std::move(key), false);
 }
 
-// For members whose initial value stands for "not stated": it is no legal value, and is not recorded.
+// For members whose value without the key stands for "not stated" or comes from elsewhere: it is not recorded.
 template <class T, class M>
 BoundKey<T> bound_if_stated(M T::*member, Key key) {
   return bound_keys::scalar(member, std::move(key), true);
+}
+template <class T, class M>
+BoundKey<T> bound_if_stated(M T::*member, const Choices<M>& choices, Key key) {
+  return bound_keys::choice(member, choices, std::move(key), true);
 }
 
 // Reads every bound key, in the order of the rows.

@@ -374,4 +374,14 @@ void MapReader::finish() {
   }
 }
 
+void read_heading(MapReader& reader, const std::string& kind, Heading heading) {
+  const auto find = [&](const char* key) { return heading == Heading::Required ? reader.require(key) : reader.find(key); };
+  if (const Node* version = find("panpipe"))
+    if (const auto number = read_integer(*version, reader.log(), 1); number && *number != 1)
+      reader.log().error(*version, fmt::format("this version of panpipe reads format 1, not {}", *number));
+  if (const Node* stated = find("kind"); stated != nullptr && stated->text != kind)
+    reader.log().error(*stated, fmt::format("this is a file of kind '{}', not '{}'", stated->text, kind));
+  for (const char* for_people : {"description", "source"}) reader.find(for_people);
+}
+
 }  // namespace panpipe

@@ -50,6 +50,17 @@ class ReadLog {
   std::vector<ResolvedValue> resolved_;
 };
 
+// What `read` returns; after a fault that it throws, which is logged, a value of that type that holds nothing.
+template <class Read>
+auto read_or_log(ReadLog& log, Read read) -> decltype(read()) {
+  try {
+    return read();
+  } catch (const InputError& error) {
+    log.add(error);
+    return {};
+  }
+}
+
 template <class T>
 using Choices = std::vector<std::pair<std::string_view, T>>;
 
@@ -58,6 +69,14 @@ std::vector<std::string> names_of(const Choices<T>& choices) {
   std::vector<std::string> names;
   for (const auto& choice : choices) names.emplace_back(choice.first);
   return names;
+}
+
+// The word for a value; empty: there is none.
+template <class T>
+std::string_view word_of(const Choices<T>& choices, const T& value) {
+  for (const auto& [word, known] : choices)
+    if (known == value) return word;
+  return "";
 }
 
 class MapReader {
@@ -86,8 +105,7 @@ class MapReader {
   template <class T>
   T choice(const std::string& key, const Choices<T>& choices, std::optional<T> fallback = {}) {
     std::optional<std::string> fallback_name;
-    for (const auto& [name, value] : choices)
-      if (fallback && value == *fallback) fallback_name = std::string(name);
+    if (fallback) fallback_name = std::string(word_of(choices, *fallback));
     const std::string picked = choice_name(key, names_of(choices), fallback_name);
     for (const auto& [name, value] : choices)
       if (name == picked) return value;
@@ -131,6 +149,10 @@ std::optional<std::string> read_string(const Node& node, ReadLog& log);
 std::optional<ComputeRate> read_compute_rate(const Node& node, ReadLog& log, Sign sign = Sign::Positive);
 std::optional<double> read_fraction(const Node& node, ReadLog& log);
 std::optional<bool> read_boolean(const Node& node, ReadLog& log);
+
+// Reads and checks `panpipe` and `kind` of a file, which trees in place of one may omit, and skips `description` and `source`.
+enum class Heading { Required, Optional };
+void read_heading(MapReader& reader, const std::string& kind, Heading heading = Heading::Required);
 
 // "file:line" of a node, or "--set".
 std::string origin_of(const Node& node);

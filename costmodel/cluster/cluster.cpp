@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace panpipe {
 
@@ -17,51 +18,14 @@ ComputeRate DeviceType::peak_for(Precision precision) const {
 }
 
 std::string_view name_of(PathClass path) {
-  switch (path) {
-    case PathClass::Local:
-      return "local";
-    case PathClass::Bridge:
-      return "bridge";
-    case PathClass::Switch:
-      return "switch";
-    case PathClass::PeerPcie:
-      return "peer-pcie";
-    case PathClass::Host:
-      return "host";
-    case PathClass::HostSockets:
-      return "host-sockets";
-    case PathClass::Network:
-      return "network";
-    case PathClass::Given:
-      return "given";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"local", "bridge", "switch", "peer-pcie", "host", "host-sockets", "network", "given"};
+  return kNames[at(path)];
 }
 
 std::string_view name_of(ResourceClass resource) {
-  switch (resource) {
-    case ResourceClass::BridgeLink:
-      return "bridge";
-    case ResourceClass::SwitchPort:
-      return "switch port";
-    case ResourceClass::PcieLink:
-      return "PCIe link";
-    case ResourceClass::PcieRoot:
-      return "PCIe root";
-    case ResourceClass::HostMemory:
-      return "host memory";
-    case ResourceClass::SocketLink:
-      return "socket link";
-    case ResourceClass::Nic:
-      return "NIC";
-    case ResourceClass::LeafUplink:
-      return "leaf uplink";
-    case ResourceClass::Spine:
-      return "spine";
-    case ResourceClass::GivenLink:
-      return "given link";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"bridge",      "switch port", "PCIe link",   "PCIe root", "host memory",
+                                         "socket link", "NIC",         "leaf uplink", "spine",     "given link"};
+  return kNames[at(resource)];
 }
 
 Duration TransferTable::at(Bytes size) const {

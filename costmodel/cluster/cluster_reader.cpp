@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include <filesystem>
-#include <set>
 #include <utility>
 
 #include "base/input/cached_document.hpp"
@@ -61,12 +60,7 @@ std::shared_ptr<const CollectiveTables> read_collectives(const Node& node, ReadL
               "make one with panpipe import nccl-tests FILE... -o TABLE");
     return nullptr;
   }
-  try {
-    return load_collective_tables(resolve_reference(node.text, kCollectives, node));
-  } catch (const InputError& error) {
-    log.add(error);
-    return nullptr;
-  }
+  return read_or_log(log, [&] { return load_collective_tables(resolve_reference(node.text, kCollectives, node)); });
 }
 
 // Latency and bandwidth as a delay that nothing shares; the slope is taken over a second.
@@ -103,7 +97,7 @@ std::optional<double> read_usable(MapReader& reader) {
 
 Cluster read_given(const Node& node, ReadLog& log) {
   MapReader reader(node, log);
-  read_heading(reader, kCluster);
+  read_heading(reader, kCluster.kind, Heading::Optional);
   int devices = reader.integer("devices", 1);
   const Bytes memory = reader.bytes("memory", Sign::Positive);
   const std::optional<double> usable = read_usable(reader);
@@ -187,7 +181,7 @@ std::string name_from(const Node& node) {
 // `node`: as written, before `tree` took the place of the files that it refers to.
 Cluster read_described(const Node& node, const Node& tree, ReadLog& log) {
   MapReader reader(tree, log);
-  read_heading(reader, kCluster);
+  read_heading(reader, kCluster.kind, Heading::Optional);
   const std::string name = reader.has("name") ? reader.string("name") : name_from(node);
   const std::vector<NodeGroup> groups = read_groups(reader);
   const std::optional<double> usable = read_usable(reader);
@@ -209,20 +203,21 @@ Cluster read_described(const Node& node, const Node& tree, ReadLog& log) {
 
 }  // namespace
 
-TransferTable read_transfer_table(const Node& node, ReadLog& log) {
+TransferTable read_size_table(const Node& node, ReadLog& log, Sign sizes, std::string_view second, std::string_view example,
+                              const TimeOfRow& time_of_row) {
   TransferTable table;
   if (node.kind != NodeKind::Sequence || node.items.empty()) {
-    log.error(node, "expected a list of [size, time] pairs", "for example [[0 B, 20 us], [64 MiB, 3195 us]]");
+    log.error(node, fmt::format("expected a list of [size, {}] pairs", second), fmt::format("for example [{}]", example));
     return table;
   }
   for (const NodePtr& row : node.items) {
     if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
-      log.error(*row, "expected a pair of size and time", "for example [512 KiB, 20 us]");
+      log.error(*row, fmt::format("expected a pair of size and {}", second), fmt::format("for example {}", example));
       continue;
     }
-    const auto size = read_bytes(*row->items[0], log);
-    const auto time = read_duration(*row->items[1], log);
-    if (!size || !time) continue;
+    const auto size = read_bytes(*row->items[0], log, sizes);
+    const auto time = size ? time_of_row(*size, *row->items[1]) : std::nullopt;
+    if (!time) continue;
     if (!table.points.empty() && *size <= table.points.back().first)
       log.error(*row->items[0], "sizes must grow from row to row");
     else
@@ -231,16 +226,20 @@ TransferTable read_transfer_table(const Node& node, ReadLog& log) {
   return table;
 }
 
+TransferTable read_transfer_table(const Node& node, ReadLog& log) {
+  return read_size_table(node, log, Sign::NonNegative, "time", "[512 KiB, 20 us]",
+                         [&](Bytes, const Node& time) { return read_duration(time, log); });
+}
+
 Cluster read_cluster(const Node& node, ReadLog& log) {
   const NodePtr tree = expand_reference(node, kCluster);
   ReadLog own(log.declared());  // whether this cluster is whole must not depend on faults elsewhere
-  Cluster cluster;
-  try {
-    cluster = tree->kind == NodeKind::Map && tree->find("devices") ? read_given(*tree, own) : read_described(node, *tree, own);
+  Cluster cluster = read_or_log(log, [&] {
+    Cluster read =
+        tree->kind == NodeKind::Map && tree->find("devices") ? read_given(*tree, own) : read_described(node, *tree, own);
     own.throw_if_errors();
-  } catch (const InputError& error) {
-    log.add(error);
-  }
+    return read;
+  });
   for (const ResolvedValue& value : own.resolved_values()) log.resolved(value.path, value.value, value.origin);
   return cluster;
 }

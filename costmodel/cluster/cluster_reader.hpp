@@ -1,7 +1,10 @@
 // Reads cluster and device files. Keys and examples: docs/models/topology.md.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/input/reader.hpp"
 #include "base/input/yaml_document.hpp"
@@ -27,6 +30,10 @@ DeviceType load_device(const std::string& reference, const std::string& director
 
 // Reads a list of [size, time] pairs. Faults are logged; without a valid row the table is empty.
 TransferTable read_transfer_table(const Node& node, ReadLog& log);
+// The same with something else as `second` of a pair, from which the row's time follows; nullopt after a fault.
+using TimeOfRow = std::function<std::optional<Duration>(Bytes size, const Node& second)>;
+TransferTable read_size_table(const Node& node, ReadLog& log, Sign sizes, std::string_view second, std::string_view example,
+                              const TimeOfRow& time_of_row);
 
 // Turns `cluster: x.yaml` into `cluster: {file: x.yaml}`, so that an override of a key inside the file (--set cluster.nodes=16)
 // has a map to change; returns maps unchanged. Call it on the scenario's tree before applying overrides.

@@ -22,28 +22,12 @@ const ReferenceKind kTablesKind{"collectives", "collectives"};
 
 // Sizes with bus bandwidths as times: bytes x bus_factor / bandwidth.
 TransferTable times_of_rates(const Node& node, const CollectiveTable& table, ReadLog& log) {
-  TransferTable times;
-  if (node.kind != NodeKind::Sequence || node.items.empty()) {
-    log.error(node, "expected a list of [size, bus bandwidth] pairs", "for example [[256 MB, 85 GB/s]]");
-    return times;
-  }
-  for (const NodePtr& row : node.items) {
-    if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
-      log.error(*row, "expected a pair of size and bus bandwidth", "for example [256 MB, 85 GB/s]");
-      continue;
-    }
-    const auto size = read_bytes(*row->items[0], log, Sign::Positive);
-    const auto rate = read_bandwidth(*row->items[1], log);
-    if (!size || !rate || table.ranks < 2) continue;
-    const Duration time = *size / *rate * bus_factor(table.kind, table.ranks);
-    if (!std::isfinite(rate->base()))
-      log.error(*row->items[1], "no collective is infinitely fast");
-    else if (!times.points.empty() && *size <= times.points.back().first)
-      log.error(*row->items[0], "sizes must grow from row to row");
-    else
-      times.points.emplace_back(*size, time);
-  }
-  return times;
+  return read_size_table(node, log, Sign::Positive, "bus bandwidth", "[256 MB, 85 GB/s]", [&](Bytes size, const Node& cell) {
+    const auto rate = read_bandwidth(cell, log);
+    if (rate && !std::isfinite(rate->base())) log.error(cell, "no collective is infinitely fast");
+    const bool usable = rate && std::isfinite(rate->base()) && table.ranks >= 2;
+    return usable ? std::optional(size / *rate * bus_factor(table.kind, table.ranks)) : std::nullopt;
+  });
 }
 
 CollectiveTable read_collective_table(const Node& node, ReadLog& log) {
@@ -84,7 +68,7 @@ CollectiveTables read_tables(const Node& root) {
   ReadLog log;
   MapReader reader(root, log);
   log.throw_if_errors();  // not even a map
-  read_heading(reader, kTablesKind);
+  read_heading(reader, kTablesKind.kind, Heading::Optional);
   CollectiveTables result;
   if (const Node* measured = reader.find("measured")) {
     MapReader map(*measured, log);

@@ -1,9 +1,6 @@
 #include "costmodel/cluster/device_reader.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <filesystem>
 
 #include "base/input/run_scalars.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -44,7 +41,7 @@ void read_nvlink(MapReader& reader, DeviceType& type) {
 DeviceType read_device(const Node& node, ReadLog& log) {
   const NodePtr tree = expand_reference(node, kDevice);
   MapReader reader(*tree, log);
-  read_heading(reader, kDevice);
+  read_heading(reader, kDevice.kind, Heading::Optional);
   DeviceType type;
   type.name = reader.string("name");
   type.kind = reader.choice<std::string>("processor", {{"gpu", "gpu"}, {"cpu", "cpu"}}, "gpu");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/text/text_table.hpp"
 
 namespace panpipe {
@@ -65,48 +66,20 @@ std::optional<Route> find_route(const Cluster& cluster, int from, int to) {
   }
 }
 
-char letter_of(PathClass path) {
-  switch (path) {
-    case PathClass::Local:
-      return '-';
-    case PathClass::Bridge:
-      return 'B';
-    case PathClass::Switch:
-      return 'S';
-    case PathClass::PeerPcie:
-      return 'P';
-    case PathClass::Host:
-      return 'H';
-    case PathClass::HostSockets:
-      return 'X';
-    case PathClass::Network:
-      return 'N';
-    case PathClass::Given:
-      return 'G';
-  }
-  return '?';
-}
-
-std::string_view meaning_of(PathClass path) {
-  switch (path) {
-    case PathClass::Bridge:
-      return "NVLink bridge between the two";
-    case PathClass::Switch:
-      return "NVSwitch inside the node";
-    case PathClass::PeerPcie:
-      return "PCIe peer access inside the node";
-    case PathClass::Host:
-      return "copied through host memory, one socket";
-    case PathClass::HostSockets:
-      return "copied through host memory, over the link between sockets";
-    case PathClass::Network:
-      return "between nodes";
-    case PathClass::Given:
-      return "written in place, one link per ordered pair";
-    case PathClass::Local:
-      break;
-  }
-  return "the same device, free";
+struct PathWords {
+  char letter;
+  std::string_view meaning;
+};
+const PathWords& words_of(PathClass path) {
+  static constexpr PathWords kWords[] = {{'-', "the same device, free"},
+                                         {'B', "NVLink bridge between the two"},
+                                         {'S', "NVSwitch inside the node"},
+                                         {'P', "PCIe peer access inside the node"},
+                                         {'H', "copied through host memory, one socket"},
+                                         {'X', "copied through host memory, over the link between sockets"},
+                                         {'N', "between nodes"},
+                                         {'G', "written in place, one link per ordered pair"}};
+  return kWords[at(path)];
 }
 
 std::string bandwidth_cell(const std::optional<Route>& route) {
@@ -114,7 +87,7 @@ std::string bandwidth_cell(const std::optional<Route>& route) {
   if (route->path == PathClass::Local) return "-";
   if (route->table) return "table";
   if (std::isinf(route->bandwidth.base())) return "inf";
-  return fmt::format("{:.4g} {}", route->bandwidth.base() * 1e-9, letter_of(route->path));
+  return fmt::format("{:.4g} {}", route->bandwidth.base() * 1e-9, words_of(route->path).letter);
 }
 
 std::string latency_cell(const std::optional<Route>& route) {
@@ -195,7 +168,7 @@ std::string links_matrix(const Cluster& cluster) {
                    latency_cell(route));
   }
   for (const PathClass path : classes)
-    fmt::format_to(std::back_inserter(out), "  {}  {}: {}\n", letter_of(path), name_of(path), meaning_of(path));
+    fmt::format_to(std::back_inserter(out), "  {}  {}: {}\n", words_of(path).letter, name_of(path), words_of(path).meaning);
   if (!classes.empty()) out += '\n';
   write_resources(out, cluster);
   return out;

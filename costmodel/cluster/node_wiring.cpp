@@ -131,21 +131,19 @@ class NodeBuilder {
     return std::nullopt;
   }
 
-  static int at(const std::vector<int>& list, int index) { return list[index]; }
-
   Route switch_route(int from, int to) const {
     Route route;
     route.path = PathClass::Switch;
     route.latency = wiring_.fabric->latency;
-    route.hops = {{at(switch_out_, from), 1}, {at(switch_in_, to), 1}};
+    route.hops = {{switch_out_[from], 1}, {switch_in_[to], 1}};
     return route;
   }
 
   // Up from the sender's root complex and down to the receiver's, over the link between sockets where they differ.
   void cross_roots(Route& route, int from, int to) const {
-    if (at(root_of_, from) != kNone) route.hops.push_back({at(root_up_, at(root_of_, from)), 1});
-    cross_sockets(route, at(socket_of_, from), at(socket_of_, to));
-    if (at(root_of_, to) != kNone) route.hops.push_back({at(root_down_, at(root_of_, to)), 1});
+    if (root_of_[from] != kNone) route.hops.push_back({root_up_[root_of_[from]], 1});
+    cross_sockets(route, socket_of_[from], socket_of_[to]);
+    if (root_of_[to] != kNone) route.hops.push_back({root_down_[root_of_[to]], 1});
   }
 
   void cross_sockets(Route& route, int from, int to) const {
@@ -158,10 +156,10 @@ class NodeBuilder {
     Route route;
     route.path = PathClass::PeerPcie;
     route.latency = wiring_.peer->latency;
-    route.hops.push_back({at(pcie_out_, from), 1});
-    const bool below_one_root = at(root_of_, from) != kNone && at(root_of_, from) == at(root_of_, to);
+    route.hops.push_back({pcie_out_[from], 1});
+    const bool below_one_root = root_of_[from] != kNone && root_of_[from] == root_of_[to];
     if (!below_one_root) cross_roots(route, from, to);
-    route.hops.push_back({at(pcie_in_, to), 1});
+    route.hops.push_back({pcie_in_[to], 1});
     return route;
   }
 
@@ -169,17 +167,17 @@ class NodeBuilder {
   // receiver on another socket reads it over the link between sockets.
   Route host_route(int from, int to) const {
     Route route;
-    route.path = at(socket_of_, from) == at(socket_of_, to) ? PathClass::Host : PathClass::HostSockets;
+    route.path = socket_of_[from] == socket_of_[to] ? PathClass::Host : PathClass::HostSockets;
     route.latency = wiring_.host->latency;
-    route.hops.push_back({at(staging_, from), 1});
+    route.hops.push_back({staging_[from], 1});
     if (!both_ways_.empty()) {
-      route.hops.push_back({at(both_ways_, from), 1});
-      route.hops.push_back({at(both_ways_, to), 1});
+      route.hops.push_back({both_ways_[from], 1});
+      route.hops.push_back({both_ways_[to], 1});
     }
-    if (!pcie_out_.empty()) route.hops.push_back({at(pcie_out_, from), 1});
-    if (!memory_.empty()) route.hops.push_back({at(memory_, at(socket_of_, from)), 2});
+    if (!pcie_out_.empty()) route.hops.push_back({pcie_out_[from], 1});
+    if (!memory_.empty()) route.hops.push_back({memory_[socket_of_[from]], 2});
     cross_roots(route, from, to);
-    if (!pcie_in_.empty()) route.hops.push_back({at(pcie_in_, to), 1});
+    if (!pcie_in_.empty()) route.hops.push_back({pcie_in_[to], 1});
     return route;
   }
 
@@ -188,10 +186,10 @@ class NodeBuilder {
     if (pcie_out_.empty()) return std::nullopt;
     Route route;
     route.path = PathClass::Host;
-    route.hops.push_back({at(away ? pcie_out_ : pcie_in_, device), 1});
-    if (!both_ways_.empty()) route.hops.push_back({at(both_ways_, device), 1});
-    if (at(root_of_, device) != kNone) route.hops.push_back({at(away ? root_up_ : root_down_, at(root_of_, device)), 1});
-    if (!memory_.empty()) route.hops.push_back({at(memory_, at(socket_of_, device)), 1});
+    route.hops.push_back({(away ? pcie_out_ : pcie_in_)[device], 1});
+    if (!both_ways_.empty()) route.hops.push_back({both_ways_[device], 1});
+    if (root_of_[device] != kNone) route.hops.push_back({(away ? root_up_ : root_down_)[root_of_[device]], 1});
+    if (!memory_.empty()) route.hops.push_back({memory_[socket_of_[device]], 1});
     set_bandwidth(route, resources_);
     return route;
   }

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/input/yaml_document.hpp"
+#include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/wiring_defaults.hpp"
 
 namespace panpipe {

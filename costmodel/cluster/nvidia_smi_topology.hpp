@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/cluster.hpp"
+#include "costmodel/cluster/node_wiring.hpp"
 
 namespace panpipe {
 

@@ -1,12 +1,10 @@
 #include "costmodel/cluster/value_or_file.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <optional>
 
 #include "base/input/cached_document.hpp"
 #include "base/input/shipped.hpp"
@@ -113,16 +111,6 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
 }
 
 NodePtr expand_reference(const Node& node, const ReferenceKind& kind) { return expand(node, kind, 0); }
-
-void read_heading(MapReader& reader, const ReferenceKind& kind) {
-  if (const Node* stated = reader.find("kind"); stated && stated->text != kind.kind)
-    reader.log().error(*stated, fmt::format("this is a file of kind '{}', not a {}", stated->text, kind.kind));
-  if (const Node* version = reader.find("panpipe"))
-    if (const auto number = read_integer(*version, reader.log(), 1); number && *number != 1)
-      reader.log().error(*version, fmt::format("this version of panpipe reads format 1, not {}", *number));
-  reader.find("description");
-  reader.find("source");  // of the whole, in a line
-}
 
 std::map<std::string, std::string> read_sources(MapReader& reader) {
   std::map<std::string, std::string> result;

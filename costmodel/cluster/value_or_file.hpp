@@ -23,9 +23,6 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
 // values are replaced), and paths are relative to the node ("cluster.nodes"). Files may refer to files. Throws InputError.
 NodePtr expand_reference(const Node& node, const ReferenceKind& kind);
 
-// Reads and checks `panpipe` and `kind`, which in-place trees may omit, and skips `description` and `source`.
-void read_heading(MapReader& reader, const ReferenceKind& kind);
-
 // Reads `sources:` of the reader's map: dotted key -> text. A key that does not exist in the tree is an error.
 std::map<std::string, std::string> read_sources(MapReader& reader);
 

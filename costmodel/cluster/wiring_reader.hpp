@@ -1,8 +1,6 @@
 // Reads the keys under `wiring:` and `network:` of a cluster file.
 #pragma once
 
-#include <optional>
-
 #include "base/input/reader.hpp"
 #include "costmodel/cluster/assemble.hpp"
 

@@ -18,8 +18,9 @@ void read_attention_rates(SourcedFile& file, Calibration& c) {
     file.read(key + "_backward", rates.backward);
     const bool forward = rates.forward > ComputeRate(0), backward = rates.backward > ComputeRate(0);
     if (forward != backward)
-      file.error(key + (forward ? "_forward" : "_backward"), "a kernel's rate has two directions",
-                 "add '" + key + (forward ? "_backward" : "_forward") + "'");
+      file.reader().log().error_at_key(file.reader().node(), key + (forward ? "_forward" : "_backward"),
+                                       "a kernel's rate has two directions",
+                                       "add '" + key + (forward ? "_backward" : "_forward") + "'");
     if (forward && backward) c.attention_rates[kernel] = rates;
   }
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/input/reader.hpp"
 #include "base/quantity.hpp"
 #include "costmodel/cluster/cluster.hpp"
 #include "costmodel/profile/attention_kernel.hpp"

@@ -34,6 +34,12 @@ enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 // more.
 enum class Fp8Scaling : std::uint8_t { Delayed, Current };
 
+struct LossKernels {
+  double bytes_per_logit = 52;  // traffic, forward and backward together (docs/models/compute.md has the counts)
+  bool in_chunks = false;       // the backward recomputes the logits of each chunk
+  bool operator==(const LossKernels&) const = default;
+};
+
 // Buffers of hand-overs: for each neighbour one to receive into and one to send from, or the messages that wait for one pass.
 enum class HandOverBuffers : std::uint8_t { Neighbours, Waiting };
 // Gradients are summed and reduced where they were allocated once, or as autograd leaves them: allocated by a step's first
@@ -80,12 +86,11 @@ struct Framework : Execution {
   double elementwise_factor = 1.0;  // traffic of element-wise operators relative to fully fused kernels
   double replicated_factor =
       0;  // the same for normalizations and residual sums, which every tensor-parallel rank repeats; 0 = elementwise_factor
-  double score_factor = 1.0;         // factor on the traffic of unfused attention scores
-  double loss_bytes_per_logit = 52;  // traffic of the loss, forward and backward together; vocabulary-parallel
-  bool loss_in_chunks = false;       // the backward recomputes the logits of each chunk
-  int training_metrics = 0;          // additional cross entropies computed for the log, forward only
-  bool dropout = true;               // trains with dropout: masks are written, read and kept even if the graph has none
-  double optimizer_factor = 1;       // traffic of the optimizer step relative to one fused kernel
+  double score_factor = 1.0;    // factor on the traffic of unfused attention scores
+  LossKernels loss;             // vocabulary-parallel
+  int training_metrics = 0;     // additional cross entropies computed for the log, forward only
+  bool dropout = true;          // trains with dropout: masks are written, read and kept even if the graph has none
+  double optimizer_factor = 1;  // traffic of the optimizer step relative to one fused kernel
   // Host.
   // Host launches per transformer layer; 0 = counted from its operators and the choices.
   int forward_operators = 0, backward_operators = 0;

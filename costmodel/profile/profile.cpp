@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "base/input/reader.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
 
 namespace panpipe {
 namespace {
@@ -26,27 +25,8 @@ std::vector<Item> read_list(MapReader& reader, const std::string& key, Read read
 }
 
 TransferTable read_table(MapReader& map) {
-  TransferTable table;
   const Node* node = map.require("table");
-  if (node == nullptr) return table;
-  if (node->kind != NodeKind::Sequence || node->items.empty()) {
-    map.log().error(*node, "a table is a list of [size, time]", "write [[0 B, 20 us], [1 MiB, 300 us]]");
-    return table;
-  }
-  for (const auto& row : node->items) {
-    if (row->kind != NodeKind::Sequence || row->items.size() != 2) {
-      map.log().error(*row, "a row of a table is [size, time]", "write [1 MiB, 300 us]");
-      continue;
-    }
-    const auto size = read_bytes(*row->items[0], map.log());
-    const auto time = read_duration(*row->items[1], map.log());
-    if (!size || !time) continue;
-    if (!table.points.empty() && *size <= table.points.back().first)
-      map.log().error(*row->items[0], "sizes must grow from row to row");
-    else
-      table.points.emplace_back(*size, *time);
-  }
-  return table;
+  return node != nullptr ? read_transfer_table(*node, map.log()) : TransferTable{};
 }
 
 ProfiledUnit read_unit(const Node& node, ReadLog& log) {
@@ -106,10 +86,7 @@ Profile read_profile(const Node& root) {
   ReadLog log;
   MapReader reader(root, log);
   log.throw_if_errors();  // not even a map
-  if (reader.integer("panpipe", 1) > 1) log.error_at_key(root, "panpipe", "this version reads format 1");
-  if (const std::string kind = reader.string("kind"); !kind.empty() && kind != "profile")
-    log.error_at_key(root, "kind", fmt::format("'{}' where a profile is needed", kind), "make one with panpipe profile");
-  reader.string("description", "");
+  read_heading(reader, "profile");
   Profile profile;
   if (const Node* measured = reader.require("measured")) {
     MapReader map(*measured, log);

@@ -30,10 +30,7 @@ std::string resolve(const std::string& kind, const std::string& name_or_path, co
 
 SourcedFile::SourcedFile(const std::string& kind, const std::string& name_or_path, const std::string& directory)
     : root_(cached_document(resolve(kind, name_or_path, directory))), reader_(*root_, log_) {
-  if (reader_.integer("panpipe", 1) > 1) log_.error_at_key(*root_, "panpipe", "this version reads format 1");
-  const std::string found = reader_.string("kind");
-  if (!found.empty() && found != kind) log_.error_at_key(*root_, "kind", fmt::format("'{}' where a {} is needed", found, kind));
-  reader_.string("description", "");
+  read_heading(reader_, kind);
 }
 
 std::string SourcedFile::name() { return reader_.string("name"); }
@@ -65,19 +62,9 @@ std::vector<std::string> SourcedFile::names(const std::string& key) {
 void SourcedFile::read(const std::string& key, double& value, Sign sign) {
   entry(key, [&](MapReader& r) { value = r.number("value", sign); });
 }
-void SourcedFile::read(const std::string& key, int& value) {
-  entry(key, [&](MapReader& r) { value = r.integer("value", 0); });
-}
-void SourcedFile::read(const std::string& key, bool& value) {
-  entry(key, [&](MapReader& r) { value = r.boolean("value"); });
-}
 void SourcedFile::read(const std::string& key, Duration& value) {
   entry(key, [&](MapReader& r) { value = r.duration("value"); });
 }
-void SourcedFile::read(const std::string& key, Bytes& value) {
-  entry(key, [&](MapReader& r) { value = r.bytes("value"); });
-}
-
 void SourcedFile::read(const std::string& key, ComputeRate& value) {
   entry(key, [&](MapReader& r) { value = r.compute_rate("value"); });
 }

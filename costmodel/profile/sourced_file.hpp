@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/input/reader.hpp"
+#include "base/input/bound_key.hpp"
 #include "base/quantity.hpp"
 
 namespace panpipe {
@@ -19,19 +19,18 @@ class SourcedFile {
 
   std::string name();
   void read(const std::string& key, double& value, Sign sign = Sign::NonNegative);
-  void read(const std::string& key, int& value);
-  void read(const std::string& key, bool& value);
   void read(const std::string& key, Duration& value);
-  void read(const std::string& key, Bytes& value);
   void read(const std::string& key, ComputeRate& value);
   template <class T>
-  void read(const std::string& key, T& value, const Choices<T>& choices) {
-    entry(key, [&](MapReader& r) { value = r.choice<T>("value", choices); });
+  void read(const std::vector<BoundKey<T>>& rows, T& into) {
+    for (BoundKey<T> row : rows)
+      entry(row.name, [&](MapReader& r) {
+        row.name = "value";
+        row.required = true;
+        row.read(row, r, into);
+      });
   }
-  bool has(const std::string& key) const { return reader_.has(key); }
-  void error(const std::string& key, const std::string& message, const std::string& help) {
-    log_.error_at_key(*root_, key, message, help);
-  }
+  MapReader& reader() { return reader_; }
   // A list of names; empty if the key is absent.
   std::vector<std::string> names(const std::string& key);
   // Accepts a key written only for people, such as how the numbers were found.

@@ -37,14 +37,11 @@ std::optional<PriceList::Entry> read_entry(const Node& node, ReadLog& log) {
   if (amount && !is_date(entry.date))
     quiet.error(*date, fmt::format("'{}' is not a date", date->text),
                 "prices age: write the day of the price, as in '2026-05-18'");
-  try {
+  return read_or_log(log, [&]() -> std::optional<PriceList::Entry> {
     quiet.throw_if_errors();
-  } catch (const InputError& error) {
-    log.add(error);
-    return std::nullopt;
-  }
-  entry.price = *amount;
-  return entry;
+    entry.price = *amount;
+    return entry;
+  });
 }
 
 }  // namespace
@@ -54,13 +51,13 @@ std::string display_name(const DeviceType& type) { return type.kind == "given" ?
 std::optional<PriceList> read_price_list(const Node& reference, ReadLog& log) {
   const std::optional<std::string> name = read_string(reference, log);
   if (!name) return std::nullopt;
-  PriceList list;
-  list.name = *name;
-  try {
+  return read_or_log(log, [&]() -> std::optional<PriceList> {
+    PriceList list;
+    list.name = *name;
     const NodePtr tree = expand_reference(reference, kPriceList);
     ReadLog own;
     MapReader reader(*tree, own);
-    read_heading(reader, kPriceList);
+    read_heading(reader, kPriceList.kind, Heading::Optional);
     const Node* prices = reader.require("prices");
     if (prices != nullptr && (prices->kind != NodeKind::Sequence || prices->items.empty()))
       own.error(*prices, "prices are a list of maps",
@@ -70,11 +67,8 @@ std::optional<PriceList> read_price_list(const Node& reference, ReadLog& log) {
         if (auto entry = read_entry(*item, own)) list.entries.push_back(std::move(*entry));
     reader.finish();
     own.throw_if_errors();
-  } catch (const InputError& error) {
-    log.add(error);
-    return std::nullopt;
-  }
-  return list;
+    return list;
+  });
 }
 
 void price_devices(const PriceList& list, const Node& reference, const Cluster& cluster, ReadLog& log, RunRequest& run) {

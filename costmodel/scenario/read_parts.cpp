@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/text/counted.hpp"
 #include "base/text/did_you_mean.hpp"
-#include "base/text/quantity_text.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
 

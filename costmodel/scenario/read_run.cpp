@@ -1,8 +1,6 @@
 // Reads `run:`, the amount of training and its conditions (docs/run-costs.md).
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/input/bound_key.hpp"
 #include "base/input/run_scalars.hpp"
 #include "base/text/quantity_text.hpp"

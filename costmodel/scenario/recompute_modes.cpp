@@ -10,11 +10,7 @@ const Choices<Recompute>& recompute_modes() {
   return modes;
 }
 
-std::string_view name_of(Recompute mode) {
-  for (const auto& [name, value] : recompute_modes())
-    if (value == mode) return name;
-  return "none";
-}
+std::string_view name_of(Recompute mode) { return word_of(recompute_modes(), mode); }
 
 const Choices<RecomputedKind>& recomputed_kinds() {
   static const Choices<RecomputedKind> kinds = {{"attention", RecomputedKind::Attention},
@@ -36,20 +32,14 @@ const Choices<RecomputedModule>& recomputed_modules() {
   return modules;
 }
 
-std::string_view name_of(RecomputedModule module) {
-  for (const auto& [name, value] : recomputed_modules())
-    if (value == module) return name;
-  return "?";
-}
+std::string_view name_of(RecomputedModule module) { return word_of(recomputed_modules(), module); }
 
 namespace {
 
 // Names of listed values.
 template <class Value>
 void add_names(const std::vector<Value>& listed, const Choices<Value>& choices, std::string& list) {
-  for (const Value value : listed)
-    for (const auto& [name, known] : choices)
-      if (known == value) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+  for (const Value value : listed) list += fmt::format("{}{}", list.empty() ? "" : ", ", word_of(choices, value));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
@@ -158,27 +157,14 @@ void check_heading(MapReader& reader) {
 std::optional<Cluster> read_cluster_part(MapReader& reader) {
   const Node* node = reader.require("cluster");
   if (node == nullptr) return std::nullopt;
-  ReadLog own(reader.log().declared());
-  try {
-    Cluster cluster = read_cluster(*node, own);
-    for (const ResolvedValue& value : own.resolved_values()) reader.log().resolved(value.path, value.value, value.origin);
-    own.throw_if_errors();
-    return cluster;
-  } catch (const InputError& error) {
-    reader.log().add(error);
-    return std::nullopt;
-  }
+  Cluster cluster = read_or_log(reader.log(), [&] { return read_cluster(*node, reader.log()); });
+  return cluster.size() > 0 ? std::optional(std::move(cluster)) : std::nullopt;  // else it has faults
 }
 
 WorkloadRequest read_workload_part(MapReader& reader) {
   const Node* node = reader.require("workload");
   if (node == nullptr) return {};
-  try {
-    return read_workload(*node, reader.log());
-  } catch (const InputError& error) {
-    reader.log().add(error);
-    return {};
-  }
+  return read_or_log(reader.log(), [&] { return read_workload(*node, reader.log()); });
 }
 
 Framework read_framework(MapReader& reader, const WorkloadRequest& workload, bool given_cluster) {
@@ -216,12 +202,7 @@ std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
     add(*node);
   if (several && node->items.empty()) reader.log().error(*node, "'profile' names no file", "name one, or leave the key out");
   if (paths.empty()) return nullptr;
-  try {
-    return std::make_shared<const Profile>(load_profiles(paths));
-  } catch (const InputError& error) {
-    reader.log().add(error);
-    return nullptr;
-  }
+  return read_or_log(reader.log(), [&] { return std::make_shared<const Profile>(load_profiles(paths)); });
 }
 
 // The names of other trainers.

@@ -276,11 +276,7 @@ LayerTable load_layers(const std::string& path, int tensor_degree) {
   const NodePtr document = load_document(path);
   ReadLog log;
   MapReader map(*document, log);
-  const Node* version = map.require("panpipe");
-  if (version && version->text != "1")
-    log.error(*version, fmt::format("unknown format version '{}'; this program reads 1", version->text));
-  const Node* kind = map.require("kind");
-  if (kind && kind->text != "layers") log.error(*kind, fmt::format("expected a file of kind 'layers', found '{}'", kind->text));
+  read_heading(map, "layers");
   LayerTable table;
   table.source = map.string("source", "not stated");
   std::vector<ListedLayer> listed = read_list(map.require("layers"), tensor_degree, log);

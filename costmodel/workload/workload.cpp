@@ -16,32 +16,6 @@
 namespace panpipe {
 namespace {
 
-struct CountKey {
-  const char* key;
-  const char* meaning;
-  int WorkloadRequest::*asked;
-  int ModelDimensions::*resolved;
-};
-
-constexpr CountKey kCounts[] = {
-    {"layers", "transformer blocks; without `model`, a file of measured layers", &WorkloadRequest::layers,
-     &ModelDimensions::layers},
-    {"hidden", "width", &WorkloadRequest::hidden, &ModelDimensions::hidden},
-    {"heads", "attention heads", &WorkloadRequest::heads, &ModelDimensions::heads},
-    {"kv_heads", "heads of keys and values", &WorkloadRequest::kv_heads, &ModelDimensions::kv_heads},
-    {"head_size", "width of a head", &WorkloadRequest::head_size, &ModelDimensions::head_size},
-    {"ffn", "inner width of the MLP", &WorkloadRequest::ffn, &ModelDimensions::ffn},
-    {"vocabulary", "words", &WorkloadRequest::vocabulary, &ModelDimensions::vocabulary},
-    {"sequence", "tokens of a sample; `4k` is 4096", &WorkloadRequest::sequence, &ModelDimensions::sequence},
-    {"image", "pixels of a side", &WorkloadRequest::image, &ModelDimensions::image},
-    {"patch", "pixels of a patch's side", &WorkloadRequest::patch, &ModelDimensions::patch},
-    {"classes", "classes of the head", &WorkloadRequest::classes, &ModelDimensions::classes},
-    {"vision_layers", "blocks of the vision tower", &WorkloadRequest::vision_layers, &ModelDimensions::vision_layers},
-    {"vision_hidden", "its width", &WorkloadRequest::vision_hidden, &ModelDimensions::vision_hidden},
-    {"vision_heads", "its heads", &WorkloadRequest::vision_heads, &ModelDimensions::vision_heads},
-    {"vision_ffn", "its inner width", &WorkloadRequest::vision_ffn, &ModelDimensions::vision_ffn},
-};
-
 std::string unknown_model(const std::string& name) {
   return fmt::format("unknown model '{}'{}", name, suggestion(name, model_names()));
 }
@@ -155,13 +129,11 @@ void read_config(MapReader& map, WorkloadRequest& request) {
   read_dropout(map, request);
   if (log.has_errors()) return;
   request.config_file = file.value_or("");
-  try {
-    request.config = std::make_shared<ModelConfig>(in_place ? read_model_config(config, request.sequence, request.layers)
-                                                            : read_model_config(*file, request.sequence, request.layers));
-  } catch (const InputError& error) {
-    log.add(error);
-    return;
-  }
+  request.config = read_or_log(log, [&] {
+    return std::make_shared<ModelConfig>(in_place ? read_model_config(config, request.sequence, request.layers)
+                                                  : read_model_config(*file, request.sequence, request.layers));
+  });
+  if (!request.config) return;
   const std::string path = map.node().path.empty() ? "" : map.node().path + ".";
   for (const ResolvedValue& value : request.config->values)
     if (!map.has(value.path)) log.resolved(path + value.path, value.value, value.origin);

@@ -168,7 +168,7 @@ TEST(CollectiveTables, FaultsNamePlaceAndRemedy) {
     return test::fault_of([&] { parse_collective_tables(text, "t.yaml"); });
   };
   EXPECT_THAT(fault("kind: profile\ntables: []\n"),
-              HasSubstr("t.yaml:1:7: error: this is a file of kind 'profile', not a collectives\n"));
+              HasSubstr("t.yaml:1:7: error: this is a file of kind 'profile', not 'collectives'\n"));
   EXPECT_THAT(fault("tables: []\n"), HasSubstr("t.yaml:1:9: error: expected a list of tables\n"));
   EXPECT_THAT(fault("tables: [{kind: all_reduce, ranks: 12, nodes: 8, table: [[1 MiB, 1 ms]]}]\n"),
               HasSubstr("error: 12 ranks do not lie evenly on 8 nodes\n"));

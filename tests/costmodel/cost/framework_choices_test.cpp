@@ -150,8 +150,8 @@ TEST(Activation, InOperatorsMovesEachIntermediate) {
 // A loss in chunks moves its forward's 68 % of 44 bytes twice, and makes the logits again in the backward.
 TEST(Loss, InChunksMakesLogitsAgain) {
   const auto plain = with(""), chunked = with(", loss: chunked");
-  EXPECT_DOUBLE_EQ(plain->scenario.framework.loss_bytes_per_logit, 44);
-  EXPECT_DOUBLE_EQ(chunked->scenario.framework.loss_bytes_per_logit, 74);
+  EXPECT_DOUBLE_EQ(plain->scenario.framework.loss.bytes_per_logit, 44);
+  EXPECT_DOUBLE_EQ(chunked->scenario.framework.loss.bytes_per_logit, 74);
   const UnitCost &a = plain->cost().units.back(), &b = chunked->cost().units.back();
   EXPECT_NEAR((b.input_gradient.breakdown.compute - a.input_gradient.breakdown.compute).base(),
               a.forward.breakdown.compute.base(), 1e-9);

@@ -114,7 +114,7 @@ TEST(Frameworks, NumbersNeedASource) {
   EXPECT_THAT(alone, HasSubstr("forward_operators is 0 and backward_operators 30: one of the passes would launch nothing"));
   EXPECT_THAT(alone, HasSubstr("state both, or neither: then they are counted from the operators"));
   const std::string kind = message_of("panpipe: 1\nkind: calibration\nname: x\n");
-  EXPECT_THAT(kind, HasSubstr("F:2:1: error: 'calibration' where a framework is needed"));
+  EXPECT_THAT(kind, HasSubstr("F:2:7: error: this is a file of kind 'calibration', not 'framework'"));
 }
 
 }  // namespace

@@ -78,16 +78,17 @@ std::string faults(const std::string& text) {
 TEST(Profile, ReportsWhatIsWrong) {
   const std::string head = "panpipe: 1\nkind: profile\nmeasured: {host: a}\n";
   EXPECT_EQ(faults(head), "");
-  EXPECT_EQ(faults("panpipe: 1\nkind: layers\nmeasured: {}\n"), "2: 'layers' where a profile is needed");
+  EXPECT_EQ(faults("panpipe: 1\nkind: layers\nmeasured: {}\n"), "2: this is a file of kind 'layers', not 'profile'");
   EXPECT_EQ(faults(head + "optimizer: {name: adam, parameters: 0, time: 1 ms}\n"), "4: '0' must be at least 1");
   EXPECT_EQ(faults(head + "units: 3\n"), "4: 'units' is a list");
   EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [[1 MiB, 2 us], [1 KiB, 3 us]]}\n"),
             "5: sizes must grow from row to row");
   EXPECT_EQ(faults(head + "transfers:\n- {transport: gloo, from: 0, to: 1, table: [1 MiB]}\n"),
-            "5: a row of a table is [size, time]");
+            "5: expected a pair of size and time");
   EXPECT_EQ(faults(head + "collectives:\n- {kind: message, members: 2, table: [[0 B, 20 us]]}\n"), "");
   EXPECT_EQ(faults(head + "collectives:\n- {kind: parcel, members: 2, table: [[0 B, 20 us]]}\n"), "5: unknown kind 'parcel'");
-  EXPECT_EQ(faults(head + "collectives:\n- {kind: all_reduce, members: 2, table: []}\n"), "5: a table is a list of [size, time]");
+  EXPECT_EQ(faults(head + "collectives:\n- {kind: all_reduce, members: 2, table: []}\n"),
+            "5: expected a list of [size, time] pairs");
 }
 
 // --- use by the cost model ---

@@ -164,12 +164,12 @@ TEST_F(Layers, WrongInputsAreExplained) {
             "    3 | layers: []\n"
             "      |         ^");
   EXPECT_EQ(fault("panpipe: 1\nkind: cluster\nlayers:\n- {name: a, forward: 1 ms, backward: 1 ms}\n"),
-            "FILE:2:7: error: expected a file of kind 'layers', found 'cluster'\n"
+            "FILE:2:7: error: this is a file of kind 'cluster', not 'layers'\n"
             "  at kind\n"
             "    2 | kind: cluster\n"
             "      |       ^");
   EXPECT_EQ(fault("panpipe: 2\nkind: layers\nlayers:\n- {name: a, forward: 1 ms, backward: 1 ms}\n"),
-            "FILE:1:10: error: unknown format version '2'; this program reads 1\n"
+            "FILE:1:10: error: this version of panpipe reads format 1, not 2\n"
             "  at panpipe\n"
             "    1 | panpipe: 2\n"
             "      |          ^");
