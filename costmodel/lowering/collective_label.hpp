@@ -3,26 +3,15 @@
 
 #include <string>
 
+#include "base/index.hpp"
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe {
 
 constexpr std::string_view collective_label(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::AllReduce:
-      return "all_reduce";
-    case CollectiveKind::AllGather:
-      return "all_gather";
-    case CollectiveKind::ReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::AllToAll:
-      return "all_to_all";
-    case CollectiveKind::SendReceive:
-      return "send_receive";
-    case CollectiveKind::None:
-      break;
-  }
-  return "collective";
+  constexpr std::string_view kNames[] = {"collective",     "all_reduce", "all_gather",
+                                         "reduce_scatter", "all_to_all", "send_receive"};
+  return kNames[at(kind)];
 }
 
 inline std::string collective_label(CollectiveKind kind, Among among) {

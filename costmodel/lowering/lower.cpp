@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/lowering/idle_lowering.hpp"
 #include "costmodel/lowering/like_replicas.hpp"
 #include "costmodel/lowering/lowering.hpp"
@@ -15,21 +16,8 @@
 namespace panpipe {
 
 std::string_view name_of(Lane lane) {
-  switch (lane) {
-    case Lane::Compute:
-      return "compute";
-    case Lane::Tensor:
-      return "tensor";
-    case Lane::Send:
-      return "send";
-    case Lane::Receive:
-      return "receive";
-    case Lane::Data:
-      return "data";
-    case Lane::Copy:
-      return "copy";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"compute", "tensor", "send", "receive", "data", "copy"};
+  return kNames[at(lane)];
 }
 
 void make_stages(Lowering& lowering) {

@@ -15,6 +15,7 @@
 #include "costmodel/plan/lowering_costs.hpp"
 #include "costmodel/plan/memory_model.hpp"
 #include "costmodel/plan/pass_rules.hpp"
+#include "costmodel/plan/replica_traffic.hpp"
 #include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe {
@@ -46,15 +47,12 @@ struct PartTraffic {
   int gather = -1, reduce = -1;
 };
 
-// Buckets of a stage's gradients that become full when the backward has finished `unit`: `whole` full ones, and the remainder in
-// the last train.
+// Buckets of a stage's gradients that become full when the backward has finished `unit`, with the remainder in the last train: of
+// parameters that all replicas hold, and of experts that they divide.
 struct BucketTrain {
   int unit = 0;
-  int whole = 0;
-  Bytes rest{0};
-  int expert_whole = 0;  // the same for experts that replicas divide
-  Bytes expert_rest{0};
-  bool empty() const { return whole == 0 && rest == Bytes(0) && expert_whole == 0 && expert_rest == Bytes(0); }
+  Pieces others, experts;
+  bool empty() const { return others.empty() && experts.empty(); }
 };
 
 // A stage on its device: its units, costs and passes.
@@ -206,6 +204,9 @@ void batch_transfers(Lowering& lowering);
 // tasks.cpp: the tasks of every rank, in lane order.
 void make_tasks(Lowering& lowering);
 std::int32_t add_optimizer_program(Lowering& lowering, int rank);
+// Of copies between the device's memory and the host's while all devices of the plan copy. Throws InputError where there is none:
+// "which <needed>".
+Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed);
 
 // zero_and_reductions.cpp: StageInfo::trains of every stage.
 void make_bucket_trains(Lowering& lowering);
@@ -221,14 +222,17 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info);
 bool ends_gradient(const Lowering& lowering, const Action& action);
 
 // zero_and_reductions.cpp: exchanges between replicas.
+struct StageFlows {                                           // -1 = none
+  std::int32_t gather = -1;                                   // ZeRO 3: of parameters before a pass
+  std::int32_t reduce = -1;                                   // of gradients
+  std::int32_t update = -1;                                   // all-gather of updated parameters (ZeRO 1 and 2)
+  std::vector<std::int32_t> group_gathers, group_reductions;  // per group of its parts
+  std::vector<std::int32_t> trains;                           // reductions in trains of buckets
+};
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are complete after it
-  std::vector<std::int32_t> gather_flow;           // per stage, ZeRO 3: gathers parameters before a pass; -1 = none
-  std::vector<std::int32_t> reduce_flow;           // per stage: reduces gradients; -1 = nothing to reduce
-  std::vector<std::vector<std::int32_t>> group_gathers, group_reductions;  // per stage and group of its parts; -1 = none
-  std::vector<std::vector<std::int32_t>> train_flows;                      // per stage: reductions in trains of buckets
-  std::vector<std::int32_t> update_flow;  // per stage: all-gather of updated parameters (ZeRO 1 and 2); -1 = none
-  bool each_microbatch = false;           // ZeRO 2 and 3 reduce after every backward
+  std::vector<StageFlows> of_stage;
+  bool each_microbatch = false;  // ZeRO 2 and 3 reduce after every backward
 };
 RankReductions rank_reductions(Lowering& lowering, int rank);
 // Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.

@@ -43,43 +43,28 @@ class PassBuilder {
     bool communicated = false, weighed = false;
     const double share = slice_share(lowering_, unit, pass, core, slice_);
     for (const Piece& piece : pass.pieces) {
-      UnitPiece part;
-      part.unit = &unit;
-      part.in_block = !unit.block.empty();
-      part.weight = weight || piece.weight;
-      part.synchronous = pass.synchronises;
+      UnitPiece part = piece_of(unit, pass, weight || piece.weight);
       part.collective = piece.collective;
       part.chunk = piece.chunk && !piece.collective;
       if (piece.collective) {
         overlaps_ = part.hidden = may_hide && piece.hidden_behind_next;
         part.flow = first_flow_ + piece.collective_id;
         communicated = true;
+        draft_.pieces.push_back(part);
       } else {
         part.tail = communicated && !part.weight;
         if (part.tail && weighed) close();  // it waits for the collective that the weight gradient before it hides
         weighed = piece.weight;
-        part.time = piece.time.base() * share;
-        if (part.time != 0 && !draft_.pieces.empty() && draft_.pieces.back().synchronous != part.synchronous) close();
+        add_compute(part, piece.time.base() * share);
       }
-      if (piece.collective || part.time != 0) draft_.pieces.push_back(part);
     }
     draft_.breakdown = draft_.breakdown + pass.breakdown;
     draft_.launches += pass.launches;
   }
   // Behind a unit's weight gradients: they are added to those of earlier passes.
   void add_accumulation(const UnitCost& unit) {
-    std::int64_t elements = 0, experts = 0;
-    for (const ParameterUse& use : unit.parameters) (use.experts ? experts : elements) += use.elements;
-    const Breakdown cost = lowering_.costs.accumulation(elements, experts, lowering_.plan.schedule.splits, draft_.site);
-    if (cost.total <= Duration(0)) return;
-    UnitPiece part;
-    part.unit = &unit;
-    part.in_block = !unit.block.empty();
-    part.weight = true;
-    part.synchronous = unit.weight_gradient.synchronises;
-    part.time = cost.total.base();
-    if (!draft_.pieces.empty() && draft_.pieces.back().synchronous != part.synchronous) close();
-    draft_.pieces.push_back(part);
+    const Breakdown cost = accumulation(lowering_.costs, unit, lowering_.plan.schedule.splits, draft_.site);
+    add_compute(piece_of(unit, unit.weight_gradient, true), cost.total.base());
     draft_.breakdown = draft_.breakdown + cost;
   }
   // The gradients of a unit are complete. A train of them that is ready ends the compute step, unless the step hides a collective
@@ -108,6 +93,21 @@ class PassBuilder {
   PassDraft take() { return std::move(draft_); }
 
  private:
+  static UnitPiece piece_of(const UnitCost& unit, const PassCost& pass, bool weight) {
+    UnitPiece piece;
+    piece.unit = &unit;
+    piece.in_block = !unit.block.empty();
+    piece.weight = weight;
+    piece.synchronous = pass.synchronises;
+    return piece;
+  }
+  void add_compute(UnitPiece piece, double time) {
+    if (time == 0) return;
+    if (!draft_.pieces.empty() && draft_.pieces.back().synchronous != piece.synchronous) close();
+    piece.time = time;
+    draft_.pieces.push_back(piece);
+  }
+
   const Lowering& lowering_;
   const std::vector<BucketTrain>& trains_;
   const std::vector<GatheredPart>* parts_ = nullptr;  // of the pass, where it has some

@@ -29,14 +29,11 @@ bool has_parts(const Lowering& lowering, ActionKind kind) { return lowering.zero
 
 HeldParameters group_parameters(const Lowering& lowering, const StageInfo& info, int group) {
   HeldParameters held;
-  std::vector<int> seen;  // tensors
+  FirstUses is_first;
   for (const GatheredPart& part : info.parts)
     for (int u = part.first_unit; u < part.end_unit && part.group == group; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        if (use.tensor >= 0 && std::find(seen.begin(), seen.end(), use.tensor) != seen.end()) continue;
-        if (use.tensor >= 0) seen.push_back(use.tensor);
-        held.add(use);
-      }
+      for (const ParameterUse& use : lowering.unit(info, u).parameters)
+        if (is_first(use, u)) held.add(use);
   return held;
 }
 
@@ -87,7 +84,7 @@ std::vector<PartTraffic> traffic_of(const Lowering& lowering, int stage, ActionK
 // one.
 void add_part_programs(Lowering& lowering, int stage, const RankReductions& reductions) {
   StageInfo& info = lowering.stage(stage);
-  const auto s = static_cast<std::size_t>(stage);
+  const StageFlows& flows_of = reductions.of_stage[stage];
   const auto time_of = [&](const std::vector<std::int32_t>& flows, int group) {
     const std::int32_t flow = group < 0 ? -1 : flows[group];
     if (flow < 0) return Ticks(0);
@@ -107,8 +104,8 @@ void add_part_programs(Lowering& lowering, int stage, const RankReductions& redu
       std::int32_t begin = 0;
       for (std::size_t k = 0; k < traffic.size(); ++k) {
         Ticks overlap(0);
-        if (ahead && k + 1 < traffic.size()) overlap += time_of(reductions.group_gathers[s], traffic[k + 1].gather);
-        if (k > 0) overlap += time_of(reductions.group_reductions[s], traffic[k - 1].reduce);
+        if (ahead && k + 1 < traffic.size()) overlap += time_of(flows_of.group_gathers, traffic[k + 1].gather);
+        if (k > 0) overlap += time_of(flows_of.group_reductions, traffic[k - 1].reduce);
         pass.programs.push_back(add_part_program(lowering, info.programs[slice][index_of(kind)], begin, pass.ends[k], overlap));
         begin = pass.ends[k];
       }

@@ -2,7 +2,6 @@
 // docs/models/memory.md has the equations.
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/lowering.hpp"

@@ -2,7 +2,6 @@
 // the same at the same time unless links are shared, and the simulation expands them where that matters.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -61,11 +60,12 @@ class RankTasks {
         add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
     add_optimizer();
     for (const int stage : lowering_.stages_of_rank(rank_))
-      if (!contains(gathered_first_, stage))
-        add_collective(ActionKind::Unshard, stage, reductions_.update_flow[stage], last_pass_);
+      if (!contains(gathered_first_, stage)) add_collective(ActionKind::Unshard, stage, flows_of(stage).update, last_pass_);
   }
 
  private:
+  const StageFlows& flows_of(int stage) const { return reductions_.of_stage[stage]; }
+
   static bool contains(const std::vector<int>& stages, int stage) {
     return std::find(stages.begin(), stages.end(), stage) != stages.end();
   }
@@ -88,7 +88,7 @@ class RankTasks {
       if (lowering_.zero() < 3) gathered_first_.push_back(action.stage);
       bool first = true;  // of the pass
       for (const PartTraffic& at : traffic_of(lowering_, action.stage, action.kind)) {
-        const std::vector<std::int32_t>& flows = reductions_.group_gathers[action.stage];
+        const std::vector<std::int32_t>& flows = flows_of(action.stage).group_gathers;
         if (at.gather < 0 || flows[at.gather] < 0) continue;
         coming_.push_back({action, flows[at.gather], first, run});
         first = false;
@@ -129,13 +129,12 @@ class RankTasks {
     const PassParts& pass = info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)];
     const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
     const std::vector<PartTraffic> traffic = traffic_of(lowering_, action.stage, action.kind);
-    const auto s = static_cast<std::size_t>(action.stage);
     const std::size_t parts = traffic.size();
     bool gathered = false;
     const std::int32_t before = last_pass_;
     for (std::size_t k = 0; k < parts; ++k) {
       std::int32_t gather = -1;
-      const bool waits = traffic[k].gather >= 0 && reductions_.group_gathers[s][traffic[k].gather] >= 0;
+      const bool waits = traffic[k].gather >= 0 && flows_of(action.stage).group_gathers[traffic[k].gather] >= 0;
       if (waits) {
         ask_for_gathers(asked_ahead());
         gather = gathers_[gathered_parts_.size()];
@@ -158,7 +157,8 @@ class RankTasks {
       last_pass_ = add(task, gather);
       if (waits) gathered_parts_.push_back(last_pass_);
       if (traffic[k].reduce >= 0)
-        add_collective(ActionKind::ReduceGrad, action.stage, reductions_.group_reductions[s][traffic[k].reduce], last_pass_);
+        add_collective(ActionKind::ReduceGrad, action.stage, flows_of(action.stage).group_reductions[traffic[k].reduce],
+                       last_pass_);
     }
     pass_before_ = before;
     if (gathered && lowering_.zero() >= 3) gathered_pass_ = last_pass_;
@@ -199,7 +199,7 @@ class RankTasks {
     if (!action.is_compute() || action.kind == ActionKind::W) return;
     const bool idle = action.kind == ActionKind::I && lowering_.backward_all_in_weight(action.stage);
     if (idle && !lowering_.stage(action.stage).parts.empty()) return;  // its W is the backward, in parts
-    const std::int32_t flow = reductions_.gather_flow[action.stage];
+    const std::int32_t flow = flows_of(action.stage).gather;
     const std::int32_t gather = add_collective(ActionKind::Unshard, action.stage, flow, pass_before_);
     if (gather < 0) return;
     lowering_.graph.tasks[gather].take = lowering_.stage(action.stage).gathered.at_once;
@@ -304,8 +304,8 @@ class RankTasks {
 
   // After the last pass; or in buckets during it, if it runs alone.
   void add_reduction(int stage) {
-    const std::int32_t whole = reductions_.reduce_flow[stage];
-    const std::vector<std::int32_t>& flows = reductions_.train_flows[stage];
+    const std::int32_t whole = flows_of(stage).reduce;
+    const std::vector<std::int32_t>& flows = flows_of(stage).trains;
     const Task& pass = lowering_.graph.tasks[last_pass_];
     const auto points = lowering_.stage(stage).train_points[lowering_.slice_of(pass.action)][index_of(pass.action.kind)];
     const bool alone = members_ == 1 && pass.action.stage == stage;
@@ -389,16 +389,8 @@ namespace {
 // and the updated weights are copied back after it. All devices of the plan copy at once.
 Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
   if (!lowering.scenario.offload.optimizer || held.elements() == 0) return Duration(0);
-  const Cluster& cluster = lowering.scenario.cluster;
   const int device = lowering.device(rank);
-  const auto rate = [&](bool away) {
-    const Bandwidth shared = shared_host_copy_bandwidth(cluster, lowering.plan.devices, device, away);
-    if (shared > Bandwidth(0)) return shared;
-    throw fault_at(lowering.scenario, "offload",
-                   fmt::format("device '{}' has no copy_bandwidth, which an optimizer in the host's memory needs",
-                               cluster.type_of(device).name),
-                   "state it in the device file");
-  };
+  const auto rate = [&](bool away) { return copy_rate(lowering, device, away, "an optimizer in the host's memory needs"); };
   Ticks hidden(0);
   for (const int s : lowering.stages_of_rank(rank)) {
     const StageInfo& info = lowering.stage(s);
@@ -415,6 +407,15 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
 }
 
 }  // namespace
+
+Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed) {
+  const Cluster& cluster = lowering.scenario.cluster;
+  const Bandwidth rate = shared_host_copy_bandwidth(cluster, lowering.plan.devices, device, away);
+  if (rate > Bandwidth(0)) return rate;
+  throw fault_at(lowering.scenario, "offload",
+                 fmt::format("device '{}' has no copy_bandwidth, which {}", cluster.type_of(device).name, needed),
+                 "state it in the device file");
+}
 
 std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   const std::vector<int>& stages = lowering.stages_of_rank(rank);

@@ -1,7 +1,6 @@
 // The traffic between stages: edges of the workload gathered per pair of stages, and the inputs and transfers of tasks.
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "base/error.hpp"
 #include "costmodel/cost/occupancy.hpp"

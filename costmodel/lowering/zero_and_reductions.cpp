@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -12,7 +12,6 @@
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/lowering/lowering.hpp"
-#include "costmodel/plan/replica_traffic.hpp"
 
 namespace panpipe {
 
@@ -97,15 +96,9 @@ class Exchange {
     const std::size_t before = known_.size();
     const std::int32_t flow = gather(held);
     if (!lowering_.scenario.offload.parameters || known_.size() == before || flow < 0) return flow;
-    const Plan& plan = lowering_.plan;
     const Groups& inside = groups_.at(traffic_.inside());
     const int device = inside.front().front();
-    const Bandwidth rate = shared_host_copy_bandwidth(lowering_.scenario.cluster, plan.devices, device, false);
-    if (rate <= Bandwidth(0))
-      throw fault_at(lowering_.scenario, "offload",
-                     fmt::format("device '{}' has no copy_bandwidth, which parameters in the host's memory need",
-                                 lowering_.scenario.cluster.type_of(device).name),
-                     "state it in the device file");
+    const Bandwidth rate = copy_rate(lowering_, device, false, "parameters in the host's memory need");
     const auto share = [&](const ParameterSums& sums, Among among) {
       const auto groups = groups_.find(among);
       const Bytes bytes = weight_size(lowering_, sums);
@@ -140,8 +133,7 @@ class Exchange {
     return known_[key] = make();
   }
 
-  template <class All>
-  std::int32_t flows_of(const All& all) {
+  std::int32_t flows_of(std::span<const Exchanged> all) {
     std::int32_t first = -1, last = -1;
     for (const Exchanged& one : all) {
       if (one.pieces.empty() || groups_.at(one.among).front().size() < 2) continue;
@@ -152,12 +144,9 @@ class Exchange {
     return first;
   }
   CollectiveCost cost_of(const Exchanged& one) {
-    const Groups& groups = groups_.at(one.among);
-    CollectiveCost cost, last;
-    cost.kind = one.kind;
-    if (one.pieces.whole > 0) cost = slowest_of(lowering_, one.kind, one.size, groups);
-    if (one.pieces.rest > Bytes(0)) last = slowest_of(lowering_, one.kind, one.pieces.rest, groups);
-    return one.pieces.whole > 0 ? in_a_row(cost, one.pieces.whole, last) : last;
+    const auto cost = [&](Bytes size) { return slowest_of(lowering_, one.kind, size, groups_.at(one.among)); };
+    const CollectiveCost last = one.pieces.rest > Bytes(0) ? cost(one.pieces.rest) : CollectiveCost{};
+    return one.pieces.whole > 0 ? in_a_row(cost(one.size), one.pieces.whole, last) : last;
   }
 
   Lowering& lowering_;
@@ -226,33 +215,13 @@ std::map<ParameterKey, Holders> parameter_holders(const Lowering& lowering) {
 
 HeldParameters held_parameters(const Lowering& lowering, const std::vector<int>& stages) {
   HeldParameters held;
-  std::vector<ParameterKey> seen;
+  FirstUses is_first;
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
-    for (int u = info.first_unit; u < info.end_unit; ++u) {
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        held.add(use);
-        seen.push_back(key_of(use, u));
-      }
-    }
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters)
+        if (is_first(use, u)) held.add(use);
   }
-  std::sort(seen.begin(), seen.end());
-  if (std::adjacent_find(seen.begin(), seen.end()) == seen.end()) return held;
-  // Something is held twice: count again, each parameter once.
-  std::map<ParameterKey, HeldParameters> once;
-  for (const int s : stages) {
-    const StageInfo& info = lowering.stage(s);
-    for (int u = info.first_unit; u < info.end_unit; ++u) {
-      std::map<ParameterKey, HeldParameters> of_unit;
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        const auto [known, is_new] = of_unit.try_emplace(key_of(use, u));
-        if (is_new || use.tensor < 0) known->second.add(use);
-      }
-      once.insert(of_unit.begin(), of_unit.end());
-    }
-  }
-  held = {};
-  for (const auto& entry : once) held.add(entry.second);
   return held;
 }
 
@@ -288,27 +257,18 @@ void make_bucket_trains(Lowering& lowering) {
     const std::array<std::int64_t, 2> all = sizes_of(held);
     if (written[s] || all[0] + all[1] <= size) continue;
     HeldParameters made;
-    std::vector<ParameterKey> seen;  // by units before, which use them too
+    FirstUses is_first;  // units before use them too
     std::vector<HeldParameters> of_unit(info.end_unit - info.first_unit);
     for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) {
-        const ParameterKey key = key_of(use, u);
-        if (key.first && std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
-        seen.push_back(key);
-        of_unit[u - info.first_unit].add(use);
-      }
+      for (const ParameterUse& use : lowering.unit(info, u).parameters)
+        if (is_first(use, u)) of_unit[u - info.first_unit].add(use);
     std::array<std::int64_t, 2> started{};  // buckets
     for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
       made.add(of_unit[u - info.first_unit]);
       const bool last = u == info.first_unit;
       const std::array<std::int64_t, 2> ready = last ? all : sizes_of(made);
-      BucketTrain train{u};
-      train.whole = static_cast<int>(ready[0] / size - started[0]);
-      train.expert_whole = static_cast<int>(ready[1] / size - started[1]);
-      if (last) {
-        train.rest = Bytes(all[0] % size);
-        train.expert_rest = Bytes(all[1] % size);
-      }
+      const auto pieces = [&](std::size_t k) { return Pieces{ready[k] / size - started[k], Bytes(last ? all[k] % size : 0)}; };
+      const BucketTrain train{u, pieces(0), pieces(1)};
       started = {ready[0] / size, ready[1] / size};
       if (!train.empty()) info.trains.push_back(train);
     }
@@ -316,9 +276,9 @@ void make_bucket_trains(Lowering& lowering) {
     for (std::size_t k = 0; several > 1 && k < info.trains.size(); ++k) {  // merged with those behind
       BucketTrain merged = info.trains[k];
       for (std::size_t i = 1; i < several && k + 1 < info.trains.size(); ++i) {
-        const BucketTrain next = info.trains[k + 1];
+        const auto [unit, others, experts] = info.trains[k + 1];
         info.trains.erase(info.trains.begin() + static_cast<std::ptrdiff_t>(k));
-        merged = {next.unit, merged.whole + next.whole, next.rest, merged.expert_whole + next.expert_whole, next.expert_rest};
+        merged = {unit, {merged.others.whole + others.whole, others.rest}, {merged.experts.whole + experts.whole, experts.rest}};
       }
       info.trains[k] = merged;
     }
@@ -329,12 +289,7 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   const int zero = lowering.zero();
   RankReductions reductions;
   reductions.each_microbatch = zero >= 2 && lowering.plan.exchanges();
-  reductions.gather_flow.assign(lowering.stages.size(), -1);
-  reductions.reduce_flow.assign(lowering.stages.size(), -1);
-  reductions.update_flow.assign(lowering.stages.size(), -1);
-  reductions.train_flows.resize(lowering.stages.size());
-  reductions.group_gathers.resize(lowering.stages.size());
-  reductions.group_reductions.resize(lowering.stages.size());
+  reductions.of_stage.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
   if (!lowering.plan.exchanges()) return reductions;
   Exchange exchange(lowering, rank);
@@ -342,20 +297,18 @@ RankReductions rank_reductions(Lowering& lowering, int rank) {
   for (const int stage : lowering.stages_of_rank(rank)) {
     StageInfo& info = lowering.stage(stage);
     const HeldParameters held = held_parameters(lowering, {stage});
-    const auto s = static_cast<std::size_t>(stage);
-    reductions.reduce_flow[s] = add_awaited_reduction(lowering, exchange, held);
-    for (const BucketTrain& train : info.trains)
-      reductions.train_flows[s].push_back(
-          exchange.reduce({train.whole, train.rest}, {train.expert_whole, train.expert_rest}, bucket));
-    if (zero == 1 || zero == 2) reductions.update_flow[s] = exchange.gather(held.trained());
+    StageFlows& flows = reductions.of_stage[stage];
+    flows.reduce = add_awaited_reduction(lowering, exchange, held);
+    for (const BucketTrain& train : info.trains) flows.trains.push_back(exchange.reduce(train.others, train.experts, bucket));
+    if (zero == 1 || zero == 2) flows.update = exchange.gather(held.trained());
     if (zero == 3) {
       info.gathered = gathered_blocks(lowering, info);
-      reductions.gather_flow[s] = exchange.gather_for_pass(held);
+      flows.gather = exchange.gather_for_pass(held);
     }
     for (int g = 0; g < info.groups(); ++g) {
       const HeldParameters group = group_parameters(lowering, info, g);
-      reductions.group_gathers[s].push_back(zero == 3 ? exchange.gather_for_pass(group) : exchange.gather(group.trained()));
-      reductions.group_reductions[s].push_back(zero < 3 ? -1 : exchange.reduce(group));
+      flows.group_gathers.push_back(zero == 3 ? exchange.gather_for_pass(group) : exchange.gather(group.trained()));
+      flows.group_reductions.push_back(zero < 3 ? -1 : exchange.reduce(group));
     }
     add_part_programs(lowering, stage, reductions);
   }

@@ -1,11 +1,18 @@
-// Checks the legality of a plan's schedule. Private to this folder.
+// Checks that the parts of a plan fit together. Private to this folder.
 #pragma once
 
-#include "schedule/schedule.hpp"
+#include <string>
+#include <vector>
+
+#include "costmodel/plan/plan.hpp"
 
 namespace panpipe {
 
-// Throws NoAnswer with an explanation of the first fault.
-void check_plan_schedule(const Schedule& schedule);
+// Throws InputError if the schedule is for other ranks or microbatches, or cuts sequences that context parallelism cuts, and
+// NoAnswer with an explanation of its first fault.
+void check_schedule_fits(const Degrees& degrees, const Schedule& schedule);
+
+// What is wrong with the devices of a plan; empty: nothing.
+std::string device_problem(const std::vector<int>& devices, const Degrees& degrees, const Cluster& cluster);
 
 }  // namespace panpipe

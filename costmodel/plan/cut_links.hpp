@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "costmodel/cost/cost_model.hpp"
 #include "costmodel/plan/stage_links.hpp"
 
 namespace panpipe {

@@ -15,15 +15,10 @@ struct ParameterSums {
   Bytes frozen{0}, copies{0}, narrower{0};  // as in ParameterUse
   Bytes trained_narrower{0};                // trained part of `narrower`
 
-  void add(const ParameterUse& use, std::int64_t times = 1) {
+  void add(const ParameterUse& use) {
     const bool is_trained = use.elements > 0;
-    elements += times * use.elements;
-    tensors += is_trained ? times : 0;
-    given += use.given * times;
-    frozen += use.frozen * times;
-    copies += use.copies * times;
-    narrower += use.narrower * times;
-    if (is_trained) trained_narrower += use.narrower * times;
+    add(ParameterSums{use.elements, is_trained ? 1 : 0, use.given, use.frozen, use.copies, use.narrower,
+                      is_trained ? use.narrower : Bytes(0)});
   }
   void add(const ParameterSums& more, std::int64_t times = 1) {
     elements += times * more.elements;
@@ -43,11 +38,27 @@ struct ParameterSums {
   }
 };
 
+// Whether a unit's use of a parameter is the first one that is asked about. Measured layers name no parameters: a unit has one.
+class FirstUses {
+ public:
+  bool operator()(const ParameterUse& use, int unit) {
+    std::vector<bool>& seen = use.tensor >= 0 ? tensors_ : units_;
+    const auto index = static_cast<std::size_t>(use.tensor >= 0 ? use.tensor : unit);
+    if (index >= seen.size()) seen.resize(index + 1);
+    const bool first = !seen[index];
+    seen[index] = true;
+    return first;
+  }
+
+ private:
+  std::vector<bool> tensors_, units_;
+};
+
 struct HeldParameters {
   ParameterSums others;   // that all replicas of a rank hold
   ParameterSums experts;  // in experts of which other ranks of the stage hold other parts
 
-  void add(const ParameterUse& use, std::int64_t times = 1) { (use.experts ? experts : others).add(use, times); }
+  void add(const ParameterUse& use) { (use.experts ? experts : others).add(use); }
   void add(const HeldParameters& more, std::int64_t times = 1) {
     others.add(more.others, times);
     experts.add(more.experts, times);

@@ -68,6 +68,13 @@ inline Duration time_alone(const LoweringCosts& costs, const PassCost& pass, int
   return costs.host_bound(pass.breakdown.total, pass.launches, site);
 }
 
+// Of a unit's gradients.
+inline Breakdown accumulation(const LoweringCosts& costs, const UnitCost& unit, int splits, int site) {
+  std::int64_t others = 0, experts = 0;
+  for (const ParameterUse& use : unit.parameters) (use.experts ? experts : others) += use.elements;
+  return costs.accumulation(others, experts, splits, site);
+}
+
 Plan make_plan(const Scenario& scenario, const PlanRequest& request, const LoweringCosts& costs);
 inline Plan make_plan(const Scenario& scenario, const LoweringCosts& costs) {
   return make_plan(scenario, request_of(scenario), costs);

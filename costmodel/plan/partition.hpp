@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/quantity.hpp"
-#include "costmodel/plan/plan.hpp"
 
 namespace panpipe {
 

@@ -51,9 +51,7 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, in
     add(sum.F, unit.forward);
     add(sum.I, unit.input_gradient);
     add(sum.W, unit.weight_gradient);
-    std::int64_t elements = 0, experts = 0;
-    for (const ParameterUse& use : unit.parameters) (use.experts ? experts : elements) += use.elements;
-    sum.W += costs.accumulation(elements, experts, 1, site).total;
+    sum.W += accumulation(costs, unit, 1, site).total;
     const Recompute mode = recompute_of_unit(u, again, recompute);
     if (mode == Recompute::Full) add(sum.I, unit.recompute_full);
     if (mode == Recompute::Selective) add(sum.I, unit.recompute_selective);

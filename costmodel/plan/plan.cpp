@@ -2,7 +2,6 @@
 #include "costmodel/plan/plan.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -62,19 +61,6 @@ Schedule requested_schedule(const PlanRequest& wanted, const MeanCosts& mean_cos
   return schedule;
 }
 
-void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
-  if (schedule.ranks != degrees.pipeline)
-    throw InputError(fmt::format("schedule '{}' is for {} ranks, but parallel.pipeline is {}", schedule.name, schedule.ranks,
-                                 degrees.pipeline));
-  if (schedule.microbatches != degrees.microbatches)
-    throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
-                                 schedule.microbatches, degrees.microbatches));
-  if (degrees.context > 1 && schedule.splits > 1)
-    throw InputError(fmt::format("schedule '{}' cuts sequences into {} slices, which context parallelism of {} does too",
-                                 schedule.name, schedule.splits, degrees.context));
-  check_plan_schedule(schedule);
-}
-
 void check_requested_degrees(const Scenario& scenario, const Degrees& degrees) {
   const std::vector<DegreeProblem> problems = check_degrees(degrees, {.devices = scenario.cluster.size()});
   if (problems.empty()) return;
@@ -83,22 +69,13 @@ void check_requested_degrees(const Scenario& scenario, const Degrees& degrees) {
 }
 
 std::vector<int> requested_devices(const Cluster& cluster, const PlanRequest& request) {
-  const int size = request.degrees.device_count(), present = cluster.size();
   if (!request.placement) {
-    std::vector<int> devices(size);
+    std::vector<int> devices(request.degrees.device_count());
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
   }
-  if (static_cast<int>(request.placement->size()) != size)
-    throw InputError(fmt::format("placement names {} devices, but {} needs {}", request.placement->size(),
-                                 product_text(request.degrees), size));
-  std::set<int> seen;
-  for (const int device : *request.placement) {
-    if (device < 0 || device >= present)
-      throw InputError(
-          fmt::format("placement: there is no device {}; cluster '{}' has devices 0 to {}", device, cluster.name, present - 1));
-    if (!seen.insert(device).second) throw InputError(fmt::format("placement: device {} is named twice", device));
-  }
+  if (const std::string problem = device_problem(*request.placement, request.degrees, cluster); !problem.empty())
+    throw InputError("placement: " + problem);
   return *request.placement;
 }
 
@@ -172,7 +149,16 @@ Duration weight_of(const LoweringCosts& costs, const UnitCost& unit, int site, b
 
 }  // namespace
 
-void check_plan_schedule(const Schedule& schedule) {
+void check_schedule_fits(const Degrees& degrees, const Schedule& schedule) {
+  if (schedule.ranks != degrees.pipeline)
+    throw InputError(fmt::format("schedule '{}' is for {} ranks, but parallel.pipeline is {}", schedule.name, schedule.ranks,
+                                 degrees.pipeline));
+  if (schedule.microbatches != degrees.microbatches)
+    throw InputError(fmt::format("schedule '{}' is for {} microbatches, but batch.microbatches is {}", schedule.name,
+                                 schedule.microbatches, degrees.microbatches));
+  if (degrees.context > 1 && schedule.splits > 1)
+    throw InputError(fmt::format("schedule '{}' cuts sequences into {} slices, which context parallelism of {} does too",
+                                 schedule.name, schedule.splits, degrees.context));
   const std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty()) return;
   const ScheduleProblem& first = problems.front();
@@ -184,6 +170,18 @@ void check_plan_schedule(const Schedule& schedule) {
   text += first.message;
   if (problems.size() > 1) text += fmt::format("\n  and {} more fault{}", problems.size() - 1, problems.size() == 2 ? "" : "s");
   throw NoAnswer(text);
+}
+
+std::string device_problem(const std::vector<int>& devices, const Degrees& degrees, const Cluster& cluster) {
+  if (static_cast<int>(devices.size()) != degrees.device_count())
+    return fmt::format("{} devices are named, but {} needs {}", devices.size(), product_text(degrees), degrees.device_count());
+  std::set<int> seen;
+  for (const int device : devices) {
+    if (device < 0 || device >= cluster.size())
+      return fmt::format("there is no device {}; cluster '{}' has devices 0 to {}", device, cluster.name, cluster.size() - 1);
+    if (!seen.insert(device).second) return fmt::format("device {} is named twice", device);
+  }
+  return "";
 }
 
 PlanRequest request_of(const Scenario& scenario) {

@@ -11,7 +11,6 @@
 #include "base/input/yaml_document.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/plan/check.hpp"
-#include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -180,19 +179,6 @@ void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, c
       refuse(*there, "schedule", fmt::format("{} stages on {} ranks", stages, order.ranks));
 }
 
-void check_devices(const Node& node, ReadLog& log, const Plan& plan, const Scenario& scenario) {
-  const int size = plan.device_count();
-  if (static_cast<int>(plan.devices.size()) != size)
-    log.error(node, fmt::format("{} devices are named, but {} needs {}", plan.devices.size(), product_text(plan), size));
-  std::set<int> seen;
-  for (const int device : plan.devices) {
-    if (device >= scenario.cluster.size())
-      log.error(node, fmt::format("there is no device {}; cluster '{}' has {}", device, scenario.cluster.name,
-                                  scenario.cluster.size()));
-    if (!seen.insert(device).second) log.error(node, fmt::format("device {} is named twice", device));
-  }
-}
-
 // Every forward path must hold each unit once, in order.
 void check_cover(const Node& node, const Plan& plan, int units) {
   for (const auto& chain : plan.schedule.chains) {
@@ -236,8 +222,7 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   const NodePtr root = load_document(path);
   ReadLog log;
   MapReader reader(*root, log);
-  reader.integer("panpipe", 1);
-  reader.choice<int>("kind", {{"plan", 0}});
+  read_heading(reader, "plan");
   Plan plan{scenario.degrees, {}, {}, {}};  // read again, and held against them
   const Node* batch = reader.require("batch");
   const Node* parallel = reader.require("parallel");
@@ -249,21 +234,22 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   read_batch(*batch, log, scenario);
   read_degrees(*parallel, log, scenario, plan);
   plan.devices = read_integers(devices, log);
-  check_devices(*devices, log, plan, scenario);
+  if (const std::string problem = device_problem(plan.devices, plan, scenario.cluster); !problem.empty())
+    log.error(*devices, problem);
   plan.schedule = read_schedule(*schedule, log);
   const std::vector<UnitCost>& units = model.units(0).units;
   for (const auto& stage : stages->items) plan.stages.push_back(read_stage(*stage, log, units));
   const Schedule& order = plan.schedule;
   if (static_cast<int>(plan.stages.size()) != order.stages)
     log.error(*stages, fmt::format("{} stages are listed, but the schedule has {}", plan.stages.size(), order.stages));
-  if (order.ranks != plan.pipeline)
-    log.error(*schedule, fmt::format("the schedule is for {} ranks, but pipeline is {}", order.ranks, plan.pipeline));
-  if (order.microbatches != scenario.degrees.microbatches)
-    log.error(*schedule, fmt::format("the schedule is for {} microbatches, but the scenario has {}", order.microbatches,
-                                     scenario.degrees.microbatches));
+  log.throw_if_errors();
+  try {
+    check_schedule_fits(scenario.degrees, order);
+  } catch (const InputError& error) {
+    log.add_at(*schedule, error);
+  }
   log.throw_if_errors();
   check_cover(*stages, plan, static_cast<int>(units.size()));
-  check_plan_schedule(plan.schedule);
   check_overrides(*root, log, scenario, plan, units);
   log.throw_if_errors();
   return plan;

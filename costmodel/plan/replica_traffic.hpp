@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 
-#include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 
 namespace panpipe {

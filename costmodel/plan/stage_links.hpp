@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "costmodel/cost/cost_model.hpp"
+#include "costmodel/workload/unit_edges.hpp"
 
 namespace panpipe {
 

@@ -83,6 +83,20 @@ Reductions::Reductions(const CostModel& model, const Occupancy& occupancy, const
   }
 }
 
+double Reductions::time(std::span<const Exchanged> all) const {
+  double sum = 0;
+  for (const Exchanged& one : all) {
+    if (one.among != Among::Data) continue;
+    const auto each = [&](Bytes size) {
+      const auto bytes = static_cast<double>(size.base());
+      return one.kind == CollectiveKind::AllReduce ? all_reduce(bytes) : scatter(bytes);
+    };
+    if (one.pieces.whole > 0) sum += static_cast<double>(one.pieces.whole) * each(one.size);
+    sum += each(one.pieces.rest);
+  }
+  return sum;
+}
+
 double Reductions::between(const std::array<double, kPoints>& times, double bytes) const {
   if (bytes <= 0) return 0;
   const auto& known = sizes();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "costmodel/cost/cost_model.hpp"
@@ -86,20 +87,7 @@ class Reductions {
   double scatter(double bytes) const { return between(scatter_, bytes); }  // reduce-scatter, or all-gather
   // The time of exchanges one after another. Exchanges in groups of some of the replicas are not priced here: they count as 0,
   // which is a lower bound.
-  template <class All>
-  double time(const All& all) const {
-    double sum = 0;
-    for (const Exchanged& one : all) {
-      if (one.among != Among::Data) continue;
-      const auto each = [&](Bytes size) {
-        const auto bytes = static_cast<double>(size.base());
-        return one.kind == CollectiveKind::AllReduce ? all_reduce(bytes) : scatter(bytes);
-      };
-      if (one.pieces.whole > 0) sum += static_cast<double>(one.pieces.whole) * each(one.size);
-      sum += each(one.pieces.rest);
-    }
-    return sum;
-  }
+  double time(std::span<const Exchanged> all) const;
 
  private:
   static constexpr std::size_t kPoints = 7;

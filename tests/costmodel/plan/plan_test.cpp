@@ -65,7 +65,8 @@ TEST(MakePlan, PartsThatDoNotFitAreExplained) {
   scenario.placement = std::vector<int>{0, 2};
   EXPECT_EQ(message_of<InputError>(scenario, costs), "placement: there is no device 2; cluster 'row' has devices 0 to 1");
   scenario.placement = std::vector<int>{0};
-  EXPECT_EQ(message_of<InputError>(scenario, costs), "placement names 1 devices, but pipeline 2 x tensor 1 x data 1 needs 2");
+  EXPECT_EQ(message_of<InputError>(scenario, costs),
+            "placement: 1 devices are named, but pipeline 2 x tensor 1 x data 1 needs 2");
 }
 
 TEST(MakePlan, AnIllegalScheduleIsAnAnswer) {
