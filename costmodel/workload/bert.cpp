@@ -11,7 +11,7 @@ namespace {
 
 // A config.json states its own; a model by name has the family's.
 const TransformerTraits& traits_of(const ModelDimensions& d) {
-  return d.traits.names == bert_traits().names ? d.traits : bert_traits();
+  return d.traits.names == family_traits().bert.names ? d.traits : family_traits().bert;
 }
 
 constexpr int kTokenTypes = 2;

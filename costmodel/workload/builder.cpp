@@ -50,26 +50,27 @@ void GraphBuilder::unit(std::string name, std::string block, int layer) {
   unit_ = static_cast<int>(graph_.units.size()) - 1;
 }
 
+int GraphBuilder::add_tensor(Tensor tensor) {
+  graph_.tensors.push_back(std::move(tensor));
+  return static_cast<int>(graph_.tensors.size()) - 1;
+}
+
 int GraphBuilder::input(std::string name, DType type, Shape dimensions) {
-  Tensor& tensor = graph_.tensors.emplace_back();
-  tensor.name = std::move(name);
-  tensor.role = TensorRole::Input;
-  tensor.dtype = type;
-  tensor.shape = std::move(dimensions);
-  tensor.requires_gradient = false;
-  graph_.inputs.push_back(static_cast<int>(graph_.tensors.size()) - 1);
+  graph_.inputs.push_back(add_tensor({.name = std::move(name),
+                                      .role = TensorRole::Input,
+                                      .dtype = type,
+                                      .shape = std::move(dimensions),
+                                      .requires_gradient = false}));
   return graph_.inputs.back();
 }
 
 int GraphBuilder::buffer(std::string name, DType type, Shape dimensions, std::string init) {
-  Tensor& tensor = graph_.tensors.emplace_back();
-  tensor.name = std::move(name);
-  tensor.role = TensorRole::Buffer;
-  tensor.dtype = type;
-  tensor.shape = std::move(dimensions);
-  tensor.requires_gradient = false;
-  tensor.init = std::move(init);
-  return static_cast<int>(graph_.tensors.size()) - 1;
+  return add_tensor({.name = std::move(name),
+                     .role = TensorRole::Buffer,
+                     .dtype = type,
+                     .shape = std::move(dimensions),
+                     .requires_gradient = false,
+                     .init = std::move(init)});
 }
 
 int GraphBuilder::parameter(std::string name, Shape full_shape, std::string_view init, int shard, int fused_matrices,
@@ -103,27 +104,21 @@ int GraphBuilder::tied_parameter(std::string name, int original) {
   Tensor copy = graph_.tensors[original];
   copy.name = std::move(name);
   copy.tied_to = original;
-  graph_.tensors.push_back(std::move(copy));
-  return static_cast<int>(graph_.tensors.size()) - 1;
+  return add_tensor(std::move(copy));
 }
 
 int GraphBuilder::make_activation(std::string_view target, Shape dimensions, DType type) {
-  const int index = static_cast<int>(graph_.tensors.size());
-  Tensor& tensor = graph_.tensors.emplace_back();
-  tensor.name = short_name(target);
-  tensor.name += '_';
-  tensor.name += std::to_string(index);
-  tensor.role = TensorRole::Activation;
-  tensor.dtype = type;
-  tensor.shape = std::move(dimensions);
-  tensor.producer = static_cast<int>(graph_.operators.size());
-  return index;
+  return add_tensor({.name = std::string(short_name(target)) + '_' + std::to_string(graph_.tensors.size()),
+                     .role = TensorRole::Activation,
+                     .dtype = type,
+                     .shape = std::move(dimensions),
+                     .producer = static_cast<int>(graph_.operators.size())});
 }
 
 int GraphBuilder::emit(std::string_view target, std::vector<Argument> arguments, Shape dimensions, DType type) {
   PANPIPE_CHECK(unit_ >= 0, "an operator before the first unit");
   bool gradient = false;
-  for_each_operand(arguments, [&](int tensor) { gradient |= graph_.tensors[tensor].requires_gradient; });
+  for_each_tensor(arguments, [&](int tensor) { gradient |= graph_.tensors[tensor].requires_gradient; });
   const int result = make_activation(target, std::move(dimensions), type);
   graph_.tensors.back().requires_gradient = gradient && differentiable(type);
   Operator& made = graph_.operators.emplace_back();

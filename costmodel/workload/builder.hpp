@@ -126,7 +126,6 @@ class GraphBuilder {
   // True if experts are divided differently from the other products. Tokens are then sent to the ranks of their experts; each
   // rank sends those of its part of the sequence.
   bool experts_apart() const { return graph_.degrees.experts_apart(); }
-  int expert_degree() const { return graph_.degrees.expert; }
   int expert_tensor() const { return graph_.degrees.expert_tensor_group(); }
   // A weight or bias of all experts, (experts, ...), divided over the ranks that hold experts, and along `shard` over the ranks
   // that divide an expert.
@@ -165,8 +164,10 @@ class GraphBuilder {
   OperatorGraph finish(int loss);
 
  private:
+  int add_tensor(Tensor tensor);
   int add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options);
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
+  int along_sequence(std::string_view target, int x, bool whole, CollectiveKind forward, CollectiveKind backward);
   int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
   int named_op(std::string_view target, Shape shape, DType dtype, const NamedArguments& given);
   int make_activation(std::string_view target, Shape shape, DType dtype);

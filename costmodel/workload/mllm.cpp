@@ -16,9 +16,9 @@ constexpr int kJoined = 4;  // patches in one token of the language model
 // A ViT's layers under names of their own.
 const TransformerTraits& encoder_traits() {
   static const TransformerTraits traits = [] {
-    static ModuleNames names = *vit_traits().names;
+    static ModuleNames names = *family_traits().vit.names;
     names.layer = "visual.blocks.";
-    TransformerTraits made = vit_traits();
+    TransformerTraits made = family_traits().vit;
     made.names = &names;
     return made;
   }();
@@ -87,7 +87,7 @@ OperatorGraph build_mllm(const std::string& model, const ModelDimensions& d, con
   g.unit("projector");
   const int image = project(vit, x, d.hidden);
 
-  Transformer llama{g, d, llama_traits(), d.sequence};
+  Transformer llama{g, d, family_traits().llama, d.sequence};
   add_rotary_tables(llama);
   g.unit("embedding");
   g.module("model.embed_tokens");

@@ -274,7 +274,7 @@ struct ConfigClass {
   const char* type;
   const char* name;
   Defaults defaults;
-  const TransformerTraits& (*traits)();
+  TransformerTraits FamilyTraits::*traits;
   Apply apply;
 };
 
@@ -526,43 +526,52 @@ void bert(ConfigReader& r, ModelDimensions& d) {
 
 // Shipped defaults: transformers 5.23, the configuration classes of src/transformers/models/*.
 const std::vector<ConfigClass>& classes() {
+  using Families = FamilyTraits;
   static const std::vector<ConfigClass> table = {
-      {"llama", "LlamaForCausalLM", {32000, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6, false}, llama_traits, llama},
-      {"mistral", "MistralForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-6, false}, llama_traits, mistral},
-      {"qwen2", "Qwen2ForCausalLM", {151936, 4096, 32, 32, 32, 0, 22016, 32768, 1e-6, false}, llama_traits, qwen2},
-      {"qwen3", "Qwen3ForCausalLM", {151936, 4096, 32, 32, 32, 128, 22016, 32768, 1e-6, false}, llama_traits, qwen3},
-      {"gemma", "GemmaForCausalLM", {256000, 3072, 28, 16, 16, 256, 24576, 8192, 1e-6, true}, llama_traits, gemma},
-      {"gemma2", "Gemma2ForCausalLM", {256000, 2304, 26, 8, 4, 256, 9216, 8192, 1e-6, true}, gemma2_traits, gemma2},
-      {"gemma3_text", "Gemma3ForCausalLM", {262208, 2304, 26, 8, 4, 256, 9216, 131072, 1e-6, true}, gemma2_traits, gemma3},
-      {"phi", "PhiForCausalLM", {51200, 2048, 24, 32, 0, 0, 8192, 2048, 1e-5, false}, phi_traits, phi},
-      {"phi3", "Phi3ForCausalLM", {32064, 3072, 32, 32, 0, 0, 8192, 4096, 1e-5, false}, phi3_traits, phi3},
-      {"gpt2", "GPT2LMHeadModel", {50257, 768, 12, 12, 0, 0, 0, 1024, 1e-5, true}, gpt_traits, plain},
-      {"gpt_neox", "GPTNeoXForCausalLM", {50432, 6144, 44, 64, 0, 0, 24576, 2048, 1e-5, false}, gpt_neox_traits, gpt_neox},
-      {"opt", "OPTForCausalLM", {50272, 768, 12, 12, 0, 0, 3072, 2048, 1e-5, true}, opt_traits, opt},
-      {"bloom", "BloomForCausalLM", {250880, 64, 2, 8, 0, 0, 0, 2048, 1e-5, true}, bloom_traits, bloom},
-      {"falcon", "FalconForCausalLM", {65024, 4544, 32, 71, 0, 0, 0, 2048, 1e-5, true}, falcon_traits, falcon},
-      {"mixtral", "MixtralForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-5, false, 1e6}, experts_traits, mixtral},
+      {"llama", "LlamaForCausalLM", {32000, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6, false}, &Families::llama, llama},
+      {"mistral", "MistralForCausalLM", {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-6, false}, &Families::llama, mistral},
+      {"qwen2", "Qwen2ForCausalLM", {151936, 4096, 32, 32, 32, 0, 22016, 32768, 1e-6, false}, &Families::llama, qwen2},
+      {"qwen3", "Qwen3ForCausalLM", {151936, 4096, 32, 32, 32, 128, 22016, 32768, 1e-6, false}, &Families::llama, qwen3},
+      {"gemma", "GemmaForCausalLM", {256000, 3072, 28, 16, 16, 256, 24576, 8192, 1e-6, true}, &Families::llama, gemma},
+      {"gemma2", "Gemma2ForCausalLM", {256000, 2304, 26, 8, 4, 256, 9216, 8192, 1e-6, true}, &Families::gemma2, gemma2},
+      {"gemma3_text", "Gemma3ForCausalLM", {262208, 2304, 26, 8, 4, 256, 9216, 131072, 1e-6, true}, &Families::gemma2, gemma3},
+      {"phi", "PhiForCausalLM", {51200, 2048, 24, 32, 0, 0, 8192, 2048, 1e-5, false}, &Families::phi, phi},
+      {"phi3", "Phi3ForCausalLM", {32064, 3072, 32, 32, 0, 0, 8192, 4096, 1e-5, false}, &Families::phi3, phi3},
+      {"gpt2", "GPT2LMHeadModel", {50257, 768, 12, 12, 0, 0, 0, 1024, 1e-5, true}, &Families::gpt, plain},
+      {"gpt_neox", "GPTNeoXForCausalLM", {50432, 6144, 44, 64, 0, 0, 24576, 2048, 1e-5, false}, &Families::gpt_neox, gpt_neox},
+      {"opt", "OPTForCausalLM", {50272, 768, 12, 12, 0, 0, 3072, 2048, 1e-5, true}, &Families::opt, opt},
+      {"bloom", "BloomForCausalLM", {250880, 64, 2, 8, 0, 0, 0, 2048, 1e-5, true}, &Families::bloom, bloom},
+      {"falcon", "FalconForCausalLM", {65024, 4544, 32, 71, 0, 0, 0, 2048, 1e-5, true}, &Families::falcon, falcon},
+      {"mixtral",
+       "MixtralForCausalLM",
+       {32000, 4096, 32, 32, 8, 0, 14336, 131072, 1e-5, false, 1e6},
+       &Families::experts,
+       mixtral},
       {"qwen2_moe",
        "Qwen2MoeForCausalLM",
        {151936, 2048, 24, 16, 16, 0, 5632, 32768, 1e-6, false},
-       qwen2_experts_traits,
+       &Families::qwen2_experts,
        qwen2_moe},
-      {"qwen3_moe", "Qwen3MoeForCausalLM", {151936, 2048, 24, 32, 4, 0, 6144, 32768, 1e-6, false}, experts_traits, qwen3_moe},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", {151936, 2048, 24, 32, 4, 0, 6144, 32768, 1e-6, false}, &Families::experts, qwen3_moe},
       {"deepseek_v2",
        "DeepseekV2ForCausalLM",
        {102400, 4096, 32, 32, 0, 0, 11008, 2048, 1e-6, false},
-       experts_traits,
+       &Families::experts,
        deepseek_v2},
       {"deepseek_v3",
        "DeepseekV3ForCausalLM",
        {129280, 7168, 61, 128, 0, 0, 18432, 4096, 1e-6, false},
-       experts_traits,
+       &Families::experts,
        deepseek_v3},
-      {"gpt_oss", "GptOssForCausalLM", {201088, 2880, 36, 64, 8, 64, 2880, 131072, 1e-5, false, 150000}, gpt_oss_traits, gpt_oss},
-      {"olmo2", "Olmo2ForCausalLM", {50304, 4096, 32, 32, 0, 0, 11008, 2048, 1e-5, false}, olmo2_traits, olmo2},
-      {"smollm3", "SmolLM3ForCausalLM", {128256, 2048, 36, 16, 4, 0, 11008, 32768, 1e-6, true, 2e6}, llama_traits, smollm3},
-      {"arcee", "ArceeForCausalLM", {32000, 2560, 32, 32, 0, 0, 18432, 4096, 1e-5, false}, squared_relu_traits, llama},
-      {"bert", "BertForPreTraining", {30522, 768, 12, 12, 0, 0, 3072, 512, 1e-12, true}, bert_traits, bert},
+      {"gpt_oss",
+       "GptOssForCausalLM",
+       {201088, 2880, 36, 64, 8, 64, 2880, 131072, 1e-5, false, 150000},
+       &Families::gpt_oss,
+       gpt_oss},
+      {"olmo2", "Olmo2ForCausalLM", {50304, 4096, 32, 32, 0, 0, 11008, 2048, 1e-5, false}, &Families::olmo2, olmo2},
+      {"smollm3", "SmolLM3ForCausalLM", {128256, 2048, 36, 16, 4, 0, 11008, 32768, 1e-6, true, 2e6}, &Families::llama, smollm3},
+      {"arcee", "ArceeForCausalLM", {32000, 2560, 32, 32, 0, 0, 18432, 4096, 1e-5, false}, &Families::squared_relu, llama},
+      {"bert", "BertForPreTraining", {30522, 768, 12, 12, 0, 0, 3072, 512, 1e-12, true}, &Families::bert, bert},
   };
   return table;
 }
@@ -650,11 +659,11 @@ ModelConfig read_model_config(const Node& root, int sequence, int layers) {
   report_architecture(*document, made);
   ConfigReader reader(*document, log, made);
   ModelDimensions& d = made.dimensions;
-  read_dimensions(reader, known->defaults, known->traits().positions == Positions::Learned, sequence, d);
+  read_dimensions(reader, known->defaults, (family_traits().*known->traits).positions == Positions::Learned, sequence, d);
   if (d.layers > kMostLayers)
     log.error(root, fmt::format("'layers' of {} is {}, more than {}", made.model, d.layers, kMostLayers));
   log.throw_if_errors();  // lists of layers are counted by them
-  d.traits = known->traits();
+  d.traits = family_traits().*known->traits;
   d.traits.epsilon = reader.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}, known->defaults.epsilon);
   if (d.traits.positions == Positions::Rotary)
     d.traits.rotary_base = reader.rotary("rope_theta", {"rope_theta", "rotary_emb_base"}, known->defaults.rotary_base);

@@ -17,13 +17,13 @@ using D = ModelDimensions;
 const ModelFamily kGpt = {"gpt",
                           {"layers", "hidden", "heads", "head_size", "ffn", "vocabulary", "sequence", "tied_embedding"},
                           {"layers", "hidden", "heads"},
-                          &gpt_traits(),
+                          &family_traits().gpt,
                           build_language_model};
 const ModelFamily kLlama = {
     "llama",
     {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence", "tied_embedding"},
     {"layers", "hidden", "heads", "ffn"},
-    &llama_traits(),
+    &family_traits().llama,
     build_language_model};
 const ModelFamily kBert = {
     "bert", {"layers", "hidden", "heads", "ffn", "vocabulary", "sequence"}, {"layers", "hidden", "heads"}, nullptr, build_bert};
@@ -179,25 +179,6 @@ void check_dimensions(const ModelFamily& family, const std::string& name, const 
   }
 }
 
-int value_of(const WorkloadRequest& request, std::string_view key) {
-  if (key == "layers") return request.layers;
-  if (key == "hidden") return request.hidden;
-  if (key == "heads") return request.heads;
-  if (key == "kv_heads") return request.kv_heads;
-  if (key == "head_size") return request.head_size;
-  if (key == "ffn") return request.ffn;
-  if (key == "vocabulary") return request.vocabulary;
-  if (key == "sequence") return request.sequence;
-  if (key == "image") return request.image;
-  if (key == "patch") return request.patch;
-  if (key == "classes") return request.classes;
-  if (key == "vision_layers") return request.vision_layers;
-  if (key == "vision_hidden") return request.vision_hidden;
-  if (key == "vision_heads") return request.vision_heads;
-  if (key == "vision_ffn") return request.vision_ffn;
-  return request.tied_embedding ? 1 : 0;
-}
-
 }  // namespace
 
 const std::vector<BuiltInModel>& built_in_models() {
@@ -246,35 +227,23 @@ const BuiltInModel* find_model(std::string_view name) {
 
 ModelDimensions resolve(const BuiltInModel& model, const WorkloadRequest& request) {
   const std::string name(model.name);
-  for (std::string_view key :
-       {"layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocabulary", "sequence", "image", "patch", "classes",
-        "vision_layers", "vision_hidden", "vision_heads", "vision_ffn", "tied_embedding"}) {
-    const bool known = std::find(model.family->keys.begin(), model.family->keys.end(), key) != model.family->keys.end();
-    require(known || value_of(request, key) == 0, fmt::format("the model '{}' has no '{}'", name, key));
-  }
-  if (model.name == model.family->name)
-    for (std::string_view key : model.family->required)
-      require(value_of(request, key) > 0, fmt::format("the model '{}' needs '{}'", name, key));
+  const auto stated = [&](std::string_view key, bool value) {
+    const auto has = [&](const std::vector<std::string_view>& keys) {
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    };
+    require(!value || has(model.family->keys), fmt::format("the model '{}' has no '{}'", name, key));
+    require(value || model.name != model.family->name || !has(model.family->required),
+            fmt::format("the model '{}' needs '{}'", name, key));
+  };
+  for (const CountKey& count : kCounts) stated(count.key, request.*count.asked > 0);
+  stated("tied_embedding", request.tied_embedding.value_or(false));
 
   ModelDimensions d = model.dimensions;
-  // A published width of the MLP belongs to the published hidden size.
+  // A published width of the MLP belongs to the published hidden size, key-value heads to the heads.
   if (request.hidden > 0 && request.hidden != d.hidden) d.ffn = 0;
-  d.layers = or_default(request.layers, d.layers);
-  d.hidden = or_default(request.hidden, d.hidden);
-  d.heads = or_default(request.heads, d.heads);
-  d.kv_heads = or_default(request.kv_heads, request.heads > 0 ? 0 : d.kv_heads);
-  d.head_size = request.head_size;
-  d.ffn = or_default(request.ffn, d.ffn);
-  d.vocabulary = or_default(request.vocabulary, d.vocabulary);
-  d.sequence = or_default(request.sequence, d.sequence);
-  d.image = or_default(request.image, d.image);
-  d.patch = or_default(request.patch, d.patch);
-  d.classes = or_default(request.classes, d.classes);
   if (request.vision_hidden > 0 && request.vision_hidden != d.vision_hidden) d.vision_ffn = 0;
-  d.vision_layers = or_default(request.vision_layers, d.vision_layers);
-  d.vision_hidden = or_default(request.vision_hidden, d.vision_hidden);
-  d.vision_heads = or_default(request.vision_heads, d.vision_heads);
-  d.vision_ffn = or_default(request.vision_ffn, d.vision_ffn);
+  if (request.heads > 0) d.kv_heads = 0;
+  for (const CountKey& count : kCounts) d.*count.resolved = or_default(request.*count.asked, d.*count.resolved);
   d.tied_embedding = request.tied_embedding.value_or(d.tied_embedding);
   d.dropout = request.dropout;
   if (model.family->traits != nullptr) d.traits = *model.family->traits;

@@ -24,6 +24,33 @@ struct ModelDimensions {
   TransformerTraits traits = {};  // of a language model
 };
 
+// The dimensions that `workload:` may state.
+struct CountKey {
+  const char* key;
+  const char* meaning;
+  int WorkloadRequest::*asked;
+  int ModelDimensions::*resolved;
+};
+
+inline constexpr CountKey kCounts[] = {
+    {"layers", "transformer blocks; without `model`, a file of measured layers", &WorkloadRequest::layers,
+     &ModelDimensions::layers},
+    {"hidden", "width", &WorkloadRequest::hidden, &ModelDimensions::hidden},
+    {"heads", "attention heads", &WorkloadRequest::heads, &ModelDimensions::heads},
+    {"kv_heads", "heads of keys and values", &WorkloadRequest::kv_heads, &ModelDimensions::kv_heads},
+    {"head_size", "width of a head", &WorkloadRequest::head_size, &ModelDimensions::head_size},
+    {"ffn", "inner width of the MLP", &WorkloadRequest::ffn, &ModelDimensions::ffn},
+    {"vocabulary", "words", &WorkloadRequest::vocabulary, &ModelDimensions::vocabulary},
+    {"sequence", "tokens of a sample; `4k` is 4096", &WorkloadRequest::sequence, &ModelDimensions::sequence},
+    {"image", "pixels of a side", &WorkloadRequest::image, &ModelDimensions::image},
+    {"patch", "pixels of a patch's side", &WorkloadRequest::patch, &ModelDimensions::patch},
+    {"classes", "classes of the head", &WorkloadRequest::classes, &ModelDimensions::classes},
+    {"vision_layers", "blocks of the vision tower", &WorkloadRequest::vision_layers, &ModelDimensions::vision_layers},
+    {"vision_hidden", "its width", &WorkloadRequest::vision_hidden, &ModelDimensions::vision_hidden},
+    {"vision_heads", "its heads", &WorkloadRequest::vision_heads, &ModelDimensions::vision_heads},
+    {"vision_ffn", "its inner width", &WorkloadRequest::vision_ffn, &ModelDimensions::vision_ffn},
+};
+
 // The keys of `workload:` that a family accepts, in addition to model and dropout.
 struct ModelFamily {
   std::string_view name;

@@ -124,23 +124,12 @@ struct TransformerTraits {
 inline std::string module_at(const std::string& path, std::string_view name) { return path + std::string(name); }
 
 // transformer_families.cpp: the traits of the families that scenarios and configurations name.
-const TransformerTraits& gpt_traits();
-const TransformerTraits& llama_traits();
-const TransformerTraits& gemma2_traits();
-const TransformerTraits& phi_traits();
-const TransformerTraits& phi3_traits();
-const TransformerTraits& gpt_neox_traits();
-const TransformerTraits& opt_traits();
-const TransformerTraits& bloom_traits();
-const TransformerTraits& falcon_traits();
+struct FamilyTraits {
+  TransformerTraits gpt, llama, gemma2, phi, phi3, gpt_neox, opt, bloom, falcon, experts, qwen2_experts, gpt_oss, olmo2,
+      squared_relu, bert, vit;
+};
+const FamilyTraits& family_traits();
 const ModuleNames& falcon_two_norm_names();
-const TransformerTraits& experts_traits();
-const TransformerTraits& qwen2_experts_traits();
-const TransformerTraits& gpt_oss_traits();
-const TransformerTraits& olmo2_traits();
-const TransformerTraits& squared_relu_traits();
-const TransformerTraits& bert_traits();
-const TransformerTraits& vit_traits();
 
 // A transformer under construction.
 struct Transformer {

@@ -2,7 +2,6 @@
 // rotary positions.
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "costmodel/workload/builder.hpp"
 #include "costmodel/workload/models.hpp"
 #include "costmodel/workload/transformer.hpp"

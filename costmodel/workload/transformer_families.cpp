@@ -4,6 +4,12 @@
 namespace panpipe {
 namespace {
 
+template <class Change>
+constexpr ModuleNames changed(ModuleNames other, Change change) {
+  change(other);
+  return other;
+}
+
 // Hugging Face's GPT2LMHeadModel. Linear weights are (out, in); the published checkpoints keep the transpose (Conv1D) under the
 // same names.
 constexpr ModuleNames kGptNames = {.embedding = "transformer.wte",
@@ -68,46 +74,32 @@ constexpr ModuleNames kVitNames = {.layer = "vit.encoder.layer.",
                                    .final_norm = "vit.layernorm"};
 
 // Gemma2ForCausalLM: four norms a layer.
-constexpr ModuleNames gemma2_names() {
-  ModuleNames names = kLlamaNames;
-  names.attention_after_norm = ".post_attention_layernorm";
-  names.mlp_norm = ".pre_feedforward_layernorm";
-  names.mlp_after_norm = ".post_feedforward_layernorm";
-  return names;
-}
-constexpr ModuleNames kGemma2Names = gemma2_names();
+constexpr ModuleNames kGemma2Names = changed(kLlamaNames, [](ModuleNames& n) {
+  n.attention_after_norm = ".post_attention_layernorm";
+  n.mlp_norm = ".pre_feedforward_layernorm";
+  n.mlp_after_norm = ".post_feedforward_layernorm";
+});
 
-constexpr ModuleNames olmo2_names() {
-  ModuleNames names = kGemma2Names;
-  names.attention_norm = names.mlp_norm = {};
-  return names;
-}
-constexpr ModuleNames kOlmo2Names = olmo2_names();
+constexpr ModuleNames kOlmo2Names = changed(kGemma2Names, [](ModuleNames& n) { n.attention_norm = n.mlp_norm = {}; });
 
-constexpr ModuleNames phi_names() {
-  ModuleNames names = kLlamaNames;
-  names.output = ".self_attn.dense";
-  names.query_norm = ".self_attn.q_layernorm";
-  names.key_norm = ".self_attn.k_layernorm";
-  names.gate = {};
-  names.up = ".mlp.fc1";
-  names.activation = ".mlp.activation_fn";
-  names.down = ".mlp.fc2";
-  names.final_norm = "model.final_layernorm";
-  return names;
-}
-constexpr ModuleNames kPhiNames = phi_names();
+constexpr ModuleNames kPhiNames = changed(kLlamaNames, [](ModuleNames& n) {
+  n.output = ".self_attn.dense";
+  n.query_norm = ".self_attn.q_layernorm";
+  n.key_norm = ".self_attn.k_layernorm";
+  n.gate = {};
+  n.up = ".mlp.fc1";
+  n.activation = ".mlp.activation_fn";
+  n.down = ".mlp.fc2";
+  n.final_norm = "model.final_layernorm";
+});
 
-constexpr ModuleNames phi3_names() {
-  ModuleNames names = kLlamaNames;
-  names.query = names.key = names.value = {};
-  names.fused = ".self_attn.qkv_proj";
-  names.gate = names.up = {};
-  names.gate_up = ".mlp.gate_up_proj";
-  names.activation = ".mlp.activation_fn";
-  return names;
-}
-constexpr ModuleNames kPhi3Names = phi3_names();
+constexpr ModuleNames kPhi3Names = changed(kLlamaNames, [](ModuleNames& n) {
+  n.query = n.key = n.value = {};
+  n.fused = ".self_attn.qkv_proj";
+  n.gate = n.up = {};
+  n.gate_up = ".mlp.gate_up_proj";
+  n.activation = ".mlp.activation_fn";
+});
 
 // GPTNeoXForCausalLM, as its published weights name the head.
 constexpr ModuleNames kGptNeoxNames = {.embedding = "gpt_neox.embed_in",
@@ -154,201 +146,104 @@ constexpr ModuleNames kBloomNames = {.embedding = "transformer.word_embeddings",
                                      .final_norm = "transformer.ln_f",
                                      .head = "lm_head"};
 
-constexpr ModuleNames falcon_names() {
-  ModuleNames names = kBloomNames;
-  names.activation = ".mlp.act";
-  return names;
-}
-constexpr ModuleNames kFalconNames = falcon_names();
+constexpr ModuleNames kFalconNames = changed(kBloomNames, [](ModuleNames& n) { n.activation = ".mlp.act"; });
 
-constexpr ModuleNames falcon_two_norms() {
-  ModuleNames names = kFalconNames;
-  names.attention_norm = ".ln_attn";
-  names.mlp_norm = ".ln_mlp";
-  return names;
-}
-constexpr ModuleNames kFalconTwoNormNames = falcon_two_norms();
+constexpr ModuleNames kFalconTwoNormNames = changed(kFalconNames, [](ModuleNames& n) {
+  n.attention_norm = ".ln_attn";
+  n.mlp_norm = ".ln_mlp";
+});
 
 // Llama's modules, norms of queries and keys, and a router in place of the MLP.
-constexpr ModuleNames experts_names() {
-  ModuleNames names = kLlamaNames;
-  names.router = ".mlp.gate";
-  names.experts = ".mlp.experts";
-  names.shared = ".mlp.shared_experts";
-  return names;
-}
-constexpr ModuleNames kExpertsNames = experts_names();
+constexpr ModuleNames kExpertsNames = changed(kLlamaNames, [](ModuleNames& n) {
+  n.router = ".mlp.gate";
+  n.experts = ".mlp.experts";
+  n.shared = ".mlp.shared_experts";
+});
 
-constexpr ModuleNames qwen2_experts_names() {
-  ModuleNames names = kExpertsNames;
-  names.shared = ".mlp.shared_expert";
-  return names;
-}
-constexpr ModuleNames kQwen2ExpertsNames = qwen2_experts_names();
+constexpr ModuleNames kQwen2ExpertsNames = changed(kExpertsNames, [](ModuleNames& n) { n.shared = ".mlp.shared_expert"; });
 
-constexpr ModuleNames gpt_oss_names() {
-  ModuleNames names = kExpertsNames;
-  names.router = ".mlp.router";
-  return names;
-}
-constexpr ModuleNames kGptOssNames = gpt_oss_names();
-
-// The result of applying `change` to other traits.
-template <class Change>
-TransformerTraits changed(TransformerTraits traits, Change change) {
-  change(traits);
-  return traits;
-}
+constexpr ModuleNames kGptOssNames = changed(kExpertsNames, [](ModuleNames& n) { n.router = ".mlp.router"; });
 
 }  // namespace
 
-const TransformerTraits& gpt_traits() {
-  static const TransformerTraits traits = {.names = &kGptNames,
-                                           .projections = FusedProjections::InTurn,
-                                           .query_bias = true,
-                                           .output_bias = true,
-                                           .mlp_bias = true,
-                                           .scaled_residual_init = true};
-  return traits;
-}
-
-const TransformerTraits& llama_traits() {
-  static const TransformerTraits traits = {.names = &kLlamaNames,
-                                           .norm = NormKind::Rms,
-                                           .positions = Positions::Rotary,
-                                           .activation = Activation::Silu,
-                                           .gated = true};
-  return traits;
-}
-
-const TransformerTraits& bert_traits() {
-  static const TransformerTraits traits = {.names = &kBertNames,
-                                           .epsilon = 1e-12,
-                                           .form = BlockForm::PostNorm,
-                                           .embedding_norm = true,
-                                           .causal = false,
-                                           .query_bias = true,
-                                           .output_bias = true,
-                                           .mlp_bias = true,
-                                           .activation = Activation::Gelu};
-  return traits;
-}
-
-const TransformerTraits& vit_traits() {
-  static const TransformerTraits traits = {.names = &kVitNames,
-                                           .epsilon = 1e-6,
-                                           .causal = false,
-                                           .query_bias = true,
-                                           .output_bias = true,
-                                           .mlp_bias = true,
-                                           .activation = Activation::Gelu};
-  return traits;
-}
-
-namespace {
-
-// Llama's layers under other names of their modules.
-TransformerTraits llama_named(const ModuleNames& names) {
-  return changed(llama_traits(), [&names](TransformerTraits& t) { t.names = &names; });
-}
-
-}  // namespace
-
-const TransformerTraits& gemma2_traits() {
-  static const TransformerTraits traits = changed(llama_traits(), [](TransformerTraits& t) {
-    t.names = &kGemma2Names;
-    t.form = BlockForm::Sandwich;
-    t.activation = Activation::GeluTanh;
-  });
-  return traits;
-}
-
-const TransformerTraits& phi_traits() {
-  static const TransformerTraits traits = {.names = &kPhiNames,
-                                           .form = BlockForm::Parallel,
-                                           .positions = Positions::Rotary,
-                                           .query_bias = true,
-                                           .output_bias = true,
-                                           .mlp_bias = true,
-                                           .head_bias = true,
-                                           .query_key_norm_kind = NormKind::Layer};
-  return traits;
-}
-
-const TransformerTraits& phi3_traits() {
-  static const TransformerTraits traits = changed(llama_traits(), [](TransformerTraits& t) {
-    t.names = &kPhi3Names;
-    t.projections = FusedProjections::InTurn;
-    t.fused_gate = true;
-  });
-  return traits;
-}
-
-const TransformerTraits& gpt_neox_traits() {
-  static const TransformerTraits traits = {.names = &kGptNeoxNames,
-                                           .form = BlockForm::ParallelTwoNorms,
-                                           .positions = Positions::Rotary,
-                                           .projections = FusedProjections::ByHead,
-                                           .query_bias = true,
-                                           .output_bias = true,
-                                           .mlp_bias = true,
-                                           .activation = Activation::Gelu};
-  return traits;
-}
-
-const TransformerTraits& opt_traits() {
-  static const TransformerTraits traits = {.names = &kOptNames, .extra_positions = 2, .activation = Activation::Relu};
-  return traits;
-}
-
-const TransformerTraits& bloom_traits() {
-  static const TransformerTraits traits = {.names = &kBloomNames,
-                                           .positions = Positions::Alibi,
-                                           .embedding_norm = true,
-                                           .projections = FusedProjections::ByHead,
-                                           .query_bias = true,
-                                           .output_bias = true,
-                                           .mlp_bias = true};
-  return traits;
-}
-
-const TransformerTraits& falcon_traits() {
-  static const TransformerTraits traits = {.names = &kFalconNames,
-                                           .form = BlockForm::Parallel,
-                                           .positions = Positions::Rotary,
-                                           .projections = FusedProjections::ByHead,
-                                           .activation = Activation::Gelu};
-  return traits;
+const FamilyTraits& family_traits() {
+  static const FamilyTraits all = [] {
+    FamilyTraits f;
+    f.gpt = {.names = &kGptNames,
+             .projections = FusedProjections::InTurn,
+             .query_bias = true,
+             .output_bias = true,
+             .mlp_bias = true,
+             .scaled_residual_init = true};
+    f.bert = {.names = &kBertNames,
+              .epsilon = 1e-12,
+              .form = BlockForm::PostNorm,
+              .embedding_norm = true,
+              .causal = false,
+              .query_bias = true,
+              .output_bias = true,
+              .mlp_bias = true,
+              .activation = Activation::Gelu};
+    f.vit = {.names = &kVitNames,
+             .epsilon = 1e-6,
+             .causal = false,
+             .query_bias = true,
+             .output_bias = true,
+             .mlp_bias = true,
+             .activation = Activation::Gelu};
+    f.phi = {.names = &kPhiNames,
+             .form = BlockForm::Parallel,
+             .positions = Positions::Rotary,
+             .query_bias = true,
+             .output_bias = true,
+             .mlp_bias = true,
+             .head_bias = true,
+             .query_key_norm_kind = NormKind::Layer};
+    f.gpt_neox = {.names = &kGptNeoxNames,
+                  .form = BlockForm::ParallelTwoNorms,
+                  .positions = Positions::Rotary,
+                  .projections = FusedProjections::ByHead,
+                  .query_bias = true,
+                  .output_bias = true,
+                  .mlp_bias = true,
+                  .activation = Activation::Gelu};
+    f.opt = {.names = &kOptNames, .extra_positions = 2, .activation = Activation::Relu};
+    f.bloom = {.names = &kBloomNames,
+               .positions = Positions::Alibi,
+               .embedding_norm = true,
+               .projections = FusedProjections::ByHead,
+               .query_bias = true,
+               .output_bias = true,
+               .mlp_bias = true};
+    f.falcon = {.names = &kFalconNames,
+                .form = BlockForm::Parallel,
+                .positions = Positions::Rotary,
+                .projections = FusedProjections::ByHead,
+                .activation = Activation::Gelu};
+    f.llama = {.names = &kLlamaNames,
+               .norm = NormKind::Rms,
+               .positions = Positions::Rotary,
+               .activation = Activation::Silu,
+               .gated = true};
+    // Llama's layers with other modules.
+    f.gemma2 = f.phi3 = f.experts = f.qwen2_experts = f.gpt_oss = f.olmo2 = f.squared_relu = f.llama;
+    f.gemma2.names = &kGemma2Names;
+    f.gemma2.form = BlockForm::Sandwich;
+    f.gemma2.activation = Activation::GeluTanh;
+    f.phi3.names = &kPhi3Names;
+    f.phi3.projections = FusedProjections::InTurn;
+    f.phi3.fused_gate = true;
+    f.experts.names = &kExpertsNames;
+    f.qwen2_experts.names = &kQwen2ExpertsNames;
+    f.gpt_oss.names = &kGptOssNames;
+    f.olmo2.names = &kOlmo2Names;
+    f.squared_relu.activation = Activation::ReluSquared;
+    f.squared_relu.gated = false;
+    return f;
+  }();
+  return all;
 }
 
 const ModuleNames& falcon_two_norm_names() { return kFalconTwoNormNames; }
-
-const TransformerTraits& experts_traits() {
-  static const TransformerTraits traits = llama_named(kExpertsNames);
-  return traits;
-}
-
-const TransformerTraits& qwen2_experts_traits() {
-  static const TransformerTraits traits = llama_named(kQwen2ExpertsNames);
-  return traits;
-}
-
-const TransformerTraits& gpt_oss_traits() {
-  static const TransformerTraits traits = llama_named(kGptOssNames);
-  return traits;
-}
-
-const TransformerTraits& olmo2_traits() {
-  static const TransformerTraits traits = llama_named(kOlmo2Names);
-  return traits;
-}
-
-const TransformerTraits& squared_relu_traits() {
-  static const TransformerTraits traits = changed(llama_traits(), [](TransformerTraits& t) {
-    t.activation = Activation::ReluSquared;
-    t.gated = false;
-  });
-  return traits;
-}
 
 }  // namespace panpipe

@@ -35,7 +35,7 @@ OperatorGraph build_vit(const std::string& model, const ModelDimensions& d, cons
   constexpr std::size_t kOperatorsPerLayer = 28, kOperatorsAround = 24;
   GraphBuilder g(model, shape, static_cast<std::size_t>(d.layers) * kOperatorsPerLayer + kOperatorsAround);
   g.set_dropout(d.dropout);
-  const Vit vit{g, d, vit_traits(), tokens};
+  const Vit vit{g, d, family_traits().vit, tokens};
   const std::int64_t batch = shape.degrees.micro;
   const int pixels = g.input("pixel_values", g.compute(), {batch, 3, d.image, d.image});
   const int labels = g.input("labels", DType::Int64, {batch});
