@@ -1,6 +1,5 @@
 // The activations that a unit keeps for its backward, and its temporary memory while it runs (docs/models/memory-terms.md).
 #include <algorithm>
-#include <cmath>
 
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
@@ -28,10 +27,6 @@ double score_bytes_kept(const UnitView& unit, int i, const DeviceRates& rates) {
 }
 
 }  // namespace
-
-bool adds_masks(const UnitView& unit, const DeviceRates& rates) {
-  return rates.dropout && unit.transformer() && !has_dropout(unit);
-}
 
 void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved) {
   const OperatorWork& work = unit.of(i);
@@ -81,9 +76,7 @@ double exchanged_in_attention(const UnitView& unit, int i) {
   const auto whole = static_cast<double>(unit.of(i).collective_bytes.base());
   const bool ring = unit.op(i).forward_collective == CollectiveKind::SendReceive;
   const double at_once = ring ? 2 * whole / unit.graph->degrees.context : whole;
-  double query = 0;
-  for_each_operand(unit.op(i), [&](int t) { query = query > 0 ? query : unit.bytes(t); });
-  return query + 2 * at_once;
+  return unit.bytes(first_operand(unit.op(i))) + 2 * at_once;  // the query comes first
 }
 
 // The largest operator's gradients, of its results and of its inputs, in addition to the saved activations.

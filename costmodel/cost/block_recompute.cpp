@@ -159,14 +159,6 @@ class BlockRecompute {
     return true;
   }
 
-  static int first_operand(const Operator& op) {
-    int first = -1;
-    for_each_operand(op, [&](int t) {
-      if (first < 0) first = t;
-    });
-    return first;
-  }
-
   const OperatorGraph& graph_;
   const TensorUse& use_;
   const RecomputeScope& scope_;

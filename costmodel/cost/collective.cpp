@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/index.hpp"
 #include "costmodel/cost/measured_collective.hpp"
 #include "costmodel/cost/nccl_model.hpp"
 #include "costmodel/cost/occupancy.hpp"
@@ -140,31 +141,13 @@ CollectiveCost computed(CollectiveCost base, const Cluster& cluster, const Calib
 }  // namespace
 
 std::string_view name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::Ring:
-      return "ring";
-    case Algorithm::Tree:
-      return "tree";
-    case Algorithm::Nvls:
-      return "nvls";
-    case Algorithm::NvlsTree:
-      return "nvls-tree";
-    case Algorithm::Peers:
-      return "peers";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"ring", "tree", "nvls", "nvls-tree", "peers"};
+  return kNames[at(algorithm)];
 }
 
 std::string_view name_of(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::Simple:
-      return "simple";
-    case Protocol::LL:
-      return "LL";
-    case Protocol::LL128:
-      return "LL128";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"simple", "LL", "LL128"};
+  return kNames[at(protocol)];
 }
 
 CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std::vector<int>& devices) const {

@@ -142,7 +142,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.elementwise = framework.elementwise;
   r.normalization = framework.normalization;
   r.activation = framework.activation;
-  r.loss_in_chunks = framework.loss_in_chunks;
+  r.loss_in_chunks = framework.loss.in_chunks;
   const bool autocast = framework.autocast && is_mixed(scenario.precision);
   r.residual = autocast ? kFp32 : r.element;
   r.weight_cast = autocast ? kFp32 + r.element : 0;
@@ -155,9 +155,9 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   if (scenario.workload.tuning.quantized) r.unpacking = kNf4Bytes + r.element;
   r.dropout = framework.dropout;
   // In chunks the backward does the forward again: the figure holds three passes.
-  const double once = framework.loss_bytes_per_logit / (framework.loss_in_chunks ? 1 + kLossForward : 1);
+  const double once = framework.loss.bytes_per_logit / (framework.loss.in_chunks ? 1 + kLossForward : 1);
   r.loss_forward_bytes = kLossForward * once + kMetricBytes * framework.training_metrics;
-  r.loss_backward_bytes = (framework.loss_in_chunks ? once : (1 - kLossForward) * once);
+  r.loss_backward_bytes = (framework.loss.in_chunks ? once : (1 - kLossForward) * once);
   r.loss_live_bytes = framework.loss_live_bytes_per_logit;
   r.gathered_kept = framework.keep_gathered_inputs;
   r.replicated_saved_factor = framework.replicated_saved_factor;

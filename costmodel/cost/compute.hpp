@@ -1,8 +1,6 @@
 // Device time of matrix products, attention cores and memory traffic (docs/models/compute.md).
 #pragma once
 
-#include <cstdint>
-
 #include "base/quantity.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/workload/operator_cost.hpp"

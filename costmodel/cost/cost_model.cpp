@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/launch.hpp"
 #include "costmodel/cost/occupancy.hpp"
@@ -80,19 +81,8 @@ InputError not_measured(const Scenario& scenario, const WorkloadCost& cost) {
 }  // namespace
 
 std::string_view name_of(CostSource source) {
-  switch (source) {
-    case CostSource::Measured:
-      return "measured";
-    case CostSource::Interpolated:
-      return "interpolated";
-    case CostSource::Extrapolated:
-      return "extrapolated";
-    case CostSource::Formula:
-      return "formula";
-    case CostSource::Given:
-      return "given";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"measured", "interpolated", "extrapolated", "formula", "given"};
+  return kNames[at(source)];
 }
 
 Breakdown operator+(const Breakdown& a, const Breakdown& b) {
@@ -175,10 +165,10 @@ Bytes CostModel::loss_bytes_live() const {
   if (graph.loss < 0) return Bytes(0);
   const Operator& loss = graph.operators[graph.tensors[graph.loss].producer];
   double logits = 0;
-  for (const Argument& argument : loss.arguments)
-    if (const auto* ref = std::get_if<TensorRef>(&argument);
-        ref != nullptr && graph.tensors[ref->tensor].role == TensorRole::Activation)
-      logits = std::max(logits, static_cast<double>(graph.tensors[ref->tensor].elements()));
+  for_each_operand(loss, [&](int t) {
+    if (graph.tensors[t].role == TensorRole::Activation)
+      logits = std::max(logits, static_cast<double>(graph.tensors[t].elements()));
+  });
   return Bytes(static_cast<std::int64_t>(logits * scenario_->framework.loss_live_bytes_per_logit));
 }
 

@@ -33,22 +33,18 @@ Quantised quantised(double part, double whole, bool from_norm, const DeviceRates
 double elements(const UnitView& unit, int t) { return static_cast<double>(unit.tensor(t).elements()); }
 
 bool read_before(const UnitView& unit, int before, int source, const DeviceRates& rates) {
-  bool read = false;
   for (int i = 0; i < before; ++i)
-    if (in_8_bits(unit, i, rates))
-      for_each_operand(unit.op(i), [&](int t) { read |= unit.activation(t) && unit.root(t) == source; });
-  return read;
+    if (in_8_bits(unit, i, rates) && any_operand(unit.op(i), [&](int t) { return unit.activation(t) && unit.root(t) == source; }))
+      return true;
+  return false;
 }
 
 // True if the gradient of operator i's result is sent back by gathering parts of it.
 bool gradient_is_gathered(const UnitView& unit, int i) {
-  bool gathered = false;
+  const auto is_result = [&](int t) { return unit.inside(unit.root(t)) && unit.tensor(unit.root(t)).producer - unit.first == i; };
   for (int j = i + 1; j < unit.size(); ++j)
-    if (unit.op(j).backward_collective == CollectiveKind::AllGather)
-      for_each_operand(unit.op(j), [&](int t) {
-        gathered |= unit.inside(unit.root(t)) && unit.tensor(unit.root(t)).producer - unit.first == i;
-      });
-  return gathered;
+    if (unit.op(j).backward_collective == CollectiveKind::AllGather && any_operand(unit.op(j), is_result)) return true;
+  return false;
 }
 
 }  // namespace
@@ -93,9 +89,7 @@ bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
   for (const int gathered : unit.op(i).outputs) {
     if (unit.use->crosses[gathered]) return false;
     for (int j = i + 1; j < unit.size(); ++j) {
-      bool reads = false;
-      for_each_operand(unit.op(j), [&](int t) { reads |= t == gathered; });
-      if (!reads) continue;
+      if (!any_operand(unit.op(j), [&](int t) { return t == gathered; })) continue;
       if (!in_8_bits(unit, j, rates)) return false;
       all = true;
     }
@@ -105,12 +99,10 @@ bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
 
 bool gathers_gradient_in_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
   if (unit.op(i).backward_collective != CollectiveKind::AllGather) return false;
-  bool made = false;
-  for_each_operand(unit.op(i), [&](int t) {
+  return any_operand(unit.op(i), [&](int t) {
     const int source = unit.root(t);
-    made |= unit.inside(source) && in_8_bits(unit, unit.tensor(source).producer - unit.first, rates);
+    return unit.inside(source) && in_8_bits(unit, unit.tensor(source).producer - unit.first, rates);
   });
-  return made;
 }
 
 double weight_cast_in_8_bits(const DeviceRates& rates) {

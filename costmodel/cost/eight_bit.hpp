@@ -2,8 +2,6 @@
 // folder.
 #pragma once
 
-#include <vector>
-
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/cost/unit_view.hpp"
 

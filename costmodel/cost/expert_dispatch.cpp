@@ -1,7 +1,6 @@
 #include "costmodel/cost/expert_dispatch.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace panpipe {

@@ -50,9 +50,7 @@ bool used_outside(const UnitView& unit, const Chains& chains, int chain, int t) 
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind == OperatorClass::View) continue;
     if (unit.of(i).kind == OperatorClass::Elementwise && chains.find(i) == chain) continue;
-    bool reads = false;
-    for_each_operand(unit.op(i), [&](int argument) { reads |= unit.root(argument) == t; });
-    if (reads) return true;
+    if (any_operand(unit.op(i), [&](int argument) { return unit.root(argument) == t; })) return true;
   }
   for (int i = 0; i < unit.size(); ++i) {  // a view of it that leaves the unit
     if (unit.of(i).kind != OperatorClass::View) continue;
@@ -100,19 +98,15 @@ void visit_member(const UnitView& unit, const Chains& chains, int chain, int i, 
 }
 
 double bias_gradient(const UnitView& unit, int i) {
-  int parameters = 0;
-  for_each_operand(
-      unit.op(i), [&](int t) { parameters += unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).shape.size() == 1; });
-  return parameters > 0 ? unit.bytes(unit.op(i).outputs.front()) : 0.0;
+  const auto is_bias = [&](int t) { return unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).shape.size() == 1; };
+  return any_operand(unit.op(i), is_bias) ? unit.bytes(unit.op(i).outputs.front()) : 0.0;
 }
 
 double both_ways(const PassWork& pass) { return static_cast<double>((pass.read + pass.written).base()); }
 
 bool trains_parameter(const UnitView& unit, int i) {
-  bool trains = false;
-  for_each_operand(unit.op(i),
-                   [&](int t) { trains |= unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient; });
-  return trains;
+  return any_operand(unit.op(i),
+                     [&](int t) { return unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient; });
 }
 
 // The gradients of a normalization's weight and bias come from a kernel of their own, which reads the incoming gradient and
@@ -143,17 +137,17 @@ bool is_residual_sum(const UnitView& unit, int i) {
 }
 
 bool adds_input(const UnitView& unit, int i) {
-  bool outside = false;
-  for_each_operand(unit.op(i), [&](int t) { outside |= unit.activation(t) && !unit.inside(unit.root(t)); });
-  return outside && is_residual_sum(unit, i);
+  const auto is_outside = [&](int t) { return unit.activation(t) && !unit.inside(unit.root(t)); };
+  return any_operand(unit.op(i), is_outside) && is_residual_sum(unit, i);
 }
 
 bool is_replicated(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i); }
 
-bool has_dropout(const UnitView& unit) {
+bool adds_masks(const UnitView& unit, const DeviceRates& rates) {
+  if (!rates.dropout || !unit.transformer()) return false;
   for (int i = 0; i < unit.size(); ++i)
-    if (row_of(unit.op(i)).role == OperatorRole::Dropout) return true;
-  return false;
+    if (row_of(unit.op(i)).role == OperatorRole::Dropout) return false;
+  return true;
 }
 
 namespace {
@@ -204,7 +198,7 @@ class UnitKernels {
         compiled_(rates.elementwise == Elementwise::Compiled),
         eager_(rates.elementwise == Elementwise::Eager),
         autocast_(rates.weight_cast > 0),
-        masks_(rates.dropout && unit.transformer() && !has_dropout(unit)),
+        masks_(adds_masks(unit, rates)),
         e_(rates.element),
         r_(rates.residual),
         chains_(unit),
@@ -325,7 +319,7 @@ class UnitKernels {
   void add_residual(int i, OperatorKernels& kernels) {
     const double n = elements_out(unit_, i);
     kernels.forward += (r_ + e_ + r_) * n;
-    if (r_ > e_) kernels.backward += (compiled_ ? e_ : r_ + e_) * n;
+    if (autocast_) kernels.backward += (compiled_ ? e_ : r_ + e_) * n;
     if (eager_) kernels.launch(1, autocast_ ? 1 : 0);
     if (!masks_) return;
     kernels.forward += (compiled_ ? 1 : 2 * e_ + 1) * n;

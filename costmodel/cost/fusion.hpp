@@ -35,7 +35,7 @@ bool adds_input(const UnitView& unit, int i);
 // True if operator i works on activations that every tensor-parallel rank holds completely (a normalization, a residual sum).
 bool is_replicated(const UnitView& unit, int i);
 
-// True if the unit's graph contains dropout.
-bool has_dropout(const UnitView& unit);
+// True if the framework applies dropout that the unit's graph lacks.
+bool adds_masks(const UnitView& unit, const DeviceRates& rates);
 
 }  // namespace panpipe

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <unordered_map>
 
 #include "costmodel/cost/block_recompute.hpp"
@@ -231,7 +230,8 @@ class GraphCost {
   void add_over_context(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward);
   void add_ring(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward);
   void add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap);
-  void add_exchange(PassCost& pass, CollectiveKind kind, Bytes size);
+  Duration add_exchange(PassCost& pass, CollectiveKind kind, Bytes size, Among among, bool hidden = false);
+  static void add_exposed(PassCost& pass, Duration time);
   bool in_ring(const PassCost& pass, std::size_t piece) const;
   int tensor_degree() const { return static_cast<int>(site_.groups.tensor().size()); }
   int tensor_chunks() const;
@@ -370,38 +370,34 @@ int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
 }
 
 void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward) {
-  if (kind == CollectiveKind::None) return;
-  const int id = collective_of(kind, backward ? op.backward_bytes : op.collective_bytes, op.among);
-  const CollectiveCost& collective = result_.collectives[id];
+  if (kind == CollectiveKind::None || op.over_context()) return;
   // The next operator needs the result of an all-gather.
   const bool hidden = backward && op.among == Among::Tensor && model_.scenario().framework.overlap_tensor_collectives &&
                       kind != CollectiveKind::AllGather;
-  pass.pieces.push_back({true, hidden, collective.time, id});
-  if (!hidden) {
-    pass.breakdown.communication += collective.time;
-    pass.breakdown.total += collective.time;
-  }
-  count_launches(pass, collective);
+  const Duration time = add_exchange(pass, kind, backward ? op.backward_bytes : op.collective_bytes, op.among, hidden);
+  if (!hidden) add_exposed(pass, time);
 }
 
-void GraphCost::add_exchange(PassCost& pass, CollectiveKind kind, Bytes size) {
-  const int id = collective_of(kind, size, Among::Context);
+void GraphCost::add_exposed(PassCost& pass, Duration time) {
+  pass.breakdown.communication += time;
+  pass.breakdown.total += time;
+}
+
+// A piece whose time is not in the breakdown yet.
+Duration GraphCost::add_exchange(PassCost& pass, CollectiveKind kind, Bytes size, Among among, bool hidden) {
+  const int id = collective_of(kind, size, among);
   const CollectiveCost& collective = result_.collectives[id];
-  pass.pieces.push_back({true, false, collective.time, id});
+  pass.pieces.push_back({true, hidden, collective.time, id});
   count_launches(pass, collective);
+  return collective.time;
 }
 
 // Attention with keys and values of other ranks: in a ring, or gathered, in the backward again, whose gradients are scattered.
 void GraphCost::add_over_context(PassCost& pass, const OperatorTime& op, const Breakdown& cost, Duration gap, bool backward) {
   if (op.forward_collective == CollectiveKind::SendReceive) return add_ring(pass, op, cost, gap, backward);
-  const auto exposed = [&](CollectiveKind kind) {
-    add_exchange(pass, kind, op.collective_bytes);
-    pass.breakdown.communication += pass.pieces.back().time;
-    pass.breakdown.total += pass.pieces.back().time;
-  };
-  exposed(op.forward_collective);
+  add_exposed(pass, add_exchange(pass, op.forward_collective, op.collective_bytes, op.among));
   add_operator(pass, cost, gap);
-  if (backward) exposed(op.backward_collective);
+  if (backward) add_exposed(pass, add_exchange(pass, op.backward_collective, op.collective_bytes, op.among));
 }
 
 // n blocks of keys and values travel around the ring, each during the attention of the previous one: a + (n - 1) max(a, h) for a
@@ -415,8 +411,8 @@ void GraphCost::add_ring(PassCost& pass, const OperatorTime& op, const Breakdown
     const int sent = (k + 1 < n ? 1 : 0) + (backward && k > 0 ? 1 : 0);  // blocks, and gradients of blocks
     const Duration attention = (cost.total + gap) / static_cast<double>(n);
     if (sent > 0) {
-      add_exchange(pass, CollectiveKind::SendReceive, block * sent);
-      exposed += std::max(Duration(0), pass.pieces.back().time - attention);
+      const Duration hop = add_exchange(pass, CollectiveKind::SendReceive, block * sent, op.among);
+      exposed += std::max(Duration(0), hop - attention);
     }
     Piece& piece = pass.pieces.emplace_back();
     piece.time = attention;
@@ -580,7 +576,7 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
       });
       added = true;
     }
-    if (!op->over_context()) add_collective(forward, *op, op->forward_collective, false);
+    add_collective(forward, *op, op->forward_collective, false);
   }
   cut_products(forward);
 }
@@ -604,7 +600,7 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& uni
       behind.push_back(&*op);
     else
       add_weight(*op);
-    if (!op->over_context()) add_collective(pass, *op, op->backward_collective, true);
+    add_collective(pass, *op, op->backward_collective, true);
     if (op->backward_collective == CollectiveKind::None || op->among != Among::Tensor) continue;
     for (const OperatorTime* late : behind) add_weight(*late);
     behind.clear();
@@ -648,7 +644,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   }
   for (auto op = shape.operators.rbegin(); op != shape.operators.rend(); ++op) {
     add_input_gradient(unit.input_gradient, *op, input_gap);
-    if (!op->over_context()) add_collective(unit.input_gradient, *op, op->backward_collective, true);
+    add_collective(unit.input_gradient, *op, op->backward_collective, true);
   }
   cut_products(unit.input_gradient);
   if (shape.collectives > 0 && model_.scenario().framework.overlap_tensor_collectives)

@@ -1,7 +1,6 @@
 // Bytes per parameter, the framework's own memory, and the optimizer step (docs/models/memory-terms.md).
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
@@ -61,34 +60,33 @@ double share_of_formats(const Scenario& scenario) {
   return bytes(master_element(scenario), state_element(scenario)) / bytes(plain, plain > 0 ? plain : element);
 }
 
+// An optimizer's moments, and its step where an operation is a kernel, of one or many tensors: bytes of a parameter, and kernels
+// of a parameter or a group of them. PyTorch's multi-tensor optimizers run one kernel per operation, over 4-byte elements. Adam:
+// the two means (12 and 8 + 12), root, bias correction and epsilon (8 each), the step (16); AdamW additionally decays the weight
+// (8). Momentum: decay 12, buffer 8 + 12, step 12.
+struct OptimizerKind {
+  std::string_view name;
+  int moments;
+  double traffic;
+  int kernels;
+};
+constexpr OptimizerKind kOptimizers[] = {
+    {"sgd", 0, 24, 2}, {"none", 0, 0, 0}, {"momentum", 1, 44, 4}, {"adam", 2, 72, 7}, {"adamw", 2, 80, 8}};
+
+const OptimizerKind& optimizer_named(const std::string& name) {
+  const auto found = std::find_if(std::begin(kOptimizers), std::end(kOptimizers), [&](const auto& o) { return o.name == name; });
+  return found == std::end(kOptimizers) ? kOptimizers[0] : *found;
+}
+
 // Traffic of the step relative to Adam's: tensors read and written (weight, gradient; a moment is read and written).
-double traffic_share(const std::string& optimizer) {
-  if (optimizer == "none") return 0;
-  return (3.0 + 2.0 * moments(optimizer)) / 7.0;
-}
+double traffic_share(const std::string& optimizer) { return optimizer == "none" ? 0 : (3.0 + 2.0 * moments(optimizer)) / 7.0; }
 
-// PyTorch's multi-tensor optimizers run one kernel per operation, over 4-byte elements. Adam: the two means (12 and 8 + 12),
-// root, bias correction and epsilon (8 each), the step (16); AdamW additionally decays the weight (8). Momentum: decay 12, buffer
-// 8 + 12, step 12. A fused kernel reads and writes everything once. States of 8 bits have a separate fused kernel, one launch per
-// parameter.
+// A fused kernel reads and writes everything once. States of 8 bits have a separate fused kernel, one launch per parameter.
 double optimizer_traffic(const Scenario& scenario, const Calibration& c) {
-  const Framework& framework = scenario.framework;
   const std::string& optimizer = scenario.optimizer.name;
-  const double fused = c.optimizer_traffic * framework.optimizer_factor * traffic_share(optimizer);
-  if (framework.optimizer_kernel == OptimizerKernel::Fused || keeps_8bit_states(scenario))
-    return fused;  // else an operation is a kernel, of one or many tensors
-  if (optimizer == "adam") return 72;
-  if (optimizer == "adamw") return 80;
-  if (optimizer == "momentum") return 44;
-  return optimizer == "none" ? 0 : 24;
-}
-
-// Kernels of the step per parameter, or per group of parameters, if an operation is a kernel; counted as in optimizer_traffic.
-int optimizer_kernels(const std::string& optimizer) {
-  if (optimizer == "adam") return 7;
-  if (optimizer == "adamw") return 8;
-  if (optimizer == "momentum") return 4;
-  return optimizer == "none" ? 0 : 2;
+  const bool fused = scenario.framework.optimizer_kernel == OptimizerKernel::Fused || keeps_8bit_states(scenario);
+  return fused ? c.optimizer_traffic * scenario.framework.optimizer_factor * traffic_share(optimizer)
+               : optimizer_named(optimizer).traffic;
 }
 
 // Clipping to a norm reads each gradient, then scales it in place, for the share that a rank updates.
@@ -128,9 +126,9 @@ double step_launches(const Scenario& scenario, const Share& updated, const Share
   if (keeps_8bit_states(scenario))
     each += 1;
   else if (framework.optimizer_kernel == OptimizerKernel::Loop)
-    each += optimizer_kernels(scenario.optimizer.name);
+    each += optimizer_named(scenario.optimizer.name).kernels;
   else if (framework.optimizer_kernel == OptimizerKernel::Foreach)
-    many += optimizer_kernels(scenario.optimizer.name);
+    many += optimizer_named(scenario.optimizer.name).kernels;
   if (framework.gradient_clipping == GradientClipping::Loop) each += kNormKernels + kScaleKernels;
   if (framework.gradient_clipping == GradientClipping::Foreach) many += kNormKernels + kScaleKernels;
   return many * updated.elements / kManyElements + each * updated.tensors + (framework.zero_gradients ? kept.tensors : 0);
@@ -148,15 +146,12 @@ constexpr double kHostAdam = 30, kHostBytes = 30 / 0.257e-9;
 double devices_of_a_node(const Cluster& cluster, const Degrees& degrees) {
   double first = 0;
   for (const Device& device : cluster.devices) first += device.node == cluster.devices.front().node ? 1 : 0;
-  return std::min(first, static_cast<double>(degrees.pipeline) * degrees.devices_of_rank());
+  return std::min(first, static_cast<double>(degrees.device_count()));
 }
 
 }  // namespace
 
-int moments(const std::string& optimizer) {
-  if (optimizer == "adam" || optimizer == "adamw") return 2;
-  return optimizer == "momentum" ? 1 : 0;
-}
+int moments(const std::string& optimizer) { return optimizer_named(optimizer).moments; }
 
 double checkpoint_bytes_per_parameter(const Scenario& scenario) {
   const double master = master_element(scenario);

@@ -61,52 +61,45 @@ void follow(const UnitView& unit, std::vector<bool>& members) {
 // In front of attention and MLP, not of queries, keys or latents.
 bool normalizes_residual(const UnitView& unit, int i) {
   if (unit.of(i).kind != OperatorClass::Normalization) return false;
-  bool residual = false;
-  for_each_operand(unit.op(i), [&](int t) {
-    if (!unit.activation(t)) return;
+  return any_operand(unit.op(i), [&](int t) {
     const int source = unit.root(t);
-    residual |= !unit.inside(source) || adds_input(unit, unit.tensor(source).producer - unit.first);
+    return unit.activation(t) && (!unit.inside(source) || adds_input(unit, unit.tensor(source).producer - unit.first));
   });
-  return residual;
 }
 
-std::vector<bool> shared_experts(const UnitView& unit) {
-  std::vector<bool> members(unit.size(), false);
-  for (int i = 0; i < unit.size(); ++i)
-    members[i] = unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find("shared_expert") != std::string::npos;
-  follow(unit, members);
+template <class IsMember>
+std::vector<bool> members_where(const UnitView& unit, IsMember is_member) {
+  std::vector<bool> members;
+  for (int i = 0; i < unit.size(); ++i) members.push_back(is_member(i));
   return members;
 }
 
-// The MLP next to attention, in a block that is one unit.
-std::vector<bool> parallel_mlp(const UnitView& unit) {
-  std::vector<bool> members(unit.size(), false);
-  for (int i = 0; i < unit.size(); ++i)
-    members[i] = unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find(".mlp.") != std::string::npos;
+// Products of a module of this name, and what follows from them: shared experts, or the MLP next to attention in a block that is
+// one unit.
+std::vector<bool> products_in(const UnitView& unit, std::string_view module) {
+  std::vector<bool> members = members_where(
+      unit, [&](int i) { return unit.of(i).kind == OperatorClass::Gemm && unit.op(i).module.find(module) != std::string::npos; });
   follow(unit, members);
   return members;
 }
 
 // Between the two grouped products.
 std::vector<bool> expert_activation(const UnitView& unit) {
-  std::vector<bool> members(unit.size(), false), products = members;
-  for (int i = 0; i < unit.size(); ++i) products[i] = members[i] = role_of(unit, i) == OperatorRole::ExpertProduct;
+  const auto is_product = [&](int i) { return role_of(unit, i) == OperatorRole::ExpertProduct; };
+  std::vector<bool> members = members_where(unit, is_product);
   follow(unit, members);
-  for (std::size_t i = 0; i < members.size(); ++i) members[i] = members[i] && !products[i];
-  return members;
+  return members_where(unit, [&](int i) { return members[i] && !is_product(i); });
 }
 
 // The products that widen the latents, and all that leads from them to attention.
 std::vector<bool> up_projection(const UnitView& unit) {
-  std::vector<bool> members(unit.size(), false);
   bool latents = false;
   for (int i = 0; i < unit.size(); ++i) latents |= unit.op(i).module.ends_with("kv_b_proj");
-  for (int i = 0; i < unit.size() && latents; ++i) {
+  return members_where(unit, [&](int i) {
     const OperatorClass kind = unit.of(i).kind;
-    members[i] = (kind == OperatorClass::Gemm && ends_with_any(unit.op(i).module, {".q_b_proj", ".kv_b_proj", ".q_proj"})) ||
-                 (kind == OperatorClass::Elementwise && !is_around(unit, i));
-  }
-  return members;
+    const bool widens = kind == OperatorClass::Gemm && ends_with_any(unit.op(i).module, {".q_b_proj", ".kv_b_proj", ".q_proj"});
+    return latents && (widens || (kind == OperatorClass::Elementwise && !is_around(unit, i)));
+  });
 }
 
 }  // namespace
@@ -116,29 +109,26 @@ bool runs_as_a_whole(RecomputedModule module) {
 }
 
 std::vector<bool> module_members(const UnitView& unit, RecomputedModule module) {
-  std::vector<bool> members(unit.size(), false);
   const bool routed = routes(unit);
   switch (module) {
     case RecomputedModule::CoreAttention:
-      for (int i = 0; i < unit.size(); ++i) members[i] = unit.of(i).kind == OperatorClass::Attention;
-      break;
+      return members_where(unit, [&](int i) { return unit.of(i).kind == OperatorClass::Attention; });
     case RecomputedModule::LayerNorm:
-      for (int i = 0; i < unit.size(); ++i) members[i] = normalizes_residual(unit, i);
-      break;
+      return members_where(unit, [&](int i) { return normalizes_residual(unit, i); });
     case RecomputedModule::Mlp:
     case RecomputedModule::Moe:
       if (routed != (module == RecomputedModule::Moe)) break;
-      if (!is_mlp(unit)) return routed ? members : parallel_mlp(unit);
-      for (int i = 0; i < unit.size(); ++i) members[i] = !is_around(unit, i);
+      if (is_mlp(unit)) return members_where(unit, [&](int i) { return !is_around(unit, i); });
+      if (!routed) return products_in(unit, ".mlp.");
       break;
     case RecomputedModule::MoeActivation:
       return expert_activation(unit);
     case RecomputedModule::SharedExperts:
-      return shared_experts(unit);
+      return products_in(unit, "shared_expert");
     case RecomputedModule::MlaUpProjection:
       return up_projection(unit);
   }
-  return members;
+  return std::vector<bool>(unit.size(), false);
 }
 
 }  // namespace panpipe

@@ -1,6 +1,5 @@
 // The hand-over of a tensor between two stages (docs/models/collectives.md, "Stage hand-over").
 #include <algorithm>
-#include <cmath>
 
 #include "costmodel/cost/occupancy.hpp"
 #include "costmodel/cost/profiled.hpp"

@@ -32,22 +32,8 @@ double parameter_elements(const UnitView& unit, int i, bool trained_alone) {
   return elements;
 }
 
-Bytes collective_bytes(const UnitView& unit, int i) {
-  if (unit.of(i).collective_bytes > Bytes(0)) return unit.of(i).collective_bytes;
-  if (unit.of(i).kind == OperatorClass::Loss) {
-    // Maximum, target logit and sum of exponentials of every row, in fp32.
-    for (const Argument& argument : unit.op(i).arguments)
-      if (const auto* ref = std::get_if<TensorRef>(&argument); ref != nullptr && unit.tensor(ref->tensor).shape.size() >= 2)
-        return Bytes(3 * 4 * unit.tensor(ref->tensor).elements() / unit.tensor(ref->tensor).shape.back());
-  }
-  Bytes largest{0};
-  for_each_operand(unit.op(i), [&](int t) { largest = std::max(largest, unit.tensor(t).bytes()); });
-  for (int t : unit.op(i).outputs) largest = std::max(largest, unit.tensor(t).bytes());
-  return largest;
-}
-
 void count_collectives(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
-  const Bytes all = collective_bytes(unit, i);
+  const Bytes all = unit.of(i).collective_bytes;
   const auto narrow = [&](bool eight) {
     return eight ? whole_bytes(static_cast<double>(all.base()) * width_in_8_bits(rates)) : all;
   };
@@ -141,14 +127,12 @@ void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, 
 
 // True if operator i reads the result of one with a backward collective (Megatron's f).
 bool reads_gathered(const UnitView& unit, int i) {
-  bool reads = false;
-  for_each_operand(unit.op(i), [&](int t) {
-    if (!unit.inside(t)) return;
+  return any_operand(unit.op(i), [&](int t) {
+    if (!unit.inside(t)) return false;
     const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
-    reads |= maker.among == Among::Tensor && maker.backward_collective != CollectiveKind::None &&
-             maker.backward_collective != CollectiveKind::AllGather;
+    return maker.among == Among::Tensor && maker.backward_collective != CollectiveKind::None &&
+           maker.backward_collective != CollectiveKind::AllGather;
   });
-  return reads;
 }
 
 // An embedding unit (look-ups and their sum, no products) as a whole: its output's bytes times the constants above.

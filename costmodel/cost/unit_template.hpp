@@ -1,7 +1,6 @@
 // The cost of a distinct movable unit, operator by operator. Units of equal structure share it. Internal to this folder.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "costmodel/cost/compute.hpp"
@@ -62,9 +61,6 @@ struct SavedTensors {
 
 // Adds the data that the backward of operator i reads.
 void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved);
-
-// True if the framework applies dropout that the unit's graph lacks.
-bool adds_masks(const UnitView& unit, const DeviceRates& rates);
 
 // Elements of the logits when operator i is a loss, else 0.
 double logits(const UnitView& unit, int i);

@@ -19,10 +19,6 @@ std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
 
 std::uint64_t of_text(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
-}  // namespace
-
-namespace {
-
 // Exported graphs name no layers: there a block with attention in it is one. Built-in ones do.
 std::vector<bool> transformer_units(const OperatorGraph& graph) {
   std::set<std::string_view> blocks;
@@ -44,7 +40,7 @@ std::vector<bool> normalized_tensors(const OperatorGraph& graph) {
   for (const Operator& op : graph.operators) {
     int source = viewed_tensor(graph, op);
     const OperatorRow& row = row_of(op);
-    if (source < 0 && row.between_ranks()) for_each_operand(op, [&](int t) { source = source < 0 ? t : source; });
+    if (source < 0 && row.between_ranks()) source = first_operand(op);
     const bool made = row.role == OperatorRole::Norm;
     const bool passed = source >= 0 && normalized[source];
     for (const int out : op.outputs) normalized[out] = made || passed;
@@ -153,14 +149,10 @@ int UnitView::root(int t) const {
     const OperatorClass kind = of(i).kind;
     if (kind != OperatorClass::View && kind != OperatorClass::Collective) return t;
     if (op(i).forward_collective == CollectiveKind::AllToAll) return t;  // rows of other ranks
-    int source = -1;
-    for_each_operand(op(i), [&](int argument) {
-      if (source < 0) source = argument;
-    });
+    const int source = first_operand(op(i));
     if (source < 0) return t;
     // A part of its input, or parts of other ranks: separate memory.
     if (kind == OperatorClass::Collective && bytes(t) < bytes(source)) return t;
-    if (op(i).forward_collective == CollectiveKind::AllToAll) return t;
     t = source;
   }
   return t;
@@ -194,12 +186,7 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
   for (int i = view.first; i < view.end; ++i) {
     Operator& copy = part.operators.emplace_back(graph.operators[i]);
     copy.unit = 0;
-    for (Argument& argument : copy.arguments) {
-      if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = renumber(ref->tensor);
-      if (auto* list = std::get_if<TensorList>(&argument))
-        for (int& t : list->tensors)
-          if (t >= 0) t = renumber(t);
-    }
+    for_each_operand(copy, [&](int& t) { t = renumber(t); });
     for (int& t : copy.outputs) t = renumber(t);
   }
   part.units.emplace_back();

@@ -4,7 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "base/error.hpp"
 #include "costmodel/workload/archive_program.hpp"
 
 namespace panpipe {

@@ -5,8 +5,6 @@
 #include <array>
 #include <string_view>
 
-#include "base/error.hpp"
-
 namespace panpipe {
 namespace {
 

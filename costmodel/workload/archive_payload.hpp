@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "costmodel/workload/archive_container.hpp"
 #include "costmodel/workload/archive_json.hpp"

@@ -105,12 +105,7 @@ void drop_dead_operators(OperatorGraph& graph) {
   for (std::size_t i = 0; i < keep.size(); ++i) {
     if (!keep[i]) continue;
     Operator& op = kept.operators.emplace_back(std::move(graph.operators[i]));
-    for (Argument& argument : op.arguments) {
-      if (auto* ref = std::get_if<TensorRef>(&argument)) ref->tensor = new_tensor[ref->tensor];
-      if (auto* list = std::get_if<TensorList>(&argument))
-        for (int& tensor : list->tensors)
-          if (tensor >= 0) tensor = new_tensor[tensor];
-    }
+    for_each_operand(op, [&](int& tensor) { tensor = new_tensor[tensor]; });
     for (int& made : op.outputs) made = new_tensor[made];
   }
   for (int& input : graph.inputs) input = new_tensor[input];

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
 namespace {
@@ -189,9 +190,9 @@ void ArchiveProgram::read_outputs(const Scope& scope) {
 void ArchiveProgram::write_back(int buffer, int value) {
   int after = graph_.tensors[value].producer;
   for (std::size_t i = 0; i < graph_.operators.size(); ++i)
-    for (const Argument& argument : graph_.operators[i].arguments)
-      if (const auto* ref = std::get_if<TensorRef>(&argument); ref && ref->tensor == buffer)
-        after = std::max(after, static_cast<int>(i));
+    for_each_operand(graph_.operators[i], [&](int read) {
+      if (read == buffer) after = std::max(after, static_cast<int>(i));
+    });
   Operator copy;
   copy.target = "aten::copy_";
   copy.arguments = {TensorRef{buffer}, TensorRef{value}};

@@ -4,26 +4,14 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/workload/operands.hpp"
 
 namespace panpipe {
 
 std::string_view name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::AllReduce:
-      return "all-reduce";
-    case CollectiveKind::AllGather:
-      return "all-gather";
-    case CollectiveKind::ReduceScatter:
-      return "reduce-scatter";
-    case CollectiveKind::AllToAll:
-      return "all-to-all";
-    case CollectiveKind::SendReceive:
-      return "send-receive";
-    case CollectiveKind::None:
-      break;
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-receive"};
+  return kNames[at(kind)];
 }
 namespace {
 

@@ -40,16 +40,16 @@ constexpr bool differentiable(DType type) {
 }
 
 struct Tensor {
-  std::string name;  // "transformer.h.3.attn.c_attn.weight"; parameters keep the framework's own names
+  std::string name = {};  // "transformer.h.3.attn.c_attn.weight"; parameters keep the framework's own names
   TensorRole role{};
   DType dtype{};
-  Shape shape;                    // of this tensor-parallel rank's shard
+  Shape shape = {};               // of this tensor-parallel rank's shard
   int producer = -1;              // operator index; -1 for inputs, parameters, buffers
   bool requires_gradient = true;  // differentiable, and a trained parameter or made from one
-  int tied_to = -1;  // for a parameter that shares its values with an earlier one (tied embedding): that tensor's index
-  Shape full_shape;  // parameters: the unsharded shape (equals `shape` if not sharded)
-  std::string init;  // parameters and buffers: "normal(0.02)", "zeros", "ones" ...: the executor's initial values
-                     // (docs/models/workloads.md)
+  int tied_to = -1;       // for a parameter that shares its values with an earlier one (tied embedding): that tensor's index
+  Shape full_shape = {};  // parameters: the unsharded shape (equals `shape` if not sharded)
+  std::string init = {};  // parameters and buffers: "normal(0.02)", "zeros", "ones" ...: the executor's initial values
+                          // (docs/models/workloads.md)
   // The dimension along which a parameter is divided over the tensor-parallel ranks; -1: every rank holds the whole. A fused
   // matrix (query, key, value) is divided inside each of its matrices; `shard_replicas` neighbouring ranks hold the same shard.
   int shard_dimension = -1;

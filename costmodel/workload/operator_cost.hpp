@@ -53,8 +53,7 @@ struct OperatorWork {
   std::vector<int> saved;    // tensors (inputs or outputs) kept for the backward; the caller counts shared ones once
   Bytes saved_extra{
       0};  // kept in addition (dropout masks, softmax statistics), without attention scores, which the cost model decides
-  int gemm_saved_parameters = 0;  // number of parameters among `saved` (they cost nothing extra)
-  Bytes collective_bytes{0};      // classes Collective and Attention: bytes of the full tensor, or of keys and values
+  Bytes collective_bytes{0};  // classes Collective and Attention: bytes of the full tensor, or of keys and values
 };
 
 // Forward and backward of the whole graph over all tensor-parallel and context-parallel ranks: three times the forward's matrix

@@ -40,9 +40,7 @@ int storage_of(const OperatorGraph& graph, int index) {
 void save(const OperatorView& v, OperatorWork& work, int index) {
   if (index < 0) return;
   const int storage = storage_of(v.graph, index);
-  if (std::find(work.saved.begin(), work.saved.end(), storage) != work.saved.end()) return;
-  work.saved.push_back(storage);
-  if (v.tensor(storage).role == TensorRole::Parameter) ++work.gemm_saved_parameters;
+  if (std::find(work.saved.begin(), work.saved.end(), storage) == work.saved.end()) work.saved.push_back(storage);
 }
 
 std::int64_t rows_of(const Shape& shape) {
@@ -94,16 +92,16 @@ ModelProduct linear_of_model(const OperatorView& v) {
 }
 
 // As the product of unfolded patches, one row per output pixel; a transposed one in the reverse direction.
-double pixels_of(const OperatorView& v, bool transposed) {
-  return static_cast<double>((transposed ? v.in("input") : v.out()).elements()) /
-         static_cast<double>(std::max<std::int64_t>(v.in("weight").shape[0], 1));
+template <bool transposed>
+std::int64_t pixels_of(const OperatorView& v) {
+  return (transposed ? v.in("input") : v.out()).elements() / std::max<std::int64_t>(v.in("weight").shape[0], 1);
 }
 
 template <bool transposed>
 OperatorWork convolution(const OperatorView& v) {
   const Tensor &x = v.in("input"), &w = v.in("weight"), &y = v.out();
   const std::int64_t columns = w.shape[0], patch = w.elements() / std::max<std::int64_t>(columns, 1);
-  const std::int64_t pixels = (transposed ? x : y).elements() / std::max<std::int64_t>(columns, 1);
+  const std::int64_t pixels = pixels_of<transposed>(v);
   const Bytes bias = v.bytes("bias");
   const GemmShape unfolded = {1, pixels, columns, patch}, folded = {1, pixels, patch, columns};
   OperatorWork work;
@@ -122,7 +120,7 @@ OperatorWork convolution(const OperatorView& v) {
 
 template <bool transposed>
 ModelProduct convolution_of_model(const OperatorView& v) {
-  return {Flops(2.0 * pixels_of(v, transposed) * full_elements(v.in("weight")))};
+  return {Flops(2.0 * static_cast<double>(pixels_of<transposed>(v)) * full_elements(v.in("weight")))};
 }
 
 // a [batch, m, k] times b [batch, k, n], the schema's arguments `first` and first + 1.
@@ -451,7 +449,6 @@ constexpr std::int8_t kAny = WorkRule::kAny;
 
 const WorkRule kAnyOperator{any_operator<true>};
 const WorkRule kKeepsNothing{any_operator<false>};
-const WorkRule kView{any_operator<true>};
 const WorkRule kLinear{linear, {kAny, 2}, linear_of_model};
 const WorkRule kProduct{matrix_product<0>, {kAny, kAny}, product_of_model<0>};
 const WorkRule kAddedProduct{matrix_product<1>, {kAny, kAny, kAny}, product_of_model<1>};

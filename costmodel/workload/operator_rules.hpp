@@ -52,9 +52,9 @@ struct WorkRule {
 };
 
 namespace work_rules {
-extern const WorkRule kAnyOperator;    // one pass over what it reads and writes, and as much backward; operands are kept
+// One pass over what it reads and writes, and as much backward; operands are kept. Also of views, those that copy after all.
+extern const WorkRule kAnyOperator;
 extern const WorkRule kKeepsNothing;   // likewise, but its derivative needs no tensor
-extern const WorkRule kView;           // nothing; a view that copies after all is any operator
 extern const WorkRule kLinear;         // (input, weight, bias)
 extern const WorkRule kProduct;        // of the last two tensors, [batch, m, k] and [batch, k, n]
 extern const WorkRule kAddedProduct;   // the same, added to the first tensor

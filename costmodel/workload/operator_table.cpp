@@ -25,13 +25,13 @@ OperatorRow row(std::string_view name, Role role, Along along, const WorkRule& r
 }
 // Groups with equal behaviour.
 OperatorRow view(std::string_view name, std::string_view arguments = "self", std::string_view torch = {}) {
-  return {name, Role::View, Along::Tokens, &kView, arguments, {.aliasing = Aliasing::View, .torch = torch}};
+  return {name, Role::View, Along::Tokens, &kAnyOperator, arguments, {.aliasing = Aliasing::View, .torch = torch}};
 }
 OperatorRow parts(std::string_view name, std::string_view arguments = "self", std::string_view torch = {}) {
-  return {name, Role::View, Along::Tokens, &kView, arguments, {.aliasing = Aliasing::View, .list = true, .torch = torch}};
+  return {name, Role::View, Along::Tokens, &kAnyOperator, arguments, {.aliasing = Aliasing::View, .list = true, .torch = torch}};
 }
 OperatorRow reshape(std::string_view name, std::string_view arguments = "self", std::string_view torch = {}) {
-  return {name, Role::View, Along::Tokens, &kView, arguments, {.aliasing = Aliasing::IfStridesAllow, .torch = torch}};
+  return {name, Role::View, Along::Tokens, &kAnyOperator, arguments, {.aliasing = Aliasing::IfStridesAllow, .torch = torch}};
 }
 OperatorRow pointwise(std::string_view name, const WorkRule& rule, std::string_view arguments = "self",
                       std::string_view torch = {}) {
@@ -167,7 +167,7 @@ std::vector<OperatorRow> make_rows() {
       view("aten::atleast_3d"),
       view("aten::broadcast_to"),
       view("aten::conj"),
-      row("aten::detach", Role::View, Along::Tokens, kView, "self", {.aliasing = Aliasing::View, .detaches = true}),
+      row("aten::detach", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::View, .detaches = true}),
       view("aten::diagonal"),
       view("aten::expand", "self size implicit", "{self}.expand({size})"),
       view("aten::expand_as"),
@@ -212,8 +212,8 @@ std::vector<OperatorRow> make_rows() {
       reshape("aten::ravel"),
       reshape("aten::reshape", "self shape", "{self}.reshape({shape})"),
       reshape("aten::reshape_as"),
-      row("aten::resolve_conj", Role::View, Along::Tokens, kView, "self", {.aliasing = Aliasing::IfReal}),
-      row("aten::resolve_neg", Role::View, Along::Tokens, kView, "self", {.aliasing = Aliasing::IfReal}),
+      row("aten::resolve_conj", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::IfReal}),
+      row("aten::resolve_neg", Role::View, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::IfReal}),
 
       // Copies and sums that keep nothing
       row("aten::cat", Role::Copy, Along::Tokens, kConcatenation, "tensors dim", {.torch = "torch.cat({tensors}, {dim})"}),
@@ -263,7 +263,7 @@ std::vector<OperatorRow> make_rows() {
       collective("panpipe::scatter_to_sequence_parallel", "self dim"),
       // Keys or values of the whole sequence. The attention that reads them exchanges them, and its backward does so again, so a
       // rank keeps only its own.
-      row("panpipe::context_keys", Role::Collective, Along::Tokens, kView, "self", {.aliasing = Aliasing::View}),
+      row("panpipe::context_keys", Role::Collective, Along::Tokens, kAnyOperator, "self", {.aliasing = Aliasing::View}),
       row("panpipe::exchange_heads", Role::HeadExchange, Along::Tokens, kCollective, "self grows shrinks"),
       transfer("panpipe::send_to_experts", "rows given"),
       transfer("panpipe::gather_rows", "rows given"),
@@ -324,6 +324,12 @@ struct OperatorTable {
   }
 };
 
+template <class Names>
+int position_in(const Names& names, std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+}
+
 const OperatorTable& table() {
   static const OperatorTable made;
   return made;
@@ -353,10 +359,7 @@ struct TargetHash {
 
 }  // namespace
 
-int OperatorRow::position(std::string_view argument) const {
-  const auto found = std::find(names.begin(), names.end(), argument);
-  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
-}
+int OperatorRow::position(std::string_view argument) const { return position_in(names, argument); }
 
 bool works_in_place(std::string_view target) {
   target = target.substr(0, target.find('.'));
@@ -388,11 +391,7 @@ bool communicates(const Operator& op) {
 }
 
 const Argument* argument(const Operator& op, const OperatorRow& row, std::string_view name) {
-  int position = row.position(name);
-  if (!op.argument_names.empty()) {
-    const auto found = std::find(op.argument_names.begin(), op.argument_names.end(), name);
-    position = found == op.argument_names.end() ? -1 : static_cast<int>(found - op.argument_names.begin());
-  }
+  const int position = op.argument_names.empty() ? row.position(name) : position_in(op.argument_names, name);
   return position < 0 || at(position) >= op.arguments.size() ? nullptr : &op.arguments[position];
 }
 

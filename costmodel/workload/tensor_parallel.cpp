@@ -25,27 +25,27 @@ int GraphBuilder::enter_vocabulary(int x) {
   return result;
 }
 
+// From parts of the sequence to the whole of it, or back.
+int GraphBuilder::along_sequence(std::string_view target, int x, bool whole, CollectiveKind forward, CollectiveKind backward) {
+  Shape result = shape(x);
+  std::int64_t& tokens = result[kSequenceDimension];
+  tokens = whole ? tokens * graph_.degrees.tensor : tokens / graph_.degrees.tensor;
+  const int made = op(target, std::move(result), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
+  collectives(forward, backward);
+  in_sequence_region_ = !whole;
+  return made;
+}
+
 int GraphBuilder::gather_sequence(int x) {
   if (!graph_.degrees.sequence_parallel) return x;
-  Shape whole = shape(x);
-  whole[kSequenceDimension] *= graph_.degrees.tensor;
-  const int result = op("panpipe::gather_sequence", std::move(whole), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
   // Every rank holds the whole gradient and keeps its part.
-  collectives(CollectiveKind::AllGather, CollectiveKind::None);
-  in_sequence_region_ = false;
-  return result;
+  return along_sequence("panpipe::gather_sequence", x, true, CollectiveKind::AllGather, CollectiveKind::None);
 }
 
 int GraphBuilder::enter_parallel(int x) {
-  if (graph_.degrees.tensor == 1) return x;
   if (!graph_.degrees.sequence_parallel) return enter_vocabulary(x);
-  Shape whole = shape(x);
-  whole[kSequenceDimension] *= graph_.degrees.tensor;
-  const int result =
-      op("panpipe::gather_from_sequence_parallel", std::move(whole), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
-  collectives(CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
-  in_sequence_region_ = false;
-  return result;
+  return along_sequence("panpipe::gather_from_sequence_parallel", x, true, CollectiveKind::AllGather,
+                        CollectiveKind::ReduceScatter);
 }
 
 int GraphBuilder::sum_parallel(int x) {
@@ -57,24 +57,13 @@ int GraphBuilder::sum_parallel(int x) {
 
 int GraphBuilder::leave_parallel(int x) {
   if (!graph_.degrees.sequence_parallel) return sum_parallel(x);
-  Shape part = shape(x);
-  part[kSequenceDimension] /= graph_.degrees.tensor;
-  const int result = op("panpipe::reduce_scatter_to_sequence_parallel", std::move(part), dtype(x), TensorRef{x},
-                        std::int64_t{kSequenceDimension});
-  collectives(CollectiveKind::ReduceScatter, CollectiveKind::AllGather);
-  in_sequence_region_ = true;
-  return result;
+  return along_sequence("panpipe::reduce_scatter_to_sequence_parallel", x, false, CollectiveKind::ReduceScatter,
+                        CollectiveKind::AllGather);
 }
 
 int GraphBuilder::scatter_sequence(int x) {
   if (!graph_.degrees.sequence_parallel) return x;
-  Shape part = shape(x);
-  part[kSequenceDimension] /= graph_.degrees.tensor;
-  const int result =
-      op("panpipe::scatter_to_sequence_parallel", std::move(part), dtype(x), TensorRef{x}, std::int64_t{kSequenceDimension});
-  collectives(CollectiveKind::None, CollectiveKind::AllGather);
-  in_sequence_region_ = true;
-  return result;
+  return along_sequence("panpipe::scatter_to_sequence_parallel", x, false, CollectiveKind::None, CollectiveKind::AllGather);
 }
 
 int GraphBuilder::vocabulary_parameter(std::string name, Shape full_shape, std::string_view init) {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/stage/autocast_region.hpp"
 #include "exec/engine/stage/float32_products.hpp"
 #include "exec/engine/stage/weight_copies.hpp"
@@ -99,7 +100,7 @@ TEST(Autocast, LowersWhatTheListStates) {
                                                      {"aten::layer_norm", at::layer_norm(matrix, {4})},
                                                      {"aten::embedding", at::embedding(matrix, at::zeros({2}, at::kLong))}};
   for (const auto& [name, result] : results)
-    EXPECT_EQ(result.scalar_type() == at::kBFloat16, autocast_lowers(name)) << name << ": " << result.scalar_type();
+    EXPECT_EQ(result.scalar_type() == at::kBFloat16, find_row(name)->traits.autocast) << name << ": " << result.scalar_type();
 }
 
 TEST(WeightCopies, AreReadInTheWeightsPlaceAndSendItsGradientBack) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/stage/scalar_types.hpp"
 
 namespace panpipe::exec {
@@ -15,11 +14,6 @@ std::optional<c10::ScalarType> autocast_of(const OperatorGraph& graph, Precision
     return tensor.role == TensorRole::Parameter && tensor.dtype == DType::Float32;
   });
   return wide ? std::optional(scalar_type(compute_dtype(precision))) : std::nullopt;
-}
-
-bool autocast_lowers(std::string_view name) {
-  const OperatorRow* row = find_row(name);
-  return row != nullptr && row->traits.autocast;
 }
 
 // The cache of cast weights is one per process; a weight cast for one rank's thread would be cleared by another's, and one cast

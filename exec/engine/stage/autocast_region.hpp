@@ -5,7 +5,6 @@
 #include <c10/core/ScalarType.h>
 
 #include <optional>
-#include <string_view>
 
 #include "base/precision.hpp"
 #include "costmodel/workload/graph.hpp"
@@ -15,9 +14,6 @@ namespace panpipe::exec {
 // The type of products under autocast. A graph in fp32 (an exported one) reaches mixed precision through autocast; built-in
 // graphs already have their precision, so the result is nullopt.
 std::optional<c10::ScalarType> autocast_of(const OperatorGraph& graph, Precision precision);
-
-// True if autocast casts every fp32 operand of this operator ("aten::linear") on CPU and GPU. Covers products that read weights.
-bool autocast_lowers(std::string_view name);
 
 class AutocastRegion {
  public:

@@ -254,7 +254,7 @@ OperatorProgram::Node OperatorProgram::compile(const Operator& op, int index) {
   const auto is_arrived = [&](const Fill& fill) { return wanted[fill.position].name() == "arrived"; };
   node.reads = row.role == OperatorRole::ExpertProduct && std::none_of(node.fills.begin(), node.fills.end(), is_arrived);
   for (const int tensor : op.outputs) node.results.push_back(slot_of(tensor));
-  node.lowers = !node.surrounded && autocast_lowers(name);  // a region of the author's has a type of its own
+  node.lowers = !node.surrounded && row.traits.autocast;  // a region of the author's has a type of its own
   for (Fill& fill : node.fills) {
     if (!node.lowers) fill.weight = -1;
     if (fill.weight >= 0) lowered_weights_.push_back(fill.weight);

@@ -276,7 +276,7 @@ TEST(Loss, ProductAndTrafficOfTheLogits) {
   EXPECT_LE(head.forward.breakdown.compute.base(), 1.1 * product);
   // The final layer norm adds 4 N bytes at the element-wise scale.
   const double norm = framework.elementwise_factor * k.elementwise_scale * 4 * tokens * h;
-  const double loss = 0.68 * framework.loss_bytes_per_logit * tokens * vocabulary;
+  const double loss = 0.68 * framework.loss.bytes_per_logit * tokens * vocabulary;
   EXPECT_NEAR(head.forward.breakdown.memory.base(), (norm + loss) / bandwidth, 1e-6);
   EXPECT_NEAR(head.weight_gradient.breakdown.memory.base(), 12 * vocabulary * h / bandwidth, 1e-9);
   EXPECT_TRUE(head.forward.synchronises);
