@@ -1,7 +1,6 @@
 #include "costmodel/estimate/pipeline_order.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include <fmt/format.h>

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/index.hpp"
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define PANPIPE_X86 1
 #include <immintrin.h>
@@ -159,15 +161,8 @@ Eight BatchProgram::replay(const Eight* costs, const Eight* delays, Eight* value
 }
 
 std::string_view replay_kernel() {
-  switch (kKernel) {
-    case Kernel::Avx512:
-      return "avx512";
-    case Kernel::Avx2:
-      return "avx2";
-    case Kernel::Portable:
-      break;
-  }
-  return "portable";
+  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512"};
+  return kNames[at(kKernel)];
 }
 
 }  // namespace panpipe

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string_view>
-#include <vector>
 
 #include "costmodel/estimate/structure.hpp"
 

@@ -1,6 +1,5 @@
 #include "costmodel/estimate/structure.hpp"
 
-#include <algorithm>
 #include <limits>
 
 namespace panpipe {

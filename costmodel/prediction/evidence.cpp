@@ -91,15 +91,15 @@ double width_of(const Found& found) {
 
 using Json = nlohmann::json;
 
+// The words of a likeness in a document.
+constexpr std::pair<const char*, std::string Likeness::*> kWords[] = {
+    {"device", &Likeness::device},       {"choices", &Likeness::choices},   {"framework", &Likeness::framework},
+    {"precision", &Likeness::precision}, {"parallel", &Likeness::parallel}, {"schedule", &Likeness::schedule},
+    {"costs", &Likeness::costs}};
+
 Likeness read_kind(const Json& row) {
   Likeness kind;
-  kind.device = row.at("device");
-  kind.choices = row.at("choices");
-  kind.framework = row.at("framework");
-  kind.precision = row.at("precision");
-  kind.parallel = row.at("parallel");
-  kind.schedule = row.at("schedule");
-  kind.costs = row.at("costs");
+  for (const auto& [name, member] : kWords) kind.*member = row.at(name);
   kind.host_bound = row.at("host_bound");
   return kind;
 }
@@ -215,10 +215,9 @@ std::string to_json(const EvidenceTable& table) {
   out.list("runs", JsonLayout::Lines);
   for (const ComparedRuns& group : table.runs) {
     const Likeness& kind = group.kind;
-    out.object().field("source", group.source).field("device", kind.device).field("choices", kind.choices);
-    out.field("framework", kind.framework);
-    out.field("precision", kind.precision).field("parallel", kind.parallel).field("schedule", kind.schedule);
-    out.field("costs", kind.costs).field("host_bound", kind.host_bound).field("runs", group.runs).field("off", group.off);
+    out.object().field("source", group.source);
+    for (const auto& [name, member] : kWords) out.field(name, kind.*member);
+    out.field("host_bound", kind.host_bound).field("runs", group.runs).field("off", group.off);
     out.field("worst", group.worst).end();
   }
   out.end().list("plans", JsonLayout::Lines);

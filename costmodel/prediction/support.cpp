@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/index.hpp"
 #include "costmodel/profile/calibration.hpp"
 
 namespace panpipe {
@@ -44,15 +45,8 @@ SupportedDevice device_of(const DeviceType& type) {
 }  // namespace
 
 const char* name_of(NumberOrigin origin) {
-  switch (origin) {
-    case NumberOrigin::Fitted:
-      return "fitted";
-    case NumberOrigin::Measured:
-      return "measured";
-    case NumberOrigin::Inferred:
-      return "inferred";
-  }
-  return "";
+  constexpr const char* kNames[] = {"fitted", "measured", "inferred"};
+  return kNames[at(origin)];
 }
 
 NumberOrigin origin_of_number(const std::string& source) {

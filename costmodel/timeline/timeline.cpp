@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/lowering/collective_label.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/step_metrics.hpp"
@@ -13,15 +12,8 @@
 namespace panpipe {
 
 std::string_view name_of(TimelineKind kind) {
-  switch (kind) {
-    case TimelineKind::Estimated:
-      return "estimated";
-    case TimelineKind::Simulated:
-      return "simulated";
-    case TimelineKind::Measured:
-      return "measured";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"estimated", "simulated", "measured"};
+  return kNames[at(kind)];
 }
 
 namespace {
