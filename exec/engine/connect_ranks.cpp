@@ -33,7 +33,7 @@ std::vector<std::pair<int, int>> ways_of(const Plan& plan, const StageLayout& la
 void connect_ranks(const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
                    Clock::duration deadline) {
   if (!device.is_cuda() || std::string_view(transport.name()) != "nccl") return;
-  transport.doing("connecting the GPUs");
+  transport.set_action("connecting the GPUs");
   const std::int64_t free = free_memory(device);
   transport.connect(ways_of(plan, layout, transport.rank()), device, deadline);
   const std::int64_t taken = free - free_memory(device);

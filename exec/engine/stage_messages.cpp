@@ -18,14 +18,14 @@ std::size_t position_in(const std::vector<int>& names, int tensor) {
 }
 
 StageMessages::StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport,
-                             at::Device device, Clock::duration deadline, std::string& doing, SpanLog& spans)
+                             at::Device device, Clock::duration deadline, std::string& action, SpanLog& spans)
     : graph_(graph),
       plan_(plan),
       layout_(layout),
       transport_(transport),
       device_(device),
       deadline_(deadline),
-      doing_(doing),
+      action_(action),
       place_(place_of(plan, transport.rank())),
       spans_(spans) {}
 
@@ -68,14 +68,14 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
   }
   post_message(index, slice, backward);
   std::vector<at::Tensor> values(message.tensors.size());
-  doing_ = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", action,
-                       backward ? "gradient" : "activation", of.microbatch,
-                       layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
+  action_ = fmt::format("{}, waiting for the {} of microbatch {}{} from stage {} on rank {}", action,
+                        backward ? "gradient" : "activation", of.microbatch,
+                        layout_.splits > 1 ? fmt::format(", slice {},", of.split) : "", stage, other);
   auto arriving = posted_.extract(key);  // held by name: the loop must not outlive it
   std::vector<SpanLog::Moment> arrived;
   std::int64_t bytes = 0;
   for (Posted& posted : arriving.mapped()) {
-    posted.pending->wait(deadline_, doing_);
+    posted.pending->wait(deadline_, action_);
     arrived.push_back(spans_.done(*posted.pending));
     at::Tensor& value = values[posted.tensor];
     value = std::move(posted.pending->value);
@@ -83,7 +83,7 @@ std::vector<at::Tensor> StageMessages::take(int index, const Action& of, bool ba
     charge_to_this_thread(value);
   }
   if (!arrived.empty()) note_transfer(index, of, backward, false, {arriving.mapped().front().at, {}}, std::move(arrived), bytes);
-  doing_ = action;
+  action_ = action;
   return values;
 }
 
@@ -111,7 +111,7 @@ void StageMessages::give(int index, const Action& of, bool backward, const std::
   std::erase_if(sends_, [](const PendingPtr& send) { return send->done(); });
 }
 
-// One span per message, however many tensors it has: as predictions count.
+// One span per message for any number of tensors, as in predictions.
 void StageMessages::note_transfer(int index, const Action& of, bool backward, bool sends, SpanLog::Moment start,
                                   std::vector<SpanLog::Moment> ends, std::int64_t bytes) {
   const Message& message = this->message(index);
@@ -170,7 +170,7 @@ void StageMessages::give_gradients(const Action& action, const std::vector<int>&
 }
 
 void StageMessages::finish() {
-  for (const PendingPtr& send : sends_) send->wait(deadline_, doing_);
+  for (const PendingPtr& send : sends_) send->wait(deadline_, action_);
   sends_.clear();
 }
 

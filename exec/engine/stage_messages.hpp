@@ -21,10 +21,10 @@ std::size_t position_in(const std::vector<int>& names, int tensor);
 
 class StageMessages {
  public:
-  // Messages between ranks of the same replica and shard. `doing` is set to the awaited message during a wait, then restored.
+  // Messages between ranks of the same replica and shard. `action` is set to the awaited message during a wait, then restored.
   // Transfers are recorded in `spans`. References must outlive the object.
   StageMessages(const OperatorGraph& graph, const Plan& plan, const StageLayout& layout, Transport& transport, at::Device device,
-                Clock::duration deadline, std::string& doing, SpanLog& spans);
+                Clock::duration deadline, std::string& action, SpanLog& spans);
 
   // Posts the receives that the action needs, so that data travel while others compute.
   void post(const Action& action);
@@ -60,7 +60,7 @@ class StageMessages {
   Transport& transport_;
   at::Device device_;
   Clock::duration deadline_;
-  std::string& doing_;
+  std::string& action_;
   MeshPlace place_;
   std::map<MessageKey, std::vector<Posted>> posted_;
   std::map<MessageKey, std::vector<at::Tensor>> local_;  // between stages of this rank

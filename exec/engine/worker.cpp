@@ -17,7 +17,7 @@ namespace panpipe::exec {
 
 namespace {
 
-// Of a table of positions a context-parallel rank reads the rows of its tokens.
+// A context-parallel rank reads the rows of its tokens in a table of positions.
 class PartsOfSequence : public ParameterStore {
  public:
   PartsOfSequence(const ParameterStore& whole, const std::vector<int>& cut, SequenceShare share)
@@ -59,12 +59,12 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       labels_(layout.cut.empty() ? -1 : labels_of(graph)),
       fault_(transport.rank()),
       spans_(options.device),
-      messages_(graph, plan, layout, transport, options.device, options.deadline, doing_, spans_),
+      messages_(graph, plan, layout, transport, options.device, options.deadline, action_, spans_),
       feed_(options.device),
       groups_(plan, transport, options.deadline, spans_) {
   options_.seed = seed_of(options.seed, share_);
   before_reading_ = [this] {
-    transport_.settle(options_.device, options_.deadline, fmt::format("{}, waiting for the row counts of its experts", doing_));
+    transport_.settle(options_.device, options_.deadline, fmt::format("{}, waiting for the row counts of its experts", action_));
   };
   if (plan.context > 1) own_parts_ = std::make_unique<PartsOfSequence>(parameters, layout.cut, share_);
   if (options.autocast) copies_ = std::make_unique<WeightCopies>(*options.autocast);
@@ -81,8 +81,6 @@ Worker::Worker(const OperatorGraph& graph, const Plan& plan, const StageLayout& 
       parked_[key_of(action)] = nullptr;
 }
 
-std::string Worker::doing() const { return doing_; }
-
 // Microbatches over all steps and replicas.
 std::int64_t Worker::sample_of(const Action& action) const {
   const std::int64_t microbatch = layout_.microbatch_of_step(action.stage, action.microbatch);
@@ -98,7 +96,7 @@ std::shared_ptr<const SequenceSlice> Worker::slice_of(const Action& action) {
   return std::make_shared<SequenceSlice>(SequenceSlice{action.split, &layout_.cut, std::move(sequence)});
 }
 
-// What a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
+// The part that a pass reads of an input of the whole sequence: a slice of it, or the tokens of a context-parallel rank.
 at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice) const {
   const int dimension = layout_.cut.empty() ? -1 : layout_.cut[graph_tensor];
   if (dimension < 0) return whole;
@@ -107,7 +105,7 @@ at::Tensor Worker::own_part(int graph_tensor, const at::Tensor& whole, int slice
   return whole.narrow(dimension, length * slice, length).contiguous();
 }
 
-// Of the mean over a microbatch's labels, the part that the mean of what a pass reads stands for: its share of those that count.
+// The weight of a pass's loss in the mean over a microbatch's labels: its share of the labels that count.
 double Worker::loss_share(const Action& action) {
   if (layout_.cut.empty()) return 1;
   constexpr std::int64_t kIgnoredLabel = -100;  // PyTorch's default ignore_index
@@ -120,7 +118,7 @@ double Worker::loss_share(const Action& action) {
   return static_cast<double>(own) / static_cast<double>(all);
 }
 
-// What a forward pass of a stage reads: activations that arrive, and data.
+// The inputs of a forward pass of a stage: activations that arrive, and data.
 std::vector<at::Tensor> Worker::take_inputs(const Action& action, std::int64_t sample) {
   const std::vector<int>& inputs = stages_.at(action.stage)->inputs();
   std::vector<at::Tensor> values = messages_.take_inputs(action, inputs);
@@ -264,9 +262,9 @@ void Worker::run_step(Running& running) {
   const auto parked = parked_.find(key_of(running.action));
   if (parked != parked_.end() && running.action.kind == ActionKind::F && running.next == 0)
     parked->second = std::make_unique<ParkedActivations>(options_.device);
-  doing_ = to_text(running.action);
-  transport_.doing(fmt::format("{} of step {}", doing_, step_));
-  if (first) fault_.before(doing_, step_);
+  action_ = to_text(running.action);
+  transport_.set_action(fmt::format("{} of step {}", action_, step_));
+  if (first) fault_.before(action_, step_);
   running_ = &running;
   groups_.set_action(running.action);
   if (first && starts_at_once) begin_work(running);
@@ -347,9 +345,9 @@ StepResult Worker::run(std::int64_t step_index) {
     run_cell(first, members);
     first += members;
   }
-  doing_ = "the end of the step, waiting for its sends to be taken";
+  action_ = "the end of the step, waiting for its sends to be taken";
   messages_.finish();
-  doing_ = "the end of the step";
+  action_ = "the end of the step";
   masks_->clear();
   sequences_.clear();
   result_ = nullptr;
@@ -379,8 +377,8 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
     for (std::size_t next = a; next < std::min(a + ahead, order.size()); ++next) messages_.post(order[next]);
     const Action& action = order[a];
     SegmentedStage& stage = *stages_.at(action.stage);
-    doing_ = to_text(action);
-    transport_.doing(fmt::format("{} of an evaluation", doing_));
+    action_ = to_text(action);
+    transport_.set_action(fmt::format("{} of an evaluation", action_));
     groups_.set_action(action);
     slices.push_back(slice_of(action));
     const std::int64_t sample = sample_of(action);
@@ -398,10 +396,10 @@ double Worker::evaluate(std::int64_t round, const DataSource& data) {
         });
     for (const auto& one : steps) one();
   }
-  doing_ = "the end of an evaluation, waiting for its sends to be taken";
+  action_ = "the end of an evaluation, waiting for its sends to be taken";
   messages_.finish();
-  doing_ = "the end of an evaluation";
-  transport_.settle(options_.device, options_.deadline, doing_);
+  action_ = "the end of an evaluation";
+  transport_.settle(options_.device, options_.deadline, action_);
   for (const auto& [loss, share] : losses) unreported.loss_sum += share * loss.item<double>();
   masks_->clear();
   sequences_.clear();

@@ -82,9 +82,6 @@ class Worker {
 
   void set_loss_scale(double scale) { options_.loss_scale = scale; }  // for the following steps
 
-  // The rank's current action, for error messages: "0B3 (waiting for the gradient from stage 1, rank 1)".
-  std::string doing() const;
-
  private:
   // A running entry of the order.
   struct Running {
@@ -126,7 +123,7 @@ class Worker {
   SequenceShare share_;  // of the sequence, among context-parallel ranks
   int labels_;           // graph input; -1 if sequences are not cut
   Fault fault_;
-  std::string doing_;
+  std::string action_;  // the current one, for error messages: "0B3, waiting for the gradient of microbatch 3 from stage 1"
   std::function<void()> before_reading_;
   SpanLog spans_;
   StageMessages messages_;

@@ -30,7 +30,7 @@ void spoil(const at::Tensor& value, bool all) {
     part.add_(1);
 }
 
-// A message or a sum that is spoilt once it is there.
+// A message or a sum that is spoilt once it has arrived.
 class Spoilt : public Pending {
  public:
   Spoilt(PendingPtr inner, at::Tensor target, bool all) : inner_(std::move(inner)), target_(std::move(target)), all_(all) {}
@@ -94,7 +94,7 @@ class Faulty : public Transport {
   void settle(at::Device device, Clock::duration deadline, const std::string& what) override {
     inner_.settle(device, deadline, what);
   }
-  void doing(const std::string& action) override { inner_.doing(action); }
+  void set_action(const std::string& action) override { inner_.set_action(action); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 
  private:

@@ -53,14 +53,14 @@ struct TwoRanks {
 TEST(Watch, ARankThatGoesBeforeItIsThroughIsLost) {
   TwoRanks ranks;
   ranks.leave();
-  ranks.peer.say({{"rank", 1}, {"at", "1B2 of step 0"}});
+  ranks.peer.send({{"rank", 1}, {"at", "1B2 of step 0"}});
   ranks.peer.close();
   EXPECT_EQ(ranks.lost.get_future().get(), "rank 1 is lost: its process ended; it was last seen at: 1B2 of step 0");
 }
 
 TEST(Watch, ARankThatGoesBeforeTheOthersAreThroughIsLost) {
   TwoRanks ranks;
-  ranks.peer.say({{"through", true}});
+  ranks.peer.send({{"through", true}});
   ranks.peer.close();
   EXPECT_EQ(ranks.lost.get_future().get(), "rank 1 is lost: its process ended; it was last seen at: the start");
 }
@@ -68,7 +68,7 @@ TEST(Watch, ARankThatGoesBeforeTheOthersAreThroughIsLost) {
 TEST(Watch, ARankThatGoesWhenAllAreThroughIsNotLost) {
   TwoRanks ranks;
   ranks.leave();
-  ranks.peer.say({{"through", true}});
+  ranks.peer.send({{"through", true}});
   ranks.through.get_future().get();
   ranks.peer.close();          // without a goodbye: killed on its way out, which its launcher reports
   ranks.watch->farewell(20s);  // returns when it is gone
@@ -84,11 +84,11 @@ struct AnyBytes {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    say(bytes);
+    send(bytes);
   }
   AnyBytes(AnyBytes&& other) noexcept : socket(std::exchange(other.socket, -1)) {}
   ~AnyBytes() { close(socket); }
-  void say(const std::string& bytes) const { send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void send(const std::string& bytes) const { ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
 };
 
 TEST(ForeignConnections, NoBytesEndOrBlockTheStart) {
@@ -116,7 +116,7 @@ TEST(ForeignConnections, NoBytesEndOrBlockTheStart) {
       stays.emplace(port, bytes);
     });
     ranks.leave();
-    ranks.peer.say({{"through", true}});
+    ranks.peer.send({{"through", true}});
     ranks.through.get_future().get();  // rank 1 is heard, and nobody else
   }
 }
@@ -128,13 +128,13 @@ TEST(ForeignConnections, ManyAndSlowOnesDoNotKeepARankOut) {
   TwoRanks ranks([&](int port) {
     for (int i = 0; i < 300; ++i) many.emplace_back(port, i % 2 == 0 ? "{" : "");
     drip = std::thread([&over, slow = AnyBytes(port)] {
-      for (; !over; std::this_thread::sleep_for(5ms)) slow.say(" ");
+      for (; !over; std::this_thread::sleep_for(5ms)) slow.send(" ");
     });
   });
   over = true;
   drip.join();
   ranks.leave();
-  ranks.peer.say({{"through", true}});
+  ranks.peer.send({{"through", true}});
   ranks.through.get_future().get();
 }
 
@@ -147,23 +147,23 @@ TEST(ForeignConnections, ARankOfAnotherRunIsNotTaken) {
   EXPECT_FALSE(taken);
 }
 
-// Nobody reads for a while: rank 0 stopped by a debugger. What does not fit into the socket's buffers comes later, whole and in
+// Nobody reads for a while: rank 0 stopped by a debugger. Data that do not fit into the socket's buffers come later, whole and in
 // order.
 TEST(Line, WhatIsNotTakenAtOnceComesLater) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const int bytes = 4096;
   setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-  Line speaks(ends[0]), hears(ends[1]);
+  Line sender(ends[0]), receiver(ends[1]);
   const std::string long_text(1000, 'x');
-  for (int i = 0; i < 200; ++i) EXPECT_TRUE(speaks.say({{"number", i}, {"text", long_text}})) << i;  // 200 KiB
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(sender.send({{"number", i}, {"text", long_text}})) << i;  // 200 KiB
   std::vector<nlohmann::json> heard;
   bool ended = false;
   for (int i = 200; i < 400; ++i) {
-    for (nlohmann::json& one : hears.hear(ended)) heard.push_back(std::move(one));
-    EXPECT_TRUE(speaks.say({{"number", i}}));
+    for (nlohmann::json& one : receiver.receive(ended)) heard.push_back(std::move(one));
+    EXPECT_TRUE(sender.send({{"number", i}}));
   }
-  for (nlohmann::json& one : hears.hear(ended)) heard.push_back(std::move(one));
+  for (nlohmann::json& one : receiver.receive(ended)) heard.push_back(std::move(one));
   EXPECT_FALSE(ended);
   ASSERT_EQ(heard.size(), 400u);
   for (int i = 0; i < 400; ++i) EXPECT_EQ(heard[i]["number"], i);
@@ -173,14 +173,14 @@ TEST(Line, WhatIsNotTakenAtOnceComesLater) {
 TEST(Line, APeerThatTakesNothingIsGivenUp) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  Line speaks(ends[0]), silent(ends[1]);
+  Line sender(ends[0]), silent(ends[1]);
   int said = 0;
-  while (said < 10000 && speaks.say({{"text", std::string(1000, 'x')}})) ++said;
+  while (said < 10000 && sender.send({{"text", std::string(1000, 'x')}})) ++said;
   EXPECT_GT(said, 1000);
   EXPECT_LT(said, 3000) << "1 MiB, and what the system's buffers hold";
 }
 
-// What answers at rank 0's port must show that it knows the token before it is believed.
+// A program that answers at rank 0's port must prove that it knows the token.
 TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
   int port = 0;
   const int listener = Watch::listen_at("127.0.0.1", port);
@@ -191,9 +191,9 @@ TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
       pollfd wait{listener, POLLIN, 0};
       if (poll(&wait, 1, 10) != 1) continue;
       lines.emplace_back(accept(listener, nullptr, nullptr));
-      lines.back().say({{"challenge", "c"}});
-      lines.back().say({{"welcome", "come in"}});
-      lines.back().say({{"lost", "the end"}});
+      lines.back().send({{"challenge", "c"}});
+      lines.back().send({{"welcome", "come in"}});
+      lines.back().send({{"lost", "the end"}});
     }
   });
   try {
@@ -216,7 +216,7 @@ nlohmann::json in_operation(const std::string& id, int members, const std::strin
 TEST(Watch, AnOperationThatAllAreInAndThatStandsStillIsNamed) {
   TwoRanks ranks;
   ranks.watch->device("a message from rank 1", {{"1>0#9", 2, "", 30s}});
-  ranks.peer.say(in_operation("1>0#9", 2, "rank 1 is stuck: its message to rank 0 at 1B2 of step 3", 40000));
+  ranks.peer.send(in_operation("1>0#9", 2, "rank 1 is stuck: its message to rank 0 at 1B2 of step 3", 40000));
   EXPECT_EQ(ranks.lost.get_future().get(),
             "rank 1 is stuck: its message to rank 0 at 1B2 of step 3 has stood still between the GPUs for 30 s");
 }
@@ -224,9 +224,9 @@ TEST(Watch, AnOperationThatAllAreInAndThatStandsStillIsNamed) {
 TEST(Watch, AnOperationThatNotAllAreInIsNoLoss) {
   TwoRanks ranks;
   ranks.watch->device("a message from rank 1", {{"1>0#9", 2, "", 30s}});
-  ranks.peer.say(in_operation("1>0#8", 2, "rank 1 is stuck: its message to rank 0 at 1B2 of step 3", 40000));
+  ranks.peer.send(in_operation("1>0#8", 2, "rank 1 is stuck: its message to rank 0 at 1B2 of step 3", 40000));
   ranks.leave();
-  ranks.peer.say({{"through", true}});
+  ranks.peer.send({{"through", true}});
   ranks.through.get_future().get();
   EXPECT_EQ(ranks.lost.get_future().wait_for(1s), std::future_status::timeout);  // it looks twice a second
 }
@@ -243,7 +243,7 @@ TEST(Watch, ProcessorTimeIsNoProgressWhileTheDeviceWaits) {
     bool progress = false;
     std::chrono::steady_clock::duration quiet{}, before{};
     while (!progress && !(device_waits && quiet > 2s) && std::chrono::steady_clock::now() < begin + 60s) {
-      ranks.peer.say({{"rank", 1}, {"waits", true}, {"quiet", 100000}, {"at", "1F3"}});
+      ranks.peer.send({{"rank", 1}, {"waits", true}, {"quiet", 100000}, {"at", "1F3"}});
       for (const auto spin = std::chrono::steady_clock::now() + 100ms; std::chrono::steady_clock::now() < spin;) {
       }
       quiet = ranks.watch->world_quiet();

@@ -32,7 +32,7 @@ template <class Fault, class Work>
 std::vector<nlohmann::json> together(Transport& transport, Clock::duration deadline, const std::string& what, Work work) {
   using nlohmann::json;
   json mine = json::object();
-  transport.doing(what);
+  transport.set_action(what);
   try {
     mine["result"] = work();
   } catch (const InputError& error) {

@@ -30,7 +30,8 @@
 namespace panpipe::exec {
 namespace {
 
-// Of this thread; `ranks_here` share the cores. The number is partly the process's: asking first makes the thread's own copy.
+// Sets the number of this thread; `ranks_here` share the cores. LibTorch stores it partly per process; reading it first makes the
+// thread's own copy.
 void set_threads(int asked, int ranks_here) {
   at::get_num_threads();
   at::set_num_threads(asked > 0 ? asked : std::max(1, host_cores() / std::max(1, ranks_here)));
@@ -64,15 +65,15 @@ int run_process(const RunRequest& request, const World& world) {
     const auto begin = Clock::now();
     transport = connect(request, world);
     set_threads(request.threads, transport->local_size());
-    transport->doing("reading the scenario");
+    transport->set_action("reading the scenario");
     const FilesRead files;
     const PreparedRun run(request);
     check_world(run, world);
     agree(*transport, fingerprints(run), deadline_of(request));
-    transport->doing("making the weights");
+    transport->set_action("making the weights");
     try {
       const Timeline timeline = run_rank(run, *transport);
-      transport->doing("writing the result");
+      transport->set_action("writing the result");
       if (world.rank == 0) present(run, timeline, files, Clock::now() - begin);
     } catch (const Stopped& stop) {
       if (world.rank == 0) std::fputs(fmt::format("panpipe: {}\n", stop.what()).c_str(), stderr);
@@ -84,7 +85,7 @@ int run_process(const RunRequest& request, const World& world) {
   }
 }
 
-// What came of the threads that are ranks.
+// The failures of ranks that are threads.
 struct Outcomes {
   std::mutex lock;
   std::condition_variable changed;

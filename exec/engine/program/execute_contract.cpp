@@ -22,11 +22,11 @@
 namespace panpipe::exec {
 namespace {
 
-constexpr Clock::duration kPatienceOfContract = std::chrono::seconds(20);
+constexpr Clock::duration kContractTimeout = std::chrono::seconds(20);
 
 // Gathers every rank's result of a case, in rank order; rank 0 prints them. False where the rule is broken.
 bool reported(Transport& transport, const ContractCase& tried, const std::string& broken, double seconds) {
-  const auto all = transport.all_gather(broken, kPatienceOfContract, "what came of a case");
+  const auto all = transport.all_gather(broken, kContractTimeout, "what came of a case");
   nlohmann::ordered_json faults = nlohmann::ordered_json::array();
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].empty()) faults.push_back(fmt::format("rank {}: {}", rank, all[rank]));
@@ -37,7 +37,7 @@ bool reported(Transport& transport, const ContractCase& tried, const std::string
     print(line.dump() + "\n");
     std::fflush(stdout);
   }
-  transport.barrier(kPatienceOfContract, "the next case");  // which may end the process: results so far are printed
+  transport.barrier(kContractTimeout, "the next case");  // which may end the process: results so far are printed
   return kept;
 }
 
@@ -46,7 +46,7 @@ bool try_contract(Transport& transport, const RankDevice& device) {
   const Fault fault(transport.rank());
   bool kept = true;
   for (const ContractCase& each : contract_cases()) {
-    transport.doing(each.name);
+    transport.set_action(each.name);
     std::string broken;
     const auto start = Clock::now();
     try {
@@ -75,7 +75,7 @@ bool try_as_threads(const ContractRequest& request) {
 }
 
 bool try_as_process(const ContractRequest& request, const World& world) {
-  const ProcessOptions options{world, kPatienceOfContract, kVersion, true};
+  const ProcessOptions options{world, kContractTimeout, kVersion, true};
   const auto transport = request.transport == "nccl" ? make_nccl_transport(options) : make_gloo_transport(options);
   bool kept = false;
   try {
@@ -86,7 +86,7 @@ bool try_as_process(const ContractRequest& request, const World& world) {
     transport->abort(error.what());
     throw;
   }
-  leave(*transport, kPatienceOfContract, "the end of the contract");
+  leave(*transport, kContractTimeout, "the end of the contract");
   return kept;
 }
 

@@ -5,7 +5,7 @@
 namespace panpipe::exec {
 namespace {
 
-// FNV-1a, 64 bits: tells different texts apart; nobody tries to make two alike.
+// FNV-1a, 64 bits: distinguishes texts; it need not withstand texts made to collide.
 std::string hash(const std::string& text) {
   std::uint64_t value = 14695981039346656037u;
   for (const char byte : text) value = (value ^ static_cast<unsigned char>(byte)) * 1099511628211u;

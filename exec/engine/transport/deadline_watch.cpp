@@ -33,15 +33,15 @@ using Steady = std::chrono::steady_clock;
 
 // Below this a change of the byte counters is our own reading of them.
 constexpr std::uint64_t kLeastBytes = 4096;
-// A verdict names who is lost; it comes a little before the waits of the others, who only know what they wait for, give up.
-constexpr double kVerdictShare = 0.85;
+// A loss names who is lost; it comes a little before the waits of the others, who only know what they wait for, give up.
+constexpr double kLossShare = 0.85;
 
 std::int64_t milliseconds(Steady::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
 // Connections of which nobody knows yet whose they are: enough for all ranks of a run at once. Then the oldest go.
-constexpr std::size_t kMostStrangers = 1024;
+constexpr std::size_t kMostNewConnections = 1024;
 constexpr std::size_t kLongestIntroduction = 1024;  // bytes; a rank introduces itself in less than 200
 
 // The value under a key, if it is of that type: a document from a foreign connection may hold anything.
@@ -54,7 +54,8 @@ std::int64_t number_in(const json& document, const char* key, std::int64_t other
   return found != document.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
 }
 
-// What a rank shows to rank 0, and rank 0 to it. Each has chosen one of the two words, so neither can be shown a second time.
+// The proof that a rank sends to rank 0, and rank 0 to it. Each side has chosen one of the two numbers, so no proof can be
+// replayed.
 std::string proof(const std::string& token, const char* of, std::int64_t rank, const std::string& challenge,
                   const std::string& nonce) {
   return keyed_hash(token, fmt::format("{} {} {} {}", of, rank, challenge, nonce));
@@ -69,9 +70,9 @@ std::uint64_t bytes_moved() {
   return sum;
 }
 
-// What is known of a rank.
+// The known state of a rank.
 struct Seen {
-  Steady::time_point heard = Steady::now();
+  Steady::time_point received = Steady::now();
   Steady::duration quiet{};  // when it was heard
   bool waits = false, left = false;
   bool through = false;  // needs the others no more
@@ -86,14 +87,14 @@ struct Watch::State {
   Steady::duration interval;
   std::string token;
 
-  std::mutex speaking;  // abort() speaks on the caller's thread
+  std::mutex sending;  // abort() speaks on the caller's thread
   mutable std::mutex lock;
   Seen self;
   Steady::time_point progressed = Steady::now();
   Steady::time_point world_progressed = Steady::now();
-  std::string table;      // what the others do, sent by rank 0 when it is quiet
-  std::string reason;     // of the loss, once there is one
-  std::string complaint;  // of abort(), to be reported
+  std::string table;          // what the others do, sent by rank 0 when it is quiet
+  std::string reason;         // of the loss, once there is one
+  std::string reported_loss;  // by rank 0, to be declared
   bool about_input = false;
   std::string device_waits;  // what for
   bool over = false;
@@ -118,11 +119,11 @@ struct Watch::State {
     interval = std::clamp<Steady::duration>(options.deadline / 30, 20ms, 500ms);
   }
 
-  void say(int rank, const json& document) {
-    const std::lock_guard hold(speaking);
-    lines.at(rank).say(document);
+  void send(int rank, const json& document) {
+    const std::lock_guard hold(sending);
+    lines.at(rank).send(document);
   }
-  Steady::duration patience() const { return std::chrono::duration_cast<Steady::duration>(options.deadline * kVerdictShare); }
+  Steady::duration loss_timeout() const { return std::chrono::duration_cast<Steady::duration>(options.deadline * kLossShare); }
   void declare(const std::string& why, bool input = false);
   void end(const std::string& why, bool input);
   void settle();
@@ -130,9 +131,9 @@ struct Watch::State {
   Seen own() const;
   json report() const;
   std::string hanging(const std::map<int, Seen>& ranks) const;
-  void judge();
-  void hear_hub();
-  void hear_ranks();
+  void check_ranks();
+  void receive_from_hub();
+  void receive_from_ranks();
   void send_report();
   void loop();
   void accept_all();
@@ -148,13 +149,13 @@ void Watch::State::declare(const std::string& why, bool input) {
     reason = why;
   }
   if (options.rank == 0)
-    for (auto& [rank, line] : lines) say(rank, {{"lost", why}, {"input", input}});
+    for (auto& [rank, line] : lines) send(rank, {{"lost", why}, {"input", input}});
   if (options.lost) options.lost(why, input);
 }
 
 // On the thread of the caller that ends it.
 void Watch::State::end(const std::string& why, bool input) {
-  if (options.rank != 0) say(0, {{"abort", why}, {"input", input}});
+  if (options.rank != 0) send(0, {{"abort", why}, {"input", input}});
   declare(input ? why : fmt::format("rank {} ended the run: {}", options.rank, why), input);
 }
 
@@ -173,7 +174,7 @@ void Watch::State::settle() {
     all_are_through = true;
     report_self = all_through;
   }
-  for (auto& [rank, line] : lines) say(rank, {{"leave", true}});
+  for (auto& [rank, line] : lines) send(rank, {{"leave", true}});
   report_self();
 }
 
@@ -195,7 +196,7 @@ void Watch::State::sample() {
 Seen Watch::State::own() const {
   const std::lock_guard hold(lock);
   Seen mine = self;
-  mine.heard = Steady::now();
+  mine.received = Steady::now();
   if (device_waits.empty()) return mine;
   mine.waits = true;
   mine.at += fmt::format(", its GPU waiting for {}", device_waits);
@@ -216,29 +217,29 @@ json Watch::State::report() const {
 // The operation that all whom it takes have been in for longest, where that is too long; else empty.
 std::string Watch::State::hanging(const std::map<int, Seen>& ranks) const {
   const auto now = Steady::now();
-  struct Met {
+  struct Attendance {
     int members = 0, present = 0;
     std::string sentence;
     Steady::duration time = Steady::duration::max();  // since the last of them came
   };
-  std::map<std::string, Met> met;
+  std::map<std::string, Attendance> attendance;
   for (const auto& [rank, one] : ranks)
     for (const Standing& operation : one.operations) {
-      Met& all = met[operation.id];
+      Attendance& all = attendance[operation.id];
       all.members = operation.members;
       ++all.present;
       if (!operation.sentence.empty()) all.sentence = operation.sentence;
-      all.time = std::min(all.time, operation.time + (now - one.heard));
+      all.time = std::min(all.time, operation.time + (now - one.received));
     }
-  const Met* longest = nullptr;
-  for (const auto& [id, one] : met)
-    if (one.present == one.members && one.time > patience() && (!longest || one.time > longest->time)) longest = &one;
+  const Attendance* longest = nullptr;
+  for (const auto& [id, one] : attendance)
+    if (one.present == one.members && one.time > loss_timeout() && (!longest || one.time > longest->time)) longest = &one;
   if (!longest) return "";
   return fmt::format("{} has stood still between the GPUs for {:.2g} s", longest->sentence, in_seconds(longest->time));
 }
 
 // Rank 0: who is lost? And how long has nobody made progress?
-void Watch::State::judge() {
+void Watch::State::check_ranks() {
   const auto now = Steady::now();
   std::map<int, Seen> all = seen;
   all[0] = own();
@@ -247,14 +248,14 @@ void Watch::State::judge() {
   std::string text;
   for (const auto& [rank, one] : all) {
     if (one.left) continue;
-    quiet = std::min(quiet, one.quiet + (now - one.heard));
+    quiet = std::min(quiet, one.quiet + (now - one.received));
     text += fmt::format("{}rank {} {}: {}", text.empty() ? "" : "; ", rank, one.waits ? "waits" : "is at", one.at);
-    if (rank != 0 && now - one.heard > patience())
+    if (rank != 0 && now - one.received > loss_timeout())
       return declare(
           fmt::format("rank {} is lost: nothing heard from it for {:.2g} s (stopped, or its host cannot be reached); "
                       "it was last seen at: {}",
-                      rank, in_seconds(now - one.heard), one.at));
-    if (!one.waits && one.quiet > patience())
+                      rank, in_seconds(now - one.received), one.at));
+    if (!one.waits && one.quiet > loss_timeout())
       return declare(fmt::format("rank {} is stuck: no progress for {:.2g} s at: {}", rank, in_seconds(one.quiet), one.at));
   }
   {
@@ -265,16 +266,16 @@ void Watch::State::judge() {
   json news{{"quiet", milliseconds(quiet)}};
   if (quiet > options.deadline / 2) news["table"] = text;
   for (auto& [rank, line] : lines)
-    if (!seen[rank].left) say(rank, news);
+    if (!seen[rank].left) send(rank, news);
 }
 
-void Watch::State::hear_ranks() {
+void Watch::State::receive_from_ranks() {
   for (auto& [rank, line] : lines) {
     Seen& one = seen[rank];
     if (one.left) continue;
     bool ended = false;
-    for (const json& document : line.hear(ended)) {
-      one.heard = Steady::now();
+    for (const json& document : line.receive(ended)) {
+      one.received = Steady::now();
       if (document.contains("bye")) one.left = true;
       if (document.contains("through")) one.through = true;
       if (document.contains("abort")) {
@@ -297,37 +298,37 @@ void Watch::State::hear_ranks() {
   }
 }
 
-void Watch::State::hear_hub() {
+void Watch::State::receive_from_hub() {
   Line& line = lines.at(0);
   bool ended = false, leave_now = false;
-  for (const json& document : line.hear(ended)) {
+  for (const json& document : line.receive(ended)) {
     const std::lock_guard hold(lock);
-    self.heard = Steady::now();
+    self.received = Steady::now();
     if (document.contains("bye")) hub_left = true;
     if (document.contains("quiet")) world_progressed = Steady::now() - std::chrono::milliseconds(document.value("quiet", 0));
     if (document.contains("table")) table = document.value("table", "");
     if (document.contains("lost")) {
-      complaint = document.value("lost", "");
+      reported_loss = document.value("lost", "");
       about_input = document.value("input", false);
     }
     if (document.contains("leave") && !over) leave_now = true;
   }
-  std::string verdict;
+  std::string loss;
   bool silent = false;
   {
     const std::lock_guard hold(lock);
-    if (!over && !complaint.empty()) verdict = complaint;
-    silent = Steady::now() - self.heard > patience();
+    if (!over && !reported_loss.empty()) loss = reported_loss;
+    silent = Steady::now() - self.received > loss_timeout();
     all_are_through |= leave_now;
     if (all_are_through && ended) hub_left = true;
   }
   if (leave_now) all_through();
-  if (!verdict.empty()) return declare(verdict, about_input);
+  if (!loss.empty()) return declare(loss, about_input);
   if (hub_left) return;
   if (ended) declare("rank 0 is lost: its process ended");
   if (silent)
     declare(fmt::format("rank 0 is lost: nothing heard from it for {:.2g} s (stopped, or its host cannot be reached)",
-                        in_seconds(patience())));
+                        in_seconds(loss_timeout())));
 }
 
 void Watch::State::send_report() {
@@ -335,8 +336,8 @@ void Watch::State::send_report() {
     const std::lock_guard hold(lock);
     if (all_are_through) return;
   }
-  if (options.rank == 0) return judge();
-  if (!hub_left) say(0, report());
+  if (options.rank == 0) return check_ranks();
+  if (!hub_left) send(0, report());
 }
 
 void Watch::State::loop() {
@@ -348,10 +349,10 @@ void Watch::State::loop() {
     const auto pause = std::clamp<std::int64_t>(milliseconds(next - Steady::now()), 1, 20);
     poll(sockets.data(), sockets.size(), static_cast<int>(pause));
     if (options.rank == 0) {
-      hear_ranks();
+      receive_from_ranks();
       settle();
     } else {
-      hear_hub();
+      receive_from_hub();
     }
     bool ended = false;
     Steady::time_point since;
@@ -390,11 +391,11 @@ void Watch::State::loop() {
 // Rank 0, at the start: one line per rank, which names itself and the run.
 void Watch::State::accept_all() {
   const auto end = Steady::now() + options.deadline;
-  struct Stranger {
+  struct NewConnection {
     Line line;
     std::string challenge;
   };
-  std::deque<Stranger> strangers;
+  std::deque<NewConnection> new_connections;
   while (static_cast<int>(lines.size()) + 1 < options.size) {
     if (Steady::now() > end) {
       std::string missing;
@@ -408,40 +409,40 @@ void Watch::State::accept_all() {
     if (poll(&wait, 1, 10) == 1) {
       const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
       if (socket >= 0) {
-        strangers.push_back({Line(socket), random_word()});
-        strangers.back().line.say({{"challenge", strangers.back().challenge}});
+        new_connections.push_back({Line(socket), random_token()});
+        new_connections.back().line.send({{"challenge", new_connections.back().challenge}});
       }
-      if (strangers.size() > kMostStrangers) strangers.pop_front();
+      if (new_connections.size() > kMostNewConnections) new_connections.pop_front();
     }
-    for (Stranger& stranger : strangers) {
+    for (NewConnection& connection : new_connections) {
       bool ended = false;
-      const std::vector<json> said = stranger.line.hear(ended, kLongestIntroduction);
-      if (said.empty() && !ended) continue;
-      const std::int64_t rank = said.empty() ? -1 : number_in(said.front(), "hello", -1);
-      const std::string nonce = said.empty() ? "" : text_in(said.front(), "nonce");
+      const std::vector<json> documents = connection.line.receive(ended, kLongestIntroduction);
+      if (documents.empty() && !ended) continue;
+      const std::int64_t rank = documents.empty() ? -1 : number_in(documents.front(), "hello", -1);
+      const std::string nonce = documents.empty() ? "" : text_in(documents.front(), "nonce");
       if (rank >= 1 && rank < options.size && !lines.count(static_cast<int>(rank)) &&
-          same_word(text_in(said.front(), "proof"), proof(token, "rank", rank, stranger.challenge, nonce))) {
-        stranger.line.say({{"welcome", proof(token, "welcome", rank, stranger.challenge, nonce)}});
-        lines[static_cast<int>(rank)] = std::move(stranger.line);
+          equal_secrets(text_in(documents.front(), "proof"), proof(token, "rank", rank, connection.challenge, nonce))) {
+        connection.line.send({{"welcome", proof(token, "welcome", rank, connection.challenge, nonce)}});
+        lines[static_cast<int>(rank)] = std::move(connection.line);
         seen[static_cast<int>(rank)] = Seen{};
       }
-      stranger.line.close();
+      connection.line.close();
     }
-    std::erase_if(strangers, [](const Stranger& stranger) { return !stranger.line.open(); });
+    std::erase_if(new_connections, [](const NewConnection& connection) { return !connection.line.open(); });
   }
 }
 
 bool introduce(Line& line, int rank, const std::string& token, Steady::time_point end) {
-  const std::string nonce = random_word();
+  const std::string nonce = random_token();
   std::string challenge;
   for (bool ended = false; !ended && Steady::now() < end;) {
     pollfd wait{line.socket(), POLLIN, 0};
     poll(&wait, 1, 20);
-    for (const json& document : line.hear(ended)) {
-      if (!challenge.empty()) return same_word(text_in(document, "welcome"), proof(token, "welcome", rank, challenge, nonce));
+    for (const json& document : line.receive(ended)) {
+      if (!challenge.empty()) return equal_secrets(text_in(document, "welcome"), proof(token, "welcome", rank, challenge, nonce));
       challenge = text_in(document, "challenge");
       if (challenge.empty()) return false;
-      line.say({{"hello", rank}, {"nonce", nonce}, {"proof", proof(token, "rank", rank, challenge, nonce)}});
+      line.send({{"hello", rank}, {"nonce", nonce}, {"proof", proof(token, "rank", rank, challenge, nonce)}});
     }
   }
   return false;
@@ -528,10 +529,10 @@ Watch::Watch(WatchOptions options, const std::string& host, int port, const std:
 Watch::~Watch() {
   state_->leaving = true;
   if (state_->thread.joinable()) state_->thread.join();
-  for (auto& [rank, line] : state_->lines) line.say({{"bye", true}});
+  for (auto& [rank, line] : state_->lines) line.send({{"bye", true}});
 }
 
-void Watch::doing(const std::string& action) {
+void Watch::set_action(const std::string& action) {
   const std::lock_guard hold(state_->lock);
   state_->self.at = action;
   state_->progressed = Steady::now();
@@ -581,13 +582,13 @@ void Watch::leave(std::function<void()> all_through) {
     state_->all_through = std::move(all_through);
     state_->self.through = true;
   }
-  if (state_->options.rank != 0) state_->say(0, {{"through", true}});
+  if (state_->options.rank != 0) state_->send(0, {{"through", true}});
 }
 
-void Watch::farewell(Steady::duration patience) {
-  if (state_->options.rank != 0) return state_->say(0, {{"bye", true}});
+void Watch::farewell(Steady::duration timeout) {
+  if (state_->options.rank != 0) return state_->send(0, {{"bye", true}});
   std::unique_lock hold(state_->lock);
-  state_->changed.wait_for(hold, patience, [this] { return state_->all_left; });
+  state_->changed.wait_for(hold, timeout, [this] { return state_->all_left; });
 }
 
 Steady::duration Watch::world_quiet() const {

@@ -56,7 +56,7 @@ class Watch {
   Watch(WatchOptions options, const std::string& host, int port, const std::string& token);
   ~Watch();  // sends a goodbye
 
-  void doing(const std::string& action);
+  void set_action(const std::string& action);
   // Marks the time in which the rank waits for another, with the awaited event.
   void begin_wait(const std::string& what);
   void end_wait();
@@ -72,7 +72,7 @@ class Watch {
   void leave(std::function<void()> all_through);
   // Call it after that: sends a goodbye. Rank 0 waits until all ranks have, so that no rank learns of the end from a closed
   // connection.
-  void farewell(std::chrono::steady_clock::duration patience);
+  void farewell(std::chrono::steady_clock::duration timeout);
 
   // How long no rank in the world has made progress, as far as this rank knows; others() lists the other ranks' actions for
   // messages.

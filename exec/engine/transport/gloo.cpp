@@ -127,13 +127,14 @@ void when_done(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr
 GlooTransport::GlooTransport(const ProcessOptions& options)
     : options_(options),
       mailbox_(std::make_shared<Mailbox>()),
-      met_(meet(options, [mailbox = mailbox_](const std::string& reason, bool input) { mailbox->end(reason, input); })) {
+      rendezvous_(hold_rendezvous(options,
+                                  [mailbox = mailbox_](const std::string& reason, bool input) { mailbox->end(reason, input); })) {
   if (!options_.world.local_reported) {
-    options_.world.local_rank = met_.local_rank;
-    options_.world.local_size = met_.local_size;
+    options_.world.local_rank = rendezvous_.local_rank;
+    options_.world.local_size = rendezvous_.local_size;
   }
-  auto group = make_gloo_group(met_.store, "world", rank(), size(), met_.address, options.deadline);
-  links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *met_.watch);
+  auto group = make_gloo_group(rendezvous_.store, "world", rank(), size(), rendezvous_.address, options.deadline);
+  links_ = std::make_unique<GlooLinks>(std::move(group), rank(), size(), *mailbox_, *rendezvous_.watch);
   // Gloo connects each with all: a rank that left as soon as it was connected itself would break the others' connecting, and
   // they would report that, not its reason.
   try {
@@ -149,8 +150,8 @@ GlooTransport::~GlooTransport() {
 }
 
 c10::intrusive_ptr<c10d::Store> GlooTransport::store() const {
-  c10::intrusive_ptr<c10d::Store> own = met_.store->clone();
-  own->setTimeout(met_.store->getTimeout());
+  c10::intrusive_ptr<c10d::Store> own = rendezvous_.store->clone();
+  own->setTimeout(rendezvous_.store->getTimeout());
   return own;
 }
 
@@ -163,7 +164,7 @@ PendingPtr GlooTransport::receive(const TensorSpec& expected, int from, std::uin
 PendingPtr GlooTransport::give(const at::Tensor& value, int to, Channel channel, std::uint32_t tag) {
   auto pending = std::make_shared<Sent>();
   pending->mailbox = mailbox_;
-  pending->watch = met_.watch.get();
+  pending->watch = rendezvous_.watch.get();
   pending->kept = on_cpu(value);
   pending->to = to;
   pending->flag = links_->send(pending->kept, to, channel, tag);
@@ -173,7 +174,7 @@ PendingPtr GlooTransport::give(const at::Tensor& value, int to, Channel channel,
 PendingPtr GlooTransport::take(const TensorSpec& expected, int from, Channel channel, std::uint32_t tag) {
   auto pending = std::make_shared<Arriving>();
   pending->mailbox = mailbox_;
-  pending->watch = met_.watch.get();
+  pending->watch = rendezvous_.watch.get();
   pending->expected = expected;
   pending->key = {from, channel, tag};
   return pending;
@@ -185,35 +186,35 @@ Group GlooTransport::make_group(const std::vector<int>& ranks) {
   groups_[ranks] = group;
   const auto mine = std::find(ranks.begin(), ranks.end(), rank());
   if (mine == ranks.end()) return group;
-  meet_members(ranks);
+  await_members(ranks);
   const std::string name = fmt::format("group-{}", fmt::join(ranks, "-"));
-  connected_[group.id] = make_gloo_group(met_.store, name, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()),
-                                         met_.address, options_.deadline);
+  connected_[group.id] = make_gloo_group(rendezvous_.store, name, static_cast<int>(mine - ranks.begin()),
+                                         static_cast<int>(ranks.size()), rendezvous_.address, options_.deadline);
   return group;
 }
 
-void GlooTransport::meet_members(const std::vector<int>& ranks) {
+void GlooTransport::await_members(const std::vector<int>& ranks) {
   const std::string names = fmt::format("{}", fmt::join(ranks, ", "));
   const std::string what = fmt::format("waiting for the group of ranks {}", names);
   const auto tag = static_cast<std::uint32_t>(std::hash<std::string>()(names));
   const at::Tensor nothing = at::empty({0}, at::kByte);
   const int first = ranks.front();
   if (rank() != first) {
-    links_->send(nothing, first, Channel::Meeting, tag);
-    mailbox_->take({first, Channel::Meeting, tag}, *met_.watch, options_.deadline, what);
+    links_->send(nothing, first, Channel::Arrival, tag);
+    mailbox_->take({first, Channel::Arrival, tag}, *rendezvous_.watch, options_.deadline, what);
     return;
   }
   for (const int other : ranks)
-    if (other != first) mailbox_->take({other, Channel::Meeting, tag}, *met_.watch, options_.deadline, what);
+    if (other != first) mailbox_->take({other, Channel::Arrival, tag}, *rendezvous_.watch, options_.deadline, what);
   for (const int other : ranks)
-    if (other != first) links_->send(nothing, other, Channel::Meeting, tag);
+    if (other != first) links_->send(nothing, other, Channel::Arrival, tag);
 }
 
 PendingPtr GlooTransport::all_reduce(at::Tensor value, const Group& group) {
   if (value.numel() == 0) return std::make_shared<Nothing>();
   auto pending = std::make_shared<Joined>();
   pending->mailbox = mailbox_;
-  pending->watch = met_.watch.get();
+  pending->watch = rendezvous_.watch.get();
   pending->wanted = value.detach();
   const at::ScalarType type = summed_as(value.scalar_type());
   const bool in_place = value.device().is_cpu() && value.is_contiguous() && type == value.scalar_type();
@@ -229,7 +230,7 @@ PendingPtr GlooTransport::broadcast(at::Tensor value, int root, const Group& gro
   if (value.numel() == 0) return std::make_shared<Nothing>();
   auto pending = std::make_shared<Joined>();
   pending->mailbox = mailbox_;
-  pending->watch = met_.watch.get();
+  pending->watch = rendezvous_.watch.get();
   pending->wanted = value.detach();
   pending->used = value.device().is_cpu() && value.is_contiguous() ? pending->wanted : on_cpu(value);
   c10d::BroadcastOptions options;
@@ -244,7 +245,7 @@ PendingPtr GlooTransport::all_gather(at::Tensor whole, const Group& group) {
   if (whole.numel() == 0) return std::make_shared<Nothing>();
   auto pending = std::make_shared<Joined>();
   pending->mailbox = mailbox_;
-  pending->watch = met_.watch.get();
+  pending->watch = rendezvous_.watch.get();
   pending->wanted = whole.detach();
   pending->used = whole.device().is_cpu() ? pending->wanted : on_cpu(whole);
   at::Tensor bytes = as_bytes(pending->used);
@@ -261,7 +262,7 @@ PendingPtr GlooTransport::reduce_scatter(at::Tensor whole, const Group& group) {
   if (whole.numel() == 0) return std::make_shared<Nothing>();
   auto pending = std::make_shared<Joined>();
   pending->mailbox = mailbox_;
-  pending->watch = met_.watch.get();
+  pending->watch = rendezvous_.watch.get();
   const std::size_t members = group.ranks.size();
   pending->wanted = part_of(whole.detach(), member_of(group, rank()), members);
   const at::Tensor given = on_cpu(whole), parts = at::empty_like(given);
@@ -283,7 +284,7 @@ PendingPtr GlooTransport::reduce_scatter(at::Tensor whole, const Group& group) {
 
 PendingPtr GlooTransport::all_to_all(at::Tensor rows, const std::vector<std::int64_t>& sent,
                                      const std::vector<std::int64_t>& received, const Group& group) {
-  // Of each exchange of each group its own. It comes round after a million, of which few are under way at a time.
+  // A number for each exchange of each group. Numbers repeat after a million exchanges, of which few are under way at a time.
   constexpr int kTurnBits = 20;
   const std::uint32_t turn = exchanges_[group.id]++ & ((1U << kTurnBits) - 1);
   PANPIPE_CHECK(group.id < 1 << (32 - kTurnBits), "the tags of exchanges tell so many groups apart");
@@ -301,10 +302,10 @@ void GlooTransport::settle(at::Device device, Clock::duration deadline, const st
   if (end.reached()) return;
   mailbox_->poll(
       [&] {
-        if (!device_waits()) met_.watch->progress();
+        if (!device_waits()) rendezvous_.watch->progress();
         return end.reached();
       },
-      *met_.watch, deadline, what);
+      *rendezvous_.watch, deadline, what);
 }
 
 // Over rank 0: everybody's bytes to it, all of them back. Two messages deep, and the one way in which waits are ended by the
@@ -317,7 +318,7 @@ std::vector<std::string> GlooTransport::all_gather(const std::string& bytes, Clo
     return tensor;
   };
   const auto text_from = [&](int from) {
-    const at::Tensor tensor = mailbox_->take({from, Channel::Control, turn}, *met_.watch, deadline, what).value;
+    const at::Tensor tensor = mailbox_->take({from, Channel::Control, turn}, *rendezvous_.watch, deadline, what).value;
     return std::string(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
   };
   std::vector<std::string> all;
@@ -333,14 +334,14 @@ std::vector<std::string> GlooTransport::all_gather(const std::string& bytes, Clo
   return all;
 }
 
-void GlooTransport::doing(const std::string& action) {
+void GlooTransport::set_action(const std::string& action) {
   action_ = action;
-  met_.watch->doing(action);
+  rendezvous_.watch->set_action(action);
 }
 
 void GlooTransport::abort(const std::string& reason) noexcept {
   mailbox_->end(fmt::format("rank {} ended the run: {}", rank(), reason));
-  met_.watch->abort(reason);
+  rendezvous_.watch->abort(reason);
 }
 
 // The others' text names this rank where they may have been given other files; the ranks of panpipe run are of one host, and a
@@ -348,14 +349,14 @@ void GlooTransport::abort(const std::string& reason) noexcept {
 void GlooTransport::refuse(const InputError& error) noexcept {
   const std::string text = error.what();
   mailbox_->end(text, true);
-  met_.watch->refuse(options_.world.launcher == "panpipe run" ? text : fmt::format("rank {}: {}", rank(), text));
+  rendezvous_.watch->refuse(options_.world.launcher == "panpipe run" ? text : fmt::format("rank {}: {}", rank(), text));
 }
 
 void GlooTransport::leave(Clock::duration deadline, const std::string& what) {
   const auto through = std::make_shared<Mailbox::Flag>();
-  met_.watch->leave([mailbox = mailbox_, through] { mailbox->set(*through); });
-  mailbox_->wait(*through, *met_.watch, deadline, what);
-  met_.watch->farewell(deadline);
+  rendezvous_.watch->leave([mailbox = mailbox_, through] { mailbox->set(*through); });
+  mailbox_->wait(*through, *rendezvous_.watch, deadline, what);
+  rendezvous_.watch->farewell(deadline);
 }
 
 std::unique_ptr<Transport> make_gloo_transport(const ProcessOptions& options) { return std::make_unique<GlooTransport>(options); }

@@ -29,7 +29,7 @@ class GlooTransport : public Transport, public Ending {
   void barrier(Clock::duration deadline, const std::string& what) override;
   void settle(at::Device device, Clock::duration deadline, const std::string& what) override;
   std::vector<std::string> all_gather(const std::string& bytes, Clock::duration deadline, const std::string& what) override;
-  void doing(const std::string& action) override;
+  void set_action(const std::string& action) override;
   void abort(const std::string& reason) noexcept override;
   void refuse(const InputError& error) noexcept override;
   void leave(Clock::duration deadline, const std::string& what) override;
@@ -37,7 +37,7 @@ class GlooTransport : public Transport, public Ending {
   // For derived transports.
   // Returns when all members have arrived. Connecting cannot be interrupted and would look like a stuck rank; this wait avoids
   // both.
-  void meet_members(const std::vector<int>& ranks);
+  void await_members(const std::vector<int>& ranks);
   void announce(const at::Tensor& words, int to, std::uint32_t turn) { links_->send(words, to, Channel::Announced, turn); }
   // A new connection to the store of the rendezvous. A connection answers one query at a time, so a thread that waits on a
   // shared one for another rank's entry could block the entry that rank waits for.
@@ -45,7 +45,7 @@ class GlooTransport : public Transport, public Ending {
   // True if this rank's device is waiting for another's. Its host's processor time is then no progress.
   virtual bool device_waits() { return false; }
   Mailbox& mailbox() { return *mailbox_; }
-  Watch& watch() { return *met_.watch; }
+  Watch& watch() { return *rendezvous_.watch; }
 
  private:
   PendingPtr give(const at::Tensor& value, int to, Channel channel, std::uint32_t tag);
@@ -53,7 +53,7 @@ class GlooTransport : public Transport, public Ending {
 
   ProcessOptions options_;
   std::shared_ptr<Mailbox> mailbox_;
-  Rendezvous met_;
+  Rendezvous rendezvous_;
   std::unique_ptr<GlooLinks> links_;
   std::map<std::vector<int>, Group> groups_;
   std::map<int, c10::intrusive_ptr<c10d::ProcessGroupGloo>> connected_;  // by group id, if this rank is a member

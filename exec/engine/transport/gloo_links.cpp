@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// Who gives up, and when, is the watch's matter, not Gloo's.
+// The watch ends waits, not Gloo.
 constexpr std::chrono::milliseconds kNever = 24h * 365;
 // Larger tensors travel in pieces: each that arrives is progress, also over a slow network.
 constexpr std::int64_t kPieceBytes = 16 * 1024 * 1024;
@@ -183,7 +183,7 @@ GlooLinks::GlooLinks(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, int rank,
 }
 
 GlooLinks::~GlooLinks() {
-  // What was sent last is still to be taken by its receiver, however slow; after a run's premature end nobody takes it.
+  // A slow receiver may still have to take the last messages; after a run's premature end no rank does.
   const auto end = Clock::now() + (state_->mailbox.ended() ? 1s : 20s);
   for (auto& [peer, link] : state_->links) {
     std::unique_lock hold(link->lock);

@@ -33,7 +33,7 @@ std::string first_line_of(const std::string& path) {
     }
   } const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat status {};
-  // Of the file that is read, whatever its path names a moment later.
+  // Checks the open file, because its path may name another one a moment later.
   if (file.number < 0 || ::fstat(file.number, &status) != 0)
     throw InputError(fmt::format("environment: {}: cannot read {}", kTokenFileVariable, path));
   if (status.st_uid != ::geteuid())
@@ -65,7 +65,7 @@ std::string job_secret() {
   return secret;
 }
 
-std::string random_word() {
+std::string random_token() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
@@ -83,7 +83,7 @@ std::string keyed_hash(const std::string& secret, const std::string& text) {
   return hexadecimal;
 }
 
-bool same_word(const std::string& a, const std::string& b) {
+bool equal_secrets(const std::string& a, const std::string& b) {
   if (a.size() != b.size()) return false;
   unsigned char difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);

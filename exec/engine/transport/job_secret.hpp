@@ -10,11 +10,11 @@ namespace panpipe::exec {
 // an empty secret.
 std::string job_secret();
 
-std::string random_word();  // 128 bits, in hexadecimal
+std::string random_token();  // 128 bits, in hexadecimal
 
 // HMAC-SHA256 (RFC 2104), in hexadecimal.
 std::string keyed_hash(const std::string& secret, const std::string& text);
 // Compares in a time that does not reveal where they differ.
-bool same_word(const std::string& a, const std::string& b);
+bool equal_secrets(const std::string& a, const std::string& b);
 
 }  // namespace panpipe::exec

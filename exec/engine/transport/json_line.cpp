@@ -19,14 +19,14 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 // A connected socket, or -1. `patience` bounds the attempt: an unreachable host answers nothing at all.
-int connect_once(const addrinfo& address, int patience_ms) {
+int connect_once(const addrinfo& address, int timeout_ms) {
   const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) return -1;
   int fault = ::connect(socket, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
   if (fault == EINPROGRESS) {
     pollfd wait{socket, POLLOUT, 0};
     socklen_t size = sizeof(fault);
-    if (poll(&wait, 1, patience_ms) != 1 || getsockopt(socket, SOL_SOCKET, SO_ERROR, &fault, &size) != 0) fault = ETIMEDOUT;
+    if (poll(&wait, 1, timeout_ms) != 1 || getsockopt(socket, SOL_SOCKET, SO_ERROR, &fault, &size) != 0) fault = ETIMEDOUT;
   }
   if (fault == 0) return socket;
   ::close(socket);
@@ -80,7 +80,7 @@ std::optional<Line> Line::connect(const std::string& host, int port, Steady::dur
   }
 }
 
-bool Line::say(const nlohmann::json& document) {
+bool Line::send(const nlohmann::json& document) {
   if (!open() || jammed_) return false;
   unsent_ += document.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
   const ssize_t sent = ::send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -90,7 +90,7 @@ bool Line::say(const nlohmann::json& document) {
   return !jammed_;
 }
 
-std::vector<nlohmann::json> Line::hear(bool& ended, std::size_t longest) {
+std::vector<nlohmann::json> Line::receive(bool& ended, std::size_t longest) {
   ended = !open();
   char buffer[8192];
   while (!ended) {

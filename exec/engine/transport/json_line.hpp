@@ -25,10 +25,10 @@ class Line {
   void close();
   // Without waiting: what the other side does not take now is sent before the next document. Returns false if it is gone, or has
   // not taken kLongest bytes; nothing more is sent then, because half a line may have been sent.
-  bool say(const nlohmann::json& document);
+  bool send(const nlohmann::json& document);
   // Returns the documents received so far, without waiting. Sets `ended` if the other side closed, or sent an invalid line: not a
   // JSON object, or longer than `longest` bytes.
-  std::vector<nlohmann::json> hear(bool& ended, std::size_t longest = kLongest);
+  std::vector<nlohmann::json> receive(bool& ended, std::size_t longest = kLongest);
   // Far above any message of a watch.
   static constexpr std::size_t kLongest = 1 << 20;
 

@@ -1,4 +1,4 @@
-// Ranks as threads of one process: tensors are handed over, sums are done by the last to arrive.
+// Ranks as threads of one process: tensors are passed on in memory, and the last rank to arrive computes a sum.
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -240,7 +240,7 @@ class LocalTransport : public Transport, public Ending {
     return all;
   }
 
-  void doing(const std::string& action) override {
+  void set_action(const std::string& action) override {
     action_ = action;
     const std::lock_guard hold(hub_->lock);
     hub_->at[rank_] = action;

@@ -21,26 +21,26 @@ InputError refusal(const std::string& text) { return InputError({Diagnostic{.mes
 void Mailbox::put(const Key& key, at::Tensor value) {
   {
     const std::lock_guard hold(lock_);
-    letters_[key].push_back({std::move(value), Clock::now()});
+    messages_[key].push_back({std::move(value), Clock::now()});
   }
   changed_.notify_all();
 }
 
 bool Mailbox::has(const Key& key) {
   const std::lock_guard hold(lock_);
-  return letters_.count(key) > 0;
+  return messages_.count(key) > 0;
 }
 
 Mailbox::Message Mailbox::take(const Key& key, Watch& watch, Clock::duration deadline, const std::string& what) {
   std::unique_lock hold(lock_);
   wait_for(
-      hold, [&] { return letters_.count(key) > 0; }, std::get<0>(key), watch, deadline, what);
+      hold, [&] { return messages_.count(key) > 0; }, std::get<0>(key), watch, deadline, what);
   return pop(key);
 }
 
 std::optional<at::Tensor> Mailbox::take_unless(const Key& key, const std::atomic<bool>& closing) {
   std::unique_lock hold(lock_);
-  while (letters_.count(key) == 0) {
+  while (messages_.count(key) == 0) {
     if (closing || !reason_.empty()) return std::nullopt;
     changed_.wait_for(hold, 100ms);
   }
@@ -48,10 +48,10 @@ std::optional<at::Tensor> Mailbox::take_unless(const Key& key, const std::atomic
 }
 
 Mailbox::Message Mailbox::pop(const Key& key) {
-  const auto found = letters_.find(key);
+  const auto found = messages_.find(key);
   Message message = std::move(found->second.front());
   found->second.pop_front();
-  if (found->second.empty()) letters_.erase(found);
+  if (found->second.empty()) messages_.erase(found);
   return message;
 }
 

@@ -20,7 +20,7 @@ namespace panpipe::exec {
 
 // Separates messages by purpose: the run's, those of all_gather(), announcements of NCCL transfers, those transfers, the members
 // of a new group, and rows that a group exchanges.
-enum class Channel : std::uint32_t { User = 0, Control = 1, Announced = 2, Device = 3, Meeting = 4, Exchange = 5 };
+enum class Channel : std::uint32_t { User = 0, Control = 1, Announced = 2, Device = 3, Arrival = 4, Exchange = 5 };
 
 class Mailbox {
  public:
@@ -66,7 +66,7 @@ class Mailbox {
 
   std::mutex lock_;
   std::condition_variable changed_;
-  std::map<Key, std::deque<Message>> letters_;
+  std::map<Key, std::deque<Message>> messages_;
   std::map<int, std::pair<Clock::time_point, std::string>> broken_;
   std::string reason_;
   bool about_input_ = false;

@@ -1,4 +1,4 @@
-// What a message over Gloo begins with.
+// The header of a message over Gloo.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -3,7 +3,7 @@
 // NCCL matches sends and receives by their order alone. So a message is announced over Gloo, in the order in which the sender
 // calls NCCL, and the receiver's background thread makes room for it and calls NCCL in the same order. Each direction of each
 // pair has a communicator (and thereby a stream) of its own: two ranks that send to each other at once do not block each other.
-// Everything that is not on a GPU goes the way of Gloo.
+// Everything that is not on a GPU is sent over Gloo.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -77,8 +77,8 @@ bool nccl_sums(at::ScalarType type) {
   }
 }
 
-// What LibTorch makes of its options, whose constructor is in libtorch_cuda: the size of NCCL's configuration as it knows it. In
-// more room than any release takes, because that size is the question.
+// The size of NCCL's configuration as LibTorch was compiled with it, read from options that its constructor in libtorch_cuda
+// fills in. They are constructed in more memory than any release needs, because their size is unknown.
 std::size_t configuration_of_libtorch() {
   using Options = c10d::ProcessGroupNCCL::Options;
   constexpr std::size_t kRoom = 64 * 1024;
@@ -250,7 +250,7 @@ class NcclTransport : public GlooTransport {
   bool device_waits() override { return ledger_->device_waits(); }
   DeviceLedger& ledger() { return *ledger_; }
 
-  // What fills a tensor which has been put into the mailbox; called once per message.
+  // The operation that fills a tensor in the mailbox; called once per message.
   std::shared_ptr<OnStream> work_of(const Mailbox::Key& key) {
     const std::lock_guard hold(lock_);
     auto& works = arriving_.at(key);
@@ -268,7 +268,7 @@ class NcclTransport : public GlooTransport {
     operation.ready = DeviceMark::on({at::kCUDA, device_});
     pending.work = call();
     {
-      const c10::cuda::CUDAStreamGuard beside(marks_of(operation.channel));
+      const c10::cuda::CUDAStreamGuard guard(marks_of(operation.channel));
       pending.work->wait();
       operation.landed = DeviceMark::on({at::kCUDA, device_});
     }
@@ -348,7 +348,7 @@ class NcclTransport : public GlooTransport {
   NcclPtr members(const Group& asked) {
     NcclPtr& group = groups_[asked.id];
     if (!group) {
-      meet_members(asked.ranks);
+      await_members(asked.ranks);
       const auto mine = std::find(asked.ranks.begin(), asked.ranks.end(), rank());
       group = make_pair_or_group(fmt::format("nccl-group-{}", fmt::join(asked.ranks, "-")),
                                  static_cast<int>(mine - asked.ranks.begin()), static_cast<int>(asked.ranks.size()), false);

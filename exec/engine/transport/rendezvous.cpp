@@ -87,7 +87,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const ProcessOptions& options) {
 }
 
 // Rank 0's answer to the others when all have arrived.
-struct Verdict {
+struct Admission {
   int watch_port = 0;
   std::string token;
   std::vector<std::string> hosts;  // of every rank, by host_identity()
@@ -104,8 +104,8 @@ class Handshake {
 
   // Rank 0: publishes its own report, waits for every rank's, answers. Returns an address of another rank that is not on this
   // host, if any.
-  std::string lead(Verdict& verdict) {
-    verdict.hosts = {host_identity()};
+  std::string lead(Admission& admission) {
+    admission.hosts = {host_identity()};
     claim();
     store_.set(
         "master",
@@ -115,22 +115,22 @@ class Handshake {
     for (int rank = 1; rank < world_.size; ++rank) {
       const std::string key = "hello/" + std::to_string(rank);
       while (!store_.check({key})) {
-        throw_complaint();
+        throw_refusal();
         if (Clock::now() > end) throw MachineError(refuse(missing()));
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
       const json hello = json::parse(text_of(store_.get(key)));
-      verdict.hosts.push_back(hello.at("host"));
+      admission.hosts.push_back(hello.at("host"));
       const std::string address = hello.at("address");
       if (address.rfind("127.", 0) != 0 && address != "::1") other = address;
     }
-    throw_complaint();
-    store_.set("verdict",
-               bytes_of(json{{"port", verdict.watch_port}, {"token", verdict.token}, {"hosts", verdict.hosts}}.dump()));
+    throw_refusal();
+    store_.set("admission",
+               bytes_of(json{{"port", admission.watch_port}, {"token", admission.token}, {"hosts", admission.hosts}}.dump()));
     return other;
   }
 
-  Verdict follow(const std::string& address) {
+  Admission follow(const std::string& address) {
     json master;
     try {
       master = json::parse(text_of(store_.get("master")));
@@ -156,15 +156,15 @@ class Handshake {
     store_.set("hello/" + std::to_string(world_.rank), bytes_of(json{{"address", address}, {"host", host_identity()}}.dump()));
     // Rank 0 waits for the others from its own start; this rank may be the first.
     const auto end = Clock::now() + options_.deadline + options_.deadline / 10;
-    while (!store_.check({"verdict"})) {
-      throw_complaint();
+    while (!store_.check({"admission"})) {
+      throw_refusal();
       if (Clock::now() > end)
         throw MachineError(
             fmt::format("rank {}: rank 0 gave no answer within {:.3g} s", world_.rank, in_seconds(options_.deadline)));
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    const json verdict = json::parse(text_of(store_.get("verdict")));
-    return {verdict.at("port"), verdict.at("token"), verdict.at("hosts")};
+    const json admission = json::parse(text_of(store_.get("admission")));
+    return {admission.at("port"), admission.at("token"), admission.at("hosts")};
   }
 
  private:
@@ -186,11 +186,11 @@ class Handshake {
 
   // Tells the others why this rank refuses.
   std::string refuse(const std::string& why) {
-    store_.set("complaint", bytes_of(why));
+    store_.set("refusal", bytes_of(why));
     return why;
   }
-  void throw_complaint() {
-    if (store_.check({"complaint"})) throw InputError(text_of(store_.get("complaint")));
+  void throw_refusal() {
+    if (store_.check({"refusal"})) throw InputError(text_of(store_.get("refusal")));
   }
 
   const ProcessOptions& options_;
@@ -200,9 +200,9 @@ class Handshake {
 };
 
 // Where this rank stands among those of its host.
-void find_place(Rendezvous& met, const std::vector<std::string>& hosts, std::size_t rank) {
-  met.local_rank = static_cast<int>(std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]));
-  met.local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[rank]));
+void find_place(Rendezvous& result, const std::vector<std::string>& hosts, std::size_t rank) {
+  result.local_rank = static_cast<int>(std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]));
+  result.local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[rank]));
 }
 
 }  // namespace
@@ -222,37 +222,37 @@ std::string host_identity() {
   return host_name() + " " + boot;
 }
 
-Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost) {
-  Rendezvous met;
-  met.store = open_store(options);
-  met.address = address_towards(options.world.master_address, options.world.master_port);
+Rendezvous hold_rendezvous(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost) {
+  Rendezvous result;
+  result.store = open_store(options);
+  result.address = address_towards(options.world.master_address, options.world.master_port);
   const std::string secret = job_secret();
-  Handshake handshake(options, *met.store, secret);
+  Handshake handshake(options, *result.store, secret);
   WatchOptions watch{options.world.rank, options.world.size, options.deadline, options.kill_when_stuck, std::move(lost)};
   if (options.world.rank != 0) {
-    const Verdict verdict = handshake.follow(met.address);
-    find_place(met, verdict.hosts, static_cast<std::size_t>(options.world.rank));
-    met.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, verdict.watch_port,
-                                        secret.empty() ? verdict.token : secret);
-    return met;
+    const Admission admission = handshake.follow(result.address);
+    find_place(result, admission.hosts, static_cast<std::size_t>(options.world.rank));
+    result.watch = std::make_unique<Watch>(std::move(watch), options.world.master_address, admission.watch_port,
+                                           secret.empty() ? admission.token : secret);
+    return result;
   }
-  Verdict verdict;
+  Admission admission;
   // Without a secret of their own the ranks share one over the store: it refuses a process that connects by mistake, not one that
   // reads the store.
-  if (secret.empty()) verdict.token = random_word();
-  const int listener = one_host(options.world) ? Watch::listen_at(options.world.master_address, verdict.watch_port)
-                                               : Watch::listen_anywhere(verdict.watch_port);
+  if (secret.empty()) admission.token = random_token();
+  const int listener = one_host(options.world) ? Watch::listen_at(options.world.master_address, admission.watch_port)
+                                               : Watch::listen_anywhere(admission.watch_port);
   try {
     // A host's own name may mean loopback to itself; then its address is the one on the way to the others.
-    const std::string other = handshake.lead(verdict);
-    find_place(met, verdict.hosts, 0);
-    if (!other.empty()) met.address = address_towards(other, options.world.master_port);
+    const std::string other = handshake.lead(admission);
+    find_place(result, admission.hosts, 0);
+    if (!other.empty()) result.address = address_towards(other, options.world.master_port);
   } catch (...) {
     close(listener);
     throw;
   }
-  met.watch = std::make_unique<Watch>(std::move(watch), listener, secret.empty() ? verdict.token : secret);
-  return met;
+  result.watch = std::make_unique<Watch>(std::move(watch), listener, secret.empty() ? admission.token : secret);
+  return result;
 }
 
 }  // namespace panpipe::exec

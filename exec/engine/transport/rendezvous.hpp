@@ -30,6 +30,6 @@ std::string host_identity();
 // Returns when all ranks are present and match: same world size, same version, each rank once. Throws MachineError if the master
 // is unreachable or ranks are missing, and InputError if a rank was started for another world, with another version, or twice.
 // `lost` is passed to the watch.
-Rendezvous meet(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost);
+Rendezvous hold_rendezvous(const ProcessOptions& options, std::function<void(const std::string&, bool)> lost);
 
 }  // namespace panpipe::exec

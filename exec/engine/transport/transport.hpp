@@ -105,8 +105,8 @@ class Transport {
   virtual void settle(at::Device device, Clock::duration deadline, const std::string& what) = 0;
 
   // States this rank's next action ("writing the checkpoint"), for messages of other ranks if this one is lost.
-  virtual void doing(const std::string& action) = 0;
-  const std::string& action() const { return action_; }  // the last argument of doing()
+  virtual void set_action(const std::string& action) = 0;
+  const std::string& action() const { return action_; }  // the last argument of set_action()
 
   // Ends the run on all ranks: every wait of every rank soon throws PeerLost with this reason.
   virtual void abort(const std::string& reason) noexcept = 0;
