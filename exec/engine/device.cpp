@@ -27,7 +27,7 @@ std::string load_cuda() {
   return failure;
 }
 
-// A driver that LibTorch cannot use, in words: LibTorch warns in its own, and counts no GPU.
+// A message about a driver that LibTorch cannot use: LibTorch prints a warning of its own, and counts no GPU.
 std::string driver_problem() {
   int supported = 0, needed = 0;
   // Under WSL2 the library lies in a place of its own, which the loader need not know.

@@ -40,7 +40,7 @@ Init parse(std::string_view text) {
   return init;
 }
 
-// What follows the first number in an init text: "llama3 8 1 4 8192".
+// The fields after the first number in an init text: "llama3 8 1 4 8192".
 struct RotaryScaling {
   std::string kind;
   double factor = 1, low = 1, high = 4, trained = 8192;
@@ -85,7 +85,7 @@ at::Tensor initial_value(const Tensor& tensor, std::uint64_t seed) {
   const at::TensorOptions options = at::TensorOptions().dtype(scalar_type(tensor.dtype));
   const Init init = parse(tensor.init);
   at::Generator generator = at::detail::createCPUGenerator(hash_of(tensor.name) ^ (seed * 0x9e3779b97f4a7c15ULL));
-  // Drawn in fp32 whatever the type, so that every precision starts from the same values.
+  // Drawn in fp32 for every type, so that every precision starts from the same values.
   const at::Tensor values = at::empty(tensor.shape, at::kFloat);
   if (init.kind == "zeros") return at::zeros(tensor.shape, options);
   if (init.kind == "ones") return at::ones(tensor.shape, options);

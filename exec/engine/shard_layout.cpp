@@ -44,7 +44,7 @@ std::map<int, Use> uses_on(const OperatorGraph& graph, const Plan& plan, const S
   return uses;
 }
 
-// What keeps parameters apart: who reads them, who else holds them, whether they are trained, their type.
+// Parameters of different kinds do not share a buffer: their readers, their other holders, whether they are trained, their type.
 using Kind = std::tuple<std::vector<int>, std::vector<int>, bool, DType>;
 
 // Kernels compute to the same bits where their operands begin at such bytes, as tensors with memory of their own do.

@@ -41,7 +41,7 @@ void find_operators(const OperatorGraph& graph, const Plan& plan, StageLayout& l
   }
 }
 
-// What the stages of one forward path, which share out all operators, read and hand to each other.
+// The inputs and messages of the stages of one forward path, which contain all operators.
 void lay_out_chain(const OperatorGraph& graph, const std::vector<UnitEdge>& edges, const std::vector<int>& chain, int number,
                    StageLayout& layout) {
   std::vector<int> stage_of(graph.operators.size());

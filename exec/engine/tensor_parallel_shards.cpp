@@ -8,7 +8,7 @@
 namespace panpipe::exec {
 namespace {
 
-// What a rank holds of each of the matrices that are fused in a parameter, along the dimension that is cut.
+// The length of each matrix that is fused in a parameter, along the dimension that is cut.
 std::vector<std::int64_t> cut_lengths(const Tensor& parameter) {
   if (!parameter.fused_rows.empty()) return parameter.fused_rows;
   const std::int64_t all = parameter.shape[parameter.shard_dimension];
@@ -20,7 +20,7 @@ int width_degree(const Tensor& parameter, const Degrees& degrees) {
   return parameter.experts ? degrees.expert_tensor_group() : degrees.tensor;
 }
 
-// Of a parameter without experts, or of some experts.
+// The shard of a parameter without experts, or of some experts.
 at::Tensor shard_of_width(const Tensor& parameter, const at::Tensor& whole, int shard, int degree) {
   if (parameter.shard_dimension < 0) return whole;
   const std::int64_t dimension = parameter.shard_dimension;

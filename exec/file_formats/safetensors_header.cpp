@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// Of the format's own definition: a longer header is refused before it is read.
+// A limit of the format's own definition: a longer header is refused before it is read.
 constexpr std::int64_t kLongestHeader = 100'000'000;
 
 constexpr std::array<std::pair<const char*, int>, 10> kTypes = {

@@ -38,7 +38,7 @@ TokenType type_of_code(const std::string& path, int code) {
 
 }  // namespace
 
-std::optional<std::string> index_beside(const std::string& tokens_file) {
+std::optional<std::string> index_file_of(const std::string& tokens_file) {
   const std::filesystem::path file(tokens_file);
   if (file.extension() != ".bin") return std::nullopt;
   const std::filesystem::path index = std::filesystem::path(file).replace_extension(".idx");
@@ -57,8 +57,8 @@ TokenIndex read_token_index(const std::string& path) {
   TokenIndex index;
   index.type = type_of_code(path, number_at<std::uint8_t>(file, 17));
   const auto sequences = number_at<std::uint64_t>(file, 18), documents = number_at<std::uint64_t>(file, 26);
-  // Of each sequence its length (4 bytes) and where it begins (8), of each document its first sequence (8). A multimodal index
-  // has a byte for each sequence behind them.
+  // The file holds the length (4 bytes) and the start (8) of each sequence, then the first sequence (8) of each document. A
+  // multimodal index has a byte for each sequence after them.
   const auto most = static_cast<std::uint64_t>(file.bytes());
   const bool may_fit = sequences <= most && documents <= most;  // no sum below overflows
   const std::uint64_t wanted = may_fit ? static_cast<std::uint64_t>(kHeaderBytes) + 12 * sequences + 8 * documents : 0;

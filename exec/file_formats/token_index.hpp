@@ -17,7 +17,7 @@ struct TokenIndex {
 };
 
 // "corpus.idx" for "corpus.bin", if that file exists.
-std::optional<std::string> index_beside(const std::string& tokens_file);
+std::optional<std::string> index_file_of(const std::string& tokens_file);
 
 // Reads and checks the whole index: the sequences follow one another without gaps, and the documents are ascending ranges of
 // them. Throws InputError with the file's name and the fault. Layout: megatron/core/datasets/indexed_dataset.py of Megatron-LM.

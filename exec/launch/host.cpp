@@ -52,8 +52,8 @@ void take_quota(const std::string& quota, const std::string& period, GroupLimits
   if (time && of) at_most(limits.cores, *time / *of);
 }
 
-// The group's folder and all above it, up to the mount. Inside a container the path may be the host's: then only the mount is
-// there.
+// The group's folder and all above it, up to the mount. Inside a container the path may be the host's: then only the mount
+// exists.
 template <class Take>
 void up_to(const fs::path& mount, const std::string& group, Take take) {
   fs::path folder = mount / fs::path(group).relative_path();

@@ -48,7 +48,7 @@ std::string minor_version(const std::string& version) {
   return version.substr(0, first == std::string::npos ? first : version.find_first_not_of("0123456789", first + 1));
 }
 
-// What the build states about its executor, in a file next to it: "version 2.11.0", and in a build folder "folder /...".
+// The build's facts about its executor, from a file next to it: "version 2.11.0", and in a build folder "folder /...".
 struct BuiltWith {
   std::string version, folder;
 };

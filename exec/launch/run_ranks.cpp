@@ -118,13 +118,13 @@ class Ranks {
         if (rank.talk.open()) sockets.push_back({rank.talk.get(), POLLIN, 0});
       poll(sockets.data(), sockets.size(), 100);
       for (std::size_t i = 0; i < ranks_.size(); ++i) read(i);
-      hear_signals();
-      bury();
+      read_signals();
+      reap();
       if (failure_ && Steady::now() > *failure_ + deadline_ + kGrace) give_up("after the failure");
       if (stopping_ && !failure_ && !writing_ && Steady::now() > *stopping_ + 2 * longest_step_ + deadline_ + kGrace)
         give_up("after it was asked to stop");
     }
-    return verdict();
+    return report_errors();
   }
 
  private:
@@ -212,7 +212,7 @@ class Ranks {
     writing_ = writing;
   }
 
-  void hear_signals() {
+  void read_signals() {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       if (info.ssi_signo == SIGCHLD) continue;
@@ -232,14 +232,14 @@ class Ranks {
     }
   }
 
-  void bury() {
+  void reap() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       Rank& rank = ranks_[i];
       if (!rank.running || waitpid(rank.process, &rank.status, WNOHANG) != rank.process) continue;
       rank.running = false;
       rank.turn = ++ended_;
       read(i);
-      rank.talk.close();  // whatever it started must not hold us
+      rank.talk.close();  // its own children must not delay this process
       if (stopped()) end_all(SIGKILL);
       if (!rank.failed() || interrupts_ > 1 || stopped()) continue;
       if (!failure_) failure_ = Steady::now();
@@ -271,8 +271,8 @@ class Ranks {
     end_all(SIGKILL);
   }
 
-  // Tells every different error once, the first one's first, and chooses the exit code.
-  int verdict() {
+  // Prints every different error once, that of the first failed rank first, and returns the exit code.
+  int report_errors() {
     if (stopped()) {
       std::fputs(kNoProfile, stderr);
       return 130;

@@ -62,7 +62,7 @@ int major_of(const std::string& release) {
 // compatibility").
 const std::map<int, int> kOldestDriver = {{11, 450}, {12, 525}, {13, 580}};
 
-// What NVIDIA recommends for containers (NCCL, "Troubleshooting", "Shared memory": --shm-size=1g); Docker gives 64 MiB.
+// The size that NVIDIA recommends for containers (NCCL, "Troubleshooting", "Shared memory": --shm-size=1g); Docker gives 64 MiB.
 constexpr std::int64_t kSharedMemory = std::int64_t{1} << 30;
 
 }  // namespace

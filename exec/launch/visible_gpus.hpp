@@ -34,7 +34,7 @@ DriverFit driver_fit(const std::string& driver, const std::string& driver_cuda, 
 std::string cuda_of_torch(const std::string& torch_version);
 // 12020, a version number of CUDA's functions -> "12.2"; empty for 0.
 std::string cuda_release(int number);
-// Of the loaded kernel module: "535.129.03"; empty if there is none.
+// The version of the loaded kernel module: "535.129.03"; empty if there is none.
 std::string driver_version(const std::string& root = "");
 
 // A warning before ranks of this host use NCCL: /dev/shm of `bytes` is too small for their shared memory. Empty if it is large

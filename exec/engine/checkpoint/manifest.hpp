@@ -41,7 +41,7 @@ void check_manifest(const Manifest& manifest, const std::string& folder, const P
 // Whether the order of the samples is drawn anew in every epoch.
 bool shuffles(const Scenario& scenario);
 
-// What the run may change and the user should know of: one sentence each.
+// Allowed changes of the run that the user should know of: one sentence each.
 std::vector<std::string> changes_since(const Manifest& manifest, const PreparedRun& run);
 
 }  // namespace panpipe::exec

@@ -68,10 +68,10 @@ namespace {
 
 at::Tensor on_host(const at::Tensor& value) { return value.detach().to(at::kCPU).contiguous(); }
 
-// What is cut over neighbours, and what ZeRO 2 and 3 divide over a shard group, is put together by the first of them, tensor
-// after tensor, on the host: the GPU's memory may be full. It asks for each part when it is about to write the tensor, so that no
-// part waits in its memory. A rank may write some tensors and hold parts of others, that of an expert's for one: all take them in
-// the order of their tags, so the rank that is furthest behind waits for nobody.
+// Joins tensors that are cut over neighbours, or that ZeRO 2 and 3 divide over a shard group. The first of these ranks does it,
+// tensor after tensor, on the host, because the GPU's memory may be full. It requests each part when it is about to write the
+// tensor, so that no part waits in its memory. A rank may write some tensors and hold parts of others, such as those of an
+// expert. All ranks take tensors in the order of their tags, so the rank that is furthest behind waits for no other.
 class ShardGather {
  public:
   ShardGather(const Trainer& trainer, const std::vector<StatePart>& parts)
@@ -139,7 +139,7 @@ class ShardGather {
  private:
   static constexpr const char* kWhat = "gathering the checkpoint";
 
-  // Who has a part of it, and of which shape; shard by shard, in each the members of the shard group.
+  // A rank that has a part of the entry, and its shape; shard by shard, and within a shard the members of the shard group.
   struct Source {
     int rank;
     std::vector<std::int64_t> shape;
@@ -169,11 +169,11 @@ class ShardGather {
     return shards;
   }
 
-  // Of what is divided over a shard group, the first of the position: the first group writes.
+  // For an entry that is divided over a shard group, the first device of the position, because the first group writes.
   int first_device(const NamedState& entry) const {
     return entry.lengths.empty() ? here_ - here_ % devices_that_share(*entry.parameter, plan_) : 0;
   }
-  // Of those that hold the entry together.
+  // The world rank of a neighbour that holds a part of the entry.
   int rank_of(const NamedState& entry, int neighbour) const {
     return transport_.rank() - here_ + first_device(entry) + neighbour;
   }

@@ -60,7 +60,7 @@ Scores scores_of(const AttentionForm& form, const at::Tensor& query, Tokens quer
   return scores;
 }
 
-// What the shares are multiplied with; undefined without dropout.
+// The factors of the shares; undefined without dropout.
 at::Tensor kept_shares(const AttentionForm& form, Tokens queries, Tokens keys, const at::Tensor& shares) {
   if (form.dropout <= 0) return {};
   const std::uint64_t seed = mixed_bits(
@@ -78,7 +78,7 @@ at::Tensor finite(const at::Tensor& log_sum) { return log_sum.masked_fill(log_su
 
 at::ScalarType type_of_sums(at::ScalarType operands) { return operands == at::kDouble ? at::kDouble : at::kFloat; }
 
-bool meet(const AttentionForm& form, Tokens queries, Tokens keys) {
+bool any_visible(const AttentionForm& form, Tokens queries, Tokens keys) {
   if (form.causal && keys.first > queries.first + queries.count - 1) return false;
   return form.window == 0 || queries.first - (keys.first + keys.count - 1) < form.window;
 }

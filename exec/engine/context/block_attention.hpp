@@ -23,7 +23,7 @@ struct AttentionForm {
   std::uint64_t seed = 0;
 };
 
-// What it knows of an attention operator; others are refused.
+// The form of an attention operator. Refuses unsupported ones.
 inline constexpr std::string_view kFormArguments[] = {"query",     "key",   "value",      "sinks",  "slopes", "dropout_p",
                                                       "is_causal", "scale", "enable_gqa", "window", "cap"};
 
@@ -33,7 +33,7 @@ struct Tokens {
 };
 
 // True if any of these queries sees any of these keys.
-bool meet(const AttentionForm& form, Tokens queries, Tokens keys);
+bool any_visible(const AttentionForm& form, Tokens queries, Tokens keys);
 
 // The queries' attention so far: (sample, head, token, feature) and (sample, head, token), at least in fp32. At first, that to
 // the sinks alone.

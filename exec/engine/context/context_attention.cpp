@@ -25,12 +25,12 @@ struct Chunks {
   std::array<Tokens, 2> chunk;
 };
 
-// Calls `use(query chunk, key chunk)` with the numbers of those that meet.
+// Calls `use(query chunk, key chunk)` with the numbers of those of which a query sees a key.
 template <class Use>
-void for_each_meeting(const AttentionForm& form, const Chunks& queries, const Chunks& keys, Use use) {
+void for_each_visible(const AttentionForm& form, const Chunks& queries, const Chunks& keys, Use use) {
   for (std::size_t q = 0; q < 2; ++q)
     for (std::size_t k = 0; k < 2; ++k)
-      if (meet(form, queries.chunk[q], keys.chunk[k])) use(q, k);
+      if (any_visible(form, queries.chunk[q], keys.chunk[k])) use(q, k);
 }
 
 class Queries {
@@ -40,7 +40,7 @@ class Queries {
 
   void attend_to(const at::Tensor& key, const at::Tensor& value, int rank, Attended& so_far) const {
     const Chunks keys(rank, degree_, key.size(kTokens));
-    for_each_meeting(form_, own_, keys, [&](std::size_t q, std::size_t k) {
+    for_each_visible(form_, own_, keys, [&](std::size_t q, std::size_t k) {
       Attended rows{own_.of(so_far.output, q), own_.of(so_far.log_sum, q)};
       attend(form_, own_.of(query_, q), own_.chunk[q], keys.of(key, k), keys.of(value, k), keys.chunk[k], rows);
     });
@@ -48,7 +48,7 @@ class Queries {
   void back_from(const at::Tensor& key, const at::Tensor& value, int rank, const at::Tensor& log_sum, const at::Tensor& gradient,
                  const at::Tensor& weight, const OperandGradients& sums) const {
     const Chunks keys(rank, degree_, key.size(kTokens));
-    for_each_meeting(form_, own_, keys, [&](std::size_t q, std::size_t k) {
+    for_each_visible(form_, own_, keys, [&](std::size_t q, std::size_t k) {
       attend_backward(form_, own_.of(query_, q), own_.chunk[q], keys.of(key, k), keys.of(value, k), keys.chunk[k],
                       own_.of(log_sum, q), own_.of(gradient, q), own_.of(weight, q),
                       {own_.of(sums.query, q), keys.of(sums.key, k), keys.of(sums.value, k)});

@@ -13,7 +13,7 @@ c10::DeviceAllocator* allocator_of(c10::Device device) {
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
 }
 
-// Of all pools together.
+// The sum over all pools.
 c10::CachingAllocator::Stat statistics(c10::Device device, DeviceMemory::Count count) {
   const auto stats = allocator_of(device)->getDeviceStats(device.index());
   const auto& bytes = count == DeviceMemory::Count::Allocated ? stats.allocated_bytes : stats.requested_bytes;

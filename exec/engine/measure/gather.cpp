@@ -16,7 +16,7 @@ constexpr std::size_t kCurvePoints = 1024;  // of a device's memory curve in the
 
 double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
 
-// Of each stretch of changes the largest, so that no peak is lost.
+// Keeps the largest of each stretch of changes, so that no peak is lost.
 json thinned(const std::vector<MemoryAccount::Sample>& samples, Clock::time_point zero) {
   json rows = json::array();
   const std::size_t stretch = std::max<std::size_t>(1, samples.size() / kCurvePoints);
@@ -70,7 +70,7 @@ DeviceTimeline device_of(const json& rank, int device, int position, Duration sh
     result.memory.push_back({Duration(sample[0].get<double>()) + shift, Bytes(sample[1].get<std::int64_t>())});
   Bytes rest = result.peak;
   for (const json& part : rank["kept"]) {
-    // What is kept may come in the step, after the peak (gradients, the optimizer's state of a first step).
+    // Kept memory may be allocated in the step, after the peak (gradients, the optimizer's state of a first step).
     const Bytes bytes = std::min(Bytes(part[1].get<std::int64_t>()), rest);
     result.static_parts.push_back({memory_use_named(part[0].get<std::string>()).value(), bytes});
     rest -= bytes;

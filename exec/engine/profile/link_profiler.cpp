@@ -43,10 +43,10 @@ bool ahead_of(const Transport& transport, at::Device device) {
   return !device.is_cpu() && std::string_view(transport.name()) != "gloo";
 }
 
-void send(Transport& transport, const at::Tensor& value, int to) { transport.send(value, to, kTag)->wait(kPatience, kMeasuring); }
+void send(Transport& transport, const at::Tensor& value, int to) { transport.send(value, to, kTag)->wait(kTimeout, kMeasuring); }
 
 void take(Transport& transport, std::int64_t bytes, int from, at::Device device) {
-  transport.receive({{bytes / 4}, at::kFloat, device}, from, kTag)->wait(kPatience, kMeasuring);
+  transport.receive({{bytes / 4}, at::kFloat, device}, from, kTag)->wait(kTimeout, kMeasuring);
   Stopwatch(device).wait();  // a device's transports return before the data are there
 }
 
@@ -124,9 +124,9 @@ std::vector<double> device_round_trips(Transport& transport, int first, int seco
   const TensorSpec expected{value.sizes().vec(), value.scalar_type(), device};
   const auto go_on = [&](bool more) {
     if (me == first)
-      return transport.send(at::full({1}, more ? 1 : 0, at::kInt), other, kGoOnTag)->wait(kPatience, kMeasuring), more;
+      return transport.send(at::full({1}, more ? 1 : 0, at::kInt), other, kGoOnTag)->wait(kTimeout, kMeasuring), more;
     const PendingPtr word = transport.receive({{1}, at::kInt, at::kCPU}, other, kGoOnTag);
-    word->wait(kPatience, kMeasuring);
+    word->wait(kTimeout, kMeasuring);
     return word->value.item<int>() == 1;
   };
   HeadStart head_start(device);
@@ -134,7 +134,7 @@ std::vector<double> device_round_trips(Transport& transport, int first, int seco
   std::vector<double> samples, kept;
   std::vector<PendingPtr> sent;
   for (int i = -2; go_on(i < repetitions);) {  // two to warm up
-    const auto take = [&] { transport.receive(expected, other, kTag)->wait(kPatience, kMeasuring); };
+    const auto take = [&] { transport.receive(expected, other, kTag)->wait(kTimeout, kMeasuring); };
     const auto give = [&] { sent.push_back(transport.send(value, other, kTag)); };
     if (me == first) head_start.give();
     watch.time(samples, [&] {
@@ -145,7 +145,7 @@ std::vector<double> device_round_trips(Transport& transport, int first, int seco
       }
     });
     const bool again = me == first && head_start.too_short();
-    for (const PendingPtr& one : sent) one->wait(kPatience, kMeasuring);
+    for (const PendingPtr& one : sent) one->wait(kTimeout, kMeasuring);
     sent.clear();
     watch.read();
     watch.wait();
@@ -172,12 +172,12 @@ std::vector<double> device_sums(Transport& transport, const Group& group, const 
   std::vector<double> samples, kept;
   for (int i = -2; i < repetitions;) {
     head_start.give();
-    transport.all_reduce(word, group)->wait(kPatience, "measuring sums");
-    watch.time(samples, [&] { transport.all_reduce(value, group)->wait(kPatience, "measuring sums"); });
+    transport.all_reduce(word, group)->wait(kTimeout, "measuring sums");
+    watch.time(samples, [&] { transport.all_reduce(value, group)->wait(kTimeout, "measuring sums"); });
     const bool mine = head_start.too_short();
     watch.read();
     // Ranks begin anew together.
-    const auto all = transport.all_gather(mine ? "again" : "", kPatience, "measuring sums");
+    const auto all = transport.all_gather(mine ? "again" : "", kTimeout, "measuring sums");
     const bool again = std::find(all.begin(), all.end(), "again") != all.end();
     if (again && !mine) head_start.lengthen();
     if (again) continue;
@@ -188,7 +188,7 @@ std::vector<double> device_sums(Transport& transport, const Group& group, const 
 
 // [[size, seconds], ...] of the rank that measured, on every rank.
 TransferTable shared_table(Transport& transport, const json& mine, int owner) {
-  const auto all = transport.all_gather(mine.dump(), kPatience, "gathering what was measured");
+  const auto all = transport.all_gather(mine.dump(), kTimeout, "gathering what was measured");
   TransferTable table;
   for (const json& row : json::parse(all[owner]))
     table.points.emplace_back(Bytes(row[0].get<std::int64_t>()), seconds(row[1].get<double>()));
@@ -203,7 +203,7 @@ TransferTable shared_table(Transport& transport, const json& mine, int owner) {
 MeasuredMessages measure_transfers(Transport& transport, int repetitions, at::Device device) {
   MeasuredMessages found;
   for (const auto& [first, second] : pairs(transport.size())) {
-    transport.barrier(kPatience, "measuring messages");
+    transport.barrier(kTimeout, "measuring messages");
     json times = json::array(), work = json::array();
     if (transport.rank() == first || transport.rank() == second) {
       for (const std::int64_t bytes : message_sizes()) {
@@ -241,9 +241,9 @@ std::vector<ProfiledCollective> measure_collectives(Transport& transport, int re
     std::vector<double> samples;
     if (ahead_of(transport, device)) samples = device_sums(transport, mine_group, value, repetitions_for(bytes, repetitions));
     for (int i = -2; i < repetitions_for(bytes, repetitions) && !ahead_of(transport, device); ++i) {
-      transport.barrier(kPatience, "measuring sums");
+      transport.barrier(kTimeout, "measuring sums");
       const auto start = Clock::now();
-      transport.all_reduce(value, mine_group)->wait(kPatience, "measuring sums");
+      transport.all_reduce(value, mine_group)->wait(kTimeout, "measuring sums");
       Stopwatch(device).wait();
       if (i >= 0) samples.push_back(seconds_since(start));
     }

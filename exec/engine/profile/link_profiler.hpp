@@ -11,7 +11,7 @@
 namespace panpipe::exec {
 
 // Limit of the wait for other ranks between measurements.
-constexpr Clock::duration kPatience = std::chrono::seconds(60);
+constexpr Clock::duration kTimeout = std::chrono::seconds(60);
 
 struct MeasuredMessages {
   std::vector<ProfiledTransfers> transfers;

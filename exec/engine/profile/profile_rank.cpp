@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Clock::duration kLongPatience = std::chrono::minutes(10);
+constexpr Clock::duration kLongTimeout = std::chrono::minutes(10);
 constexpr int kWarmUp = 2, kLeastRepetitions = 5;
 
 std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
@@ -40,7 +40,7 @@ std::int64_t window_bytes(const ProfileRequest& request, at::Device device) {
 // The same number on every rank: each window gets its share of the time, measured by the slowest rank's last warm-up.
 int repetitions(const ProfileRequest& request, Transport& transport, double round_s, double share_s) {
   double slowest = 0;
-  for (const std::string& text : transport.all_gather(std::to_string(round_s), kPatience, "agreeing on repetitions"))
+  for (const std::string& text : transport.all_gather(std::to_string(round_s), kTimeout, "agreeing on repetitions"))
     slowest = std::max(slowest, std::stod(text));
   const double fitting = slowest > 0 ? share_s / slowest : request.repetitions;
   return std::max(kLeastRepetitions, static_cast<int>(std::min(fitting, static_cast<double>(request.repetitions))));
@@ -51,7 +51,7 @@ std::vector<UnitSamples> pooled(Transport& transport, const std::vector<UnitSamp
   json rows = json::array();
   for (const UnitSamples& unit : mine) rows.push_back({unit.forward, unit.backward, unit.input_gradient, unit.weight_gradient});
   const std::vector<std::uint8_t> bytes = json::to_cbor(rows);
-  const auto all = transport.all_gather(std::string(bytes.begin(), bytes.end()), kPatience, "gathering what was measured");
+  const auto all = transport.all_gather(std::string(bytes.begin(), bytes.end()), kTimeout, "gathering what was measured");
   std::vector<UnitSamples> sum(mine.size());
   for (const std::string& text : all) {
     const json rank = json::from_cbor(text);
@@ -134,7 +134,7 @@ class Windows {
   void measure_window(int first, int end) {
     UnitProfiler profiler(job_.graph(), job_.layout, first, end, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
                           device_, transport_.rank() % job_.experiment.scenario.degrees.tensor, autocast_);
-    const auto together = [&] { transport_.barrier(kPatience, "measuring units"); };
+    const auto together = [&] { transport_.barrier(kTimeout, "measuring units"); };
     std::vector<UnitSamples> samples;
     double round = 0;
     for (int i = 0; i < kWarmUp; ++i) {
@@ -152,7 +152,7 @@ class Windows {
     together();
     if (operators_) measure_operators_of(first, end, profiler.parameters());
     if (transport_.rank() == 0) add_units(first, end, profiler, samples);
-    transport_.barrier(kLongPatience, "measuring the memory of units");  // nobody else allocates meanwhile
+    transport_.barrier(kLongTimeout, "measuring the memory of units");  // nobody else allocates meanwhile
   }
 
   void add_units(int first, int end, const UnitProfiler& profiler, const std::vector<UnitSamples>& samples) {
@@ -165,7 +165,7 @@ class Windows {
   void measure_operators_of(int first, int end, const SeededParameters& parameters) {
     MemoryAccount account;
     DeviceMemory memory(device_, account, DeviceMemory::Count::Requested);
-    transport_.barrier(kPatience, "measuring operators");
+    transport_.barrier(kTimeout, "measuring operators");
     for (int u = first; u < end && (device_.is_cpu() || transport_.rank() == 0); ++u)
       for (const MeasuredOperator& row :
            measure_operators(job_.graph(), job_.layout, u, parameters, static_cast<std::uint64_t>(job_.experiment.scenario.seed),
@@ -223,11 +223,11 @@ Profile profile_rank(const PreparedProfile& job, Transport& transport, std::vect
   const RankDevice device(job.request.device, transport.local_rank());
   set_float32_products(job.experiment.scenario.precision);
   const int tensor = job.experiment.scenario.degrees.tensor;
-  transport.barrier(kPatience, "the start of the profile");
+  transport.barrier(kTimeout, "the start of the profile");
   if (!job.request.only_transfers) {
     const double bandwidth = measure_memory_bandwidth(device.device());
     profile.memory_bandwidth = Bandwidth(bandwidth);
-    transport.barrier(kPatience, "measuring launches");
+    transport.barrier(kTimeout, "measuring launches");
     profile.launch = seconds(measure_launch(device.device()));
     Windows(job, transport, device, profile, job.request.operators.empty() ? nullptr : operators).measure();
   }

@@ -6,7 +6,7 @@
 namespace panpipe::exec {
 namespace {
 
-// Of sorted values, linear between neighbours.
+// A quantile of sorted values, linear between neighbours.
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(std::floor(at));

@@ -77,7 +77,7 @@ class HeldForward {
   std::vector<torch::autograd::Edge> roots;
 };
 
-// Of rows that come from other ranks: as many of each rank for each expert.
+// Numbers of rows from other ranks: equally many from each rank for each expert.
 void fill_row_counts(const Operator& producer, const OperatorGraph& graph, const at::Tensor& counts) {
   if (row_of(producer).role != OperatorRole::ExpertTransfer) return;
   const std::int64_t rows = graph.tensors[index(producer.outputs.front())].shape[0];

@@ -15,7 +15,7 @@
 namespace panpipe::exec {
 namespace {
 
-// What the ranks compute at a time, where the schedule cuts sequences.
+// The graph of one slice, if the schedule cuts sequences.
 std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& schedule) {
   if (schedule.splits == 1) return std::nullopt;
   const Scenario& scenario = experiment.scenario;
@@ -27,7 +27,7 @@ std::optional<SliceGraph> sliced(const Experiment& experiment, const Schedule& s
   }
 }
 
-// What a context-parallel rank computes.
+// The graph of a context-parallel rank.
 SliceGraph shared(const Experiment& experiment, const OperatorGraph& whole) {
   try {
     return context_graph(*experiment.workload.graph, whole);
@@ -42,7 +42,7 @@ Workload of_whole_sequences(const Scenario& scenario) {
   return make_workload(scenario, degrees);
 }
 
-// What predictions know and the executor does not do.
+// Refuses formats that predictions support and the executor does not.
 void check_formats(const Scenario& scenario) {
   if (has_8bit_products(scenario.precision))
     throw fault_at(scenario, "precision", fmt::format("the executor has no products in 8 bits ({})", name_of(scenario.precision)),

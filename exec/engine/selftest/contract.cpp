@@ -13,16 +13,16 @@
 namespace panpipe::exec {
 namespace {
 
-constexpr Clock::duration kPatienceOfCase = std::chrono::seconds(20);  // no wait of a case comes near it
+constexpr Clock::duration kCaseTimeout = std::chrono::seconds(20);  // no wait of a case comes near it
 
 void demand(bool kept, const std::string& what) {
   if (!kept) throw ContractBroken(what);
 }
 
-// Of each message its own: what a broken case leaves behind is not taken for the next one's.
+// Every case has its own tags, so that leftover messages of a broken case are not taken for the next one's.
 enum FirstTag : std::uint32_t { kReach = 0, kOrder = 1000, kSizes = 2000, kTypes = 3000, kErrors = 4000 };
 
-// Ranks in a ring: each sends to the next one and hears from the one before; of two, both are the other.
+// Ranks in a ring: each sends to the next one and receives from the one before. With two ranks both are the same one.
 int next(const Transport& transport) { return (transport.rank() + 1) % transport.size(); }
 int before(const Transport& transport) { return (transport.rank() + transport.size() - 1) % transport.size(); }
 
@@ -45,12 +45,12 @@ void reaches_every_other(Transport& transport, c10::Device device) {
   for (int other = 0; other < size; ++other) {
     if (other == me) continue;
     Pending& pending = *arriving[other];
-    pending.wait(kPatienceOfCase, "a message of the contract");
+    pending.wait(kCaseTimeout, "a message of the contract");
     demand(pending.done(), fmt::format("the message of rank {} to rank {} was awaited and is not done", other, me));
     demand(at::equal(pending.value.cpu(), at::full({2, 3}, 100.0 * other + me)),
            fmt::format("rank {} got other values than rank {} sent", me, other));
   }
-  for (const PendingPtr& send : sent) send->wait(kPatienceOfCase, "a message of the contract");
+  for (const PendingPtr& send : sent) send->wait(kCaseTimeout, "a message of the contract");
 }
 
 void messages_match_by_tag(Transport& transport, c10::Device device) {
@@ -65,26 +65,26 @@ void messages_match_by_tag(Transport& transport, c10::Device device) {
   for (int i = 0; i < kCount; ++i) {
     const int number = i * 7 % kCount;  // 7 and 300 share no factor: each message once
     Pending& pending = *arriving[number];
-    pending.wait(kPatienceOfCase, "a message of the contract");
+    pending.wait(kCaseTimeout, "a message of the contract");
     demand(pending.value.sum().item<double>() == (number + 1000.0 * before(transport)) * (number % 5 + 1),
            fmt::format("rank {} got other values than rank {} sent as message {}", transport.rank(), before(transport), number));
   }
-  for (const PendingPtr& send : sent) send->wait(kPatienceOfCase, "a message of the contract");
+  for (const PendingPtr& send : sent) send->wait(kCaseTimeout, "a message of the contract");
 }
 
-// What the rank sends around the ring in turn, and the receiver knows.
+// Sends a value around the ring that the receiver can predict.
 void around_the_ring(Transport& transport, c10::Device device, std::uint32_t tag, const at::Tensor& mine,
                      const at::Tensor& expected) {
   const PendingPtr send = transport.send(mine.to(device), next(transport), tag);
   const PendingPtr arriving = transport.receive({expected.sizes().vec(), expected.scalar_type(), device}, before(transport), tag);
-  arriving->wait(kPatienceOfCase, "a message of the contract");
+  arriving->wait(kCaseTimeout, "a message of the contract");
   const auto where = [&](const char* what) {
     return fmt::format("{} {} from rank {} to rank {}: {}", c10::toString(expected.scalar_type()), extents(expected.sizes()),
                        before(transport), transport.rank(), what);
   };
   demand(arriving->value.scalar_type() == expected.scalar_type(), where("it arrived as another type"));
   demand(at::equal(arriving->value.cpu(), expected), where("other values arrived than were sent"));
-  send->wait(kPatienceOfCase, "a message of the contract");
+  send->wait(kCaseTimeout, "a message of the contract");
 }
 
 void sizes_from_nothing(Transport& transport, c10::Device device) {
@@ -113,12 +113,12 @@ void every_type_arrives(Transport& transport, c10::Device device) {
 
 void another_size_is_an_error(Transport& transport, c10::Device device) {
   const auto send = [&](const at::Tensor& value, std::uint32_t tag) {
-    transport.send(value, 1, kErrors + tag)->wait(kPatienceOfCase, "a message of the contract");
+    transport.send(value, 1, kErrors + tag)->wait(kCaseTimeout, "a message of the contract");
   };
   const auto expect = [&](std::vector<std::int64_t> shape, std::uint32_t tag, const std::string& message) {
     std::string found = "no error";
     try {
-      transport.receive({std::move(shape), at::kFloat, device}, 0, kErrors + tag)->wait(kPatienceOfCase, "1F2");
+      transport.receive({std::move(shape), at::kFloat, device}, 0, kErrors + tag)->wait(kCaseTimeout, "1F2");
     } catch (const InternalError& error) {
       found = error.what();
     }
@@ -134,7 +134,7 @@ void another_size_is_an_error(Transport& transport, c10::Device device) {
     expect({7}, 2, "1F2: rank 0 sent Float[70000], expected Float[7]");
     expect({4}, 3, "1F2: rank 0 sent Int[4], expected Float[4]");
   }
-  transport.barrier(kPatienceOfCase, "the end of a case");  // the transport works on
+  transport.barrier(kCaseTimeout, "the end of a case");  // the transport works on
 }
 
 // All ranks; the even and the odd ones; neighbours: as far as these are two or more.
@@ -167,18 +167,18 @@ void groups_sum_and_spread(Transport& transport, c10::Device device) {
     if (!contains(group.ranks, me)) continue;
     double expected = 0;  // powers of two: it shows who is missing
     for (const int member : group.ranks) expected += 1 << member;
-    sums[at].first->wait(kPatienceOfCase, "a sum of the contract");
+    sums[at].first->wait(kCaseTimeout, "a sum of the contract");
     demand(at::equal(sums[at].second.cpu(), at::full({1000}, expected)),
            fmt::format("rank {} of a group of {} got another sum than {}", me, group.ranks.size(), expected));
     ++at;
     for (const int root : group.ranks) {
       const at::Tensor value = at::full({5}, 100.0 + me, at::TensorOptions(device));
-      transport.broadcast(value, root, group)->wait(kPatienceOfCase, "a broadcast of the contract");
+      transport.broadcast(value, root, group)->wait(kCaseTimeout, "a broadcast of the contract");
       demand(at::equal(value.cpu(), at::full({5}, 100.0 + root)),
              fmt::format("rank {} got other values than rank {} broadcast", me, root));
     }
   }
-  transport.barrier(kPatienceOfCase, "the end of a case");
+  transport.barrier(kCaseTimeout, "the end of a case");
 }
 
 void sums_of_every_type(Transport& transport, c10::Device device) {
@@ -187,15 +187,14 @@ void sums_of_every_type(Transport& transport, c10::Device device) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kInt, at::kLong}) {
     for (const std::int64_t count : {0, 1, 100000}) {
       const at::Tensor value = at::full({count}, transport.rank() + 1, at::TensorOptions(type).device(device));
-      transport.all_reduce(value, group)->wait(kPatienceOfCase, "a sum of the contract");
+      transport.all_reduce(value, group)->wait(kCaseTimeout, "a sum of the contract");
       demand(at::equal(value.cpu(), at::full({count}, size * (size + 1) / 2, type)),  // 1 + 2 + ... + size
              fmt::format("a sum of {} {} over {} ranks is wrong", count, c10::toString(type), size));
     }
   }
-  const at::Tensor strided =
-      at::zeros({4, 6}, at::TensorOptions(device)).t();  // sums go where the tensor is, whatever its strides
+  const at::Tensor strided = at::zeros({4, 6}, at::TensorOptions(device)).t();  // sums are in place for any strides
   strided.fill_(transport.rank());
-  transport.all_reduce(strided, group)->wait(kPatienceOfCase, "a sum of the contract");
+  transport.all_reduce(strided, group)->wait(kCaseTimeout, "a sum of the contract");
   demand(at::equal(strided.cpu(), at::full({6, 4}, size * (size - 1) / 2.0)), "a sum of a transposed tensor is wrong");
 }
 
@@ -213,26 +212,26 @@ void parts_are_gathered_and_summed(Transport& transport, c10::Device device) {
         const at::TensorOptions options = at::TensorOptions(type).device(device);
         const at::Tensor whole = at::full({length * static_cast<std::int64_t>(members)}, -1, options);
         part_of(whole, own, members).fill_(me);
-        transport.all_gather(whole, group)->wait(kPatienceOfCase, "a gathering of the contract");
+        transport.all_gather(whole, group)->wait(kCaseTimeout, "a gathering of the contract");
         for (std::size_t k = 0; k < members; ++k)
           demand(at::equal(part_of(whole, k, members).cpu(), at::full({length}, ranks[k], type)), where("a gathering of parts"));
         // Rank r gives (r + 1)(k + 1) to the k-th: it keeps the sum over all r.
         int givers = 0;
         for (const int rank : ranks) givers += rank + 1;
         for (std::size_t k = 0; k < members; ++k) part_of(whole, k, members).fill_((me + 1) * (static_cast<int>(k) + 1));
-        transport.reduce_scatter(whole, group)->wait(kPatienceOfCase, "a sum of the contract");
+        transport.reduce_scatter(whole, group)->wait(kCaseTimeout, "a sum of the contract");
         demand(at::equal(part_of(whole, own, members).cpu(), at::full({length}, givers * (static_cast<int>(own) + 1), type)),
                where("a sum of parts"));
       }
     }
   }
-  transport.barrier(kPatienceOfCase, "the end of a case");
+  transport.barrier(kCaseTimeout, "the end of a case");
 }
 
 // Rows from one rank to another in the exchange: none, one and several, also from a rank to itself.
 std::int64_t rows_between(int from, int to) { return (3 * from + to) % 4; }
 
-// What rank `from` sends to rank `to`: three features a row, and in them who, to whom, and which row.
+// The rows that rank `from` sends to rank `to`: three features a row, which encode sender, receiver and row.
 at::Tensor rows_from(int from, int to, at::ScalarType type) {
   const at::Tensor numbers = at::arange(rows_between(from, to), at::kLong).unsqueeze(1).expand({-1, 3}) + 4 * from + 20 * to;
   return numbers.to(type);
@@ -259,7 +258,7 @@ void groups_exchange_rows(Transport& transport, c10::Device device) {
     }
   for (auto exchange = exchanges.rbegin(); exchange != exchanges.rend(); ++exchange) {
     Pending& pending = *exchange->first;
-    pending.wait(kPatienceOfCase, "an exchange of the contract");
+    pending.wait(kCaseTimeout, "an exchange of the contract");
     demand(pending.value.scalar_type() == exchange->second.scalar_type() && at::equal(pending.value.cpu(), exchange->second),
            fmt::format("rank {} got other rows than the others sent to it", me));
   }
@@ -267,17 +266,17 @@ void groups_exchange_rows(Transport& transport, c10::Device device) {
   const Group all = groups.front();
   const std::vector<std::int64_t> nothing(all.ranks.size(), 0);
   const PendingPtr empty = transport.all_to_all(at::zeros({0, 2}, at::TensorOptions(device)), nothing, nothing, all);
-  empty->wait(kPatienceOfCase, "an exchange of the contract");
+  empty->wait(kCaseTimeout, "an exchange of the contract");
   demand(empty->value.sizes() == at::IntArrayRef({0, 2}), "an exchange of no rows is not empty");
   std::vector<std::int64_t> sent = nothing, received = nothing;
   sent[0] = 2;
   if (me == all.ranks.front()) received.assign(all.ranks.size(), 2);
   const PendingPtr one_sided = transport.all_to_all(at::full({2, 2}, me, at::TensorOptions(device)), sent, received, all);
-  one_sided->wait(kPatienceOfCase, "an exchange of the contract");
+  one_sided->wait(kCaseTimeout, "an exchange of the contract");
   const at::Tensor expected = at::arange(static_cast<std::int64_t>(all.ranks.size()), at::kFloat).repeat_interleave(2);
   const at::Tensor wanted = me == all.ranks.front() ? expected.unsqueeze(1).expand({-1, 2}) : at::zeros({0, 2});
   demand(at::equal(one_sided->value.cpu(), wanted), "rows that all send to one rank did not arrive there");
-  transport.barrier(kPatienceOfCase, "the end of a case");
+  transport.barrier(kCaseTimeout, "the end of a case");
 }
 
 void bytes_are_gathered(Transport& transport, c10::Device) {
@@ -285,7 +284,7 @@ void bytes_are_gathered(Transport& transport, c10::Device) {
   for (const std::size_t length : {0u, 5u, 200000u}) {
     std::string mine(length * me, static_cast<char>('a' + transport.rank()));
     if (!mine.empty()) mine[0] = '\0';
-    const std::vector<std::string> all = transport.all_gather(mine, kPatienceOfCase, "bytes of the contract");
+    const std::vector<std::string> all = transport.all_gather(mine, kCaseTimeout, "bytes of the contract");
     demand(all.size() == static_cast<std::size_t>(transport.size()), "not every rank's bytes were gathered");
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       demand(all[rank].size() == length * rank, fmt::format("rank {} gathered other bytes than rank {} gave", me, rank));

@@ -12,7 +12,8 @@
 
 namespace panpipe::exec {
 
-// Of operators that move rows of experts between ranks: true for those that send rows to the experts; the others send them back.
+// For operators that move rows of experts between ranks: true if the operator sends rows to the experts, false if it sends them
+// back.
 bool leads_to_experts(const Operator& op);
 // The graph tensor of the counts that identifies an operator which moves rows: made on the way to the experts, read on the way
 // back.

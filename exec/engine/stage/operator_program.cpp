@@ -370,7 +370,7 @@ std::vector<at::Tensor> OperatorProgram::run(std::vector<at::Tensor> values, con
   results.reserve(output_slots_.size());
   for (std::size_t i = 0; i < output_slots_.size(); ++i) {
     at::Tensor value = slots[output_slots_[i]].toTensor();
-    // What leaves is of the type the graph states, whatever autocast made of it.
+    // Results have the type that the graph states, also where autocast changed it.
     const at::ScalarType stated = scalar_type(graph_->tensors[outputs_[i]].dtype);
     results.push_back(value.scalar_type() == stated ? std::move(value) : value.to(stated));
   }

@@ -43,7 +43,7 @@ struct Reference {
   at::Tensor get() const;
 };
 
-// What autograd saved: kept, let go, or made again.
+// A tensor that autograd saved: kept, dropped, or recomputed.
 struct Saved {
   at::Tensor tensor;
   SavingHooks parked;  // keeps it in the tensor's place

@@ -68,7 +68,7 @@ class SegmentedStage {
     PassGroup* by = nullptr;                               // the group that receives it
     std::function<at::Tensor(const at::Tensor&)> after{};  // applied to the received tensor; empty: unchanged
   };
-  // Of written buffers, by part: what they were before a dropped pass.
+  // The values of written buffers before a dropped pass, by part.
   using Before = std::map<const Part*, std::vector<at::Tensor>>;
   struct ForwardFlow {
     int microbatch;

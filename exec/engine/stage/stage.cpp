@@ -82,7 +82,8 @@ std::vector<at::Tensor> Stage::forward(int microbatch, std::vector<at::Tensor> v
   state.context = context;
   state.context.copies = copies_;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // What arrives is a leaf here; its gradient is what goes back. Data want none: a first layer's would be computed in vain.
+    // Arriving values are leaves here, and their gradients are sent back. Data need none: a first layer's would be computed in
+    // vain.
     at::Tensor leaf = values[i].detach();
     if (gradient_inputs_[i]) leaf.requires_grad_(true);
     state.inputs.push_back(std::move(leaf));

@@ -178,8 +178,8 @@ void Gradients::find_last_actions() {
 }
 
 // In the order in which gradients become whole: by their last backward, and inside it from the stage's end to its beginning,
-// those with several readers last. What others than the replicas hold too comes last, by who holds it and in graph order: alike
-// on all of them.
+// those with several readers last. Gradients that other ranks than the replicas hold too come last, by their holders and in graph
+// order, which is the same on all of these ranks.
 void Gradients::make_buckets(const Groups& groups, std::int64_t bucket_bytes) {
   std::vector<std::size_t> order(slots_.size());
   std::vector<std::vector<int>> ranks;

@@ -9,7 +9,7 @@ namespace {
 // Four suffice against an adversary (Luby and Rackoff 1988) where halves are wide; those of a small file are not.
 constexpr int kRounds = 8;
 
-// A Feistel network permutes the numbers of 2 x half_bits bits, whatever its rounds compute.
+// A Feistel network permutes the numbers of 2 x half_bits bits, for any function in its rounds.
 std::uint64_t permuted(std::uint64_t value, int half_bits, std::uint64_t key) {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
   std::uint64_t left = value >> half_bits, right = value & mask;

@@ -24,14 +24,15 @@ void copy_ids(const char* from, std::int64_t count, std::int64_t* out) {
 TokenFile::TokenFile(const std::string& path, int width, std::int64_t sequence, std::int64_t vocabulary)
     : file_(path), sequence_(sequence), vocabulary_(vocabulary) {
   if (width == 32) type_ = TokenType::Unsigned32;
-  const std::optional<std::string> beside = index_beside(path);
-  if (beside) {
-    const TokenIndex index = read_token_index(*beside);
+  const std::optional<std::string> index_file = index_file_of(path);
+  if (index_file) {
+    const TokenIndex index = read_token_index(*index_file);
     if (width != 0 && width != bits_of(index.type))
-      throw InputError(fmt::format("the index {} says that tokens have {} bits, not {}", *beside, bits_of(index.type), width));
+      throw InputError(
+          fmt::format("the index {} says that tokens have {} bits, not {}", *index_file, bits_of(index.type), width));
     type_ = index.type;
     if (index.tokens * bits_of(type_) / 8 != file_.bytes())
-      throw InputError(fmt::format("the index {} counts {} tokens of {} bits, which are {} bytes; {} has {}", *beside,
+      throw InputError(fmt::format("the index {} counts {} tokens of {} bits, which are {} bytes; {} has {}", *index_file,
                                    index.tokens, bits_of(type_), index.tokens * bits_of(type_) / 8, path, file_.bytes()));
   }
   const std::int64_t element = bits_of(type_) / 8, count = file_.bytes() / element;

@@ -331,7 +331,7 @@ std::vector<NamedState> Trainer::model_state() const {
   return state;
 }
 
-// Of what is divided: this rank's part. `first`: is this the position that writes it?
+// This rank's part of a divided parameter. `first`: is this the position that writes it?
 NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool first, std::uint32_t number) const {
   return {std::move(name), std::move(value),        first && sharded_->counts(), &run_.graph().tensors[root],
           number,          sharded_->lengths(root), sharded_->member()};

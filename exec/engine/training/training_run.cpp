@@ -22,24 +22,24 @@ namespace panpipe::exec {
 namespace {
 
 // A rank's report when all synchronise between two steps.
-struct Word {
+struct StepReport {
   double stop = 0;
   double loss_sum = 0;
   double squared_norm = 0;
   double seconds = 0;
 };
 
-std::string packed(const Word& word) {
-  std::string bytes(sizeof(Word), '\0');
-  std::memcpy(bytes.data(), &word, sizeof(Word));
+std::string packed(const StepReport& report) {
+  std::string bytes(sizeof(StepReport), '\0');
+  std::memcpy(bytes.data(), &report, sizeof(StepReport));
   return bytes;
 }
 
-Word unpacked(const std::string& bytes) {
-  Word word;
-  PANPIPE_CHECK(bytes.size() == sizeof(Word), "what a rank says between steps");
-  std::memcpy(&word, bytes.data(), sizeof(Word));
-  return word;
+StepReport unpacked(const std::string& bytes) {
+  StepReport report;
+  PANPIPE_CHECK(bytes.size() == sizeof(StepReport), "the report of a rank between steps");
+  std::memcpy(&report, bytes.data(), sizeof(StepReport));
+  return report;
 }
 
 // Rank 0 of panpipe run, between steps.
@@ -116,17 +116,17 @@ void TrainingRun::report_start(const std::string& folder, bool some_passed_over)
 }
 
 // Returns whether somebody wants to stop.
-bool TrainingRun::meet() {
-  Word mine{stop_requested() ? 1.0 : 0.0, loss_sum_, trainer_->notes().squared_norm, seconds_};
+bool TrainingRun::synchronise() {
+  StepReport mine{stop_requested() ? 1.0 : 0.0, loss_sum_, trainer_->notes().squared_norm, seconds_};
   bool stop = false;
   StepMetrics metrics;
   double squared_norm = 0;
   for (const std::string& bytes : transport_.all_gather(packed(mine), deadline_, "the start of a step")) {
-    const Word word = unpacked(bytes);
-    stop |= word.stop > 0;
-    metrics.loss += word.loss_sum;
-    squared_norm += word.squared_norm;
-    metrics.step_time_s = std::max(metrics.step_time_s, word.seconds);
+    const StepReport one = unpacked(bytes);
+    stop |= one.stop > 0;
+    metrics.loss += one.loss_sum;
+    squared_norm += one.squared_norm;
+    metrics.step_time_s = std::max(metrics.step_time_s, one.seconds);
   }
   if (!stepped_ || !log_) return stop;
   const StepNotes& notes = trainer_->notes();
@@ -165,7 +165,7 @@ std::string TrainingRun::checkpoint() {
 }
 
 bool TrainingRun::next() {
-  const bool stop = meet();
+  const bool stop = synchronise();
   const bool done = step_ >= run_.request.warmup + run_.request.steps;
   const bool writes = !run_.request.checkpoint.empty() && last_checkpoint_ != step_;
   const int every = run_.experiment.scenario.training.evaluate_every;

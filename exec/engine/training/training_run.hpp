@@ -27,7 +27,7 @@ class TrainingRun {
   const Trainer& trainer() const { return *trainer_; }
 
  private:
-  bool meet();
+  bool synchronise();
   void evaluate();
   std::string checkpoint();
   void report_start(const std::string& folder, bool some_passed_over) const;

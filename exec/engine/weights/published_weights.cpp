@@ -182,7 +182,8 @@ const StoredTensor& PublishedWeights::stored(const std::string& name) const {
   return files_[file_of_.at(name)].tensors().at(name);
 }
 
-// As the class with the head writes it, or as the model inside it does: without the first part. Empty: neither is there.
+// The name that the class with the head writes, or that of the model inside it, without the first part. Empty: the files have
+// neither.
 std::string PublishedWeights::found_name(const std::string& name) const {
   if (file_of_.count(name) > 0) return name;
   const std::string inner = name.substr(name.find('.') + 1);
