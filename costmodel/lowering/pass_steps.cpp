@@ -260,12 +260,12 @@ DraftProgram steps_alone(const Lowering& lowering, const PassDraft& pass) {
   const bool sends_early = lowering.scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient;
   DraftProgram draft;
   MemberEnds& ends = draft.ends.emplace_back();
-  bool beside = false;  // the last collective lets what is computed now run
-  bool joins = false;   // compute joins the last step
+  bool overlaps = false;  // the last collective lets what is computed now run
+  bool joins = false;     // compute joins the last step
   bool weight = false;
   const auto end_parts = [&](std::size_t pieces) {
     for (; draft.part_ends.size() < pass.part_ends.size() && pass.part_ends[draft.part_ends.size()] == pieces;
-         joins = beside = false)
+         joins = overlaps = false)
       draft.part_ends.push_back(static_cast<std::int32_t>(draft.steps.size()));
   };
   for (std::size_t i = 0; i < pass.pieces.size(); ++i) {
@@ -273,16 +273,16 @@ DraftProgram steps_alone(const Lowering& lowering, const PassDraft& pass) {
     end_parts(i);
     if (piece.collective) {
       draft.steps.push_back(step_of(lowering, piece));
-      beside = piece.hidden;
+      overlaps = piece.hidden;
     } else {
-      if (!joins || draft.steps.back().step.free != beside || draft.steps.back().step.chunk || piece.chunk ||
+      if (!joins || draft.steps.back().step.free != overlaps || draft.steps.back().step.chunk || piece.chunk ||
           (sends_early && weight != piece.weight)) {
-        draft.steps.emplace_back().step.free = beside;
+        draft.steps.emplace_back().step.free = overlaps;
         draft.steps.back().step.chunk = piece.chunk;
       }
       part_of(draft.steps.back(), piece) += piece.time;
       weight = piece.weight;
-      if (piece.closed) beside = false;
+      if (piece.closed) overlaps = false;
     }
     joins = !piece.collective && piece.train < 0;
     ends.all = static_cast<std::int32_t>(draft.steps.size());
@@ -345,7 +345,7 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   return static_cast<std::int32_t>(graph.programs.size()) - 1;
 }
 
-std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks beside) {
+std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32_t begin, std::int32_t end, Ticks overlap) {
   TaskGraph& graph = lowering.graph;
   Program part = graph.programs[whole];
   const auto computes = [&](std::int32_t first, std::int32_t last) {
@@ -357,7 +357,7 @@ std::int32_t add_part_program(Lowering& lowering, std::int32_t whole, std::int32
   const double all = computes(part.first_step, part.first_step + part.steps);
   const std::int32_t first = part.first_step + begin;
   const double work = computes(first, part.first_step + end);
-  const double longer = overlapped_time(work, beside.base(), part.overlap_loss) - work;
+  const double longer = overlapped_time(work, overlap.base(), part.overlap_loss) - work;
   part.breakdown = shared_out(part.breakdown, all > 0 ? work / all : 0);
   part.breakdown.compute += to_duration(Ticks(longer));
   part.first_step = first;

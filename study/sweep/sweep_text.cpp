@@ -230,9 +230,9 @@ SweepVerdicts verdicts(const SweepGrid& grid, const std::vector<SweepCell>& cell
   }
   const std::vector<bool> best = best_cells(grid, cells);
   for (const std::size_t i : pareto_cells(grid, cells)) {
-    std::string said = best[i] ? "best" : "best within " + bytes_text(cells[i].metric("peak_memory_bytes").value_or(0));
-    if (!result.of_cell[i].empty()) said += "; " + result.of_cell[i];
-    result.of_cell[i] = std::move(said);
+    std::string verdict = best[i] ? "best" : "best within " + bytes_text(cells[i].metric("peak_memory_bytes").value_or(0));
+    if (!result.of_cell[i].empty()) verdict += "; " + result.of_cell[i];
+    result.of_cell[i] = std::move(verdict);
   }
   return result;
 }

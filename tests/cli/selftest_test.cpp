@@ -34,7 +34,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 // "WRONG: what" or "note: what" of each.
-std::vector<std::string> said(const std::vector<cli::Trouble>& troubles) {
+std::vector<std::string> sentences(const std::vector<cli::Trouble>& troubles) {
   std::vector<std::string> all;
   for (const cli::Trouble& trouble : troubles) {
     EXPECT_NE(trouble.remedy, "") << trouble.what;
@@ -51,13 +51,13 @@ TEST(SelftestFindings, WhatTheDoctorMissesCountsWhereTheDeviceNeedsIt) {
   machine.libtorch = "/venv/torch";
   machine.simgrid_problem = "not built in";
   machine.gpus.problem = "there is no NVIDIA driver";
-  EXPECT_EQ(said(cli::troubles_of_parts(machine, false)), std::vector<std::string>{"note: SimGrid: not built in"});
+  EXPECT_EQ(sentences(cli::troubles_of_parts(machine, false)), std::vector<std::string>{"note: SimGrid: not built in"});
   machine.simgrid_problem.clear();
   machine.gpus.devices.resize(2);
   machine.gpus.visible = 2;
   machine.gpus.problem.clear();
   machine.libtorch_cuda = true;
-  EXPECT_EQ(said(cli::troubles_of_parts(machine, true)),
+  EXPECT_EQ(sentences(cli::troubles_of_parts(machine, true)),
             (std::vector<std::string>{"WRONG: NCCL: none", "WRONG: training: transports local, gloo on 2 GPUs and the CPU"}));
 }
 
@@ -69,7 +69,7 @@ TEST(SelftestFindings, CardsThatAreLimitedHotApartOrOfTwoKinds) {
   well.power_limit = well.usual_power_limit = 350;
   well.pcie_lanes = well.most_pcie_lanes = 16;
   well.slowed = 1 | cli::kSlowedByPowerLimit;  // idle at times, at its limit at others: as every card
-  EXPECT_THAT(said(cli::troubles_of_gpus(gpus, {well, well}, {})), IsEmpty());
+  EXPECT_THAT(sentences(cli::troubles_of_gpus(gpus, {well, well}, {})), IsEmpty());
 
   cli::GpuState ill = well;
   ill.power_limit = 180;
@@ -81,7 +81,7 @@ TEST(SelftestFindings, CardsThatAreLimitedHotApartOrOfTwoKinds) {
   braked.pcie_lanes = 8;
   braked.exclusive = true;
   gpus.devices[1].name = "NVIDIA GeForce RTX 3080";
-  EXPECT_EQ(said(cli::troubles_of_gpus(gpus, {ill, braked}, {{0, 1, "the chipset does not support it"}})),
+  EXPECT_EQ(sentences(cli::troubles_of_gpus(gpus, {ill, braked}, {{0, 1, "the chipset does not support it"}})),
             (std::vector<std::string>{
                 "note: the cards are of different kinds: NVIDIA GeForce RTX 3080, NVIDIA GeForce RTX 3090",
                 "WRONG: GPU 0 may take 180 W of the usual 350 W", "WRONG: GPU 0 slowed down because of heat (93 C)",
@@ -103,21 +103,21 @@ TEST(SelftestFindings, ALinkTenTimesSlowerThanItsClusterStates) {
   const Cluster cluster = cluster_of("{devices: 4, memory: 1 GiB, link: {latency: 0 s, bandwidth: 8 GB/s}}");
   std::vector<cli::MeasuredLink> links = {{0, 1, 1e-5, 7e9}, {0, 2, 1e-5, 7e9},   {0, 3, 1e-5, 7e9},
                                           {1, 2, 1e-5, 7e9}, {1, 3, 1e-5, 4.1e9}, {2, 3, 1e-5, 7e9}};
-  EXPECT_THAT(said(cli::troubles_of_links(links, &cluster, true)), IsEmpty());
+  EXPECT_THAT(sentences(cli::troubles_of_links(links, &cluster, true)), IsEmpty());
   links[2].bandwidth = 0.8e9;
   links[4].bandwidth = 3.9e9;
   const std::string tenth = "between 0 and 3 800 MB/s were measured, where the cluster file states 8 GB/s (path: given)";
   const std::string others = "; of 6 pairs of this path half reach 7 GB/s and more";
-  EXPECT_EQ(said(cli::troubles_of_links(links, &cluster, true)),
+  EXPECT_EQ(sentences(cli::troubles_of_links(links, &cluster, true)),
             (std::vector<std::string>{
                 "WRONG: " + tenth + others,
                 "WRONG: between 1 and 3 3.9 GB/s were measured, where the cluster file states 8 GB/s (path: given)"}));
   // A shipped cluster may not be this machine's: only the one that is unlike its likes is wrong.
-  EXPECT_EQ(said(cli::troubles_of_links(links, &cluster, false)),
+  EXPECT_EQ(sentences(cli::troubles_of_links(links, &cluster, false)),
             (std::vector<std::string>{
                 "WRONG: between 0 and 3 800 MB/s were measured, where the shipped cluster states 8 GB/s (path: given)" + others,
                 "note: between 1 and 3 3.9 GB/s were measured, where the shipped cluster states 8 GB/s (path: given)"}));
-  EXPECT_EQ(said(cli::troubles_of_links(links, nullptr, false)),
+  EXPECT_EQ(sentences(cli::troubles_of_links(links, nullptr, false)),
             std::vector<std::string>{"note: between 0 and 3 800 MB/s were measured; of 6 pairs half reach 7 GB/s and more"});
 }
 
@@ -126,9 +126,9 @@ TEST(SelftestFindings, CopiesThroughTooFewLanes) {
   const Cluster cluster = cluster_of("{file: clusters/dgx-a100-80g.yaml}");
   const double stated = cluster.type_of(0).copy_bandwidth.base();
   ASSERT_GT(stated, 0);
-  EXPECT_THAT(said(cli::troubles_of_copies({{0, 0.51 * stated, 0.9 * stated}}, &cluster, true)), IsEmpty());
-  EXPECT_THAT(said(cli::troubles_of_copies({{0, 0.51 * stated, 0.1 * stated}}, nullptr, false)), IsEmpty());
-  const auto found = said(cli::troubles_of_copies({{3, 0.9 * stated, 0.49 * stated}}, &cluster, false));
+  EXPECT_THAT(sentences(cli::troubles_of_copies({{0, 0.51 * stated, 0.9 * stated}}, &cluster, true)), IsEmpty());
+  EXPECT_THAT(sentences(cli::troubles_of_copies({{0, 0.51 * stated, 0.1 * stated}}, nullptr, false)), IsEmpty());
+  const auto found = sentences(cli::troubles_of_copies({{3, 0.9 * stated, 0.49 * stated}}, &cluster, false));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(found[0], AllOf(HasSubstr("note: copies between the host and GPU 3 reach "), HasSubstr("the card's data sheet")));
 }
@@ -160,22 +160,23 @@ TEST(SelftestFindings, RulesThatATransportBreaks) {
   int rules = 0;
   cli::ChildEnd end;
   end.out = kept + "\n" + kept + "\n";
-  EXPECT_THAT(said(cli::troubles_of_contract("gloo", "2 processes", end, rules)), IsEmpty());
+  EXPECT_THAT(sentences(cli::troubles_of_contract("gloo", "2 processes", end, rules)), IsEmpty());
   EXPECT_EQ(rules, 2);
   end.out += broken + "\n";
   end.exit_code = 1;
   EXPECT_EQ(
-      said(cli::troubles_of_contract("gloo", "2 processes", end, rules)),
+      sentences(cli::troubles_of_contract("gloo", "2 processes", end, rules)),
       std::vector<std::string>{"WRONG: gloo over 2 processes breaks the rule that sums of every type are exact: rank 1: 5"});
   end.out = kept;
   end.err =
       "[rank 0] a word on the way\npanpipe: rank 1 was killed by signal 11 (Segmentation fault)\n"
       "[rank 0] panpipe: rank 1 is lost\n[rank 2] panpipe: rank 1 is lost\n";
-  EXPECT_EQ(said(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)),
+  EXPECT_EQ(sentences(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)),
             std::vector<std::string>{"WRONG: nccl over 2 GPUs failed after 1 kept rules: panpipe: rank 1 was killed by signal 11 "
                                      "(Segmentation fault); [rank 0] panpipe: rank 1 is lost"});
   end.too_long = true;
-  EXPECT_THAT(said(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)).front(), HasSubstr("it did not end in its time"));
+  EXPECT_THAT(sentences(cli::troubles_of_contract("nccl", "2 GPUs", end, rules)).front(),
+              HasSubstr("it did not end in its time"));
 }
 
 TEST(SelftestReport, NamesNeitherTheMachineNorItsUser) {

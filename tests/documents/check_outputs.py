@@ -74,8 +74,8 @@ def renewed(file, folder, programs, stale, update):
 
     def picture(match):
         drawn, stored = pathlib.Path(folder) / match.group(1), file.parent / match.group(3)
-        said = shell(match.group(2), folder, programs).stdout
-        new = drawn.read_text(encoding="utf-8") if drawn.exists() else f"no picture: {said}"
+        printed = shell(match.group(2), folder, programs).stdout
+        new = drawn.read_text(encoding="utf-8") if drawn.exists() else f"no picture: {printed}"
         now("the picture", match.group(2), stored.read_text(encoding="utf-8"), new)
         if update and drawn.exists():
             stored.write_text(new, encoding="utf-8")

@@ -113,12 +113,12 @@ TEST_F(LibTorch, AnInstalledProgramLooksAroundItsPrefixThenAtPython) {
 }
 
 TEST_F(LibTorch, AWheelTakesTheTorchNextToIt) {
-  const std::string beside = torch("venv/lib/python3.11/site-packages/torch", "2.11.0");
+  const std::string neighbour = torch("venv/lib/python3.11/site-packages/torch", "2.11.0");
   write(base_ / "venv/lib/python3.11/site-packages/panpipe/prefix/lib/panpipe/panpipe-exec.libtorch", "version 2.11.0\n");
   const fs::path prefix = base_ / "venv/lib/python3.11/site-packages/panpipe/prefix";
   const FoundLibTorch found =
       find_libtorch([](const char*) { return static_cast<const char*>(nullptr); }, {prefix / "lib/panpipe/panpipe-exec", prefix});
-  EXPECT_EQ(found.folder, beside);
+  EXPECT_EQ(found.folder, neighbour);
 }
 
 TEST_F(LibTorch, AnArchiveOfLibTorchAloneReportsItsVersionToo) {

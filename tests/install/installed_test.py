@@ -79,7 +79,7 @@ class Installed(unittest.TestCase):
 
     def test_the_executor_is_started_with_the_libtorch_that_is_found(self):
         self.require("panpipe-exec")
-        told = dict(line.split(" ", 1) for line in (BUILD / "bin/panpipe-exec.libtorch").read_text().splitlines())
+        built_with = dict(line.split(" ", 1) for line in (BUILD / "bin/panpipe-exec.libtorch").read_text().splitlines())
         arguments = [
             "run",
             "scenarios/runs/gpt-small-cpu-x2.yaml",
@@ -93,7 +93,7 @@ class Installed(unittest.TestCase):
             "cpu",
             "--json",
         ]
-        run = self.panpipe(*arguments, "--no-progress", PANPIPE_LIBTORCH=told["folder"])
+        run = self.panpipe(*arguments, "--no-progress", PANPIPE_LIBTORCH=built_with["folder"])
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertGreater(json.loads(run.stdout)["metrics"]["step_time_s"], 0)
 
@@ -102,11 +102,11 @@ class Installed(unittest.TestCase):
         (torch / "lib/libtorch_cpu.so").touch()
         (torch / "version.py").write_text("__version__ = '1.13.1'\n")
         refused = self.panpipe(*arguments, PANPIPE_LIBTORCH=str(torch))
-        minor = ".".join(told["version"].split(".")[:2])
+        minor = ".".join(built_with["version"].split(".")[:2])
         self.assertEqual(refused.returncode, 3)
         self.assertEqual(
             refused.stderr,
-            f"panpipe: this machine cannot: the executor was built with torch {told['version']}, and none of version {minor}.x was found\n"
+            f"panpipe: this machine cannot: the executor was built with torch {built_with['version']}, and none of version {minor}.x was found\n"
             f"  looked at PANPIPE_LIBTORCH={torch}: torch 1.13.1\n"
             f"  help: pip install 'torch=={minor}.*' in an environment that is active when panpipe runs, or name the folder of such a torch package in PANPIPE_LIBTORCH\n",
         )

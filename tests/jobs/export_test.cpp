@@ -154,11 +154,11 @@ TEST(Export, TorchtitanHasModulesAndAnOrderFile) {
   EXPECT_THAT(named.text, HasSubstr("data_parallel_shard_degree = 4\n"));
   EXPECT_THAT(named.text, HasSubstr("#   --parallelism.pipeline_parallel_degree 2\n"));
   EXPECT_EQ(named.schedule_csv, "");
-  const ExportedJob beside = exported("torchtitan", text + "schedule: zb-h1\n", "out/job.toml");
-  EXPECT_THAT(beside.text, HasSubstr("out/job.csv\"\n"));
-  EXPECT_THAT(beside.text, HasSubstr("pipeline_parallel_schedule = \"PipelineScheduleSingle\"\n"));
+  const ExportedJob with_order = exported("torchtitan", text + "schedule: zb-h1\n", "out/job.toml");
+  EXPECT_THAT(with_order.text, HasSubstr("out/job.csv\"\n"));
+  EXPECT_THAT(with_order.text, HasSubstr("pipeline_parallel_schedule = \"PipelineScheduleSingle\"\n"));
   // zb-h1 of 2 ranks and 4 microbatches: the first rank runs two forwards ahead.
-  EXPECT_EQ(beside.schedule_csv.substr(0, 12), "0F0,0F1,0I0,");
+  EXPECT_EQ(with_order.schedule_csv.substr(0, 12), "0F0,0F1,0I0,");
   EXPECT_EQ(order_file_of("a.b/job"), "a.b/job.csv");
 }
 

@@ -44,7 +44,7 @@ class Property:
     """One demand; a class with a name joins PROPERTIES. `draw` gives the parameters of a change (a dict); `judge` takes them and the
     scenario, and gives a Finding when the demand is broken."""
 
-    name = says = tolerance = ""
+    name = claim = tolerance = ""
     hints = {}
     weight = 1.0  # its share of the cases
 
@@ -182,8 +182,8 @@ def same_step(program, calls, tolerance, keys=("fits",)):
     """A finding when two answers have not the same step, or another of these figures."""
     a, b = (program.answer(call).metrics for call in calls)
     if abs(a["step_time_s"] - b["step_time_s"]) > tolerance * b["step_time_s"] or any(a[key] != b[key] for key in keys):
-        told = (f"{milliseconds(m['step_time_s'])}, fits {m['fits']}" for m in (a, b))
-        return Finding(calls, " against ".join(told))
+        shown = (f"{milliseconds(m['step_time_s'])}, fits {m['fits']}" for m in (a, b))
+        return Finding(calls, " against ".join(shown))
     return None
 
 

@@ -90,7 +90,7 @@ CAPACITIES = st.sampled_from((0.5, 1.0, 1.25, 2.0, 2.6, 4.0))
 
 class CapacityRulesRows(Property):
     name = "capacity-rules-rows"
-    says = (
+    claim = (
         "with a capacity every expert takes as many rows, so that stating an imbalance, the default or another, changes nothing"
     )
     tolerance = f"{SAME}"
@@ -111,7 +111,7 @@ class CapacityRulesRows(Property):
 
 class LessCapacity(Property):
     name = "less-capacity"
-    says = "a smaller capacity never makes a step longer or a device's memory larger, whatever the imbalance is"
+    claim = "a smaller capacity never makes a step longer or a device's memory larger, whatever the imbalance is"
     tolerance = f"{ROUNDED}; {BYTES} bytes"
 
     @drawn
@@ -130,7 +130,7 @@ class LessCapacity(Property):
 
 class ExpertsShareBytes(Property):
     name = "experts-share-bytes"
-    says = "weights of a rank are a sum of what it holds anyway and of 1/E of the experts, in 16, 8 and 4 bits, on any number E of ranks"
+    claim = "weights of a rank are a sum of what it holds anyway and of 1/E of the experts, in 16, 8 and 4 bits, on any number E of ranks"
     tolerance = "64 bytes of each degree: weights in parts of a byte are rounded once a tensor"
 
     @drawn
@@ -147,8 +147,8 @@ class ExpertsShareBytes(Property):
         for whole, half, quarter in ((one, two, four), (two, four, eight)):
             off = (whole - half) - 2 * (half - quarter)
             if abs(off) > 64 * 4:
-                told = ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight))
-                return Finding(calls, f"parameters with 1, 2, 4, 8 expert ranks: {told} MiB")
+                shown = ", ".join(f"{b / 2**20:.1f}" for b in (one, two, four, eight))
+                return Finding(calls, f"parameters with 1, 2, 4, 8 expert ranks: {shown} MiB")
         return None
 
 
@@ -157,7 +157,7 @@ class ExpertsShareBytes(Property):
 
 class ZeroAtOneReplica(Property):
     name = "zero-one-replica"
-    says = "where one rank holds a weight, no stage of ZeRO and no shard group of one changes step or memory"
+    claim = "where one rank holds a weight, no stage of ZeRO and no shard group of one changes step or memory"
     tolerance = f"{SAME}; {BYTES} bytes"
 
     @drawn
@@ -177,7 +177,7 @@ class ZeroAtOneReplica(Property):
 
 class FasterHost(Property):
     name = "faster-host"
-    says = "where the framework states what a launch takes, a calibration whose launches are faster never makes a step longer"
+    claim = "where the framework states what a launch takes, a calibration whose launches are faster never makes a step longer"
     tolerance = f"{ROUNDED}"
 
     @drawn
@@ -201,7 +201,7 @@ MODULES = {"llama": ("core_attn", "layernorm", "mlp"), "gpt": ("core_attn", "lay
 
 class RecomputeInsideBlocks(Property):
     name = "recompute-cut-blocks"
-    says = "no module that runs again makes a device need more, wherever blocks are cut"
+    claim = "no module that runs again makes a device need more, wherever blocks are cut"
     tolerance = f"{BYTES} bytes"
 
     @drawn
@@ -273,7 +273,7 @@ def on_nodes(draw):
 
 class BetterNetworkMeasured(Property):
     name = "better-network-measured"
-    says = (
+    claim = (
         "on a cluster with measured collectives more or faster adapters, less latency or a faster switch never make a step longer"
     )
     tolerance = f"{ROUNDED}"
@@ -302,7 +302,7 @@ class BetterNetworkMeasured(Property):
 
 class TableIsMet(Property):
     name = "table-is-met"
-    says = "a collective of a measured kind, size and group takes the measured time, on every network"
+    claim = "a collective of a measured kind, size and group takes the measured time, on every network"
     tolerance = f"{SAME}"
 
     @drawn
@@ -335,7 +335,7 @@ class TableIsMet(Property):
 
 class PlanForIsNotBetter(Property):
     name = "plan-for-not-better"
-    says = "`plan --for X`, which searches what X can run, is never better than the search over everything"
+    claim = "`plan --for X`, which searches what X can run, is never better than the search over everything"
     tolerance = "1e-3, of the simulated step where links are shared"
     weight = 0.2
 

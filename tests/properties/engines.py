@@ -10,7 +10,7 @@ from shipped import with_file
 
 class SimulateEqual(Property):
     name = "simulate-equal"
-    says = "where the simulation reports no link with two flows at once it gives the estimate's step"
+    claim = "where the simulation reports no link with two flows at once it gives the estimate's step"
     tolerance = f"{SAME}"
     shared = False
 
@@ -27,7 +27,7 @@ class SimulateEqual(Property):
 
 class SimulateLonger(SimulateEqual):
     name = "simulate-not-shorter"
-    says = "where links are shared the simulation is never shorter than the estimate"
+    claim = "where links are shared the simulation is never shorter than the estimate"
     hints = {
         "cluster": ("rtx3090x8", "rtx3090x8-nobridge", "a100-80g-pcie-x4", "a100-80g-pcie-x4-nobridge", "dgx-a100-80g"),
         "kinds": False,
@@ -37,7 +37,7 @@ class SimulateLonger(SimulateEqual):
 
 class EnginesAgree(Property):
     name = "engines-agree"
-    says = "SimGrid, the own solver, --no-fold, --no-merge and both give the same step, memory and figures of every device"
+    claim = "SimGrid, the own solver, --no-fold, --no-merge and both give the same step, memory and figures of every device"
     tolerance = f"{SAME} of the step: both backends round the end of a flow to a picosecond"
     FORMS = (
         ("--backend", "simgrid"),
@@ -55,7 +55,7 @@ class EnginesAgree(Property):
 
 class FamilyIsCsv(Property):
     name = "family-is-its-csv"
-    says = "a schedule family and the file that `panpipe schedule --csv` writes of it give the same figures"
+    claim = "a schedule family and the file that `panpipe schedule --csv` writes of it give the same figures"
     tolerance = "none"
 
     def draw(self, rng, program, scenario):
@@ -72,7 +72,7 @@ class FamilyIsCsv(Property):
 
 class WrittenForms(Property):
     name = "written-forms"
-    says = "scenario.yaml and plan.yaml, as -o writes them, give the figures of the scenario"
+    claim = "scenario.yaml and plan.yaml, as -o writes them, give the figures of the scenario"
     tolerance = "none"
 
     def draw(self, rng, program, scenario):
@@ -85,7 +85,7 @@ class WrittenForms(Property):
 
 class Mirrored(Property):
     name = "mirrored-devices"
-    says = "on nodes of one kind the last device in the place of the first, and so on, gives the same figures"
+    claim = "on nodes of one kind the last device in the place of the first, and so on, gives the same figures"
     tolerance = f"{SAME}: flows are added in another order"
     hints = {"kinds": False}
 
@@ -103,7 +103,7 @@ class Mirrored(Property):
 
 class ReplicasExchanged(Property):
     name = "replicas-exchanged"
-    says = (
+    claim = (
         "on unlike devices the replicas in reverse order give the same step and the same answer whether it fits; cuts are stated"
     )
     tolerance = f"{SAME}: flows are added in another order. In reverse, so that rings keep their neighbours"
@@ -123,7 +123,7 @@ class ReplicasExchanged(Property):
 
 class UnusedNodes(Property):
     name = "unused-nodes"
-    says = "nodes that the plan does not use change neither step nor memory"
+    claim = "nodes that the plan does not use change neither step nor memory"
     tolerance = "none"
     hints = {"kinds": False, "nodes": (1, 8)}
 
@@ -138,7 +138,7 @@ class UnusedNodes(Property):
 
 class Figures(Property):
     name = "figures-add-up"
-    says = (
+    claim = (
         "within one answer: the step is its longest device's, means are means, samples/s is batch over step, MFU is model FLOPs over step and peaks, the parts of a device's memory "
         "add up to its peak, the answer fits when every device does"
     )

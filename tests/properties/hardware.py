@@ -41,7 +41,7 @@ TIMES = ("us", "ms", "ns")
 
 class Faster(Property):
     name, weight = "faster-hardware", 3
-    says = "a device, link, network, calibration or framework number that is better never makes the estimate longer; cuts are stated, so that orders stay"
+    claim = "a device, link, network, calibration or framework number that is better never makes the estimate longer; cuts are stated, so that orders stay"
     tolerance = (
         f"{ROUNDED}: rounding of tasks to picoseconds; {WOVEN} where groups are woven: another order of their pieces. The estimate alone: on shared links one "
         "flow's gain may be another's loss"
@@ -106,7 +106,7 @@ class Faster(Property):
 
 class MoreWork(Property):
     name, weight = "more-work", 2
-    says = "more layers, microbatches, hidden, ffn, sequence, samples, vocabulary or pixels never make the estimate shorter; cuts are stated"
+    claim = "more layers, microbatches, hidden, ffn, sequence, samples, vocabulary or pixels never make the estimate shorter; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds; {BUCKETS} where gradients travel in buckets beside the backward: one more of them may start earlier"
     KNOBS = (
         "workload.layers batch.microbatches workload.hidden workload.ffn workload.sequence batch.micro workload.vocabulary "
@@ -135,7 +135,7 @@ class MoreWork(Property):
 
 class MoreMemory(Property):
     name = "more-memory"
-    says = "devices with more memory take the same step, and what fitted still fits"
+    claim = "devices with more memory take the same step, and what fitted still fits"
     tolerance = "none"
 
     def draw(self, rng, program, scenario):
@@ -156,7 +156,7 @@ class MoreMemory(Property):
 
 class LaunchFloor(Property):
     name = "launch-floor"
-    says = (
+    claim = (
         "a step is never shorter than the launches of its ranks' passes: launches of a microbatch (`check --costs`) x microbatches x time of a launch, shared out "
         "over the ranks, since some rank has at least the mean"
     )
@@ -189,7 +189,7 @@ class LaunchFloor(Property):
 
 class SizesAlike(Property):
     name = "sizes-alike"
-    says = (
+    claim = (
         "a vocabulary that makes the logits as large as the hidden state is a size as any other: with 128 entries a tensor-parallel rank more, the head keeps no less, and "
         "more by no greater share than the vocabulary grew"
     )
@@ -205,6 +205,6 @@ class SizesAlike(Property):
         calls = [Call("check", of_size, ("--costs", "--json")) for of_size in given]
         kept = [program.answer(call).document["devices"][0]["units"][-1]["saved_bytes"] for call in calls]
         if not kept[0] <= kept[1] <= kept[0] * (1 + 128 / hidden + 0.01):
-            told = (f"{bytes / 2**20:.2f} MiB with a vocabulary of {size}" for bytes, size in zip(kept, sizes))
-            return Finding(calls, f"the head keeps {', '.join(told)}")
+            shown = (f"{bytes / 2**20:.2f} MiB with a vocabulary of {size}" for bytes, size in zip(kept, sizes))
+            return Finding(calls, f"the head keeps {', '.join(shown)}")
         return None

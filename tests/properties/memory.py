@@ -8,7 +8,7 @@ from program import TINY, get, put
 
 class RecomputeTime(Property):
     name = "recompute-time"
-    says = "recompute none is never slower than selective, selective never slower than full; cuts are stated"
+    claim = "recompute none is never slower than selective, selective never slower than full; cuts are stated"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
     key = "step_time_s"
 
@@ -24,14 +24,14 @@ class RecomputeTime(Property):
 
 class RecomputeMemory(RecomputeTime):
     name = "recompute-memory"
-    says = "recompute full never needs more memory than selective, selective never more than none"
+    claim = "recompute full never needs more memory than selective, selective never more than none"
     tolerance = f"{BYTES} bytes: rounding of a device's parts"
     key = "peak_memory_bytes"
 
 
 class RecomputeKeeps(Property):
     name = "recompute-keeps-inputs"
-    says = "under full recompute every device keeps what its stages received, because the recompute starts there; a rank that has the model's first stage alone receives nothing"
+    claim = "under full recompute every device keeps what its stages received, because the recompute starts there; a rank that has the model's first stage alone receives nothing"
     tolerance = "none: more than 0 bytes"
 
     def judge(self, program, scenario):
@@ -48,7 +48,7 @@ class RecomputeKeeps(Property):
 
 class ZeroMemory(Property):
     name = "zero-memory"
-    says = (
+    claim = (
         "a higher ZeRO stage never needs more memory on any device; stage 3 may need more than 2 by what its gathered blocks exceed the weights that it "
         "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights x (1 - 1/data)). Two blocks are gathered at a time: "
         "neighbours, or the last of a pass and the first of the next"
@@ -111,7 +111,7 @@ class ZeroMemory(Property):
 
 class ZeroGathers(ZeroMemory):
     name = "zero-gathers"
-    says = (
+    claim = (
         "under ZeRO 3 a rank of one stage holds at most two gathered blocks beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
         "plus allocator factor x these two blocks"
     )
@@ -133,7 +133,7 @@ class ZeroGathers(ZeroMemory):
 
 class OwnMemory(Property):
     name = "own-memory"
-    says = "on unlike devices every device is judged against its own memory, and the step fits when all do"
+    claim = "on unlike devices every device is judged against its own memory, and the step fits when all do"
     tolerance = "none"
     hints = {"kinds": True, "plain": True}
 

@@ -10,7 +10,7 @@ TRAILING = 5e-3
 
 class Waiting(Property):
     name = "less-waiting"
-    says = (
+    claim = (
         "asynchronous transfers are never slower than blocking or batched ones; overlapped trailing collectives, overlapped gradients, inputs and outputs of a group "
         "unit by unit never slower than awaited ones; cuts are stated"
     )
@@ -34,7 +34,7 @@ class Waiting(Property):
 
 class OverlapActs(Property):
     name = "overlap-acts"
-    says = (
+    claim = (
         "overlap_gradients shortens a step of which the gradients' reduction is a fifth or more, in buckets of 64 MiB, where the blocks fill three of them and have "
         "more parameters than the vocabulary, whose gradient comes last"
     )
@@ -76,7 +76,7 @@ class OverlapActs(Property):
 
 class NarrowerUplinks(Property):
     name = "narrower-uplinks"
-    says = "a higher oversubscription or a narrower spine never makes an estimate shorter; cuts are stated"
+    claim = "a higher oversubscription or a narrower spine never makes an estimate shorter; cuts are stated"
     tolerance = (
         f"{ROUNDED}: rounding of tasks to picoseconds. The estimate alone: on shared links one flow's loss may be another's gain"
     )
@@ -100,7 +100,7 @@ class NarrowerUplinks(Property):
 
 class UplinkFloor(NarrowerUplinks):
     name = "uplink-floor"
-    says = (
+    claim = (
         "a step that reduces gradients over N nodes is never shorter than what the network has to carry: (N - 1)/N of the weights' bytes out of every node, over "
         "its uplink, or from all nodes over the spine. Any reduction must carry that much; both engines"
     )
@@ -146,7 +146,7 @@ class UplinkFloor(NarrowerUplinks):
 
 class GroupAcrossNodes(Property):
     name = "group-across-nodes"
-    says = "a step takes longer when the last rank's tensor-parallel group lies across two nodes instead of inside one behind a switch"
+    claim = "a step takes longer when the last rank's tensor-parallel group lies across two nodes instead of inside one behind a switch"
     tolerance = (
         f"longer by more than {ROUNDED}: every microbatch's last forward waits for these collectives; on one rank, which hands nothing over, they take a tenth as long "
         "again at least"
@@ -184,7 +184,7 @@ class GroupAcrossNodes(Property):
 
 class CopiesApart(Property):
     name = "copies-apart"
-    says = "a copy on nodes of its own hands over to the next stage as fast as if it were the only one"
+    claim = "a copy on nodes of its own hands over to the next stage as fast as if it were the only one"
     tolerance = f"{SAME}"
     hints = {
         "nodes": (4, 4),
@@ -215,6 +215,6 @@ class CopiesApart(Property):
         for device, action in sorted(seen[0].keys() & seen[1].keys()):
             a, b = (times[device, action] for times in seen)
             if abs(a - b) > SAME * b + 2e-12:
-                told = f"{milliseconds(a)} with a copy elsewhere, {milliseconds(b)} alone"
-                return Finding(calls, f"device {device} {action}: {told}")
+                shown = f"{milliseconds(a)} with a copy elsewhere, {milliseconds(b)} alone"
+                return Finding(calls, f"device {device} {action}: {shown}")
         return None

@@ -139,11 +139,11 @@ class Run:
 
     def book(self, prop, scenario, finding):
         self.counts[prop.name].violations += 1
-        file = self.save(f"{prop.name}-1", scenario, finding.calls, f"{prop.name}: {prop.says}.", finding.figures)
+        file = self.save(f"{prop.name}-1", scenario, finding.calls, f"{prop.name}: {prop.claim}.", finding.figures)
         at = time.monotonic() - self.started
         print(f"{at:6.1f} s  {prop.name}: {finding.figures}" + (f"\n          {file}" if file else ""), flush=True)
 
-    def save(self, name, scenario, calls, says, figures):
+    def save(self, name, scenario, calls, claim, figures):
         """Writes FOLDER/NAME.yaml, the first side, and NAME-2.yaml where the second side is another scenario."""
         if not self.output:
             return None
@@ -155,7 +155,7 @@ class Run:
             lines.append(
                 call.line(f"{name}{'' if files.index(call.scenario) == 0 else '-' + str(files.index(call.scenario) + 1)}.yaml")
             )
-        about = textwrap.wrap(says, 130) + ([f"found: {figures}"] if figures else []) + [f"seed {self.seed}"] + lines
+        about = textwrap.wrap(claim, 130) + ([f"found: {figures}"] if figures else []) + [f"seed {self.seed}"] + lines
         head = "".join(f"# {line}\n" for line in about)
         for i, side in enumerate(files):
             side = renamed(side, name)
@@ -215,7 +215,7 @@ def main(arguments):
     given = parser.parse_args(arguments)
     if given.list:
         for prop in PROPERTIES:
-            print(textwrap.fill(f"{prop.name}: {prop.says}.", 120, subsequent_indent="  "))
+            print(textwrap.fill(f"{prop.name}: {prop.claim}.", 120, subsequent_indent="  "))
             print(textwrap.fill(f"  tolerance {prop.tolerance or 'none'}", 120, subsequent_indent="  "))
         return 0
     known = {prop.name: prop for prop in PROPERTIES}

@@ -81,7 +81,7 @@ class Search(Property):
 
 class PlanNotBeaten(Search):
     name = "plan-not-beaten"
-    says = (
+    claim = (
         "`plan --method auto` is not slower than random members of its own space that fit, judged by the simulation where the answer was simulated; the families that "
         "are tried last are not drawn"
     )
@@ -104,7 +104,7 @@ class PlanNotBeaten(Search):
 
 class PlanBound(Search):
     name = "plan-bound"
-    says = "the lower bound of `plan --method auto` is not above any member's estimate"
+    claim = "the lower bound of `plan --method auto` is not above any member's estimate"
     tolerance = f"{ROUNDED}: rounding of tasks to picoseconds"
 
     def judge(self, program, scenario, seed, any_family, batch):
@@ -118,7 +118,7 @@ class PlanBound(Search):
 
 class PlanDisplay(Search):
     name = "plan-display"
-    says = "how many plans are shown and how many threads search change no answer of `plan`"
+    claim = "how many plans are shown and how many threads search change no answer of `plan`"
     tolerance = "none"
     OPTIONS = (("--candidates", "1"), ("--candidates", "20"), ("--threads", "1"))
 
@@ -130,8 +130,8 @@ class PlanDisplay(Search):
         calls = [Call("plan", opened, (*more, "--json")) for more in ((), options)]
         a, b = (program.answer(call).document for call in calls)
         if a["best"] != b["best"]:
-            told = (f"{d['best']['summary']}, {milliseconds(judged_by(d['best'])['step_time_s'])}" for d in (a, b))
-            return Finding(calls, f"best: {' against '.join(told)}")
+            shown = (f"{d['best']['summary']}, {milliseconds(judged_by(d['best'])['step_time_s'])}" for d in (a, b))
+            return Finding(calls, f"best: {' against '.join(shown)}")
         if a["search"] != b["search"]:
             return Finding(calls, f"search: {a['search']} against {b['search']}")
         return None
@@ -139,7 +139,7 @@ class PlanDisplay(Search):
 
 class PlanSettings(Search):
     name = "plan-settings"
-    says = "the settings that `plan` prints, set in the scenario, give the figures that it prints; both methods"
+    claim = "the settings that `plan` prints, set in the scenario, give the figures that it prints; both methods"
     tolerance = f"{SAME}"
 
     def draw(self, rng, program, scenario):

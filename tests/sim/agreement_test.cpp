@@ -168,12 +168,12 @@ class CaseMaker {
       reductions.push_back(maker.flow(wire(), rate, micros(pick(0, 5))));
       for (int p = 0; p < 2; ++p) {
         std::vector<ProgramStep> steps;
-        bool beside = false;  // the last collective lets compute run
+        bool overlaps = false;  // the last collective lets compute run
         for (int s = pick(1, 6); s > 0; --s) {
-          steps.push_back(GraphMaker::compute(millis(pick(1, 60)), beside));
+          steps.push_back(GraphMaker::compute(millis(pick(1, 60)), overlaps));
           if (tensor_ == 1) continue;
           steps.push_back(maker.collective(maker.flow(wire(), rate, micros(pick(0, 5)))));
-          beside = pick(0, 3) == 0;
+          overlaps = pick(0, 3) == 0;
         }
         programs[rank].push_back(maker.program(steps));
       }

@@ -24,10 +24,10 @@ CollectiveCost cost_of(CollectiveKind kind, Among among, int members, std::int64
 }
 
 Piece exchange(int id, const test::TableCosts& costs) { return {true, false, costs.table.collectives[id].time, id}; }
-Piece part(double seconds, bool beside) {
+Piece part(double seconds, bool overlaps) {
   Piece piece;
   piece.time = Duration(seconds);
-  piece.chunk = beside;
+  piece.chunk = overlaps;
   return piece;
 }
 
@@ -45,9 +45,9 @@ test::TableCosts units_of(int count, bool ring, int context, double rate) {
       pass->pieces.push_back(exchange(kSum, costs));
       pass->pieces.push_back(part(1e-3, false));
       if (ring)
-        for (const bool beside : {true, true, false}) {
-          if (beside) pass->pieces.push_back(exchange(kHop, costs));
-          pass->pieces.push_back(part(3e-3, beside));
+        for (const bool overlaps : {true, true, false}) {
+          if (overlaps) pass->pieces.push_back(exchange(kHop, costs));
+          pass->pieces.push_back(part(3e-3, overlaps));
         }
       else
         pass->pieces.push_back(exchange(kHeads, costs));

@@ -48,7 +48,7 @@ void report_launcher(char mark) {
   if (launched) std::fputs((std::string(1, mark) + "\n").c_str(), stderr);
 }
 
-void say(const std::string& sentence) { std::fputs(fmt::format("panpipe: {}\n", sentence).c_str(), stderr); }
+void print_note(const std::string& sentence) { std::fputs(fmt::format("panpipe: {}\n", sentence).c_str(), stderr); }
 
 }  // namespace
 
@@ -78,7 +78,7 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
   std::string folder;
   std::vector<std::string> passed_over;
   if (!request.resume.empty()) folder = find_checkpoint(transport, request.resume, request.checkpoint, deadline_, passed_over);
-  for (const std::string& why : passed_over) say("passing over " + why);
+  for (const std::string& why : passed_over) print_note("passing over " + why);
   TrainingPosition start;
   Manifest manifest;
   if (!folder.empty()) {
@@ -98,7 +98,7 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
   if (!first) return;
   if (!request.resume.empty()) report_start(folder, !passed_over.empty());
   if (!folder.empty())
-    for (const std::string& change : changes_since(manifest, run)) say(change);
+    for (const std::string& change : changes_since(manifest, run)) print_note(change);
   log_ = std::make_unique<MetricsLog>(run, step_);
 }
 
@@ -106,11 +106,12 @@ TrainingRun::TrainingRun(const PreparedRun& run, Transport& transport)
 void TrainingRun::report_start(const std::string& folder, bool some_passed_over) const {
   const std::string& directory = run_.request.checkpoint;
   if (folder.empty())
-    return say(fmt::format("no {}checkpoint in {}: training starts at step 1", some_passed_over ? "whole " : "", directory));
-  say(fmt::format("resumed from {}: training goes on at step {}", folder, step_ + 1));
+    return print_note(
+        fmt::format("no {}checkpoint in {}: training starts at step 1", some_passed_over ? "whole " : "", directory));
+  print_note(fmt::format("resumed from {}: training goes on at step {}", folder, step_ + 1));
   // With auto these are the ones passed over.
   if (const auto all = checkpoints_in(directory); run_.request.resume != "auto" && !all.empty() && step_of(all.front()) > step_)
-    say(fmt::format(
+    print_note(fmt::format(
         "{} holds later checkpoints, up to {}: when this run writes its first, they are renamed to step-....abandoned", directory,
         all.front().filename().string()));
 }

@@ -98,8 +98,8 @@ TEST(FullBackward, HidesTheReductionBehindColumnParallelWeightGradients) {
     for (const Piece& piece : unit.input_gradient.pieces) alone += piece.collective ? 0 : piece.time.base();
     EXPECT_NEAR(weight, unit.weight_gradient.breakdown.total.base(), 1e-12);
     EXPECT_NEAR(computing, alone, 1e-12);
-    const double beside = unit.backward->pieces[4].time.base();
-    EXPECT_NEAR(beside / weight, share, 0.02) << name;  // kernel gaps shift it a little
+    const double overlapped = unit.backward->pieces[4].time.base();
+    EXPECT_NEAR(overlapped / weight, share, 0.02) << name;  // kernel gaps shift it a little
     EXPECT_EQ(unit.backward->launches, unit.input_gradient.launches + unit.weight_gradient.launches);
   }
   EXPECT_FALSE(unit_named(*with(""), "h.0.mlp").backward) << "without overlap the sum of both gradients does";

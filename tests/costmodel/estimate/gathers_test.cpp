@@ -158,12 +158,12 @@ TEST(Reductions, RunDuringTheBackwardWhereTheFrameworkStatesIt) {
     Scenario scenario = one_rank(zero);
     scenario.gradient_bucket = Bytes(400);
     const test::TableCosts costs = blocks_of(6, 0, 1.5);
-    const double awaited = 18 + 6 * 1.5, beside = 18 + 1.5;
+    const double awaited = 18 + 6 * 1.5, overlapped = 18 + 1.5;
     EXPECT_NEAR(fixed_step(scenario, costs), awaited, 1e-9);
     (zero == 0 ? scenario.framework.overlap_reduce_scatter : scenario.framework.overlap_all_reduce) = true;
     EXPECT_NEAR(fixed_step(scenario, costs), awaited, 1e-9) << "the other stage's key";
     (zero == 0 ? scenario.framework.overlap_all_reduce : scenario.framework.overlap_reduce_scatter) = true;
-    EXPECT_NEAR(fixed_step(scenario, costs), beside, 1e-9);
+    EXPECT_NEAR(fixed_step(scenario, costs), overlapped, 1e-9);
     scenario.overlap_gradients = false;
     EXPECT_NEAR(fixed_step(scenario, costs), awaited, 1e-9);
   }

@@ -78,11 +78,11 @@ TEST(Shards, Zero3ReducesBlockByBlock) {
 TEST(Shards, TheEndsAreZeroOverAllAndNoZero) {
   const test::TableCosts costs = blocks_of(6, 0.3, 0.7, 1.9);
   for (const int zero : {1, 2, 3})
-    for (const bool beside : {false, true}) {
+    for (const bool overlaps : {false, true}) {
       const auto with = [&](int level, int shard) {
         Scenario scenario = one_rank(level, shard, 4, 3);
         scenario.gradient_bucket = Bytes(700);
-        if (beside) scenario.overlap_gradients = true;
+        if (overlaps) scenario.overlap_gradients = true;
         return lowered(scenario, costs);
       };
       const TaskGraph all = with(zero, 0), four = with(zero, 4), one = with(zero, 1), none = with(0, 0);

@@ -252,8 +252,8 @@ TEST(Scenario, WhatRecomputeCannotBeIsReportedAtItsPlace) {
   EXPECT_THAT(fault("{first: 0}"), HasSubstr("must be at least 1"));
   EXPECT_THAT(fault("{every: 2, first: 2}"),
               HasSubstr("a.yaml:5:30: error: 'every' and 'first' both say which blocks recompute"));
-  for (const char* beside : {"first: 2", "every: 2", "operators: [norms]"})
-    EXPECT_THAT(fault(std::string("{chunk: 2, ") + beside + "}"),
+  for (const char* other : {"first: 2", "every: 2", "operators: [norms]"})
+    EXPECT_THAT(fault(std::string("{chunk: 2, ") + other + "}"),
                 HasSubstr("a.yaml:5:20: error: blocks that are made again together are so throughout, as a whole"));
   EXPECT_THAT(fault("sometimes"), HasSubstr("unknown recompute 'sometimes'"));
 }

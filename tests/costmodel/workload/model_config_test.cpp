@@ -334,7 +334,7 @@ TEST_F(ModelConfigs, KeysWithoutEffectAreKnown) {
     if (entry.path().extension() == ".json") {
       const ModelConfig config = read_model_config(entry.path(), 128);
       EXPECT_TRUE(config.not_followed.empty()) << entry.path();
-      for (const std::string& said : config.assumptions) EXPECT_THAT(said, Not(HasSubstr("does not state")));
+      for (const std::string& assumption : config.assumptions) EXPECT_THAT(assumption, Not(HasSubstr("does not state")));
     }
 }
 

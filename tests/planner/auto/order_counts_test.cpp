@@ -108,7 +108,7 @@ bool occurs(const Moment& moment, const std::vector<Action>& row, int ranks) {
 }
 
 TEST(OrderCounts, EveryMomentOccurs) {
-  int met = 0;
+  int found = 0;
   for_forms([&](const FamilyForm& form, int v) {
     for (const auto& [p, m] : {std::pair(2, 7), std::pair(3, 12), std::pair(4, 12)}) {
       if (!form.exists(p, v, m)) continue;
@@ -117,11 +117,11 @@ TEST(OrderCounts, EveryMomentOccurs) {
       for (int r = 0; r < p; ++r)
         for (const Moment& moment : counts[r].moments) {
           EXPECT_TRUE(occurs(moment, order.order[r], p)) << form.name << " " << p << " " << m << " " << r;
-          ++met;
+          ++found;
         }
     }
   });
-  EXPECT_GT(met, 300);
+  EXPECT_GT(found, 300);
 }
 
 // --- forms: what is read off an example holds for every size ---

@@ -296,10 +296,10 @@ TEST(SearchAuto, TriesEveryPlannedFamily) {
   Common common(experiment, space);
   Enumeration enumeration(common, {});
   for (const int micro : space.micro) enumeration.run({micro}, true, std::numeric_limits<double>::infinity());
-  std::set<int> met;
-  for (const Priced& one : enumeration.take()) met.insert(one.configuration.family);
+  std::set<int> found;
+  for (const Priced& one : enumeration.take()) found.insert(one.configuration.family);
   // stp asks for 3P-1 microbatches, of which two ranks on these four cards have enough.
-  EXPECT_EQ(met, std::set<int>(space.families.begin(), space.families.end()));
+  EXPECT_EQ(found, std::set<int>(space.families.begin(), space.families.end()));
 }
 
 TEST(SearchAuto, MeasuredLayers) {
