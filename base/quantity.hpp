@@ -13,7 +13,6 @@ namespace panpipe {
 template <class Tag, class Rep>
 class Quantity {
  public:
-  using rep = Rep;
   constexpr Quantity() = default;
   constexpr explicit Quantity(Rep base) : base_(base) {}
   constexpr Rep base() const { return base_; }
@@ -52,7 +51,6 @@ constexpr Duration seconds(double v) { return Duration(v); }
 // Divides because 1e6 is exact and 1e-6 is not: micros(5) is the double nearest to 5e-6, like "5 us" in a file.
 constexpr Duration millis(double v) { return Duration(v / 1e3); }
 constexpr Duration micros(double v) { return Duration(v / 1e6); }
-constexpr Duration nanos(double v) { return Duration(v / 1e9); }
 constexpr Bytes bytes(std::int64_t v) { return Bytes(v); }
 constexpr Bytes kib(std::int64_t v) { return Bytes(v << 10); }
 constexpr Bytes mib(std::int64_t v) { return Bytes(v << 20); }

@@ -5,6 +5,7 @@
 
 #include "base/input/error_with_caret.hpp"
 #include "base/input/parse_source.hpp"
+#include "base/input/reader.hpp"
 #include "base/input/source_text.hpp"
 #include "base/input/yaml_document.hpp"
 
@@ -64,20 +65,6 @@ void mark_overridden(Node& node, const std::string& path) {
   for (Node::Entry& entry : node.entries) mark_overridden(*entry.value, path.empty() ? entry.key : path + "." + entry.key);
 }
 
-const char* kind_words(NodeKind kind) {
-  switch (kind) {
-    case NodeKind::Null:
-      return "empty";
-    case NodeKind::Scalar:
-      return "a single value";
-    case NodeKind::Sequence:
-      return "a list";
-    case NodeKind::Map:
-      return "a map";
-  }
-  return "";
-}
-
 // Parses the value at its place in the assignment, so that its columns are those of the assignment.
 NodePtr parse_override_value(const std::shared_ptr<SourceText>& source, std::size_t equals) {
   const std::string& assignment = source->lines.front();
@@ -103,7 +90,7 @@ std::string path_below(const Node& node, const Step& step) {
 [[noreturn]] void fail_kind(const Node& node, const Step& step, const std::string& path, const SourceText& source,
                             const char* wanted) {
   const std::string name = node.path.empty() ? "the document" : node.path;
-  fail_override(source, step.column, path, fmt::format("'{}' is {}, not {}", name, kind_words(node.kind), wanted), "",
+  fail_override(source, step.column, path, fmt::format("'{}' is {}, not {}", name, words_for(node), wanted), "",
                 code::kWrongType);
 }
 

@@ -5,14 +5,26 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <type_traits>
 
+#include "base/input/read_scalar.hpp"
 #include "base/text/did_you_mean.hpp"
-#include "base/text/quantity_text.hpp"
 
 namespace panpipe {
 
 namespace {
+
+std::string last_key(const Node& node) {
+  const std::size_t dot = node.path.rfind('.');
+  return dot == std::string::npos ? node.path : node.path.substr(dot + 1);
+}
+
+template <class T>
+std::optional<std::string> text_of(const std::optional<T>& fallback) {
+  if (!fallback) return std::nullopt;
+  return exact_text(*fallback);
+}
+
+}  // namespace
 
 std::string words_for(const Node& node) {
   switch (node.kind) {
@@ -28,11 +40,6 @@ std::string words_for(const Node& node) {
   return "";
 }
 
-std::string last_key(const Node& node) {
-  const std::size_t dot = node.path.rfind('.');
-  return dot == std::string::npos ? node.path : node.path.substr(dot + 1);
-}
-
 bool is_scalar(const Node& node, ReadLog& log, const char* expected) {
   if (node.kind == NodeKind::Scalar) return true;
   if (node.kind == NodeKind::Null)
@@ -45,45 +52,11 @@ bool is_scalar(const Node& node, ReadLog& log, const char* expected) {
   return false;
 }
 
-// The sentence for a value outside its limits, empty when it is inside.
 std::string sign_problem(double value, Sign sign, const std::string& text) {
   if (sign == Sign::Positive && !(value > 0)) return fmt::format("'{}' must be positive", text);
   if (sign == Sign::NonNegative && value < 0) return fmt::format("'{}' must not be negative", text);
   return "";
 }
-
-template <class T>
-double plain(T value) {
-  if constexpr (std::is_arithmetic_v<T>)
-    return static_cast<double>(value);
-  else
-    return static_cast<double>(value.base());
-}
-
-template <class T>
-std::optional<T> read_scalar(const Node& node, ReadLog& log, Sign sign, Parsed<T> (*parse)(std::string_view),
-                             const char* expected) {
-  if (!is_scalar(node, log, expected)) return std::nullopt;
-  const Parsed<T> parsed = parse(node.text);
-  if (!parsed.value) {
-    log.error(node, parsed.problem, "", code::kNotANumber);
-    return std::nullopt;
-  }
-  if (const std::string problem = sign_problem(plain(*parsed.value), sign, node.text); !problem.empty()) {
-    log.error(node, problem, "", code::kOutOfRange);
-    return std::nullopt;
-  }
-  log.resolved(node.path, node.text, origin_of(node));
-  return parsed.value;
-}
-
-template <class T>
-std::optional<std::string> text_of(const std::optional<T>& fallback) {
-  if (!fallback) return std::nullopt;
-  return exact_text(*fallback);
-}
-
-}  // namespace
 
 std::string list_of(const std::vector<std::string>& items) {
   std::string text;

@@ -154,6 +154,9 @@ std::optional<bool> read_boolean(const Node& node, ReadLog& log);
 enum class Heading { Required, Optional };
 void read_heading(MapReader& reader, const std::string& kind, Heading heading = Heading::Required);
 
+// What a node holds, for messages: "nothing", "'4'", "a list", "a map".
+std::string words_for(const Node& node);
+
 // "file:line" of a node, or "--set".
 std::string origin_of(const Node& node);
 

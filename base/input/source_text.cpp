@@ -70,7 +70,7 @@ void check_bytes(const std::string& text, const SourceText& source) {
 
 }  // namespace
 
-std::string read_text_file(const std::string& path) {
+std::string read_text_file(const std::string& path, long long most) {
   std::error_code problem;
   if (path.empty()) fail("''", "a file name is empty", "", code::kNoFile);
   const auto status = std::filesystem::status(path, problem);
@@ -78,10 +78,10 @@ std::string read_text_file(const std::string& path) {
   if (problem && !std::filesystem::exists(status))
     fail(path, fmt::format("the file cannot be read: {}", problem.message()), "", code::kNoFile);
   if (std::filesystem::is_directory(status)) fail(path, "this is a folder, not a file", "", code::kNoFile);
-  std::optional<std::string> text = input_bytes(path, kLargestFile);
+  std::optional<std::string> text = input_bytes(path, most);
   if (!text) fail(path, fmt::format("the file cannot be read: {}", std::strerror(errno)), "", code::kNoFile);
-  if (static_cast<long long>(text->size()) > kLargestFile)
-    fail(path, fmt::format("the file is larger than {} MiB", kLargestFile >> 20), "", code::kOutOfRange);
+  if (static_cast<long long>(text->size()) > most)
+    fail(path, fmt::format("the file is larger than {} MiB", most >> 20), "", code::kOutOfRange);
   report_file_read(path);
   return std::move(*text);
 }

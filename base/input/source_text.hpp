@@ -11,8 +11,8 @@ namespace panpipe {
 // The largest input file: far above any handwritten or exported one, and small enough to hold several in memory.
 constexpr long long kLargestFile = 64LL << 20;
 
-// Reads a whole file. Throws InputError if it is missing, a directory, unreadable, or larger than kLargestFile.
-std::string read_text_file(const std::string& path);
+// Reads a whole file. Throws InputError if it is missing, a directory, unreadable, or larger than `most` bytes.
+std::string read_text_file(const std::string& path, long long most = kLargestFile);
 
 // The folder where a document's references start: the file's own; of a stream ("/dev/stdin"), the working directory, "".
 std::string reference_folder(const std::string& path);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/text/characters.hpp"
@@ -35,7 +36,6 @@ struct Limits {
 constexpr Limits kDurationLimits{1e-18, 1e9, "a time is between 1e-18 s and 1e9 s"};  // an engine counts in 1e-12 s; 30 years
 constexpr Limits kBandwidthLimits{1e-9, 1e18, "a bandwidth is between 1e-9 B/s and 1e6 TB/s"};
 constexpr Limits kComputeLimits{1, 1e30, "a compute rate is between 1 FLOP/s and 1e15 PFLOP/s"};
-constexpr Limits kFlopsLimits{0, 1e30, "an amount of work is at most 1e12 EFLOP"};
 constexpr Limits kFractionLimits{1e-12, 1e9, "a share is between 1e-10 % and 1e11 %"};
 constexpr Limits kPowerLimits{1e-3, 1e12, "a power is between 1 mW and 1 TW"};
 constexpr Limits kCarbonLimits{1e-6, 1e6, "a carbon intensity is between 1e-6 g/kWh and 1000 kg/kWh"};
@@ -54,86 +54,50 @@ std::string outside(long double value, const Limits& limits, std::string_view te
 // A kind of quantity: its name, its units, and the right spelling of a bare number.
 struct Kind {
   std::string_view article_and_name;
-  std::vector<Unit> units;
-  std::vector<std::string_view> usual;  // units offered to a number without one
-  const Limits* limits = nullptr;       // nullptr: those of its type
+  std::span<const Unit> units;
+  std::array<std::string_view, 3> usual;  // units offered to a number without one
+  const Limits* limits = nullptr;         // nullptr: those of its type
 };
 
-const Kind& duration_kind() {
-  static const Kind kind{
-      "a time",
-      {{"s", 1}, {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L}, {"ps", 1e-12L}, {"min", 60}, {"h", 3600}, {"d", 86400}},
-      {"us", "ms", "s"},
-      &kDurationLimits};
-  return kind;
-}
+constexpr Unit kTimes[] = {{"s", 1},       {"ms", 1e-3L}, {"us", 1e-6L}, {"ns", 1e-9L},
+                           {"ps", 1e-12L}, {"min", 60},   {"h", 3600},   {"d", 86400}};
+constexpr Unit kSizes[] = {{"B", 1},
+                           {"kB", 1e3L},
+                           {"MB", 1e6L},
+                           {"GB", 1e9L},
+                           {"TB", 1e12L},
+                           {"KiB", 1024.0L},
+                           {"MiB", 1048576.0L},
+                           {"GiB", 1073741824.0L},
+                           {"TiB", 1099511627776.0L}};
+constexpr Unit kBandwidths[] = {{"B/s", 1},
+                                {"kB/s", 1e3L},
+                                {"MB/s", 1e6L},
+                                {"GB/s", 1e9L},
+                                {"TB/s", 1e12L},
+                                {"KiB/s", 1024.0L},
+                                {"MiB/s", 1048576.0L},
+                                {"GiB/s", 1073741824.0L},
+                                {"TiB/s", 1099511627776.0L},
+                                {"Mb/s", 1e6L / 8},
+                                {"Gb/s", 1e9L / 8},
+                                {"Tb/s", 1e12L / 8}};
+constexpr Unit kComputeRates[] = {{"FLOP/s", 1},     {"kFLOP/s", 1e3L},  {"MFLOP/s", 1e6L},
+                                  {"GFLOP/s", 1e9L}, {"TFLOP/s", 1e12L}, {"PFLOP/s", 1e15L}};
+constexpr Unit kWork[] = {{"FLOP", 1},      {"kFLOP", 1e3L},  {"MFLOP", 1e6L}, {"GFLOP", 1e9L},
+                          {"TFLOP", 1e12L}, {"PFLOP", 1e15L}, {"EFLOP", 1e18L}};
+constexpr Unit kShares[] = {{"%", 1e-2L}};
+constexpr Unit kPowers[] = {{"W", 1}, {"kW", 1e3L}, {"MW", 1e6L}};
+constexpr Unit kIntensities[] = {{"g/kWh", 1}, {"kg/kWh", 1e3L}};
 
-const Kind& bytes_kind() {
-  static const Kind kind{"a size",
-                         {{"B", 1},
-                          {"kB", 1e3L},
-                          {"MB", 1e6L},
-                          {"GB", 1e9L},
-                          {"TB", 1e12L},
-                          {"KiB", 1024.0L},
-                          {"MiB", 1048576.0L},
-                          {"GiB", 1073741824.0L},
-                          {"TiB", 1099511627776.0L}},
-                         {"GiB", "GB"}};
-  return kind;
-}
-
-const Kind& bandwidth_kind() {
-  static const Kind kind{"a bandwidth",
-                         {{"B/s", 1},
-                          {"kB/s", 1e3L},
-                          {"MB/s", 1e6L},
-                          {"GB/s", 1e9L},
-                          {"TB/s", 1e12L},
-                          {"KiB/s", 1024.0L},
-                          {"MiB/s", 1048576.0L},
-                          {"GiB/s", 1073741824.0L},
-                          {"TiB/s", 1099511627776.0L},
-                          {"Mb/s", 1e6L / 8},
-                          {"Gb/s", 1e9L / 8},
-                          {"Tb/s", 1e12L / 8}},
-                         {"GB/s"},
-                         &kBandwidthLimits};
-  return kind;
-}
-
-const Kind& compute_rate_kind() {
-  static const Kind kind{
-      "a compute rate",
-      {{"FLOP/s", 1}, {"kFLOP/s", 1e3L}, {"MFLOP/s", 1e6L}, {"GFLOP/s", 1e9L}, {"TFLOP/s", 1e12L}, {"PFLOP/s", 1e15L}},
-      {"TFLOP/s"},
-      &kComputeLimits};
-  return kind;
-}
-
-const Kind& flops_kind() {
-  static const Kind kind{
-      "an amount of work",
-      {{"FLOP", 1}, {"kFLOP", 1e3L}, {"MFLOP", 1e6L}, {"GFLOP", 1e9L}, {"TFLOP", 1e12L}, {"PFLOP", 1e15L}, {"EFLOP", 1e18L}},
-      {"GFLOP", "TFLOP"},
-      &kFlopsLimits};
-  return kind;
-}
-
-const Kind& fraction_kind() {
-  static const Kind kind{"a share", {{"%", 1e-2L}}, {"%"}, &kFractionLimits};
-  return kind;
-}
-
-const Kind& power_kind() {
-  static const Kind kind{"a power", {{"W", 1}, {"kW", 1e3L}, {"MW", 1e6L}}, {"W"}, &kPowerLimits};
-  return kind;
-}
-
-const Kind& carbon_kind() {
-  static const Kind kind{"a carbon intensity", {{"g/kWh", 1}, {"kg/kWh", 1e3L}}, {"g/kWh"}, &kCarbonLimits};
-  return kind;
-}
+constexpr Kind kDuration{"a time", kTimes, {"us", "ms", "s"}, &kDurationLimits};
+constexpr Kind kBytes{"a size", kSizes, {"GiB", "GB"}};
+constexpr Kind kBandwidth{"a bandwidth", kBandwidths, {"GB/s"}, &kBandwidthLimits};
+constexpr Kind kComputeRate{"a compute rate", kComputeRates, {"TFLOP/s"}, &kComputeLimits};
+constexpr Kind kFlops{"an amount of work", kWork, {"GFLOP", "TFLOP"}};
+constexpr Kind kFraction{"a share", kShares, {"%"}, &kFractionLimits};
+constexpr Kind kPower{"a power", kPowers, {"W"}, &kPowerLimits};
+constexpr Kind kCarbon{"a carbon intensity", kIntensities, {"g/kWh"}, &kCarbonLimits};
 
 // "'a', 'b' or 'c'"
 std::string either(const std::vector<std::string>& items) {
@@ -233,8 +197,9 @@ NumberAndRest split_number(std::string_view text, std::string_view expected) {
 
 std::string no_unit(const NumberAndRest& parts, const Kind& kind) {
   std::vector<std::string> examples;
-  for (const std::string_view unit : kind.usual) examples.push_back(fmt::format("{} {}", parts.number, unit));
-  if (&kind == &fraction_kind() && parts.value > 0 && parts.value <= 1)
+  for (const std::string_view unit : kind.usual)
+    if (!unit.empty()) examples.push_back(fmt::format("{} {}", parts.number, unit));
+  if (&kind == &kFraction && parts.value > 0 && parts.value <= 1)
     examples = {fmt::format("{} %", static_cast<double>(parts.value * 100))};
   return fmt::format("'{}' has no unit; write {}", parts.number, either(examples));
 }
@@ -242,8 +207,7 @@ std::string no_unit(const NumberAndRest& parts, const Kind& kind) {
 std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const Kind& kind) {
   std::vector<std::string> names;
   for (const Unit& unit : kind.units) names.emplace_back(unit.name);
-  for (const Kind* other : {&duration_kind(), &bytes_kind(), &bandwidth_kind(), &compute_rate_kind(), &flops_kind(),
-                            &fraction_kind(), &power_kind(), &carbon_kind()})
+  for (const Kind* other : {&kDuration, &kBytes, &kBandwidth, &kComputeRate, &kFlops, &kFraction, &kPower, &kCarbon})
     for (const Unit& unit : other->units)
       if (unit.name == parts.rest)
         return fmt::format("'{}' is {}, where {} is expected, as in '{} {}'", text, other->article_and_name,
@@ -256,7 +220,7 @@ std::string wrong_unit(const NumberAndRest& parts, std::string_view text, const 
 Parsed<long double> parse_in(const Kind& kind, std::string_view text) {
   text = trimmed(text);
   if (text == "unlimited") return {{}, "'unlimited' is for bandwidths only"};
-  const std::string example = fmt::format("{} {}", &kind == &fraction_kind() ? 85 : 24, kind.usual.front());
+  const std::string example = fmt::format("{} {}", &kind == &kFraction ? 85 : 24, kind.usual.front());
   NumberAndRest parts = split_number(text, fmt::format("{}; write it as in '{}'", kind.article_and_name, example));
   if (!parts.problem.empty()) return {{}, parts.problem};
   if (parts.rest.empty()) {
@@ -321,18 +285,17 @@ std::string exact(double value, const Kind& kind, Parse parse, const T& original
 
 }  // namespace
 
-Parsed<Duration> parse_duration(std::string_view text) { return parse_real<Duration>(duration_kind(), text); }
-Parsed<ComputeRate> parse_compute_rate(std::string_view text) { return parse_real<ComputeRate>(compute_rate_kind(), text); }
-Parsed<Flops> parse_flops(std::string_view text) { return parse_real<Flops>(flops_kind(), text); }
-Parsed<double> parse_fraction(std::string_view text) { return parse_real<double>(fraction_kind(), text); }
+Parsed<Duration> parse_duration(std::string_view text) { return parse_real<Duration>(kDuration, text); }
+Parsed<ComputeRate> parse_compute_rate(std::string_view text) { return parse_real<ComputeRate>(kComputeRate, text); }
+Parsed<double> parse_fraction(std::string_view text) { return parse_real<double>(kFraction, text); }
 
 Parsed<Bandwidth> parse_bandwidth(std::string_view text) {
   if (trimmed(text) == "unlimited") return {Bandwidth(std::numeric_limits<double>::infinity()), ""};
-  return parse_real<Bandwidth>(bandwidth_kind(), text);
+  return parse_real<Bandwidth>(kBandwidth, text);
 }
 
 Parsed<Bytes> parse_bytes(std::string_view text) {
-  const Parsed<long double> parsed = parse_in(bytes_kind(), text);
+  const Parsed<long double> parsed = parse_in(kBytes, text);
   if (!parsed.value) return {{}, parsed.problem};
   constexpr long double kLimit = 9223372036854775807.0L;
   if (std::abs(*parsed.value) >= kLimit) return {{}, fmt::format("'{}' is out of range", trimmed(text))};
@@ -374,8 +337,8 @@ Parsed<long long> parse_integer(std::string_view text) {
   return {value, ""};
 }
 
-Parsed<Power> parse_power(std::string_view text) { return parse_real<Power>(power_kind(), text); }
-Parsed<double> parse_carbon_intensity(std::string_view text) { return parse_real<double>(carbon_kind(), text); }
+Parsed<Power> parse_power(std::string_view text) { return parse_real<Power>(kPower, text); }
+Parsed<double> parse_carbon_intensity(std::string_view text) { return parse_real<double>(kCarbon, text); }
 
 Parsed<Money> parse_money(std::string_view text) {
   text = trimmed(text);
@@ -430,10 +393,10 @@ std::string to_text(Flops value) {
                 {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}, {1, "FLOP"}});
 }
 
-std::string exact_text(Duration value) { return exact(value.base(), duration_kind(), parse_duration, value); }
+std::string exact_text(Duration value) { return exact(value.base(), kDuration, parse_duration, value); }
 std::string exact_text(Bytes value) {
   std::string best = fmt::format("{} B", value.base());
-  for (const Unit& unit : bytes_kind().units) {
+  for (const Unit& unit : kBytes.units) {
     const auto factor = static_cast<std::int64_t>(unit.factor);
     const std::string text = fmt::format("{} {}", value.base() / factor, unit.name);
     if (value.base() % factor == 0 && text.size() < best.size()) best = text;
@@ -442,10 +405,10 @@ std::string exact_text(Bytes value) {
 }
 std::string exact_text(Bandwidth value) {
   if (std::isinf(value.base())) return "unlimited";
-  return exact(value.base(), bandwidth_kind(), parse_bandwidth, value);
+  return exact(value.base(), kBandwidth, parse_bandwidth, value);
 }
-std::string exact_text(ComputeRate value) { return exact(value.base(), compute_rate_kind(), parse_compute_rate, value); }
-std::string exact_text(Power value) { return exact(value.base(), power_kind(), parse_power, value); }
+std::string exact_text(ComputeRate value) { return exact(value.base(), kComputeRate, parse_compute_rate, value); }
+std::string exact_text(Power value) { return exact(value.base(), kPower, parse_power, value); }
 
 std::string long_time_text(double seconds) {
   if (seconds < 1) return to_text(Duration(seconds));
@@ -472,6 +435,6 @@ std::string count_text(double count) {
   return scaled(count, {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}});
 }
 
-std::string exact_fraction_text(double value) { return exact(value, fraction_kind(), parse_fraction, value); }
+std::string exact_fraction_text(double value) { return exact(value, kFraction, parse_fraction, value); }
 
 }  // namespace panpipe

@@ -25,7 +25,6 @@ Parsed<Duration> parse_duration(std::string_view text);    // s ms us ns ps min 
 Parsed<Bytes> parse_bytes(std::string_view text);          // B kB MB GB TB KiB MiB GiB TiB ; whole bytes (rounded)
 Parsed<Bandwidth> parse_bandwidth(std::string_view text);  // B/s kB/s MB/s GB/s TB/s KiB/s MiB/s GiB/s Gb/s (bits) ; unlimited
 Parsed<ComputeRate> parse_compute_rate(std::string_view text);  // FLOP/s GFLOP/s TFLOP/s PFLOP/s
-Parsed<Flops> parse_flops(std::string_view text);               // FLOP kFLOP MFLOP GFLOP TFLOP PFLOP
 Parsed<double> parse_fraction(std::string_view text);           // "85 %" -> 0.85
 Parsed<double> parse_number(std::string_view text);             // dimensionless
 Parsed<long long> parse_integer(std::string_view text);

@@ -30,7 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_exact(panpipe::parse_bytes(text), panpipe::parse_bytes);
   check_exact(panpipe::parse_bandwidth(text), panpipe::parse_bandwidth);
   check_exact(panpipe::parse_compute_rate(text), panpipe::parse_compute_rate);
-  check(panpipe::parse_flops(text));
   check(panpipe::parse_fraction(text));
   check(panpipe::parse_number(text));
   check(panpipe::parse_integer(text));
