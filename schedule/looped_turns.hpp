@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedule/action.hpp"
+#include "schedule/schedule.hpp"
 
 namespace panpipe {
 
@@ -22,6 +22,10 @@ int default_turn(int ranks, int microbatches);
 // The reason why the microbatches cannot be divided so; empty if they can. `option` names the family's option that sets the
 // length, or is empty.
 std::string no_default_turn(std::string_view family, int ranks, int microbatches, std::string_view option);
+
+// Of the family pfeife: how many forwards each rank runs ahead of 1f1b. The option prefetch is one number for all ranks, or a
+// list.
+std::vector<int> forwards_ahead(int ranks, const ScheduleOptions& options);
 
 // The k-th passes of one rank of a looped schedule. Forwards follow the turns; backwards follow them with the stages reversed.
 struct TurnsOfRank {

@@ -40,4 +40,14 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
+std::vector<std::string> split_text(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
 }  // namespace panpipe

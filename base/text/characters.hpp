@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace panpipe {
 
@@ -16,5 +17,8 @@ std::string without_controls(std::string text, std::string_view kept = "");
 
 // ASCII letters in lower case; other characters stay.
 std::string lower_case(std::string_view text);
+
+// The parts between the separators: one more than there are separators.
+std::vector<std::string> split_text(std::string_view text, char separator);
 
 }  // namespace panpipe

@@ -191,6 +191,13 @@ void CutBound::floors_at(const std::vector<double>& positions, std::vector<doubl
   }
 }
 
+void BestWeights::consider(const CutBound& of, const PathWeights& tried) {
+  of.fill(tried, tables);
+  if (tables.minimum() <= bound) return;
+  bound = tables.minimum();
+  weights = tried;
+}
+
 BoundGame::BoundGame(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start)
     : evaluator_(evaluator), cut_bound_(bound) {
   mean_.assign(evaluator.layout().size(), 0);
@@ -213,14 +220,6 @@ void BoundGame::mix(PathWeights& weights) const {
     if (share == 0) continue;
     for (std::size_t i = 0; i < weights.size(); ++i) weights[i] += share * paths_[p][i];
   }
-}
-
-void BoundGame::try_weights(const PathWeights& weights) {
-  cut_bound_.fill(weights, tables_);
-  const double least = tables_.minimum();
-  if (least <= bound_) return;
-  bound_ = least;
-  best_weights_ = weights;
 }
 
 // A path that is longer by what these cuts exceed a limit by, for cuts that keep to the limit shorter: a bound as the path is.
@@ -251,7 +250,7 @@ void BoundGame::learn(const Cuts& cuts, const PathWeights& path) {
 
 std::vector<PathWeights> BoundGame::weightings(std::size_t most) const {
   std::vector<PathWeights> result;
-  if (!best_weights_.empty()) result.push_back(best_weights_);
+  if (!best_.weights.empty()) result.push_back(best_.weights);
   std::vector<std::size_t> order(paths_.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return regrets_[a] > regrets_[b]; });

@@ -52,6 +52,15 @@ class CutBound {
   std::vector<Sums> elements_;                  // per rank: the optimizer's floor, in ticks
 };
 
+// The weighting with the best bound of those that were tried.
+struct BestWeights {
+  CutBound::Tables tables;  // of the last one
+  PathWeights weights;
+  double bound = 0;  // ticks
+
+  void consider(const CutBound& of, const PathWeights& tried);
+};
+
 // The game between paths and cuts, played for a number of rounds at a time.
 class BoundGame {
  public:
@@ -60,36 +69,34 @@ class BoundGame {
   // Plays until the bound reaches `enough` (ticks) or the rounds are over. Calls found(cuts, step time) for cuts on the way.
   template <class Found>
   void play(int rounds, double enough, Found found);
-  double bound() const { return bound_; }  // ticks
-  void add(const PathWeights& path);       // adds a strategy: a path, or a mean of paths
+  double bound() const { return best_.bound; }  // ticks
+  void add(const PathWeights& path);            // adds a strategy: a path, or a mean of paths
   // Weightings for pruning a search: the best mean, and the paths with the largest weight in it.
   std::vector<PathWeights> weightings(std::size_t most) const;
   std::int64_t replays() const { return replays_; }
 
  private:
   void mix(PathWeights& weights) const;
-  void try_weights(const PathWeights& weights);
   PathWeights with_memory(const Cuts& cuts, PathWeights path, double time) const;
   void learn(const Cuts& cuts, const PathWeights& path);
 
   CutEvaluator& evaluator_;
   const CutBound& cut_bound_;
-  CutBound::Tables tables_;
+  BestWeights best_;
   std::vector<PathWeights> paths_;
   std::vector<double> regrets_, floors_;
-  PathWeights mixed_, mean_, best_weights_;
+  PathWeights mixed_, mean_;
   double rounds_played_ = 0, mean_weight_ = 0;
-  double bound_ = 0;
   std::int64_t replays_ = 0;
 };
 
 template <class Found>
 void BoundGame::play(int rounds, double enough, Found found) {
-  for (int round = 0; round < rounds && bound_ < enough; ++round) {
+  for (int round = 0; round < rounds && bound() < enough; ++round) {
     mix(mixed_);
-    try_weights(mixed_);
-    if (bound_ == std::numeric_limits<double>::infinity()) return;  // nothing fits
-    const Cuts cuts = cut_bound_.cuts_of_minimum(tables_);
+    best_.consider(cut_bound_, mixed_);
+    if (bound() == std::numeric_limits<double>::infinity()) return;  // nothing fits
+    const Cuts cuts = cut_bound_.cuts_of_minimum(best_.tables);
     double time = 0;
     const PathWeights path = evaluator_.critical_path(cuts, time);
     ++replays_;
@@ -99,8 +106,8 @@ void BoundGame::play(int rounds, double enough, Found found) {
     if (static_cast<int>(rounds_played_) % kMeanEvery != 0) continue;
     PathWeights mean = mean_;
     for (double& weight : mean) weight /= mean_weight_;
-    try_weights(mean);
-    const Cuts of_mean = cut_bound_.cuts_of_minimum(tables_);
+    best_.consider(cut_bound_, mean);
+    const Cuts of_mean = cut_bound_.cuts_of_minimum(best_.tables);
     const PathWeights mean_path = evaluator_.critical_path(of_mean, time);
     ++replays_;
     found(of_mean, time);

@@ -383,19 +383,9 @@ std::vector<double> CutEvaluator::memory_shares(const Cuts& cuts, const Modes& m
   return shares;
 }
 
-double CutEvaluator::memory_share(const Cuts& cuts, const Modes& modes, int* rank, Bytes* peak) {
-  space_.set_cuts(plan_, cuts, modes);
-  const std::vector<PeakMemory> ranks = peak_memory(space_.scenario(), plan_, space_.costs());
-  double worst = 0;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].limit <= Bytes(0)) continue;
-    const double share = ranks[r].peak / ranks[r].limit;
-    if (share <= worst) continue;
-    worst = share;
-    if (rank != nullptr) *rank = static_cast<int>(r);
-    if (peak != nullptr) *peak = ranks[r].peak;
-  }
-  return worst;
+double CutEvaluator::memory_share(const Cuts& cuts, const Modes& modes) {
+  const std::vector<double> shares = memory_shares(cuts, modes);
+  return *std::max_element(shares.begin(), shares.end());
 }
 
 }  // namespace panpipe::planner

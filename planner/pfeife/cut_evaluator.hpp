@@ -53,8 +53,7 @@ class CutEvaluator {
   double soft_path(const Cuts& cuts, const std::vector<double>& costs, double soft, PathWeights& weights);
   // For each rank, its peak as a share of its devices' limit; it fits if at most 1.
   std::vector<double> memory_shares(const Cuts& cuts, const Modes& modes = {});
-  // The largest share; `rank` and `peak` receive its rank and peak.
-  double memory_share(const Cuts& cuts, const Modes& modes = {}, int* rank = nullptr, Bytes* peak = nullptr);
+  double memory_share(const Cuts& cuts, const Modes& modes = {});  // the largest
   Plan plan(const Cuts& cuts, const Modes& modes) const { return space_.plan(plan_.schedule, cuts, modes); }
   // Links between stages that occurred for some cuts.
   const std::vector<StageLink>& known_links() const { return known_links_; }

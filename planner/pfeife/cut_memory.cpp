@@ -6,23 +6,21 @@
 
 namespace panpipe::planner {
 
+void CutSearch::keep_nearest(double share, const Cuts& cuts, const Modes& modes) {
+  if (share < nearest_.value) nearest_ = {share, cuts, modes};
+}
+
 bool CutSearch::fits(const Cuts& cuts, const Modes& modes) {
   ++looks_;
   const double share = evaluator_.memory_share(cuts, modes);
-  if (share < nearest_share_) {
-    nearest_share_ = share;
-    nearest_cuts_ = cuts;
-    nearest_modes_ = modes;
-  }
+  keep_nearest(share, cuts, modes);
   return share <= 1;
 }
 
 void CutSearch::consider(const Cuts& cuts, double time, const Modes& modes) {
-  if (time >= best_) return;
+  if (time >= best()) return;
   if (fits(cuts, modes)) {
-    best_ = time;
-    best_cuts_ = cuts;
-    best_modes_ = modes;
+    best_ = {time, cuts, modes};
     return;
   }
   limited_ = true;
@@ -77,11 +75,7 @@ std::vector<Modes> CutSearch::ways_to_recompute(const Cuts& cuts) {
       for (std::size_t j = 0; j < positions.size(); ++j) modes[positions[j]] = way[j];
     ++looks_;
     const std::vector<double> shares = evaluator_.memory_shares(cuts, modes);
-    if (const double share = *std::max_element(shares.begin(), shares.end()); share < nearest_share_) {
-      nearest_share_ = share;
-      nearest_cuts_ = cuts;
-      nearest_modes_ = modes;
-    }
+    keep_nearest(*std::max_element(shares.begin(), shares.end()), cuts, modes);
     for (std::size_t rank = 0; rank < ranks; ++rank)
       if (shares[rank] <= 1 &&
           std::none_of(fitting[rank].begin(), fitting[rank].end(), [&](const Modes& known) { return more(way, known); }))
@@ -111,10 +105,7 @@ void CutSearch::recompute(const Cuts& cuts) {
   evaluator_.replay(std::vector<Cuts>(ways.size(), cuts), times, ways);
   counts_.evaluated += static_cast<std::int64_t>(ways.size());
   const std::size_t least = static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
-  if (times[least] >= best_) return;
-  best_ = times[least];
-  best_cuts_ = cuts;
-  best_modes_ = ways[least];
+  if (times[least] < best()) best_ = {times[least], cuts, ways[least]};
 }
 
 Cuts CutSearch::shrunk(const Cuts& from, const Modes& modes) {
@@ -187,7 +178,7 @@ void CutSearch::repair_all() {
     const Cuts relaxed = shrunk(descent_.rounded(), modes);
     if (bound() == kNone) continue;  // nothing fits: what comes nearest is known now
     repair(relaxed, modes);
-    if (best_ == kNone && !nearest_cuts_.empty() && nearest_cuts_ != relaxed) repair(nearest_cuts_, modes);
+    if (best() == kNone && !nearest_.cuts.empty() && nearest_.cuts != relaxed) repair(Cuts(nearest_.cuts), modes);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace panpipe::planner {
 namespace {
@@ -107,8 +108,8 @@ bool CutSearch::climb(const std::vector<Move>& moves, std::size_t some_at_once, 
   // Where memory limits what is better, the first better move often leads to where none is left: there the best of all.
   const std::size_t side_by_side = limited_ ? moves.size() : std::min(some_at_once, moves.size());
   constexpr std::int64_t kMostLooks = 400;
-  const double start = best_;
-  const Modes modes = recompute ? best_modes_ : Modes{};
+  const double start = best();
+  const Modes modes = recompute ? best_.modes : Modes{};
   most_looks_ = looks_ + kMostLooks;
   std::vector<Cuts> some;
   std::vector<double> times;
@@ -117,21 +118,21 @@ bool CutSearch::climb(const std::vector<Move>& moves, std::size_t some_at_once, 
     some.resize(side_by_side);
     std::size_t count = 0;
     for (; since < moves.size() && count < side_by_side; ++since, at = (at + 1) % moves.size())
-      if (moved(best_cuts_, moves[at], some[count])) ++count;
+      if (moved(best_.cuts, moves[at], some[count])) ++count;
     some.resize(count);
     evaluator_.replay(some, times, {modes});
     counts_.evaluated += static_cast<std::int64_t>(count);
-    const double before = best_;
-    while (best_ == before) {
+    const double before = best();
+    while (best() == before) {
       const auto least = std::min_element(times.begin(), times.end());
-      if (least == times.end() || *least >= best_) break;
+      if (least == times.end() || *least >= best()) break;
       consider(some[least - times.begin()], *least, modes);
       *least = kNone;
     }
-    if (best_ < before) since = 0;
+    if (best() < before) since = 0;
   }
   most_looks_ = std::numeric_limits<std::int64_t>::max();
-  return best_ < start;
+  return best() < start;
 }
 
 void CutSearch::improve(const Cuts& from) {
@@ -139,10 +140,10 @@ void CutSearch::improve(const Cuts& from) {
     consider(from, evaluator_.replay(from));
     ++counts_.evaluated;
   }
-  if (best_ == kNone && !stopped_()) repair_all();
-  if (best_ == kNone) return;
+  if (best() == kNone && !stopped_()) repair_all();
+  if (best() == kNone) return;
   const bool best_of_all = limited_;
-  if (!best_of_all) start_ = {best_, best_cuts_, best_modes_};
+  if (!best_of_all) start_ = best_;
   climb_on(kFew);
   if (limited_ && !best_of_all) improve_again();
 }
@@ -150,7 +151,7 @@ void CutSearch::improve(const Cuts& from) {
 void CutSearch::climb_on(std::size_t some_at_once) {
   const std::vector<Move> near = moves(false);
   const auto better = [&](const std::vector<Move>& some) {
-    return climb(some, some_at_once, true) || (!best_modes_.empty() && climb(some, some_at_once, false));
+    return climb(some, some_at_once, true) || (!best_.modes.empty() && climb(some, some_at_once, false));
   };
   while (!stopped_() && (better(near) || better(moves(true)))) {
   }
@@ -158,16 +159,9 @@ void CutSearch::climb_on(std::size_t some_at_once) {
 
 void CutSearch::improve_again() {
   if (start_.cuts.empty()) return;
-  const Found known = {best_, best_cuts_, best_modes_};
-  const auto take = [&](const Found& found) {
-    best_ = found.time;
-    best_cuts_ = found.cuts;
-    best_modes_ = found.modes;
-  };
-  take(start_);
-  start_ = {};
+  const Found known = std::exchange(best_, std::exchange(start_, {}));
   climb_on(kMany);
-  if (best_ >= known.time) take(known);
+  if (best() >= known.value) best_ = known;
 }
 
 void CutSearch::tighten_with_memory(int rounds, double enough) {
@@ -198,7 +192,7 @@ struct Descent {
 // False when the steps ran out.
 bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
   const std::size_t last = descent.cuts.size();
-  const auto limit = [&] { return std::min(best_, descent.enough); };
+  const auto limit = [&] { return std::min(best(), descent.enough); };
   if (cut == last) {
     // Assigned: in a copy g++ 14 takes the space and the elements from two looks at the vector, and warns that they could differ.
     descent.leaves.emplace_back() = descent.cuts;
@@ -238,9 +232,9 @@ bool CutSearch::descend(std::size_t cut, int at, Descent& descent) {
 bool CutSearch::enumerate(double enough, std::int64_t steps) {
   constexpr int kRounds = 60;  // of the game: its paths exclude what the relaxed problem's mean path does not
   const std::int64_t before = game_.replays();
-  game_.play(kRounds, std::min(best_, enough), [this](const Cuts& cuts, double time) { consider(cuts, time); });
+  game_.play(kRounds, std::min(best(), enough), [this](const Cuts& cuts, double time) { consider(cuts, time); });
   counts_.evaluated += game_.replays() - before;
-  if (bound() >= std::min(best_, enough)) return true;
+  if (bound() >= std::min(best(), enough)) return true;
   Descent descent;
   descent.enough = enough;
   descent.steps = left_out_ ? steps / 10 : steps;  // then there is no proof to be had, only better plans
@@ -259,7 +253,7 @@ bool CutSearch::enumerate(double enough, std::int64_t steps) {
     counts_.evaluated += static_cast<std::int64_t>(descent.leaves.size());
     for (std::size_t i = 0; i < descent.leaves.size(); ++i) consider(descent.leaves[i], descent.times[i]);
   }
-  if (finished && !left_out_ && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best_, enough));
+  if (finished && !left_out_ && !stopped_()) proved_bound_ = std::max(proved_bound_, std::min(best(), enough));
   return finished;
 }
 

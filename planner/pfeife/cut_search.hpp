@@ -39,20 +39,24 @@ class CutSearch {
   // best.
   bool enumerate(double enough, std::int64_t steps);
 
-  double best() const { return best_; }  // ticks; kNone while no cuts fit
-  const Cuts& cuts() const { return best_cuts_; }
-  const Modes& modes() const { return best_modes_; }  // recompute mode of each stage; empty = all in the fastest mode
+  double best() const { return best_.value; }  // ticks; kNone while no cuts fit
+  const Cuts& cuts() const { return best_.cuts; }
+  const Modes& modes() const { return best_.modes; }  // recompute mode of each stage; empty = all in the fastest mode
   double bound() const { return std::max({proved_bound_, descent_.bound(), game_.bound()}); }  // no fitting cuts take less, ticks
-  // The cuts closest to fitting, and their share of the limit.
-  const Cuts& nearest() const { return nearest_cuts_; }
-  const Modes& nearest_modes() const { return nearest_modes_; }
-  double nearest_share() const { return nearest_share_; }
+  struct Found {
+    double value = kNone;  // ticks, or the share of a memory limit
+    Cuts cuts;
+    Modes modes;
+  };
+  const Found& nearest() const { return nearest_; }  // the cuts closest to fitting, with their share of the limit
+
   const CutCounts& counts() const { return counts_; }
   CutEvaluator& evaluator() { return evaluator_; }
 
  private:
   // Memory: cut_memory.cpp.
   bool fits(const Cuts& cuts, const Modes& modes);
+  void keep_nearest(double share, const Cuts& cuts, const Modes& modes);
   void consider(const Cuts& cuts, double time, const Modes& modes = {});  // keeps it if it is better and fits
   void recompute(const Cuts& cuts);                                       // keeps the fastest recompute modes that fit, if better
   std::vector<Modes> ways_to_recompute(const Cuts& cuts);                 // the least recompute that fits
@@ -83,15 +87,8 @@ class CutSearch {
   BoundGame game_;
   Stopped stopped_;
   CutCounts counts_;
-  struct Found {
-    double time = kNone;
-    Cuts cuts;
-    Modes modes;
-  };
   Found start_;  // start of the local search
-  double best_ = kNone, nearest_share_ = kNone;
-  Cuts best_cuts_, nearest_cuts_;
-  Modes best_modes_, nearest_modes_;
+  Found best_, nearest_;
   double proved_bound_ = 0;
   bool limited_ = false;    // a better result did not fit
   bool left_out_ = false;   // there were too many combinations of modes to try all

@@ -76,33 +76,38 @@ void MemoryReach::count(Open& open, ActionKind kind, bool until_weight) {
   if (kind == ActionKind::W && until_weight) --open.for_weight;
 }
 
-// The microbatches that the stages of a rank have open at once, after each forward, without moments that others exceed.
-void MemoryReach::add_rows(const CutEvaluator& evaluator, int rank, double limit) {
-  const Schedule& schedule = evaluator.schedule();
-  const bool until_weight = evaluator.uses(ActionKind::W);
-  std::vector<std::size_t> positions;
-  std::map<int, std::size_t> slot_of_stage;
-  for (std::size_t k = 0; k < reach_.size(); ++k) {
-    if (evaluator.rank_of(static_cast<int>(k)) != rank) continue;
-    slot_of_stage[schedule.chains.front()[k]] = positions.size();
-    positions.push_back(k);
-  }
-  if (positions.size() < 2) return;  // what a stage alone may hold is its reach
+// What these stages of a rank have open at once, after each of their forwards, less what other moments exceed.
+std::vector<std::vector<MemoryReach::Open>> MemoryReach::open_of(const Schedule& schedule, int rank,
+                                                                 const std::vector<int>& stages, bool until_weight) {
   std::vector<std::vector<Open>> found;
-  std::vector<Open> now(positions.size());
+  std::vector<Open> now(stages.size());
   const auto exceeds = [](const std::vector<Open>& a, const std::vector<Open>& b) {
     return std::equal(a.begin(), a.end(), b.begin(),
                       [](const Open& x, const Open& y) { return x.whole >= y.whole && x.for_weight >= y.for_weight; });
   };
   for (const Action& action : schedule.order[rank]) {
-    if (!action.is_compute()) continue;
-    count(now[slot_of_stage.at(action.stage)], action.kind, until_weight);
+    const auto stage = std::find(stages.begin(), stages.end(), action.stage);
+    if (!action.is_compute() || stage == stages.end()) continue;
+    count(now[stage - stages.begin()], action.kind, until_weight);
     if (action.kind != ActionKind::F) continue;
     if (std::any_of(found.begin(), found.end(), [&](const auto& known) { return exceeds(known, now); })) continue;
     std::erase_if(found, [&](const auto& known) { return exceeds(now, known); });
     found.push_back(now);
   }
-  for (const std::vector<Open>& open : found) {
+  return found;
+}
+
+void MemoryReach::add_rows(const CutEvaluator& evaluator, int rank, double limit) {
+  const Schedule& schedule = evaluator.schedule();
+  std::vector<std::size_t> positions;
+  std::vector<int> stages;
+  for (std::size_t k = 0; k < reach_.size(); ++k) {
+    if (evaluator.rank_of(static_cast<int>(k)) != rank) continue;
+    positions.push_back(k);
+    stages.push_back(schedule.chains.front()[k]);
+  }
+  if (positions.size() < 2) return;  // what a stage alone may hold is its reach
+  for (const std::vector<Open>& open : open_of(schedule, rank, stages, evaluator.uses(ActionKind::W))) {
     Row row{{}, limit};
     double all = 0;  // if every stage were the whole model
     for (std::size_t j = 0; j < positions.size(); ++j) {
@@ -132,33 +137,17 @@ const MemoryReach::Row* MemoryReach::most_exceeded(const Cuts& cuts) const {
   return worst;
 }
 
-// All pairs that a stage comes to while its rank's order goes on, less those that others exceed.
-std::vector<MemoryReach::Open> MemoryReach::open_of(const Schedule& schedule, int rank, int stage, bool until_weight) {
-  std::vector<Open> found;
-  Open now;
-  for (const Action& action : schedule.order[rank]) {
-    if (!action.is_compute() || action.stage != stage) continue;
-    count(now, action.kind, until_weight);
-    if (action.kind != ActionKind::F) continue;
-    const auto exceeds = [](const Open& a, const Open& b) { return a.whole >= b.whole && a.for_weight >= b.for_weight; };
-    if (std::any_of(found.begin(), found.end(), [&](const Open& known) { return exceeds(known, now); })) continue;
-    std::erase_if(found, [&](const Open& known) { return exceeds(now, known); });
-    found.push_back(now);
-  }
-  return found;
-}
-
 void MemoryReach::fill(const CutEvaluator& evaluator, std::size_t position, const OfType& of, double limit) {
   const Schedule& schedule = evaluator.schedule();
   const int stage = schedule.chains.front()[position], rank = evaluator.rank_of(static_cast<int>(position));
-  const std::vector<Open> open = open_of(schedule, rank, stage, evaluator.uses(ActionKind::W));
+  const std::vector<std::vector<Open>> open = open_of(schedule, rank, {stage}, evaluator.uses(ActionKind::W));
   const auto between = [](const Sums& sums, int first, int end) { return sums[end] - sums[first]; };
   const auto fits = [&](int first, int end) {
     const double fixed = between(of.least[0], first, end), weight = between(of.least[2], first, end);
     return std::any_of(of.kept.begin(), of.kept.end(), [&](const Sums& kept) {
       const double whole = between(kept, first, end);
       return std::all_of(open.begin(), open.end(),
-                         [&](const Open& o) { return fixed + o.whole * whole + o.for_weight * weight <= limit; });
+                         [&](const auto& o) { return fixed + o[0].whole * whole + o[0].for_weight * weight <= limit; });
     });
   };
   const auto rises = [](const Sums& sums) { return std::is_sorted(sums.begin(), sums.end()); };

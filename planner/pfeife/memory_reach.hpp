@@ -46,7 +46,8 @@ class MemoryReach {
   static OfType sum_units(const SearchSpace& space, int type);
   void add_rows(const CutEvaluator& evaluator, int rank, double limit);
   static void count(Open& open, ActionKind kind, bool until_weight);
-  static std::vector<Open> open_of(const Schedule& schedule, int rank, int stage, bool until_weight);
+  static std::vector<std::vector<Open>> open_of(const Schedule& schedule, int rank, const std::vector<int>& stages,
+                                                bool until_weight);
   void fill(const CutEvaluator& evaluator, std::size_t position, const OfType& of, double limit);
 
   int units_ = 0;

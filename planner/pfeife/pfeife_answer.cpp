@@ -5,6 +5,7 @@
 
 #include "base/parallel_for.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/candidate.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
@@ -69,17 +70,18 @@ std::string PfeifeSearch::why_nothing_fits() const {
     if (!illegal_.empty()) return fmt::format("no schedule can finish: {} orders itself into a cycle", illegal_.front());
     return absent_.empty() ? "no allowed schedule has the partition's number of stages" : absent_.front();
   }
-  CutSearch* nearest = nullptr;
-  for (const Searched& searched : searched_)
-    if (nearest == nullptr || searched.search->nearest_share() < nearest->nearest_share()) nearest = searched.search.get();
-  if (nearest->nearest().empty() && nearest->evaluator().stages() > 1) return "interrupted before a plan was found that fits";
-  int rank = 0;
-  Bytes peak(0);
-  const double share = nearest->evaluator().memory_share(nearest->nearest(), nearest->nearest_modes(), &rank, &peak);
-  const Bytes limit(static_cast<std::int64_t>(static_cast<double>(peak.base()) / share));
+  const auto nearest = std::min_element(searched_.begin(), searched_.end(), [](const Searched& a, const Searched& b) {
+    return a.search->nearest().value < b.search->nearest().value;
+  });
+  CutEvaluator& evaluator = nearest->search->evaluator();
+  const CutSearch::Found& found = nearest->search->nearest();
+  if (found.cuts.empty() && evaluator.stages() > 1) return "interrupted before a plan was found that fits";
+  const std::vector<double> shares = evaluator.memory_shares(found.cuts, found.modes);
+  const auto rank = std::max_element(shares.begin(), shares.end()) - shares.begin();
+  const PeakMemory fullest = peak_memory(space_.scenario(), evaluator.plan(found.cuts, found.modes), space_.costs())[rank];
   return fmt::format(
       "memory is in the way: the plan that comes nearest needs {} on rank {}, {} more than the {} that a device may fill",
-      to_text(peak), rank, to_text(peak - limit), to_text(limit));
+      to_text(fullest.peak), rank, to_text(fullest.peak - fullest.limit), to_text(fullest.limit));
 }
 
 void PfeifeSearch::add_notes(Answer& answer) const {

@@ -9,10 +9,10 @@
 
 #include "base/error.hpp"
 #include "base/parallel_for.hpp"
-#include "base/text/quantity_text.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "planner/methods.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
+#include "schedule/looped_turns.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -30,20 +30,6 @@ double number_of_cuts(int units, int stages) {
   double ways = 1;
   for (int k = 1; k < stages; ++k) ways *= static_cast<double>(units - k) / k;
   return ways;
-}
-
-// How far each rank runs ahead: one number for all, or one for each.
-std::vector<int> prefetch_of(const TriedSchedule& member, int ranks) {
-  std::vector<int> ahead;
-  const std::string& text = member.options.at("prefetch");
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', from), text.size());
-    ahead.push_back(static_cast<int>(parse_integer(text.substr(from, comma - from)).value.value_or(0)));
-    from = comma + 1;
-  }
-  if (ahead.size() > 1) return ahead;
-  for (int rank = 1; rank < ranks; ++rank) ahead.push_back(std::min(ranks - 1 - rank, ahead.front()));
-  return ahead;
 }
 
 }  // namespace
@@ -85,11 +71,7 @@ void PfeifeSearch::read_partition() {
 
 Cuts PfeifeSearch::start_for(int stages) const {
   if (stated_cuts_) return *stated_cuts_;
-  const StageTicks& costs = space_.stages();
-  Sums both = costs.floor(ActionKind::F, space_.site_of_rank(0));
-  const Sums& backward = costs.floor(ActionKind::B, space_.site_of_rank(0));
-  for (std::size_t u = 0; u < both.size(); ++u) both[u] += backward[u];
-  return even_cuts(both, stages);
+  return even_cuts(space_.stages().work(space_.site_of_rank(0)), stages);
 }
 
 void PfeifeSearch::add_member(TriedSchedule member) {
@@ -249,7 +231,7 @@ void PfeifeSearch::search_prefetch_vectors() {
   for (int best = -1; best != best_index_ && !stopped();) {
     best = best_index_;
     const TriedSchedule start = searched_[best].member;
-    const std::vector<int> ahead = prefetch_of(start, space_.ranks());
+    const std::vector<int> ahead = forwards_ahead(space_.ranks(), start.options);
     for (std::size_t rank = 0; rank + 1 < ahead.size(); ++rank) {
       for (const int change : {1, -1}) {
         std::vector<int> changed = ahead;

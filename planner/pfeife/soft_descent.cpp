@@ -18,11 +18,7 @@ constexpr double kForget = 0.93;  // per round: later paths weigh more in the me
 
 SoftDescent::SoftDescent(CutEvaluator& evaluator, const CutBound& bound, const Cuts& start)
     : evaluator_(evaluator), bound_of_(bound), temperature_(kHot) {
-  const SearchSpace& space = evaluator.space();
-  const int type = space.site_of_rank(0);
-  work_ = space.stages().floor(ActionKind::F, type);
-  const Sums& backward = space.stages().floor(ActionKind::B, type);
-  for (std::size_t u = 0; u < work_.size(); ++u) work_[u] += backward[u];
+  work_ = evaluator.space().stages().work(evaluator.space().site_of_rank(0));
   const double all = work_.back() > 0 ? work_.back() : 1;
   double before = 0;
   for (std::size_t k = 0; k <= start.size(); ++k) {
@@ -74,8 +70,7 @@ void SoftDescent::step() {
   double mean_slope = 0;
   for (std::size_t k = 0; k < shares_.size(); ++k) {
     double spent = 0;
-    for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B})
-      spent += path_[at.pass(k, kind)] * floors_[at.pass(k, kind)];
+    for (const ActionKind kind : kPasses) spent += path_[at.pass(k, kind)] * floors_[at.pass(k, kind)];
     slope[k] = spent / shares_[k];
     mean_slope += spent;
   }
@@ -93,19 +88,11 @@ void SoftDescent::step() {
   temperature_ = std::max(kCold, temperature_ * kCooling);
 }
 
-void SoftDescent::try_weights(const PathWeights& weights) {
-  bound_of_.fill(weights, tables_);
-  const double least = tables_.minimum();
-  if (least <= bound_) return;
-  bound_ = least;
-  best_weights_ = weights;
-}
-
 void SoftDescent::look() {
   PathWeights mean = mean_;
   for (double& weight : mean) weight /= mean_weight_;
-  try_weights(mean);
-  try_weights(path_);
+  best_.consider(bound_of_, mean);
+  best_.consider(bound_of_, path_);
 }
 
 }  // namespace panpipe::planner

@@ -14,7 +14,7 @@ class SoftDescent {
   // found(cuts, step time) for cuts on the way.
   template <class Found>
   void run(int rounds, double enough, Found found) {
-    for (int round = 0; round < rounds && bound_ < enough; ++round) {
+    for (int round = 0; round < rounds && bound() < enough; ++round) {
       step();
       if (++steps_ % kLookEvery != 0 && round + 1 < rounds) continue;
       look();
@@ -22,8 +22,8 @@ class SoftDescent {
       found(cuts, evaluator_.replay(cuts));
     }
   }
-  double bound() const { return bound_; }  // ticks: no cuts take less
-  const PathWeights& weights() const { return best_weights_; }
+  double bound() const { return best_.bound; }  // ticks: no cuts take less
+  const PathWeights& weights() const { return best_.weights; }
   const Sums& work() const { return work_; }  // before each unit, forward and backward
   Cuts rounded() const;                       // the current solution, rounded to units
 
@@ -32,18 +32,17 @@ class SoftDescent {
   void place();  // computes positions from shares
   void step();
   void look();  // computes the bound of the paths so far
-  void try_weights(const PathWeights& weights);
 
   CutEvaluator& evaluator_;
   const CutBound& bound_of_;
-  CutBound::Tables tables_;
+  BestWeights best_;
   Sums work_;                      // forward and backward before each unit
   std::vector<double> shares_;     // of the work, per stage
   std::vector<double> positions_;  // of the cuts, in units
   std::vector<double> floors_, steps_of_, last_off_;
   double least_share_ = 0;
-  PathWeights path_, mean_, best_weights_;
-  double mean_weight_ = 0, temperature_, bound_ = 0, time_ = 0;
+  PathWeights path_, mean_;
+  double mean_weight_ = 0, temperature_, time_ = 0;
   int steps_ = 0;
 };
 

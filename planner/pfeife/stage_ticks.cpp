@@ -78,6 +78,13 @@ void StageTicks::make_floors(OfSite& of, int site) {
   }
 }
 
+Sums StageTicks::work(int site) const {
+  Sums both = floor(ActionKind::F, site);
+  const Sums& backward = floor(ActionKind::B, site);
+  for (std::size_t u = 0; u < both.size(); ++u) both[u] += backward[u];
+  return both;
+}
+
 double StageTicks::ticks(ActionKind kind, int site, int first, int end, bool all_in_weight, Recompute mode) const {
   const std::optional<ActionKind> done = work_of_pass(kind, all_in_weight);
   if (!done) return 0;

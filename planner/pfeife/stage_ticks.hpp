@@ -36,6 +36,7 @@ class StageTicks {
   }
   // In the fastest mode: ticks >= floor[end] - floor[first], with equality if the host adds nothing.
   const Sums& floor(ActionKind kind, int site) const { return sites_[site].floor[at(kind)]; }
+  Sums work(int site) const;  // forward and backward before each unit, likewise
   // For the optimizer step: parameters before each unit, and times given in seconds.
   const std::vector<std::int64_t>& elements() const { return any_->elements(); }
   const std::vector<std::int64_t>& tensors() const { return any_->tensors(); }

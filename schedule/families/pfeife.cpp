@@ -15,6 +15,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
+#include "schedule/looped_turns.hpp"
 #include "schedule/order_building.hpp"
 
 namespace panpipe {
@@ -35,26 +37,6 @@ void add_stage(Row& row, const Schedule& schedule, int stage, bool forward, bool
   }
   if (!sends) return;
   for (int m = 0; m < schedule.microbatches; ++m) row.push_back(pass(forward ? ActionKind::SendF : ActionKind::SendB, stage, m));
-}
-
-// How many forwards each rank runs ahead of 1f1b.
-std::vector<int> forwards_ahead(int ranks, const ScheduleOptions& options) {
-  std::vector<int> ahead;
-  const auto found = options.find("prefetch");
-  if (found == options.end() || found->second.find(',') == std::string::npos) {
-    const int prefetch = integer_option(options, "prefetch", 0, 0);
-    for (int rank = 0; rank < ranks; ++rank) ahead.push_back(std::min(ranks - 1 - rank, prefetch));
-    return ahead;
-  }
-  const std::string& text = found->second;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    ahead.push_back(integer_option({{"prefetch", text.substr(begin, end - begin)}}, "prefetch", 0, 0));
-    begin = end + 1;
-  }
-  if (static_cast<int>(ahead.size()) != ranks)
-    throw InputError(fmt::format("option 'prefetch' of schedule pfeife lists {} ranks, but there are {}", ahead.size(), ranks));
-  return ahead;
 }
 
 Schedule make_stage_by_stage(int ranks, int microbatches, int chunks, bool state_transfers) {
@@ -105,6 +87,21 @@ Schedule make_pfeife(int ranks, int microbatches, const ScheduleOptions& options
 }
 
 }  // namespace
+
+std::vector<int> forwards_ahead(int ranks, const ScheduleOptions& options) {
+  std::vector<int> ahead;
+  const auto found = options.find("prefetch");
+  if (found == options.end() || found->second.find(',') == std::string::npos) {
+    const int prefetch = integer_option(options, "prefetch", 0, 0);
+    for (int rank = 0; rank < ranks; ++rank) ahead.push_back(std::min(ranks - 1 - rank, prefetch));
+    return ahead;
+  }
+  for (const std::string& part : split_text(found->second, ','))
+    ahead.push_back(integer_option({{"prefetch", part}}, "prefetch", 0, 0));
+  if (static_cast<int>(ahead.size()) != ranks)
+    throw InputError(fmt::format("option 'prefetch' of schedule pfeife lists {} ranks, but there are {}", ahead.size(), ranks));
+  return ahead;
+}
 
 // With the defaults of its parameters it is 1f1b; the search that varies them is --method pfeife.
 ScheduleFamily pfeife_family() {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/find_family.hpp"
@@ -31,16 +32,6 @@ bool is_order_file(const std::string& name) {
   if (find_family(name) != nullptr) return false;
   struct stat status {};
   return name.find('/') != std::string::npos || name.ends_with(".csv") || stat(name.c_str(), &status) == 0;
-}
-
-std::vector<std::string> split_text(const std::string& text, char at) {
-  std::vector<std::string> parts(1);
-  for (const char c : text)
-    if (c == at)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  return parts;
 }
 
 Entrant of_family(std::string_view family, ScheduleOptions options) {
