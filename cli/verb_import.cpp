@@ -44,7 +44,7 @@ std::optional<T> quantity(const std::string& flag, const std::string& text, Pars
 
 int import_piper(const PiperOptions& options) {
   namespace fs = std::filesystem;
-  planner::piper::PiperFile file = planner::piper::read_piper_file(options.file);
+  const planner::piper::PiperFile file = planner::piper::read_piper_file(options.file);
   planner::piper::ImportOptions wanted;
   wanted.devices = options.devices;
   wanted.microbatches = options.microbatches;
@@ -60,7 +60,6 @@ int import_piper(const PiperOptions& options) {
                      kAdvice);
   check_outputs({layers.string(), scenario.string()}, kAdvice);
   const planner::piper::Imported imported = planner::piper::import_piper(file, wanted, layers.filename().string());
-  planner::piper::warn_of_traps(file);
   for (const std::string& warning : file.warnings) std::fputs((warning + "\n").c_str(), stderr);
   write_file(layers.string(), imported.layers, kAdvice);
   write_file(scenario.string(), imported.scenario, kAdvice);

@@ -1,5 +1,5 @@
 // Reads Piper's input format (JSON, github msr-fiddle/piper at d7fc8cf) into our scenario and table of profiled layers. Numbers
-// stay as in the file. Known pitfalls of such files become warnings with their place.
+// stay as in the file.
 #pragma once
 
 #include <optional>
@@ -35,12 +35,6 @@ struct PiperFile {
 
 // Throws InputError with all faults: unknown ids, cycles, borders that do not match the edges ...
 PiperFile read_piper_file(const std::string& path);
-
-// Appends warnings about plausible but wrong contents to file.warnings.
-void warn_of_traps(PiperFile& file);
-
-// The text of a warning at a place in the document.
-std::string warning_at(const Node& node, const std::string& message, const std::string& help = "");
 
 // The conditions of the written scenario; absent values are taken from the file.
 struct ImportOptions {

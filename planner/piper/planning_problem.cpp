@@ -44,6 +44,14 @@ void evaluate_stage(const PlanningProblem& problem, const Incidence& edges, Stag
 
 }  // namespace
 
+std::vector<int> data_degrees_of(const PlanningProblem& problem) {
+  std::vector<int> degrees;
+  const int most = std::min(problem.devices, problem.microbatches);
+  for (int d = std::max(1, problem.least_data); d <= (problem.most_data > 0 ? std::min(most, problem.most_data) : most); ++d)
+    if (problem.microbatches % d == 0) degrees.push_back(d);
+  return degrees;
+}
+
 Incidence::Incidence(const PlanningProblem& problem) : into(problem.layers.size()), out_of(problem.layers.size()) {
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
     into[problem.edges[e].to].push_back(static_cast<int>(e));

@@ -50,6 +50,9 @@ struct PlanningProblem {
   bool one_choice_per_stage = false;
 };
 
+// The data-parallel degrees that may be chosen: every replica works on equally many microbatches.
+std::vector<int> data_degrees_of(const PlanningProblem& problem);
+
 struct StageChoice {
   std::vector<int> layers;  // ascending
   int data = 1;

@@ -82,9 +82,10 @@ class Search {
     std::vector<Found> found;
     PlanningProblem uniform = in_order(posed_.problem);
     uniform.one_choice_per_stage = true;
+    const std::vector<int> data_degrees = data_degrees_of(posed_.problem);
     for (std::size_t g = 0; g < posed_.problem.degrees.size(); ++g)
-      for (int data = std::max(1, posed_.problem.least_data); data <= largest_data(); ++data) {
-        if (posed_.problem.microbatches % data != 0 || options_.stopped()) continue;
+      for (const int data : data_degrees) {
+        if (options_.stopped()) continue;
         uniform.least_data = uniform.most_data = data;
         const PlanningProblem one = only_degree(uniform, g);
         const Solution solution = solve(one, false);
@@ -102,20 +103,7 @@ class Search {
     answer_.notes.push_back(fmt::format(
         "after the best come the best with the same degrees in all stages and recompute of whole stages, which engines "
         "can run: {} of {} pairs of degrees have one",
-        found.size(), pairs()));
-  }
-
-  int largest_data() const {
-    const PlanningProblem& problem = posed_.problem;
-    const int most = std::min(problem.devices, problem.microbatches);
-    return problem.most_data > 0 ? std::min(problem.most_data, most) : most;
-  }
-
-  std::size_t pairs() const {
-    std::size_t count = 0;
-    for (int data = std::max(1, posed_.problem.least_data); data <= largest_data(); ++data)
-      if (posed_.problem.microbatches % data == 0) count += posed_.problem.degrees.size();
-    return count;
+        found.size(), posed_.problem.degrees.size() * data_degrees.size()));
   }
 
   static PlanningProblem only_degree(const PlanningProblem& problem, std::size_t degree) {

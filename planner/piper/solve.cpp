@@ -20,7 +20,7 @@ class Bisection {
       : costs_(costs),
         options_(options),
         front_(costs.problem(), costs.suffixes()),
-        threshold_(costs, &front_, options.threads, costs.problem().stages) {
+        threshold_(costs, front_, options.threads, costs.problem().stages) {
     solution_.lower_bound = std::max(work_bound(costs), front_.least_limit()) * (1 - 1e-12);
   }
 
@@ -53,7 +53,6 @@ class Bisection {
   }
 
   bool ask(double limit) {
-    ++solution_.rounds;
     const auto reached = threshold_.reach(limit, options_.stop);
     if (reached) {
       slowest_ = *reached;

@@ -26,7 +26,6 @@ struct Solution {
   double lower_bound = 0;
   bool proved = false;  // no plan is better; without stages: none exists
   bool interrupted = false;
-  int rounds = 0;
   Counts counts;
   std::string reason;  // the limiting constraint, if it is proved that no plan exists
 };

@@ -33,7 +33,6 @@ class StepSolver {
   Solution solve() {
     double limit = solution_.objective / microbatches_;
     while (!solution_.interrupted && limit >= least_load_ * (1 - kSame)) {
-      ++solution_.rounds;
       const double enough = (solution_.objective - microbatches_ * least_load_) * (1 + kSame);
       const auto cost = fill_.reach(limit, enough, options_.stop);
       if (fill_.stopped()) {

@@ -37,22 +37,13 @@ bool same_but_time_and_memory(const std::vector<Choice>& choices) {
   return true;
 }
 
-// Those that divide the microbatches, so that every replica works on equally many.
-std::vector<int> degrees_of_data(const PlanningProblem& problem) {
-  std::vector<int> degrees;
-  const int most = std::min(problem.devices, problem.microbatches);
-  for (int d = std::max(1, problem.least_data); d <= (problem.most_data > 0 ? std::min(most, problem.most_data) : most); ++d)
-    if (problem.microbatches % d == 0) degrees.push_back(d);
-  return degrees;
-}
-
 }  // namespace
 
 SuffixCosts::SuffixCosts(const PlanningProblem& problem, const Suffixes& suffixes)
     : problem_(&problem),
       suffixes_(&suffixes),
       incidence_(problem),
-      data_degrees_(degrees_of_data(problem)),
+      data_degrees_(data_degrees_of(problem)),
       memory_left_(problem.memory - problem.recompute_reserve),
       most_in_flight_(std::min(problem.devices, problem.microbatches)),
       degrees_(problem.degrees.size()),
@@ -195,12 +186,6 @@ double SuffixCosts::load(const Cut& cut, const StageBase& base, int data, int in
   load = (bound(cut, table, limit * data - border - spread) + border + spread) / data;
   if (load > limit && !problem_->one_choice_per_stage) return load;
   return (choice_time(cut, data, in_flight) + border + spread) / data;
-}
-
-double SuffixCosts::least_memory(const Cut& cut, int in_flight) const {
-  const Tables& table = tables(cut.degree, in_flight);
-  const std::size_t width = table.prices.size() + 1;
-  return table.rows[cut.outer * width] - table.rows[cut.inner * width];
 }
 
 // The exact choice is the same for every data degree unless the choices differ in what they transfer.

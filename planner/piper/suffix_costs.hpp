@@ -57,8 +57,6 @@ class SuffixCosts {
 
   // The stage with its layers, choices, load and memory. It must fit.
   StageChoice stage(const Cut& cut, int data, int in_flight) const;
-  // Least memory of the stage, with its smallest choices.
-  double least_memory(const Cut& cut, int in_flight) const;
 
  private:
   // Sums over a suffix for one degree. Mode 0: the fastest choices, or those without recompute if a stage has one mode. Mode 1

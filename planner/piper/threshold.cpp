@@ -88,7 +88,7 @@ class Threshold::Worker {
       const int d = data_[i];
       const int devices = behind.devices + d * tensor, replicas = behind.replicas + d;
       if (devices > most_devices || replicas > most_replicas || beaten(devices, replicas, behind.slowest)) return;
-      if (round_.front_ && round_.front_->devices(cut.outer, replicas, round_.limit_) * (1 - kRounding) > spare(devices)) {
+      if (round_.front_.devices(cut.outer, replicas, round_.limit_) * (1 - kRounding) > spare(devices)) {
         ++counts.pruned;
         return;
       }

@@ -28,9 +28,8 @@ struct Counts {
 
 class Threshold {
  public:
-  // Without `front`, labels are kept even if no devices remain for the layers before; they show how far stages reach. `stages`:
-  // exact number; 0 = any.
-  Threshold(const SuffixCosts& costs, const FrontBounds* front, int threads, int stages)
+  // `stages`: exact number; 0 = any.
+  Threshold(const SuffixCosts& costs, const FrontBounds& front, int threads, int stages)
       : costs_(costs), front_(front), threads_(threads), stages_(static_cast<std::size_t>(stages)) {}
 
   // The largest load of a plan, if it is at most `limit`; nullopt if there is none, or if `stop` was set (see stopped()).
@@ -38,11 +37,6 @@ class Threshold {
   std::vector<StageChoice> stages() const;  // of the plan that was found, first to last
   bool stopped() const { return stopped_; }
   const Counts& counts() const { return counts_; }
-
-  // Labels of the last query, after `stages` stages if their number is stated; used to report how far it came.
-  const std::vector<Label>& labels(std::size_t suffix, std::size_t stages = 0) const {
-    return labels_[suffix * (stages_ + 1) + stages];
-  }
 
  private:
   struct Band {
@@ -54,6 +48,10 @@ class Threshold {
     std::int32_t devices = 0;  // the fewest among its labels
   };
   class Worker;
+  // After `stages` stages if their number is stated.
+  const std::vector<Label>& labels(std::size_t suffix, std::size_t stages) const {
+    return labels_[suffix * (stages_ + 1) + stages];
+  }
   const Label& best() const;
 
   void prepare(double limit);
@@ -63,7 +61,7 @@ class Threshold {
   void add_alive(std::size_t first, std::size_t end);
 
   const SuffixCosts& costs_;
-  const FrontBounds* front_;
+  const FrontBounds& front_;
   int threads_;
   std::size_t stages_;
   double limit_ = 0;

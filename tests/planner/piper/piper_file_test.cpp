@@ -180,42 +180,9 @@ TEST_F(PiperFormat, SwappedBordersAreSwappedBack) {
   EXPECT_EQ(import_piper(file, {}, "l").layers, import_piper(read(two_nodes(kHead, kEdge)), {}, "l").layers);
 }
 
-TEST_F(PiperFormat, UnknownKeysAreSkippedAndReported) {
-  const PiperFile file = read(two_nodes(std::string(kHead) + R"("bandwith": 3, )", kEdge));
-  ASSERT_EQ(file.warnings.size(), 1U);
-  EXPECT_THAT(file.warnings[0], HasSubstr("warning: unknown key 'bandwith', did you mean 'bandwidth'?"));
-}
-
-TEST_F(PiperFormat, TrapsAreWarnedOf) {
-  // Times of 2 and 3 seconds are no milliseconds; bytes named times and missing optimizer state are faults too.
-  PiperFile file = read(two_nodes(kHead, kEdge));
-  warn_of_traps(file);
-  ASSERT_EQ(file.warnings.size(), 2U);
-  EXPECT_THAT(file.warnings[0], HasSubstr("in.json:3:1: warning: syncTimeFw and syncTimeBw are bytes despite their names"));
-  EXPECT_THAT(file.warnings[1], HasSubstr("warning: memoryUsageB is 2 times parameterSize in all: weights and gradients, but no "
-                                          "optimizer state"));
-}
-
-// A mask (1) that feeds two layers: right at the first (2), exchanged with the hidden state at the second (3).
-TEST_F(PiperFormat, ExchangedEdgesAndFanOutAreWarnedOf) {
-  const auto node = [&](int id, double time, const std::string& fw, const std::string& bw) {
-    return "{\"id\": " + std::to_string(id) + ", \"name\": \"n" + std::to_string(id) + "\", \"TMPCs\": {\"1\": [" +
-           profile(time, 0, 1, 1, fw, bw) + "]}}";
-  };
-  const auto edge = [](int from, int to, int bytes) {
-    return "{\"sourceId\": " + std::to_string(from) + ", \"destId\": " + std::to_string(to) +
-           ", \"communicationCost\": " + std::to_string(bytes) + "}";
-  };
-  PiperFile file = read("{\"nodes\": [" + node(1, 0, "", "\"2\": 0, \"3\": 0") + ", " + node(2, 15, "\"1\": 0", "\"3\": 0") +
-                        ", " + node(3, 15, "\"1\": 0, \"2\": 0", "") + "],\n\"edges\": [" + edge(1, 2, 16) + ",\n" +
-                        edge(1, 3, 31) + ",\n" + edge(2, 3, 16) + "]}");
-  warn_of_traps(file);
-  ASSERT_EQ(file.warnings.size(), 3U);
-  EXPECT_THAT(file.warnings[0], HasSubstr("timePerSample sums to 30 s for one microbatch: these look like milliseconds"));
-  EXPECT_THAT(file.warnings[1],
-              HasSubstr("in.json:3:1: warning: 'n1' sends 16 B to 'n2' but 31 B to 'n3', which receives 16 B from "
-                        "'n2': the two look swapped (1 such edge)"));
-  EXPECT_THAT(file.warnings[2], HasSubstr("the tensor of 'n1' is charged once for each of its 2 consumers"));
+TEST_F(PiperFormat, UnknownKeysAreSkipped) {
+  const PiperFile file = read(two_nodes(std::string(kHead) + R"("note": 3, )", kEdge));
+  EXPECT_TRUE(file.warnings.empty());
 }
 
 }  // namespace
