@@ -8,9 +8,7 @@
 // and comments ("# " and any text), the actions R, OFFLOAD, RELOAD, OPT, SYNC, groups of other kinds, and sequence splits.
 #include <fmt/format.h>
 
-#include <sys/stat.h>
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,10 +16,10 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/files_read.hpp"
-#include "base/files/input_registry.hpp"
 #include "base/input/error_with_caret.hpp"
-#include "base/text/characters.hpp"
+#include "base/input/source_text.hpp"
+#include "base/input/yaml_document.hpp"
+#include "base/text/text_style.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/text/csv_cell.hpp"
@@ -31,31 +29,9 @@
 namespace panpipe {
 namespace {
 
-constexpr std::size_t kMaxFaults = 20;                        // as compilers do
-constexpr std::size_t kLargestFile = std::size_t{256} << 20;  // kMaxActions of the longest names, and as many empty cells
-constexpr std::size_t kShownWidth = 100;
-
-bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }  // inside a character of UTF-8
-
-// At most so many bytes, cut between characters.
-std::string_view whole_characters(std::string_view text, std::size_t most) {
-  std::size_t end = std::min(text.size(), most);
-  while (end > 0 && end < text.size() && continues(text[end])) --end;
-  return text.substr(0, end);
-}
-
-// The source line with a caret; a long row is shown around the caret only.
-std::string shown_line(std::string_view line, int number, std::size_t column) {
-  std::size_t first = 0;
-  if (line.size() > kShownWidth && column > kShownWidth / 2) first = column - kShownWidth / 2;
-  while (first > 0 && continues(line[first])) --first;
-  const std::string_view part = whole_characters(line.substr(first), kShownWidth);
-  const std::string before = first > 0 ? "..." : "", after = first + part.size() < line.size() ? "..." : "";
-  const auto ahead = std::count_if(line.begin() + static_cast<std::ptrdiff_t>(first),
-                                   line.begin() + static_cast<std::ptrdiff_t>(column), [](char c) { return !continues(c); });
-  return fmt::format("{:>5} | {}{}{}\n      | {:>{}}", number, before, without_controls(std::string(part)), after, "^",
-                     static_cast<std::size_t>(ahead) + before.size() + 1);
-}
+constexpr std::size_t kMaxFaults = 20;            // as compilers do
+constexpr long long kLargestOrder = 256LL << 20;  // kMaxActions of the longest names, and as many empty cells
+constexpr std::size_t kShownWidth = 100;          // of a cell
 
 using Line = CsvLine;
 
@@ -65,13 +41,13 @@ struct Place {
 
 class CsvReader {
  public:
-  CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
-    if (text_.substr(0, 3) == "\xEF\xBB\xBF") text_.remove_prefix(3);  // what spreadsheets put before UTF-8
+  CsvReader(const std::string& text, const std::string& name) {
+    source_.name = name;
+    empty_ = checked_text(text, source_).empty();
   }
 
   Schedule run() {
-    if (text_.empty()) fail("the file is empty", "a schedule has a row of actions for each rank: 0F0,0F1,0B0,0B1");
-    check_text();
+    if (empty_) fail("the file is empty", "a schedule has a row of actions for each rank: 0F0,0F1,0B0,0B1");
     read_lines();
     throw_if_faults();
     if (schedule_.order.empty()) fail("there are no rows", "a schedule has a row of actions for each rank: 0F0,0F1,0B0,0B1");
@@ -89,37 +65,19 @@ class CsvReader {
  private:
   using Row = std::vector<Action>;
 
-  // Refuses files that are not plain text with the messages of other readers (base/input/source_text.cpp).
-  void check_text() {
-    if (text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF")) fail("this is UTF-16 text", "save the file as UTF-8");
-    if (const void* zero = std::memchr(text_.data(), 0, text_.size()); zero != nullptr)
-      fail("this is not a text file", "a schedule is text: a row of actions for each rank");
-    int line = 1;
-    for (std::size_t at = 0; at < text_.size();) {
-      const auto byte = static_cast<unsigned char>(text_[at]);
-      if (byte == '\n') ++line;
-      const std::size_t length = byte < 0x80 ? 1 : utf8_length(text_, at);
-      if (length == 0)
-        fail(fmt::format("this is not UTF-8 text (byte 0x{:02x} on line {})", byte, line), "save the file as UTF-8");
-      at += length;
-    }
-  }
-
   // --- faults ---
   void add_fault(const Line& line, std::size_t column, const std::string& message, const std::string& help) {
     if (faults_.size() >= kMaxFaults) return;
-    Diagnostic fault = diagnostic_of_file(name_, message, !help.empty() && helps_.insert(help).second ? help : "");  // each once
-    fault.line = line.number;
-    fault.column = static_cast<int>(column) + 1;
-    fault.place = fmt::format("{}:{}:{}", name_, fault.line, fault.column);
-    fault.excerpt = shown_line(line.text, line.number, column);
-    faults_.push_back(std::move(fault));
+    faults_.push_back(render_diagnostic(source_, false, line.number,
+                                        character_column(source_, line.number, static_cast<int>(column)), "", message,
+                                        helps_.insert(help).second ? help : ""));  // each help once
   }
+
   void throw_if_faults() {
     if (!faults_.empty()) throw InputError(std::move(faults_));
   }
   [[noreturn]] void fail(const std::string& message, const std::string& help) {
-    throw InputError({diagnostic_of_file(name_, message, help)});
+    throw InputError({diagnostic_of_file(source_.name, message, help)});
   }
   // A fault at a cell that was read before.
   void fault_at(std::size_t rank, std::size_t action, const std::string& message, const std::string& help) {
@@ -132,13 +90,9 @@ class CsvReader {
 
   // --- lines and cells ---
   void read_lines() {
-    std::string_view rest = text_;
     int empty_line = 0;
-    for (int number = 1; !rest.empty(); ++number) {
-      const std::size_t end = rest.find('\n');
-      std::string_view line = rest.substr(0, end);
-      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    for (int number = 1; number <= static_cast<int>(source_.lines.size()); ++number) {
+      const std::string_view line = source_.lines[number - 1];
       if (line.empty()) {
         if (empty_line == 0) empty_line = number;
         continue;
@@ -200,9 +154,7 @@ class CsvReader {
     CellFault fault;
     if (!parse_cell(text, cell_, fault)) {
       add_fault(line, column + fault.offset,
-                fmt::format("cell {}, '{}': {}", cell, without_controls(std::string(whole_characters(text, kShownWidth))),
-                            fault.message),
-                fault.help);
+                fmt::format("cell {}, '{}': {}", cell, shortened(std::string(text), kShownWidth), fault.message), fault.help);
       return;
     }
     for (const CellAction& parsed : cell_) {
@@ -311,7 +263,7 @@ class CsvReader {
                 fmt::format("{} microbatches do not divide over {} chains", shape.microbatches, shape.chains.size()), "");
     throw_if_faults();
     check_amount(shape);
-    schedule_.name = name_;
+    schedule_.name = source_.name;
     schedule_.ranks = rows;
     schedule_.stages = shape.stages;
     schedule_.microbatches = shape.microbatches;
@@ -376,8 +328,8 @@ class CsvReader {
     schedule_.empty_cells.clear();
   }
 
-  std::string_view text_;
-  const std::string& name_;
+  SourceText source_;
+  bool empty_ = false;
   Schedule schedule_;
   std::vector<Diagnostic> faults_;
   std::set<std::string> helps_;
@@ -394,20 +346,6 @@ class CsvReader {
 
 Schedule read_schedule_csv(const std::string& text, const std::string& name) { return CsvReader(text, name).run(); }
 
-Schedule load_schedule_csv(const std::string& path) {
-  const auto fail = [&](const std::string& message) { throw InputError({diagnostic_of_file(path, message, "", code::kNoFile)}); };
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
-  if (S_ISDIR(status.st_mode)) fail("this is a directory, not a schedule");
-  const auto check_size = [&](std::size_t bytes) {
-    if (bytes > kLargestFile) fail(fmt::format("longer than {} MiB: no schedule is", kLargestFile >> 20));
-  };
-  if (S_ISREG(status.st_mode)) check_size(static_cast<std::size_t>(status.st_size));
-  const std::optional<std::string> text = input_bytes(path, kLargestFile);
-  if (!text) fail(fmt::format("cannot read the file: {}", std::strerror(errno)));
-  check_size(text->size());  // of what has no size beforehand: a pipe, a device
-  report_file_read(path);
-  return read_schedule_csv(*text, path);
-}
+Schedule load_schedule_csv(const std::string& path) { return read_schedule_csv(read_text_file(path, kLargestOrder), path); }
 
 }  // namespace panpipe

@@ -39,13 +39,6 @@ std::optional<ActionKind> find_kind(std::string_view name) {
   return std::nullopt;
 }
 
-std::string upper_case(std::string_view text) {
-  std::string upper(text);
-  for (char& c : upper)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  return upper;
-}
-
 // Reads one cell from left to right; `at_` is where the next character stands.
 class CellParser {
  public:
@@ -120,8 +113,6 @@ class CellParser {
     if (name.empty())
       return fail(name_at, fmt::format("'{}' is no action", text_.substr(first, stop - first)),
                   "an action is a stage, a pass and a microbatch, such as 2F0");
-    if (find_kind(upper_case(name)))
-      return fail(name_at, fmt::format("unknown action '{}'", name), fmt::format("actions are upper case: {}", upper_case(name)));
     return fail(
         name_at, fmt::format("unknown action '{}'", name),
         "actions are F, I, W, B, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, OFFLOAD, RELOAD, OPT, SYNC");
