@@ -40,6 +40,7 @@ struct Action {
   std::int32_t microbatch = -1;
 
   bool operator==(const Action&) const = default;
+  std::size_t cell_size() const { return group_size > 1 ? group_size : 1; }  // actions of the cell that starts here
   bool is_compute() const { return kind <= ActionKind::R; }
 };
 

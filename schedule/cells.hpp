@@ -20,7 +20,7 @@ struct Cell {
 inline std::vector<Cell> cells_of(const std::vector<Action>& row, const CellTimes& times) {
   std::vector<Cell> cells;
   for (std::size_t i = 0; i < row.size();) {
-    const std::size_t end = i + std::max<std::size_t>(1, row[i].group_size);
+    const std::size_t end = i + row[i].cell_size();
     cells.push_back({i, end, times[i].first, times[end - 1].second});
     i = end;
   }
@@ -31,12 +31,7 @@ inline bool starts_backward(ActionKind kind) { return kind == ActionKind::B || k
 
 // A lone action of another kind, with the stage, microbatch and slice of `like`.
 inline Action with_kind(const Action& like, ActionKind kind) {
-  Action action;
-  action.kind = kind;
-  action.stage = like.stage;
-  action.microbatch = like.microbatch;
-  action.split = like.split;
-  return action;
+  return {kind, GroupKind::None, 1, like.split, like.stage, like.microbatch};
 }
 
 }  // namespace panpipe

@@ -8,25 +8,13 @@
 
 #include "base/error.hpp"
 #include "schedule/deadlock.hpp"
+#include "schedule/order_building.hpp"
 #include "schedule/walk.hpp"
 
 namespace panpipe {
 namespace {
 
-using Row = std::vector<Action>;
-
 bool is_receive(ActionKind kind) { return kind == ActionKind::RecvF || kind == ActionKind::RecvB; }
-
-Action make_action(ActionKind kind, int stage, const Action& like) {
-  Action action;
-  action.kind = kind;
-  action.stage = stage;
-  action.microbatch = like.microbatch;
-  action.split = like.split;
-  return action;
-}
-
-std::size_t cell_size(const Action& first) { return std::max<std::size_t>(1, first.group_size); }
 
 Schedule with_empty_rows(const Schedule& schedule) {
   Schedule result = schedule;
@@ -62,7 +50,7 @@ class SendsAndReceives {
     const Row& row = schedule_.order[rank];
     std::size_t& at = at_[rank];
     if (at == row.size()) return false;
-    const std::size_t end = at + cell_size(row[at]);
+    const std::size_t end = at + row[at].cell_size();
     bool ready = true;
     for (std::size_t i = at; i < end; ++i)
       products_.for_inputs(row[i], false, schedule_.stage_to_rank, [&](const Products::Product& p) {
@@ -84,8 +72,8 @@ class SendsAndReceives {
     if (to < 0) return;
     const auto peer = static_cast<std::size_t>(schedule_.stage_to_rank[to]);
     if (peer == rank) return;
-    result_.order[rank].push_back(make_action(forward ? ActionKind::SendF : ActionKind::SendB, a.stage, a));
-    result_.order[peer].push_back(make_action(forward ? ActionKind::RecvF : ActionKind::RecvB, to, a));
+    result_.order[rank].push_back(pass(forward ? ActionKind::SendF : ActionKind::SendB, a.stage, a.microbatch, a.split));
+    result_.order[peer].push_back(pass(forward ? ActionKind::RecvF : ActionKind::RecvB, to, a.microbatch, a.split));
   }
 
   const Schedule& schedule_;
@@ -103,7 +91,7 @@ class LateReceives {
 
   Row run() {
     for (std::size_t i = 0; i < row_.size();) {
-      const std::size_t end = i + cell_size(row_[i]);
+      const std::size_t end = i + row_[i].cell_size();
       if (is_receive(row_[i].kind)) {
         waiting_.push_back(row_[i]);
       } else {
@@ -187,8 +175,8 @@ class NextStages {
     for (std::size_t i = 0; i + 1 < next.size(); ++i) {
       if (next[i].first != next[i + 1].first) continue;
       std::size_t position = at;
-      for (int c = cell; c < next[i].first; ++c) position += cell_size(row[position]);
-      for (std::size_t member = position; member < position + cell_size(row[position]); ++member) {
+      for (int c = cell; c < next[i].first; ++c) position += row[position].cell_size();
+      for (std::size_t member = position; member < position + row[position].cell_size(); ++member) {
         const auto found = std::find_if(next.begin() + static_cast<std::ptrdiff_t>(i), next.end(), [&](const auto& entry) {
           return entry.first == next[i].first && entry.second == row[member].stage;
         });
@@ -201,13 +189,6 @@ class NextStages {
   std::map<int, std::vector<int>> cells_of_;  // per stage, ascending
   std::map<int, std::size_t> first_;          // per stage: of cells_of_, the first not yet passed
 };
-
-Action on_stage(ActionKind kind, int stage) {
-  Action action;
-  action.kind = kind;
-  action.stage = stage;
-  return action;
-}
 
 }  // namespace
 
@@ -235,20 +216,20 @@ Schedule add_unshard(const Schedule& schedule, int stages_ahead) {
     std::vector<int> whole;  // stages whose parameters are gathered, ascending
     int cell = 0;
     for (std::size_t i = 0; i < row.size(); ++cell) {
-      const std::size_t end = i + cell_size(row[i]);
+      const std::size_t end = i + row[i].cell_size();
       if (row[i].is_compute()) {
         const std::vector<int> next = next_stages.from(cell, static_cast<std::size_t>(stages_ahead), row, i);
         const auto wanted = [&](int stage) { return std::find(next.begin(), next.end(), stage) != next.end(); };
         for (const int stage : whole)
-          if (!wanted(stage)) out.push_back(on_stage(ActionKind::Reshard, stage));
+          if (!wanted(stage)) out.push_back(pass(ActionKind::Reshard, stage, -1));
         for (const int stage : next)
-          if (!std::binary_search(whole.begin(), whole.end(), stage)) out.push_back(on_stage(ActionKind::Unshard, stage));
+          if (!std::binary_search(whole.begin(), whole.end(), stage)) out.push_back(pass(ActionKind::Unshard, stage, -1));
         whole = next;
         std::sort(whole.begin(), whole.end());
       }
       for (; i < end; ++i) out.push_back(row[i]);
     }
-    for (const int stage : whole) out.push_back(on_stage(ActionKind::Reshard, stage));
+    for (const int stage : whole) out.push_back(pass(ActionKind::Reshard, stage, -1));
   }
   return result;
 }
@@ -261,11 +242,11 @@ Schedule add_reductions(const Schedule& schedule) {
     const Row& row = schedule.order[rank];
     Row& out = result.order[rank];
     for (std::size_t i = 0; i < row.size();) {
-      const std::size_t first = i, end = i + cell_size(row[i]);
+      const std::size_t first = i, end = i + row[i].cell_size();
       for (; i < end; ++i) out.push_back(row[i]);
       for (std::size_t member = first; member < end; ++member)
         if ((row[member].kind == ActionKind::B || row[member].kind == ActionKind::W) && ++done[row[member].stage] == last)
-          out.push_back(on_stage(ActionKind::ReduceGrad, row[member].stage));
+          out.push_back(pass(ActionKind::ReduceGrad, row[member].stage, -1));
     }
   }
   return result;

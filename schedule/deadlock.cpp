@@ -7,15 +7,12 @@
 #include <array>
 #include <cstdint>
 
+#include "schedule/order_building.hpp"
+
 namespace panpipe {
 
 std::string text_of(ActionKind kind, int stage, int microbatch, int split) {
-  Action action;
-  action.kind = kind;
-  action.stage = stage;
-  action.microbatch = microbatch;
-  action.split = static_cast<std::int8_t>(split);
-  return to_text(action);
+  return to_text(pass(kind, stage, microbatch, split));
 }
 
 bool has_receives(const Schedule& schedule) {

@@ -278,20 +278,6 @@ class RowChecker {
   std::vector<ScheduleProblem> problems_;
 };
 
-// PyTorch (seen in 2.14.1) dumps Schedule1F1B with the last rank's forwards numbered 1..m.
-void explain_pytorch_1f1b(const Schedule& schedule, std::vector<ScheduleProblem>& problems) {
-  if (problems.empty() || schedule.splits != 1 || schedule.chains.size() != 1) return;
-  const int last = schedule.ranks - 1;
-  int expected = 1;
-  for (const Action& action : schedule.order[last])
-    if (action.kind == ActionKind::F && action.microbatch != expected++) return;
-  if (expected != schedule.microbatches + 1) return;
-  problems.front().message += fmt::format(
-      " (the last rank's forwards are numbered 1..{0}: PyTorch's dump of Schedule1F1B does that; renumber them from 0, or take "
-      "'1f1b' with {1} ranks and {0} microbatches)",
-      schedule.microbatches, schedule.ranks);
-}
-
 // Checks the numbers that other checks use as indices. A schedule that fails here was built wrongly by hand.
 std::string shape_fault(const Schedule& s) {
   const auto stages = static_cast<std::size_t>(std::max(s.stages, 0));
@@ -320,10 +306,7 @@ std::vector<ScheduleProblem> check_schedule(const Schedule& schedule) {
   if (std::string fault = shape_fault(schedule); !fault.empty()) return {{-1, -1, "", std::move(fault)}};
   const Products products(schedule);
   std::vector<ScheduleProblem> problems = RowChecker(schedule, products).run();
-  if (!problems.empty()) {
-    explain_pytorch_1f1b(schedule, problems);
-    return problems;
-  }
+  if (!problems.empty()) return problems;
   const auto reached = walk(schedule, products, has_receives(schedule), false, [](std::int32_t, std::size_t, std::size_t) {});
   for (std::size_t rank = 0; rank < reached.size(); ++rank)
     if (reached[rank] < schedule.order[rank].size()) return explain_deadlock(schedule, products, reached);

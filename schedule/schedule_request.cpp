@@ -4,11 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/input/error_with_caret.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/find_family.hpp"
 #include "schedule/memory/memory_actions.hpp"
@@ -27,30 +28,14 @@ bool is_file_name(const std::string& name) {
 // One number, or one for every stage, separated by '/'.
 std::vector<double> parse_cost_list(const std::string& item, const std::string& text, bool each) {
   std::vector<double> values;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find('/', at), text.size());
-    const auto value = parse_number(text.substr(at, end - at));
-    if (!value.value || !(*value.value >= 0) || (!each && end < text.size()))
+  for (const std::string& part : split_text(text, '/')) {
+    const auto value = parse_number(part);
+    if (!value.value || !(*value.value >= 0) || (!each && part.size() < text.size()))
       throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'{}", item,
                                    value.problem.find("out of range") == std::string::npos ? "" : "; " + value.problem));
     values.push_back(*value.value);
-    at = end + 1;
   }
   return values;
-}
-
-void set_stage_costs(PassCosts& costs, const std::array<std::vector<double>, 3>& lists) {
-  std::size_t stages = 1;
-  for (const auto& list : lists) stages = std::max(stages, list.size());
-  if (stages == 1) return;
-  for (const auto& list : lists)
-    if (list.size() > 1 && list.size() != stages)
-      throw InputError(
-          fmt::format("--costs gives {} numbers for one pass and {} for another: one for each stage", list.size(), stages));
-  const auto of = [&](std::size_t pass, std::size_t stage, double one) {
-    return lists[pass].size() > 1 ? lists[pass][stage] : one;
-  };
-  for (std::size_t s = 0; s < stages; ++s) costs.stages.push_back({of(0, s, costs.F), of(1, s, costs.I), of(2, s, costs.W)});
 }
 
 }  // namespace
@@ -67,35 +52,39 @@ bool take_braid(ScheduleOptions& options) {
 
 PassCosts parse_pass_costs(const std::string& text) {
   PassCosts costs;
-  std::vector<std::string> given;
-  std::array<std::vector<double>, 3> lists;  // of F, I and W
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    at = end + 1;
+  if (text.empty()) return costs;
+  std::map<std::string, std::vector<double>> given;
+  for (const std::string& item : split_text(text, ',')) {
     const std::size_t equals = std::min(item.find('='), item.size());
     const std::string key = item.substr(0, equals);
-    const std::size_t pass = key == "F" ? 0 : key == "I" ? 1 : key == "W" ? 2 : 3;
-    const std::vector<double> values = parse_cost_list(item, equals < item.size() ? item.substr(equals + 1) : "", pass < 3);
-    if (std::find(given.begin(), given.end(), key) != given.end()) throw InputError(fmt::format("--costs gives {} twice", key));
-    given.push_back(key);
-    if (pass < 3) {
-      (pass == 0 ? costs.F : pass == 1 ? costs.I : costs.W) = values.front();
-      lists[pass] = values;
-    } else if (key == "B") {
-      costs.B = values.front();
-    } else if (key == "comm") {
-      costs.comm = values.front();
-    } else if (key == "offload") {
-      costs.offload = values.front();
-    } else if (key == "reload") {
-      costs.reload = values.front();
-    } else {
+    const bool each = key == "F" || key == "I" || key == "W";
+    const std::vector<double> values = parse_cost_list(item, equals < item.size() ? item.substr(equals + 1) : "", each);
+    if (!given.emplace(key, values).second) throw InputError(fmt::format("--costs gives {} twice", key));
+    if (!each && key != "B" && key != "comm" && key != "offload" && key != "reload")
       throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm, offload, reload", key));
-    }
   }
-  set_stage_costs(costs, lists);
+  const auto set = [&](const char* key, auto& cost) {
+    if (const auto found = given.find(key); found != given.end()) cost = found->second.front();
+  };
+  set("F", costs.F);
+  set("I", costs.I);
+  set("W", costs.W);
+  set("B", costs.B);
+  set("comm", costs.comm);
+  set("offload", costs.offload);
+  set("reload", costs.reload);
+  std::size_t stages = 1;
+  for (const auto& [key, values] : given) stages = std::max(stages, values.size());
+  for (const auto& [key, values] : given)
+    if (values.size() > 1 && values.size() != stages)
+      throw InputError(
+          fmt::format("--costs gives {} numbers for one pass and {} for another: one for each stage", values.size(), stages));
+  const auto of = [&](const char* key, std::size_t stage, double one) {
+    const auto found = given.find(key);
+    return found != given.end() && found->second.size() > 1 ? found->second[stage] : one;
+  };
+  for (std::size_t s = 0; stages > 1 && s < stages; ++s)
+    costs.stages.push_back({of("F", s, costs.F), of("I", s, costs.I), of("W", s, costs.W)});
   return costs;
 }
 

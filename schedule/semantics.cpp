@@ -104,7 +104,7 @@ class TransferRun {
 
   void run_cell(Rank& rank, std::size_t number, const std::vector<Action>& row) {
     const Action& first = row[rank.at];
-    const std::size_t end = rank.at + std::max<std::size_t>(1, first.group_size);
+    const std::size_t end = rank.at + first.cell_size();
     if (is_copy(first.kind)) parking_.run(first, number, rank.now);
     for (std::size_t i = rank.at; i < end; ++i) rank.now = std::max(rank.now, parking_.back(row[i]));
     for (; rank.at < end; ++rank.at) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/text_table.hpp"
 #include "schedule/communication.hpp"
@@ -115,10 +116,7 @@ std::string json_of(const Schedule& schedule, const std::vector<Order>& orders, 
 
 CommunicationChoice parse_lowering(const std::string& text, bool defer_receives) {
   CommunicationChoice lowering;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string& item : split_text(text, ',')) {
     if (item == "send-recv") {
       lowering.transfers = true;
     } else if (item == "unshard") {

@@ -144,7 +144,7 @@ std::vector<std::size_t> walk(const Schedule& schedule, const Products& products
     const auto& row = schedule.order[rank];
     std::size_t& at = position[rank];
     while (at < row.size()) {
-      const std::size_t size = split_groups ? 1 : std::max<std::size_t>(1, row[at].group_size);
+      const std::size_t size = split_groups ? 1 : row[at].cell_size();
       std::size_t missing = products.count();
       for (std::size_t i = at; i < at + size && missing == products.count(); ++i)
         products.for_inputs(row[i], receives, schedule.stage_to_rank, [&](const Products::Product& p) {

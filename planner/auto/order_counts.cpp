@@ -54,7 +54,7 @@ class RankWalk {
   // Members of a group overlap in a way that only their times decide: of a group its beginning is known, and its end.
   RankCounts walk(const std::vector<Action>& row) {
     for (std::size_t i = 0, end = 0; i < row.size(); i = end) {
-      end = i + std::max<std::size_t>(1, row[i].group_size);
+      end = i + row[i].cell_size();
       if (end == i + 1) {
         run_alone(row[i]);
         continue;

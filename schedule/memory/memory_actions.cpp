@@ -38,7 +38,7 @@ std::set<int> early_stages(const Schedule& schedule, int count) {
 Row with_recomputes(const Row& row, const std::set<int>& stages) {
   Row result;
   for (std::size_t i = 0; i < row.size();) {
-    const std::size_t end = i + std::max<std::size_t>(1, row[i].group_size);
+    const std::size_t end = i + row[i].cell_size();
     for (std::size_t member = i; member < end; ++member)
       if (starts_backward(row[member].kind) && stages.count(row[member].stage) != 0)
         result.push_back(with_kind(row[member], ActionKind::R));

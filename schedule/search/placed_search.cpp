@@ -229,10 +229,6 @@ class LayoutSearch {
   std::vector<Tried> best_;
 };
 
-bool fits_memory(const OrderProblem& problem, const Rows& rows) {
-  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
-}
-
 }  // namespace
 
 Found find_placed_order(const OrderProblem& problem, const std::vector<Rows>& starts, std::uint64_t seed) {

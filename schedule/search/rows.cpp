@@ -96,14 +96,16 @@ int peak_activations(const std::vector<Op>& row) {
   return peak;
 }
 
+bool fits_memory(const OrderProblem& problem, const Rows& rows) {
+  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
+}
+
 Rows rows_of(const OrderProblem& problem, const Schedule& schedule) {
   Rows rows;
   for (const auto& order : schedule.order) {
     auto& row = rows.emplace_back();
     for (const Action& action : order) {
-      if (action.kind != ActionKind::F && action.kind != ActionKind::I && action.kind != ActionKind::W &&
-          action.kind != ActionKind::B)
-        return {};
+      if (action.kind > ActionKind::B) return {};
       const Op op = {Kind::F, static_cast<std::uint8_t>(action.stage / problem.ranks), action.microbatch};
       const auto add = [&](Kind kind) { row.push_back({kind, op.chunk, op.microbatch}); };
       if (action.kind == ActionKind::F) add(Kind::F);

@@ -46,6 +46,7 @@ class RowTimer {
 };
 
 int peak_activations(const std::vector<Op>& row);
+bool fits_memory(const OrderProblem& problem, const Rows& rows);
 
 // Converts orders that exist as schedules (published families). Returns no rows if a row holds anything but F, I and W.
 Rows rows_of(const OrderProblem& problem, const Schedule& schedule);

@@ -31,17 +31,13 @@ OrderProblem sample_of(const OrderProblem& problem) {
   return sample;
 }
 
-bool fits(const OrderProblem& problem, const Rows& rows) {
-  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return peak_activations(row) <= problem.memory; });
-}
-
 class Search {
  public:
   explicit Search(const OrderProblem& problem) : p_(problem), replay_(problem) { best_.bound = lower_bound(problem); }
 
   void consider(Rows rows) {
     Score score;
-    if (rows.empty() || !fits(p_, rows) || !replay_.run(rows, score)) return;
+    if (rows.empty() || !fits_memory(p_, rows) || !replay_.run(rows, score)) return;
     if (best_.rows.empty() || score.better_than(best_.score)) {
       best_.rows = std::move(rows);
       best_.score = score;
@@ -68,7 +64,7 @@ class Search {
   }
 
   Found result() {
-    PANPIPE_CHECK(fits(p_, best_.rows) && replay_.run(best_.rows, best_.score), "the search found no order");
+    PANPIPE_CHECK(fits_memory(p_, best_.rows) && replay_.run(best_.rows, best_.score), "the search found no order");
     return std::move(best_);
   }
 
