@@ -207,8 +207,6 @@ std::string candidates_table(const Answer& answer, const TextStyle& style) {
 
 }  // namespace
 
-std::string to_table(const Answer& answer, bool color) { return to_table(answer, TextStyle{.color = color}, 0); }
-
 std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample) {
   std::string out;
   if (answer.candidates.empty()) {

@@ -8,7 +8,7 @@
 
 namespace panpipe::planner {
 
-// Like to_table() of planner.hpp. `tokens_per_sample` is 0 if the model reads no tokens.
+// For people. `tokens_per_sample` is 0 if the model reads no tokens.
 std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample);
 
 }  // namespace panpipe::planner

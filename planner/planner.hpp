@@ -105,7 +105,6 @@ bool is_tie(const Answer& answer, const Candidate& candidate);
 // The devices of the cluster that a candidate does not use.
 std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate);
 
-std::string to_json(const Answer& answer);               // panpipe-plan/1
-std::string to_table(const Answer& answer, bool color);  // for people
+std::string to_json(const Answer& answer);  // panpipe-plan/1
 
 }  // namespace panpipe::planner

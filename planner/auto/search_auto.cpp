@@ -80,7 +80,7 @@ class AutoSearch {
       for (const int micro : space_.micro) {
         if (options_.stopped()) break;
         if (sweep(micro, wholes, rounds, ended)) continue;
-        if (of_use) largest_micro_ = micro;
+        if (of_use) account_.largest_micro = micro;
         of_use = false;
         if (!rounds) break;
       }
@@ -192,7 +192,7 @@ class AutoSearch {
     open_.erase(open_.begin(), end);
     // Where nothing has fitted yet, also those that need the least memory.
     const auto smaller = [](const Priced& x, const Priced& y) { return x.memory != y.memory ? x.memory < y.memory : x < y; };
-    for (std::size_t i = 0; best_.empty() && estimated_ > 0 && i < count && !open_.empty(); ++i) {
+    for (std::size_t i = 0; best_.empty() && account_.estimated > 0 && i < count && !open_.empty(); ++i) {
       const auto least = std::min_element(open_.begin(), open_.end(), smaller);
       chosen.push_back(*least);
       open_.erase(least);
@@ -204,7 +204,7 @@ class AutoSearch {
   void drop_slow() {
     const auto slow =
         std::lower_bound(open_.begin(), open_.end(), incumbent(), [](const Priced& a, double limit) { return a.bound < limit; });
-    excluded_ += open_.end() - slow;
+    account_.excluded += open_.end() - slow;
     open_.erase(slow, open_.end());
   }
 
@@ -217,14 +217,14 @@ class AutoSearch {
     });
     for (Exact& result : results) {
       if (result.step_time == 0 && result.fault.empty()) continue;  // stopped before
-      ++estimated_;
+      ++account_.estimated;
       if (result.usable()) {
         best_.push_back(std::move(result));
       } else if (result.step_time > 0) {
-        if (without_room_++ == 0 || result.memory < least_memory_) least_memory_ = result.memory;
+        if (account_.without_room++ == 0 || result.memory < account_.least_memory) account_.least_memory = result.memory;
         too_large_.push_back({result.bound, result.memory, result.configuration, false});
       } else {
-        if (without_order_++ == 0) fault_ = result.fault;
+        if (account_.without_order++ == 0) account_.fault = result.fault;
       }
     }
     std::sort(best_.begin(), best_.end());
@@ -261,7 +261,7 @@ class AutoSearch {
       for (auto one = open_.begin(); one != open_.begin() + count; ++one)
         if (!one->replayed) head.push_back(*one);
       std::erase_if(open_, [&, i = std::ptrdiff_t{0}](const Priced& one) mutable { return i++ < count && !one.replayed; });
-      replays_ += replay_orders(head, common_, options_.threads);
+      account_.replayed += replay_orders(head, common_, options_.threads);
       std::sort(head.begin(), head.end());
       merge(std::move(head));
     }
@@ -278,7 +278,7 @@ class AutoSearch {
     std::erase_if(tight, [&](const Priced& one) {
       return one.bound >= incumbent() || ++of_degrees[degrees_key(one.configuration)] > kOfOneShape;
     });
-    tight_ = tight.size();
+    account_.tight = tight.size();
     for (std::size_t first = 0; first < std::min(tight.size(), best_.empty() ? kMostFitted : kFitted); first += kFitted) {
       std::vector<Exact> fitted(std::min(kFitted, tight.size() - first));
       in_parallel(fitted.size(), [&](std::size_t i, Evaluator& evaluator) {
@@ -287,7 +287,7 @@ class AutoSearch {
       });
       for (Exact& one : fitted) {
         if (!one.usable()) continue;
-        ++fitted_;
+        ++account_.fitted;
         best_.push_back(std::move(one));
       }
     }
@@ -332,11 +332,12 @@ class AutoSearch {
     const double before = incumbent();
     for (LastTried& each : tried) {
       for (const std::string& name : each.families)
-        if (std::find(tried_last_.begin(), tried_last_.end(), name) == tried_last_.end()) tried_last_.push_back(name);
+        if (std::find(account_.tried_last.begin(), account_.tried_last.end(), name) == account_.tried_last.end())
+          account_.tried_last.push_back(name);
       std::move(each.found.begin(), each.found.end(), std::back_inserter(best_));
     }
     std::sort(best_.begin(), best_.end());
-    if (incumbent() < before) gained_last_ = 1 - incumbent() / before;
+    if (incumbent() < before) account_.gained_last = 1 - incumbent() / before;
   }
 
   double least_simulated() const {
@@ -349,7 +350,7 @@ class AutoSearch {
     in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
       if (!options_.stopped()) simulate(*chosen[i], evaluator, options_);
     });
-    simulated_ += static_cast<std::size_t>(
+    account_.simulated += static_cast<std::size_t>(
         std::count_if(chosen.begin(), chosen.end(), [](const Exact* one) { return !one->simulated.empty(); }));
   }
 
@@ -390,15 +391,15 @@ class AutoSearch {
     const auto head = static_cast<std::ptrdiff_t>(std::min(kReplayed, pool.size()));
     std::vector<Priced> sharper(pool.begin(), pool.begin() + head);
     pool.erase(pool.begin(), pool.begin() + head);
-    replays_ += replay_orders(sharper, common_, options_.threads);
+    account_.replayed += replay_orders(sharper, common_, options_.threads);
     pool.insert(pool.end(), sharper.begin(), sharper.end());
     kept_ = kKept + kMostContended;
     std::erase_if(pool, [&](const Priced& one) { return known(one.configuration) != nullptr; });
     for (const Exact& one : best_)
       if (one.simulated.empty()) pool.push_back({one.step_time, one.memory, one.configuration, true});
-    const std::int64_t estimated_before = estimated_;
+    const std::int64_t estimated_before = account_.estimated;
     std::int64_t others = 0;
-    while (simulated_ < kMostSimulated && !options_.stopped()) {
+    while (account_.simulated < kMostSimulated && !options_.stopped()) {
       const double least = least_simulated();
       std::erase_if(pool, [&](const Priced& one) { return one.bound >= least; });
       const std::vector<Priced> chosen = next_contenders(pool, others);
@@ -406,7 +407,7 @@ class AutoSearch {
       std::vector<Priced> to_estimate;
       for (const Priced& one : chosen)
         if (known(one.configuration) == nullptr) to_estimate.push_back(one);
-      if (estimated_ - estimated_before + static_cast<std::int64_t>(to_estimate.size()) >
+      if (account_.estimated - estimated_before + static_cast<std::int64_t>(to_estimate.size()) >
           static_cast<std::int64_t>(kMostContended)) {
         others += static_cast<std::int64_t>(chosen.size());
         break;
@@ -418,10 +419,11 @@ class AutoSearch {
       simulate_all(simulated);
     }
     polish();
-    below_simulated_ = true;
+    account_.below_simulated = true;
     const double least = least_simulated();
-    could_be_faster_ = others + std::count_if(pool.begin(), pool.end(), [&](const Priced& one) { return one.bound < least; });
-    if (again.dropped() < least) ++could_be_faster_;
+    account_.could_be_faster =
+        others + std::count_if(pool.begin(), pool.end(), [&](const Priced& one) { return one.bound < least; });
+    if (again.dropped() < least) ++account_.could_be_faster;
   }
 
   Exact* known(const Configuration& configuration) {
@@ -453,7 +455,7 @@ class AutoSearch {
     std::set<Layout> now;
     std::vector<bool> taken(pool.size());
     for (const auto& [value, i] : order) {
-      if (chosen.size() >= std::min(kAtOnce, kMostSimulated - simulated_)) break;
+      if (chosen.size() >= std::min(kAtOnce, kMostSimulated - account_.simulated)) break;
       const Layout layout = layout_of(pool[i].configuration);
       if (slowdowns.count(layout) == 0 && now.count(layout) > 0) continue;  // wait for the first of it
       taken[i] = true;
@@ -485,7 +487,7 @@ class AutoSearch {
       if (better[i].step_time < fastest[i]->step_time) simulate(better[i], evaluator, options_);
     });
     for (std::size_t i = 0; i < fastest.size(); ++i) {
-      if (better[i].step_time < fastest[i]->step_time) ++simulated_;
+      if (better[i].step_time < fastest[i]->step_time) ++account_.simulated;
       if (better[i].simulated_step() < fastest[i]->simulated_step()) *fastest[i] = std::move(better[i]);
     }
     std::sort(best_.begin(), best_.end());
@@ -522,63 +524,41 @@ class AutoSearch {
       const double open = std::min(open_.empty() ? kInfinite : open_.front().bound, enumeration_.dropped());
       state.best = incumbent();
       const bool bounded = !answer.interrupted && one_type() && !common_.crowded && left_out_.empty();
-      // For families without closed forms the work alone is a bound.
-      const double least = tried_last_.empty() ? open : std::min(open, tally.least_work);
+      // Of families without closed forms the work alone is a bound.
+      const double least = account_.tried_last.empty() ? open : std::min(open, tally.least_work);
       state.lower_bound = bounded ? std::min(least, state.best) : 0;
       add_finalists(best_, *evaluators_.front(), options_, answer);
       // The simulation may choose a plan whose estimate is not the least: then the proof is of another plan.
       least_proved = bounded && open >= state.best;
       const bool of_this = least_proved && answer.candidates.front().metrics.front().second <= state.best;
       state.proved_optimal = of_this && least >= state.best;
-      if (of_this && !state.proved_optimal) state.proved_but_for = tried_last_;
+      if (of_this && !state.proved_optimal) state.proved_but_for = account_.tried_last;
     }
-    Account account;
-    account.tally = &tally;
-    account.estimated = estimated_;
-    account.replayed = replays_;
-    account.without_room = without_room_;
-    account.without_order = without_order_;
-    account.excluded = excluded_;
-    account.least_memory = least_memory_;
-    account.fault = fault_;
-    account.open = static_cast<std::int64_t>(open_.size());
-    account.largest_micro = largest_micro_;
-    account.left_out = left_out_.size();
-    account.tight = tight_;
-    account.fitted = fitted_;
-    account.tried_last = tried_last_;
-    account.gained_last = gained_last_;
-    account.simulated = simulated_;
-    account.could_be_faster = could_be_faster_;
-    account.below_simulated = below_simulated_ || (simulated_ > 0 && least_simulated() <= incumbent() * (1 + 1e-9));
-    answer.notes = notes_of(account, space_, answer, least_proved);
-    if (best_.empty()) answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account, common_.facts);
+    account_.tally = &tally;
+    account_.open = static_cast<std::int64_t>(open_.size());
+    account_.left_out = left_out_.size();
+    account_.below_simulated |= account_.simulated > 0 && least_simulated() <= incumbent() * (1 + 1e-9);
+    answer.notes = notes_of(account_, space_, answer, least_proved);
+    if (best_.empty())
+      answer.reason = answer.interrupted ? "stopped before a plan was found" : reason_of(account_, common_.facts);
     return answer;
   }
 
   static constexpr std::size_t kKept = 64;
-  std::size_t kept_ = kKept, simulated_ = 0, refined_ = 0;
-  std::size_t tight_ = 0, fitted_ = 0;  // too large with balanced cuts; of these with cuts that fit
-  std::int64_t could_be_faster_ = 0;
-  bool below_simulated_ = false;
+  std::size_t kept_ = kKept, refined_ = 0;
+  Account account_;
   const Experiment& experiment_;
   const SearchOptions& options_;
   Space space_;
   Common common_;
   Enumeration enumeration_;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
-  std::vector<Priced> open_;       // best bound first
-  std::vector<Exact> best_;        // estimated and fitting, fastest first
-  std::vector<Priced> too_large_;  // estimated, not fitting
-  std::vector<Degrees> left_out_;  // with a microbatch of which no bound is known
-  std::int64_t estimated_ = 0, replays_ = 0, without_room_ = 0, without_order_ = 0, excluded_ = 0;
-  double least_memory_ = 0;  // of the estimated that do not fit
-  std::string fault_;        // of the first that has no order
-  int largest_micro_ = 0;
+  std::vector<Priced> open_;                   // best bound first
+  std::vector<Exact> best_;                    // estimated and fitting, fastest first
+  std::vector<Priced> too_large_;              // estimated, not fitting
+  std::vector<Degrees> left_out_;              // with a microbatch of which no bound is known
   std::map<Degrees, double> least_bounds_;     // of what was priced
   std::map<Degrees, LeastBound> last_bounds_;  // with the last microbatch, for shapes of any
-  std::vector<std::string> tried_last_;        // families
-  double gained_last_ = 0;                     // share of the step time
 };
 
 }  // namespace

@@ -150,20 +150,21 @@ namespace {
 // Drops data degrees that stated groups do not divide; throws where none is left.
 void check_groups(const Scenario& scenario, Space& space) {
   const Degrees& stated = scenario.degrees;
-  const auto any = [](const std::vector<int>& values, auto holds) { return std::any_of(values.begin(), values.end(), holds); };
+  const auto any = [](const std::vector<int>& values, auto fits) { return std::any_of(values.begin(), values.end(), fits); };
+  const auto holds = [](Degrees degrees, int data) {
+    degrees.data = data;
+    return degrees_hold(degrees);
+  };
   if (stated.shard > 0) {
-    std::erase_if(space.data,
-                  [&](int data) { return !any(space.context, [&](int context) { return data * context % stated.shard == 0; }); });
+    std::erase_if(space.data, [&](int data) {
+      return !any(space.context, [&](int context) { return holds({.context = context, .shard = stated.shard}, data); });
+    });
     if (space.data.empty())
       throw fault_at(scenario, "parallel.shard",
                      fmt::format("no data degree that {} devices and a global batch of {} allow is a multiple of shard {}",
                                  space.devices, space.global_batch, stated.shard),
                      "state a smaller shard, or leave it out");
   }
-  const auto holds = [&](Degrees shape, int data) {
-    shape.data = data;
-    return degrees_hold(shape);
-  };
   for (const std::vector<Degrees>& round : rounds_of(space, 1))
     for (const Degrees& shape : round)
       if (any(space.data, [&](int data) { return holds(shape, data); })) return;

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "planner/planner.hpp"
+#include "planner/answer_text.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -36,14 +36,14 @@ Answer answer_of(std::vector<PlannedStage> stages, int devices) {
 
 TEST(AnswerTable, NamesIdleDevicesAndWhatIsLeftOfTheMemory) {
   const Answer answer = answer_of({stage_of({"a"}, {0, 1, 2}), stage_of({"b"}, {3, 4, 5})}, 8);
-  const std::string text = to_table(answer, false);
+  const std::string text = to_table(answer, {}, 0);
   EXPECT_THAT(text, HasSubstr("\n  warning: 2 of 8 devices are not used: 6-7\n"));
   EXPECT_THAT(
       text,
       HasSubstr("\n  memory: the fullest device needs 1000.00 MiB of 1020.00 MiB usable, 98 %; 20.00 MiB are left, less than the "
                 "memory model's own error (5 %)\n"));
   EXPECT_THAT(to_json(answer), HasSubstr("\"unused_devices\": [6, 7]"));
-  EXPECT_THAT(to_table(answer_of({stage_of({"a"}, {0, 1})}, 2), false), Not(HasSubstr("not used")));
+  EXPECT_THAT(to_table(answer_of({stage_of({"a"}, {0, 1})}, 2), {}, 0), Not(HasSubstr("not used")));
 }
 
 // Steps of 2, 2.05 and 2.2 s: 2.5 % apart are a tie within 3 %, 10 % are none.
@@ -53,10 +53,10 @@ TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotReportApartIsATie) {
     answer.candidates.push_back(answer.candidates.front());
     answer.candidates.back().metrics.front().second = step;
   }
-  EXPECT_THAT(to_table(answer, false), Not(HasSubstr("a tie")));  // nothing was compared
+  EXPECT_THAT(to_table(answer, {}, 0), Not(HasSubstr("a tie")));  // nothing was compared
   answer.tie_within = 0.03;
   EXPECT_THAT(
-      to_table(answer, false),
+      to_table(answer, {}, 0),
       HasSubstr("\n  a tie with plan 2: measured, one of ten pairs of plans that are predicted 3.0 % apart is the other way "
                 "round\n"));
   const std::string json = to_json(answer);
@@ -67,7 +67,7 @@ TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotReportApartIsATie) {
   answer.candidates.front().metrics.insert(answer.candidates.front().metrics.end(),
                                            {{"step_time_p10_s", 1.8}, {"step_time_p90_s", 2.25}});
   answer.candidates.front().evidence = Evidence{63, 2, "A100-SXM, megatron, pipeline"};
-  EXPECT_THAT(to_table(answer, false),
+  EXPECT_THAT(to_table(answer, {}, 0),
               HasSubstr("\n  80 % of runs are expected from 1.8 s to 2.25 s; validated on 63 runs of 2 sources "
                         "(A100-SXM, megatron, pipeline)\n"));
 }
@@ -78,12 +78,12 @@ TEST(AnswerTable, StagesThatAreAlikeAreOneRow) {
   for (int s = 1; s < 9; ++s)
     stages.push_back(stage_of({"first." + std::to_string(s), "second." + std::to_string(s)}, {2 * s, 2 * s + 1}));
   stages.push_back(stage_of({"head"}, {18, 19}));
-  const std::string text = to_table(answer_of(stages, 20), false);
+  const std::string text = to_table(answer_of(stages, 20), {}, 0);
   EXPECT_THAT(text, HasSubstr("\n      0      1  embedding                1       1           0  0-1\n"
                               "    1-8      2  first.1 ... second.8     1       1           0  2-17, 2 a stage\n"
                               "      9      1  head                     1       1           0  18-19\n"));
   stages.resize(3);  // few stages keep their rows
-  EXPECT_THAT(to_table(answer_of(stages, 20), false), HasSubstr("first.2 ... second.2"));
+  EXPECT_THAT(to_table(answer_of(stages, 20), {}, 0), HasSubstr("first.2 ... second.2"));
 }
 
 // Ranks of a copy side by side: every stage has blocks at equal distances.
@@ -95,7 +95,7 @@ TEST(AnswerTable, EightThousandDevicesAreAFewRanges) {
       for (int t = 0; t < 8; ++t) devices.push_back((copy * 40 + s) * 8 + t);
     stages.push_back(stage_of(std::vector<std::string>(static_cast<std::size_t>(1 + s % 2), "unit"), devices));  // no two alike
   }
-  const std::string text = to_table(answer_of(stages, 8000), false);
+  const std::string text = to_table(answer_of(stages, 8000), {}, 0);
   EXPECT_LT(text.size(), 10'000u);
   EXPECT_THAT(text, HasSubstr("  0-7, 320-327 ... 7680-7687\n"));
 }

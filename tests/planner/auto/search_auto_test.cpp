@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "planner/answer_text.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/methods.hpp"
 #include "tests/fault.hpp"
@@ -398,7 +399,7 @@ TEST(SearchAuto, ContentionDecides) {
   for (std::size_t c = 1; c < answer.candidates.size(); ++c)
     EXPECT_LE(figure(answer.candidates[c - 1].simulated, "step_time_s"), figure(answer.candidates[c].simulated, "step_time_s"));
   EXPECT_THAT(answer.notes, Contains(HasSubstr("proved on idle links, for the least estimate (")));
-  const std::string text = to_table(answer, false);
+  const std::string text = to_table(answer, {}, 0);
   EXPECT_THAT(text, HasSubstr(" simulated  (the least of those simulated; estimated "));
   EXPECT_THAT(text, HasSubstr(", not proved; plan 2 is estimated faster, "));
   EXPECT_LT(text.find("simulated  estimated"), text.find("plan\n"));
@@ -408,14 +409,14 @@ TEST(SearchAuto, WhereTheFastestEstimateWinsTheProofIsOfIt) {
   SearchOptions options;
   options.simulate = [](const TaskGraph& graph, const Cluster&) { return estimate(graph); };
   const Answer answer = answer_of(testing::four_cards(), options);
-  EXPECT_THAT(to_table(answer, false), HasSubstr(", proved on idle links but for zb-auto, zb-v-auto, chimera, dualpipe: no "
+  EXPECT_THAT(to_table(answer, {}, 0), HasSubstr(", proved on idle links but for zb-auto, zb-v-auto, chimera, dualpipe: no "
                                                  "other searched plan is estimated faster)\n"));
   const Answer unsimulated = answer_of(testing::four_cards());
   EXPECT_FALSE(unsimulated.simulation_decides);
-  EXPECT_THAT(to_table(unsimulated, false),
+  EXPECT_THAT(to_table(unsimulated, {}, 0),
               HasSubstr(" estimated  (proved on idle links but for zb-auto, zb-v-auto, chimera, dualpipe: no other "));
   const Answer stated = answer_of(testing::four_cards("schedule: 1f1b\n"));
-  EXPECT_THAT(to_table(stated, false), HasSubstr(" estimated  (proved on idle links: no searched plan is estimated faster)\n"));
+  EXPECT_THAT(to_table(stated, {}, 0), HasSubstr(" estimated  (proved on idle links: no searched plan is estimated faster)\n"));
 }
 
 // Of a run the figures are those of the step in the headline: where the simulation decides, twice the estimated time.
