@@ -1,5 +1,5 @@
-// How fast a step is estimated: replay of one plan and of eight, building the structure, bounds, and a straightforward replay of
-// the same orders to state the others as ratios. Counters: tasks per second (passes; eight plans count eight times).
+// How fast a step is estimated: replay of one plan and of eight, building the structure, bounds. Counters: tasks per second
+// (passes; eight plans count eight times).
 #include <array>
 #include <cstdint>
 #include <random>
@@ -87,40 +87,8 @@ void build(benchmark::State& state, const Case& c) {
   count(state, structure.tasks);
 }
 
-// The simplest implementation: the dependencies of each task in compressed rows, and a loop over them.
-void straightforward(benchmark::State& state, const Case& c) {
-  const PipelineOrder order = order_of(c);
-  const Structure structure = structure_of(order);
-  struct Dependency {
-    std::uint32_t task, delay;
-  };
-  std::vector<std::uint32_t> begin{0, 0};
-  std::vector<Dependency> dependencies;
-  for (std::uint32_t t = 1; t <= structure.tasks; ++t) {
-    if (structure.lane_pred[t] != 0) dependencies.push_back({structure.lane_pred[t], 0});
-    if (structure.src[t] != 0) dependencies.push_back({structure.src[t], structure.delay[t]});
-    begin.push_back(static_cast<std::uint32_t>(dependencies.size()));
-  }
-  const auto costs = table(structure.cost_entries, 1e9, 1), delays = table(structure.delay_entries, 5e7, 2);
-  std::vector<double> ends(structure.tasks + 1);
-  for (auto _ : state) {
-    double last = 0;
-    for (std::uint32_t t = 1; t <= structure.tasks; ++t) {
-      double start = 0;
-      for (std::uint32_t d = begin[t]; d < begin[t + 1]; ++d) {
-        start = std::max(start, ends[dependencies[d].task] + delays[dependencies[d].delay]);
-      }
-      ends[t] = start + costs[structure.cost[t]];
-      last = std::max(last, ends[t]);
-    }
-    benchmark::DoNotOptimize(last);
-  }
-  count(state, structure.tasks);
-}
-
 void register_all() {
   for (const Case& c : kCases) {
-    benchmark::RegisterBenchmark(("straightforward/" + c.name).c_str(), straightforward, c);
     benchmark::RegisterBenchmark(("single/" + c.name).c_str(), single, c);
     benchmark::RegisterBenchmark(("batch8/" + c.name).c_str(), batch, c, BatchProgram::Values::Automatic);
     benchmark::RegisterBenchmark(("batch8_keep_all/" + c.name).c_str(), batch, c, BatchProgram::Values::KeepAll);
