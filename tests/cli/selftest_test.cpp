@@ -196,10 +196,10 @@ TEST(SelftestReport, NamesNeitherTheMachineNorItsUser) {
 
 // The driver's name of a card becomes the name in rows.
 TEST(SelftestReport, TheRowIsPredictedByValidate) {
-  EXPECT_EQ(gpu_of_driver_name("NVIDIA H100 80GB HBM3"), "H100-SXM");
+  EXPECT_EQ(validation::gpu_of_driver_name("NVIDIA H100 80GB HBM3"), "H100-SXM");
   EXPECT_EQ(cli::precision_for("H100-SXM"), "bf16");
-  EXPECT_EQ(cli::precision_for(gpu_of_driver_name("Tesla V100-SXM2-32GB")), "fp32");
-  EXPECT_EQ(gpu_of_driver_name("NVIDIA Tesla T4"), "Tesla T4");
+  EXPECT_EQ(cli::precision_for(validation::gpu_of_driver_name("Tesla V100-SXM2-32GB")), "fp32");
+  EXPECT_EQ(validation::gpu_of_driver_name("NVIDIA Tesla T4"), "Tesla T4");
   EXPECT_EQ(cli::precision_for("Tesla T4"), "fp32");
 
   cli::MeasuredJob job;
@@ -212,8 +212,9 @@ TEST(SelftestReport, TheRowIsPredictedByValidate) {
   job.precision = "bf16";
   const std::string file = temporary_folder() + "/runs.csv";
   const std::string note = "adam, and \"more\"";
-  write_file(file, run_csv(cli::row_of(job, gpu_of_driver_name("NVIDIA A100-SXM4-80GB"), 0.25, 3 * (1LL << 30), note)));
-  const validation::RunRow row = read_runs(file).at(0);
+  write_file(file, validation::run_csv(
+                       cli::row_of(job, validation::gpu_of_driver_name("NVIDIA A100-SXM4-80GB"), 0.25, 3 * (1LL << 30), note)));
+  const validation::RunRow row = validation::read_runs(file).at(0);
   EXPECT_EQ(row.note, note);
   EXPECT_EQ(row.step_kind + " " + row.peak_kind, "step allocated");
   EXPECT_EQ(row.gpu, "A100-80G-SXM");
