@@ -8,7 +8,7 @@ namespace panpipe {
 
 namespace {
 
-using Pieces = std::vector<UnitPiece>;
+using UnitPieces = std::vector<UnitPiece>;
 
 // A run of one member's pieces that stays together: the compute of the previous unit after its collective, compute that another
 // piece may wait for, its collective, and the weight gradients among and after it. Weight gradients with nothing before them form
@@ -17,7 +17,7 @@ struct Portion {
   std::size_t first = 0, end = 0;
 };
 
-std::vector<Portion> portions_of(const Pieces& pieces) {
+std::vector<Portion> portions_of(const UnitPieces& pieces) {
   std::vector<Portion> portions;
   bool has_chained = false, has_collective = false, only_tail = false;  // of the current portion
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -38,25 +38,25 @@ std::vector<Portion> portions_of(const Pieces& pieces) {
   return portions;
 }
 
-bool in_block(const Pieces& pieces, const Portion& portion) {
+bool in_block(const UnitPieces& pieces, const Portion& portion) {
   return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
                      pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.in_block; });
 }
 
-bool all_tail(const Pieces& pieces, const Portion& portion) {
+bool all_tail(const UnitPieces& pieces, const Portion& portion) {
   return std::all_of(pieces.begin() + static_cast<std::ptrdiff_t>(portion.first),
                      pieces.begin() + static_cast<std::ptrdiff_t>(portion.end), [](const UnitPiece& p) { return p.tail; });
 }
 
 // One member's portions: those before its first layer, its layers, and those after them.
 struct Strand {
-  const Pieces* pieces = nullptr;
+  const UnitPieces* pieces = nullptr;
   std::vector<Portion> portions;
   std::size_t first = 0, end = 0;  // of the layers
   std::size_t next = 0;
 };
 
-Strand strand_of(const Pieces& pieces) {
+Strand strand_of(const UnitPieces& pieces) {
   Strand strand;
   strand.pieces = &pieces;
   strand.portions = portions_of(pieces);
@@ -78,10 +78,10 @@ class Weaver {
  public:
   explicit Weaver(const Lowering& lowering) : lowering_(lowering) {}
 
-  DraftProgram weave(const std::vector<const Pieces*>& members) {
+  DraftProgram weave(const std::vector<const UnitPieces*>& members) {
     result_.ends.resize(members.size());
     std::vector<Strand> strands;
-    for (const Pieces* pieces : members) strands.push_back(strand_of(*pieces));
+    for (const UnitPieces* pieces : members) strands.push_back(strand_of(*pieces));
     // The head's gradients lead, the head's forward trails; between them the member that has done the smallest share of its
     // layers goes next, the first member at a tie.
     for (std::size_t m = 0; m < strands.size(); ++m) take(strands[m], m, strands[m].first);
@@ -177,7 +177,7 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
     known->second = add_atomic_program(lowering, members);
     return;
   }
-  std::vector<const Pieces*> pieces;
+  std::vector<const UnitPieces*> pieces;
   PassDraft whole;
   for (const std::int32_t m : members) {
     const PassDraft& pass = lowering.drafts[m];
