@@ -4,15 +4,12 @@ import json
 import os
 import pathlib
 import pickle
-import subprocess
-import tempfile
 import threading
 import unittest
 
 import panpipe
+from asked import LARGE, LLAMA, SMALL, Cases, command
 
-PROGRAM = os.path.join(os.environ["PANPIPE_BIN"], "panpipe")
-SMALL, LARGE = "examples/gpt2-large-rtx3090x8.yaml", "examples/gpt3-175b-a100x64.yaml"
 SCENARIO = {
     "panpipe": 1,
     "cluster": {"file": "clusters/dgx-a100-80g.yaml", "nodes": 8},
@@ -28,12 +25,6 @@ SCENARIO = {
 }
 
 
-def command(*words, code=0):
-    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
-
-
 def without_clock(document):
     document = json.loads(json.dumps(document))
     for name in ("date", "host", "wall_s", "hashes"):
@@ -41,11 +32,11 @@ def without_clock(document):
     return document
 
 
-class Predictions(unittest.TestCase):
+class Predictions(Cases):
     def test_estimate_says_what_the_command_says(self):
         for scenario in (SMALL, LARGE, "examples/mixtral-8x7b-h100x64.yaml"):
             step = panpipe.estimate(scenario)
-            document = command("estimate", scenario, "--json", "--timeline")
+            document = command(f"estimate {scenario} --timeline")
             self.assertEqual(step.metrics, document["metrics"])
             self.assertEqual(without_clock(step.to_dict(timeline=True)), without_clock(document))
             self.assertEqual(step.step_time_s, document["metrics"]["step_time_s"])
@@ -53,14 +44,14 @@ class Predictions(unittest.TestCase):
 
     def test_simulate_says_what_the_command_says(self):
         step = panpipe.simulate(SMALL, backend="flow")
-        self.assertEqual(step.metrics, command("simulate", SMALL, "--backend", "flow", "--json")["metrics"])
+        self.assertEqual(step.metrics, command(f"simulate {SMALL} --backend flow")["metrics"])
         self.assertEqual(step.kind, "simulated")
         self.assertGreaterEqual(step.step_time_s, panpipe.estimate(SMALL).step_time_s)
 
     def test_simgrid_is_found_from_the_package(self):
         if not os.path.exists(os.path.join(os.environ["PANPIPE_BIN"], "panpipe_simgrid.so")):
             self.skipTest("this build has no SimGrid")
-        self.assertEqual(panpipe.simulate(SMALL).metrics, command("simulate", SMALL, "--json")["metrics"])
+        self.assertEqual(panpipe.simulate(SMALL).metrics, command(f"simulate {SMALL}")["metrics"])
 
     def test_a_dict_is_the_file_with_its_keys(self):
         self.assertEqual(panpipe.estimate(SCENARIO).metrics, panpipe.estimate(LARGE).metrics)
@@ -69,24 +60,16 @@ class Predictions(unittest.TestCase):
         step = panpipe.estimate(
             LARGE, set={"recompute": "selective", "parallel.sequence_parallel": True, "batch": {"micro": 1, "microbatches": 128}}
         )
-        words = (
-            "--set",
-            "recompute=selective",
-            "--set",
-            "parallel.sequence_parallel=true",
-            "--set",
-            "batch={micro: 1, microbatches: 128}",
-        )
-        self.assertEqual(step.metrics, command("estimate", LARGE, *words, "--json")["metrics"])
+        settings = ("recompute=selective", "parallel.sequence_parallel=true", "'batch={micro: 1, microbatches: 128}'")
+        line = f"estimate {LARGE} " + " ".join(f"--set {setting}" for setting in settings)
+        self.assertEqual(step.metrics, command(line)["metrics"])
 
     def test_a_file_that_changed_is_read_again(self):
         text = pathlib.Path(os.environ["PANPIPE_BIN"], "..", "share", "panpipe", SMALL).read_text()
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "mine.yaml"
-            file.write_text(text)
-            before = panpipe.estimate(file).step_time_s
-            file.write_text(text.replace("micro: 2", "micro: 1"))
-            after = panpipe.estimate(file).step_time_s
+        file = self.written("mine.yaml", text)
+        before = panpipe.estimate(file).step_time_s
+        file.write_text(text.replace("micro: 2", "micro: 1"))
+        after = panpipe.estimate(file).step_time_s
         self.assertEqual(before, panpipe.estimate(SMALL).step_time_s)
         self.assertEqual(after, panpipe.estimate(SMALL, set={"batch.micro": 1}).step_time_s)
         self.assertLess(after, before)
@@ -102,20 +85,17 @@ class Predictions(unittest.TestCase):
                 file.write_text(texts[turn % 2])
                 found.append((turn % 2, panpipe.estimate(file).step_time_s, panpipe.estimate(SMALL, set={"seed": turn}).fits))
 
-        with tempfile.TemporaryDirectory() as folder:
-            threads = [threading.Thread(target=ask, args=(pathlib.Path(folder) / f"{name}.yaml",)) for name in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+        threads = [threading.Thread(target=ask, args=(self.folder / f"{name}.yaml",)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         self.assertEqual(len(found), 32)
         self.assertEqual([step for _, step, _ in found], [wanted[turn] for turn, _, _ in found])
 
     def test_a_plan_goes_from_one_call_to_the_next(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "plan.yaml"
-            file.write_text(panpipe.estimate(SMALL).plan)
-            self.assertEqual(panpipe.estimate(SMALL, plan=file).metrics, panpipe.estimate(SMALL).metrics)
+        step = panpipe.estimate(SMALL)
+        self.assertEqual(panpipe.estimate(SMALL, plan=self.written("plan.yaml", step.plan)).metrics, step.metrics)
 
     def test_notebooks_see_a_picture(self):
         step = panpipe.estimate(SMALL)
@@ -135,17 +115,9 @@ class Predictions(unittest.TestCase):
 
     def test_what_is_assumed_of_a_model_is_an_attribute(self):
         # One dimension is left to the class.
-        config = {
-            "model_type": "llama",
-            "hidden_size": 512,
-            "intermediate_size": 1024,
-            "num_hidden_layers": 48,
-            "vocab_size": 1000,
-        }
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "config.json"
-            path.write_text(json.dumps(config))
-            step = panpipe.estimate(SCENARIO | {"workload": {"config": str(path), "sequence": 128}})
+        config = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 48, "vocab_size": 1000}
+        path = self.written("config.json", json.dumps({"model_type": "llama", **config}))
+        step = panpipe.estimate(SCENARIO | {"workload": {"config": str(path), "sequence": 128}})
         self.assertEqual(len(step.assumed), 1)
         self.assertIn("num_attention_heads 32: ", step.assumed[0])
 
@@ -186,10 +158,10 @@ class Predictions(unittest.TestCase):
         self.assertGreater(counted, 2)
 
 
-class Searches(unittest.TestCase):
+class Searches(Cases):
     def test_plan(self):
         found = panpipe.plan(SMALL, method="pfeife", threads=1)
-        document = command("plan", SMALL, "--method", "pfeife", "--threads", "1", "--json")
+        document = command(f"plan {SMALL} --method pfeife --threads 1")
         self.assertEqual(found.best.metrics, document["best"]["metrics"])
         self.assertEqual([one.summary for one in found.candidates], [one["summary"] for one in document["candidates"]])
         self.assertIn("schedule:", found.yaml)
@@ -203,17 +175,17 @@ class Searches(unittest.TestCase):
             _ = found.best
 
     def test_sizes(self):
-        sizes = panpipe.plan("examples/llama-3-8b-h100.yaml", set={"parallel": {}, "schedule": "auto"}, gpus=[8, 16], threads=1)
+        sizes = panpipe.plan(LLAMA, set={"parallel": {}, "schedule": "auto"}, gpus=[8, 16], threads=1)
         self.assertEqual(list(sizes.plans), [8, 16])
         times = sizes.table.to_pydict()["step_time_s"]
         self.assertLess(times[1], times[0])
         with self.assertRaisesRegex(panpipe.InputError, "8 devices each, and 12 is no multiple"):
-            panpipe.plan("examples/llama-3-8b-h100.yaml", gpus=[12])
+            panpipe.plan(LLAMA, gpus=[12])
 
     def test_sweep(self):
         over = {"schedule": ["1f1b", "zb-h1", "nonsense"], "batch.micro": [1, 2, 64]}
         swept = panpipe.sweep(SMALL, over)
-        document = command("sweep", SMALL, "--over", "schedule=1f1b,zb-h1,nonsense", "--over", "batch.micro=1,2,64", "--json")
+        document = command(f"sweep {SMALL} --over schedule=1f1b,zb-h1,nonsense --over batch.micro=1,2,64")
         self.assertEqual(swept.cells, document["cells"])
         columns = swept.table.to_pydict()
         self.assertEqual(columns["batch.micro"], [1, 2, 64] * 3)
@@ -230,12 +202,12 @@ class Searches(unittest.TestCase):
         )
 
 
-class Measured(unittest.TestCase):
+class Measured(Cases):
     RUNS = pathlib.Path(__file__).resolve().with_name("runs.csv")
 
     def test_validate(self):
         found = panpipe.validate(self.RUNS, tolerances={"mean": "90%"})
-        document = command("validate", str(self.RUNS), "--tolerance", "mean=90%", "--json")
+        document = command(f"validate {self.RUNS} --tolerance mean=90%")
         self.assertEqual(found.to_dict(), document)
         self.assertTrue(found.ok)
         self.assertEqual(len(found.table), len(document["rows"]))
@@ -246,12 +218,12 @@ class Measured(unittest.TestCase):
             panpipe.fit(self.RUNS, "nonsense")
 
 
-class Schedules(unittest.TestCase):
+class Schedules(Cases):
     def test_figures(self):
         # F 1, B 2 on 4 ranks, 8 microbatches: (8 + 3) x 3 = 33, of which 9 idle
         order = panpipe.schedule("1f1b", ranks=4, microbatches=8)
         self.assertEqual((order.makespan, order.bubble_step, order.peak_activations), (33, 9 / 33, [4, 3, 2, 1]))
-        self.assertEqual(order.to_dict(), command("schedule", "1f1b", "--ranks", "4", "--microbatches", "8", "--json"))
+        self.assertEqual(order.to_dict(), command("schedule 1f1b --ranks 4 --microbatches 8"))
         self.assertEqual(len(order.timeline), 4 * 8 * 2)
         self.assertIn("<svg", order._repr_svg_())
         self.assertEqual(pickle.loads(pickle.dumps(order)).makespan, 33)
@@ -260,29 +232,16 @@ class Schedules(unittest.TestCase):
         order = panpipe.schedule(
             "interleaved-1f1b", ranks=4, microbatches=8, stages_per_rank=4, costs={"F": 1, "I": 1, "W": [1] * 16, "comm": 0.5}
         )
-        words = (
-            "--ranks",
-            "4",
-            "--microbatches",
-            "8",
-            "--option",
-            "stages_per_rank=4",
-            "--costs",
-            "F=1,I=1,W=" + "/".join(["1"] * 16) + ",comm=0.5",
-        )
-        self.assertEqual(order.to_dict(), command("schedule", "interleaved-1f1b", *words, "--json"))
+        costs = "F=1,I=1,W=" + "/".join(["1"] * 16) + ",comm=0.5"
+        line = f"schedule interleaved-1f1b --ranks 4 --microbatches 8 --option stages_per_rank=4 --costs {costs}"
+        self.assertEqual(order.to_dict(), command(line))
 
     def test_semantics(self):
         order = panpipe.schedule("1f1b", ranks=4, microbatches=8)
-        self.assertEqual(
-            order.semantics(), command("schedule", "1f1b", "--ranks", "4", "--microbatches", "8", "--semantics", "all", "--json")
-        )
+        self.assertEqual(order.semantics(), command("schedule 1f1b --ranks 4 --microbatches 8 --semantics all"))
 
     def test_a_file_that_is_not_legal(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "mine.csv"
-            file.write_text("0B0,0F0\n1F0,1B0\n")
-            order = panpipe.schedule(file)
+        order = panpipe.schedule(self.written("mine.csv", "0B0,0F0\n1F0,1B0\n"))
         self.assertFalse(order.legal)
         self.assertTrue(order.problems[0].message)
         self.assertIsNone(order._repr_svg_())

@@ -6,28 +6,14 @@ import pickle
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import panpipe
-
-DICT = {
-    "panpipe": 1,
-    "cluster": "clusters/rtx3090x8.yaml",
-    "workload": {"model": "gpt2-large"},
-    "batch": {"micro": 2, "microbatches": 8},
-}
+from asked import DICT, Cases
+from asked import refusal as fault
 
 
-def fault(call, *arguments, **named):
-    try:
-        call(*arguments, **named)
-    except panpipe.InputError as error:
-        return error
-    raise AssertionError("nothing was raised")
-
-
-class Faults(unittest.TestCase):
+class Faults(Cases):
     def test_a_dict_names_the_key(self):
         error = fault(panpipe.estimate, {**DICT, "parallel": {"tensr": 2}})
         self.assertIsInstance(error, ValueError)
@@ -41,12 +27,9 @@ class Faults(unittest.TestCase):
         self.assertEqual(error.diagnostics[0].key, "partition[1]")
 
     def test_a_file_has_line_and_column(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "mine.yaml"
-            file.write_text(
-                "panpipe: 1\ncluster: clusters/rtx3090x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 0, microbatchs: 8}\n"
-            )
-            error = fault(panpipe.estimate, file)
+        text = "panpipe: 1\ncluster: clusters/rtx3090x8.yaml\nworkload: {model: gpt2-large}\nbatch: {micro: 0, microbatchs: 8}\n"
+        file = self.written("mine.yaml", text)
+        error = fault(panpipe.estimate, file)
         places = [(one.file, one.line, one.column) for one in error.diagnostics]
         self.assertEqual(places[0], (str(file), 4, 16))
         self.assertEqual(places[1][1], 4)
@@ -92,18 +75,10 @@ class Faults(unittest.TestCase):
         fault(panpipe.plan, DICT, method="best")
 
     def test_an_order_that_cannot_finish_is_no_answer(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "stuck.csv"
-            file.write_text("0F0,0F1,0B0,0B1\n1B1,1F0,1F1,1B0\n")
-            with self.assertRaises((panpipe.NoAnswer, panpipe.InputError)):
-                panpipe.estimate(
-                    {
-                        **DICT,
-                        "parallel": {"pipeline": 2},
-                        "batch": {"micro": 1, "microbatches": 2},
-                        "schedule": {"csv": str(file)},
-                    }
-                )
+        file = self.written("stuck.csv", "0F0,0F1,0B0,0B1\n1B1,1F0,1F1,1B0\n")
+        stuck = {"parallel": {"pipeline": 2}, "batch": {"micro": 1, "microbatches": 2}, "schedule": {"csv": str(file)}}
+        with self.assertRaises((panpipe.NoAnswer, panpipe.InputError)):
+            panpipe.estimate({**DICT, **stuck})
 
     def test_errors_travel(self):
         error = pickle.loads(pickle.dumps(fault(panpipe.estimate, {**DICT, "parallel": {"tensr": 2}})))
@@ -111,28 +86,21 @@ class Faults(unittest.TestCase):
         self.assertIn("did you mean", str(error))
 
 
-class WithoutItsModule(unittest.TestCase):
+class WithoutItsModule(Cases):
     def test_the_message_names_this_python_and_the_modules_that_are_there(self):
         package = pathlib.Path(panpipe.__file__).parent
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(
-                package, pathlib.Path(folder) / "panpipe", ignore=shutil.ignore_patterns("_core*.so", "_prefix", "__pycache__")
-            )
+        left_out = shutil.ignore_patterns("_core*.so", "_prefix", "__pycache__")
+        shutil.copytree(package, self.folder / "panpipe", ignore=left_out)
 
-            def fault():
-                done = subprocess.run(
-                    [sys.executable, "-c", "import panpipe; panpipe.plan"],
-                    capture_output=True,
-                    text=True,
-                    env={**os.environ, "PYTHONPATH": folder},
-                    cwd=folder,
-                )
-                return done.stderr
+        def said():
+            environment = {**os.environ, "PYTHONPATH": str(self.folder)}
+            call = [sys.executable, "-c", "import panpipe; panpipe.plan"]
+            return subprocess.run(call, capture_output=True, text=True, env=environment, cwd=self.folder).stderr
 
-            this = f"this is cpython {sys.version_info.major}.{sys.version_info.minor}, and the folder of panpipe has "
-            self.assertIn(this + "no file _core*.so;", fault())
-            (pathlib.Path(folder) / "panpipe/_core.cpython-37-x86_64-linux-gnu.so").touch()
-            self.assertIn(this + "_core.cpython-37-x86_64-linux-gnu.so;", fault())
+        this = f"this is cpython {sys.version_info.major}.{sys.version_info.minor}, and the folder of panpipe has "
+        self.assertIn(this + "no file _core*.so;", said())
+        (self.folder / "panpipe/_core.cpython-37-x86_64-linux-gnu.so").touch()
+        self.assertIn(this + "_core.cpython-37-x86_64-linux-gnu.so;", said())
 
 
 if __name__ == "__main__":

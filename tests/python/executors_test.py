@@ -5,8 +5,8 @@ import multiprocessing
 import unittest
 
 import panpipe
+from asked import SMALL
 
-SMALL = "examples/gpt2-large-rtx3090x8.yaml"
 OVER = {"schedule": ["1f1b", "zb-h1"], "batch.micro": [1, 2, 64]}
 SIZES = {"set": {"parallel": {}, "schedule": "1f1b"}, "gpus": [8, 16]}
 

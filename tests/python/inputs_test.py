@@ -8,15 +8,7 @@ import pickle
 import unittest
 
 import panpipe
-
-SMALL = "examples/gpt2-large-rtx3090x8.yaml"
-RUNS = str(pathlib.Path(__file__).resolve().parents[2] / "validation" / "published" / "runs.csv")
-DICT = {
-    "panpipe": 1,
-    "cluster": "clusters/rtx3090x8.yaml",
-    "workload": {"model": "gpt2-large"},
-    "batch": {"micro": 2, "microbatches": 8},
-}
+from asked import DICT, RUNS, SMALL, refusal
 
 
 class Name(str, enum.Enum):
@@ -24,11 +16,8 @@ class Name(str, enum.Enum):
 
 
 def fault(call, *arguments, **named):
-    try:
-        call(*arguments, **named)
-    except panpipe.InputError as error:
-        return error.diagnostics[0].key, error.diagnostics[0].message
-    raise AssertionError("nothing was raised")
+    first = refusal(call, *arguments, **named).diagnostics[0]
+    return first.key, first.message
 
 
 def with_micro(value):
@@ -37,25 +26,8 @@ def with_micro(value):
 
 class Values(unittest.TestCase):
     def test_what_no_microbatch_is(self):
-        for value in (
-            None,
-            (1, 2),
-            math.nan,
-            -math.inf,
-            10**400,
-            -1,
-            True,
-            b"4",
-            object(),
-            [1],
-            {"a": 1},
-            2.5,
-            "\ud800",
-            "a\0b",
-            "1\n2",
-            1j,
-            {1},
-        ):
+        numbers, texts = (math.nan, -math.inf, 10**400, -1, 2.5, 1j, True), (b"4", "\ud800", "a\0b", "1\n2")
+        for value in (*numbers, *texts, None, (1, 2), [1], {1}, {"a": 1}, object()):
             with self.subTest(repr(value)[:30]):
                 self.assertEqual(fault(panpipe.estimate, with_micro(value))[0], "batch.micro")
                 fault(panpipe.estimate, DICT, set={"batch.micro": value})

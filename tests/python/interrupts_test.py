@@ -8,9 +8,8 @@ import time
 import unittest
 
 import panpipe
+from asked import RUNS, SMALL
 
-SMALL = "examples/gpt2-large-rtx3090x8.yaml"
-RUNS = pathlib.Path(__file__).resolve().parents[2] / "validation" / "published" / "runs.csv"
 WIDE = {
     "panpipe": 1,
     "cluster": {"file": "clusters/dgx-a100-80g.yaml", "nodes": 64},

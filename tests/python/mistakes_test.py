@@ -8,6 +8,7 @@ import signal
 import unittest
 
 import panpipe
+from asked import SMALL, Cases, refusal
 from panpipe.actions import B, F
 
 try:
@@ -39,15 +40,10 @@ def made(**changes):
     return panpipe.schedule(family)
 
 
-class Calls(unittest.TestCase):
-    def refused(self, call, words):
-        with self.assertRaises(panpipe.InputError) as caught:
-            call()
-        self.assertEqual(str(caught.exception), words)
-
+class Calls(Cases):
     def test_arena(self):
         whole = "a whole number from 1 to 2147483647 is wanted, not 0"
-        for call, words in (
+        cases = (
             (lambda: panpipe.arena(all_forwards, ranks=0), "ranks: " + whole),
             (lambda: panpipe.arena("1f1b", microbatches=0), "microbatches: " + whole),
             (lambda: panpipe.arena("1f1b", ranks=2.5), "ranks: a whole number is wanted, not a float"),
@@ -77,9 +73,8 @@ class Calls(unittest.TestCase):
                 lambda: panpipe.arena(all_forwards, ranks=16, alone=True, clusters=["h100x8"]),
                 "error: cluster h100x8 has 8 devices, too few for 16 ranks\n  help: a cluster file with more nodes has more; 'none' leaves clusters out",
             ),
-        ):
-            with self.subTest(words):
-                self.refused(call, words)
+        )
+        self.refused(cases)
 
     def test_ratios(self):
         """As text, numbers and a dict, to the last digit: F + I + W of 8 microbatches, and three ranks' F and B of 1F1B."""
@@ -95,45 +90,38 @@ class Calls(unittest.TestCase):
         given = panpipe.schedule(of_all_ranks, name="mine", placement="wave", stages_per_rank=1)
         self.assertEqual((given.name, given(2, 3).makespan), ("mine", all_forwards(2, 3).makespan))
         again = "all_forwards is a family already\n  help: call it with its sizes, or give it other defaults by with_options(...)"
-        for call, words in (
+        self.assertTrue(all_forwards(2, 2, deadline_s="5").legal)
+        cases = (
             (lambda: panpipe.schedule(name="other")(all_forwards), again),
             (lambda: panpipe.schedule(all_forwards), again),
             (lambda: panpipe.schedule(name=7)(of_all_ranks), "name: text is wanted, not a int"),
-            (lambda: all_forwards(2, 2, deadline_s="5"), None),
             (lambda: all_forwards(2, 2, deadline_s="five"), "all_forwards: deadline_s: a number is wanted, not 'five'"),
             (lambda: all_forwards(2, 2, deadline_s=float("inf")), "all_forwards: deadline_s: a finite number is wanted, not inf"),
             (lambda: all_forwards(2, 2, deadline_s=0), "all_forwards: deadline_s is a time above 0, not 0"),
             (lambda: all_forwards(2, 2, memory_bytes="1GiB"), "all_forwards: memory_bytes is a whole number from 1, not '1GiB'"),
             (lambda: all_forwards(2, 2, memory_bytes=10**30), f"all_forwards: memory_bytes is below 2**62, not {10**30}"),
             (
-                lambda: panpipe.estimate(
-                    "examples/gpt2-large-rtx3090x8.yaml", set={"schedule": {"name": all_forwards, "late": True}}
-                ),
+                lambda: panpipe.estimate(SMALL, set={"schedule": {"name": all_forwards, "late": True}}),
                 "schedule.name: a OwnFamily is no value of a scenario; give a number, text, a list or a dict\n"
                 "  help: a family takes its options by with_options(stages_per_rank=2)",
             ),
-        ):
-            with self.subTest(words):
-                if words is None:
-                    self.assertTrue(call().legal)
-                else:
-                    self.refused(call, words)
+        )
+        self.refused(cases)
 
     def test_other_arguments(self):
         order = panpipe.schedule("1f1b", ranks=2, microbatches=2)
-        for call, words in (
+        cases = (
             (lambda: order.to_text(width="a"), "width: a whole number is wanted, not a str"),
             (
-                lambda: panpipe.simulate("examples/gpt2-large-rtx3090x8.yaml", merge="no"),
+                lambda: panpipe.simulate(SMALL, merge="no"),
                 "merge: True or False is wanted, not 'no'",
             ),
             (
-                lambda: panpipe.sweep("examples/gpt2-large-rtx3090x8.yaml", {"schedule": ["1f1b"]}, executor=3),
+                lambda: panpipe.sweep(SMALL, {"schedule": ["1f1b"]}, executor=3),
                 "executor: an executor as of concurrent.futures is wanted, with submit(), not a int",
             ),
-        ):
-            with self.subTest(words):
-                self.refused(call, words)
+        )
+        self.refused(cases)
 
     def test_numbers_of_passes(self):
         for family, part in (
@@ -141,9 +129,8 @@ class Calls(unittest.TestCase):
             (made(forward=lambda m: F(bool(m))), "rank 0 yields F(False): the microbatch is a whole number, not False"),
             (made(backward=lambda m: B(m, stage=0.0)), "rank 0 yields B(0, stage=0.0): the stage is a whole number, not 0.0"),
         ):
-            with self.subTest(part), self.assertRaises(panpipe.InputError) as caught:
-                family(1, 2)
-            self.assertIn(part, str(caught.exception))
+            with self.subTest(part):
+                self.assertIn(part, str(refusal(family, 1, 2)))
         uncut = made(forward=lambda m: F(m, part=0), backward=lambda m: B(m, part=0))
         self.assertEqual(uncut(2, 3).to_csv(), all_forwards(2, 3).to_csv())  # one slice is the whole
 
@@ -166,9 +153,7 @@ class Calls(unittest.TestCase):
             yield F(0)
             yield F(microbatches)
 
-        with self.assertRaises(panpipe.InputError) as caught:
-            panpipe.schedule(fails)(2, 2)
-        fault = caught.exception.diagnostics[0]
+        fault = refusal(panpipe.schedule(fails), 2, 2).diagnostics[0]
         self.assertEqual((os.path.basename(fault.file), fault.line), ("mistakes_test.py", fails.__code__.co_firstlineno + 2))
         self.assertIn("microbatch 2 of 2", fault.message)
 

@@ -1,47 +1,22 @@
 """Every option of the verbs, and the smaller verbs, compared with the command's answer to the same question."""
 
 import csv
-import json
-import os
-import pathlib
-import subprocess
-import tempfile
 import unittest
 
 import panpipe
+from asked import LARGE, LLAMA, RUNS, SMALL, Cases, command, text
 
-PROGRAM = os.path.join(os.environ["PANPIPE_BIN"], "panpipe")
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-RUNS = ROOT / "validation" / "published" / "runs.csv"
-SMALL, LARGE, LLAMA = "examples/gpt2-large-rtx3090x8.yaml", "examples/gpt3-175b-a100x64.yaml", "examples/llama-3-8b-h100.yaml"
 FREE = {"parallel": {}, "schedule": "1f1b"}
 AUTO = {"parallel": {}, "schedule": "auto"}
-AS_WORDS = ("--set", "parallel={}", "--set", "schedule=1f1b")
+AS_WORDS = f"plan {LLAMA} --set parallel={{}} --set schedule=1f1b --tokens 10B --threads 1"
 
 
-def text(*words, code=0):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stdout
-
-
-def command(*words, code=0):
-    return json.loads(text(*words, code=code))
-
-
-class InFolder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-
-class Plans(InFolder):
+class Plans(Cases):
     def test_a_deadline_or_a_budget_chooses_the_size(self):
         limits = {"deadline": "60d", "budget": "1000000USD"}
         for name, limit in limits.items():
             sizes = panpipe.plan(LLAMA, set=FREE, tokens="10B", threads=1, **{name: limit})
-            document = command("plan", LLAMA, *AS_WORDS, "--tokens", "10B", "--threads", "1", f"--{name}", limit, "--json")
+            document = command(f"{AS_WORDS} --{name} {limit}")
             self.assertEqual(sizes.to_dict(), document)
             self.assertEqual(sizes.best, document["best"])
             self.assertEqual(list(sizes.plans), [size["gpus"] for size in document["sizes"]])
@@ -53,12 +28,7 @@ class Plans(InFolder):
 
     def test_an_objective_compares_sizes(self):
         sizes = panpipe.plan(LLAMA, set=FREE, tokens="10B", threads=1, objective="cost", nodes=[1, 2])
-        self.assertEqual(
-            sizes.to_dict(),
-            command(
-                "plan", LLAMA, *AS_WORDS, "--tokens", "10B", "--threads", "1", "--objective", "cost", "--nodes", "1,2", "--json"
-            ),
-        )
+        self.assertEqual(sizes.to_dict(), command(f"{AS_WORDS} --objective cost --nodes 1,2"))
 
     def test_no_size_within_the_limit(self):
         sizes = panpipe.plan(LLAMA, set=FREE, tokens="10B", threads=1, budget="1USD")
@@ -72,13 +42,11 @@ class Plans(InFolder):
 
     def test_for_a_trainer(self):
         found = panpipe.plan(LLAMA, set=AUTO, trainer="megatron", threads=1)
-        document = command(
-            "plan", LLAMA, "--set", "parallel={}", "--set", "schedule=auto", "--for", "megatron", "--threads", "1", "--json"
-        )
+        document = command(f"plan {LLAMA} --set parallel={{}} --set schedule=auto --for megatron --threads 1")
         self.assertEqual([one.summary for one in found.candidates], [one["summary"] for one in document["candidates"]])
 
 
-class Measured(InFolder):
+class Measured(Cases):
     def some_runs(self, *sources):
         with open(RUNS, newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))
@@ -95,23 +63,10 @@ class Measured(InFolder):
         fitted = panpipe.fit(
             runs, "A100-80G-SXM", only=["launch", "step"], without={"mtnlg": "too few"}, folds=2, iterations=3, balance=0
         )
-        words = (
-            "--only",
-            "launch,step",
-            "--without",
-            "mtnlg=too few",
-            "--folds",
-            2,
-            "--iterations",
-            3,
-            "--balance",
-            0,
-            "-o",
-            out,
-            "--left-out",
-            left_out,
+        table = text(
+            f"fit {runs} --device A100-80G-SXM --only launch,step --without 'mtnlg=too few' --folds 2 --iterations 3 --balance 0 "
+            f"-o {out} --left-out {left_out}"
         )
-        table = text("fit", runs, "--device", "A100-80G-SXM", *words)
         differs = ("# A100", "# fit", "name:", "  command:")  # by the file's name
         own, theirs = (
             [line for line in content.splitlines() if not line.startswith(differs)] for content in (fitted.yaml, out.read_text())
@@ -123,69 +78,60 @@ class Measured(InFolder):
         self.assertLess(fitted.errors["mean"], fitted.errors["before"])
         self.assertTrue(any(row.endswith(": too few") for row in fitted.left_out), fitted.left_out)
         # Its calibration predicts as the command's does.
-        mine = self.folder / "mine.yaml"
-        mine.write_text(fitted.yaml)
+        mine = self.written("mine.yaml", fitted.yaml)
         judged = panpipe.validate(runs, calibrations=mine, left_out=left_out, without=["mtnlg"])
-        self.assertEqual(
-            judged.to_dict(),
-            command("validate", runs, "--calibration", mine, "--left-out", left_out, "--without", "mtnlg", "--json"),
-        )
+        document = command(f"validate {runs} --calibration {mine} --left-out {left_out} --without mtnlg")
+        self.assertEqual(judged.to_dict(), document)
         self.assertNotIn("mtnlg", {row["source"] for row in judged.rows})
 
     def test_evidence(self):
         runs, file = self.some_runs("megatron21", "korth22"), self.folder / "evidence.json"
         judged = panpipe.validate(runs, evidence=True)
-        self.assertEqual(judged.to_dict(), command("validate", runs, "--evidence", file, "--json"))
+        self.assertEqual(judged.to_dict(), command(f"validate {runs} --evidence {file}"))
         self.assertEqual(judged.evidence, file.read_text())
         self.assertEqual(panpipe.validate(runs).evidence, "")
 
     def test_products(self):
         products = RUNS.with_name("products.csv")
         found = panpipe.validate(products)
-        self.assertEqual(found.to_dict(), command("validate", products, "--json"))
+        self.assertEqual(found.to_dict(), command(f"validate {products}"))
         self.assertGreater(len(found.rows), 100)
         self.assertEqual(len(found.table), len(found.rows))
         with self.assertRaisesRegex(panpipe.InputError, "stands alone"):
             panpipe.validate(products, without="x")
 
 
-class OtherVerbs(InFolder):
+class OtherVerbs(Cases):
     def test_compare_and_report(self):
         idle, shared = panpipe.estimate(SMALL), panpipe.simulate(SMALL, backend="flow")
-        text("estimate", SMALL, "-o", self.folder / "a")
-        text("simulate", SMALL, "--backend", "flow", "-o", self.folder / "b")
-        document = command("compare", self.folder / "a", self.folder / "b", "--json")
+        a, b, page = (self.folder / name for name in ("a", "b", "page.html"))
+        text(f"estimate {SMALL} -o {a}")
+        text(f"simulate {SMALL} --backend flow -o {b}")
+        document = command(f"compare {a} {b}")
         found = panpipe.compare(idle, shared, tolerances={"step_time_s": "50%"})
         self.assertTrue(found.ok)
-        self.assertFalse(
-            panpipe.compare(
-                self.folder / "a",
-                panpipe.estimate(SMALL, set={"batch.micro": 1}),
-                tolerances=["step_time_s=1%"],
-                metrics_only=True,
-            ).ok
-        )
-        self.assertEqual(panpipe.compare(self.folder / "a", self.folder / "b").to_dict(), document)
+        other = panpipe.estimate(SMALL, set={"batch.micro": 1})
+        self.assertFalse(panpipe.compare(a, other, tolerances=["step_time_s=1%"], metrics_only=True).ok)
+        self.assertEqual(panpipe.compare(a, b).to_dict(), document)
         self.assertEqual(panpipe.compare(idle, shared).to_dict()["metrics"], document["metrics"])
-        text("report", self.folder / "a", self.folder / "b", "-o", self.folder / "page.html")
-        self.assertEqual(panpipe.report(self.folder / "a", self.folder / "b"), (self.folder / "page.html").read_text())
+        text(f"report {a} {b} -o {page}")
+        self.assertEqual(panpipe.report(a, b), page.read_text())
         self.assertIn("<!DOCTYPE html>", panpipe.report(idle, shared))
 
     def test_support(self):
-        self.assertEqual(panpipe.support(LARGE), command("support", LARGE, "--json"))
+        self.assertEqual(panpipe.support(LARGE), command(f"support {LARGE}"))
 
     def test_shipped(self):
-        self.assertEqual(panpipe.shipped(), command("list", "--json")["items"])
+        self.assertEqual(panpipe.shipped(), command("list")["items"])
         for kind in panpipe.shipped():
-            self.assertEqual(panpipe.shipped(kind["name"]), command("list", kind["name"], "--json")["items"])
+            self.assertEqual(panpipe.shipped(kind["name"]), command(f"list {kind['name']}")["items"])
 
     def test_a_job_comes_in_and_goes_out(self):
         out = panpipe.export("megatron", LARGE)
-        self.assertEqual(out.text, text("export", "megatron", LARGE))
-        file = self.folder / "job.sh"
-        file.write_text(out.text)
+        self.assertEqual(out.text, text(f"export megatron {LARGE}"))
+        file = self.written("job.sh", out.text)
         job = panpipe.import_job("megatron", file, gpus=64)
-        text("import", "megatron", file, "--gpus", 64, "-o", self.folder / "job.yaml")
+        text(f"import megatron {file} --gpus 64 -o {self.folder / 'job.yaml'}")
         self.assertEqual(job.fault, "")
         # The file and the dict are the same scenario.
         self.assertEqual(panpipe.estimate(job.scenario).metrics, panpipe.estimate(self.folder / "job.yaml").metrics)

@@ -4,8 +4,9 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from asked import Cases
 
 NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -14,12 +15,7 @@ def program(*words, folder):
     return subprocess.run([sys.executable, "-m", "panpipe", *words], capture_output=True, text=True, cwd=folder)
 
 
-class Program(unittest.TestCase):
-    def setUp(self):
-        kept = tempfile.TemporaryDirectory()
-        self.addCleanup(kept.cleanup)
-        self.folder = pathlib.Path(kept.name)
-
+class Program(Cases):
     def test_it_is_the_command(self):
         said = program("--version", folder=self.folder)
         self.assertEqual(said.returncode, 0, said.stderr)

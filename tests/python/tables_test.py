@@ -6,8 +6,7 @@ import pickle
 import unittest
 
 import panpipe
-
-SMALL = "examples/gpt2-large-rtx3090x8.yaml"
+from asked import SMALL
 
 
 def package(name):
