@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "exec/engine/run/stop.hpp"
 #include "exec/engine/training/training_run.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -222,7 +222,7 @@ struct Refusal {
 void change_manifest(const std::string& folder, const std::function<void(json&)>& change) {
   json manifest = json::parse(content(folder + "/manifest.json"));
   change(manifest);
-  std::ofstream(folder + "/manifest.json") << manifest.dump();
+  test::write_file(folder + "/manifest.json", manifest.dump());
 }
 
 std::vector<Refusal> refusals() {
@@ -237,9 +237,9 @@ std::vector<Refusal> refusals() {
       {"no folder", [](const std::string& folder) { fs::remove_all(folder); }, "there is no such folder"},
       {"no manifest", [](const std::string& folder) { fs::remove(folder + "/manifest.json"); },
        "it has no manifest.json: it was never finished, or it is not a checkpoint"},
-      {"no JSON", [](const std::string& folder) { std::ofstream(folder + "/manifest.json") << "{"; },
+      {"no JSON", [](const std::string& folder) { test::write_file(folder + "/manifest.json", "{"); },
        "manifest.json:1:2: this is not JSON: unexpected end of input; expected string literal"},
-      {"other JSON", [](const std::string& folder) { std::ofstream(folder + "/manifest.json") << "{\"a\": 1}"; },
+      {"other JSON", [](const std::string& folder) { test::write_file(folder + "/manifest.json", "{\"a\": 1}"); },
        "manifest.json is not a checkpoint's"},
       {"newer", manifest([](json& m) { m["version"] = 2; }), "it has format 2; this version of panpipe reads format 1"},
       {"lacking", manifest([](json& m) { m.erase("position"); }), "manifest.json lacks a value or has one of another kind"},

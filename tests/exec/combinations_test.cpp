@@ -6,13 +6,13 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -20,9 +20,12 @@
 
 #include "base/error.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::exec {
 namespace {
+
+using testing::HasSubstr;
 
 enum Dimension : std::uint8_t { kAttention, kSequence, kRecompute, kZero, kTied, kData, kPipeline, kDimensions };
 using Cell = std::array<std::size_t, kDimensions>;  // a value's number per dimension
@@ -197,7 +200,7 @@ TEST_P(Combinations, EqualOneProcessOrAreRefused) {
   for (const Cell& cell : cells) {
     const Step step = step_of(cell);
     if (const Refusal* refusal = refusal_of(cell)) {
-      EXPECT_NE(step.error.find(refusal->message), std::string::npos) << name_of(cell) << ": " << step.error;
+      EXPECT_THAT(step.error, HasSubstr(refusal->message)) << name_of(cell) << ": " << step.error;
       ++refused;
       continue;
     }
@@ -228,8 +231,7 @@ TEST(CombinationsReference, TakesPartWithEveryParameter) {
 
 // docs/models/combinations.md states the dimensions, how many cells there are, and each refusal with its message.
 TEST(CombinationsPage, StatesWhatIsRefused) {
-  std::ifstream file(PANPIPE_SOURCE "/docs/models/combinations.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = test::read_file(PANPIPE_SOURCE "/docs/models/combinations.md");
   std::size_t cells = 0;
   std::map<const Refusal*, std::size_t> refused;
   for (std::size_t attention = 0; attention < values()[kAttention].size(); ++attention)
@@ -238,19 +240,17 @@ TEST(CombinationsPage, StatesWhatIsRefused) {
       ++refused[refusal_of(cell)];
     }
   const std::size_t equal = refused[nullptr];
-  EXPECT_NE(
-      page.find(fmt::format("| cells | {} |\n| equal to one process | {} |\n| refused | {} |\n", cells, equal, cells - equal)),
-      std::string::npos)
+  EXPECT_THAT(page, HasSubstr(fmt::format("| cells | {} |\n| equal to one process | {} |\n| refused | {} |\n", cells, equal,
+                                          cells - equal)))
       << cells << " " << equal;
   EXPECT_GE(static_cast<double>(equal), 0.9 * static_cast<double>(cells));
-  for (const auto& dimension : values())
-    EXPECT_NE(page.find(fmt::format("| {} |\n", fmt::join(dimension, ", "))), std::string::npos);
+  for (const auto& dimension : values()) EXPECT_THAT(page, HasSubstr(fmt::format("| {} |\n", fmt::join(dimension, ", "))));
   std::size_t rows = 0;
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) rows += line.find("| \"") == 0;
   EXPECT_EQ(rows, refusals().size()) << "a row per refusal";
   for (const Refusal& one : refusals())
-    EXPECT_NE(page.find(fmt::format("| \"{}\" | {} |", one.message, refused[&one])), std::string::npos) << one.message;
+    EXPECT_THAT(page, HasSubstr(fmt::format("| \"{}\" | {} |", one.message, refused[&one]))) << one.message;
 }
 
 }  // namespace

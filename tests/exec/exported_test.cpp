@@ -1,6 +1,7 @@
 // Exported models over a pipeline give what PyTorch gives in one process: losses, gradients, running statistics.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include "exec/engine/profile/profile_rank.hpp"
 #include "tests/exec/exported_check.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -107,10 +109,9 @@ TEST(RecordedModels, EqualPyTorchAsRecorded) {
 // program is the same, operator by operator, and so is the step.
 TEST(RecordedModels, OfPyTorch215IsReadAndTrained) {
   const std::string old = folder_of_models() + "/recorded/gpt", path = folder_of_models() + "/recorded_by_2.15/gpt.pt2";
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_NE(bytes.find(R"("schema_version": {"major": 8, "minor": 20})"), std::string::npos);
-  EXPECT_NE(bytes.find(R"("torch_version": "2.15.0)"), std::string::npos);
+  const std::string bytes = test::read_file(path);
+  EXPECT_THAT(bytes, testing::HasSubstr(R"("schema_version": {"major": 8, "minor": 20})"));
+  EXPECT_THAT(bytes, testing::HasSubstr(R"("torch_version": "2.15.0)"));
   const OperatorGraph graph = load_exported(path, 2);
   EXPECT_EQ(graph.to_text(), load_exported(old + ".pt2", 2).to_text());
   expect_reference(graph, read_reference(old + ".safetensors"));
@@ -197,10 +198,11 @@ TEST(ExportedTraining, CopiesOfWholeWeightsAreRefusedWhereWeightsComeAndGo) {
 std::map<std::string, ProfiledUnit> profiled(const std::string& precision) {
   ProfileRequest request;
   const Folder folder;
-  request.scenario = folder.file("profiled.yaml");
-  std::ofstream(request.scenario)
-      << "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: {pt2: "
-      << path_of("gpt") << ".pt2}\nbatch: {micro: 2, microbatches: 1}\nprecision: " << precision << "\n";
+  request.scenario =
+      folder.write("profiled.yaml",
+                   "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB, link: {latency: 1 us, bandwidth: 10 GB/s}}\nworkload: "
+                   "{pt2: " +
+                       path_of("gpt") + ".pt2}\nbatch: {micro: 2, microbatches: 1}\nprecision: " + precision + "\n");
   request.transport = "local";
   request.repetitions = 1;
   request.seconds = 0.1;

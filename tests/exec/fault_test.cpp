@@ -325,7 +325,7 @@ TEST(Starting, TorchrunStartsRanks) {
   const Ended run =
       Started({".venv/bin/torchrun", "--standalone", "--no-python", "--nproc-per-node", "2",
                std::string(std::getenv("PANPIPE_BIN")) + "/panpipe", "run", small_scenario(), "--no-progress", "--json"},
-              {}, "")
+              {{"TMPDIR", temporary_folder()}}, "")  // where torchrun makes folders of its own
           .end();
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\"kind\": \"measured\""));

@@ -23,7 +23,9 @@
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/visible_gpus.hpp"
 #include "exec/launch/world.hpp"
+#include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -33,21 +35,16 @@ using testing::HasSubstr;
 
 using Variables = std::map<std::string, std::string>;
 
-std::optional<World> world_of(const Variables& variables) {
-  return world_of_environment([&](const char* name) -> const char* {
+auto value_in(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  };
 }
 
-std::string refusal(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+std::optional<World> world_of(const Variables& variables) { return world_of_environment(value_in(variables)); }
+
+using test::fault_of;
 
 TEST(World, NobodyStartedUs) { EXPECT_FALSE(world_of({})); }
 
@@ -164,7 +161,7 @@ TEST(World, WhatCannotBeIsRefusedByName) {
        "are on this one)"}};
   for (const auto& [variables, message] : cases) {
     const Variables& given = variables;
-    EXPECT_EQ(refusal([&] { world_of(given); }), "error: " + message);
+    EXPECT_EQ(fault_of([&] { world_of(given); }), "error: " + message);
   }
 }
 
@@ -178,41 +175,11 @@ RunRequest parsed(std::vector<std::string> words) {
 }
 
 TEST(RunOptions, EveryOptionSurvivesTheWayToTheRanks) {
-  const std::vector<std::string> words = {"a b.yaml",
-                                          "--set",
-                                          "batch.micro=4",
-                                          "--set",
-                                          "schedule={name: gpipe}",
-                                          "--plan",
-                                          "p.yaml",
-                                          "--steps",
-                                          "7",
-                                          "--warmup",
-                                          "2",
-                                          "--transport",
-                                          "gloo",
-                                          "--device",
-                                          "cpu",
-                                          "--threads",
-                                          "3",
-                                          "-o",
-                                          "out",
-                                          "--json",
-                                          "--timeline",
-                                          "--dump-gradients",
-                                          "g.safetensors",
-                                          "--metrics",
-                                          "m.jsonl",
-                                          "--checkpoint",
-                                          "ck",
-                                          "--checkpoint-every",
-                                          "5",
-                                          "--resume",
-                                          "auto",
-                                          "--deadline",
-                                          "2.5",
-                                          "--allow-overcommit",
-                                          "--no-progress"};
+  std::vector<std::string> words = test::parts_of(
+      "FILE --set batch.micro=4 --set ORDER --plan p.yaml --steps 7 --warmup 2 --transport gloo --device cpu --threads 3 -o out "
+      "--json --timeline --dump-gradients g.safetensors --metrics m.jsonl --checkpoint ck --checkpoint-every 5 --resume auto "
+      "--deadline 2.5 --allow-overcommit --no-progress");
+  words[0] = "a b.yaml", words[4] = "schedule={name: gpipe}";
   EXPECT_EQ(to_arguments(parsed(words)), words);
   EXPECT_EQ(to_arguments(parsed({"x.yaml"})), std::vector<std::string>{"x.yaml"});
   EXPECT_EQ(parsed({"x.yaml"}).deadline_s, 10);
@@ -240,7 +207,7 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
   for (auto [words, message] : cases) {
     words.insert(words.begin(), "x.yaml");
     const std::vector<std::string> given = words;
-    EXPECT_EQ(refusal([&] { check_run_options(parsed(given)); }), "error: " + message);
+    EXPECT_EQ(fault_of([&] { check_run_options(parsed(given)); }), "error: " + message);
   }
 }
 
@@ -251,14 +218,7 @@ TEST(RunOptions, WhatCannotBeIsRefusedWithTheRemedy) {
 // Like the root of a file system.
 using Root = test::TemporaryFolder;
 
-int gpus_of(const Root& root, const Variables& variables = {}) {
-  return visible_gpus(
-      [&](const char* name) -> const char* {
-        const auto found = variables.find(name);
-        return found == variables.end() ? nullptr : found->second.c_str();
-      },
-      root.path().string());
-}
+int gpus_of(const Root& root, const Variables& variables = {}) { return visible_gpus(value_in(variables), root.path().string()); }
 
 TEST(Gpus, AreTheDeviceNodesThatCudaVisibleDevicesDoesNotHide) {
   const Root root;
@@ -287,10 +247,7 @@ TEST(Gpus, EachRankHasItsOwnWhereThereAreEnoughOrALauncherShowsOneEach) {
   const auto enough = [](int visible, int ranks, const char* launcher, const Variables& variables) {
     std::optional<World> world;
     if (*launcher) world.emplace().launcher = launcher;
-    return gpu_for_each_rank(visible, ranks, world, [&](const char* name) -> const char* {
-      const auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second.c_str();
-    });
+    return gpu_for_each_rank(visible, ranks, world, value_in(variables));
   };
   EXPECT_TRUE(enough(8, 8, "", {}));
   EXPECT_FALSE(enough(7, 8, "", {}));
@@ -593,10 +550,7 @@ struct Launcher {
     waitpid(process, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  std::string err() const {
-    std::ifstream file(folder / "err");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string err() const { return test::read_file(folder / "err"); }
 };
 
 bool gone(pid_t process) {

@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "tests/temporary_folder.hpp"
@@ -24,16 +23,12 @@ class LibTorch : public testing::Test {
     built_with("version 2.11.0\n");
   }
 
-  static void write(const fs::path& file, const std::string& text) {
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  void built_with(const std::string& text) const { write(base_ / "prefix/lib/panpipe/panpipe-exec.libtorch", text); }
+  void built_with(const std::string& text) const { test::write_file(base_ / "prefix/lib/panpipe/panpipe-exec.libtorch", text); }
   // A torch package, as the wheel lays it out.
   std::string torch(const std::string& folder, const std::string& version) const {
-    write(base_ / folder / "version.py",
-          "from typing import Optional\n__all__ = ['__version__']\n__version__ = '" + version + "'\n");
-    write(base_ / folder / "lib/libtorch_cpu.so", "");
+    test::write_file(base_ / folder / "version.py",
+                     "from typing import Optional\n__all__ = ['__version__']\n__version__ = '" + version + "'\n");
+    test::write_file(base_ / folder / "lib/libtorch_cpu.so", "");
     return (base_ / folder).string();
   }
   FoundLibTorch find(const std::map<std::string, std::string>& environment) const {
@@ -94,7 +89,7 @@ TEST_F(LibTorch, TheActiveEnvironmentComesBeforeWhatTheBuildWasMadeWith) {
 TEST_F(LibTorch, AnInstalledProgramLooksAroundItsPrefixThenAtPython) {
   // A python3 that answers as the real one would, whose package is the last resort.
   const std::string of_python = torch("python/torch", "2.11.0");
-  write(base_ / "bin/python3", "#!/bin/sh\necho " + of_python + "\n");
+  test::write_file(base_ / "bin/python3", "#!/bin/sh\necho " + of_python + "\n");
   fs::permissions(base_ / "bin/python3", fs::perms::owner_all);
   const std::map<std::string, std::string> here = {{"HOME", at("home")}, {"PATH", at("empty") + ":" + at("bin")}};
   EXPECT_EQ(find(here).folder, of_python);
@@ -114,7 +109,8 @@ TEST_F(LibTorch, AnInstalledProgramLooksAroundItsPrefixThenAtPython) {
 
 TEST_F(LibTorch, AWheelTakesTheTorchNextToIt) {
   const std::string neighbour = torch("venv/lib/python3.11/site-packages/torch", "2.11.0");
-  write(base_ / "venv/lib/python3.11/site-packages/panpipe/prefix/lib/panpipe/panpipe-exec.libtorch", "version 2.11.0\n");
+  test::write_file(base_ / "venv/lib/python3.11/site-packages/panpipe/prefix/lib/panpipe/panpipe-exec.libtorch",
+                   "version 2.11.0\n");
   const fs::path prefix = base_ / "venv/lib/python3.11/site-packages/panpipe/prefix";
   const FoundLibTorch found =
       find_libtorch([](const char*) { return static_cast<const char*>(nullptr); }, {prefix / "lib/panpipe/panpipe-exec", prefix});
@@ -122,8 +118,8 @@ TEST_F(LibTorch, AWheelTakesTheTorchNextToIt) {
 }
 
 TEST_F(LibTorch, AnArchiveOfLibTorchAloneReportsItsVersionToo) {
-  write(base_ / "libtorch/build-version", "2.11.0+cpu\n");
-  write(base_ / "libtorch/lib/libtorch_cpu.so", "");
+  test::write_file(base_ / "libtorch/build-version", "2.11.0+cpu\n");
+  test::write_file(base_ / "libtorch/lib/libtorch_cpu.so", "");
   EXPECT_EQ(find({{"PANPIPE_LIBTORCH", at("libtorch")}}).version, "2.11.0+cpu");
 }
 

@@ -88,8 +88,7 @@ TEST(OptimizerGroups, AreTheSameUnderTensorParallelism) {
 TEST(OptimizerGroups, UnmatchedPatternsAreRefusedAtTheirPlace) {
   const auto error = [](const std::string& optimizer) {
     const Folder folder;
-    const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1, optimizer));
-    std::string text = run_threads(file, quiet(file, 1)).error();
+    const std::string text = error_of_step(folder, small_gpt(1, 1, 1, optimizer));
     return text.substr(std::min(text.size(), text.find("s.yaml")));
   };
   EXPECT_EQ(

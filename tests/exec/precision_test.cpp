@@ -23,8 +23,7 @@ namespace {
 // Of cuBLAS and cuDNN, as a run left them.
 std::pair<bool, bool> tf32_after(const std::string& precision) {
   const Folder folder;
-  const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1, "precision: " + precision + "\n"));
-  EXPECT_EQ(run_threads(file, quiet(file, 1)).error(), "");
+  EXPECT_EQ(error_of_step(folder, small_gpt(1, 1, 1, "precision: " + precision + "\n")), "");
   return {at::globalContext().allowTF32CuBLAS(), at::globalContext().allowTF32CuDNN()};
 }
 

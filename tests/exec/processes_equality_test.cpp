@@ -1,4 +1,5 @@
 // The same runs as processes that talk over Gloo, started as a user starts them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 
 namespace panpipe::exec {
 namespace {
+
+using testing::HasSubstr;
 
 std::string scenario(int pipeline, int tensor, const std::string& schedule, int data = 1, int zero = 0) {
   return "panpipe: 1\ncluster: {devices: " + std::to_string(pipeline * tensor * data) +
@@ -175,8 +178,8 @@ TEST(Processes, ShuffleAndEvaluateAsThreadsDo) {
     EXPECT_NEAR(gloo[1].at(key).get<double>(), expected, 1e-5 * expected) << key;
   }
   // 36 samples to train on, 12 a step.
-  EXPECT_NE(run.err.find("step 1/2  epoch 0.33  loss "), std::string::npos) << run.err;
-  EXPECT_NE(run.err.find("  validation loss "), std::string::npos) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("step 1/2  epoch 0.33  loss "));
+  EXPECT_THAT(run.err, HasSubstr("  validation loss "));
 }
 
 TEST(Processes, ProfileWithoutAGpuReportsIt) {
@@ -186,7 +189,7 @@ TEST(Processes, ProfileWithoutAGpuReportsIt) {
   for (const std::string transport : {"", " --transport local", " --transport gloo"}) {
     const test::Ended run = test::start_panpipe("profile " + file + " --device cuda" + transport).end();
     EXPECT_EQ(run.exit_code, 3) << transport;
-    EXPECT_NE(run.err.find("--device cuda: "), std::string::npos) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("--device cuda: "));
     EXPECT_EQ(run.out, "");
   }
 }

@@ -1,6 +1,7 @@
 // Profiling: robust numbers, windows, units' memory by closed form, and a whole profile that predicts the run it stands for.
 #include <ATen/Context.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "exec/engine/run/run.hpp"
 #include "exec/engine/training/synthetic_data.hpp"
 #include "exec/engine/worker.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -281,43 +283,29 @@ TEST(Profile, OperatorByOperator) {
     EXPECT_GT(with_backward[target], 0) << target;
   const std::string csv = operators_csv(job.graph(), rows);
   EXPECT_EQ(csv.find("unit,module,operator,shapes,forward_us,backward_us,saved_bytes\n"), 0u);
-  EXPECT_NE(csv.find("h.0.mlp,transformer.h.0.mlp.c_fc,aten::linear,2x16x32 128x32 128 -> 2x16x128,"), std::string::npos) << csv;
+  EXPECT_THAT(csv, testing::HasSubstr("h.0.mlp,transformer.h.0.mlp.c_fc,aten::linear,2x16x32 128x32 128 -> 2x16x128,"));
 }
 
 TEST(ProfileFaults, TensorParallelRanksComputeSideBySide) {
   ProfileRequest request = request_of(3);
   request.overrides = {"parallel.tensor=2"};
-  try {
-    const PreparedProfile job(request);
-    FAIL() << "nothing was thrown";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message,
-              "tensor-parallel ranks compute side by side, and 2 of them do not divide the 3 that profile");
-  }
+  EXPECT_EQ(test::diagnostic_of([&] { const PreparedProfile job(request); }).message,
+            "tensor-parallel ranks compute side by side, and 2 of them do not divide the 3 that profile");
 }
 
 TEST(ProfileFaults, SharedSequencesAreNotMeasured) {
   ProfileRequest request = request_of(1);
   request.overrides = {"parallel.context=2"};
-  try {
-    const PreparedProfile job(request);
-    FAIL() << "nothing was thrown";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message,
-              "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share");
-    EXPECT_TRUE(error.diagnostics().front().text().ends_with("help: profile with parallel.context 1"));
-  }
+  const Diagnostic fault = test::diagnostic_of([&] { const PreparedProfile job(request); });
+  EXPECT_EQ(fault.message, "a profile measures passes of whole sequences, not of the parts that context-parallel ranks share");
+  EXPECT_TRUE(fault.text().ends_with("help: profile with parallel.context 1"));
 }
 
 TEST(ProfileFaults, MeasuredLayersAreTimesAlready) {
   ProfileRequest request = request_of(1);
   request.overrides = {"workload={layers: workloads/six-layers-with-skip.yaml}"};
-  try {
-    const PreparedProfile job(request);
-    FAIL() << "nothing was thrown";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.diagnostics().front().message, "measured layers are times already: there is nothing to profile");
-  }
+  EXPECT_EQ(test::diagnostic_of([&] { const PreparedProfile job(request); }).message,
+            "measured layers are times already: there is nothing to profile");
 }
 
 }  // namespace

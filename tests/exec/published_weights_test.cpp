@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/exec/training_fixture.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -46,6 +47,14 @@ void write_tokens(const Folder& folder) {
 
 std::string with(const Model& model, const std::string& weights) { return model.keys + ", weights: " + weights; }
 
+std::string exported_keys(const std::string& folder) {
+  return fmt::format("config: {0}/config.json, sequence: 8, weights: {0}", folder);
+}
+
+void expect_loss(const Folder& folder, const std::string& scenario, double loss) {
+  EXPECT_NEAR(losses_of(folder, scenario, 1).at(0), loss, 2e-6 * loss);
+}
+
 TEST(PublishedWeights, GiveTheLossThatTheirClassComputes) {
   const Folder folder;
   write_tokens(folder);
@@ -59,10 +68,7 @@ TEST(PublishedWeights, GiveTheLossThatTheirClassComputes) {
                                                         {2, 1, 1, "schedule: {name: seq-1f1b, sequence_splits: 4}\n"}}) {
       if (tensor == 4 && std::string(name) == "gpt") continue;  // two heads
       SCOPED_TRACE(fmt::format("{} on {} x {} x {} {}", name, pipeline, data, tensor, extra));
-      const std::string file = folder.write("s.yaml", scenario_of(with(model, kFolders + name), pipeline, data, tensor, extra));
-      const Outcome outcome = run_threads(file, quiet(file, 1));
-      ASSERT_EQ(outcome.error(), "");
-      EXPECT_NEAR(outcome.losses()[0], model.loss, 2e-6 * model.loss);
+      expect_loss(folder, scenario_of(with(model, kFolders + name), pipeline, data, tensor, extra), model.loss);
     }
   }
 }
@@ -89,10 +95,7 @@ TEST(PublishedWeights, OfOtherClassesGiveTheirLosses) {
     for (const int tensor : {1, 2}) {
       if (tensor == 2 && name == "falcon") continue;  // one key-value head
       SCOPED_TRACE(fmt::format("{} on 2 x {}", name, tensor));
-      const std::string file = folder.write("s.yaml", scenario_of(class_keys(name), 2, 1, tensor, ""));
-      const Outcome outcome = run_threads(file, quiet(file, 1));
-      ASSERT_EQ(outcome.error(), "");
-      EXPECT_NEAR(outcome.losses()[0], loss, 2e-6 * loss);
+      expect_loss(folder, scenario_of(class_keys(name), 2, 1, tensor, ""), loss);
     }
 }
 
@@ -130,11 +133,7 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
     }
     EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
     // And back: the configuration that was written describes the weights next to it.
-    const std::string again = folder.write(
-        "again.yaml", scenario_of(fmt::format("config: {0}/config.json, sequence: 8, weights: {0}", out), 1, 1, 1, ""));
-    const Outcome second = run_threads(again, quiet(again, 1));
-    ASSERT_EQ(second.error(), "");
-    EXPECT_NEAR(second.losses()[0], loss, 2e-6 * loss);
+    expect_loss(folder, scenario_of(exported_keys(out), 1, 1, 1, ""), loss);
   }
 }
 
@@ -159,12 +158,7 @@ TEST(ModelFolders, ReportThatExpertsWereChosenFromAllGroups) {
     const auto written = nlohmann::json::parse(content(request.export_folder + "/config.json"));
     EXPECT_EQ(written.at("n_group"), 1);
     EXPECT_EQ(written.at("topk_group"), 1);
-    const std::string again = folder.write(
-        "again.yaml",
-        scenario_of(fmt::format("config: {0}/config.json, sequence: 8, weights: {0}", request.export_folder), 1, 1, 1, ""));
-    const Outcome second = run_threads(again, quiet(again, 1));
-    ASSERT_EQ(second.error(), "");
-    EXPECT_NEAR(second.losses()[0], first.losses()[0], 2e-6 * first.losses()[0]);
+    expect_loss(folder, scenario_of(exported_keys(request.export_folder), 1, 1, 1, ""), first.losses()[0]);
   }
 }
 
@@ -176,10 +170,7 @@ TEST(PublishedWeights, GiveTheLossWithTheirExpertsOverRanks) {
     if (!has_experts(name)) continue;
     for (const int data : {2, 4}) {
       SCOPED_TRACE(fmt::format("{} over {} replicas", name, data));
-      const std::string file = folder.write("s.yaml", scenario_of(class_keys(name), 1, data, 1, "", 2));
-      const Outcome outcome = run_threads(file, quiet(file, 1));
-      ASSERT_EQ(outcome.error(), "");
-      EXPECT_NEAR(outcome.losses()[0], loss, 2e-6 * loss);
+      expect_loss(folder, scenario_of(class_keys(name), 1, data, 1, "", 2), loss);
     }
   }
 }
@@ -197,23 +188,18 @@ TEST(ModelFolders, OfBuiltInFamiliesGetAConfiguration) {
     request.export_folder = out;
     ASSERT_EQ(run_threads(file, request).error(), "");
     EXPECT_TRUE(fs::exists(out + "/model.safetensors")) << "one file needs no index";
-    const std::string again = folder.write(
-        "again.yaml", scenario_of(fmt::format("config: {0}/config.json, sequence: 8, weights: {0}", out), 2, 1, 1, ""));
-    const Outcome second = run_threads(again, quiet(again, 1));
-    ASSERT_EQ(second.error(), "");
-    EXPECT_NEAR(second.losses()[0], model.loss, 2e-6 * model.loss);
+    expect_loss(folder, scenario_of(exported_keys(out), 2, 1, 1, ""), model.loss);
   }
 }
 
 TEST(PublishedWeights, OfAClassThatIsBuiltOtherwiseAreRefused) {
   const Folder folder;
   write_tokens(folder);
-  const std::string file = folder.write(
-      "s.yaml", scenario_of("config: {model_type: gpt_oss, num_hidden_layers: 1, hidden_size: 16, vocab_size: 48, "
-                            "num_local_experts: 2, num_experts_per_tok: 1, intermediate_size: 8}, sequence: 8, weights: " +
-                                kFolders + "gpt",
-                            1, 1, 1, ""));
-  EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
+  const std::string keys =
+      "config: {model_type: gpt_oss, num_hidden_layers: 1, hidden_size: 16, vocab_size: 48, num_local_experts: 2, "
+      "num_experts_per_tok: 1, intermediate_size: 8}, sequence: 8, weights: " +
+      kFolders + "gpt";
+  EXPECT_THAT(error_of_step(folder, scenario_of(keys, 1, 1, 1, "")),
               testing::HasSubstr("published weights of GptOssForCausalLM would compute something else here: the model leaves out "
                                  "the clamped activation of its experts\n"));
 }
@@ -256,8 +242,7 @@ TEST(PublishedWeights, AndTrainingWantAConfigurationThatIsFollowed) {
     const auto fault = [&](const std::string& key) {
       const std::string keys = "config: {model_type: gpt2, n_layer: 2, n_embd: 16, n_head: 2, vocab_size: 48, n_positions: 12" +
                                key + "}, sequence: 8" + weights + (*weights != '\0' ? kFolders + "gpt" : "");
-      const std::string file = folder.write("s.yaml", scenario_of(keys, 1, 1, 1, ""));
-      return run_threads(file, quiet(file, 1)).error();
+      return error_of_step(folder, scenario_of(keys, 1, 1, 1, ""));
     };
     EXPECT_EQ(fault(", scale_attn_weights: true"), "");
     EXPECT_THAT(fault(", scale_attn_weights: false"),
@@ -316,10 +301,8 @@ TEST(PublishedWeights, WrongOnesAreRefused) {
     write_safetensors(folder.file("w/model.safetensors"), NamedTensors(tensors.begin(), tensors.end()));
     fs::remove(folder.file("w/config.json"));
     if (!config.empty()) folder.write("w/config.json", config);
-    const std::string file = folder.write("s.yaml", scenario_of(keys + ", weights: w", 1, 1, 1, ""));
-    std::string text = run_threads(file, quiet(file, 1)).error();
-    const std::string root = fs::path(file).parent_path().string() + "/";
-    for (std::size_t at; (at = text.find(root)) != std::string::npos;) text.erase(at, root.size());
+    const std::string error = error_of_step(folder, scenario_of(keys + ", weights: w", 1, 1, 1, ""));
+    const std::string text = test::replaced(error, folder.path().string() + "/", "");
     const auto place = text.find("error: "), end = text.find("\n  at workload.weights\n"), help = text.find("\n  help: ");
     EXPECT_EQ(text.rfind("s.yaml:3:", 0), 0u) << text;
     if (end == std::string::npos) return text;
@@ -365,14 +348,12 @@ TEST(PublishedWeights, WrongOnesAreRefused) {
             "w/config.json says hidden_act \"gelu\"; the built-in model has silu");
   write_safetensors(folder.file("w/model.safetensors"), NamedTensors(gpt.begin(), gpt.end()));
   folder.write("w/config.json", R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})");
-  const std::string built_in = folder.write("s.yaml", scenario_of(kGpt.keys + ", weights: w", 1, 1, 1, ""));
-  EXPECT_THAT(run_threads(built_in, quiet(built_in, 1)).error(),
+  EXPECT_THAT(error_of_step(folder, scenario_of(kGpt.keys + ", weights: w", 1, 1, 1, "")),
               testing::HasSubstr("w/config.json:1:24: error: scale_attn_by_inverse_layer_idx: true has no effect here"));
   fs::remove_all(folder.file("w"));
   fs::create_directories(folder.file("w"));
   const auto unreadable = [&](const std::string& weights) {
-    const std::string file = folder.write("s.yaml", scenario_of(kGpt.keys + ", weights: " + weights, 1, 1, 1, ""));
-    return run_threads(file, quiet(file, 1)).error();
+    return error_of_step(folder, scenario_of(kGpt.keys + ", weights: " + weights, 1, 1, 1, ""));
   };
   EXPECT_THAT(unreadable("w"),
               testing::HasSubstr("/w holds neither model.safetensors nor model.safetensors.index.json, nor a checkpoint\n"));

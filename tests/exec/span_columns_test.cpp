@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "exec/engine/measure/span_columns.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -49,16 +50,10 @@ TEST(SpanColumns, OtherFieldsAreAnotherBuild) {
   nlohmann::json message = columns_of({any_span()});
   message["colour"] = message["peer"];
   message.erase("peer");
-  try {
-    spans_of(message, 3);
-    FAIL() << "accepted";
-  } catch (const MachineError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the ranks run different builds of panpipe: rank 3 sends the fields bytes, colour, end, flow, kind, label, lane, "
-        "microbatch, split, stage, start, waiting of a span, rank 0 knows bytes, end, flow, kind, label, lane, "
-        "microbatch, peer, split, stage, start, waiting; start the same program on every host");
-  }
+  EXPECT_EQ(test::fault_of<MachineError>([&] { spans_of(message, 3); }),
+            "the ranks run different builds of panpipe: rank 3 sends the fields bytes, colour, end, flow, kind, label, lane, "
+            "microbatch, split, stage, start, waiting of a span, rank 0 knows bytes, end, flow, kind, label, lane, "
+            "microbatch, peer, split, stage, start, waiting; start the same program on every host");
 }
 
 }  // namespace

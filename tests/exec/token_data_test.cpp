@@ -12,6 +12,7 @@
 #include "exec/engine/training/sample_order.hpp"
 #include "exec/engine/training/token_file.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/texts.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -187,9 +188,7 @@ TEST(TokenFile, WrongIndexesAreRefused) {
     folder.write("a.idx", wrong.index);
     const std::string width = wrong.width > 0 ? fmt::format(", width: {}", wrong.width) : "";
     const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1, fmt::format("data: {{tokens: a.bin{}}}\n", width)));
-    std::string message = wrong.message;
-    const std::string root = std::filesystem::path(file).parent_path().string();
-    for (std::size_t at; (at = message.find("FOLDER")) != std::string::npos;) message.replace(at, 6, root);
+    const std::string message = test::replaced(wrong.message, "FOLDER", folder.path().string());
     EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
                 testing::HasSubstr(fmt::format("{}:6:16: error: {}\n  at data.tokens\n", file, message)));
   }
@@ -223,14 +222,10 @@ TEST(TrainingOrder, WideTokensTrainAsNarrowOnes) {
   const Folder folder;
   const Ids ids = some_ids(8 * 11 + 1, 48);
   folder.write("a", bytes_of<std::uint16_t>(ids));
-  const std::string narrow = folder.write("n.yaml", tokens_scenario(2, 1, 4, ""));
-  const Outcome one = run_threads(narrow, quiet(narrow, 4));
-  ASSERT_EQ(one.error(), "");
+  const std::vector<double> narrow = losses_of(folder, tokens_scenario(2, 1, 4, ""), 4);
+  ASSERT_EQ(narrow.size(), 4u);
   folder.write("a", bytes_of<std::uint32_t>(ids));
-  const std::string wide = folder.write("w.yaml", tokens_scenario(2, 1, 4, ", width: 32"));
-  const Outcome two = run_threads(wide, quiet(wide, 4));
-  ASSERT_EQ(two.error(), "");
-  EXPECT_EQ(one.losses(), two.losses());
+  EXPECT_EQ(losses_of(folder, tokens_scenario(2, 1, 4, ", width: 32"), 4), narrow);
 }
 
 // A rate of 0 keeps the model: over a pass in any order the losses' mean is the same. 12 samples are 3 steps of 4; and of a
@@ -240,10 +235,7 @@ TEST(TrainingOrder, AShuffledPassHoldsTheSamplesOfTheFile) {
   folder.write("a", bytes_of<std::uint16_t>(some_ids(8 * 12 + 1, 48)));
   const std::string still = "optimizer: {name: sgd, learning_rate: 0}\n";
   const auto losses = [&](const std::string& more, int pipeline, int data) {
-    const std::string file = folder.write("s.yaml", tokens_scenario(pipeline, data, 2 / data, more) + still);
-    const Outcome outcome = run_threads(file, quiet(file, 6));
-    EXPECT_EQ(outcome.error(), "");
-    return outcome.losses();
+    return losses_of(folder, tokens_scenario(pipeline, data, 2 / data, more) + still, 6);
   };
   const std::vector<double> file = losses("", 1, 1), shuffled = losses(", shuffle: true", 1, 1);
   ASSERT_EQ(file.size(), 6u);
@@ -307,10 +299,7 @@ TEST(TrainingOrder, TensorsAreShuffledToo) {
   write_safetensors(folder.file("d"), {{"input_ids", ids}, {"labels", ids.add(1)}});
   const std::string still = "optimizer: {name: sgd, learning_rate: 0}\n";
   const auto losses = [&](const std::string& more) {
-    const std::string file = folder.write("s.yaml", small_gpt(1, 1, 2, fmt::format("data: {{tensors: d{}}}\n{}", more, still)));
-    const Outcome outcome = run_threads(file, quiet(file, 3));
-    EXPECT_EQ(outcome.error(), "");
-    return outcome.losses();
+    return losses_of(folder, small_gpt(1, 1, 2, fmt::format("data: {{tensors: d{}}}\n{}", more, still)), 3);
   };
   const std::vector<double> file = losses(""), shuffled = losses(", shuffle: true");
   ASSERT_EQ(shuffled.size(), 3u);
@@ -322,11 +311,9 @@ TEST(TrainingOrder, HeldOutSamplesAreNotTrainedOn) {
   const Folder folder;
   folder.write("a", bytes_of<std::uint16_t>(some_ids(8 * 12 + 1, 48)));
   folder.write("all", bytes_of<std::uint16_t>(some_ids(8 * 8 + 1, 48)));
-  const std::string part = folder.write("p.yaml", tokens_scenario(1, 1, 2, ", held_out: 35 %"));  // 4.2 of 12 are 4
-  const std::string all = folder.write("w.yaml", small_gpt(1, 1, 2, "data: {tokens: all}\n"));
-  const Outcome one = run_threads(part, quiet(part, 5)), two = run_threads(all, quiet(all, 5));
-  ASSERT_EQ(one.error() + two.error(), "");
-  EXPECT_EQ(one.losses(), two.losses());
+  const std::vector<double> part = losses_of(folder, tokens_scenario(1, 1, 2, ", held_out: 35 %"), 5);  // 4.2 of 12 are 4
+  ASSERT_EQ(part.size(), 5u);
+  EXPECT_EQ(part, losses_of(folder, small_gpt(1, 1, 2, "data: {tokens: all}\n"), 5));
   const std::string none = folder.write("n.yaml", tokens_scenario(1, 1, 2, ", held_out: 99 %"));
   EXPECT_THAT(run_threads(none, quiet(none, 1)).error(),
               testing::HasSubstr(none + ":6:29: error: of 12 samples, 12 held out leave none to train on\n  at data.held_out\n"));

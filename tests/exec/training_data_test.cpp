@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -49,14 +50,11 @@ TEST(Data, TokensAndTensorsGiveTheSameSamplesInOrder) {
   const Folder folder;
   const std::string tokens = tokens_file(folder, 8 * 11 + 1, 48);  // 11 samples: eight a step, so steps begin at 0, 8, 5
   samples_file(folder.file("d.safetensors"), tokens, 11);
-  const std::string by_tokens = folder.write("t.yaml", small_gpt(2, 1, 4, "data: {tokens: tokens.bin}\n"));
-  const std::string by_tensors = folder.write("s.yaml", small_gpt(2, 1, 4, "data: {tensors: d.safetensors}\n"));
-  const std::string mesh = folder.write("m.yaml", small_gpt(2, 2, 2, "data: {tokens: tokens.bin}\n"));
-  const Outcome one = run_threads(by_tokens, quiet(by_tokens, 4)), two = run_threads(by_tensors, quiet(by_tensors, 4));
-  const Outcome shared = run_threads(mesh, quiet(mesh, 4));
-  ASSERT_EQ(one.error() + two.error() + shared.error(), "");
-  EXPECT_EQ(one.losses(), two.losses());
-  for (std::size_t s = 0; s < 4; ++s) EXPECT_NEAR(shared.losses()[s], one.losses()[s], 1e-5);
+  const std::vector<double> by_tokens = losses_of(folder, small_gpt(2, 1, 4, "data: {tokens: tokens.bin}\n"), 4);
+  ASSERT_EQ(by_tokens.size(), 4u);
+  EXPECT_EQ(losses_of(folder, small_gpt(2, 1, 4, "data: {tensors: d.safetensors}\n"), 4), by_tokens);
+  const std::vector<double> mesh = losses_of(folder, small_gpt(2, 2, 2, "data: {tokens: tokens.bin}\n"), 4);
+  for (std::size_t s = 0; s < 4; ++s) EXPECT_NEAR(mesh.at(s), by_tokens[s], 1e-5);
 }
 
 struct WrongData {
@@ -137,8 +135,8 @@ TEST(Data, WrongFilesAreRefused) {
     const Folder folder;
     const std::string name = wrong.extra == "tokens" ? "d" : "d.safetensors";
     wrong.prepare(folder);
-    const std::string file = folder.write("s.yaml", small_gpt(1, 1, 1, fmt::format("data: {{{}: {}}}\n", wrong.extra, name)));
-    EXPECT_THAT(run_threads(file, quiet(file, 1)).error(), testing::HasSubstr("error: " + wrong.message + "\n"));
+    EXPECT_THAT(error_of_step(folder, small_gpt(1, 1, 1, fmt::format("data: {{{}: {}}}\n", wrong.extra, name))),
+                testing::HasSubstr("error: " + wrong.message + "\n"));
   }
 }
 
@@ -151,8 +149,7 @@ TEST(Data, LabelsThatLossesLeaveOutAreNoIds) {
   for (const int tensor : {1, 2}) {
     std::string text = small_gpt(tensor, 1, 1, "data: {tensors: d.safetensors}\n");
     if (tensor > 1) text.replace(text.find("pipeline: 2"), 11, "tensor: 2");
-    const std::string file = folder.write("s.yaml", text);
-    EXPECT_EQ(run_threads(file, quiet(file, 1)).error(), "");
+    EXPECT_EQ(error_of_step(folder, text), "");
   }
 }
 
@@ -163,8 +160,7 @@ TEST(Data, TokensAreForModelsThatReadThem) {
     std::string scenario = small_gpt(1, 1, 1, "data: {tokens: tokens.bin}\n");
     const auto at = scenario.find("{model"), end = scenario.find('}', at);
     scenario.replace(at, end - at + 1, workload);
-    const std::string file = folder.write("s.yaml", scenario);
-    return run_threads(file, quiet(file, 1)).error();
+    return error_of_step(folder, scenario);
   };
   EXPECT_THAT(error("{model: bert, layers: 1, hidden: 16, heads: 2, sequence: 8, vocabulary: 48}"),
               testing::HasSubstr(
@@ -243,12 +239,8 @@ TEST(Safetensors, BrokenFilesAreRefused) {
   for (const auto& [bytes, message] : cases) {
     const Folder folder;
     const std::string path = folder.write("x", bytes);
-    try {
-      SafetensorsFile file(path);
-      ADD_FAILURE() << "accepted: " << message;
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.diagnostics().front().message, path + ": not a whole safetensors file: " + message);
-    }
+    EXPECT_EQ(test::diagnostic_of([&] { SafetensorsFile file(path); }).message,
+              path + ": not a whole safetensors file: " + message);
   }
 }
 

@@ -104,6 +104,18 @@ Outcome run_threads(const std::string& scenario_file, const RunRequest& request)
   return outcome;
 }
 
+std::string error_of_step(const Folder& folder, const std::string& scenario) {
+  const std::string file = folder.write("s.yaml", scenario);
+  return run_threads(file, quiet(file, 1)).error();
+}
+
+std::vector<double> losses_of(const Folder& folder, const std::string& scenario, int steps) {
+  const std::string file = folder.write("s.yaml", scenario);
+  const Outcome outcome = run_threads(file, quiet(file, steps));
+  EXPECT_EQ(outcome.error(), "");
+  return outcome.losses();
+}
+
 std::map<std::string, at::Tensor> tensors_of(const std::string& path) {
   std::vector<std::string> files = {path};
   if (fs::is_directory(path)) {

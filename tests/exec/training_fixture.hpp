@@ -32,6 +32,9 @@ std::string small_gpt(int pipeline, int data, int microbatches, const std::strin
 Outcome run_threads(const std::string& scenario_file, const RunRequest& request);
 RunRequest quiet(const std::string& scenario_file, int steps);
 RunRequest with_checkpoints(const std::string& scenario_file, int steps, const std::string& directory, int every = 0);
+// Of a scenario's text, in a folder with the data that it names: the error of one step; the losses of steps that do not fail.
+std::string error_of_step(const Folder& folder, const std::string& scenario);
+std::vector<double> losses_of(const Folder& folder, const std::string& scenario, int steps);
 std::string step_folder(const std::string& directory, std::int64_t step);  // of a checkpoint
 std::string content(const std::string& path);                              // of a file
 

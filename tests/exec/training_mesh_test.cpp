@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "costmodel/prediction/prediction.hpp"
@@ -14,6 +13,8 @@
 
 namespace panpipe::exec {
 namespace {
+
+using testing::HasSubstr;
 
 const std::string kSgd = "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.01}\n";
 
@@ -73,10 +74,7 @@ TEST(TrainingMesh, NormsClippingAndZeroOneCountEachParameterOnce) {
     RunRequest request = quiet(file, 1);
     request.metrics = folder.file("metrics.jsonl");
     EXPECT_EQ(run_threads(file, request).error(), "");
-    std::ifstream lines(request.metrics);
-    std::string line;
-    std::getline(lines, line);
-    return nlohmann::json::parse(line)["gradient_norm"].get<double>();
+    return metrics_lines(request.metrics).front()["gradient_norm"].get<double>();
   };
   const double norm = norm_of(model_on({}, clip));
   for (const auto& [mesh, extra, more] : {std::tuple(Mesh{2, 1, 2}, clip, ""),
@@ -169,13 +167,11 @@ TEST(TrainingMesh, ExchangesOverTheContextStandWhereTheyArePredicted) {
 TEST(TrainingMesh, WhatCannotShareSequencesIsRefusedInWords) {
   const auto refused = [](const std::string& model) {
     const Folder folder;
-    const std::string file = folder.write("s.yaml", model_on({1, 1, 1, 2}, "", model));
-    return run_threads(file, quiet(file, 1)).error();
+    return error_of_step(folder, model_on({1, 1, 1, 2}, "", model));
   };
-  EXPECT_THAT(
-      refused("bert"),
-      testing::HasSubstr("the loss of bert is not one cross entropy over the tokens: ranks with parts of a sequence cannot "
-                         "sum it; run with parallel.context 1"));
+  EXPECT_THAT(refused("bert"),
+              HasSubstr("the loss of bert is not one cross entropy over the tokens: ranks with parts of a sequence cannot "
+                        "sum it; run with parallel.context 1"));
 }
 
 const std::string kSlices = "schedule: {name: seq-1f1b, sequence_splits: 4}\n";
@@ -207,14 +203,13 @@ TEST(TrainingMesh, CheckpointsOfSlicedSequencesAreThoseOfWholeOnes) {
 TEST(TrainingMesh, SequencesThatCannotBeSlicedAreRefusedInWords) {
   const auto refused = [](const std::string& scenario) {
     const Folder folder;
-    const std::string file = folder.write("s.yaml", scenario);
-    return run_threads(file, quiet(file, 1)).error();
+    return error_of_step(folder, scenario);
   };
   EXPECT_THAT(refused(model_on({2, 1, 1}, "schedule: {name: seq-1f1b, sequence_splits: 3}\n")),
-              testing::HasSubstr("sequences of 8 tokens cannot be cut into 3 equal slices"));
+              HasSubstr("sequences of 8 tokens cannot be cut into 3 equal slices"));
   EXPECT_THAT(refused(model_on({2, 1, 1}, kSlices, "bert")),
-              testing::HasSubstr("bert cannot be cut into slices of the sequence: the attention of "
-                                 "'bert.encoder.layer.0.attention.self' also looks ahead, at slices that are not there yet"));
+              HasSubstr("bert cannot be cut into slices of the sequence: the attention of "
+                        "'bert.encoder.layer.0.attention.self' also looks ahead, at slices that are not there yet"));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -15,9 +14,12 @@
 #include "exec/engine/training/synthetic_data.hpp"
 #include "exec/engine/training/trainer.hpp"
 #include "tests/exec/training_fixture.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
+
+using testing::HasSubstr;
 
 // Four microbatches in all, on any ranks. SGD: parameters then differ by no more than gradients do. The embedding is
 // tied to the head, which stands on another rank whenever the pipeline has more than one.
@@ -163,20 +165,15 @@ TEST(Training, SinglePrecisionGraphsAreCastOperatorByOperator) {
 
 TEST(Training, RecomputeOfModulesThatTheModelLacksIsRefused) {
   const Folder folder;
-  try {
-    const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, "recompute: {modules: [moe]}\n")), 1));
-    ADD_FAILURE();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("the model has no module 'moe'"));
-  }
+  EXPECT_THAT(test::fault_of([&] {
+                const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, "recompute: {modules: [moe]}\n")), 1));
+              }),
+              HasSubstr("the model has no module 'moe'"));
 }
 
 TEST(Training, ModulesThatRunAgainLeaveLossesAsTheyAre) {
   const Folder folder;
-  const auto losses = [&](const std::string& lines) {
-    const std::string file = folder.write("s.yaml", small_gpt(2, 1, 2, lines));
-    return run_threads(file, quiet(file, 3)).losses();
-  };
+  const auto losses = [&](const std::string& lines) { return losses_of(folder, small_gpt(2, 1, 2, lines), 3); };
   const std::vector<double> plain = losses(""), again = losses("recompute: {modules: [core_attn, layernorm, mlp]}\n");
   ASSERT_EQ(plain.size(), 3U);
   ASSERT_EQ(again.size(), 3U);
@@ -191,12 +188,9 @@ TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
                                                  "the executor's optimizers keep moments and masters in fp32"),
                                        std::pair("optimizer: adam\noffload: {optimizer: cpu}\n",
                                                  "the executor keeps optimizer and parameters on the devices")}) {
-    try {
-      const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, lines)), 1));
-      ADD_FAILURE() << lines;
-    } catch (const InputError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(message));
-    }
+    EXPECT_THAT(test::fault_of(
+                    [&, lines = lines] { const PreparedRun run(quiet(folder.write("s.yaml", small_gpt(1, 1, 1, lines)), 1)); }),
+                HasSubstr(message));
   }
 }
 
@@ -211,9 +205,7 @@ TEST(Training, OverflowSkipsTheStepOnEveryRank) {
   RunRequest request = quiet(file, 30);
   request.metrics = folder.file("metrics.jsonl");
   ASSERT_EQ(run_threads(file, request).error(), "");
-  std::ifstream lines(request.metrics);
-  std::vector<nlohmann::json> steps;
-  for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line));
+  const std::vector<nlohmann::json> steps = metrics_lines(request.metrics);
   ASSERT_EQ(steps.size(), 30u);
   EXPECT_TRUE(steps[0]["skipped"]);
   int good = 0, doubled = 0;
@@ -244,9 +236,7 @@ TEST(Training, MetricsAreOneLineOfJsonPerStep) {
   request.metrics = folder.file("metrics.jsonl");
   const Outcome outcome = run_threads(file, request);
   ASSERT_EQ(outcome.error(), "");
-  std::ifstream lines(request.metrics);
-  std::vector<nlohmann::json> steps;
-  for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line));
+  const std::vector<nlohmann::json> steps = metrics_lines(request.metrics);
   ASSERT_EQ(steps.size(), 4u);
   EXPECT_EQ(steps[0]["step"], 1);
   EXPECT_EQ(steps[0]["warmup"], true);
@@ -271,10 +261,7 @@ TEST(Training, NormIsThatOfTheGradients) {
   double squares = 0;
   for (const auto& [name, gradient] : tensors_of(request.dump_gradients))
     if (name != "lm_head.weight") squares += gradient.to(at::kDouble).square().sum().item<double>();
-  std::ifstream lines(request.metrics);
-  std::string line;
-  std::getline(lines, line);
-  EXPECT_NEAR(nlohmann::json::parse(line)["gradient_norm"], std::sqrt(squares), 1e-6 * std::sqrt(squares));
+  EXPECT_NEAR(metrics_lines(request.metrics).front()["gradient_norm"], std::sqrt(squares), 1e-6 * std::sqrt(squares));
 }
 
 TEST(Training, NonFiniteLossEndsTheRunInWords) {
@@ -284,7 +271,7 @@ TEST(Training, NonFiniteLossEndsTheRunInWords) {
   const Outcome outcome = run_threads(file, quiet(file, 5));
   ASSERT_EQ(outcome.errors.size(), 2u);
   EXPECT_EQ(outcome.errors[1], "step 2: the loss of microbatch 0 is nan (rank 1, replica 0)");
-  EXPECT_THAT(outcome.errors[0], testing::HasSubstr("step 2: the loss of microbatch 0 is nan"));
+  EXPECT_THAT(outcome.errors[0], HasSubstr("step 2: the loss of microbatch 0 is nan"));
 }
 
 TEST(LearningRate, WarmsUpAndDecays) {
@@ -328,12 +315,8 @@ TEST(LossScaler, GivesUpBelowOne) {
   TrainingRequest training;
   training.initial_scale = 1.5;
   LossScaler scaler(training, Precision::Fp16);
-  try {
-    scaler.update(true, 7);
-    FAIL() << "0.75 is too small";
-  } catch (const NoAnswer& error) {
-    EXPECT_STREQ(error.what(), "step 8: gradients overflow even at a loss scale of 1.5: the run has diverged");
-  }
+  EXPECT_EQ(test::fault_of<NoAnswer>([&] { scaler.update(true, 7); }),
+            "step 8: gradients overflow even at a loss scale of 1.5: the run has diverged");
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "exec/engine/transport/transport.hpp"
 #include "tests/exec/ports.hpp"
 #include "tests/exec/transport_world.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -159,13 +160,8 @@ TEST_P(Contract, AnExchangeOfAnotherNumberOfRowsIsAnErrorThatNamesBoth) {
     const std::vector<std::int64_t> sent = first ? std::vector<std::int64_t>{0, 3} : std::vector<std::int64_t>{1, 0};
     const std::vector<std::int64_t> received = first ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{2, 0};
     const PendingPtr exchange = transport.all_to_all(at::zeros({first ? 3 : 1, 4}), sent, received, group);
-    std::string found;
-    try {
-      exchange->wait(kDeadline, "1F2");
-    } catch (const InternalError& error) {
-      found = error.what();
-    }
-    EXPECT_EQ(found, first ? "" : "1F2: rank 0 sent Float[3, 4], expected Float[2, 4]");
+    EXPECT_EQ(test::fault_of<InternalError>([&] { exchange->wait(kDeadline, "1F2"); }),
+              first ? "" : "1F2: rank 0 sent Float[3, 4], expected Float[2, 4]");
     leave(transport, kDeadline, "the end of the case");
   });
 }
@@ -191,13 +187,10 @@ TEST_P(Contract, WaitingForWhatNobodySendsEndsAfterTheDeadline) {
       [&](Transport& transport) {
         if (transport.rank() == 1) return std::this_thread::sleep_for(5s);  // stuck: it waits for nobody and computes nothing
         const auto start = Clock::now();
-        try {
-          transport.receive(spec(transport, {1}), 1, 5)->wait(kShort, "0B3, waiting for the gradient");
-          ADD_FAILURE() << "something arrived";
-        } catch (const PeerLost& lost) {
-          EXPECT_THAT(lost.what(), HasSubstr("0B3, waiting for the gradient"));
-          EXPECT_THAT(lost.what(), HasSubstr("rank 1"));
-        }
+        const std::string fault = test::fault_of<PeerLost>(
+            [&] { transport.receive(spec(transport, {1}), 1, 5)->wait(kShort, "0B3, waiting for the gradient"); });
+        EXPECT_THAT(fault, HasSubstr("0B3, waiting for the gradient"));
+        EXPECT_THAT(fault, HasSubstr("rank 1"));
         // The watch names a stuck rank shortly before the deadline; the upper bound only checks that the wait ends.
         EXPECT_GE(Clock::now() - start, kShort / 2);
         EXPECT_LT(Clock::now() - start, 20 * kShort);
@@ -210,12 +203,11 @@ TEST_P(Contract, RanksThatWaitForEachOtherAreReportedSo) {
   on(
       2,
       [&](Transport& transport) {
-        try {
-          transport.receive(spec(transport, {1}), 1 - transport.rank(), 5)->wait(kShort, transport.rank() ? "1F0" : "0B0");
-          ADD_FAILURE() << "something arrived";
-        } catch (const PeerLost& lost) {
-          EXPECT_THAT(lost.what(), HasSubstr(transport.rank() ? "1F0" : "0B0"));
-        }
+        EXPECT_THAT(
+            test::fault_of<PeerLost>([&] {
+              transport.receive(spec(transport, {1}), 1 - transport.rank(), 5)->wait(kShort, transport.rank() ? "1F0" : "0B0");
+            }),
+            HasSubstr(transport.rank() ? "1F0" : "0B0"));
         std::this_thread::sleep_for(1500ms);  // the other one finds it out by itself
       },
       kShort);
@@ -250,16 +242,14 @@ TEST_P(Contract, AnAbortEndsEveryWaitAtOnceWithTheReason) {
       return;
     }
     const auto start = Clock::now();
-    try {
-      if (transport.rank() == 0)
-        transport.receive(spec(transport, {1}), 1, 5)->wait(kDeadline, "0B3");
-      else
-        transport.barrier(kDeadline, "the start of step 4");
-      ADD_FAILURE() << "the wait ended";
-    } catch (const PeerLost& lost) {
-      EXPECT_EQ(std::string(lost.what()), std::string(transport.rank() == 0 ? "0B3" : "the start of step 4") +
-                                              ": rank 1 ended the run: the loss of step 3 is nan");
-    }
+    EXPECT_EQ(
+        test::fault_of<PeerLost>([&] {
+          if (transport.rank() == 0)
+            transport.receive(spec(transport, {1}), 1, 5)->wait(kDeadline, "0B3");
+          else
+            transport.barrier(kDeadline, "the start of step 4");
+        }),
+        std::string(transport.rank() == 0 ? "0B3" : "the start of step 4") + ": rank 1 ended the run: the loss of step 3 is nan");
     EXPECT_LT(Clock::now() - start, 15s);
   });
 }
@@ -267,15 +257,12 @@ TEST_P(Contract, AnAbortEndsEveryWaitAtOnceWithTheReason) {
 TEST_P(Contract, RanksAgreeOrAreReportedWhoHasWhat) {
   on(3, [&](Transport& transport) {
     agree(transport, {{"plan", "1234"}, {"scenario", "abcd"}}, kDeadline);
-    try {
-      agree(transport, {{"plan", "1234"}, {"scenario", transport.rank() == 1 ? "beef" : "abcd"}}, kDeadline);
-      ADD_FAILURE() << "they agreed";
-    } catch (const InputError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "error: the ranks do not have the same scenario:\n  ranks 0, 2: abcd\n  rank 1: beef\n  give every rank the same "
-                "files and "
-                "options");
-    }
+    EXPECT_EQ(test::fault_of([&] {
+                agree(transport, {{"plan", "1234"}, {"scenario", transport.rank() == 1 ? "beef" : "abcd"}}, kDeadline);
+              }),
+              "error: the ranks do not have the same scenario:\n  ranks 0, 2: abcd\n  rank 1: beef\n  give every rank the same "
+              "files and "
+              "options");
   });
 }
 
@@ -284,15 +271,13 @@ TEST(GlooTransport, SendingToARankThatIsGoneIsALoss) {
   run_world("gloo", 2, kDeadline, [](Transport& transport) {
     if (transport.rank() == 1) return;  // its connections close
     const at::Tensor large = at::zeros({1 << 18});
-    try {
-      for (std::uint32_t tag = 0; tag < 1000; ++tag) {
-        transport.send(large, 1, tag)->wait(kDeadline, "0F2");
-        std::this_thread::sleep_for(5ms);
-      }
-      ADD_FAILURE() << "all was sent";
-    } catch (const PeerLost& lost) {
-      EXPECT_THAT(lost.what(), AllOf(HasSubstr("0F2: "), HasSubstr("rank 1")));
-    }
+    EXPECT_THAT(test::fault_of<PeerLost>([&] {
+                  for (std::uint32_t tag = 0; tag < 1000; ++tag) {
+                    transport.send(large, 1, tag)->wait(kDeadline, "0F2");
+                    std::this_thread::sleep_for(5ms);
+                  }
+                }),
+                AllOf(HasSubstr("0F2: "), HasSubstr("rank 1")));
   });
 }
 
@@ -347,12 +332,8 @@ TEST(NcclModule, LoadsAndReportsThatThereIsNoGpu) {
   ASSERT_TRUE(module) << dlerror();
   const auto make = reinterpret_cast<Transport* (*)(const ProcessOptions&)>(dlsym(module, "panpipe_make_nccl_transport"));
   ASSERT_TRUE(make);
-  try {
-    make(process_options(1, 2, 1, 1s));
-    ADD_FAILURE() << "a transport without a GPU";
-  } catch (const MachineError& error) {
-    EXPECT_EQ(std::string(error.what()), "--transport nccl needs an NVIDIA GPU for every rank, and this process sees none");
-  }
+  EXPECT_EQ(test::fault_of<MachineError>([&] { make(process_options(1, 2, 1, 1s)); }),
+            "--transport nccl needs an NVIDIA GPU for every rank, and this process sees none");
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Contract, testing::Values("local", "gloo"), [](const auto& one) { return one.param; });

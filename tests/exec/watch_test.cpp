@@ -19,6 +19,7 @@
 #include "exec/engine/transport/deadline_watch.hpp"
 #include "exec/engine/transport/json_line.hpp"
 #include "tests/exec/transport_world.hpp"
+#include "tests/fault.hpp"
 
 namespace panpipe::exec {
 namespace {
@@ -196,13 +197,11 @@ TEST(ForeignConnections, WhoCannotShowTheTokenIsNotRankZero) {
       lines.back().send({{"lost", "the end"}});
     }
   });
-  try {
-    const Watch watch(WatchOptions{1, 2, 1s, false, {}}, "127.0.0.1", port, "t");
-    ADD_FAILURE() << "it was believed";
-  } catch (const MachineError& error) {
-    EXPECT_EQ(std::string(error.what()), "rank 1 reached 127.0.0.1 port " + std::to_string(port) +
-                                             ", but what answers there did not show within 1 s that it is rank 0 of this run");
-  }
+  EXPECT_EQ(test::fault_of<MachineError>([&] {
+              const Watch watch(WatchOptions{1, 2, 1s, false, {}}, "127.0.0.1", port, "t");
+            }),
+            "rank 1 reached 127.0.0.1 port " + std::to_string(port) +
+                ", but what answers there did not show within 1 s that it is rank 0 of this run");
   over = true;
   impostor.join();
   close(listener);
@@ -281,13 +280,8 @@ TEST(Leaving, WrongInputOfOneRankEndsEveryWaitWithItsText) {
         std::this_thread::sleep_for(300ms);
         return;
       }
-      try {
-        ranks.barrier(20s, "the start of step 1");
-        ADD_FAILURE() << "the wait ended";
-      } catch (const InputError& error) {
-        EXPECT_EQ(std::string(error.what()),
-                  transport == "gloo" ? "rank 1: error: the file is empty" : "error: the file is empty");
-      }
+      EXPECT_EQ(test::fault_of([&] { ranks.barrier(20s, "the start of step 1"); }),
+                transport == "gloo" ? "rank 1: error: the file is empty" : "error: the file is empty");
     });
   }
 }
