@@ -73,18 +73,8 @@ def output_of_ranks(command, environment):
 def losses_of_script(python, script, torchrun):
     environment, arguments = dict(os.environ, OMP_NUM_THREADS="1"), [script, "--steps", str(STEPS), "--device", "cpu"]
     if torchrun:
-        command = [
-            python,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node",
-            "2",
-            "--log-dir",
-            str(script.parent),
-            *arguments,
-        ]
-        output = run(command, env=environment).stdout
+        options = ["--standalone", "--nproc-per-node", "2", "--log-dir", str(script.parent)]
+        output = run([python, "-m", "torch.distributed.run", *options, *arguments], env=environment).stdout
     else:
         output = output_of_ranks([python, *arguments], environment)
     lines = [line.split() for line in output.splitlines() if line.startswith("step ")]

@@ -46,10 +46,12 @@ class Installed(unittest.TestCase):
         # Nothing of this machine's settings: what is found is found from the program.
         cls.environment = {"PATH": "/usr/bin:/bin", "HOME": str(cls.folder), "LC_ALL": "C.UTF-8"}
 
+    def run_bare(self, *command, **environment):
+        env = {**self.environment, **environment}
+        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True)
+
     def panpipe(self, *arguments, **environment):
-        return subprocess.run(
-            [self.program, *arguments], cwd=self.folder, env={**self.environment, **environment}, capture_output=True, text=True
-        )
+        return self.run_bare(self.program, *arguments, **environment)
 
     def answer(self, *arguments, **environment):
         run = self.panpipe(*arguments, **environment)
@@ -80,19 +82,8 @@ class Installed(unittest.TestCase):
     def test_the_executor_is_started_with_the_libtorch_that_is_found(self):
         self.require("panpipe-exec")
         built_with = dict(line.split(" ", 1) for line in (BUILD / "bin/panpipe-exec.libtorch").read_text().splitlines())
-        arguments = [
-            "run",
-            "scenarios/runs/gpt-small-cpu-x2.yaml",
-            "--set",
-            SMALL,
-            "--steps",
-            "1",
-            "--transport",
-            "local",
-            "--device",
-            "cpu",
-            "--json",
-        ]
+        options = "--steps 1 --transport local --device cpu --json"
+        arguments = ["run", "scenarios/runs/gpt-small-cpu-x2.yaml", "--set", SMALL, *options.split()]
         run = self.panpipe(*arguments, "--no-progress", PANPIPE_LIBTORCH=built_with["folder"])
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertGreater(json.loads(run.stdout)["metrics"]["step_time_s"], 0)
@@ -139,21 +130,11 @@ class Installed(unittest.TestCase):
         if not shutil.which("man"):
             self.skipTest("man is not installed")
         for file in (self.prefix / "share/man/man1").iterdir():
-            run = subprocess.run(
-                ["man", "--warnings", "-l", file],
-                env={**self.environment, "MANPAGER": "cat", "MANWIDTH": "100"},
-                capture_output=True,
-                text=True,
-            )
+            run = self.run_bare("man", "--warnings", "-l", file, MANPAGER="cat", MANWIDTH="100")
             self.assertEqual((run.returncode, run.stderr), (0, ""), file.name)
             self.assertIn("NAME", run.stdout)
-        page = subprocess.run(
-            ["man", "-l", self.prefix / "share/man/man1/panpipe-estimate.1.gz"],
-            env={**self.environment, "MANPAGER": "cat"},
-            capture_output=True,
-            text=True,
-        ).stdout
-        self.assertIn("--plan FILE", page)
+        page = self.run_bare("man", "-l", self.prefix / "share/man/man1/panpipe-estimate.1.gz", MANPAGER="cat")
+        self.assertIn("--plan FILE", page.stdout)
 
     def bash(self, *words):
         """What bash offers for a command line, whose words readline has cut."""
@@ -161,13 +142,7 @@ class Installed(unittest.TestCase):
             "source \"$1/share/bash-completion/completions/panpipe\"; shift; COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'\n"
             'COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _panpipe "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
         )
-        run = subprocess.run(
-            ["bash", "-c", script, "bash", self.prefix, self.program, *words],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-        )
+        run = self.run_bare("bash", "-c", script, "bash", self.prefix, self.program, *words)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         return run.stdout.split("\n")[:-1]
 
@@ -205,21 +180,12 @@ class Installed(unittest.TestCase):
         build = self.folder / "consumer"
         consumer = SOURCE / "tests/install/consumer"
         environment = {**os.environ, "CMAKE_PREFIX_PATH": str(self.prefix)}
-        made = subprocess.run(
-            [CMAKE, "-S", consumer, "-B", build, "-DCMAKE_BUILD_TYPE=Release"], env=environment, capture_output=True, text=True
-        )
-        self.assertEqual(made.returncode, 0, made.stderr)
-        made = subprocess.run([CMAKE, "--build", build], env=environment, capture_output=True, text=True)
-        self.assertEqual(made.returncode, 0, made.stdout)
+        for step in (["-S", consumer, "-B", build, "-DCMAKE_BUILD_TYPE=Release"], ["--build", build]):
+            made = subprocess.run([CMAKE, *step], env=environment, capture_output=True, text=True)
+            self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
         data = (build / "data").read_text()
         self.assertEqual(data, str(self.prefix / "share/panpipe"))
-        run = subprocess.run(
-            [build / "consumer", SCENARIO],
-            cwd=self.folder,
-            env={**self.environment, "PANPIPE_DATA": data},
-            capture_output=True,
-            text=True,
-        )
+        run = self.run_bare(build / "consumer", SCENARIO, PANPIPE_DATA=data)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertEqual(float(run.stdout), json.loads(self.answer("estimate", SCENARIO, "--json"))["metrics"]["step_time_s"])
 

@@ -23,48 +23,31 @@ def library(path, needs=(), search=None, text=""):
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
+        shared = ["g++", "-shared", "-nostdlib", "-Wl,--no-as-needed", "-o"]
         for need in needs:
-            subprocess.run(
-                ["g++", "-shared", "-nostdlib", f"-Wl,-soname,{need}", "-o", folder / need, "-x", "c", "/dev/null"], check=True
-            )
+            subprocess.run([*shared, folder / need, f"-Wl,-soname,{need}", "-x", "c", "/dev/null"], check=True)
         (folder / "text.c").write_text(f'const char* text = "{text}";\n')
-        subprocess.run(
-            [
-                "g++",
-                "-shared",
-                "-nostdlib",
-                "-Wl,--no-as-needed",
-                "-o",
-                path,
-                "-x",
-                "c",
-                folder / "text.c",
-                "-x",
-                "none",
-                *(folder / need for need in needs),
-                *([f"-Wl,-rpath,{search}"] if search else []),
-            ],
-            check=True,
-        )
+        found_by = [f"-Wl,-rpath,{search}"] if search else []
+        source, wanted = ["-x", "c", folder / "text.c", "-x", "none"], [folder / need for need in needs]
+        subprocess.run([*shared, path, *source, *wanted, *found_by], check=True)
 
 
 MODULE = "panpipe/_core.cpython-311-x86_64-linux-gnu.so"
+PROGRAM, EXECUTOR = "panpipe/_prefix/bin/panpipe", "panpipe/_prefix/lib/panpipe/panpipe-exec"
+LIBRARIES, LICENCES = "panpipe.libs", "panpipe-0.1.0.dist-info/licenses"
 
 
 def wheel_in_order(folder):
     library(folder / MODULE, ["libfmt-1a2b3c4d.so.9.1.0"], "$ORIGIN/../panpipe.libs")
     for name in ("__init__.py", "_core.pyi", "py.typed"):
         (folder / "panpipe" / name).touch()
-    library(folder / "panpipe/_prefix/bin/panpipe", ["libfmt-1a2b3c4d.so.9.1.0", "libc.so.6"], "$ORIGIN/../../../panpipe.libs")
-    library(folder / "panpipe/_prefix/lib/panpipe/panpipe-exec", ["libtorch_cpu.so", "libc10.so", "libstdc++.so.6"])
-    library(
-        folder / "panpipe/_prefix/lib/panpipe/panpipe_simgrid.so",
-        ["libsimgrid-0a1b2c3d.so.3.32"],
-        "$ORIGIN/../../../../panpipe.libs",
-    )
-    library(folder / "panpipe.libs/libfmt-1a2b3c4d.so.9.1.0", ["libm.so.6"])
-    library(folder / "panpipe.libs/libsimgrid-0a1b2c3d.so.3.32")
-    licences = folder / "panpipe-0.1.0.dist-info" / "licenses"
+    library(folder / PROGRAM, ["libfmt-1a2b3c4d.so.9.1.0", "libc.so.6"], "$ORIGIN/../../../panpipe.libs")
+    library(folder / EXECUTOR, ["libtorch_cpu.so", "libc10.so", "libstdc++.so.6"])
+    simulation = (folder / EXECUTOR).with_name("panpipe_simgrid.so")
+    library(simulation, ["libsimgrid-0a1b2c3d.so.3.32"], "$ORIGIN/../../../../panpipe.libs")
+    library(folder / LIBRARIES / "libfmt-1a2b3c4d.so.9.1.0", ["libm.so.6"])
+    library(folder / LIBRARIES / "libsimgrid-0a1b2c3d.so.3.32")
+    licences = folder / LICENCES
     licences.mkdir(parents=True)
     (licences / "LICENSE").write_text("Apache\n")
     (licences.parent / "WHEEL").write_text("Wheel-Version: 1.0\nTag: cp311-cp311-manylinux_2_36_x86_64\n\n")
@@ -85,84 +68,62 @@ def expect(what, change, *wanted, build_paths=()):
         problems.append(f"{what}: expected {list(wanted)}, got {faults}")
 
 
+def adds(path, *needs, **more):
+    return lambda folder: library(folder / path, *needs, **more)
+
+
+def removes(path):
+    return lambda folder: (folder / path).unlink()
+
+
+def cuts_notice(text):
+    notice = f"{LICENCES}/NOTICE"
+    return lambda folder: (folder / notice).write_text((folder / notice).read_text().replace(text, ""))
+
+
 kept = tempfile.TemporaryDirectory()
 in_order = pathlib.Path(kept.name) / "wheel"
 wheel_in_order(in_order)
-LICENCES = "panpipe-0.1.0.dist-info/licenses"
 expect("a wheel in order", lambda folder: None)
 expect(
-    "an unknown library",
-    lambda folder: library(folder / "panpipe.libs/libzip-12345678.so.5.5"),
-    "panpipe.libs/libzip-12345678.so.5.5 is named by no part",
+    "an unknown library", adds(f"{LIBRARIES}/libzip-12345678.so.5.5"), f"{LIBRARIES}/libzip-12345678.so.5.5 is named by no part"
 )
 # libfmtlog is not libfmt.
-expect(
-    "a library with a known beginning",
-    lambda folder: library(folder / "panpipe.libs/libfmtlog.so.1"),
-    "panpipe.libs/libfmtlog.so.1 is named by no part",
-)
-expect(
-    "a library under the GPL",
-    lambda folder: library(folder / "panpipe.libs/libgsl-12345678.so.27.0.0"),
-    "panpipe.libs/libgsl-12345678.so.27.0.0 is named by no part",
-    "panpipe.libs/libgsl-12345678.so.27.0.0 is under the GPL",
-)
+expect("a known beginning", adds(f"{LIBRARIES}/libfmtlog.so.1"), f"{LIBRARIES}/libfmtlog.so.1 is named by no part")
+gsl = f"{LIBRARIES}/libgsl-12345678.so.27.0.0"
+expect("a library under the GPL", adds(gsl), f"{gsl} is named by no part", f"{gsl} is under the GPL")
 expect(
     "a program that wants a library under the GPL",
-    lambda folder: library(folder / "panpipe/_prefix/bin/panpipe", ["libns3-core.so.37", "libcholmod.so.3"]),
-    "panpipe/_prefix/bin/panpipe wants libns3-core.so.37, which is under the GPL",
-    "panpipe/_prefix/bin/panpipe wants libcholmod.so.3, which is under the GPL",
+    adds(PROGRAM, ["libns3-core.so.37", "libcholmod.so.3"]),
+    f"{PROGRAM} wants libns3-core.so.37, which is under the GPL",
+    f"{PROGRAM} wants libcholmod.so.3, which is under the GPL",
 )
-expect(
-    "a program that wants a library of the machine",
-    lambda folder: library(folder / "panpipe/_prefix/bin/panpipe", ["libyaml-cpp.so.0.7"]),
-    "panpipe/_prefix/bin/panpipe wants libyaml-cpp.so.0.7, which is neither in the wheel",
-)
-expect(
-    "the program linked with torch",
-    lambda folder: library(folder / "panpipe/_prefix/bin/panpipe", ["libc10.so"]),
-    "panpipe/_prefix/bin/panpipe wants torch's libraries",
-)
+of_machine = f"{PROGRAM} wants libyaml-cpp.so.0.7, which is neither in the wheel"
+expect("a program that wants a library of the machine", adds(PROGRAM, ["libyaml-cpp.so.0.7"]), of_machine)
+expect("the program linked with torch", adds(PROGRAM, ["libc10.so"]), f"{PROGRAM} wants torch's libraries")
 expect(
     "a search path of the machine",
-    lambda folder: library(folder / "panpipe/_prefix/lib/panpipe/panpipe-exec", ["libc10.so"], "/home/someone/.venv/lib"),
-    "panpipe/_prefix/lib/panpipe/panpipe-exec searches for libraries in /home/someone/.venv/lib",
+    adds(EXECUTOR, ["libc10.so"], "/home/someone/.venv/lib"),
+    f"{EXECUTOR} searches for libraries in /home/someone/.venv/lib",
 )
 expect(
     "a path of the machine in a program",
-    lambda folder: library(folder / "panpipe/_prefix/bin/panpipe", text="/home/someone/panpipe/cli/main.cpp"),
-    "panpipe/_prefix/bin/panpipe holds the text /home/someone/panpipe",
+    adds(PROGRAM, text="/home/someone/panpipe/cli/main.cpp"),
+    f"{PROGRAM} holds the text /home/someone/panpipe",
     build_paths=["/home/someone/panpipe"],
 )
 for part in DECLARED:
-    slug = parts_file.slug(part)
-    expect(
-        f"no licence of {part['name']}",
-        lambda folder, slug=slug: (folder / LICENCES / f"{slug}-copyright").unlink(),
-        f"the licence text of {part['name']} is not in the wheel",
-    )
-    expect(
-        f"{part['name']} is not in the NOTICE",
-        lambda folder, name=part["name"]: (folder / LICENCES / "NOTICE").write_text(
-            (folder / LICENCES / "NOTICE").read_text().replace(f"* {name} ", "* ")
-        ),
-        f"the NOTICE does not name {part['name']}",
-    )
-expect(
-    "no licence of Panpipe", lambda folder: (folder / LICENCES / "LICENSE").unlink(), "Panpipe's own LICENSE is not in the wheel"
-)
-expect(
-    "no source of SimGrid",
-    lambda folder: (folder / LICENCES / "NOTICE").write_text(
-        (folder / LICENCES / "NOTICE").read_text().replace("simgrid-3.32.tar.gz", "")
-    ),
-    "the NOTICE does not say which archive is SimGrid's source",
-)
+    name, licence = part["name"], f"{LICENCES}/{parts_file.slug(part)}-copyright"
+    expect(f"no licence of {name}", removes(licence), f"the licence text of {name} is not in the wheel")
+    expect(f"{name} is not in the NOTICE", cuts_notice(f"{name} "), f"the NOTICE does not name {name}")
+expect("no licence of Panpipe", removes(f"{LICENCES}/LICENSE"), "Panpipe's own LICENSE is not in the wheel")
+no_source = "the NOTICE does not say which archive is SimGrid's source"
+expect("no source of SimGrid", cuts_notice("simgrid-3.32.tar.gz"), no_source)
 
 
 def without_executor(folder):
     """Torch's headers are inside only where the executor is."""
-    (folder / "panpipe/_prefix/lib/panpipe/panpipe-exec").unlink()
+    (folder / EXECUTOR).unlink()
     (folder / LICENCES / "PyTorch-copyright").unlink()
 
 
@@ -181,17 +142,15 @@ expect(
     stable_module,
     "panpipe/_core.abi3.so is built for abi3, but the wheel's tag promises cp311",
 )
-expect(
-    "no module", lambda folder: (folder / MODULE).unlink(), "one Python module panpipe/_core.*so is expected, the wheel has []"
-)
+expect("no module", removes(MODULE), "one Python module panpipe/_core.*so is expected, the wheel has []")
 expect(
     "two modules",
     lambda folder: shutil.copy(folder / MODULE, folder / "panpipe/_core.abi3.so"),
     "one Python module panpipe/_core.*so is expected",
 )
 for name in ("__init__.py", "_core.pyi", "py.typed"):
-    expect(f"no {name}", lambda folder, name=name: (folder / "panpipe" / name).unlink(), f"panpipe/{name} is not in the wheel")
-expect("a module that wants torch", lambda folder: library(folder / MODULE, ["libc10.so"]), f"{MODULE} wants torch's libraries")
+    expect(f"no {name}", removes(f"panpipe/{name}"), f"panpipe/{name} is not in the wheel")
+expect("a module that wants torch", adds(MODULE, ["libc10.so"]), f"{MODULE} wants torch's libraries")
 expect("a wheel without the executor", without_executor)
 expect(
     "no metadata",

@@ -83,23 +83,8 @@ def environment(folder, wheel):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = pathlib.Path(folder, "bin", "python3")
     site = next(pathlib.Path(folder).glob("lib/python3*/site-packages"))
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--disable-pip-version-check",
-            "--root-user-action=ignore",
-            "--no-index",
-            "--no-deps",
-            "--target",
-            site,
-            wheel,
-        ],
-        check=True,
-    )
+    options = "-q --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --target"
+    subprocess.run([sys.executable, "-m", "pip", "install", *options.split(), site, wheel], check=True)
     return python, site
 
 

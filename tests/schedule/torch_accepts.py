@@ -102,20 +102,8 @@ def main():
                 for ranks, microbatches in SIZES:
                     file = f"{folder}/{len(names)}.csv"
                     given = [word for item in options.items() for word in ("--option", "=".join(item))]
-                    made = run(
-                        panpipe,
-                        "schedule",
-                        family,
-                        "--ranks",
-                        str(ranks),
-                        "--microbatches",
-                        str(microbatches),
-                        *given,
-                        "--csv",
-                        "--torch",
-                        "-o",
-                        file,
-                    )
+                    sizes = f"--ranks {ranks} --microbatches {microbatches} --csv --torch"
+                    made = run(panpipe, "schedule", family, *sizes.split(), *given, "-o", file)
                     name = f"{family} {options or ''} {ranks}x{microbatches}"
                     if family in REFUSED:
                         refusals.add(family)

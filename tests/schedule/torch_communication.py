@@ -34,18 +34,8 @@ MANY_STAGES = [("interleaved-1f1b", 2, 4, "5"), ("looped-bfs", 2, 3, "4"), ("int
 
 
 def rows(binary, name, ranks, microbatches, *more):
-    command = [
-        binary + "/panpipe",
-        "schedule",
-        name,
-        "--ranks",
-        str(ranks),
-        "--microbatches",
-        str(microbatches),
-        "--torch",
-        *more,
-    ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command = f"{binary}/panpipe schedule {name} --ranks {ranks} --microbatches {microbatches} --torch"
+    done = subprocess.run([*command.split(), *more], check=True, capture_output=True, text=True)
     return [line.split(",") for line in done.stdout.splitlines()]
 
 

@@ -104,21 +104,11 @@ NARROW = 500  # pixels: as narrow as Chromium makes a window
 
 
 def open_page(program, page, extra=(), width=1400):
-    command = [
-        program,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--hide-scrollbars",
-        f"--window-size={width},1800",
-        "--virtual-time-budget=4000",
-        "--enable-logging=stderr",
-        "--log-level=0",
-        *extra,
-        page.as_uri(),
-    ]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    options = (
+        f"--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --window-size={width},1800 "
+        "--virtual-time-budget=4000 --enable-logging=stderr --log-level=0"
+    )
+    return subprocess.run([program, *options.split(), *extra, page.as_uri()], capture_output=True, text=True, timeout=120)
 
 
 def check(program, page, checks, problems, width=1400):
