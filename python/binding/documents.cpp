@@ -30,14 +30,14 @@ using GivenResult = std::tuple<std::string, std::string, std::string, std::strin
 
 study::ReportInput report_input(const GivenResult& given) {
   const auto& [path, document, scenario, plan] = given;
-  if (document.empty()) return read_report_input(path);
-  return {parse_result(document, path), scenario, plan};
+  if (document.empty()) return study::read_report_input(path);
+  return {present::parse_result(document, path), scenario, plan};
 }
 
 std::tuple<std::string, std::string, bool> compared(const GivenResult& a, const GivenResult& b, const Overrides& tolerances,
                                                     bool metrics_only) {
   std::vector<study::Tolerance> limits;
-  for (const std::string& text : tolerances) limits.push_back(parse_tolerance(text));
+  for (const std::string& text : tolerances) limits.push_back(study::parse_tolerance(text));
   const present::ResultDocument first = report_input(a).result, second = report_input(b).result;
   const study::Comparison comparison = compare(first, second, limits, metrics_only);
   return {to_json(comparison), to_table(comparison), comparison.ok()};

@@ -112,7 +112,7 @@ void bind_measured(nb::module_& module) {
       .def_ro("iterations", &FitAnswer::iterations)
       .def_ro("converged", &FitAnswer::converged)
       .def_ro("left_out", &FitAnswer::left_out);
-  module.def("fit_available", &fit_available);
+  module.def("fit_available", &validation::fit_available);
   module.def(
       "fit",
       [](const Texts& files, const Texts& devices, const std::string& start, const Texts& only, const Texts& without,

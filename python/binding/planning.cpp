@@ -34,7 +34,7 @@ using Planned = std::pair<std::string, std::string>;
 
 Planned planned_of(const planner::Answer& answer, const Experiment& experiment) {
   const auto plan = app::plan_file_of(answer, experiment);
-  return {study::to_json(answer), plan ? plan->yaml : ""};
+  return {planner::to_json(answer), plan ? plan->yaml : ""};
 }
 
 app::SearchRequest request_of(const std::string& method, const std::string& objective, const std::string& trainer, int threads,

@@ -131,10 +131,12 @@ nb::dict PredictedStep::metrics_dict() const {
   return figures;
 }
 
-present::ResultPlan PredictedStep::described() const { return describe_plan(kept_->experiment, kept_->plan, timeline()); }
+present::ResultPlan PredictedStep::described() const {
+  return present::describe_plan(kept_->experiment, kept_->plan, timeline());
+}
 
 std::string PredictedStep::document(bool with_timeline) const {
-  ResultContext context;
+  present::ResultContext context;
   context.version = kVersion;
   context.scenario = kept_->name;
   for (const auto& [path, bytes] : kept_->files) context.hashes.emplace_back(path, sha256_of(bytes));
@@ -143,7 +145,7 @@ std::string PredictedStep::document(bool with_timeline) const {
   context.unused_devices = unused_indices(kept_->plan.devices, kept_->experiment.scenario.cluster.size());
   context.assumed = assumptions_of(kept_->experiment.scenario.workload);
   context.wall_s = wall_s_;
-  return to_result_json(timeline(), metrics_, context, described(), with_timeline);
+  return present::to_result_json(timeline(), metrics_, context, described(), with_timeline);
 }
 
 Table PredictedStep::timeline_table() const {
@@ -170,14 +172,14 @@ Table PredictedStep::timeline_table() const {
 }
 
 std::string PredictedStep::svg() const {
-  return to_svg(picture_of(timeline(), std::filesystem::path(kept_->name).stem().string()));
+  return present::to_svg(present::picture_of(timeline(), std::filesystem::path(kept_->name).stem().string()));
 }
 
 std::string PredictedStep::page() const {
-  return to_report_page({{parse_result(document(true), kept_->name), scenario_yaml(), plan_yaml()}});
+  return study::to_report_page({{present::parse_result(document(true), kept_->name), scenario_yaml(), plan_yaml()}});
 }
 
-std::string PredictedStep::text() const { return result_text(kept_->experiment, timeline(), metrics_, described(), {}); }
+std::string PredictedStep::text() const { return present::result_text(kept_->experiment, timeline(), metrics_, described(), {}); }
 
 std::string PredictedStep::plan_yaml() const {
   return to_yaml(kept_->plan, kept_->experiment.model.units(kept_->experiment.scenario.cluster.devices.front().type));
@@ -185,7 +187,7 @@ std::string PredictedStep::plan_yaml() const {
 
 std::string PredictedStep::scenario_yaml() const { return resolved_text(kept_->experiment.scenario); }
 
-std::string PredictedStep::trace() const { return to_trace_json(timeline()); }
+std::string PredictedStep::trace() const { return present::to_trace_json(timeline()); }
 
 void bind_predictions(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;

@@ -143,7 +143,7 @@ void bind_schedules(nb::module_& module) {
       .def(
           "document", [](const JudgedSchedule& s) { return to_json(s.order, s.problems, s.evaluation); }, Released())
       .def(
-          "svg", [](const JudgedSchedule& s) { return to_svg(picture_of(s.order, s.evaluated())); }, Released())
+          "svg", [](const JudgedSchedule& s) { return present::to_svg(present::picture_of(s.order, s.evaluated())); }, Released())
       .def(
           "drawing",
           [](const JudgedSchedule& s, int width) {
