@@ -1,7 +1,6 @@
 #include "jobs/accelerate_import.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -13,51 +12,6 @@
 
 namespace panpipe::jobs {
 namespace {
-
-const std::vector<std::string> kAccelerateNotModelled = {"fsdp_config.fsdp_backward_prefetch*",
-                                                         "fsdp_config.fsdp_forward_prefetch",
-
-                                                         "fsdp_config.fsdp_min_num_params",
-                                                         "deepspeed_config.*",
-                                                         "megatron_lm_config.*",
-                                                         "dynamo_config.*",
-                                                         "fp8_config.*",
-                                                         "parallelism_config.*",
-                                                         "downcast_bf16",
-                                                         "use_stateful_dataloader",
-                                                         "mpirun_config.*",
-                                                         "ipex_config.*",
-                                                         "ipex"};
-
-const std::vector<std::string> kAccelerateWithoutEffect = {"compute_environment",
-                                                           "debug",
-                                                           "machine_rank",
-                                                           "main_process_ip",
-                                                           "main_process_port",
-                                                           "main_training_function",
-                                                           "rdzv_backend",
-                                                           "rdzv_conf",
-                                                           "same_network",
-                                                           "tpu_*",
-                                                           "use_cpu",
-                                                           "enable_cpu_affinity",
-                                                           "gpu_ids",
-                                                           "commands",
-                                                           "command_file",
-                                                           "fsdp_config.fsdp_cpu_ram_efficient_loading",
-                                                           "fsdp_config.fsdp_sync_module_states",
-                                                           "fsdp_config.fsdp_state_dict_type",
-                                                           "fsdp_config.fsdp_use_orig_params",
-                                                           "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
-                                                           "deepspeed_config.zero3_*",
-                                                           "deepspeed_config.deepspeed_multinode_launcher",
-                                                           "deepspeed_config.deepspeed_hostfile",
-                                                           "megatron_lm_config.megatron_lm_gradient_clipping",
-                                                           "num_cpu_threads_per_process",
-                                                           "max_restarts",
-                                                           "monitor_interval",
-                                                           "log_level",
-                                                           "mixed_precision_config.*"};
 
 class AccelerateImport : ConfigurationImport {
  public:
@@ -74,7 +28,7 @@ class AccelerateImport : ConfigurationImport {
     job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
     read_recompute();
     read_framework();
-    report_rest(job_, keys_, kAccelerateNotModelled, kAccelerateWithoutEffect);
+    report_rest(job_, keys_, unread_keys("accelerate"));
     return std::move(job_);
   }
 
@@ -105,22 +59,15 @@ class AccelerateImport : ConfigurationImport {
     const std::string axes = "parallelism_config.parallelism_config_";
     const std::string tensor_key = megatron() ? "megatron_lm_config.megatron_lm_tp_degree" : axes + "tp_size";
     const std::string pipeline_key = "megatron_lm_config.megatron_lm_pp_degree";
-    const int tensor = degree(tensor_key), pipeline = megatron() ? degree(pipeline_key) : 1, context = degree(axes + "cp_size");
-    const long long ranks = static_cast<long long>(tensor) * pipeline * context;
-    if (ranks > kMostRanks)
-      throw InputError(fmt::format("{}: tensor {} x pipeline {} x context {} are {} ranks, more than {}", job_.source, tensor,
-                                   pipeline, context, ranks, kMostRanks));
-    const JobMachine cluster = machine(static_cast<int>(ranks));
+    degrees_.tensor = degree(tensor_key), degrees_.context = degree(axes + "cp_size");
+    if (megatron()) degrees_.pipeline = degree(pipeline_key);
+    const JobMachine cluster = machine(ranks_of_replica());
     node_ = std::min(cluster.per_node, cluster.gpus);
-    model_ranks_ = static_cast<int>(ranks);
-    data_ = replicas_of(job_, cluster, ranks, fmt::format("tensor {} x pipeline {} x context {}", tensor, pipeline, context));
-    put_cluster(job_, cluster);
-    job_.set("parallel.pipeline", pipeline, pipeline > 1 ? pipeline_key : "no pipeline");
-    job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor parallelism");
-    job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x context)", cluster.gpus));
+    put_degrees(cluster, degrees_.pipeline > 1 ? pipeline_key : "no pipeline",
+                keys_.has(tensor_key) ? tensor_key : "no tensor parallelism");
     const bool gathers = keys_.text(axes + "cp_comm_strategy").value_or("allgather") == "allgather";
-    put_context(job_, context, axes + "cp_size", gathers ? "all-gather" : "ring");
-    if (pipeline > 1) job_.set("schedule", "1f1b", "Megatron-LM's schedule");
+    put_context(job_, degrees_.context, axes + "cp_size", gathers ? "all-gather" : "ring");
+    if (degrees_.pipeline > 1) job_.set("schedule", "1f1b", "Megatron-LM's schedule");
     if (fsdp())
       read_fsdp(axes);
     else if (deepspeed())
@@ -168,8 +115,8 @@ class AccelerateImport : ConfigurationImport {
 
   void put_hybrid(int stage, const std::string& key) {
     put_zero(stage, key);
-    const int neighbours = std::max(1, node_ / model_ranks_);
-    if (data_ > neighbours && data_ % neighbours == 0)
+    const int neighbours = std::max(1, node_ / ranks_of_replica());
+    if (degrees_.data > neighbours && degrees_.data % neighbours == 0)
       job_.set("parallel.shard", neighbours, "replicas on a node, which hybrid sharding divides over");
   }
 
@@ -177,9 +124,9 @@ class AccelerateImport : ConfigurationImport {
   void read_shard_of_axes(const std::string& axes) {
     const int replicas = degree(axes + "dp_replicate_size"), shard = degree(axes + "dp_shard_size");
     if (!keys_.has(axes + "dp_shard_size")) return;
-    if (static_cast<long long>(replicas) * shard != data_)
+    if (static_cast<long long>(replicas) * shard != degrees_.data)
       keys_.refuse(axes + "dp_shard_size", fmt::format("x dp_replicate_size are {} ranks, and the job has {} replicas",
-                                                       static_cast<long long>(replicas) * shard, data_));
+                                                       static_cast<long long>(replicas) * shard, degrees_.data));
     if (replicas > 1 && shard > 1) job_.set("parallel.shard", shard, axes + "dp_shard_size");
   }
 
@@ -245,9 +192,7 @@ class AccelerateImport : ConfigurationImport {
   }
 
   std::string written_type_, type_;  // as it stands; in small letters
-  int data_ = 1;                     // replicas
   int node_ = 1;                     // GPUs of a node
-  int model_ranks_ = 1;              // of a replica
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "jobs/deepspeed_import.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -14,64 +13,11 @@
 namespace panpipe::jobs {
 namespace {
 
-// Keys that move a step, and that predictions do not know.
-const std::vector<std::string> kDeepSpeedNotModelled = {"zero_optimization.*",
-                                                        "activation_checkpointing.*",
-                                                        "pipeline.*",
-                                                        "amp.*",
-                                                        "moe.*",
-                                                        "moe",
-                                                        "aio.*",
-                                                        "compression_training.*",
-                                                        "sparse_attention.*",
-                                                        "data_efficiency.*",
-                                                        "curriculum_learning.*",
-                                                        "eigenvalue.*",
-                                                        "progressive_layer_drop.*",
-                                                        "tensor_parallel.*",
-                                                        "compile.*",
-                                                        "torch_autocast.*",
-                                                        "data_types.*",
-                                                        "prescale_gradients",
-                                                        "sparse_gradients",
-                                                        "communication_data_type",
-                                                        "nebula.*",
-                                                        "hybrid_engine.*",
-                                                        "autotuning.*",
-                                                        "elasticity.*",
-                                                        "use_node_local_storage",
-                                                        "seq_parallel_communication_data_type",
-                                                        "zenflow.*",
-                                                        "bf16.*",
-                                                        "disable_allgather"};
-
-// Keys that do not move a step: numbers of the optimizer, logging, files.
-const std::vector<std::string> kDeepSpeedWithoutEffect = {"optimizer.*",
-                                                          "scheduler.*",
-                                                          "fp16.*",
-                                                          "steps_per_print",
-                                                          "wall_clock_breakdown",
-                                                          "dump_state",
-                                                          "memory_breakdown",
-                                                          "flops_profiler.*",
-                                                          "tensorboard.*",
-                                                          "wandb.*",
-                                                          "csv_monitor.*",
-                                                          "comet.*",
-                                                          "comms_logger.*",
-                                                          "checkpoint.*",
-                                                          "zero_allow_untested_optimizer",
-                                                          "zero_force_ds_cpu_optimizer",
-                                                          "gradient_predivide_factor",
-                                                          "load_universal_checkpoint",
-                                                          "seed",
-                                                          "timers.*",
-                                                          "graph_harvesting",
-                                                          "monitor_config.*"};
-
 class DeepSpeedImport : ConfigurationImport {
  public:
-  DeepSpeedImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("DeepSpeed", std::move(keys), options) {}
+  DeepSpeedImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("DeepSpeed", std::move(keys), options) {
+    context_ = "sequence";
+  }
 
   ImportedJob job() {
     read_degrees();
@@ -86,7 +32,7 @@ class DeepSpeedImport : ConfigurationImport {
                                          "zero_optimization.elastic_checkpoint", "zero_optimization.ignore_unused_parameters",
                                          "pipeline.seed_layers", "bf16.check_grad_overflow"}))
       job_.without_effect.push_back(std::move(left));
-    report_rest(job_, keys_, kDeepSpeedNotModelled, kDeepSpeedWithoutEffect);
+    report_rest(job_, keys_, unread_keys("deepspeed"));
     return std::move(job_);
   }
 
@@ -99,22 +45,15 @@ class DeepSpeedImport : ConfigurationImport {
   void read_degrees() {
     const char* tensor_key =
         keys_.has("tensor_parallel.autotp_size") ? "tensor_parallel.autotp_size" : "tensor_parallel.tp.tp_size";
-    const int tensor = std::max(1, degree(tensor_key)), pipeline = std::max(1, degree("pipeline.stages"));
-    const int context = std::max(1, degree("sequence_parallel_size"));
-    const long long ranks = static_cast<long long>(tensor) * pipeline * context;
-    if (ranks > kMostRanks)
-      throw InputError(fmt::format("{}: tensor {} x pipeline {} x sequence {} are {} ranks, more than {}", job_.source, tensor,
-                                   pipeline, context, ranks, kMostRanks));
+    degrees_.tensor = std::max(1, degree(tensor_key)), degrees_.pipeline = std::max(1, degree("pipeline.stages"));
+    degrees_.context = std::max(1, degree("sequence_parallel_size"));
     JobMachine machine =
-        options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, "--gpus"} : assumed_machine(job_, static_cast<int>(ranks));
+        options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, "--gpus"} : assumed_machine(job_, ranks_of_replica());
     machine.cluster = options_.cluster;
-    data_ = replicas_of(job_, machine, ranks, fmt::format("tensor {} x pipeline {} x sequence {}", tensor, pipeline, context));
-    put_cluster(job_, machine);
-    job_.set("parallel.pipeline", pipeline, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages");
-    job_.set("parallel.tensor", tensor, keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
-    job_.set("parallel.data", data_, fmt::format("{} GPUs / (tensor x pipeline x sequence)", machine.gpus));
-    put_context(job_, context, "sequence_parallel_size", "ulysses");
-    if (pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
+    put_degrees(machine, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages",
+                keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
+    put_context(job_, degrees_.context, "sequence_parallel_size", "ulysses");
+    if (degrees_.pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
     read_zero();
   }
 
@@ -141,11 +80,11 @@ class DeepSpeedImport : ConfigurationImport {
     const auto steps = samples("gradient_accumulation_steps");
     auto micro = samples("train_micro_batch_size_per_gpu");
     std::string origin = "train_micro_batch_size_per_gpu";
-    if (!micro && !options_.micro && train && *train % (static_cast<long long>(steps.value_or(1)) * data_) == 0) {
-      micro = static_cast<int>(*train / (static_cast<long long>(steps.value_or(1)) * data_));
+    if (!micro && !options_.micro && train && *train % (static_cast<long long>(steps.value_or(1)) * degrees_.data) == 0) {
+      micro = static_cast<int>(*train / (static_cast<long long>(steps.value_or(1)) * degrees_.data));
       origin = "train_batch_size / (gradient_accumulation_steps x replicas)";
     }
-    const long long pass = static_cast<long long>(micro_batch(job_, options_, micro, origin)) * data_;
+    const long long pass = static_cast<long long>(micro_batch(job_, options_, micro, origin)) * degrees_.data;
     if (train) {
       if (*train % pass != 0)
         keys_.refuse("train_batch_size", fmt::format("is {}, no multiple of micro batch x replicas, {}", *train, pass),
@@ -212,8 +151,6 @@ class DeepSpeedImport : ConfigurationImport {
         framework.choose("gradient_clipping: foreach", "gradient_clipping");
     framework.put(job_);
   }
-
-  int data_ = 1;
 };
 
 }  // namespace

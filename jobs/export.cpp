@@ -10,48 +10,21 @@
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/job.hpp"
+#include "jobs/torch_schedules.hpp"
+#include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
-// Orders that torch.distributed.pipelining runs by name or from a file: one chain, whole sequences.
-const std::vector<std::string_view> kTorchSchedules = {"gpipe",
-                                                       "1f1b",
-                                                       "kfkb",
-                                                       "interleaved-1f1b",
-                                                       "looped-bfs",
-                                                       "pfeife",
-                                                       "1f1b-v",
-                                                       "hanayo",
-                                                       "zb-h1",
-                                                       "zb-h2",
-                                                       "zb-auto",
-                                                       "interleaved-zero-bubble",
-                                                       "group-interleaved",
-                                                       "gis-h",
-                                                       "zb-v",
-                                                       "zb-v-auto",
-                                                       "v-half",
-                                                       "v-min",
-                                                       "v-auto",
-                                                       "dualpipe-v",
-                                                       "stp"};
-// torchtitan places the stages of a file in a loop.
-const std::vector<std::string_view> kTorchtitanSchedules = {
-    "gpipe", "1f1b",      "kfkb",    "interleaved-1f1b",        "looped-bfs",        "pfeife",
-    "zb-h1", "zb-h2",     "zb-auto", "interleaved-zero-bubble", "group-interleaved", "gis-h",
-    "zb-v",  "dualpipe-v"};
+// torchtitan places the stages of an order from a file in a loop; the script for torch.distributed.pipelining places its own.
+std::vector<std::string_view> torch_families(bool files_in_loops) {
+  std::vector<std::string_view> families;
+  for (const TorchSchedule& one : torch_schedules())
+    if (!files_in_loops || one.loop || !one.name.empty()) families.push_back(one.family);
+  return families;
+}
 
 bool is_pure(Precision precision) { return precision == Precision::Bf16Pure || precision == Precision::Fp16Pure; }
-
-std::string flow_of(const Node& node) {
-  if (node.kind == NodeKind::Scalar) return node.text;
-  std::vector<std::string> parts;
-  for (const auto& item : node.items) parts.push_back(flow_of(*item));
-  for (const Node::Entry& entry : node.entries) parts.push_back(entry.key + ": " + flow_of(*entry.value));
-  const bool list = node.kind == NodeKind::Sequence;
-  return fmt::format("{}{}{}", list ? "[" : "{", fmt::join(parts, ", "), list ? "]" : "}");
-}
 
 // States a value that holds without the key as well, in any trainer.
 bool is_default(const Key& key, const std::string& path, const std::string& text, const Scenario& scenario) {
@@ -62,7 +35,7 @@ bool is_default(const Key& key, const std::string& path, const std::string& text
 
 void report_key(const Key& key, InExports around, const std::string& path, const Node& node, const Scenario& scenario,
                 ExportedJob& job) {
-  const std::string text = flow_of(node);
+  const std::string text = flow_text(node);
   const bool stated = std::find(job.stated.begin(), job.stated.end(), path) != job.stated.end();
   if (key.exports.value_or(around) == InExports::Reported && !stated && !is_default(key, path, text, scenario))
     job.cannot.push_back(fmt::format("{}: {}", path, text));
@@ -104,7 +77,7 @@ const std::vector<Trainer>& trainers() {
        .write = export_megatron},
       {.name = "torchtitan",
        .title = "torchtitan",
-       .schedules = kTorchtitanSchedules,
+       .schedules = torch_families(true),
        .any_order = true,
        .zero = {2, 3},  // and DDP where replicas are all there is
        .recompute = {Recompute::None, Recompute::Full},
@@ -118,7 +91,7 @@ const std::vector<Trainer>& trainers() {
        .write = export_deepspeed},
       {.name = "torch",
        .title = "torch.distributed.pipelining",
-       .schedules = kTorchSchedules,
+       .schedules = torch_families(false),
        .whole_layers = false,
        .tensor = false,
        .any_order = true,

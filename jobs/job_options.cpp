@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
 #include "base/text/characters.hpp"
+#include "jobs/bounds.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -12,6 +13,25 @@ namespace {
 constexpr std::size_t kMostConfiguration = std::size_t{1} << 20;
 
 }  // namespace
+
+std::string ConfigurationImport::replica_text() const {
+  return fmt::format("tensor {} x pipeline {} x {} {}", degrees_.tensor, degrees_.pipeline, context_, degrees_.context);
+}
+
+int ConfigurationImport::ranks_of_replica() const {
+  const long long ranks = static_cast<long long>(degrees_.tensor) * degrees_.pipeline * degrees_.context;
+  if (ranks > kMostRanks)
+    throw InputError(fmt::format("{}: {} are {} ranks, more than {}", job_.source, replica_text(), ranks, kMostRanks));
+  return static_cast<int>(ranks);
+}
+
+void ConfigurationImport::put_degrees(const JobMachine& machine, const std::string& pipeline, const std::string& tensor) {
+  degrees_.data = replicas_of(job_, machine, ranks_of_replica(), replica_text());
+  put_cluster(job_, machine);
+  job_.set("parallel.pipeline", degrees_.pipeline, pipeline);
+  job_.set("parallel.tensor", degrees_.tensor, tensor);
+  job_.set("parallel.data", degrees_.data, fmt::format("{} GPUs / (tensor x pipeline x {})", machine.gpus, context_));
+}
 
 JobKeys job_keys(const std::string& text, const std::string& name) {
   if (text.size() > kMostConfiguration)
@@ -40,12 +60,11 @@ int micro_batch(ImportedJob& job, const JobOptions& options, std::optional<int> 
   return micro;
 }
 
-void report_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
-                 const std::vector<std::string>& without_effect) {
-  for (std::string& left : keys.take(not_modelled)) job.not_modelled.push_back(std::move(left));
-  for (std::string& left : keys.take(without_effect)) job.without_effect.push_back(std::move(left));
-  std::vector<std::string> known = not_modelled;
-  known.insert(known.end(), without_effect.begin(), without_effect.end());
+void report_rest(ImportedJob& job, JobKeys& keys, const UnreadKeys& unread) {
+  for (std::string& left : keys.take(unread.not_modelled)) job.not_modelled.push_back(std::move(left));
+  for (std::string& left : keys.take(unread.without_effect)) job.without_effect.push_back(std::move(left));
+  std::vector<std::string> known = unread.not_modelled;
+  known.insert(known.end(), unread.without_effect.begin(), unread.without_effect.end());
   job.not_understood = keys.rest(known);
 }
 

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/degrees/degrees.hpp"
 #include "jobs/job.hpp"
 #include "jobs/job_keys.hpp"
 #include "jobs/job_machine.hpp"
+#include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {
 
@@ -40,15 +42,23 @@ class ConfigurationImport {
     job_.trainer = std::move(trainer);
     job_.source = keys_.name();
   }
+  // Ranks of a replica. Throws InputError for more than kMostRanks.
+  int ranks_of_replica() const;
+  // Completes the degrees by the machine's, and sets them with their origins and the cluster.
+  void put_degrees(const JobMachine& machine, const std::string& pipeline, const std::string& tensor);
 
   JobKeys keys_;
   const JobOptions& options_;
   ImportedJob job_;
+  Degrees degrees_ = {};
+  const char* context_ = "context";  // the trainer's word for that degree
+
+ private:
+  std::string replica_text() const;
 };
 
 // Moves unread keys to the job's lists.
-void report_rest(ImportedJob& job, JobKeys& keys, const std::vector<std::string>& not_modelled,
-                 const std::vector<std::string>& without_effect);
+void report_rest(ImportedJob& job, JobKeys& keys, const UnreadKeys& unread);
 
 // Sets the optimizer from torch.optim's or DeepSpeed's name. Any other name is reported, and AdamW is predicted.
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin);

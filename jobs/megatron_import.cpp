@@ -10,9 +10,9 @@
 #include "jobs/bounds.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
-#include "jobs/megatron_arguments.hpp"
 #include "jobs/megatron_job.hpp"
 #include "jobs/shared_keys.hpp"
+#include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {
 
@@ -227,9 +227,9 @@ ImportedJob import_megatron(const std::string& text, const std::string& name, co
   read_megatron_recompute(megatron);
   read_optimizer(megatron);
   read_framework(megatron);
-  for (std::string& left : arguments.take(megatron_arguments_not_modelled()))
-    megatron.job.not_modelled.push_back(std::move(left));
-  megatron.job.without_effect = arguments.take(megatron_arguments_without_effect());
+  const UnreadKeys known = unread_keys("megatron");
+  for (std::string& left : arguments.take(known.not_modelled)) megatron.job.not_modelled.push_back(std::move(left));
+  megatron.job.without_effect = arguments.take(known.without_effect);
   megatron.job.not_understood = arguments.rest();
   return std::move(megatron.job);
 }

@@ -1,7 +1,6 @@
 #include "jobs/nanotron_import.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -18,48 +17,6 @@ namespace {
 
 constexpr const char* kNameModel = "--model FILE names the model's config.json";
 
-const std::vector<std::string> kNanotronNotModelled = {"model.model_config._attn_implementation",
-                                                       "model.model_config.sliding_window*",
-                                                       "model.model_config.z_loss*",
-                                                       "model.model_config.moe_config.*",
-                                                       "model.model_config._fused*",
-                                                       "model.model_config.flex_attention*",
-                                                       "model.model_config.no_rope_layer",
-                                                       "parallelism.moe_layer_recompute",
-                                                       "parallelism.domino*",
-                                                       "domino.*",
-                                                       "fp8.*",
-                                                       "model.model_config.ring_attn*",
-                                                       "model.model_config.attention_bias"};
-
-const std::vector<std::string> kNanotronWithoutEffect = {"checkpoints.*",
-                                                         "data_stages",
-                                                         "general.*",
-                                                         "lighteval.*",
-                                                         "logging.*",
-                                                         "metrics_logging.*",
-                                                         "profiler.*",
-                                                         "s3_upload.*",
-                                                         "slurm.*",
-                                                         "tokenizer.*",
-                                                         "experiment_logger.*",
-                                                         "data.*",
-                                                         "optimizer.*",
-                                                         "model.init_method.*",
-                                                         "tokens.train_steps",
-                                                         "tokens.val_check_interval",
-                                                         "tokens.limit_*",
-                                                         "model.model_config.*_token_id",
-                                                         "model.model_config.initializer_range",
-                                                         "model.model_config.pretraining_tp",
-                                                         "model.model_config.use_cache",
-                                                         "model.model_config.rope_scaling*",
-                                                         "model.model_config.rope_interleaved",
-                                                         "model.model_config.interleaved_rotary",
-                                                         "model.model_config.is_llama_config",
-                                                         "model.model_config.is_qwen2_config",
-                                                         "model.model_config.rope_seq_len_interpolation_factor"};
-
 class NanotronImport : ConfigurationImport {
  public:
   NanotronImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("nanotron", std::move(keys), options) {}
@@ -73,7 +30,7 @@ class NanotronImport : ConfigurationImport {
       put_optimizer(job_, *name, "optimizer.optimizer_factory.name");
     if (keys_.flag("parallelism.recompute_layer").value_or(false)) job_.set("recompute", "full", "parallelism.recompute_layer");
     read_framework();
-    report_rest(job_, keys_, kNanotronNotModelled, kNanotronWithoutEffect);
+    report_rest(job_, keys_, unread_keys("nanotron"));
     return std::move(job_);
   }
 
@@ -87,41 +44,39 @@ class NanotronImport : ConfigurationImport {
   }
 
   void read_degrees() {
-    const int data = needed("parallelism.dp", kMostRanks), tensor = needed("parallelism.tp", kMostRanks),
-              pipeline = needed("parallelism.pp", kMostRanks);
-    tensor_ = tensor;
-    const int context = keys_.integer("parallelism.context_parallel_size", 1, kMostRanks).value_or(1);
-    const long long ranks = static_cast<long long>(tensor) * pipeline;
-    const long long gpus = ranks > kMostRanks ? ranks : ranks * context;
-    if (gpus > kMostRanks || gpus * data > kMostRanks)
-      throw InputError(fmt::format("{}: dp {} x tp {} x pp {} x context {} are more than {} ranks", job_.source, data, tensor,
-                                   pipeline, context, kMostRanks));
-    JobMachine machine{static_cast<int>(gpus * data), kGpusOfANode, "dp x tp x pp"};
+    degrees_.data = needed("parallelism.dp", kMostRanks);
+    degrees_.tensor = needed("parallelism.tp", kMostRanks), degrees_.pipeline = needed("parallelism.pp", kMostRanks);
+    degrees_.context = keys_.integer("parallelism.context_parallel_size", 1, kMostRanks).value_or(1);
+    const long long gpus = static_cast<long long>(ranks_of_replica()) * degrees_.data;
+    if (gpus > kMostRanks)
+      throw InputError(fmt::format("{}: dp {} x tp {} x pp {} x context {} are more than {} ranks", job_.source, degrees_.data,
+                                   degrees_.tensor, degrees_.pipeline, degrees_.context, kMostRanks));
+    JobMachine machine{static_cast<int>(gpus), kGpusOfANode, "dp x tp x pp"};
     machine.cluster = options_.cluster;
     if (options_.gpus && *options_.gpus != machine.gpus)
       throw InputError(fmt::format("{}: the degrees make {} GPUs, and --gpus says {}", job_.source, machine.gpus, *options_.gpus),
                        "leave out --gpus, or change parallelism.dp");
     put_cluster(job_, machine);
-    job_.set("parallel.pipeline", pipeline, "parallelism.pp");
-    job_.set("parallel.tensor", tensor, "parallelism.tp");
-    job_.set("parallel.data", data, "parallelism.dp");
-    put_context(job_, context, "parallelism.context_parallel_size", "ring");
+    job_.set("parallel.pipeline", degrees_.pipeline, "parallelism.pp");
+    job_.set("parallel.tensor", degrees_.tensor, "parallelism.tp");
+    job_.set("parallel.data", degrees_.data, "parallelism.dp");
+    put_context(job_, degrees_.context, "parallelism.context_parallel_size", "ring");
     const int expert = keys_.integer("parallelism.expert_parallel_size", 1, kMostRanks).value_or(1);
     put_expert(job_, expert, 0, "parallelism.expert_parallel_size");
     const std::string mode = lower_case(keys_.text("parallelism.tp_mode").value_or("all_reduce"));
     if (mode != "all_reduce" && mode != "reduce_scatter")
       keys_.refuse("parallelism.tp_mode",
                    fmt::format("is '{}'; it is ALL_REDUCE or REDUCE_SCATTER", one_line(keys_.shown("parallelism.tp_mode"))));
-    if (mode == "reduce_scatter" && tensor > 1) job_.set("parallel.sequence_parallel", "true", "parallelism.tp_mode");
+    if (mode == "reduce_scatter" && degrees_.tensor > 1) job_.set("parallel.sequence_parallel", "true", "parallelism.tp_mode");
     if (const auto stage = keys_.integer("optimizer.zero_stage", 0, 1)) job_.set("parallel.zero", *stage, "optimizer.zero_stage");
-    read_schedule(pipeline);
+    read_schedule();
   }
 
-  void read_schedule(int pipeline) {
+  void read_schedule() {
     const std::string engine = keys_.text("parallelism.pp_engine").value_or("afab");
     if (engine != "1f1b" && engine != "afab")
       keys_.refuse("parallelism.pp_engine", fmt::format("is '{}'; it is 1f1b or afab", one_line(engine)));
-    if (pipeline > 1)
+    if (degrees_.pipeline > 1)
       job_.set("schedule", engine == "afab" ? "gpipe" : "1f1b",
                keys_.has("parallelism.pp_engine") ? "parallelism.pp_engine" : "nanotron's default, afab");
   }
@@ -171,7 +126,7 @@ class NanotronImport : ConfigurationImport {
   int vocabulary() {
     const int tokens = needed("model.model_config.vocab_size", kMostVocabulary);
     const long long multiple =
-        static_cast<long long>(keys_.integer("model.make_vocab_size_divisible_by", 1, kMostRanks).value_or(1)) * tensor_;
+        static_cast<long long>(keys_.integer("model.make_vocab_size_divisible_by", 1, kMostRanks).value_or(1)) * degrees_.tensor;
     const long long padded = (tokens + multiple - 1) / multiple * multiple;
     if (padded > kMostVocabulary)
       throw InputError(fmt::format("{}: {} tokens, padded to a multiple of {}, are {}, more than {}", job_.source, tokens,
@@ -214,8 +169,6 @@ class NanotronImport : ConfigurationImport {
       framework.choose("gradient_clipping: foreach", "optimizer.clip_grad");
     framework.put(job_);
   }
-
-  int tensor_ = 1;
 };
 
 }  // namespace

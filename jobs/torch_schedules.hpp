@@ -9,11 +9,12 @@
 
 namespace panpipe::jobs {
 
-// A schedule of torch.distributed.pipelining.
+// A schedule that torch.distributed.pipelining runs: one chain, whole sequences.
 struct TorchSchedule {
-  std::string_view family;  // Panpipe's name
-  std::string_view name;    // the class without the prefix Schedule, as accepted by get_schedule_class
-  int stages;               // per rank, unless stated elsewhere
+  std::string_view family;     // Panpipe's name
+  std::string_view name = {};  // the class without the prefix Schedule, as accepted by get_schedule_class; empty: from a file
+  int stages = 1;              // per rank of a class, unless stated elsewhere
+  bool loop = true;            // stage s is on rank s mod ranks
 };
 
 std::span<const TorchSchedule> torch_schedules();

@@ -29,11 +29,11 @@ class TorchtitanImport : ConfigurationImport {
     read_model();
     read_batch();
     read_precision();
-    if (pipeline_ > 1) read_schedule();
+    if (degrees_.pipeline > 1) read_schedule();
     read_recompute();
     put_optimizer(job_, keys_.text("optimizer.name").value_or("AdamW"), "optimizer.name");
     read_framework();
-    report_rest(job_, keys_, torchtitan_keys_not_modelled(), torchtitan_keys_without_effect());
+    report_rest(job_, keys_, unread_keys("torchtitan"));
     return std::move(job_);
   }
 
@@ -41,12 +41,13 @@ class TorchtitanImport : ConfigurationImport {
   int degree(const char* key) { return keys_.integer(std::string("parallelism.") + key, 1, kMostRanks).value_or(1); }
 
   void read_degrees() {
-    tensor_ = degree("tensor_parallel_degree"), pipeline_ = degree("pipeline_parallel_degree");
-    const int context = degree("context_parallel_degree"), replicas = degree("data_parallel_replicate_degree");
+    degrees_.tensor = degree("tensor_parallel_degree"), degrees_.pipeline = degree("pipeline_parallel_degree");
+    degrees_.context = degree("context_parallel_degree");
+    const int replicas = degree("data_parallel_replicate_degree");
     const int stated = keys_.integer("parallelism.data_parallel_shard_degree", -1, kMostRanks).value_or(-1);
     if (stated == 0) keys_.refuse("parallelism.data_parallel_shard_degree", "is 0", "-1 stands for the ranks that are left");
     long long ranks = 1;
-    for (const int part : {tensor_, pipeline_, context, replicas, std::max(1, stated)})
+    for (const int part : {degrees_.tensor, degrees_.pipeline, degrees_.context, replicas, std::max(1, stated)})
       if (ranks <= kMostRanks) ranks *= part;
     if (ranks > kMostRanks) throw InputError(fmt::format("{}: the degrees make more than {} ranks", job_.source, kMostRanks));
     const int fewest = static_cast<int>(ranks);
@@ -54,26 +55,28 @@ class TorchtitanImport : ConfigurationImport {
                          : stated > 0  ? JobMachine{fewest, kGpusOfANode, "the product of the degrees"}
                                        : assumed_machine(job_, fewest);
     machine.cluster = options_.cluster;
-    const int groups = replicas_of(job_, machine, ranks,
-                                   fmt::format("tensor {} x pipeline {} x context {} x replicate {}{}", tensor_, pipeline_,
-                                               context, replicas, stated > 0 ? fmt::format(" x shard {}", stated) : ""));
+    const int groups =
+        replicas_of(job_, machine, ranks,
+                    fmt::format("tensor {} x pipeline {} x context {} x replicate {}{}", degrees_.tensor, degrees_.pipeline,
+                                degrees_.context, replicas, stated > 0 ? fmt::format(" x shard {}", stated) : ""));
     if (stated > 0 && groups != 1)
       keys_.refuse("parallelism.data_parallel_shard_degree", fmt::format("is {}, and {} GPUs leave {} for it", stated,
                                                                          machine.gpus, static_cast<long long>(groups) * stated));
-    shard_ = stated > 0 ? stated : groups;
-    sharded_ = shard_ > 1 || context > 1;
+    degrees_.shard = stated > 0 ? stated : groups;
+    sharded_ = degrees_.shard > 1 || degrees_.context > 1;
     put_cluster(job_, machine);
-    job_.set("parallel.pipeline", pipeline_, "parallelism.pipeline_parallel_degree");
-    job_.set("parallel.tensor", tensor_, "parallelism.tensor_parallel_degree");
-    data_ = replicas * shard_;
-    job_.set("parallel.data", data_, "parallelism.data_parallel_replicate_degree x data_parallel_shard_degree");
-    if (tensor_ > 1) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
+    job_.set("parallel.pipeline", degrees_.pipeline, "parallelism.pipeline_parallel_degree");
+    job_.set("parallel.tensor", degrees_.tensor, "parallelism.tensor_parallel_degree");
+    degrees_.data = replicas * degrees_.shard;
+    job_.set("parallel.data", degrees_.data, "parallelism.data_parallel_replicate_degree x data_parallel_shard_degree");
+    if (degrees_.tensor > 1) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
     const bool gathers = keys_.text("parallelism.context_parallel_rotate_method").value_or("allgather") == "allgather";
-    put_context(job_, context, "parallelism.context_parallel_degree", gathers ? "all-gather" : "ring");
+    put_context(job_, degrees_.context, "parallelism.context_parallel_degree", gathers ? "all-gather" : "ring");
     const int expert = degree("expert_parallel_degree");
     const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(1);
-    put_expert(job_, expert, expert > 1 && expert_tensor != tensor_ ? expert_tensor : 0, "parallelism.expert_parallel_degree");
-    if (replicas > 1 && shard_ > 1) job_.set("parallel.shard", shard_, "parallelism.data_parallel_shard_degree");
+    put_expert(job_, expert, expert > 1 && expert_tensor != degrees_.tensor ? expert_tensor : 0,
+               "parallelism.expert_parallel_degree");
+    if (replicas > 1 && degrees_.shard > 1) job_.set("parallel.shard", degrees_.shard, "parallelism.data_parallel_shard_degree");
     read_zero();
   }
 
@@ -85,7 +88,7 @@ class TorchtitanImport : ConfigurationImport {
     if (policy != "default" && policy != "always" && policy != "never")
       keys_.refuse(key, fmt::format("is '{}'; it is default, always or never", one_line(policy)));
     if (!sharded_) return job_.set("parallel.zero", 0, "data_parallel_shard_degree 1");
-    const bool reshards = policy == "always" || (policy == "default" && pipeline_ == 1);
+    const bool reshards = policy == "always" || (policy == "default" && degrees_.pipeline == 1);
     job_.set("parallel.zero", reshards ? 3 : 2, keys_.has(key) ? key : "fsdp_reshard_after_forward: default");
     if (!keys_.flag("training.enable_cpu_offload").value_or(false)) return;
     put_offload(job_, "parameters", "cpu", "training.enable_cpu_offload");
@@ -130,20 +133,21 @@ class TorchtitanImport : ConfigurationImport {
     if (!stated) job_.assumptions.emplace_back("8 samples of a replica at a time, torchtitan's default local_batch_size.");
     const int global = keys_.integer("training.global_batch_size", -1, kMostSamples).value_or(-1);
     int micro = 0;
-    if (pipeline_ > 1) {
+    if (degrees_.pipeline > 1) {
       const std::string part = "parallelism.pipeline_parallel_microbatch_size";
       micro = micro_batch(job_, options_, keys_.integer(part, 1, kMostSamples).value_or(1), part);
       if (local % micro != 0) keys_.refuse(key, fmt::format("is {}, no multiple of the microbatches' {} samples", local, micro));
     } else {
       micro = micro_batch(job_, options_, local, key);
     }
-    const long long pass = static_cast<long long>(local) * data_;
+    const long long pass = static_cast<long long>(local) * degrees_.data;
     if (global < 1)
-      return job_.set("batch.microbatches", std::max(1, local / micro), pipeline_ > 1 ? key : "no global_batch_size");
+      return job_.set("batch.microbatches", std::max(1, local / micro), degrees_.pipeline > 1 ? key : "no global_batch_size");
     if (global % pass != 0)
-      keys_.refuse("training.global_batch_size", fmt::format("is {}, no multiple of {} x {} replicas", global, key, data_));
+      keys_.refuse("training.global_batch_size",
+                   fmt::format("is {}, no multiple of {} x {} replicas", global, key, degrees_.data));
     job_.set("batch.global", global, "training.global_batch_size");
-    if (pipeline_ > 1 && global > pass)
+    if (degrees_.pipeline > 1 && global > pass)
       job_.assumptions.push_back(
           fmt::format("the {} passes of gradient accumulation run as one, without a drain between them.", global / pass));
   }
@@ -161,7 +165,7 @@ class TorchtitanImport : ConfigurationImport {
     const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
     if (compute != "bfloat16" && compute != "float32")
       keys_.refuse("training.mixed_precision_param", fmt::format("is '{}'; it is bfloat16 or float32", one_line(compute)));
-    if (compute == "bfloat16" && !sharded_ && (tensor_ > 1 || pipeline_ > 1)) {
+    if (compute == "bfloat16" && !sharded_ && (degrees_.tensor > 1 || degrees_.pipeline > 1)) {
       job_.assumptions.emplace_back(
           "fp32: torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context parallelism alone.");
       return job_.set("precision", "fp32", "data_parallel_shard_degree 1: no mixed precision");
@@ -172,28 +176,30 @@ class TorchtitanImport : ConfigurationImport {
   void read_schedule() {
     const std::string key = "parallelism.pipeline_parallel_schedule";
     const std::string name = keys_.text(key).value_or("1F1B");
-    const auto schedules = torch_schedules();
-    const auto known = std::find_if(schedules.begin(), schedules.end(),
-                                    [&](const TorchSchedule& s) { return lower_case(name) == lower_case(s.name); });
-    if (known == schedules.end()) {
-      std::vector<std::string_view> names;
-      for (const TorchSchedule& one : schedules) names.push_back(one.name);
+    const TorchSchedule* known = nullptr;
+    std::vector<std::string_view> names;
+    for (const TorchSchedule& one : torch_schedules()) {
+      if (one.name.empty()) continue;
+      names.push_back(one.name);
+      if (lower_case(name) == lower_case(one.name)) known = &one;
+    }
+    if (known == nullptr)
       keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(name)),
                    fmt::format("known are {}", fmt::join(names, ", ")));
-    }
     job_.set("schedule", std::string(known->family), key);
     const int first = keys_.integer("parallelism.pipeline_parallel_first_stage_less_layers", 0, kMostLayers).value_or(1);
     const int last = keys_.integer("parallelism.pipeline_parallel_last_stage_less_layers", 0, kMostLayers).value_or(1);
     const auto per_stage = keys_.integer("parallelism.pipeline_parallel_layers_per_stage", 1, kMostLayers);
     const int parts = layers_ + first + last;
-    int stages = pipeline_ * known->stages;
+    int stages = degrees_.pipeline * known->stages;
     if (per_stage && layers_known_) {
       stages = (parts + *per_stage - 1) / *per_stage;
-      if (stages % pipeline_ != 0)
+      if (stages % degrees_.pipeline != 0)
         keys_.refuse("parallelism.pipeline_parallel_layers_per_stage",
-                     fmt::format("makes {} stages, no multiple of {} ranks", stages, pipeline_));
+                     fmt::format("makes {} stages, no multiple of {} ranks", stages, degrees_.pipeline));
     }
-    if (stages / pipeline_ > 1) job_.set("parallel.virtual_stages", stages / pipeline_, per_stage ? "layers_per_stage" : key);
+    if (stages / degrees_.pipeline > 1)
+      job_.set("parallel.virtual_stages", stages / degrees_.pipeline, per_stage ? "layers_per_stage" : key);
     if (layers_known_) put_partition(stages, parts, first, last);
   }
 
@@ -246,7 +252,6 @@ class TorchtitanImport : ConfigurationImport {
     framework.put(job_);
   }
 
-  int tensor_ = 1, pipeline_ = 1, shard_ = 1, data_ = 1;
   int layers_ = 0;
   bool layers_known_ = true;
   bool sharded_ = false;  // FSDP runs: it shards over replicas and over context parallelism

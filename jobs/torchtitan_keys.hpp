@@ -11,7 +11,4 @@ namespace panpipe::jobs {
 // Accepts "--a.b 2", "--a.b=2", "--a.enable" and "--a.no_enable" after the file. Throws InputError for other words.
 void override_torchtitan_keys(JobKeys& keys, const std::vector<std::string>& words);
 
-const std::vector<std::string>& torchtitan_keys_not_modelled();
-const std::vector<std::string>& torchtitan_keys_without_effect();
-
 }  // namespace panpipe::jobs

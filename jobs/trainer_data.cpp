@@ -1,0 +1,38 @@
+#include "jobs/trainer_data.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.hpp"
+#include "base/input/cached_document.hpp"
+#include "base/input/shipped.hpp"
+
+namespace panpipe::jobs {
+
+std::shared_ptr<const Node> trainer_file(const std::string& trainer) {
+  return cached_document(shipped_file("trainers", trainer));
+}
+
+UnreadKeys unread_keys(const std::string& trainer) {
+  const std::shared_ptr<const Node> file = trainer_file(trainer);
+  const auto words = [&](const char* key) {
+    const Node* list = file->find(key);
+    if (list == nullptr) throw InputError(std::vector{diagnostic_at(*file, fmt::format("'{}' is missing", key))});
+    std::vector<std::string> found;
+    for (const NodePtr& item : list->items) found.push_back(item->text);
+    return found;
+  };
+  return {words("not_modelled"), words("without_effect")};
+}
+
+std::string flow_text(const Node& node) {
+  if (node.kind == NodeKind::Null) return "null";
+  if (node.kind == NodeKind::Scalar) return node.text;
+  std::vector<std::string> parts;
+  for (const NodePtr& item : node.items) parts.push_back(flow_text(*item));
+  for (const Node::Entry& entry : node.entries) parts.push_back(entry.key + ": " + flow_text(*entry.value));
+  const bool list = node.kind == NodeKind::Sequence;
+  return fmt::format("{}{}{}", list ? "[" : "{", fmt::join(parts, ", "), list ? "]" : "}");
+}
+
+}  // namespace panpipe::jobs
