@@ -4,19 +4,36 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 
 #include "base/error.hpp"
+#include "base/input/reader.hpp"
+#include "base/input/source_text.hpp"
 #include "base/text/json_writer.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/torch_program.hpp"
 #include "jobs/torch_schedules.hpp"
-#include "jobs/torch_script.hpp"
 #include "jobs/torch_words.hpp"
 
 namespace panpipe::jobs {
 namespace {
+
+// The parts of the script that are the same for every model and plan: imports; operators that ATen lacks; model, data, training.
+std::array<std::string, 3> fixed_parts() {
+  constexpr std::string_view kMark = "\n# part: ";
+  const std::string text = read_text_file(data_directory() + "/trainers/torch_script.py");
+  std::array<std::string, 3> parts;
+  std::size_t mark = text.find(kMark);
+  for (std::string& part : parts) {
+    if (mark == std::string::npos) throw InputError("trainers/torch_script.py of the data folder has too few parts");
+    const std::size_t begin = text.find('\n', mark + 1) + 1;
+    mark = text.find(kMark, begin);
+    part = text.substr(begin, mark == std::string::npos ? mark : mark + 1 - begin);
+  }
+  return parts;
+}
 
 bool splits_backward(const Schedule& schedule) {
   for (const auto& row : schedule.order)
@@ -105,9 +122,10 @@ ExportedJob export_torch(const ExportRequest& request) {
   std::vector<int> placement;
   for (const int s : plan.schedule.chains.front()) placement.push_back(plan.schedule.stage_to_rank[s]);
 
+  const auto [imports, own_operators, training] = fixed_parts();
   std::string text =
       "#!/usr/bin/env python3\n" + head_text(request, "A training script for torch.distributed.pipelining", job, "# ");
-  text += kScriptImports;
+  text += imports;
   text += fmt::format("SEED = {}\nMICROBATCHES = {}\nDATA_RANKS = {}\nZERO = {}\nTF32 = {}\n", scenario.seed,
                       plan.schedule.microbatches, plan.data, std::min(plan.zero, 1),
                       scenario.precision == Precision::Tf32 ? "True" : "False");
@@ -116,12 +134,8 @@ ExportedJob export_torch(const ExportRequest& request) {
   text += fmt::format("SCHEDULE = {}  # a schedule of PyTorch; empty: as ORDER says\n", json_text(order.name));
   text += "ORDER = \"\"\"\n" + (order.name.empty() ? order.csv : std::string()) + "\"\"\"\n";
   text += stages_text(plan, !split) + "\n";
-  if (program.own_operators) text += kScriptOwnOperators;
-  text += "\n" + program.text;
-  text += kScriptModel;
-  text += kScriptData;
-  text += kScriptTraining;
-  job.text = std::move(text);
+  if (program.own_operators) text += own_operators;
+  job.text = text + "\n" + program.text + training;
   return job;
 }
 

@@ -1,8 +1,7 @@
-#include "jobs/torch_script.hpp"
-
-namespace panpipe::jobs {
-
-const std::string_view kScriptImports = R"PYTHON(import argparse
+# The fixed parts of the script that `panpipe export torch` writes. Between them it puts the plan's settings and the model's units,
+# whose names (UNITS, STAGES, SEED, ...) the parts use. A line "# part: NAME" begins each part.
+# part: imports
+import argparse
 import math
 import os
 import pathlib
@@ -18,9 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 DEVICE = torch.device("cpu")  # main() chooses
 
-)PYTHON";
+# part: own operators, for models with experts, windows, caps or linear biases
 
-const std::string_view kScriptOwnOperators = R"PYTHON(
 def attention(query, key, value, sinks, slopes, dropout_p, causal, scale, grouped, window, cap):
     """Attention with a window, capped scores, sinks or linear biases; the softmax is taken in fp32."""
     distance = torch.arange(query.size(2), device=query.device)[:, None] - torch.arange(key.size(2), device=query.device)
@@ -80,9 +78,8 @@ def combine(rows, weights, chosen):
     return torch.zeros(chosen.size(0), rows.size(1), dtype=rows.dtype, device=rows.device).index_add(
         0, order // chosen.size(1), weighted)
 
-)PYTHON";
+# part: model, data and training
 
-const std::string_view kScriptModel = R"PYTHON(
 
 MASK = (1 << 64) - 1
 
@@ -186,9 +183,7 @@ class Stage(nn.Module):
         given = tuple(values[name] for name in self.gives)
         return given[0] if len(given) == 1 else given
 
-)PYTHON";
 
-const std::string_view kScriptData = R"PYTHON(
 
 def synthetic(row, index):
     """Microbatch `index` of the run for an input of the model, as `panpipe run` draws it."""
@@ -248,9 +243,7 @@ def data_source():
         return synthetic
     return (Tokens(DATA["file"], DATA["width"]) if DATA["kind"] == "tokens" else Tensors(DATA["file"])).rows
 
-)PYTHON";
 
-const std::string_view kScriptTraining = R"PYTHON(
 
 def learning_rate(update):
     """Of an update, counted from 0."""
@@ -394,6 +387,3 @@ def main():
 
 if __name__ == "__main__":
     main()
-)PYTHON";
-
-}  // namespace panpipe::jobs
