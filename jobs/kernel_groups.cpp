@@ -3,67 +3,43 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <utility>
+#include <vector>
 
 #include "base/index.hpp"
 
 namespace panpipe::jobs {
 namespace {
 
-using Word = std::pair<std::string_view, KernelGroup>;
+struct GroupWords {
+  KernelGroup group;
+  std::vector<std::string_view> words;
+};
+using GroupTable = std::vector<GroupWords>;
 
 // NCCL's kernels ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL") and PyTorch's words for collectives ("_allgather_base"), without
 // underscores and in small letters; the first that a name holds.
-constexpr std::array<Word, 10> kCommunicationWords = {{{"reducescatter", KernelGroup::ReduceScatter},
-                                                       {"allgather", KernelGroup::AllGather},
-                                                       {"allreduce", KernelGroup::AllReduce},
-                                                       {"alltoall", KernelGroup::AllToAll},
-                                                       {"broadcast", KernelGroup::Broadcast},
-                                                       {"sendrecv", KernelGroup::SendReceive},
-                                                       {"send", KernelGroup::SendReceive},
-                                                       {"recv", KernelGroup::SendReceive},
-                                                       {"reduce", KernelGroup::AllReduce},
-                                                       {"barrier", KernelGroup::AllReduce}}};
+const GroupTable& communication_words() {
+  static const GroupTable table = {
+      {KernelGroup::ReduceScatter, {"reducescatter"}}, {KernelGroup::AllGather, {"allgather"}},
+      {KernelGroup::AllReduce, {"allreduce"}},         {KernelGroup::AllToAll, {"alltoall"}},
+      {KernelGroup::Broadcast, {"broadcast"}},         {KernelGroup::SendReceive, {"sendrecv", "send", "recv"}},
+      {KernelGroup::AllReduce, {"reduce", "barrier"}}};
+  return table;
+}
 
 // Kernels of PyTorch, cuBLAS, cuDNN, FlashAttention, Transformer Engine, Apex and Triton. The first that a name holds: a fused
 // optimizer is a "multi_tensor_apply", and the loss is a softmax that is no attention.
-constexpr std::array<Word, 37> kKernelWords = {{{"multitensorapply", KernelGroup::Optimizer},
-                                                {"adam", KernelGroup::Optimizer},
-                                                {"lamb", KernelGroup::Optimizer},
-                                                {"logsoftmax", KernelGroup::Elementwise},
-                                                {"crossentropy", KernelGroup::Elementwise},
-                                                {"nllloss", KernelGroup::Elementwise},
-                                                {"flash", KernelGroup::Attention},
-                                                {"fmha", KernelGroup::Attention},
-                                                {"attention", KernelGroup::Attention},
-                                                {"attn", KernelGroup::Attention},
-                                                {"softmax", KernelGroup::Attention},
-                                                {"layernorm", KernelGroup::Normalization},
-                                                {"rmsnorm", KernelGroup::Normalization},
-                                                {"batchnorm", KernelGroup::Normalization},
-                                                {"groupnorm", KernelGroup::Normalization},
-                                                {"lnfwd", KernelGroup::Normalization},
-                                                {"lnbwd", KernelGroup::Normalization},
-                                                {"gammabeta", KernelGroup::Normalization},
-                                                {"gemm", KernelGroup::Products},
-                                                {"gemv", KernelGroup::Products},
-                                                {"nvjet", KernelGroup::Products},
-                                                {"xmma", KernelGroup::Products},
-                                                {"cutlass", KernelGroup::Products},
-                                                {"cublas", KernelGroup::Products},
-                                                {"splitk", KernelGroup::Products},
-                                                {"conv", KernelGroup::Products},
-                                                {"tritonmm", KernelGroup::Products},
-                                                {"wgrad", KernelGroup::Products},
-                                                {"dgrad", KernelGroup::Products},
-                                                {"elementwise", KernelGroup::Elementwise},
-                                                {"triton", KernelGroup::Elementwise},
-                                                {"reduce", KernelGroup::Elementwise},
-                                                {"dropout", KernelGroup::Elementwise},
-                                                {"embedding", KernelGroup::Elementwise},
-                                                {"index", KernelGroup::Elementwise},
-                                                {"catarray", KernelGroup::Elementwise},
-                                                {"rope", KernelGroup::Elementwise}}};
+const GroupTable& kernel_words() {
+  static const GroupTable table = {
+      {KernelGroup::Optimizer, {"multitensorapply", "adam", "lamb"}},
+      {KernelGroup::Elementwise, {"logsoftmax", "crossentropy", "nllloss"}},
+      {KernelGroup::Attention, {"flash", "fmha", "attention", "attn", "softmax"}},
+      {KernelGroup::Normalization, {"layernorm", "rmsnorm", "batchnorm", "groupnorm", "lnfwd", "lnbwd", "gammabeta"}},
+      {KernelGroup::Products,
+       {"gemm", "gemv", "nvjet", "xmma", "cutlass", "cublas", "splitk", "conv", "tritonmm", "wgrad", "dgrad"}},
+      {KernelGroup::Elementwise, {"elementwise", "triton", "reduce", "dropout", "embedding", "index", "catarray", "rope"}}};
+  return table;
+}
 
 // Small letters and digits alone: names differ in underscores and capitals from release to release.
 std::string plain_letters(std::string_view name) {
@@ -81,10 +57,10 @@ std::string without_lambdas(std::string plain) {
   return plain;
 }
 
-template <std::size_t N>
-KernelGroup first_word(const std::string& name, const std::array<Word, N>& words) {
-  for (const auto& [word, group] : words)
-    if (name.find(word) != std::string::npos) return group;
+KernelGroup first_word(const std::string& name, const GroupTable& table) {
+  for (const auto& [group, words] : table)
+    for (const std::string_view word : words)
+      if (name.find(word) != std::string::npos) return group;
   return KernelGroup::Other;
 }
 
@@ -101,11 +77,11 @@ KernelGroup group_of_kernel(std::string_view category, std::string_view name, st
   if (category == "gpu_memcpy" || category == "gpu_memset") return KernelGroup::Copies;
   const std::string plain = without_lambdas(plain_letters(name));
   if (!collective.empty()) {
-    const KernelGroup named = first_word(plain_letters(collective), kCommunicationWords);
+    const KernelGroup named = first_word(plain_letters(collective), communication_words());
     if (named != KernelGroup::Other) return named;
   }
-  if (plain.starts_with("nccl") || plain.starts_with("rccl")) return first_word(plain, kCommunicationWords);
-  return first_word(plain, kKernelWords);
+  if (plain.starts_with("nccl") || plain.starts_with("rccl")) return first_word(plain, communication_words());
+  return first_word(plain, kernel_words());
 }
 
 }  // namespace panpipe::jobs
