@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CLUSTERS = os.path.join(ROOT, "scenarios", "clusters")
@@ -68,16 +67,9 @@ framework: megatron
 
 
 def predict(program, verb, text):
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "scenario.yaml")
-        with open(path, "w") as file:
-            file.write(text)
-        run = subprocess.run(
-            [program, verb, path, "--json"],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PANPIPE_DATA": os.path.join(ROOT, "scenarios")},
-        )
+    environment = {**os.environ, "PANPIPE_DATA": os.path.join(ROOT, "scenarios")}
+    words = [program, verb, "/dev/stdin", "--json"]
+    run = subprocess.run(words, input=text, capture_output=True, text=True, env=environment)
     if run.returncode:
         return {"error": run.stderr.strip().splitlines()[0] if run.stderr.strip() else f"exit {run.returncode}"}
     return json.loads(run.stdout)

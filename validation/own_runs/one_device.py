@@ -11,10 +11,7 @@ run (median of its steps) count. What a combination gave is kept in --out: an in
 """
 
 import argparse
-import datetime
 import json
-import os
-import pathlib
 import sys
 
 import study
@@ -41,65 +38,21 @@ class OneDevice(study.Study):
         """What messages and sums take between two ranks, without any model."""
         found = self.out / "links.yaml"
         if not found.exists():
-            scenario = self.out / "links-scenario.yaml"
-            scenario.write_text(
-                study.SCENARIO.format(ranks=2, workload=study.BUILT_IN["gpt"], micro=1, microbatches=1), encoding="utf-8"
-            )
-            study.call(
-                [
-                    self.panpipe,
-                    "profile",
-                    scenario,
-                    "--only-transfers",
-                    "--ranks",
-                    2,
-                    "--transport",
-                    self.options.transport,
-                    "-o",
-                    found,
-                ]
-            )
+            scenario = self.scenario("links-scenario", "gpt", 2, 1, 1)
+            self.tell("profile", scenario, only_transfers=True, ranks=2, transport=self.options.transport, o=found)
         return found
 
-    @staticmethod
-    def undisturbed(profile):
-        """Of the units' profile, which comes first in a list."""
-        return study.Study.undisturbed(pathlib.Path(str(profile).strip("[]").partition(",")[0]))
-
-    def measure(self, combination):
+    def measure_all(self, combination):
         """Profile, predictions and run, `--rounds` times; of the rounds the fastest, each by itself: a shared host only ever slows."""
         model, schedule, pipeline, tensor, micro, microbatches = combination
-        stem = self.out / f"{model.replace(' ', '-')}-{pipeline}x{tensor}-{micro}"
-        scenario = stem.with_suffix(".yaml")
-        text = study.SCENARIO.format(
-            ranks=pipeline * tensor, workload=self.workload(model, micro), micro=micro, microbatches=microbatches
-        )
-        scenario.write_text(f"{text}parallel: {{pipeline: {pipeline}, tensor: {tensor}}}\n", encoding="utf-8")
+        stem = f"{model.replace(' ', '-')}-{pipeline}x{tensor}-{micro}"
+        degrees = f"parallel: {{pipeline: {pipeline}, tensor: {tensor}}}\n"
+        scenario = self.scenario(stem, model, pipeline * tensor, micro, microbatches, degrees)
         rounds, stated = [], []
         for again in range(self.options.rounds):
-            profile = stem.with_name(f"{stem.name}-profile-{again}.yaml")
-            study.call(
-                [
-                    self.panpipe,
-                    "profile",
-                    scenario,
-                    "-o",
-                    profile,
-                    "--ranks",
-                    1,
-                    "--threads",
-                    1,
-                    "--window",
-                    self.options.window,
-                    "--seconds",
-                    self.options.seconds,
-                ]
-            )
-            alone = json.loads(
-                study.call(
-                    [self.panpipe, "estimate", scenario, "--set", f"profile={profile}", "--set", f"schedule={schedule}", "--json"]
-                )
-            )
+            profile = self.profile(scenario, again, ranks=1, threads=1, window=self.options.window)
+            settings = [f"profile={profile}", f"schedule={schedule}"]
+            alone = json.loads(self.tell("estimate", scenario, settings=settings, json=True))
             stated.append(alone["metrics"]["step_time_s"])
             rounds.append(self.compare(scenario, f"[{profile}, {self.links()}]", schedule, again))
         row = study.summary((model, schedule, pipeline * tensor, micro, microbatches), rounds)
@@ -114,7 +67,7 @@ class OneDevice(study.Study):
         for number, combination in enumerate(COMBINATIONS):
             kept = self.out / f"row-{number}.json"
             if not kept.exists():
-                row = self.measure(combination)
+                row = self.measure_all(combination)
                 kept.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
                 print(
                     f"{row['model']} {row['schedule']}: {row['predicted_s']:.4f} s predicted, {row['measured_s']:.4f} s measured",
@@ -160,23 +113,12 @@ def main():
     rows = OneDevice(options).run_all()
     print(table(rows))
     if options.record:
-        date, processor, folder = datetime.date.today().isoformat(), study.machine(), pathlib.Path(options.record)
-        kept = {
-            "schema": "panpipe-one-device/1",
-            "date": date,
-            "machine": processor,
-            "cores": len(os.sched_getaffinity(0)),
-            "transport": options.transport,
-            "window": options.window,
-            "rows": rows,
-        }
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{date}-one-device.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        (folder / f"{date}-one-device.md").write_text(
-            f"Measured on {date}: {processor}, {kept['cores']} cores; profiled by one rank of one thread, at most {options.window} of units at a time; run over two "
-            f"ranks of one thread each, {options.transport}; fastest of {rows[0]['rounds']} rounds of {options.steps} steps.\n\n{table(rows)}\n",
-            encoding="utf-8",
+        kept = study.measured_here("panpipe-one-device/1", options) | {"window": options.window, "rows": rows}
+        how = (
+            f"; profiled by one rank of one thread, at most {options.window} of units at a time; run over two ranks of one thread "
+            f"each, {options.transport}; fastest of {rows[0]['rounds']} rounds of {options.steps} steps."
         )
+        study.record(options.record, f"{kept['date']}-one-device", kept, f"{how}\n\n{table(rows)}")
 
 
 if __name__ == "__main__":

@@ -20,64 +20,22 @@ import study
 MODELS = [("gpt", 2, 8), ("exported U-Net", 8, 8)]  # model, samples a microbatch, microbatches
 
 
-def words_of(settings):
-    return [word for setting in settings for word in ("--set", setting)]
-
-
-def run(work, scenario, words, name):
-    out = work.out / name
-    study.call(
-        [
-            work.panpipe,
-            "run",
-            scenario,
-            *words,
-            "--transport",
-            work.options.transport,
-            "--steps",
-            work.options.steps,
-            "--warmup",
-            2,
-            "--no-progress",
-            "-o",
-            out,
-        ]
-    )
-    return json.loads((out / "result.json").read_text(encoding="utf-8"))["metrics"]["step_time_s"]
-
-
 def prepared(work, model, micro, microbatches):
-    """The scenario, overrides for the equal split, for the plan, and the plan's own answer: made once, kept in the folder."""
-    stem = work.out / f"{model.replace(' ', '-')}-2x{micro}"
-    kept, plan = stem.with_name(f"{stem.name}-answer.json"), stem.with_name(f"{stem.name}-plan.yaml")
-    if kept.exists():
-        scenario, profile = stem.with_suffix(".yaml"), stem.with_name(f"{stem.name}-profile-0.yaml")
-    else:
-        scenario, profile = work.profile(model, 2, micro, microbatches, 0)
-        kept.write_text(
-            study.call(
-                [
-                    work.panpipe,
-                    "plan",
-                    scenario,
-                    "--method",
-                    "pfeife",
-                    "--json",
-                    "-o",
-                    plan,
-                    "--set",
-                    f"profile={profile}",
-                    "--set",
-                    "schedule=auto",
-                ]
-            ),
-            encoding="utf-8",
-        )
+    """The scenario, options for the equal split, for the plan, and the plan's own answer: made once, kept in the folder."""
+    scenario = work.out / f"{study.stem_of(model, 2, micro)}.yaml"
+    kept, plan, profile = (
+        scenario.with_name(f"{scenario.stem}-{name}") for name in ("answer.json", "plan.yaml", "profile-0.yaml")
+    )
+    if not kept.exists():
+        work.scenario(scenario.stem, model, 2, micro, microbatches)
+        work.profile(scenario, ranks=2, transport=work.options.transport)
+        settings = [f"profile={profile}", "schedule=auto"]
+        kept.write_text(work.tell("plan", scenario, settings=settings, method="pfeife", json=True, o=plan), encoding="utf-8")
     answer = json.loads(kept.read_text(encoding="utf-8"))
     units = sum(len(stage["operators"]) for stage in answer["best"]["stages"])
-    equal = words_of([f"profile={profile}", f"partition=[{units // 2}]"])
-    chosen = ["--plan", plan, *words_of([f"profile={profile}", "schedule=auto"])]
-    return scenario, equal, chosen, answer["best"]
+    equal = {"settings": [f"profile={profile}", f"partition=[{units // 2}]"]}
+    planned = {"plan": plan, "settings": [f"profile={profile}", "schedule=auto"]}
+    return scenario, equal, planned, answer["best"]
 
 
 def main():
@@ -92,7 +50,6 @@ def main():
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--only", help="one of the models: gpt, exported U-Net")
     options = arguments.parse_args()
-    options.profile_ranks = None
     work = study.Study(options)
     print(
         "| model | equal split, predicted | measured | spread | plan | predicted | measured | spread | gain, measured |\n|---|---|---|---|---|---|---|---|---|"
@@ -100,14 +57,15 @@ def main():
     for model, micro, microbatches in MODELS:
         if options.only not in (None, model):
             continue
-        scenario, equal, chosen, best = prepared(work, model, micro, microbatches)
-        predicted = json.loads(study.call([work.panpipe, "estimate", scenario, "--json", *equal]))["metrics"]["step_time_s"]
+        scenario, equal, planned, best = prepared(work, model, micro, microbatches)
+        predicted = json.loads(work.tell("estimate", scenario, json=True, **equal))["metrics"]["step_time_s"]
         record = work.out / f"{scenario.stem}-times.json"
         times = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"equal": [], "plan": []}
         for _ in range(options.rounds):
             again = len(times["plan"])
-            times["equal"].append(run(work, scenario, equal, f"{scenario.stem}-equal-{again}"))
-            times["plan"].append(run(work, scenario, chosen, f"{scenario.stem}-planned-{again}"))
+            for name, chosen in (("equal", equal), ("plan", planned)):
+                result = work.measure(scenario, work.out / f"{scenario.stem}-{name}-{again}", **chosen)
+                times[name].append(result["metrics"]["step_time_s"])
             record.write_text(json.dumps(times), encoding="utf-8")
             print(
                 f"round {again + 1}: {model}: equal {times['equal'][-1]:.4f} s, plan {times['plan'][-1]:.4f} s",

@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -81,6 +82,10 @@ def mean_action_error(comparison):
     return off / max(1e-12, sum(row["mean_b_s"] * row["count_b"] for row in rows)), statistics.median(each)
 
 
+def stem_of(model, ranks, micro):
+    return f"{model.replace(' ', '-')}-{ranks}x{micro}"
+
+
 class Study:
     def __init__(self, options):
         self.options = options
@@ -100,56 +105,41 @@ class Study:
             call([ROOT / ".venv/bin/python", ROOT / "tools/export_model.py", *EXPORTED[model], "--micro", micro, "-o", archive])
         return f"{{pt2: {archive}}}"
 
-    def profile(self, model, ranks, micro, microbatches, again):
-        """Scenario and a fresh profile of it."""
-        stem = self.out / f"{model.replace(' ', '-')}-{ranks}x{micro}"
-        scenario, profile = stem.with_suffix(".yaml"), stem.with_name(f"{stem.name}-profile-{again}.yaml")
-        scenario.write_text(
-            SCENARIO.format(ranks=ranks, workload=self.workload(model, micro), micro=micro, microbatches=microbatches),
-            encoding="utf-8",
-        )
-        call(
-            [
-                self.panpipe,
-                "profile",
-                scenario,
-                "-o",
-                profile,
-                "--ranks",
-                self.options.profile_ranks or ranks,
-                "--transport",
-                self.options.transport,
-                "--seconds",
-                self.options.seconds,
-            ]
-        )
-        return scenario, profile
+    def tell(self, verb, *words, settings=(), **options):
+        """Returns the output of `panpipe VERB WORDS`; an option that is True has no value."""
+        words = [*words, *(word for setting in settings for word in ("--set", setting))]
+        for name, value in options.items():
+            words += ["-" * min(2, len(name)) + name.replace("_", "-"), *([] if value is True else [value])]
+        return call([self.panpipe, verb, *words])
+
+    def scenario(self, stem, model, ranks, micro, microbatches, more=""):
+        """A scenario of this name in the folder."""
+        path = self.out / f"{stem}.yaml"
+        text = SCENARIO.format(ranks=ranks, workload=self.workload(model, micro), micro=micro, microbatches=microbatches)
+        path.write_text(text + more, encoding="utf-8")
+        return path
+
+    def profile(self, scenario, again=0, **options):
+        """A fresh profile of a scenario."""
+        profile = scenario.with_name(f"{scenario.stem}-profile-{again}.yaml")
+        self.tell("profile", scenario, o=profile, seconds=self.options.seconds, **options)
+        return profile
+
+    def measure(self, scenario, folder, **options):
+        """Trains the steps that are asked for, behind two more, into a folder; the document of the result."""
+        same = {"transport": self.options.transport, "steps": self.options.steps, "warmup": 2, "no_progress": True}
+        self.tell("run", scenario, o=folder, **same, **options)
+        return json.loads((folder / "result.json").read_text(encoding="utf-8"))
 
     def compare(self, scenario, profile, schedule, again):
         """Predicts and runs; returns the output of `panpipe compare` and of the run."""
-        same = [scenario, "--set", f"profile={profile}", "--set", f"schedule={schedule}"]
+        settings = [f"profile={profile}", f"schedule={schedule}"]
         stem = f"{scenario.stem}-{schedule}-{again}"
         predicted, measured = self.out / f"{stem}-predicted", self.out / f"{stem}-measured"
-        call([self.panpipe, "estimate", *same, "-o", predicted])
-        call(
-            [
-                self.panpipe,
-                "run",
-                *same,
-                "--transport",
-                self.options.transport,
-                "--steps",
-                self.options.steps,
-                "--warmup",
-                2,
-                "--no-progress",
-                "-o",
-                measured,
-            ]
-        )
-        comparison = json.loads(call([self.panpipe, "compare", predicted, measured, "--json", "-o", self.out / f"{stem}.json"]))
+        self.tell("estimate", scenario, settings=settings, o=predicted)
+        result = self.measure(scenario, measured, settings=settings)
+        comparison = json.loads(self.tell("compare", predicted, measured, json=True, o=self.out / f"{stem}.json"))
         metrics = {row["metric"]: row for row in comparison["metrics"]}
-        result = json.loads((measured / "result.json").read_text(encoding="utf-8"))
         weighted, median = mean_action_error(comparison)
         return {
             "predicted_s": metrics["step_time_s"]["a"],
@@ -173,7 +163,9 @@ class Study:
                 model, schedule, ranks, micro, microbatches = combination
                 key = (model, ranks, micro, microbatches)
                 if key not in profiles:
-                    profiles[key] = self.profile(*key, again)
+                    scenario = self.scenario(stem_of(*key[:3]), *key)
+                    asked = {"ranks": self.options.profile_ranks or ranks, "transport": self.options.transport}
+                    profiles[key] = scenario, self.profile(scenario, again, **asked)
                 rounds[combination].append(self.compare(*profiles[key], schedule, again))
                 print(
                     f"round {again + 1}: {model} {schedule}: {rounds[combination][-1]['predicted_s']:.4f} s predicted, "
@@ -195,32 +187,12 @@ def summary(combination, rounds):
     middle = lambda key: statistics.median(each[key] for each in rounds)
     steps = sorted(step for each in rounds for step in each["steps_s"])
     quartiles = statistics.quantiles(steps, n=4) if len(steps) > 3 else [steps[0], steps[0], steps[-1]]
-    row = {
-        "model": model,
-        "schedule": schedule,
-        "ranks": ranks,
-        "micro": micro,
-        "microbatches": microbatches,
-        "rounds": len(rounds),
-        "steps": len(steps),
-    }
-    row |= {
-        key: middle(key)
-        for key in (
-            "predicted_s",
-            "measured_s",
-            "bubble_predicted",
-            "bubble_measured",
-            "passes_off",
-            "passes_off_median",
-            "peak_predicted",
-            "peak_measured",
-        )
-    }
+    row = {"model": model, "schedule": schedule, "ranks": ranks, "micro": micro, "microbatches": microbatches}
+    row |= {"rounds": len(rounds), "steps": len(steps)}
+    row |= {key: middle(key) for key in rounds[0] if key not in ("steps_s", "context")}
     row |= {"predicted_s": statistics.mean(each["predicted_s"] for each in rounds), "measured_s": trimmed_mean(steps)}
-    row["predicted_spread"] = (max(each["predicted_s"] for each in rounds) - min(each["predicted_s"] for each in rounds)) / row[
-        "predicted_s"
-    ]
+    spread = max(each["predicted_s"] for each in rounds) - min(each["predicted_s"] for each in rounds)
+    row["predicted_spread"] = spread / row["predicted_s"]
     row["spread"] = max((quartiles[2] - quartiles[0]) / statistics.median(steps), row["predicted_spread"])
     row["difference"] = row["predicted_s"] / row["measured_s"] - 1
     row["peak_difference"] = row["peak_predicted"] / row["peak_measured"] - 1
@@ -248,13 +220,29 @@ def table(rows):
 
 
 def machine():
-    processor = platform.processor() or platform.machine()
-    for line in (
-        pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if pathlib.Path("/proc/cpuinfo").exists() else []
-    ):
-        if line.startswith("model name"):
-            processor = line.partition(":")[2].strip()
-    return processor
+    facts = pathlib.Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: *(.*)$", facts.read_text(encoding="utf-8"), re.M) if facts.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def record(folder, stem, kept, text):
+    """Keeps figures as a document, and as a page with where they were measured above its text."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{stem}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    where = f"Measured on {kept['date']}: {kept['machine']}, {kept['cores']} cores"
+    (folder / f"{stem}.md").write_text(where + text + "\n", encoding="utf-8")
+
+
+def measured_here(schema, options):
+    """Where and how figures of today come about."""
+    return {
+        "schema": schema,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "transport": options.transport,
+    }
 
 
 def main():
@@ -302,25 +290,11 @@ def main():
     contexts = [row.pop("context") for row in rows]
     print(table(rows))
     if options.record:
-        date, processor = datetime.date.today().isoformat(), machine()
-        folder = pathlib.Path(options.record)
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = {
-            "schema": "panpipe-own-runs/1",
-            "date": date,
-            "machine": processor,
-            "cores": len(os.sched_getaffinity(0)),
-            "transport": options.transport,
-            "version": contexts[0].get("version"),
-            "libraries": contexts[0].get("libraries"),
-            "rows": rows,
-        }
-        stem = f"{date}-{''.join(c if c.isalnum() else '-' for c in processor.lower()).strip('-')}"
-        (folder / f"{stem}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        (folder / f"{stem}.md").write_text(
-            f"Measured on {date}: {processor}, {kept['cores']} cores, {options.transport}, one thread a rank; rounds and steps of each row are in the JSON beside this.\n\n{table(rows)}\n",
-            encoding="utf-8",
-        )
+        kept = measured_here("panpipe-own-runs/1", options)
+        kept |= {"version": contexts[0].get("version"), "libraries": contexts[0].get("libraries"), "rows": rows}
+        stem = f"{kept['date']}-{''.join(c if c.isalnum() else '-' for c in kept['machine'].lower()).strip('-')}"
+        how = f", {options.transport}, one thread a rank; rounds and steps of each row are in the JSON beside this."
+        record(options.record, stem, kept, f"{how}\n\n{table(rows)}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import concurrent.futures
 import json
 import os
 import subprocess
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = json.load(open(os.path.join(HERE, "published.json"), encoding="utf-8"))
@@ -43,12 +42,7 @@ def scenario(configuration, name, microbatches, /, **changes):
 
 def predict(program, text, verb="estimate"):
     """The result document of one scenario; raises with the program's message where there is none."""
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml", delete=False) as file:
-        file.write(text)
-    try:
-        done = subprocess.run([program, verb, "--json", file.name], capture_output=True, text=True, check=False)
-    finally:
-        os.unlink(file.name)
+    done = subprocess.run([program, verb, "--json", "/dev/stdin"], input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{verb} of this scenario failed:\n{text}\n{done.stderr}")
     return json.loads(done.stdout)
