@@ -3,15 +3,15 @@
 #
 # The programs find their parts by this layout from wherever the prefix lies (base/files/installation.hpp), so it is the same on
 # every system; what only people and other tools look for follows GNUInstallDirs.
-#   bin/             panpipe, and the Python programs panpipe-export-model, panpipe-make-tokens, panpipe-draw-timeline
+#   bin/             panpipe, and the Python programs panpipe-export-model, panpipe-make-tokens
 #   lib/panpipe/     the module that simulates, the executor and its module
-#   share/panpipe/   scenarios, clusters, collectives, devices, frameworks, calibrations, prices
+#   share/panpipe/   scenarios, clusters, collectives, devices, frameworks, calibrations, prices, trainers
 # Components: program, pages (man pages and completions), simulation, executor, development.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS panpipe RUNTIME DESTINATION bin COMPONENT program)
-foreach(tool export_model make_tokens draw_timeline)
+foreach(tool export_model make_tokens)
   string(REPLACE "_" "-" name panpipe-${tool})
   install(PROGRAMS tools/${tool}.py DESTINATION bin RENAME ${name} COMPONENT program)
 endforeach()

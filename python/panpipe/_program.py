@@ -36,10 +36,6 @@ def make_tokens():
     return _tool("panpipe-make-tokens")
 
 
-def draw_timeline():
-    return _tool("panpipe-draw-timeline")
-
-
 def notebooks(arguments):
     """Copies the notebooks into a folder (panpipe-notebooks unless named), and never over a file that is there."""
     if len(arguments) > 1 or any(word.startswith("-") for word in arguments):

@@ -114,7 +114,7 @@ class Installed(unittest.TestCase):
         documents = self.prefix / "share/doc/panpipe"
         for name in ("README.md", "copyright", "docs/command-line.md", "docs/models/estimate.md"):
             self.assertTrue((documents / name).is_file(), name)
-        for name in ("export-model", "make-tokens", "draw-timeline"):
+        for name in ("export-model", "make-tokens"):
             tool = self.prefix / "bin" / f"panpipe-{name}"
             run = subprocess.run([sys.executable, tool, "--help"], capture_output=True, text=True)
             self.assertIn(f"usage: panpipe-{name}", run.stdout)
