@@ -10,6 +10,7 @@
 #include "base/text/quantity_text.hpp"
 #include "exec/launch/fits_host.hpp"
 #include "exec/launch/launch.hpp"
+#include "exec/launch/request_options.hpp"
 #include "exec/launch/run_option_checks.hpp"
 #include "exec/launch/visible_gpus.hpp"
 
@@ -19,29 +20,26 @@ namespace {
 // A slow unit may compute for long while the others wait.
 constexpr double kDeadlineSeconds = 60;
 
+constexpr auto kProfileOptions = [](ProfileRequest& request, const auto& see) {
+  see("-o", request.output, "FILE", "write the profile here instead of to standard output");
+  see("--ranks", request.ranks, "N", "ranks that compute side by side, as in the run (default 2)");
+  see("--threads", request.threads, "N", "threads of a rank within an operator (default: cores / ranks)");
+  see("--transport", request.transport, "local|gloo|nccl",
+      "how ranks talk: gloo, local (threads of one process), nccl; default: gloo on CPUs, on GPUs nccl where each rank has one, "
+      "else local");
+  see("--device", request.device, "cpu|cuda", "where operators run (default cpu)");
+  see("--repetitions", request.repetitions, "N", "measurements of each unit, at most (default 20)");
+  see("--seconds", request.seconds, "S", "about how long the units may take in all (default 20)");
+  see("--window", request.window, "SIZE", "memory of the units that are held at once (default: a quarter of the machine's)");
+  see("--operators", request.operators, "FILE", "also measure operator by operator, as a table (CSV)");
+  see("--only-transfers", request.only_transfers, "", "measure messages and sums only");
+  see("--allow-overcommit", request.overcommit, "", "start also where this host's memory does not seem to hold the ranks");
+};
+
 }  // namespace
 
 void add_profile_options(CLI::App& app, ProfileRequest& request) {
-  app.add_option("SCENARIO", request.scenario, "scenario file (YAML): its workload, microbatch, precision and optimizer")
-      ->required();
-  app.add_option("--set", request.overrides, "override a key: --set batch.micro=4 (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("-o", request.output, "write the profile here instead of to standard output")->type_name("FILE");
-  app.add_option("--ranks", request.ranks, "ranks that compute side by side, as in the run (default 2)")->type_name("N");
-  app.add_option("--threads", request.threads, "threads of a rank within an operator (default: cores / ranks)")->type_name("N");
-  app.add_option("--transport", request.transport,
-                 "how ranks talk: gloo, local (threads of one process), nccl; default: gloo on CPUs, on GPUs nccl where each "
-                 "rank has one, else local")
-      ->type_name("local|gloo|nccl");
-  app.add_option("--device", request.device, "where operators run (default cpu)")->type_name("cpu|cuda");
-  app.add_option("--repetitions", request.repetitions, "measurements of each unit, at most (default 20)")->type_name("N");
-  app.add_option("--seconds", request.seconds, "about how long the units may take in all (default 20)")->type_name("S");
-  app.add_option("--window", request.window, "memory of the units that are held at once (default: a quarter of the machine's)")
-      ->type_name("SIZE");
-  app.add_option("--operators", request.operators, "also measure operator by operator, as a table (CSV)")->type_name("FILE");
-  app.add_flag("--only-transfers", request.only_transfers, "measure messages and sums only");
-  app.add_flag("--allow-overcommit", request.overcommit, "start also where this host's memory does not seem to hold the ranks");
+  read_options(app, request, "scenario file (YAML): its workload, microbatch, precision and optimizer", kProfileOptions);
 }
 
 void check_profile_options(const ProfileRequest& request) {
@@ -71,20 +69,7 @@ void check_profile_outputs(const ProfileRequest& request) {
   check_outputs(files, "choose another file with -o or --operators");
 }
 
-std::vector<std::string> to_arguments(const ProfileRequest& request) {
-  std::vector<std::string> words{request.scenario};
-  for (const std::string& override_text : request.overrides) words.insert(words.end(), {"--set", override_text});
-  if (!request.output.empty()) words.insert(words.end(), {"-o", request.output});
-  words.insert(words.end(), {"--ranks", std::to_string(request.ranks), "--threads", std::to_string(request.threads), "--device",
-                             request.device, "--repetitions", std::to_string(request.repetitions), "--seconds",
-                             fmt::format("{}", request.seconds)});
-  if (!request.transport.empty()) words.insert(words.end(), {"--transport", request.transport});
-  if (!request.operators.empty()) words.insert(words.end(), {"--operators", request.operators});
-  if (!request.window.empty()) words.insert(words.end(), {"--window", request.window});
-  if (request.only_transfers) words.emplace_back("--only-transfers");
-  if (request.overcommit) words.emplace_back("--allow-overcommit");
-  return words;
-}
+std::vector<std::string> to_arguments(const ProfileRequest& request) { return written_options(request, kProfileOptions); }
 
 int launch_profile(ProfileRequest request) {
   check_profile_options(request);

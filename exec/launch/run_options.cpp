@@ -11,12 +11,35 @@
 #include "base/files/files_write.hpp"
 #include "base/input/scalar_text.hpp"
 #include "exec/launch/checkpoint_folder.hpp"
+#include "exec/launch/request_options.hpp"
 #include "exec/launch/run_option_checks.hpp"
 
 namespace panpipe::exec {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr auto kRunOptions = [](RunRequest& request, const auto& see) {
+  see("--plan", request.plan, "FILE", "take partition, placement and schedule from a plan file");
+  see("--steps", request.steps, "N", "steps to train and measure (default 1)");
+  see("--warmup", request.warmup, "N", "steps before them that train but are not measured");
+  see("--transport", request.transport, "local|gloo|nccl", "how ranks talk: local (threads of one process), gloo, nccl");
+  see("--device", request.device, "cpu|cuda", "where operators run");
+  see("--threads", request.threads, "N", "threads of a rank within an operator (default: cores / ranks)");
+  see("-o", request.output, "DIR",
+      "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder");
+  see("--json", request.json, "", "print the result document instead of the table");
+  see("--timeline", request.timeline, "", "with --json: include every span");
+  see("--dump-gradients", request.dump_gradients, "FILE", "write the last step's gradients (safetensors)");
+  see("--metrics", request.metrics, "FILE", "write a line of JSON per step");
+  see("--checkpoint", request.checkpoint, "DIR", "write checkpoints into this folder: at the end and on Ctrl-C");
+  see("--checkpoint-every", request.checkpoint_every, "N", "and after every N steps");
+  see("--resume", request.resume, "DIR|auto", "go on from this checkpoint; auto: the newest whole one of --checkpoint");
+  see("--pretrained", request.pretrained, "DIR", "begin with these weights: a safetensors file or a model's folder");
+  see("--export", request.export_folder, "DIR", "write the trained model as a folder that transformers loads");
+  see("--deadline", request.deadline_s, "S", "seconds without progress after which a rank is lost (default 10)");
+  see("--allow-overcommit", request.overcommit, "", "start also where this host's memory does not seem to hold the ranks");
+};
 
 // A folder that is still to be made, where one can be made: found out before training, not behind it.
 void check_export_folder(const std::string& folder) {
@@ -36,36 +59,7 @@ void check_export_folder(const std::string& folder) {
 }  // namespace
 
 void add_run_options(CLI::App& app, RunRequest& request) {
-  app.add_option("SCENARIO", request.scenario, "scenario file (YAML)")->required();
-  app.add_option("--set", request.overrides, "override a key: --set batch.micro=4 (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--plan", request.plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
-  app.add_option("--steps", request.steps, "steps to train and measure (default 1)")->type_name("N");
-  app.add_option("--warmup", request.warmup, "steps before them that train but are not measured")->type_name("N");
-  app.add_option("--transport", request.transport, "how ranks talk: local (threads of one process), gloo, nccl")
-      ->type_name("local|gloo|nccl");
-  app.add_option("--device", request.device, "where operators run")->type_name("cpu|cuda");
-  app.add_option("--threads", request.threads, "threads of a rank within an operator (default: cores / ranks)")->type_name("N");
-  app.add_option("-o", request.output,
-                 "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder")
-      ->type_name("DIR");
-  app.add_flag("--json", request.json, "print the result document instead of the table");
-  app.add_flag("--timeline", request.timeline, "with --json: include every span");
-  app.add_option("--dump-gradients", request.dump_gradients, "write the last step's gradients (safetensors)")->type_name("FILE");
-  app.add_option("--metrics", request.metrics, "write a line of JSON per step")->type_name("FILE");
-  app.add_option("--checkpoint", request.checkpoint, "write checkpoints into this folder: at the end and on Ctrl-C")
-      ->type_name("DIR");
-  app.add_option("--checkpoint-every", request.checkpoint_every, "and after every N steps")->type_name("N");
-  app.add_option("--resume", request.resume, "go on from this checkpoint; auto: the newest whole one of --checkpoint")
-      ->type_name("DIR|auto");
-  app.add_option("--pretrained", request.pretrained, "begin with these weights: a safetensors file or a model's folder")
-      ->type_name("DIR");
-  app.add_option("--export", request.export_folder, "write the trained model as a folder that transformers loads")
-      ->type_name("DIR");
-  app.add_option("--deadline", request.deadline_s, "seconds without progress after which a rank is lost (default 10)")
-      ->type_name("S");
-  app.add_flag("--allow-overcommit", request.overcommit, "start also where this host's memory does not seem to hold the ranks");
+  read_options(app, request, "scenario file (YAML)", kRunOptions);
   app.add_flag("--progress,!--no-progress", request.progress, "a line per step on standard error");
 }
 
@@ -117,33 +111,7 @@ std::vector<std::string> all_overrides(const RunRequest& request) {
 }
 
 std::vector<std::string> to_arguments(const RunRequest& request) {
-  const RunRequest usual;
-  std::vector<std::string> words{request.scenario};
-  const auto text = [&](const char* option, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {option, value});
-  };
-  const auto number = [&](const char* option, int value, int default_value) {
-    if (value != default_value) words.insert(words.end(), {option, std::to_string(value)});
-  };
-  for (const std::string& override_text : request.overrides) text("--set", override_text);
-  text("--plan", request.plan);
-  number("--steps", request.steps, usual.steps);
-  number("--warmup", request.warmup, usual.warmup);
-  text("--transport", request.transport);
-  text("--device", request.device);
-  number("--threads", request.threads, usual.threads);
-  text("-o", request.output);
-  if (request.json) words.emplace_back("--json");
-  if (request.timeline) words.emplace_back("--timeline");
-  text("--dump-gradients", request.dump_gradients);
-  text("--metrics", request.metrics);
-  text("--checkpoint", request.checkpoint);
-  number("--checkpoint-every", request.checkpoint_every, usual.checkpoint_every);
-  text("--resume", request.resume);
-  text("--pretrained", request.pretrained);
-  text("--export", request.export_folder);
-  if (request.deadline_s != usual.deadline_s) text("--deadline", fmt::format("{}", request.deadline_s));
-  if (request.overcommit) words.emplace_back("--allow-overcommit");
+  std::vector<std::string> words = written_options(request, kRunOptions);
   if (!request.progress) words.emplace_back("--no-progress");
   return words;
 }
