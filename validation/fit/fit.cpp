@@ -82,7 +82,7 @@ class Fitter {
     for (std::size_t i = 0; i < rows_.size(); ++i) predicted.push_back(result_.measured_s[i] * std::exp(residuals[at_index(i)]));
     return predicted;
   }
-  FitErrors errors(const Vector& residuals) const { return errors_of(predictions(residuals), result_.measured_s); }
+  ErrorSizes errors(const Vector& residuals) const { return errors_of(predictions(residuals), result_.measured_s); }
 
   void report_progress(const std::string& doing, double mean) const {
     if (options_.progress) options_.progress({doing, mean});
@@ -191,7 +191,7 @@ class Fitter {
     }
   }
 
-  FitErrors errors_among(const std::vector<double>& predicted, const std::vector<bool>& rows) const {
+  ErrorSizes errors_among(const std::vector<double>& predicted, const std::vector<bool>& rows) const {
     std::vector<double> some, measured;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!rows[i]) continue;
@@ -201,7 +201,7 @@ class Fitter {
     return errors_of(some, measured);
   }
 
-  void judge(const std::string& what, const FitErrors& left_out, const FitErrors& in_sample) {
+  void judge(const std::string& what, const ErrorSizes& left_out, const ErrorSizes& in_sample) {
     if (left_out.mean <= kOverfit * in_sample.mean) return;
     result_.overfits.push_back(
         fmt::format("{}: {:.1f} % when left out, {:.1f} % in the fit", what, 100 * left_out.mean, 100 * in_sample.mean));

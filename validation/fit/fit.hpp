@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "validation/error_sizes.hpp"
 #include "validation/fit/fit_parameter.hpp"
 #include "validation/fit/fit_rows.hpp"
 
@@ -35,23 +36,17 @@ struct FittedParameter {
   bool determined = true;  // false: the rows do not determine it, so it stays near its start
 };
 
-// Errors of predictions over rows, as fractions.
-struct FitErrors {
-  int rows = 0;
-  double mean = 0, median = 0, worst = 0, bias = 0;
-};
-
 struct Fit {
   std::vector<FittedParameter> parameters;
   Calibration calibration;  // values as written to the file, to four digits
   FitOptions options;
   std::vector<std::string> row_ids, row_sources, row_frameworks;
   std::vector<double> predicted_s, measured_s;
-  std::vector<double> left_out_s;                // each row predicted by a fit without its source; empty or NaN: not computed
-  FitErrors before, after;                       // on the fitted rows: with the start values, and with the fitted ones
-  FitErrors folds;                               // each row predicted by a fit without its fold; no rows: not computed
-  std::map<std::string, FitErrors> by_source;    // in sample
-  std::map<std::string, FitErrors> without_own;  // each source predicted by a fit without it
+  std::vector<double> left_out_s;                 // each row predicted by a fit without its source; empty or NaN: not computed
+  ErrorSizes before, after;                       // on the fitted rows: with the start values, and with the fitted ones
+  ErrorSizes folds;                               // each row predicted by a fit without its fold; no rows: not computed
+  std::map<std::string, ErrorSizes> by_source;    // in sample
+  std::map<std::string, ErrorSizes> without_own;  // each source predicted by a fit without it
   int iterations = 0;
   bool converged = false, interrupted = false;
   // Warnings from the left-out errors: "zb: 4.4 % when left out, 2.0 % in the fit".
@@ -85,6 +80,6 @@ std::string to_table(const Fit& fit);
 // The table `id,source,left_out_s` of the rows that were left out together with their source.
 std::string left_out_csv(const Fit& fit);
 
-FitErrors errors_of(const std::vector<double>& predicted, const std::vector<double>& measured);
+ErrorSizes errors_of(const std::vector<double>& predicted, const std::vector<double>& measured);
 
 }  // namespace panpipe::validation

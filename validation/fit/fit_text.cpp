@@ -16,7 +16,7 @@
 namespace panpipe::validation {
 namespace {
 
-std::string errors_text(const FitErrors& e) {
+std::string errors_text(const ErrorSizes& e) {
   return fmt::format("{{rows: {}, mean: {}, median: {}, worst: {}, bias: {}}}", e.rows, percent(e.mean), percent(e.median),
                      percent(e.worst), signed_percent(e.bias));
 }
@@ -96,23 +96,10 @@ std::string numbers_text(const Fit& fit) {
 
 }  // namespace
 
-FitErrors errors_of(const std::vector<double>& predicted, const std::vector<double>& measured) {
-  FitErrors errors;
-  std::vector<double> absolute;
-  for (std::size_t i = 0; i < predicted.size(); ++i) {
-    const double error = predicted[i] / measured[i] - 1;
-    errors.bias += error;
-    absolute.push_back(std::abs(error));
-  }
-  errors.rows = static_cast<int>(absolute.size());
-  if (absolute.empty()) return errors;
-  errors.bias /= errors.rows;
-  errors.mean = std::accumulate(absolute.begin(), absolute.end(), 0.0) / errors.rows;
-  std::sort(absolute.begin(), absolute.end());
-  errors.worst = absolute.back();
-  const std::size_t half = absolute.size() / 2;
-  errors.median = absolute.size() % 2 == 1 ? absolute[half] : (absolute[half - 1] + absolute[half]) / 2;
-  return errors;
+ErrorSizes errors_of(const std::vector<double>& predicted, const std::vector<double>& measured) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < predicted.size(); ++i) errors.push_back(predicted[i] / measured[i] - 1);
+  return error_sizes(errors);
 }
 
 std::string to_yaml(const Fit& fit, const FitRecord& record) {
@@ -164,7 +151,7 @@ std::string to_table(const Fit& fit) {
                  fmt::format("{} to {}{}", value_text(of, of.low), value_text(of, of.high), doubt)});
   }
   TextTable errors({"<errors", "rows", "mean", "median", "worst", "bias"});
-  const auto row = [&](const std::string& what, const FitErrors& e) {
+  const auto row = [&](const std::string& what, const ErrorSizes& e) {
     errors.row({what, std::to_string(e.rows), percent(e.mean), percent(e.median), percent(e.worst), signed_percent(e.bias)});
   };
   row("with the start values", fit.before);

@@ -10,9 +10,11 @@
 #include "base/text/did_you_mean.hpp"
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
+#include "base/text/quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "validation/error_sizes.hpp"
 #include "validation/runs/calibration_choice.hpp"
 #include "validation/runs/run_cluster.hpp"
 
@@ -84,29 +86,23 @@ DeviceProducts device_products(const ProductRow& row, const CalibrationChoice& c
   return device;
 }
 
-struct ProductErrors {
-  int rows = 0;
+// Of those that could be predicted. `used`: a calibration rests on some of them.
+struct ProductErrors : ErrorSizes {
   bool used = false;
-  double mean = 0, median = 0, worst = 0, bias = 0;
+  double signed_worst = 0;
 };
 
 ProductErrors errors_of(const std::vector<const ProductPrediction*>& products) {
   ProductErrors errors;
-  std::vector<double> sizes;
+  std::vector<double> each;
   for (const ProductPrediction* product : products) {
     const std::optional<double> error = product->error();
     if (!error) continue;
-    ++errors.rows;
     errors.used = errors.used || product->row.used;
-    errors.bias += *error;
-    sizes.push_back(std::abs(*error));
-    if (sizes.back() > std::abs(errors.worst)) errors.worst = *error;
+    each.push_back(*error);
   }
-  if (sizes.empty()) return errors;
-  std::sort(sizes.begin(), sizes.end());
-  for (const double size : sizes) errors.mean += size / static_cast<double>(sizes.size());
-  errors.bias /= static_cast<double>(sizes.size());
-  errors.median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+  static_cast<ErrorSizes&>(errors) = error_sizes(each);
+  if (!each.empty()) errors.signed_worst = each[errors.worst_at];
   return errors;
 }
 
@@ -186,7 +182,7 @@ std::string products_table(const std::vector<ProductPrediction>& products, std::
     const ProductErrors errors = errors_of(members);
     if (errors.rows == 0) continue;
     groups.row({std::get<0>(key), std::get<1>(key), std::get<2>(key), std::to_string(errors.rows), percent(errors.mean),
-                percent(errors.median), signed_percent(errors.worst), signed_percent(errors.bias),
+                percent(errors.median), signed_percent(errors.signed_worst), signed_percent(errors.bias),
                 errors.used ? "its calibration rests on these" : ""});
   }
   std::vector<const ProductPrediction*> rows;
@@ -218,7 +214,7 @@ std::string products_json(const std::vector<ProductPrediction>& products) {
     const ProductErrors errors = errors_of(members);
     out.object().field("gpu", std::get<0>(key)).field("precision", std::get<1>(key)).field("source", std::get<2>(key));
     out.field("products", errors.rows).field("mean_absolute_error", errors.mean).field("median_absolute_error", errors.median);
-    out.field("worst", errors.worst).field("bias", errors.bias).field("used", errors.used).end();
+    out.field("worst", errors.signed_worst).field("bias", errors.bias).field("used", errors.used).end();
   }
   out.end().list("rows", JsonLayout::Lines);
   for (const ProductPrediction& product : products) {

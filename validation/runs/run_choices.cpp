@@ -4,18 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 
+#include "base/text/characters.hpp"
 #include "validation/runs/run_cluster.hpp"
 
 namespace panpipe::validation {
 namespace {
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 struct KernelWords {
   std::string_view words, kernel;

@@ -235,9 +235,9 @@ constexpr Words kWords[] = {
 void take_words(RunRow& row) {
   const std::string text = row.source + "; " + row.note + "; " + row.attention_kernel;
   for (const Words& known : kWords) {
+    if (text.find(known.words) == std::string::npos || (known.of != nullptr && !known.of(row))) continue;
     const Column& column =
         *std::find_if(columns().begin(), columns().end(), [&](const Column& c) { return c.name == known.column; });
-    if (text.find(known.words) == std::string::npos || (known.of != nullptr && !known.of(row))) continue;
     if (known.before != nullptr && column.get(row) != known.before) continue;
     column.set(row, known.after);
     row.assumed.push_back(fmt::format("{}: {}", known.column, known.after));

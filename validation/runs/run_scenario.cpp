@@ -67,11 +67,10 @@ class Writer {
     degrees_.tensor = row_.tp.value_or(1);
     degrees_.pipeline = row_.pp.value_or(1);
     degrees_.context = row_.context_size.value_or(1);
-    const int of_sample = degrees_.tensor * degrees_.pipeline * degrees_.context;
-    const int gpus = row_.gpus.value_or(of_sample * row_.dp.value_or(1));
-    degrees_.data = row_.dp.value_or(std::max(1, gpus / of_sample));
+    const int gpus = row_.gpus.value_or(degrees_.device_count() * row_.dp.value_or(1));
+    degrees_.data = row_.dp.value_or(std::max(1, gpus / degrees_.device_count()));
     const std::string context = degrees_.context > 1 ? fmt::format(" x context_size {}", degrees_.context) : "";
-    if (of_sample * degrees_.data > gpus)
+    if (degrees_.device_count() > gpus)
       skip(fmt::format("tp {} x pp {} x dp {}{} needs more than {} GPUs", degrees_.tensor, degrees_.pipeline, degrees_.data,
                        context, gpus));
     if (row_.expert_size.value_or(1) > 1) skip("expert_size: no column states the experts of a model");
@@ -146,10 +145,11 @@ class Writer {
     degrees_.zero = stated("zero", row_.zero, 0);
     degrees_.sequence_parallel = row_.seq_parallel.value_or(false);
     if (!row_.seq_parallel && degrees_.tensor > 1) assume("seq_parallel: false");
-    stages_per_rank_ = row_.virtual_stages.value_or(1);
-    if (row_.schedule == "interleaved-1f1b" && !row_.virtual_stages)
-      stages_per_rank_ = stated("virtual_stages", row_.virtual_stages, least_interleaving());
     add("parallel: " + yaml_of(degrees_));
+    // Stated with the schedule.
+    if (row_.schedule == "interleaved-1f1b")
+      degrees_.virtual_stages =
+          row_.virtual_stages ? *row_.virtual_stages : stated("virtual_stages", row_.virtual_stages, least_interleaving());
   }
 
   // The least number of stages a rank by which its layers go out; 2 where none does.
@@ -168,7 +168,7 @@ class Writer {
     if (name == "none" && degrees_.pipeline > 1) return skip("a pipeline of more than one stage needs a schedule");
     if (name == "none" || degrees_.pipeline == 1) name = "1f1b";
     if (name == "interleaved-1f1b")
-      add(fmt::format("schedule: {{name: interleaved-1f1b, stages_per_rank: {}}}", stages_per_rank_));
+      add(fmt::format("schedule: {{name: interleaved-1f1b, stages_per_rank: {}}}", degrees_.virtual_stages));
     else if (name == "zb-1p" || name == "zb-2p")
       zero_bubble(name == "zb-1p" ? degrees_.pipeline : 2 * degrees_.pipeline);
     else
@@ -196,7 +196,7 @@ class Writer {
   // Whole layers, as many on every stage; where that does not go out, the embedding and the head count as a layer each; else
   // as many as fit on every stage but the last ones.
   void partition() {
-    const int stages = degrees_.pipeline * (row_.schedule == "interleaved-1f1b" ? stages_per_rank_ : 1), layers = *row_.layers;
+    const int stages = degrees_.pipeline * degrees_.virtual_stages, layers = *row_.layers;
     if (stages == 1) return;
     if (row_.stages.empty() && row_.framework == kCutsByCost) assume("stages: by-cost");
     if (row_.stages == "by-cost" || (row_.stages.empty() && row_.framework == kCutsByCost)) return;  // the partition's own way
@@ -218,7 +218,6 @@ class Writer {
   RunCluster cluster_;
   RunScenario result_;
   Degrees degrees_;
-  int stages_per_rank_ = 1;
 };
 
 }  // namespace

@@ -9,22 +9,6 @@ namespace {
 
 constexpr double kApart = 1.05;  // pairs that differ by less have no order worth asking for
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
-// Linear between the two nearest ranks.
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
-}
-
 struct Pairs {
   long long all = 0, right = 0;
   double share() const { return all > 0 ? static_cast<double>(right) / static_cast<double>(all) : 1; }
@@ -43,30 +27,20 @@ void count_pairs(const std::vector<const RunPrediction*>& runs, Pairs& pairs) {
 
 ErrorSummary error_summary(const std::vector<const RunPrediction*>& runs) {
   ErrorSummary summary;
-  std::vector<double> absolute, signed_errors;
+  std::vector<double> errors, inside;
   std::vector<const RunPrediction*> measured;
   for (const RunPrediction* run : runs) {
     summary.skipped += !run->predicted();
     const std::optional<double> error = run->error();
     if (!error) continue;
     measured.push_back(run);
-    signed_errors.push_back(*error);
-    absolute.push_back(std::abs(*error));
-    if (absolute.back() > summary.worst) {
-      summary.worst = absolute.back();
-      summary.worst_id = run->row.id;
-    }
-  }
-  summary.rows = static_cast<int>(measured.size());
-  std::vector<double> inside;
-  for (const RunPrediction* run : measured)
+    errors.push_back(*error);
     if (const std::optional<bool> holds = run->inside()) inside.push_back(*holds ? 1 : 0);
+  }
+  static_cast<ErrorSizes&>(summary) = error_sizes(errors);
+  if (!measured.empty()) summary.worst_id = measured[summary.worst_at]->row.id;
   summary.judged = static_cast<int>(inside.size());
   summary.inside = mean_of(inside);
-  summary.mean = mean_of(absolute);
-  summary.median = quantile(absolute, 0.5);
-  summary.p90 = quantile(absolute, 0.9);
-  summary.bias = mean_of(signed_errors);
   Pairs pairs;
   count_pairs(measured, pairs);
   summary.pairs = pairs.all;
@@ -98,20 +72,15 @@ ChoiceSummary choice_summary(const std::vector<const RunPrediction*>& runs) {
 
 MemorySummary memory_summary(const std::vector<const RunPrediction*>& runs) {
   MemorySummary summary;
-  std::vector<double> absolute, signed_errors;
-  for (const RunPrediction* run : runs) {
-    const std::optional<double> error = run->peak_error();
-    if (!error) continue;
-    signed_errors.push_back(*error);
-    absolute.push_back(std::abs(*error));
-    if (absolute.back() <= summary.worst) continue;
-    summary.worst = absolute.back();
-    summary.worst_id = run->row.id;
-  }
-  summary.rows = static_cast<int>(absolute.size());
-  summary.mean = mean_of(absolute);
-  summary.median = quantile(absolute, 0.5);
-  summary.bias = mean_of(signed_errors);
+  std::vector<double> errors;
+  std::vector<const RunPrediction*> measured;
+  for (const RunPrediction* run : runs)
+    if (const std::optional<double> error = run->peak_error()) {
+      errors.push_back(*error);
+      measured.push_back(run);
+    }
+  static_cast<ErrorSizes&>(summary) = error_sizes(errors);
+  if (!measured.empty()) summary.worst_id = measured[summary.worst_at]->row.id;
   return summary;
 }
 

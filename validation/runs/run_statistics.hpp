@@ -5,17 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "validation/error_sizes.hpp"
 #include "validation/runs/run_prediction.hpp"
 
 namespace panpipe::validation {
 
-// Shares are fractions; 0 if there are no rows to count.
-struct ErrorSummary {
-  int rows = 0;                                     // predicted and measured
-  int skipped = 0;                                  // of all rows
-  double mean = 0, median = 0, p90 = 0, worst = 0;  // of the absolute errors
+// Of rows that were predicted and measured. Shares are fractions; 0 if there are no rows to count.
+struct ErrorSummary : ErrorSizes {
+  int skipped = 0;  // of all rows
   std::string worst_id;
-  double bias = 0;           // mean of the signed errors
   double pairs_ordered = 1;  // share among the pairs measured more than 5 % apart
   long long pairs = 0;
   int judged = 0;     // rows with an interval
@@ -31,9 +29,7 @@ struct ChoiceSummary {
   double mean_regret = 0, worst_regret = 0;  // measured time of the row predicted fastest over that of the fastest, less 1
 };
 
-struct MemorySummary {
-  int rows = 0;
-  double mean = 0, median = 0, worst = 0, bias = 0;
+struct MemorySummary : ErrorSizes {
   std::string worst_id;
 };
 
