@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 
+import yaml
 from reflow import reflowed
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -26,172 +27,11 @@ sys.path.insert(0, str(HERE.parent / "tests" / "exec"))
 MICRO, MICROBATCHES = 2, 4
 TOLERANCE = 1e-5  # fp32, relative to the largest gradient of the parameter
 
-TORCHVISION = {  # name: (arguments, image size)
-    "resnet18": ({}, 64),
-    "mobilenet_v3_large": ({}, 64),
-    "regnet_x_400mf": ({}, 64),
-    "squeezenet1_1": ({}, 64),
-    "mobilenet_v2": ({}, 64),
-    "mobilenet_v3_small": ({}, 64),
-    "shufflenet_v2_x0_5": ({}, 64),
-    "densenet121": ({}, 64),
-    "googlenet": ({"aux_logits": False, "init_weights": False}, 64),
-    "inception_v3": ({"aux_logits": False, "init_weights": False}, 96),
-    "efficientnet_b0": ({"stochastic_depth_prob": 0.0}, 64),
-    "mnasnet0_5": ({}, 64),
-    "regnet_y_400mf": ({}, 64),
-    "convnext_tiny": ({"stochastic_depth_prob": 0.0}, 64),
-    "alexnet": ({}, 64),
-    "swin_t": ({}, 64),
-    "vit_b_32": ({"image_size": 64}, 64),
-}
-TIMM = {  # name: image size
-    "resnet10t": 64,
-    "resnetv2_50": 64,
-    "regnetx_002": 64,
-    "tf_mobilenetv3_small_minimal_100": 64,
-    "mobilevit_xxs": 64,
-    "convnext_atto": 64,
-    "convnextv2_atto": 64,
-    "vit_tiny_patch16_224": 224,
-    "deit_tiny_patch16_224": 224,
-    "mixer_s32_224": 224,
-    "gmlp_ti16_224": 224,
-    "resmlp_12_224": 224,
-    "poolformer_s12": 64,
-    "edgenext_xx_small": 64,
-    "levit_128s": 224,
-    "pit_ti_224": 224,
-    "cait_xxs24_224": 224,
-    "xcit_nano_12_p16_224": 224,
-    "ghostnet_050": 64,
-    "lcnet_035": 64,
-    "mobileone_s0": 64,
-    "repvgg_a0": 64,
-    "tinynet_e": 64,
-    "dla46_c": 64,
-    "hrnet_w18_small": 64,
-    "semnasnet_075": 64,
-    "eca_nfnet_l0": 64,
-    "lambda_resnet26t": 128,
-    "efficientformer_l1": 224,
-    "coat_lite_tiny": 224,
-    "crossvit_tiny_240": 240,
-    "visformer_tiny": 224,
-    "skresnet18": 64,
-    "res2net50_14w_8s": 64,
-    "cspresnet50": 64,
-}
-TRANSFORMERS = {  # name: (class, kind of task, further settings)
-    "gpt2": ("GPT2LMHeadModel", "lm", {}),
-    "gpt_neo": ("GPTNeoForCausalLM", "lm", {"attention_types": [[["global", "local"], 2]], "num_layers": 4}),
-    "gptj": ("GPTJForCausalLM", "lm", {"rotary_dim": 4}),
-    "gpt_neox": ("GPTNeoXForCausalLM", "lm", {}),
-    "opt": ("OPTForCausalLM", "lm", {"word_embed_proj_dim": 32}),
-    "bloom": ("BloomForCausalLM", "lm", {}),
-    "llama": ("LlamaForCausalLM", "lm", {}),
-    "mistral": ("MistralForCausalLM", "lm", {}),
-    "qwen2": ("Qwen2ForCausalLM", "lm", {}),
-    "gemma": ("GemmaForCausalLM", "lm", {"head_dim": 8}),
-    "phi": ("PhiForCausalLM", "lm", {}),
-    "falcon": ("FalconForCausalLM", "lm", {}),
-    "codegen": ("CodeGenForCausalLM", "lm", {"rotary_dim": 4}),
-    "biogpt": ("BioGptForCausalLM", "lm", {}),
-    "mixtral": ("MixtralForCausalLM", "lm", {"num_local_experts": 2, "experts_implementation": "batched_mm"}),
-    "mamba": ("MambaForCausalLM", "lm", {"state_size": 4}),
-    "bert": ("BertForMaskedLM", "lm", {}),
-    "roberta": ("RobertaForMaskedLM", "lm", {}),
-    "albert": ("AlbertForMaskedLM", "lm", {"embedding_size": 16}),
-    "distilbert": ("DistilBertForMaskedLM", "lm", {}),
-    "electra": ("ElectraForMaskedLM", "lm", {"embedding_size": 32}),
-    "deberta-v2": ("DebertaV2ForMaskedLM", "lm", {"pooler_hidden_size": 32}),
-    "mobilebert": ("MobileBertForMaskedLM", "lm", {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32}),
-    "xlm-roberta": ("XLMRobertaForSequenceClassification", "classes", {}),
-    "squeezebert": ("SqueezeBertForMaskedLM", "lm", {"embedding_size": 32}),
-    "convbert": ("ConvBertForMaskedLM", "lm", {"embedding_size": 32}),
-    "roformer": ("RoFormerForMaskedLM", "lm", {"embedding_size": 32}),
-    "nystromformer": ("NystromformerForMaskedLM", "lm", {"segment_means_seq_len": 16, "num_landmarks": 16}),
-    "fnet": ("FNetForMaskedLM", "lm", {}),
-    "t5": ("T5ForConditionalGeneration", "seq2seq", {"d_kv": 8, "num_layers": 2, "num_decoder_layers": 2}),
-    "bart": ("BartForConditionalGeneration", "seq2seq", {}),
-    "mbart": ("MBartForConditionalGeneration", "seq2seq", {}),
-    "pegasus": ("PegasusForConditionalGeneration", "seq2seq", {}),
-    "vit": ("ViTForImageClassification", "image", {}),
-    "deit": ("DeiTForImageClassification", "image", {}),
-    "beit": ("BeitForImageClassification", "image", {}),
-    "swin": (
-        "SwinForImageClassification",
-        "image",
-        {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 4, "image_size": 32},
-    ),
-    "convnext": ("ConvNextForImageClassification", "image", {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 2, 1]}),
-    "segformer": (
-        "SegformerForImageClassification",
-        "image",
-        {"hidden_sizes": [8, 16, 16, 32], "num_attention_heads": [1, 2, 2, 4]},
-    ),
-    "dinov2": ("Dinov2ForImageClassification", "image", {"patch_size": 8}),
-    "mobilevit": (
-        "MobileViTForImageClassification",
-        "image",
-        {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8, 8, 8, 8, 8, 16, 16], "num_labels": 5, "patch_size": 2},
-    ),
-    "resnet": (
-        "ResNetForImageClassification",
-        "image",
-        {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 2, 1], "embedding_size": 8},
-    ),
-    "poolformer": (
-        "PoolFormerForImageClassification",
-        "image",
-        {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "patch_size": 16},
-    ),
-}
-REASONS = {  # what was found out about a difference
-    "timm/efficientformer_l1": "the bias stands in front of a batch normalization, so its exact gradient is 0 and both values are rounding errors, which "
-    "depend on the memory layout of what crosses the cut",
-}
-COMMON = {  # one size under the names that the configurations give it
-    "vocab_size": 99,
-    "hidden_size": 32,
-    "n_embd": 32,
-    "d_model": 32,
-    "dim": 32,
-    "num_hidden_layers": 4,
-    "n_layer": 4,
-    "n_layers": 4,
-    "num_attention_heads": 4,
-    "n_head": 4,
-    "n_heads": 4,
-    "num_heads": 4,
-    "intermediate_size": 64,
-    "n_inner": 64,
-    "ffn_dim": 64,
-    "hidden_dim": 64,
-    "d_ff": 64,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "n_positions": 64,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64,
-    "image_size": 32,
-    "patch_size": 8,
-    "num_labels": 5,
-    "use_cache": False,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 1,
-    "type_vocab_size": 2,
-}
+ARCHITECTURES = yaml.safe_load((HERE / "coverage_architectures.yaml").read_text(encoding="utf-8"))
 
 
 def all_names():
-    return [f"torchvision/{n}" for n in TORCHVISION] + [f"timm/{n}" for n in TIMM] + [f"transformers/{n}" for n in TRANSFORMERS]
+    return [f"{library}/{name}" for library in ("torchvision", "timm", "transformers") for name in ARCHITECTURES[library]]
 
 
 def without_dropout(model):
@@ -217,32 +57,26 @@ def build(name):
     from export_model import with_loss
 
     library, _, short = name.partition("/")
+    own = ARCHITECTURES[library][short]
     if library == "transformers":
         import transformers
 
-        cls, kind, settings = TRANSFORMERS[short]
-        config_class = getattr(transformers, cls).config_class
-        if short in ("resnet", "convnext", "segformer", "poolformer", "mobilevit", "swin"):
-            given = {"num_labels": 5, **settings}
-        else:
-            given = {**COMMON, **settings}
-        config = config_class(**given)
+        cls, kind = getattr(transformers, own["class"]), own["task"]
+        sizes = {"num_labels": 5} if own.get("own_sizes") else ARCHITECTURES["sizes"]
+        config = cls.config_class(**{**sizes, **own.get("settings", {})})
         for key, value in vars(config).items():
             if isinstance(value, float) and "drop" in key:
                 setattr(config, key, 0.0)
-        model = with_loss(getattr(transformers, cls)(config), "own")
+        model = with_loss(cls(config), "own")
 
         def tokens():
             return torch.randint(3, 99, (MICRO, 16))
 
         if kind == "image":
+            size = getattr(config, "image_size", 64)
+            size = size if isinstance(size, int) else 64
             return model, lambda: {
-                "pixel_values": torch.randn(
-                    MICRO,
-                    3,
-                    getattr(config, "image_size", 64) if isinstance(getattr(config, "image_size", 64), int) else 64,
-                    getattr(config, "image_size", 64) if isinstance(getattr(config, "image_size", 64), int) else 64,
-                ),
+                "pixel_values": torch.randn(MICRO, 3, size, size),
                 "labels": torch.randint(0, 5, (MICRO,)),
             }
         if kind == "classes":
@@ -253,15 +87,13 @@ def build(name):
     if library == "timm":
         import timm
 
-        size = TIMM[short]
         made = timm.create_model(short, num_classes=10)
     else:
         import torchvision
 
-        arguments, size = TORCHVISION[short]
-        made = getattr(torchvision.models, short)(num_classes=10, **arguments)
+        made = getattr(torchvision.models, short)(num_classes=10, **own.get("arguments", {}))
     return with_loss(made, "cross-entropy"), lambda: {
-        "pixels": torch.randn(MICRO, 3, size, size),
+        "pixels": torch.randn(MICRO, 3, own["size"], own["size"]),
         "labels": torch.randint(0, 10, (MICRO,)),
     }
 
@@ -424,7 +256,8 @@ def write_table(results, path):
             library, _, name = result["name"].partition("/")
             equal.setdefault(library, []).append(name)
             continue
-        reason = f" ({REASONS[result['name']]})" if result["name"] in REASONS else ""
+        found_out = ARCHITECTURES["differences"].get(result["name"])
+        reason = f" ({found_out})" if found_out else ""
         others.append(f"* {result['name']}: {' '.join(words.split())}{reason}.")
     versions = ", ".join(f"{name} {__import__(name).__version__}" for name in ("torchvision", "timm", "transformers"))
     text = f"""# Which architectures run
