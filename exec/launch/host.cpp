@@ -10,6 +10,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/files/input_registry.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -90,12 +92,7 @@ GroupLimits group_limits(const std::string& membership, const std::string& root)
 
 namespace {
 
-GroupLimits own_limits() {
-  std::ifstream file("/proc/self/cgroup");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return group_limits(text.str(), "/sys/fs/cgroup");
-}
+GroupLimits own_limits() { return group_limits(input_bytes("/proc/self/cgroup").value_or(""), "/sys/fs/cgroup"); }
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <regex>
@@ -13,6 +12,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/files/installation.hpp"
 
 namespace panpipe::exec {
@@ -25,12 +25,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
+std::string text_of(const fs::path& file) { return input_bytes(file).value_or(""); }
 
 // "2.11.0+cu130" of the package's version.py, or of the file build-version in an archive of LibTorch alone.
 std::string version_of(const fs::path& torch) {

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
+#include "base/files/input_registry.hpp"
 #include "base/text/memory_text.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
@@ -38,11 +37,9 @@ constexpr std::size_t kMostLinks = 20;     // the busiest ones
 constexpr std::size_t kMostClasses = 200;  // passes and transfers by stage
 
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file) report_file_read(path.string());
-  return file ? text.str() : "";
+  const auto text = input_bytes(path);
+  if (text) report_file_read(path);
+  return text.value_or("");
 }
 
 double metric(const present::ResultDocument& result, const std::string& name) {

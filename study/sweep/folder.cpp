@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
@@ -120,14 +119,12 @@ void SweepFolder::finish(const SweepGrid& grid, const std::vector<SweepCell>& ce
 
 SweepFound read_sweep(const std::string& folder) {
   const std::string path = (fs::path(folder) / "grid.json").string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  const auto text = input_bytes(path);
+  if (!text)
     throw InputError({diagnostic_of_file(folder, "there is no sweep in this folder (no grid.json)",
                                          "name folders that panpipe sweep --shard I/N -o DIR wrote")});
-  std::ostringstream text;
-  text << file.rdbuf();
   register_input(path);
-  SweepFound found{parse_grid(text.str(), path), {}};
+  SweepFound found{parse_grid(*text, path), {}};
   const std::string lines = (fs::path(folder) / "cells.jsonl").string();
   found.cells = cells_of(found.grid, lines);
   register_input(lines);
