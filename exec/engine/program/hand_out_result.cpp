@@ -23,14 +23,14 @@ int gpu_count_of(const PreparedRun& run) {
 }  // namespace
 
 void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& files, Clock::duration wall) {
-  const present::ResultContext context = result_context(
+  const present::ResultContext context = present::result_context(
       run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}}, std::chrono::duration<double>(wall).count());
   const Metrics figures = metrics(timeline);
-  const ResultPlan described = describe_plan(run.experiment, run.plan, timeline);
+  const present::ResultPlan described = describe_plan(run.experiment, run.plan, timeline);
   if (run.request.json)
     print(to_result_json(timeline, figures, context, described, run.request.timeline));
   else
-    print(result_text(run.experiment, timeline, figures, described, style_of_output()));
+    print(present::result_text(run.experiment, timeline, figures, described, style_of_output()));
   if (const int gpus = gpu_count_of(run); gpus > 0 && gpus < run.world_size())
     std::fputs(fmt::format("panpipe: {} ranks share {}: a rank's memory is what all ranks of its GPU take together\n",
                            run.world_size(), gpus == 1 ? std::string("a GPU") : fmt::format("{} GPUs", gpus))
