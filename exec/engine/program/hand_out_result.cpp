@@ -26,7 +26,7 @@ void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& 
   const present::ResultContext context = present::result_context(
       run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}}, std::chrono::duration<double>(wall).count());
   const Metrics figures = metrics(timeline);
-  const present::ResultPlan described = describe_plan(run.experiment, run.plan, timeline);
+  const present::ResultPlan described = present::describe_plan(run.experiment, run.plan, timeline);
   if (run.request.json)
     print(to_result_json(timeline, figures, context, described, run.request.timeline));
   else
