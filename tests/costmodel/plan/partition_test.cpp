@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/plan/partition.hpp"
+#include "costmodel/plan/plan.hpp"
 #include "tests/fault.hpp"
 
 namespace panpipe {
