@@ -41,7 +41,7 @@ TEST(Estimate, TwiceTheSameIsTheSameBytes) {
   std::string first;
   for (int i = 0; i < 2; ++i) {
     const Timeline timeline = even_timeline("zb-h1", 4, 8, 1e7);
-    const std::string text = to_result_json(timeline, metrics(timeline), context, true) + to_trace_json(timeline);
+    const std::string text = to_result_json(timeline, metrics(timeline), context, true) + present::to_trace_json(timeline);
     if (i == 0) first = text;
     EXPECT_EQ(text, first);
   }

@@ -31,7 +31,7 @@ TEST(MemoryRoom, TheTableStatesHowMuchIsLeft) {
     for (RankMemory& memory : graph.memory) memory.limit = limit;
     Timeline timeline = estimate(graph);
     timeline.kind = kind;
-    return to_table(timeline, metrics(timeline), false);
+    return present::to_table(timeline, metrics(timeline), false);
   };
   EXPECT_THAT(table(2 * need),
               ::testing::AllOf(::testing::HasSubstr(" usable, 50 %\n  "), Not(::testing::HasSubstr("own error"))));
