@@ -151,7 +151,7 @@ TEST(KinetoTrace, APredictedTraceReadsBack) {
   const Plan plan = experiment.plan("");
   const Prediction prediction = predict(experiment, plan);
   const PredictedGroups groups = predicted_groups(experiment, plan, prediction, 0);
-  const TraceSummary read = summary_of(parse(to_trace_json(prediction.timeline)), 1);
+  const TraceSummary read = summary_of(parse(present::to_trace_json(prediction.timeline)), 1);
   EXPECT_NEAR(of(read, KernelGroup::AllReduce), groups.group_us[at(KernelGroup::AllReduce)],
               0.5 * of(read, KernelGroup::AllReduce));
   EXPECT_GT(groups.group_us[at(KernelGroup::Products)], 0);
