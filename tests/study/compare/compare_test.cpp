@@ -54,7 +54,7 @@ json result(const std::string& kind, double slow, double wire) {
 }
 
 present::ResultDocument read(const json& document, const std::string& path = "a.json") {
-  return parse_result(document.dump(), path);
+  return present::parse_result(document.dump(), path);
 }
 
 std::string message_of(const std::function<void()>& call) { return test::diagnostic_of(call).message; }
@@ -183,7 +183,7 @@ TEST(ResultDocument, SaysWhoseCopyADeviceIs) {
   }
   timeline.step_time = seconds(2);
   const Metrics figures = metrics(timeline);
-  const json document = json::parse(to_result_json(timeline, figures, {}, true));
+  const json document = json::parse(present::to_result_json(timeline, figures, {}, true));
   const present::ResultDocument again = read(document);
   ASSERT_EQ(again.timeline.devices.size(), 4u);
   for (int d = 0; d < 4; ++d) EXPECT_EQ(again.timeline.devices[d].same_as, d < 2 ? -1 : d - 2);
@@ -371,7 +371,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
   for (const TimelineKind kind : {TimelineKind::Estimated, TimelineKind::Simulated, TimelineKind::Measured}) {
     SCOPED_TRACE(name_of(kind));
     timeline.kind = kind;
-    const present::ResultDocument again = parse_result(to_result_json(timeline, figures, {}, false), "a.json");
+    const present::ResultDocument again = present::parse_result(present::to_result_json(timeline, figures, {}, false), "a.json");
     std::vector<std::pair<std::string, double>> expected;
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
@@ -396,7 +396,8 @@ TEST(ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
   Timeline timeline;
   const auto names = [&] {
     std::vector<std::string> of_run;
-    for (const auto& [name, value] : parse_result(to_result_json(timeline, figures, {}, false), "a.json").metrics)
+    for (const auto& [name, value] :
+         present::parse_result(present::to_result_json(timeline, figures, {}, false), "a.json").metrics)
       if (find_metric(name)->in == MetricIn::Runs) of_run.push_back(name);
     return of_run;
   };
@@ -436,7 +437,7 @@ TEST(ResultDocument, AFigureOfADeviceMayBeAbsentButIsNotText) {
 
 TEST(Compare, BothTimelinesInOneTrace) {
   const present::ResultDocument a = read(result("estimated", 1, 1)), b = read(result("measured", 1.5, 2));
-  const json trace = json::parse(to_trace_json({{"A, estimated", &a.timeline}, {"B, measured", &b.timeline}}));
+  const json trace = json::parse(present::to_trace_json({{"A, estimated", &a.timeline}, {"B, measured", &b.timeline}}));
   std::map<int, std::string> names;
   std::map<int, int> slices;
   for (const json& event : trace["traceEvents"]) {
@@ -481,7 +482,7 @@ TEST(Compare, ReportsHowSureThePredictionIsAndWhetherItHeld) {
     document["evidence"] = {{"runs", 63}, {"sources", 2}, {"like", "A100-SXM, pipeline"}};
     return read(document);
   };
-  const ResultDocument wide = estimated(13.5), narrow = estimated(12.5);
+  const present::ResultDocument wide = estimated(13.5), narrow = estimated(12.5);
   EXPECT_THAT(to_table(compare(wide, measured, {})),
               HasSubstr("A  estimated  a.json  (small.yaml)\n   80 % of runs are expected from 11 s to 13.5 s; validated on "
                         "63 runs of 2 sources (A100-SXM, pipeline)\nB  measured   b.json  (small.yaml)\nthe measured step "
@@ -511,19 +512,21 @@ TEST(CompareFaults, ReportWhatIsWrong) {
   json part = result("measured", 1, 1);
   part["memory"][0]["parts"]["attic"] = 1;
   const std::pair<std::function<void()>, std::string> table[] = {
-      {[&] { parse_result("{", "x.json"); }, "this is not JSON: unexpected end of input; expected string literal"},
+      {[&] { present::parse_result("{", "x.json"); }, "this is not JSON: unexpected end of input; expected string literal"},
       {[&] { read(far); }, "a.json: this result is broken: 1099511627776 is not in the range 0 to 10000000"},
-      {[&] { parse_result("[1]", "x.json"); }, "x.json: this is a JSON array, not a result of panpipe estimate, simulate or run"},
-      {[&] { parse_result(R"({"schema": "panpipe-plan/1"})", "x.json"); },
+      {[&] { present::parse_result("[1]", "x.json"); },
+       "x.json: this is a JSON array, not a result of panpipe estimate, simulate or run"},
+      {[&] { present::parse_result(R"({"schema": "panpipe-plan/1"})", "x.json"); },
        "x.json: this is a document of schema 'panpipe-plan/1', not a result of panpipe estimate, simulate or run"},
-      {[&] { parse_result(R"({"traceEvents": []})", "x.json"); },
+      {[&] { present::parse_result(R"({"traceEvents": []})", "x.json"); },
        "x.json: this is a trace, not a result of panpipe estimate, simulate or run"},
       {[&] { read(odd); }, "a.json: kind is estimated, simulated or measured, not 'guessed'"},
       {[&] { read(broken); }, "a.json: this result is broken: key 'metrics' not found"},
       {[&] { read(lane); }, "a.json: timeline: there is no lane 'fast'"},
       {[&] { read(part); }, "a.json: memory: there is no part 'attic'"},
-      {[&] { read_result("/nowhere.json"); }, "/nowhere.json: this file does not exist"},
-      {[&] { read_result("/proc/self/fd"); }, "/proc/self/fd: this folder holds no result.json; give a folder written with -o"},
+      {[&] { present::read_result("/nowhere.json"); }, "/nowhere.json: this file does not exist"},
+      {[&] { present::read_result("/proc/self/fd"); },
+       "/proc/self/fd: this folder holds no result.json; give a folder written with -o"},
       {[&] { compare(a, read(bare, "b.json"), {}); },
        "b.json: this result has no timeline, so its actions cannot be compared; make it with -o DIR (or --json --timeline), or "
        "give "
