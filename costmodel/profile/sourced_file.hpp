@@ -23,11 +23,12 @@ class SourcedFile {
   void read(const std::string& key, ComputeRate& value);
   template <class T>
   void read(const std::vector<BoundKey<T>>& rows, T& into) {
-    for (BoundKey<T> row : rows)
+    for (const BoundKey<T>& row : rows)
       entry(row.name, [&](MapReader& r) {
-        row.name = "value";
-        row.required = true;
-        row.read(row, r, into);
+        BoundKey<T> value = row;
+        value.name = "value";
+        value.required = true;
+        value.read(value, r, into);
       });
   }
   MapReader& reader() { return reader_; }
