@@ -120,9 +120,9 @@ present::ResultDocument two_ranks_1f1b(TransferRules::Semantics semantics) {
   Scenario scenario = test::scenario_of(2, 4, "1f1b");
   scenario.transfers.semantics = semantics;
   const Timeline timeline = estimate(test::lowered(scenario, costs));
-  ResultPlan plan;
+  present::ResultPlan plan;
   plan.facts.transfers = name_of(semantics);
-  return parse_result(to_result_json(timeline, metrics(timeline), {}, plan, true), "made.json");
+  return present::parse_result(present::to_result_json(timeline, metrics(timeline), {}, plan, true), "made.json");
 }
 
 using Sums = std::map<PathPartKind, double>;
@@ -194,7 +194,7 @@ TEST_P(PredictedChain, HasNoGap) {
           verb + " scenarios/examples/" + scenario + " --json --timeline --set transfers.semantics=" + semantics + settings,
           file);
       ASSERT_EQ(run.exit_code, 0) << run.err;
-      const present::ResultDocument result = read_result(file);
+      const present::ResultDocument result = present::read_result(file);
       ASSERT_EQ(result.plan.transfers, semantics);
       const std::vector<PathPart> path = critical_path(result);
       ASSERT_FALSE(path.empty());
@@ -285,21 +285,21 @@ TEST(ReportHints, RecommendWhatThePlanHasNot) {
   };
   struct Case {
     const char* words;
-    std::function<void(PlanFacts&)> take;
+    std::function<void(present::PlanFacts&)> take;
   };
-  PlanFacts plain;
+  present::PlanFacts plain;
   plain.degrees.pipeline = plain.stages = plain.degrees.tensor = plain.degrees.data = plain.degrees.micro = 2;
   plain.transfers = "asynchronous";
   const Case cases[] = {
-      {"schedule that splits the backward (zb-h1, zb-v)", [](PlanFacts& plan) { plan.splits_backward = true; }},
-      {"more stages per rank", [](PlanFacts& plan) { plan.stages = 4; }},
-      {"a braided schedule (stp)", [](PlanFacts& plan) { plan.braided = true; }},
-      {"smaller tensor degree", [](PlanFacts& plan) { plan.degrees.tensor = 1; }},
-      {"(overlap_gradients: true)", [](PlanFacts& plan) { plan.overlaps_reductions = true; }},
-      {"(overlap_gradients: true)", [](PlanFacts& plan) { plan.degrees.data = 1; }},
-      {"ecomputation", [](PlanFacts& plan) { plan.fully_recomputed_stages = plan.recomputed_stages = plan.stages; }},
-      {"maller microbatches", [](PlanFacts& plan) { plan.degrees.micro = 1; }},
-      {"ZeRO", [](PlanFacts& plan) { plan.degrees.zero = 3; }},
+      {"schedule that splits the backward (zb-h1, zb-v)", [](present::PlanFacts& plan) { plan.splits_backward = true; }},
+      {"more stages per rank", [](present::PlanFacts& plan) { plan.stages = 4; }},
+      {"a braided schedule (stp)", [](present::PlanFacts& plan) { plan.braided = true; }},
+      {"smaller tensor degree", [](present::PlanFacts& plan) { plan.degrees.tensor = 1; }},
+      {"(overlap_gradients: true)", [](present::PlanFacts& plan) { plan.overlaps_reductions = true; }},
+      {"(overlap_gradients: true)", [](present::PlanFacts& plan) { plan.degrees.data = 1; }},
+      {"ecomputation", [](present::PlanFacts& plan) { plan.fully_recomputed_stages = plan.recomputed_stages = plan.stages; }},
+      {"maller microbatches", [](present::PlanFacts& plan) { plan.degrees.micro = 1; }},
+      {"ZeRO", [](present::PlanFacts& plan) { plan.degrees.zero = 3; }},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.words);
@@ -326,18 +326,18 @@ TEST(ReportHints, FactsOfThePlanComeFromTheDocument) {
   const std::string file = test::temporary_folder() + "/result.json";
   const auto facts = [&](const std::string& settings) {
     EXPECT_EQ(test::panpipe("estimate scenarios/examples/" + kGpt2 + " --json" + settings, file).exit_code, 0);
-    return read_result(file).plan;
+    return present::read_result(file).plan;
   };
-  const PlanFacts plain = facts(" --set schedule=1f1b --set recompute=none");
+  const present::PlanFacts plain = facts(" --set schedule=1f1b --set recompute=none");
   EXPECT_EQ(plain.schedule, "1f1b");
   EXPECT_FALSE(plain.splits_backward || plain.braided || plain.overlaps_reductions);
   EXPECT_EQ(plain.recomputed_stages + plain.fully_recomputed_stages, 0);
   EXPECT_EQ(plain.stages, plain.degrees.pipeline);
-  const PlanFacts split = facts(" --set schedule=zb-v --set recompute=full");
+  const present::PlanFacts split = facts(" --set schedule=zb-v --set recompute=full");
   EXPECT_TRUE(split.splits_backward);
   EXPECT_EQ(split.stages, 2 * split.degrees.pipeline);
   EXPECT_EQ(split.fully_recomputed_stages, split.stages);
-  const PlanFacts woven = facts(" --set 'parallel={pipeline: 2, tensor: 2, data: 2, zero: 2}' --set schedule=stp");
+  const present::PlanFacts woven = facts(" --set 'parallel={pipeline: 2, tensor: 2, data: 2, zero: 2}' --set schedule=stp");
   EXPECT_TRUE(woven.braided && woven.overlaps_reductions);
   EXPECT_EQ(woven.degrees.zero, 2);
   EXPECT_EQ(facts(" --set 'schedule={name: 1f1b, recompute: full}'").fully_recomputed_stages, plain.stages);

@@ -29,8 +29,8 @@ TEST(Report, OfOneResult) {
   const std::string folder = folder_of("estimate");
   const std::string page = to_report_page({read_report_input(folder)});
   EXPECT_EQ(page, to_report_page({read_report_input(folder + "/result.json")}));
-  EXPECT_THAT(page,
-              HasSubstr("<h1>gpt2-large (774.0 M) on 8 x RTX3090: " + to_text(read_result(folder).timeline.step_time) + "</h1>"));
+  EXPECT_THAT(page, HasSubstr("<h1>gpt2-large (774.0 M) on 8 x RTX3090: " +
+                              to_text(present::read_result(folder).timeline.step_time) + "</h1>"));
   for (const char* heading : {"The step", "Where the time goes", "What would help", "Critical path", "Links and traffic",
                               "Memory at the peak", "Assumptions in force"})
     EXPECT_THAT(page, HasSubstr(std::string(heading) + "</h2>"));
@@ -44,7 +44,7 @@ TEST(Report, OfOneResult) {
 // The links of the traffic are in the document: stages of the example follow bridges, sockets and the way between those.
 TEST(Report, KnowsWhatTheTrafficCrosses) {
   const std::string folder = folder_of("estimate");
-  const present::ResultDocument result = read_result(folder);
+  const present::ResultDocument result = present::read_result(folder);
   ASSERT_EQ(result.paths.size(), 2U) << "one replica, whole layers";
   EXPECT_THAT(result.paths.at("data"), ::testing::ElementsAre("host-sockets")) << "the embedding that both ends share";
   EXPECT_THAT(result.paths.at("pipeline"), ::testing::ElementsAre("bridge", "host", "host-sockets"));
@@ -53,7 +53,7 @@ TEST(Report, KnowsWhatTheTrafficCrosses) {
       test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 2, tensor: 2}' --set schedule=1f1b -o " + pairs)
           .exit_code,
       0);
-  const present::ResultDocument split = read_result(pairs);
+  const present::ResultDocument split = present::read_result(pairs);
   EXPECT_THAT(split.paths.at("tensor"), ::testing::ElementsAre("bridge"));
   EXPECT_THAT(split.paths.at("data"), ::testing::ElementsAre("host"));
   EXPECT_THAT(split.paths.at("pipeline"), ::testing::ElementsAre("host-sockets"));
@@ -74,7 +74,7 @@ TEST(Report, RanksOfTwoPlansStandUnderEachOther) {
       test::panpipe("estimate " + kGpt2 + " --set 'parallel={pipeline: 2, data: 4}' --set schedule=1f1b -o " + wide).exit_code,
       0);
   const std::vector<ReportInput> inputs = {read_report_input(wide), read_report_input(deep)};
-  const std::vector<present::RankRow> rows = rows_by_rank({&inputs[0].result.timeline, &inputs[1].result.timeline});
+  const std::vector<present::RankRow> rows = present::rows_by_rank({&inputs[0].result.timeline, &inputs[1].result.timeline});
   ASSERT_EQ(rows.size(), 8U);
   for (std::size_t rank = 0; rank < 8; ++rank) {
     EXPECT_EQ(rows[rank].rank, static_cast<int>(rank));
@@ -134,7 +134,7 @@ TEST(Report, StatesTheRun) {
   const test::Outcome run = test::panpipe(
       "estimate scenarios/examples/gpt2-large-rtx3090x8.yaml --set run.steps=1000000 --set 'run.price=0.5 USD' -o " + folder);
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const present::ResultDocument result = read_result(folder);
+  const present::ResultDocument result = present::read_result(folder);
   double days = 0, money = 0;
   for (const auto& [name, value] : result.metrics) {
     if (name == "run_time_s") days = value / 86400;

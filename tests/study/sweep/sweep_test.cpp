@@ -198,9 +198,9 @@ TEST(Sweep, ThePageDrawsWordsAsBarsAndNumbersAsLines) {
   const std::string page = to_page(grid_of(), run.cells, "");
   EXPECT_THAT(page, HasSubstr("<p>Best: a=3, b=x: 333.3 ms a step, 2.794 GiB; others are as fast.</p>"));
   EXPECT_THAT(page, HasSubstr("<p>(1) refused: no such b</p>"));
-  EXPECT_EQ(count(page, "refused: no such b"), 1U);
+  EXPECT_EQ(present::count(page, "refused: no such b"), 1U);
   EXPECT_THAT(page, HasSubstr("<figcaption>Step time by a</figcaption>"));
-  EXPECT_EQ(count(page, "class=\"line l"), 2U) << "x and y";
+  EXPECT_EQ(present::count(page, "class=\"line l"), 2U) << "x and y";
   EXPECT_THAT(page, HasSubstr("<figcaption>Step time by b</figcaption>"));
   EXPECT_THAT(page, HasSubstr(">a=3</text>"));
   EXPECT_THAT(page, HasSubstr(">333.3 ms</text>"));
