@@ -34,12 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string first = fuzz::take_piece(rest, '\0');
   const std::string second = rest.empty() ? first : fuzz::take_piece(rest, '\0');
   fuzz::accepts([&] {
-    const present::ResultDocument a = parse_result(first, "a.json");
-    fuzz::accepts([&] { to_report_page({{a, "", ""}}); });
-    const present::ResultDocument b = parse_result(second, "b.json");
-    fuzz::accepts([&] { check(compare(a, b, {}, true)); });
-    fuzz::accepts([&] { check(compare(a, b, {})); });
-    fuzz::accepts([&] { to_report_page({{a, "", ""}, {b, "", ""}}); });
+    const present::ResultDocument a = present::parse_result(first, "a.json");
+    fuzz::accepts([&] { study::to_report_page({{a, "", ""}}); });
+    const present::ResultDocument b = present::parse_result(second, "b.json");
+    fuzz::accepts([&] { check(study::compare(a, b, {}, true)); });
+    fuzz::accepts([&] { check(study::compare(a, b, {})); });
+    fuzz::accepts([&] { study::to_report_page({{a, "", ""}, {b, "", ""}}); });
   });
   return 0;
 }

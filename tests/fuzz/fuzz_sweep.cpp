@@ -22,7 +22,7 @@ const panpipe::test::TemporaryFolder& folder() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace panpipe;
-  using namespace panpipe::planner;
+  using namespace panpipe::study;
   std::string rest = fuzz::text_of(data, size);
   folder().write("grid.json", fuzz::take_piece(rest, '\0'));
   folder().write("cells.jsonl", rest);
