@@ -36,8 +36,8 @@ TEST(Report, OfOneResult) {
     EXPECT_THAT(page, HasSubstr(std::string(heading) + "</h2>"));
   EXPECT_THAT(page, Not(HasSubstr("Side by side</h2>")));
   EXPECT_THAT(page, HasSubstr("# scenarios/examples/gpt2-large-rtx3090x8.yaml:"));  // an origin in the resolved scenario
-  EXPECT_EQ(count(page, "class=\"end\">rank "), 8U);
-  EXPECT_EQ(count(page, "</script>"), 1U);
+  EXPECT_EQ(present::count(page, "class=\"end\">rank "), 8U);
+  EXPECT_EQ(present::count(page, "</script>"), 1U);
   for (const char* loading : {"src=\"http", "@import", "url("}) EXPECT_THAT(page, Not(HasSubstr(loading)));
 }
 
@@ -61,7 +61,7 @@ TEST(Report, KnowsWhatTheTrafficCrosses) {
 
 TEST(Report, OfTwoResults) {
   const std::string page = to_report_page({read_report_input(folder_of("estimate")), read_report_input(folder_of("estimate"))});
-  EXPECT_EQ(count(page, "class=\"end\">rank "), 16U) << "one above the other";
+  EXPECT_EQ(present::count(page, "class=\"end\">rank "), 16U) << "one above the other";
   for (const char* detail : {">estimated A, stage 0<", ">estimated B, stage 0<"}) EXPECT_THAT(page, HasSubstr(detail));
   EXPECT_THAT(page, HasSubstr("Side by side</h2>"));
 }
@@ -85,8 +85,8 @@ TEST(Report, RanksOfTwoPlansStandUnderEachOther) {
   EXPECT_EQ(rows[1].of[0]->device->device, 4);
   EXPECT_EQ(rows[1].of[0]->text(), "stage 1");
   const std::string page = to_report_page(inputs);
-  EXPECT_EQ(count(page, ">estimated A, stage "), 2U);
-  EXPECT_EQ(count(page, ">estimated B, stage "), 8U);
+  EXPECT_EQ(present::count(page, ">estimated A, stage "), 2U);
+  EXPECT_EQ(present::count(page, ">estimated B, stage "), 8U);
   for (const char* bar : {"estimated A: rank 1, device 4", "estimated B: rank 1, device 1", "estimated B: rank 7, device 7"})
     EXPECT_THAT(page, HasSubstr(bar));
   EXPECT_THAT(page, Not(HasSubstr("estimated A: rank 0, device 1")));
@@ -125,7 +125,7 @@ TEST(Report, NamesFromDocumentsStayText) {
   test::write_file(folder + "/plan.yaml", evil);
   const std::string page = to_report_page({read_report_input(folder)});
   EXPECT_THAT(page, testing::Not(HasSubstr("<img src=x")));
-  EXPECT_EQ(count(page, "</script>"), 1U);
+  EXPECT_EQ(present::count(page, "</script>"), 1U);
 }
 
 // A scenario that states a run: its days and its price stand on the page as in the table.
