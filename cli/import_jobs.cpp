@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
-#include "base/error.hpp"
-#include "base/files/files_write.hpp"
 #include "base/text/characters.hpp"
 #include "cli/output.hpp"
 #include "jobs/import.hpp"
@@ -25,12 +22,10 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
   const std::string fault = jobs::add_assumptions_of_model(job, output);
   const std::string warning = fault.empty() ? "" : fmt::format("warning: the scenario does not load:\n{}\n", fault);
   const std::string text = jobs::scenario_text(job);
-  if (output.empty()) {
-    print(text);
-    std::fputs(warning.c_str(), stderr);
+  if (!deliver(output, text)) {
+    tell(warning);
     return 0;
   }
-  write_file(output, text, kAdvice);
   std::string reported = warning;
   for (const std::string& assumption : job.assumptions) reported += "assumed: " + without_controls(assumption) + "\n";
   for (const std::string& left : job.not_modelled)
@@ -40,7 +35,7 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
   reported +=
       fmt::format("written to {0}: {1} values, {2} arguments without effect on a step; look at it with panpipe check {0}\n",
                   output, job.values.size(), job.without_effect.size());
-  std::fputs(reported.c_str(), stderr);
+  tell(reported);
   return 0;
 }
 

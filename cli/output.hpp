@@ -1,6 +1,7 @@
-// The output of a verb: data to standard output, with colour only for people.
+// The output of a verb: data to standard output, with colour only for people; what else to know to standard error.
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 #include "base/files/standard_output.hpp"
@@ -15,5 +16,10 @@ inline constexpr const char* kAdvice = "choose another file with -o";
 
 // Prints text for people, with lines within the terminal's width.
 void show(const std::string& text);
+
+// Into the file of -o, or to standard output if there is none. True if it was a file.
+bool deliver(const std::string& output, const std::string& text);
+
+inline void tell(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace panpipe::cli

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "base/error.hpp"
 #include "cli/output.hpp"
@@ -14,7 +13,7 @@ namespace {
 
 void show_size(int gpus) {
   if (!progress_wanted()) return;
-  std::fputs(gpus > 0 ? fmt::format("\r\x1b[Ktrying {} GPUs\r", gpus).c_str() : "\r\x1b[K", stderr);
+  tell(gpus > 0 ? fmt::format("\r\x1b[Ktrying {} GPUs\r", gpus) : "\r\x1b[K");
 }
 
 }  // namespace

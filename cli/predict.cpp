@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "base/index_ranges.hpp"
 #include "cli/build_info.hpp"
@@ -41,11 +40,9 @@ void report_unmeasured(const Experiment& experiment) {
   if (!experiment.scenario.profile || experiment.scenario.cluster.devices.empty()) return;
   const WorkloadCost& cost = experiment.model.units(experiment.scenario.cluster.devices.front().type);
   if (cost.unmeasured.empty()) return;
-  std::fputs(fmt::format("panpipe: the profile knows {} of {} units; formulas stand in for {}{}\n",
-                         cost.units.size() - cost.unmeasured.size(), cost.units.size(), cost.unmeasured.front(),
-                         cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string())
-                 .c_str(),
-             stderr);
+  tell(fmt::format("panpipe: the profile knows {} of {} units; formulas stand in for {}{}\n",
+                   cost.units.size() - cost.unmeasured.size(), cost.units.size(), cost.unmeasured.front(),
+                   cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string()));
 }
 
 std::string assumed_note(const Scenario& scenario) {
@@ -73,8 +70,7 @@ std::string split_note(const Scenario& scenario, const Plan& plan, const Predict
 }  // namespace
 
 void report_cores(const Scenario& scenario, int pipeline) {
-  if (const std::string text = reported_cores(scenario, pipeline); !text.empty())
-    std::fputs(("panpipe: " + text + "\n").c_str(), stderr);
+  if (const std::string text = reported_cores(scenario, pipeline); !text.empty()) tell("panpipe: " + text + "\n");
 }
 
 void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
@@ -96,8 +92,7 @@ void present(const Experiment& experiment, const Plan& plan, const Prediction& p
     print(present::result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
-  std::fputs(write_results(experiment, plan, timeline, figures, context, all_notes, options.output, options.all_spans).c_str(),
-             stderr);
+  tell(write_results(experiment, plan, timeline, figures, context, all_notes, options.output, options.all_spans));
 }
 
 }  // namespace panpipe::cli

@@ -1,6 +1,5 @@
 // panpipe compare: two results of one plan side by side, and whether they agree.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "base/error.hpp"
@@ -44,7 +43,7 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
                      {{"A, " + std::string(name_of(a.kind)), &a.timeline}, {"B, " + std::string(name_of(b.kind)), &b.timeline}}) +
                      "\n",
                  kAdvice);
-      std::fputs(("written to " + options->trace + ": open it at ui.perfetto.dev\n").c_str(), stderr);
+      tell("written to " + options->trace + ": open it at ui.perfetto.dev\n");
     }
     return static_cast<int>(comparison.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "base/error.hpp"
@@ -23,8 +22,7 @@ struct ExportOptions {
 // Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
 // runs.
 void report_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
-  for (const std::string& phrase : job.cannot)
-    std::fputs(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase).c_str(), stderr);
+  for (const std::string& phrase : job.cannot) tell(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase));
 }
 
 int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
@@ -52,7 +50,7 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
   std::string reported =
       fmt::format("written to {}{}\n", options.output, order_file.empty() ? "" : ", the order to " + order_file);
   for (const std::string& sentence : job.besides) reported += sentence + "\n";
-  std::fputs(reported.c_str(), stderr);
+  tell(reported);
   return 0;
 }
 

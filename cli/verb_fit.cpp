@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -56,32 +55,31 @@ int run_profile_fit(const FitSettings& settings) {
   if (settings.output.empty()) return 0;
   const std::string name = std::filesystem::path(settings.output).stem().string();
   write_file(settings.output, to_yaml(result.fit, name, result.device, command_of(settings)), kAdvice);
-  std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
+  tell("written to " + settings.output + "\n");
   return 0;
 }
 
 int run_fit(const FitSettings& settings) {
   if (app::asks_for_profiles(settings)) return run_profile_fit(settings);
   app::PreparedFit prepared = app::prepare_fit(settings);
-  for (const std::string& left_out : prepared.not_predicted)
-    std::fputs(("panpipe: left out: " + left_out + "\n").c_str(), stderr);
+  for (const std::string& left_out : prepared.not_predicted) tell("panpipe: left out: " + left_out + "\n");
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   if (!settings.left_out.empty()) check_outputs({settings.left_out}, kAdvice);
   const StopOnSignal stop;
   prepared.options.stopped = [] { return stop_requested().load(); };
   prepared.options.progress = [](const validation::FitProgress& progress) {
-    std::fputs(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error).c_str(), stderr);
+    tell(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error));
   };
   const validation::Fit result = fit(prepared.rows, prepared.start, prepared.options);
   show(to_table(result));
   if (!settings.left_out.empty()) {
     write_file(settings.left_out, left_out_csv(result), kAdvice);
-    std::fputs(("written to " + settings.left_out + "\n").c_str(), stderr);
+    tell("written to " + settings.left_out + "\n");
   }
   if (!settings.output.empty()) {
     const std::string name = std::filesystem::path(settings.output).stem().string();
     write_file(settings.output, to_yaml(result, app::record_of(settings, prepared, name, command_of(settings))), kAdvice);
-    std::fputs(("written to " + settings.output + "\n").c_str(), stderr);
+    tell("written to " + settings.output + "\n");
   }
   return 0;
 }

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -60,13 +59,11 @@ int import_piper(const PiperOptions& options) {
                      kAdvice);
   check_outputs({layers.string(), scenario.string()}, kAdvice);
   const planner::piper::Imported imported = planner::piper::import_piper(file, wanted, layers.filename().string());
-  for (const std::string& warning : file.warnings) std::fputs((warning + "\n").c_str(), stderr);
+  for (const std::string& warning : file.warnings) tell(warning + "\n");
   write_file(layers.string(), imported.layers, kAdvice);
   write_file(scenario.string(), imported.scenario, kAdvice);
-  std::fputs(fmt::format("written to {} and {}: {} layers, {} edges\n", scenario.string(), layers.string(), file.nodes.size(),
-                         file.edges.size())
-                 .c_str(),
-             stderr);
+  tell(fmt::format("written to {} and {}: {} layers, {} edges\n", scenario.string(), layers.string(), file.nodes.size(),
+                   file.edges.size()));
   return 0;
 }
 
@@ -149,20 +146,13 @@ int import_topology(const TopologyOptions& options) {
   import.nodes.nodes = options.nodes;
   import.nodes.network = network_of(options, import.matrix);
   const std::string file = cluster_file_of(import);
-  if (options.output.empty()) {
-    print(file);
-    return 0;
-  }
-  write_file(options.output, file, kAdvice);
+  if (!deliver(options.output, file)) return 0;
   const std::size_t links = import.matrix.nvlinks.size(), sockets = import.matrix.sockets.size();
-  std::fputs(
-      fmt::format("written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}{6}; look at it with panpipe check "
-                  "{0} --links, use it with --set cluster={0}\n",
-                  options.output, import.matrix.devices, links,
-                  has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets, sockets == 1 ? "" : "s",
-                  adapters_text(import.matrix))
-          .c_str(),
-      stderr);
+  tell(fmt::format(
+      "written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}{6}; look at it with panpipe check "
+      "{0} --links, use it with --set cluster={0}\n",
+      options.output, import.matrix.devices, links, has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets,
+      sockets == 1 ? "" : "s", adapters_text(import.matrix)));
   return 0;
 }
 
@@ -208,31 +198,23 @@ int import_nccl_tests(const NcclTestsOptions& options) {
         fmt::format("{} (sha256 {})", std::filesystem::path(name).filename().string(), sha256_of(text).substr(0, 16)));
   }
   for (const NcclTestsRun& run : runs)
-    for (const std::string& warning : run.warnings) std::fputs(("warning: " + warning + "\n").c_str(), stderr);
+    for (const std::string& warning : run.warnings) tell("warning: " + warning + "\n");
   CollectiveTables tables = tables_of(runs);
   std::size_t rows = 0, points = 0;
   for (const NcclTestsRun& run : runs) rows += run.rows.size();
   for (const CollectiveTable& table : tables.tables) points += table.times.points.size();
   if (rows > points)
-    std::fputs(
-        fmt::format(
-            "note: {} of {} rows repeat a size of the same collective over the same ranks: the median of each size is taken\n",
-            rows - points, rows)
-            .c_str(),
-        stderr);
+    tell(fmt::format(
+        "note: {} of {} rows repeat a size of the same collective over the same ranks: the median of each size is taken\n",
+        rows - points, rows));
   tables.measured["files"] = fmt::format("{}", fmt::join(sources, ", "));
   const std::string file = to_yaml(tables, "Written by `panpipe import nccl-tests`.");
-  if (options.output.empty()) {
-    print(file);
-    return 0;
-  }
-  write_file(options.output, file, kAdvice);
+  if (!deliver(options.output, file)) return 0;
   std::string list;
   for (const CollectiveTable& table : tables.tables)
     list += fmt::format("{}{} over {} ranks on {} node{}", list.empty() ? "" : ", ", table.kind, table.ranks, table.nodes,
                         table.nodes == 1 ? "" : "s");
-  std::fputs(fmt::format("written to {0}: {1}; use it with collectives: {0} in a cluster file\n", options.output, list).c_str(),
-             stderr);
+  tell(fmt::format("written to {0}: {1}; use it with collectives: {0} in a cluster file\n", options.output, list));
   return 0;
 }
 

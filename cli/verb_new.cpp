@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -120,12 +119,7 @@ int make_new(const NewSettings& settings) {
   const std::string text = scenario_text(settings, precision_for(draft.cluster), microbatches, replicas);
   const Experiment experiment(parse_scenario(text, "panpipe new", folder_of(settings)));
   (void)experiment.plan("");
-  if (settings.output.empty()) {
-    print(text);
-    return 0;
-  }
-  write_file(settings.output, text, kAdvice);
-  std::fputs(fmt::format("written to {0}; next: panpipe estimate {0}\n", settings.output).c_str(), stderr);
+  if (deliver(settings.output, text)) tell(fmt::format("written to {0}; next: panpipe estimate {0}\n", settings.output));
   return 0;
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "base/error.hpp"
@@ -41,11 +40,11 @@ class ProgressLine {
     const std::string name = objective_.ends_with("_s") ? "" : objective_ + " ";
     if (state.best > 0) text += "  best " + name + planner::objective_text(objective_, state.best);
     if (state.lower_bound > 0) text += "  bound " + name + planner::objective_text(objective_, state.lower_bound);
-    std::fputs(("\r\x1b[K" + text).c_str(), stderr);
+    tell("\r\x1b[K" + text);
     shown_ = true;
   }
   ~ProgressLine() {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
+    if (shown_) tell("\r\x1b[K");
   }
 
  private:
@@ -61,8 +60,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   write_file(path, plan->yaml, kAdvice);
   const std::string which =
       plan->candidate == 0 ? "the plan is" : fmt::format("plan {}, the best that the engines can run, is", plan->candidate + 1);
-  std::fputs(fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n", which, path).c_str(),
-             stderr);
+  tell(fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n", which, path));
 }
 
 planner::Answer search(const app::SearchRequest& request, const Experiment& experiment) {
@@ -89,7 +87,7 @@ int run_plan_sizes(const PlanOptions& options) {
   if (!options.output.empty())
     call.keep = [&](const Experiment& experiment, const planner::Answer& answer, const std::string& size) {
       write_plan(experiment, answer, options.output);
-      std::fputs(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size).c_str(), stderr);
+      tell(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size));
     };
   const StopOnSignal stop(options.time_limit);
   return run_sizes(request, options.sizes, call);

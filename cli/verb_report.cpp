@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "study/report/report.hpp"
 
@@ -25,8 +26,8 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run) {
     if (settings->results.size() > 2) throw InputError("panpipe report: give one result, or two to lay over each other");
     std::vector<study::ReportInput> inputs;
     for (const std::string& path : settings->results) inputs.push_back(study::read_report_input(path));
-    write_file(settings->output, to_report_page(inputs), "choose another file with -o");
-    std::fputs(fmt::format("written to {}: open it in a browser\n", settings->output).c_str(), stderr);
+    write_file(settings->output, to_report_page(inputs), kAdvice);
+    tell(fmt::format("written to {}: open it in a browser\n", settings->output));
     return static_cast<int>(ExitCode::Done);
   };
 }

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -101,18 +100,10 @@ bool wants_svg(const Settings& settings) {
   return settings.svg || (settings.output.size() > 4 && settings.output.ends_with(".svg"));
 }
 
-void deliver(const Settings& settings, const std::string& text) {
-  if (settings.output.empty()) {
-    print(text);
-  } else {
-    write_file(settings.output, text, kAdvice);
-  }
-}
-
 // Exits 1 when the order stops under the one semantics that was asked for; `all` is a comparison.
 int show_transfers(const Settings& settings, const Schedule& schedule, const PassCosts& costs) {
   const TransferReport report = report_transfers(schedule, costs, parse_semantics(settings.semantics));
-  deliver(settings, settings.json ? report.json : sizes(schedule) + "\n" + report.text);
+  deliver(settings.output, settings.json ? report.json : sizes(schedule) + "\n" + report.text);
   return report.finishes || settings.semantics == "all" ? 0 : static_cast<int>(ExitCode::CheckFailed);
 }
 
@@ -123,7 +114,7 @@ int show_memory_sweep(const Settings& settings, const ScheduleOptions& options, 
   if (!settings.ranks || !settings.microbatches)
     throw InputError("--memory-sweep needs both sizes: panpipe schedule v-auto --memory-sweep --ranks 4 --microbatches 8");
   const MemorySweep sweep = sweep_memory(settings.name_or_file, *settings.ranks, *settings.microbatches, costs);
-  deliver(settings, settings.json ? to_json(sweep) : wants_svg(settings) ? to_svg(sweep) : to_text(sweep));
+  deliver(settings.output, settings.json ? to_json(sweep) : wants_svg(settings) ? to_svg(sweep) : to_text(sweep));
   return 0;
 }
 
@@ -144,7 +135,7 @@ int show_schedule(const Settings& settings) {
   // The summary and --json state how good the order of a searched family is; the other forms have no place for it.
   const bool reported = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
   for (const std::string& note : schedule.notes)
-    if (!reported) std::fputs(fmt::format("{}: note: {}\n", schedule.name, note).c_str(), stderr);
+    if (!reported) tell(fmt::format("{}: note: {}\n", schedule.name, note));
   std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty() && (lowering.unshard || lowering.transfers)) {
     schedule = lowered(schedule, lowering);
@@ -160,11 +151,11 @@ int show_schedule(const Settings& settings) {
     text = to_json(schedule, problems, evaluation);
   } else if (settings.csv || settings.torch) {
     text = to_csv(schedule, settings.torch);
-    if (!problems.empty()) std::fputs(fault_report(schedule, problems).c_str(), stderr);
+    if (!problems.empty()) tell(fault_report(schedule, problems));
   } else if (wants_svg(settings) && evaluation) {
     text = to_svg(present::picture_of(schedule, *evaluation));
   } else if (wants_svg(settings)) {
-    std::fputs(fault_report(schedule, problems).c_str(), stderr);
+    tell(fault_report(schedule, problems));
     return static_cast<int>(ExitCode::CheckFailed);
   } else if (evaluation) {
     if (!settings.drawing) text = summary(schedule, *evaluation);
@@ -172,7 +163,7 @@ int show_schedule(const Settings& settings) {
   } else {
     text = fault_report(schedule, problems);
   }
-  deliver(settings, text);
+  deliver(settings.output, text);
   return problems.empty() ? 0 : static_cast<int>(ExitCode::CheckFailed);
 }
 

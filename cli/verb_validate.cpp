@@ -1,6 +1,5 @@
 // panpipe validate: measured runs, predicted; how far the predictions can be trusted.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -42,7 +41,7 @@ void write_report(const validation::RunReport& report, const std::vector<std::st
   for (const validation::RunPrediction& run : report.runs) {
     if (run.predicted()) write(scenario_file(run.row.id), run.scenario);
   }
-  std::fputs(("written to " + folder + ": validation.html, validation.json, scenarios/\n").c_str(), stderr);
+  tell("written to " + folder + ": validation.html, validation.json, scenarios/\n");
 }
 
 }  // namespace

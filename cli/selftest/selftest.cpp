@@ -14,6 +14,7 @@
 #include "base/files/standard_output.hpp"
 #include "base/text/terminal.hpp"
 #include "base/version.hpp"
+#include "cli/output.hpp"
 #include "cli/selftest/selftest_report.hpp"
 #include "cli/selftest/steps.hpp"
 #include "cli/stop_on_signal.hpp"
@@ -86,7 +87,7 @@ int selftest(const SelftestRequest& request) {
     row = trial.row;
   } catch (const Interrupted& stop) {
     reporter.write("\n");
-    std::fputs(fmt::format("panpipe: {}: no report was written\n", stop.what()).c_str(), stderr);
+    tell(fmt::format("panpipe: {}: no report was written\n", stop.what()));
     return 128 + SIGINT;
   }
   nlohmann::ordered_json document = report_document(steps, device);
