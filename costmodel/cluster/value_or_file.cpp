@@ -107,7 +107,7 @@ std::string resolve_reference(const std::string& reference, const ReferenceKind&
       near ? did_you_mean(fmt::format("{}/{}.yaml", kind.folder, *near))
            : (names.empty() ? "give a file; of shipped ones there are " : "give a file, or one that is shipped: ") +
                  shipped_list(kind.folder);
-  throw InputError({diagnostic_at(at, fmt::format("no {} file '{}'", kind.kind, reference), help)});
+  throw InputError({diagnostic_at(at, fmt::format("no {} file '{}'", kind.kind, reference), help, code::kNoFile)});
 }
 
 NodePtr expand_reference(const Node& node, const ReferenceKind& kind) { return expand(node, kind, 0); }

@@ -18,12 +18,13 @@ bool looks_like_a_path(const std::string& text) {
 std::string resolve(const std::string& kind, const std::string& name_or_path, const std::string& directory) {
   if (looks_like_a_path(name_or_path)) {
     if (auto found = find_file(name_or_path, directory)) return *found;
-    throw InputError(fmt::format("{} file '{}' does not exist", kind, name_or_path));
+    throw InputError(fmt::format("{} file '{}' does not exist", kind, name_or_path), "", code::kNoFile);
   }
   const std::string path = fmt::format("{}/{}s/{}.yaml", data_directory(), kind, name_or_path);
   if (!name_or_path.empty() && std::filesystem::exists(path)) return path;
   const std::string all = "; there are " + shipped_list(kind + "s");
-  throw InputError(fmt::format("no {} '{}'{}", kind, name_or_path, suggestion(name_or_path, shipped_names(kind + "s"), all)));
+  throw InputError(fmt::format("no {} '{}'{}", kind, name_or_path, suggestion(name_or_path, shipped_names(kind + "s"), all)), "",
+                   code::kUnknownName);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ void read_about_files(MapReader& reader, DataRequest& data) {
   data.held_out = share.value_or(0);
   if (validation != nullptr)
     log.error(*held_out, fmt::format("'held_out' and 'validation' ({}) exclude each other", origin_of(*validation)),
-              "keep one of the two");
+              "keep one of the two", code::kConflict);
   else if (share && (*share <= 0 || *share >= 1))
     log.error(*held_out, "what is held out must be above 0 % and below 100 %", "as in 'held_out: 5 %'");
 }

@@ -231,7 +231,7 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
     if (optimizer.name == "momentum") optimizer.momentum = 0.9;
   } else if (text) {
     log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, suggestion(*text, names)),
-              fmt::format("an optimizer is one of {}", list_of(names)));
+              fmt::format("an optimizer is one of {}", list_of(names)), code::kUnknownName);
   }
   if (!map) return optimizer;
   MapReader reader(*node, log);

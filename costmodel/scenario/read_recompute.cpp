@@ -52,9 +52,9 @@ std::vector<Value> read_recomputed(const Node& list, const char* what, const Cho
     if (!word) continue;
     const auto known = std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == *word; });
     if (known == choices.end())
-      log.error(*item, fmt::format("unknown {} '{}'{}", what, *word, suggestion(*word, names)), help);
+      log.error(*item, fmt::format("unknown {} '{}'{}", what, *word, suggestion(*word, names)), help, code::kUnknownName);
     else if (std::find(values.begin(), values.end(), known->second) != values.end())
-      log.error(*item, fmt::format("'{}' stands twice in the list", *word));
+      log.error(*item, fmt::format("'{}' stands twice in the list", *word), "", code::kRepeated);
     else
       values.push_back(known->second);
   }
@@ -114,9 +114,10 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
   read_keys(map, recompute_rows(), scope);
   const Node *first = map.find("first"), *chunk = map.find("chunk");
   if (scope.every > 1 && first != nullptr)
-    reader.log().error(*first, "'every' and 'first' both say which blocks recompute", "keep one of the two");
+    reader.log().error(*first, "'every' and 'first' both say which blocks recompute", "keep one of the two", code::kConflict);
   if (chunk != nullptr && (list != nullptr || scope.every > 1 || first != nullptr))
-    reader.log().error(*chunk, "blocks that are made again together are so throughout, as a whole", "state 'chunk' alone");
+    reader.log().error(*chunk, "blocks that are made again together are so throughout, as a whole", "state 'chunk' alone",
+                       code::kConflict);
   if (list != nullptr) scope.operators.clear();
   if (operators != nullptr) scope.operators = read_recomputed(*operators, "operator", recomputed_kinds(), reader.log());
   if (modules != nullptr) read_recomputed_modules(*modules, reader.log(), scope);

@@ -67,7 +67,7 @@ void read_amount(MapReader& reader, RunRequest& run) {
     if (node == nullptr) continue;
     if (first != nullptr) {
       reader.log().error(*node, fmt::format("{} and {} ({}) exclude each other", node->path, first->path, origin_of(*first)),
-                         "keep one of the two");
+                         "keep one of the two", code::kConflict);
       return;
     }
     first = node;
@@ -118,7 +118,8 @@ Checkpoint read_checkpoint(const Node& node, bool fails, ReadLog& log) {
   if (node.kind != NodeKind::Map) return checkpoint;
   if (reader.has("time") == reader.has("bandwidth"))
     log.error(node, "a checkpoint states its time, or the bandwidth of its storage, and not both",
-              "as in 'checkpoint: {time: 30 s}' or 'checkpoint: {bandwidth: 40 GB/s}'");
+              "as in 'checkpoint: {time: 30 s}' or 'checkpoint: {bandwidth: 40 GB/s}'",
+              reader.has("time") ? code::kConflict : code::kMissingKey);
   if (reader.has("time") && reader.has("size"))
     log.error(*node.find("size"), "the time of a checkpoint is stated: its size changes nothing", "leave one of the two out");
   if (best && !fails)

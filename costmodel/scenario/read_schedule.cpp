@@ -18,7 +18,7 @@ const ScheduleFamily* known_family(const Node& at, const std::string& name, Read
   std::vector<std::string> names;
   for (const ScheduleFamily& family : schedule_families()) names.emplace_back(family.name);
   log.error(at, fmt::format("unknown schedule '{}'{}", name, suggestion(name, names)),
-            fmt::format("a schedule is one of {}", list_of(names)));
+            fmt::format("a schedule is one of {}", list_of(names)), code::kUnknownName);
   return nullptr;
 }
 
@@ -64,7 +64,7 @@ void reconcile_stages(MapReader& scenario, const ScheduleFamily& family, Schedul
     log.error(*virtual_stages,
               fmt::format("the stages of a rank are given twice: parallel.virtual_stages ({}) and schedule.stages_per_rank ({})",
                           origin_of(*virtual_stages), origin_of(option)),
-              "keep one of the two");
+              "keep one of the two", code::kConflict);
   } else if (virtual_stages != nullptr && fallback) {
     schedule.options["stages_per_rank"] = std::to_string(degrees.virtual_stages);
   } else if (virtual_stages != nullptr && degrees.virtual_stages > 1) {
@@ -121,14 +121,14 @@ void read_order(MapReader& scenario, MapReader& reader, const Node& csv, Schedul
     schedule.rows = read_order_rows(csv, log);
   } else {
     schedule.csv = read_file_reference(csv, log, "schedule file").value_or("");
-    reader.refuse("name", "a schedule has a name or comes from a csv file, not both");
+    reader.refuse("name", "a schedule has a name or comes from a csv file, not both", "", code::kConflict);
   }
   read_common_options(reader, schedule);
   reader.finish();
   const Node* parallel = scenario.node().find("parallel");
   if (const Node* stages = parallel != nullptr ? parallel->find("virtual_stages") : nullptr)
     log.error(*stages, fmt::format("a schedule from a csv file ({}) brings its own stages", origin_of(csv)),
-              "leave virtual_stages out");
+              "leave virtual_stages out", code::kConflict);
 }
 
 // `schedule: {name: 1f1b, ...}`.

@@ -222,7 +222,7 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
     global = read_integer(*stated, reader.log(), 1);
     if (counted != nullptr)
       reader.log().error(*stated, fmt::format("batch.global and batch.microbatches ({}) exclude each other", origin_of(*counted)),
-                         "keep one of the two: microbatches = global / (micro x data)");
+                         "keep one of the two: microbatches = global / (micro x data)", code::kConflict);
   } else {
     scenario.degrees.microbatches = batch.integer("microbatches", 1);
   }

@@ -104,7 +104,7 @@ class Names {
     const auto name = read_string(*node, log);
     if (!name) return -1;
     if (const auto found = index_.find(*name); found != index_.end()) return found->second;
-    log.error(*node, fmt::format("unknown layer '{}'{}", *name, suggestion(*name, list_)));
+    log.error(*node, fmt::format("unknown layer '{}'{}", *name, suggestion(*name, list_)), "", code::kUnknownName);
     return -1;
   }
 
@@ -214,7 +214,8 @@ std::vector<LayerEdge> read_edges(const Node& list, const std::vector<ListedLaye
   check_listed_tensors(edges, layers, log);
   for (const ListedLayer& layer : layers)
     if (layer.has_output)
-      log.error_at_key(*layer.node, "output", "use 'output' or 'edges', not both: edges give the bytes that a layer sends");
+      log.error_at_key(*layer.node, "output", "use 'output' or 'edges', not both: edges give the bytes that a layer sends", "",
+                       code::kConflict);
   std::vector<LayerEdge> result;
   for (ListedEdge& e : edges) result.push_back(std::move(e.edge));
   return result;

@@ -598,7 +598,8 @@ const ConfigClass* class_of(const Node& root, ReadLog& log) {
     log.error(
         type ? *type : *architectures,
         fmt::format("unknown {} '{}'{}", type ? "model_type" : "architecture", type ? name : class_name, suggestion(name, types)),
-        fmt::format("known are {}; any other model can be exported (tools/export_model.py)", fmt::join(types, ", ")));
+        fmt::format("known are {}; any other model can be exported (tools/export_model.py)", fmt::join(types, ", ")),
+        code::kUnknownName);
   return nullptr;
 }
 

@@ -56,7 +56,8 @@ void read_model(MapReader& map, WorkloadRequest& request) {
   request.model = read_string(name, log).value_or("");
   const BuiltInModel* model = find_model(request.model);
   if (!request.model.empty() && !model)
-    log.error(name, unknown_model(request.model), fmt::format("the models are {}", fmt::join(model_names(), ", ")));
+    log.error(name, unknown_model(request.model), fmt::format("the models are {}", fmt::join(model_names(), ", ")),
+              code::kUnknownName);
   for (const CountKey& count : kCounts) {
     const Node* value = map.find(count.key);
     if (!value) continue;
@@ -179,17 +180,18 @@ WorkloadRequest read_workload(const Node& node, ReadLog& log) {
   const Node* layers = map.has("layers") ? node.find("layers") : nullptr;
   if (map.has("config")) {
     for (const char* other : {"model", "pt2"})
-      if (map.find(other)) log.error_at_key(node, other, fmt::format("'{}' and 'config' exclude each other", other));
+      if (map.find(other))
+        log.error_at_key(node, other, fmt::format("'{}' and 'config' exclude each other", other), "", code::kConflict);
     request.tuning = read_tuning(map);
     read_config(map, request);
   } else if (map.has("model")) {
-    if (map.find("pt2")) log.error_at_key(node, "pt2", "'pt2' and 'model' exclude each other");
+    if (map.find("pt2")) log.error_at_key(node, "pt2", "'pt2' and 'model' exclude each other", "", code::kConflict);
     request.tuning = read_tuning(map);
     read_model(map, request);
   } else if (map.has("pt2")) {
     if (layers) {
       map.find("layers");
-      log.error_at_key(node, "layers", "'layers' and 'pt2' exclude each other");
+      log.error_at_key(node, "layers", "'layers' and 'pt2' exclude each other", "", code::kConflict);
     }
     refuse_tuning(map, "exported models");
     read_file(map, "pt2", "exported model", request.pt2_file);
@@ -292,7 +294,7 @@ Workload make_workload(const WorkloadRequest& request, const WorkloadShape& shap
     return workload;
   }
   const BuiltInModel* model = find_model(request.model);
-  if (!model && !request.config) throw InputError(unknown_model(request.model));
+  if (!model && !request.config) throw InputError(unknown_model(request.model), "", code::kUnknownName);
   if (shape.degrees.micro < 1) throw InputError(fmt::format("a microbatch of {} samples is none", shape.degrees.micro));
   if (shape.degrees.tensor < 1) throw InputError(fmt::format("tensor parallelism of {} is none", shape.degrees.tensor));
   ModelDimensions dimensions = request.config ? request.config->dimensions : resolve(*model, request);
