@@ -170,7 +170,8 @@ std::vector<std::string> list_kind_names() {
 const ListKind& list_kind_named(const std::string& name) {
   for (const ListKind& kind : list_kinds())
     if (name == kind.name || name + "s" == kind.name) return kind;
-  throw InputError(fmt::format("panpipe list: there is no list of '{}'{}", name, suggestion_or_list(name, list_kind_names())));
+  throw InputError(fmt::format("there is no list of '{}'{}", name, suggestion_or_list(name, list_kind_names())), "",
+                   code::kUnknownName);
 }
 
 std::string to_json(const ListKind& kind) {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/stop.hpp"
-#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
 #include "jobs/export.hpp"
@@ -26,7 +26,9 @@ using study::TriedSize;
 planner::SearchLimits limits_of(const SearchRequest& options) {
   planner::SearchLimits limits;
   if (options.trainer.empty()) return limits;
-  if (options.method != "auto") throw InputError(fmt::format("--for goes with --method auto, not {}", options.method));
+  if (options.method != "auto")
+    throw option_fault("for", fmt::format("the method auto plans for a trainer, {} does not", options.method), "",
+                       code::kConflict);
   const jobs::Trainer& trainer = jobs::trainer_named(options.trainer);
   limits.whose = trainer.title;
   limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
@@ -42,9 +44,7 @@ void check_objective(const SearchRequest& options) {
   const std::vector<std::string> known = {"step", "cost", "energy"};
   const std::string& objective = options.objective;
   if (objective.empty() || planner::method_named(options.method) == planner::Method::Piper) return;
-  if (std::find(known.begin(), known.end(), objective) == known.end())
-    throw InputError(fmt::format("--objective of --method {} is step, cost or energy, not '{}'{}", options.method, objective,
-                                 suggestion(objective, known)));
+  if (std::find(known.begin(), known.end(), objective) == known.end()) throw unknown_choice("objective", objective, known);
 }
 
 constexpr int kMostGpus = 4096;  // that are tried without being asked for: a search over more takes minutes
@@ -52,8 +52,12 @@ constexpr int kMostGpus = 4096;  // that are tried without being asked for: a se
 template <class T>
 T parsed(const char* option, const std::string& text, Parsed<T> (*parse)(std::string_view)) {
   const Parsed<T> value = parse(text);
-  if (!value.value) throw InputError(fmt::format("{}: {}", option, value.problem));
+  if (!value.value) throw option_fault(option, value.problem, "", code::kNotANumber);
   return *value.value;
+}
+
+void check_positive(const char* option, const std::string& text, bool positive) {
+  if (!positive) throw option_fault(option, fmt::format("'{}' must be positive", text), "", code::kOutOfRange);
 }
 
 std::optional<study::SizeObjective> objective_of(const std::string& name) {
@@ -68,13 +72,14 @@ study::SizeRequest request_of(const SizeOptions& options, const std::string& obj
   request.objective = objective_of(objective);
   if (!options.deadline.empty()) {
     if (parse_number(options.deadline).value)  // of a whole run: other durations are offered in microseconds
-      throw InputError(fmt::format("--deadline: '{0}' has no unit; write '{0} h' or '{0} d'", options.deadline));
-    request.deadline = parsed<Duration>("--deadline", options.deadline, parse_duration);
-    if (*request.deadline <= Duration(0)) throw InputError(fmt::format("--deadline: '{}' must be positive", options.deadline));
+      throw option_fault("deadline", fmt::format("'{0}' has no unit; write '{0} h' or '{0} d'", options.deadline), "",
+                         code::kNotANumber);
+    request.deadline = parsed<Duration>("deadline", options.deadline, parse_duration);
+    check_positive("deadline", options.deadline, *request.deadline > Duration(0));
   }
   if (!options.budget.empty()) {
-    request.budget = parsed<Money>("--budget", options.budget, parse_money);
-    if (request.budget->amount <= 0) throw InputError(fmt::format("--budget: '{}' must be positive", options.budget));
+    request.budget = parsed<Money>("budget", options.budget, parse_money);
+    check_positive("budget", options.budget, request.budget->amount > 0);
   }
   if (!request.limited() && !request.objective) request.objective = study::SizeObjective::Step;
   // Within limits any size may be the answer; an objective alone is about what there is.
@@ -137,14 +142,14 @@ class SizeSearch {
 
 std::vector<int> sizes_of(const SizeOptions& options, const study::SizeKey& key) {
   if (!options.gpus.empty() && !options.nodes.empty())
-    throw InputError("panpipe plan: give --gpus or --nodes, not both: they say the same");
+    throw option_fault("nodes", "GPUs and nodes say the same: give one of the two", "", code::kConflict);
   if (!options.nodes.empty() && key.devices == 1 && std::string_view(key.key) == "cluster.devices")
-    throw InputError("--nodes: a cluster written in place has no nodes", "give --gpus");
+    throw option_fault("nodes", "a cluster written in place has no nodes", "give the number of GPUs");
   std::vector<int> sizes = options.nodes;
   for (const int gpus : options.gpus) {
     if (gpus % key.devices != 0)
-      throw InputError(fmt::format("--gpus {}: this cluster's nodes have {} devices each, and {} is no multiple of it", gpus,
-                                   key.devices, gpus));
+      throw option_fault(
+          "gpus", fmt::format("this cluster's nodes have {} devices each, and {} is no multiple of it", key.devices, gpus));
     sizes.push_back(gpus / key.devices);
   }
   return sizes;
@@ -190,11 +195,12 @@ std::string size_setting(const study::SizeKey& key, int nodes) { return fmt::for
 SizesAnswer answer_sizes(const SearchRequest& plan, const SizeOptions& options, const SizeSource& source,
                          const std::function<void(int gpus)>& trying) {
   if (planner::method_named(plan.method) == planner::Method::Piper)
-    throw InputError("--method piper plans for the devices of its problem; sizes are compared with --method auto or pfeife");
+    throw option_fault("method", "piper plans for the devices of its problem; auto and pfeife compare sizes", "",
+                       code::kConflict);
   const Scenario scenario = source.load({});
   if (!scenario.run)
-    throw InputError(fmt::format("{}: the scenario does not say how much is trained", source.name),
-                     "give --tokens 300B, or state it, as in 'run: {tokens: 300B}'");
+    throw option_fault("tokens", fmt::format("the scenario {} does not say how much is trained", source.name),
+                       "300B, or state it in the scenario, as in 'run: {tokens: 300B}'", code::kMissingKey);
   SizesAnswer answer;
   answer.key = study::size_key(scenario);
   answer.request = request_of(options, plan.objective, scenario, answer.key);

@@ -1,22 +1,16 @@
 #include "app/sweep.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
-#include "base/error.hpp"
-#include "base/text/did_you_mean.hpp"
+#include "base/option_fault.hpp"
 #include "base/version.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::app {
 
 study::SweepGrid grid_of(SweepRequest request) {
-  const std::string& engine = request.engine;
-  if (engine != "estimate" && engine != "simulate")
-    throw InputError(
-        fmt::format("--engine is estimate or simulate, not '{}'{}", engine, suggestion(engine, {"estimate", "simulate"})), "",
-        code::kUnknownName);
+  if (request.engine != "estimate" && request.engine != "simulate")
+    throw unknown_choice("engine", request.engine, {"estimate", "simulate"});
   if (!request.method.empty()) planner::method_named(request.method);
   study::SweepGrid grid;
   grid.version = kVersion;

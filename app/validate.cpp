@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "validation/runs/csv_table.hpp"
 
 namespace panpipe::app {
@@ -11,11 +12,12 @@ namespace {
 void leave_out(std::vector<validation::RunRow>& rows, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (std::erase_if(rows, [&](const validation::RunRow& row) { return row.source == name || row.id == name; }) == 0)
-      throw InputError("--without " + name + ": no row has this id or source");
+      throw option_fault("without", "no row has the id or source '" + name + "'");
 }
 
 void refuse_with_products(bool anything) {
-  if (anything) throw InputError("a table of matrix products stands alone: with it go --calibration, --all and --json only");
+  if (anything)
+    throw InputError("a table of matrix products stands alone: with it go calibrations, and no other option of measured runs");
 }
 
 }  // namespace

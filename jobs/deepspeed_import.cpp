@@ -92,7 +92,7 @@ class DeepSpeedImport : ConfigurationImport {
       if (steps && !options_.micro && *train != pass * *steps)
         keys_.refuse("train_batch_size",
                      fmt::format("is {}, and micro batch x gradient_accumulation_steps x replicas are {}", *train, pass * *steps),
-                     "DeepSpeed refuses the job too; --gpus N states the number of GPUs it is meant for");
+                     "DeepSpeed refuses the job too; state the number of GPUs it is meant for");
       return job_.set("batch.global", *train, "train_batch_size");
     }
     if (!steps) job_.assumptions.emplace_back("one microbatch a step (gradient_accumulation_steps is open).");

@@ -46,7 +46,7 @@ void put_cluster(ImportedJob& job, const JobMachine& machine) {
   const int per_node = std::min(machine.per_node, machine.gpus);
   if (machine.gpus % per_node != 0)
     throw InputError(fmt::format("{}: {} GPUs ({}) do not fill nodes of {}", job.source, machine.gpus, machine.origin, per_node),
-                     "--cluster FILE states the machine");
+                     "give a cluster file: it states the machine");
   const std::string size = per_node == kGpusOfANode ? "" : fmt::format(", devices_per_node: {}", per_node);
   job.set("cluster", fmt::format("{{file: clusters/h100x8.yaml, nodes: {}{}}}", machine.gpus / per_node, size), machine.origin);
   job.assumptions.push_back(fmt::format("nodes of {} H100; --cluster FILE states the machine.",

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
 
@@ -41,8 +42,8 @@ JobKeys job_keys(const std::string& text, const std::string& name) {
 
 void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional<int> sequence, const std::string& origin) {
   if (options.model.empty())
-    throw InputError(fmt::format("{}: a configuration of {} holds no model", job.source, job.trainer),
-                     "--model FILE names its config.json, as Hugging Face's transformers writes it");
+    throw option_fault("model", fmt::format("{}: a configuration of {} holds no model", job.source, job.trainer),
+                       "name its config.json, as Hugging Face's transformers writes it", code::kMissingKey);
   job.set("workload.config", quoted_scalar(options.model), "--model");
   if (options.sequence)
     job.set("workload.sequence", *options.sequence, "--sequence");

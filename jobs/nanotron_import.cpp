@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/input/scalar_text.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
@@ -54,8 +55,8 @@ class NanotronImport : ConfigurationImport {
     JobMachine machine{static_cast<int>(gpus), kGpusOfANode, "dp x tp x pp"};
     machine.cluster = options_.cluster;
     if (options_.gpus && *options_.gpus != machine.gpus)
-      throw InputError(fmt::format("{}: the degrees make {} GPUs, and --gpus says {}", job_.source, machine.gpus, *options_.gpus),
-                       "leave out --gpus, or change parallelism.dp");
+      throw option_fault("gpus", fmt::format("the degrees of {} make {} GPUs, not {}", job_.source, machine.gpus, *options_.gpus),
+                         "leave this out, or change parallelism.dp", code::kConflict);
     put_cluster(job_, machine);
     job_.set("parallel.pipeline", degrees_.pipeline, "parallelism.pp");
     job_.set("parallel.tensor", degrees_.tensor, "parallelism.tp");

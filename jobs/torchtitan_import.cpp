@@ -119,7 +119,7 @@ class TorchtitanImport : ConfigurationImport {
     if (known == nullptr)
       throw InputError(fmt::format("{}: the model '{}' has no flavor '{}' here{}", job_.source, one_line(name), one_line(flavor),
                                    suggestion(name + " " + flavor, names)),
-                       fmt::format("known are {}; --model FILE names the config.json of another model", fmt::join(names, ", ")),
+                       fmt::format("known are {}; another model is named by its config.json", fmt::join(names, ", ")),
                        code::kUnknownName);
     layers_ = known->layers;
     job_.set("workload.config", known->config, "model.name, model.flavor: torchtitan's own table");

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index_ranges.hpp"
-#include "base/text/did_you_mean.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/timeline/metric_table.hpp"
@@ -31,7 +31,7 @@ Method method_named(const std::string& name) {
     if (name_of(method) == name) return method;
     names.emplace_back(name_of(method));
   }
-  throw InputError(fmt::format("--method is auto, pfeife or piper, not '{}'{}", name, suggestion(name, names)));
+  throw unknown_choice("method", name, names);
 }
 
 std::string objective_text(const std::string& objective, double value) {

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/input/error_with_caret.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/find_family.hpp"
@@ -18,6 +19,8 @@ namespace panpipe {
 namespace {
 
 bool is_family(const std::string& name) { return find_family(name) != nullptr; }
+
+constexpr const char* kCosts = "costs";
 
 bool is_file_name(const std::string& name) {
   if (is_family(name)) return false;
@@ -31,8 +34,9 @@ std::vector<double> parse_cost_list(const std::string& item, const std::string& 
   for (const std::string& part : split_text(text, '/')) {
     const auto value = parse_number(part);
     if (!value.value || !(*value.value >= 0) || (!each && part.size() < text.size()))
-      throw InputError(fmt::format("--costs takes KEY=NUMBER with numbers from 0, such as F=10,I=12,W=8,comm=1, not '{}'{}", item,
-                                   value.problem.find("out of range") == std::string::npos ? "" : "; " + value.problem));
+      throw option_fault(kCosts,
+                         fmt::format("KEY=NUMBER with numbers from 0 is wanted, such as F=10,I=12,W=8,comm=1, not '{}'{}", item,
+                                     value.problem.find("out of range") == std::string::npos ? "" : "; " + value.problem));
     values.push_back(*value.value);
   }
   return values;
@@ -59,9 +63,10 @@ PassCosts parse_pass_costs(const std::string& text) {
     const std::string key = item.substr(0, equals);
     const bool each = key == "F" || key == "I" || key == "W";
     const std::vector<double> values = parse_cost_list(item, equals < item.size() ? item.substr(equals + 1) : "", each);
-    if (!given.emplace(key, values).second) throw InputError(fmt::format("--costs gives {} twice", key));
+    if (!given.emplace(key, values).second)
+      throw option_fault(kCosts, fmt::format("{} is given twice", key), "", code::kRepeated);
     if (!each && key != "B" && key != "comm" && key != "offload" && key != "reload")
-      throw InputError(fmt::format("--costs has no '{}'; there are F, I, W, B, comm, offload, reload", key));
+      throw unknown_choice(kCosts, key, {"F", "I", "W", "B", "comm", "offload", "reload"});
   }
   const auto set = [&](const char* key, auto& cost) {
     if (const auto found = given.find(key); found != given.end()) cost = found->second.front();
@@ -77,8 +82,8 @@ PassCosts parse_pass_costs(const std::string& text) {
   for (const auto& [key, values] : given) stages = std::max(stages, values.size());
   for (const auto& [key, values] : given)
     if (values.size() > 1 && values.size() != stages)
-      throw InputError(
-          fmt::format("--costs gives {} numbers for one pass and {} for another: one for each stage", values.size(), stages));
+      throw option_fault(kCosts,
+                         fmt::format("{} numbers for one pass and {} for another: one for each stage", values.size(), stages));
   const auto of = [&](const char* key, std::size_t stage, double one) {
     const auto found = given.find(key);
     return found != given.end() && found->second.size() > 1 ? found->second[stage] : one;
@@ -92,8 +97,7 @@ Schedule obtain_schedule(const ScheduleRequested& asked, const ScheduleOptions& 
   if (!is_file_name(asked.name_or_file)) {
     if (!asked.ranks || !asked.microbatches) {
       if (!is_family(asked.name_or_file)) make_schedule(asked.name_or_file, 1, 1, {});  // reports that it is unknown
-      throw InputError(
-          fmt::format("schedule {0} needs both sizes: panpipe schedule {0} --ranks 4 --microbatches 8", asked.name_or_file));
+      throw InputError(fmt::format("schedule {} needs both sizes: its ranks and its microbatches", asked.name_or_file));
     }
     return make_schedule(asked.name_or_file, *asked.ranks, *asked.microbatches, options, costs);
   }

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/characters.hpp"
-#include "base/text/did_you_mean.hpp"
 #include "base/text/text_table.hpp"
 #include "schedule/communication.hpp"
 #include "schedule/walk.hpp"
@@ -122,11 +121,11 @@ CommunicationChoice parse_lowering(const std::string& text, bool defer_receives)
     } else if (item == "unshard") {
       lowering.unshard = true;
     } else {
-      throw InputError(fmt::format("--lower has no '{}'{}", item, suggestion_or_list(item, {"send-recv", "unshard"})));
+      throw unknown_choice("lower", item, {"send-recv", "unshard"});
     }
   }
   if (defer_receives && !lowering.transfers)
-    throw InputError("--defer-receives needs --lower send-recv, whose receives it moves");
+    throw option_fault("defer-receives", "it moves the receives that the lowering send-recv writes");
   lowering.late_receives = defer_receives;
   return lowering;
 }
@@ -143,7 +142,7 @@ std::vector<TransferSemantics> parse_semantics(const std::string& text) {
   if (const auto found = find_transfer_semantics(text)) return {*found};
   std::vector<std::string> names = {"all"};
   for (const TransferSemantics semantics : kTransferSemantics) names.emplace_back(name_of(semantics));
-  throw InputError(fmt::format("--semantics has no '{}'{}", text, suggestion_or_list(text, names)));
+  throw unknown_choice("semantics", text, names);
 }
 
 TransferReport report_transfers(const Schedule& schedule, const PassCosts& costs, const std::vector<TransferSemantics>& asked) {

@@ -181,7 +181,7 @@ const std::string& why_no_simgrid() { return module().fault; }
 EventRecord run_events_in_simgrid(const EventInput& input) {
   if (!module().make_backend)
     throw MachineError(module().fault +
-                       "\nhelp: --backend flow simulates with the own flow solver; SimGrid needs libsimgrid-dev "
+                       "\nhelp: the backend flow simulates with the own flow solver; SimGrid needs libsimgrid-dev "
                        "and a build with PANPIPE_SIM=ON");
   EventRecord record = empty_record(input);
   std::size_t size = sizeof(Head);

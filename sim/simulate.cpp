@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/text/did_you_mean.hpp"
+#include "base/option_fault.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/pass_lanes.hpp"
 #include "sim/event_loop.hpp"
@@ -110,7 +110,7 @@ std::vector<LinkContention> contention_of(const EventRecord& record, const Netwo
 Backend backend_named(const std::string& name) {
   if (name == "simgrid") return Backend::SimGrid;
   if (name == "flow") return Backend::FlowSolver;
-  throw InputError(fmt::format("--backend is simgrid or flow, not '{}'{}", name, suggestion(name, {"simgrid", "flow"})));
+  throw unknown_choice("backend", name, {"simgrid", "flow"});
 }
 
 Timeline simulate_for_search(const TaskGraph& graph, const Cluster& cluster) {

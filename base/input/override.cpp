@@ -30,7 +30,7 @@ struct Step {
 
 // "cluster.devices[1].memory" -> steps.
 std::vector<Step> split_key(const SourceText& source, const std::string& key) {
-  const std::string help = "write --set KEY=VALUE, as in --set batch.micro=4 or --set 'partition[0]=12'";
+  const std::string help = "write KEY=VALUE, as in batch.micro=4 or 'partition[0]=12'";
   std::vector<Step> steps;
   std::size_t i = 0;
   while (i < key.size()) {
@@ -78,7 +78,7 @@ NodePtr parse_override_value(const std::shared_ptr<SourceText>& source, std::siz
     fail_override(*source, std::max(first.column, 1), "", first.message);
   }
   if (!node || (node->kind == NodeKind::Null && value.find_first_not_of(' ') == std::string::npos))
-    fail_override(*source, column, "", "there is no value after '='", "write --set KEY=VALUE, as in --set batch.micro=4");
+    fail_override(*source, column, "", "there is no value after '='", "write KEY=VALUE, as in batch.micro=4");
   return node;
 }
 
@@ -144,7 +144,7 @@ void apply_override(Node& root, const std::string& assignment) {
   source->name = "--set " + source->lines.front();
   if (equals == std::string::npos || equals == 0)
     fail_override(*source, 1, "", equals == 0 ? "there is no key before '='" : "there is no '='",
-                  "write --set KEY=VALUE, as in --set batch.micro=4");
+                  "write KEY=VALUE, as in batch.micro=4");
   const std::vector<Step> steps = split_key(*source, assignment.substr(0, equals));
   NodePtr value = parse_override_value(source, equals);
 

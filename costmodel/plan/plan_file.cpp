@@ -158,7 +158,8 @@ void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, c
   const auto stated = [&](const char* key) { return override_at(scenario.document->find(key)); };
   const auto refuse = [&](const Node& there, const char* place, const std::string& has) {
     const Node* node = root.find(place);
-    log.error(node != nullptr ? *node : root, fmt::format("the plan has {}, and --set says otherwise of {}", has, there.path),
+    log.error(node != nullptr ? *node : root,
+              fmt::format("the plan has {}, and an override says otherwise of {}", has, there.path),
               fmt::format("the plan decides {}: do not set it, or plan again", there.path));
   };
   const Schedule& order = plan.schedule;

@@ -31,19 +31,19 @@ std::vector<int> sites_of(const Scenario& scenario, const Plan& plan, const Lowe
 
 const Scenario& checked(const Scenario& scenario) {
   if (scenario.degrees.zero >= 3)
-    throw fault_at(scenario, "parallel.zero", "--method pfeife does not know gathered parameters",
-                   "plan with zero 0, 1 or 2, or with --method auto");
+    throw fault_at(scenario, "parallel.zero", "the method pfeife does not know gathered parameters",
+                   "plan with zero 0, 1 or 2, or with the method auto");
   if (scenario.degrees.expert > 1)
-    throw fault_at(scenario, "parallel.expert", "--method pfeife does not know experts over ranks",
+    throw fault_at(scenario, "parallel.expert", "the method pfeife does not know experts over ranks",
                    "plan with expert 1; estimate and simulate know more");
   if (scenario.degrees.context > 1)
-    throw fault_at(scenario, "parallel.context", "--method pfeife does not know context parallelism",
+    throw fault_at(scenario, "parallel.context", "the method pfeife does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
   if (scenario.collectives_run_on)
-    throw fault_at(scenario, "trailing_collectives", "--method pfeife counts a pass as one block",
+    throw fault_at(scenario, "trailing_collectives", "the method pfeife counts a pass as one block",
                    "plan with 'trailing_collectives: awaited'");
   if (scenario.transfers.full_backward_sends == TransferRules::FullBackwardSends::InputGradient)
-    throw fault_at(scenario, "transfers.full_backward_sends", "--method pfeife counts a pass as one block",
+    throw fault_at(scenario, "transfers.full_backward_sends", "the method pfeife counts a pass as one block",
                    "plan with 'full_backward_sends: end'");
   return scenario;
 }

@@ -246,10 +246,10 @@ class FromCostModel {
 
 Posed pose(const Experiment& experiment, Objective objective) {
   if (experiment.scenario.degrees.expert > 1)
-    throw fault_at(experiment.scenario, "parallel.expert", "--method piper does not know experts over ranks",
+    throw fault_at(experiment.scenario, "parallel.expert", "the method piper does not know experts over ranks",
                    "plan with expert 1; estimate and simulate know more");
   if (experiment.scenario.degrees.context > 1)
-    throw fault_at(experiment.scenario, "parallel.context", "--method piper does not know context parallelism",
+    throw fault_at(experiment.scenario, "parallel.context", "the method piper does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
   Posed posed;
   const Scenario& scenario = experiment.scenario;

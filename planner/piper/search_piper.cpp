@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
 #include "planner/methods.hpp"
 #include "planner/piper/candidates.hpp"
@@ -18,7 +18,7 @@ using namespace piper;
 Objective objective_named(const std::string& name) {
   if (name.empty() || name == "time_per_sample") return Objective::TimePerSample;
   if (name == "step") return Objective::Step;
-  throw InputError(fmt::format("--objective of --method piper is time_per_sample or step, not '{}'", name));
+  throw unknown_choice("objective", name, {"time_per_sample", "step"});
 }
 
 const char* metric_of(Objective objective) { return objective == Objective::Step ? "synchronous_step_time" : "time_per_sample"; }

@@ -7,72 +7,33 @@
 #include <nanobind/stl/string_view.h>
 
 #include <algorithm>
-#include <cctype>
 #include <exception>
 #include <filesystem>
-#include <map>
 #include <new>
 #include <string>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/files/installation.hpp"
+#include "base/option_fault.hpp"
 #include "base/stop.hpp"
 #include "base/text/text_style.hpp"
 #include "base/version.hpp"
 #include "python/binding/arrow.hpp"
 #include "python/binding/bindings.hpp"
 #include "python/binding/interruptible.hpp"
-#include "python/binding/predictions.hpp"
 
 namespace panpipe::python {
 namespace {
 
 constexpr std::size_t kShownOverride = 80;  // rows of an order may be thousands of letters
 
-// Options of the command line by the names that they have as arguments: "--time-limit" is time_limit.
-std::string in_words_of_python(const std::string& text) {
-  static const std::map<std::string, std::string> names = {{"--backend", "backend"},
-                                                           {"--balance", "balance"},
-                                                           {"--budget", "budget"},
-                                                           {"--deadline", "deadline"},
-                                                           {"--device", "device"},
-                                                           {"--engine", "engine"},
-                                                           {"--evidence", "evidence"},
-                                                           {"--folds", "folds"},
-                                                           {"--for", "trainer"},
-                                                           {"--gpus", "gpus"},
-                                                           {"--iterations", "iterations"},
-                                                           {"--left-out", "left_out"},
-                                                           {"--costs", "costs"},
-                                                           {"--method", "method"},
-                                                           {"--model", "model"},
-                                                           {"--nodes", "nodes"},
-                                                           {"--only", "only"},
-                                                           {"--over", "over"},
-                                                           {"--objective", "objective"},
-                                                           {"--plan", "plan"},
-                                                           {"--robust-scale", "robust_scale"},
-                                                           {"--sequence", "sequence"},
-                                                           {"--start", "start"},
-                                                           {"--tokens", "tokens"},
-                                                           {"--tolerance", "tolerances"},
-                                                           {"--vocabulary", "vocabulary"},
-                                                           {"--without", "without"},
-                                                           {"panpipe list", "shipped"},
-                                                           {"panpipe fit", "fit"}};
-  std::string made;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto stands_here = [&](const auto& name) {
-      const std::size_t end = i + name.first.size();
-      const bool whole = end == text.size() || (std::isalnum(static_cast<unsigned char>(text[end])) == 0 && text[end] != '-');
-      return whole && text.compare(i, name.first.size(), name.first) == 0;
-    };
-    const auto found = std::find_if(names.begin(), names.end(), stands_here);
-    made += found == names.end() ? text.substr(i, 1) : found->second;
-    i += found == names.end() ? 1 : found->first.size();
-  }
-  return made;
+// The argument of a function that an option of the command line is: "robust-scale" is robust_scale.
+std::string argument_named(std::string option) {
+  if (option == "for") return "trainer";
+  if (option == "tolerance") return "tolerances";
+  std::replace(option.begin(), option.end(), '-', '_');
+  return option;
 }
 
 // As the package's Diagnostic.
@@ -80,12 +41,15 @@ nb::object shown(Diagnostic fault) {
   if (!fault.override_text.empty()) {  // which the command line alone calls --set
     fault.file = "set";
     fault.place = "set " + shortened(fault.override_text, kShownOverride);
-  } else if (fault.place.empty()) {  // about the call; what a file holds is not touched
-    fault.message = in_words_of_python(fault.message);
-    fault.help = in_words_of_python(fault.help);
+  }
+  std::string text = fault.text();
+  if (const std::string option = option_of(fault); !option.empty()) {  // as faults that the package finds itself
+    fault.key = argument_named(option);
+    fault.file.clear();
+    text = fmt::format("{}: {}{}{}", fault.key, fault.message, fault.help.empty() ? "" : "\n  help: ", fault.help);
   }
   return nb::module_::import_("panpipe._errors")
-      .attr("Diagnostic")(fault.message, fault.help, fault.file, fault.line, fault.column, fault.key, fault.text(), fault.code);
+      .attr("Diagnostic")(fault.message, fault.help, fault.file, fault.line, fault.column, fault.key, text, fault.code);
 }
 
 void raise(const char* kind, const nb::object& arguments) {

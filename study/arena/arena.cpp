@@ -154,7 +154,7 @@ void check_sizes(const ArenaRequest& request) {
     if (order.ranks != request.ranks || order.microbatches != request.microbatches)
       throw InputError(fmt::format("{} has {} ranks and {} microbatches, the arena {} and {}", entrant.name, order.ranks,
                                    order.microbatches, request.ranks, request.microbatches),
-                       "an order of a file is judged at its own sizes: leave --ranks and --microbatches out");
+                       "an order of a file is judged at its own sizes: leave ranks and microbatches out");
   }
 }
 

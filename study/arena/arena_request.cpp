@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/shipped.hpp"
+#include "base/option_fault.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 
 namespace panpipe::study {
@@ -41,7 +41,7 @@ ArenaRequest request_of(ArenaAsked asked) {
   ArenaRequest request;
   request.entrants = std::move(asked.entrants);
   set_sizes(asked, request);
-  if (asked.alone && request.entrants.empty()) throw InputError("--alone leaves the families out: name a schedule");
+  if (asked.alone && request.entrants.empty()) throw option_fault("alone", "this leaves the families out: name a schedule");
   if (!asked.alone)
     for (Entrant& family : all_families()) {
       const auto same = [&](const Entrant& given) { return given.name == family.name; };

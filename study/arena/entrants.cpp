@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
@@ -119,8 +120,8 @@ CostRatio read_cost_ratio(const std::string& text) {
   }
   std::vector<std::string> names;
   for (const CostRatio& ratio : cost_ratios()) names.push_back(ratio.name);
-  throw InputError(fmt::format("--cost-ratios has no '{}'{}", text, suggestion_or_list(text, names)),
-                   "or three numbers, F:I:W, as in 10:12:8", code::kUnknownName);
+  throw option_fault("cost-ratios", fmt::format("there is no '{}'{}", text, suggestion_or_list(text, names)),
+                     "or three numbers, F:I:W, as in 10:12:8", code::kUnknownName);
 }
 
 }  // namespace panpipe::study

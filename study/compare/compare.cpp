@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/timeline/metric_table.hpp"
@@ -17,6 +18,7 @@ namespace panpipe::study {
 namespace {
 
 constexpr std::size_t kWorst = 8;  // actions shown
+constexpr const char* kTolerance = "tolerance";
 
 // Devices without a peak rate have no MFU; documents hold a 0 for it.
 std::optional<double> value_of(const present::ResultDocument& result, const std::string& name) {
@@ -27,8 +29,7 @@ std::optional<double> value_of(const present::ResultDocument& result, const std:
 
 std::string what_is_missing(const present::ResultDocument& result) {
   return result.path +
-         ": this result has no timeline, so its actions cannot be compared; make it with -o DIR (or --json --timeline), " +
-         "or give --metrics-only";
+         ": this result has no timeline, so its actions cannot be compared: make it with the timeline, or compare metrics alone";
 }
 
 // The actions of a compute lane, without times: they show the plan.
@@ -109,10 +110,8 @@ std::string difference_of(const Timeline& a, const Timeline& b, const Timeline& 
 void require_same_plan(const Timeline& a, const Timeline& b, const Timeline& own_a, const Timeline& own_b) {
   const std::string difference = difference_of(a, b, own_a, own_b);
   if (difference.empty()) return;
-  throw InputError(
-      fmt::format("these results are of different plans: A has {}; B has {}; {}. Metrics alone can be compared with "
-                  "--metrics-only",
-                  size_text(a), size_text(b), difference));
+  throw InputError(fmt::format("these results are of different plans: A has {}; B has {}; {}. Metrics alone can be compared",
+                               size_text(a), size_text(b), difference));
 }
 
 std::string name_of_span(const Span& span) { return span.label.empty() ? std::string(name_of(span.action.kind)) : span.label; }
@@ -124,8 +123,9 @@ void compare_metrics(Comparison& result, const std::vector<Tolerance>& tolerance
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   for (const Tolerance& tolerance : tolerances) {
     if (std::find(names.begin(), names.end(), tolerance.metric) != names.end()) continue;
-    throw InputError(
-        fmt::format("--tolerance: these results have no metric '{}'{}", tolerance.metric, suggestion(tolerance.metric, names)));
+    throw option_fault(kTolerance,
+                       fmt::format("these results have no metric '{}'{}", tolerance.metric, suggestion(tolerance.metric, names)),
+                       "", code::kUnknownName);
   }
   for (const std::string& name : names) {
     ComparedMetric metric;
@@ -239,21 +239,22 @@ std::optional<bool> lies_inside(const present::ResultDocument& measured, const p
 
 Tolerance parse_tolerance(const std::string& text) {
   const std::size_t equals = text.find('=');
-  const std::string help = ": write METRIC=3% or METRIC=0.02, for example step_time_s=3%";
-  if (equals == std::string::npos || equals == 0) throw InputError("--tolerance '" + text + "'" + help);
+  const InputError fault = option_fault(
+      kTolerance, fmt::format("'{}' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example step_time_s=3%", text));
+  if (equals == std::string::npos || equals == 0) throw fault;
   Tolerance tolerance;
   tolerance.metric = text.substr(0, equals);
   const std::string value = text.substr(equals + 1);
   tolerance.relative = value.find('%') != std::string::npos;
   const Parsed<double> parsed = tolerance.relative ? parse_fraction(value) : parse_number(value);
-  if (!parsed.value || *parsed.value < 0) throw InputError("--tolerance '" + text + "'" + help);
+  if (!parsed.value || *parsed.value < 0) throw fault;
   tolerance.value = *parsed.value;
   const Metric* metric = find_metric(tolerance.metric);
   if (!tolerance.relative && tolerance.value > 1 && metric != nullptr && metric->unit == MetricUnit::Share)
-    throw InputError(
-        fmt::format("--tolerance '{}': {} is a share, and {} would be {:g} % of the whole; write {}={}% for a difference of "
-                    "that many per cent",
-                    text, tolerance.metric, value, 100 * tolerance.value, tolerance.metric, value));
+    throw option_fault(
+        kTolerance,
+        fmt::format("{} is a share, and {} would be {:g} % of the whole; write {}={}% for a difference of that many per cent",
+                    tolerance.metric, value, 100 * tolerance.value, tolerance.metric, value));
   return tolerance;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/run_quantity_text.hpp"
 
 namespace panpipe::study {
@@ -117,14 +118,14 @@ int best_size(const SizeRequest& request, const std::vector<TriedSize>& tried) {
 void check_request(const SizeRequest& request, const RunRequest& run) {
   const bool money = request.budget || request.objective == SizeObjective::Cost;
   if (money && run.prices.empty())
-    throw InputError(fmt::format("{} needs a price", request.budget ? "--budget" : "--objective cost"),
-                     "state it under 'run:', or give --set 'run.price=2.5 USD' or the name of a price list");
+    throw option_fault(request.budget ? "budget" : "objective", "costs need a price",
+                       "state run.price, as in '2.5 USD', or the name of a price list", code::kMissingKey);
   if (request.budget && request.budget->currency != run.currency)
-    throw InputError(fmt::format("--budget is in {}, the price in {}: amounts of two currencies do not compare",
-                                 request.budget->currency, run.currency));
+    throw option_fault("budget", fmt::format("it is in {}, the price in {}: amounts of two currencies do not compare",
+                                             request.budget->currency, run.currency));
   if (request.objective == SizeObjective::Energy && !run.power)
-    throw InputError("--objective energy needs the power of the devices, which is not published for all of them",
-                     "state it under 'run:', or give --set 'run.power.gpu=400 W'");
+    throw option_fault("objective", "energy needs the power of the devices, which is not published for all of them",
+                       "state run.power.gpu, as in '400 W'", code::kMissingKey);
 }
 
 void check_deadline(const SizeRequest& request, const std::vector<TriedSize>& tried) {
@@ -132,8 +133,8 @@ void check_deadline(const SizeRequest& request, const std::vector<TriedSize>& tr
   for (const TriedSize& size : tried)
     if (size.has_plan()) least_step = std::min(least_step, size.step_time_s);
   if (!request.deadline || !std::isfinite(least_step) || request.deadline->base() >= least_step) return;
-  throw InputError(fmt::format("--deadline {} is shorter than one step: the shortest takes {}", to_text(*request.deadline),
-                               to_text(Duration(least_step))));
+  throw option_fault("deadline", fmt::format("{} is shorter than one step: the shortest takes {}", to_text(*request.deadline),
+                                             to_text(Duration(least_step))));
 }
 
 SizeKey size_key(const Scenario& scenario) {
@@ -142,7 +143,7 @@ SizeKey size_key(const Scenario& scenario) {
   for (const ClusterNode& node : cluster.node)
     if (node.group != cluster.node.front().group)
       throw InputError("the nodes of this cluster are of several kinds: no single key says how many there are",
-                       "--over of panpipe sweep varies any key");
+                       "a sweep varies any key");
   return {"cluster.nodes", cluster.size() / cluster.nodes};
 }
 

@@ -11,15 +11,13 @@
 #include "base/files/file_hash.hpp"
 #include "base/input/error_with_caret.hpp"
 #include "base/input/json_input.hpp"
+#include "base/option_fault.hpp"
 
 namespace panpipe::study {
 namespace {
 
-InputError bad_axis(const std::string& text, const std::string& message, const std::string& help) {
-  return InputError({diagnostic_of_file("--over " + text, message, help)});
-}
-
-constexpr const char* kSpelling = "write --over KEY=VALUE,VALUE, as in --over parallel.pipeline=2,4,8";
+constexpr const char* kOver = "over";
+constexpr const char* kSpelling = "write KEY=VALUE,VALUE, as in parallel.pipeline=2,4,8";
 
 // At commas that stand outside of brackets, braces and quotes.
 std::vector<std::string> split_values(const std::string& text) {
@@ -74,23 +72,28 @@ bool is_given(const std::string& key) {
 
 SweepAxis parse_axis(const std::string& text) {
   const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) throw bad_axis(text, "a key and '=' are missing", kSpelling);
+  if (equals == std::string::npos || equals == 0)
+    throw option_fault(kOver, fmt::format("'{}': a key and '=' are missing", text), kSpelling);
   SweepAxis axis{text.substr(0, equals), split_values(text.substr(equals + 1))};
   std::set<std::string> seen;
   for (const std::string& value : axis.values) {
-    if (value.empty()) throw bad_axis(text, "a value is empty", kSpelling);
-    if (!seen.insert(value).second) throw bad_axis(text, fmt::format("the value '{}' is listed twice", value), kSpelling);
+    if (value.empty()) throw option_fault(kOver, fmt::format("'{}': a value is empty", text), kSpelling);
+    if (!seen.insert(value).second)
+      throw option_fault(kOver, fmt::format("'{}': the value '{}' is listed twice", text, value), kSpelling, code::kRepeated);
   }
   return axis;
 }
 
 void check_grid(const SweepGrid& grid) {
-  if (grid.axes.empty()) throw InputError("panpipe sweep: there is nothing to vary", "give --over KEY=VALUE,VALUE at least once");
+  if (grid.axes.empty()) throw option_fault(kOver, "there is nothing to vary", "give a key and its values");
   std::set<std::string> keys;
   for (const SweepAxis& axis : grid.axes) {
-    if (!keys.insert(axis.key).second) throw bad_axis(axis.key, "the key is varied twice", "give all its values in one --over");
+    if (!keys.insert(axis.key).second)
+      throw option_fault(kOver, fmt::format("the key {} is varied twice", axis.key), "give all its values at once",
+                         code::kRepeated);
     if (std::any_of(grid.sets.begin(), grid.sets.end(), [&](const std::string& set) { return key_of(set) == axis.key; }))
-      throw bad_axis(axis.key, "--set gives this key as well", "leave one of them out");
+      throw option_fault(kOver, fmt::format("the key {} is varied, and overridden as well", axis.key), "leave one of the two out",
+                         code::kConflict);
   }
   check_size(grid, "--over");
 }

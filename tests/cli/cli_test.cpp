@@ -346,7 +346,7 @@ TEST(CommandLine, AMistypedOptionIsSuggested) {
             "panpipe schedule: error: not expected here: --jsn, did you mean '--json'?\n"
             "  see panpipe schedule --help\n");
   EXPECT_EQ(panpipe("simulate --backend simgird " + kGpt2).err,
-            "error: --backend is simgrid or flow, not 'simgird', did you mean 'simgrid'?\n");
+            "--backend: error: there is no 'simgird', did you mean 'simgrid'?\n");
 }
 
 TEST(CommandLine, CheckPrintsAllThatIsAskedFor) {

@@ -101,7 +101,7 @@ TEST(List, WithoutAKindItCountsThem) {
 
 TEST(List, AnUnknownKindIsAnInputErrorThatNamesTheKnown) {
   EXPECT_EQ(refusal_of("list gpu"),
-            "error: panpipe list: there is no list of 'gpu'; there are models, clusters, devices, schedules, frameworks, "
+            "error: there is no list of 'gpu'; there are models, clusters, devices, schedules, frameworks, "
             "calibrations, prices\n");
   EXPECT_THAT(panpipe("list modles").err, HasSubstr("'modles', did you mean 'models'?"));
 }

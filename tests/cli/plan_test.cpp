@@ -106,7 +106,7 @@ TEST(Plan, ACutInsideAUnitIsRefusedWithTheReason) {
 
 TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
   EXPECT_THAT(refusal_of("plan " + kGpt2 + " --method pfeif"),
-              HasSubstr("--method is auto, pfeife or piper, not 'pfeif', did you mean 'pfeife'?"));
+              HasSubstr("--method: error: there is no 'pfeif', did you mean 'pfeife'?"));
 }
 
 // On consumer cards contention decides. A search among the schedules of one trainer is part of the whole search, so it finds

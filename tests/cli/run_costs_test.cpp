@@ -167,24 +167,23 @@ TEST(RunCosts, ADeadlineIsMetByTheSizeThatIsWritten) {
 TEST(RunCosts, WhatSizesCannotBeAskedForIsReported) {
   const std::string priced = scenario("{tokens: 1B, price: 0.2 USD}", kOpen);
   const auto error = [](const std::string& arguments) { return refusal_of("plan " + arguments); };
-  EXPECT_EQ(error(priced + " --deadline 7"), "error: --deadline: '7' has no unit; write '7 h' or '7 d'\n");
-  EXPECT_EQ(error(priced + " --deadline=-7d"), "error: --deadline: '-7d' must be positive\n");
-  EXPECT_EQ(error(priced + " --budget 50"), "error: --budget: '50' has no currency; write '50 USD' or '50 EUR'\n");
+  EXPECT_EQ(error(priced + " --deadline 7"), "--deadline: error: '7' has no unit; write '7 h' or '7 d'\n");
+  EXPECT_EQ(error(priced + " --deadline=-7d"), "--deadline: error: '-7d' must be positive\n");
+  EXPECT_EQ(error(priced + " --budget 50"), "--budget: error: '50' has no currency; write '50 USD' or '50 EUR'\n");
   EXPECT_EQ(error(priced + " --budget 50EUR"),
-            "error: --budget is in EUR, the price in USD: amounts of two currencies do not compare\n");
+            "--budget: error: it is in EUR, the price in USD: amounts of two currencies do not compare\n");
   EXPECT_EQ(error(priced + " --gpus 12"),
-            "error: --gpus 12: this cluster's nodes have 8 devices each, and 12 is no multiple of it\n");
-  EXPECT_EQ(error(priced + " --gpus 8 --nodes 1"), "error: panpipe plan: give --gpus or --nodes, not both: they say the same\n");
-  EXPECT_EQ(error(priced + " --objective costs"),
-            "error: --objective of --method auto is step, cost or energy, not 'costs', did you mean 'cost'?\n");
+            "--gpus: error: this cluster's nodes have 8 devices each, and 12 is no multiple of it\n");
+  EXPECT_EQ(error(priced + " --gpus 8 --nodes 1"), "--nodes: error: GPUs and nodes say the same: give one of the two\n");
+  EXPECT_EQ(error(priced + " --objective costs"), "--objective: error: there is no 'costs', did you mean 'cost'?\n");
   const std::string silent = scenario("", kOpen);
-  EXPECT_EQ(error(silent + " --deadline 7d"), "error: " + silent +
-                                                  ": the scenario does not say how much is trained\n"
-                                                  "  help: give --tokens 300B, or state it, as in 'run: {tokens: 300B}'\n");
+  EXPECT_EQ(error(silent + " --deadline 7d"), "--tokens: error: the scenario " + silent +
+                                                  " does not say how much is trained\n"
+                                                  "  help: 300B, or state it in the scenario, as in 'run: {tokens: 300B}'\n");
   EXPECT_EQ(error(silent + " --tokens 1B --objective cost"),
-            "error: --objective cost needs a price\n"
-            "  help: state it under 'run:', or give --set 'run.price=2.5 USD' or the name of a price list\n");
-  EXPECT_THAT(error(priced + " --deadline 1us --nodes 1"), HasSubstr("error: --deadline 1 us is shorter than one step: "));
+            "--objective: error: costs need a price\n"
+            "  help: state run.price, as in '2.5 USD', or the name of a price list\n");
+  EXPECT_THAT(error(priced + " --deadline 1us --nodes 1"), HasSubstr("--deadline: error: 1 us is shorter than one step: "));
 }
 
 }  // namespace

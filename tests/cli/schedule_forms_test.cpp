@@ -100,11 +100,11 @@ TEST(CliSchedule, MemoryActionsOfFilesToo) {
 
 TEST(CliSchedule, MistypedWordsOfLowering) {
   const std::string order = "schedule 1f1b --ranks 2 --microbatches 2 ";
-  EXPECT_EQ(panpipe(order + "--lower sned-recv").err, "error: --lower has no 'sned-recv', did you mean 'send-recv'?\n");
+  EXPECT_EQ(panpipe(order + "--lower sned-recv").err, "--lower: error: there is no 'sned-recv', did you mean 'send-recv'?\n");
   EXPECT_EQ(panpipe(order + "--lower sned-recv").exit_code, 2);
   EXPECT_EQ(panpipe(order + "--defer-receives").err,
-            "error: --defer-receives needs --lower send-recv, whose receives it moves\n");
-  EXPECT_EQ(panpipe(order + "--semantics bufered").err, "error: --semantics has no 'bufered', did you mean 'buffered'?\n");
+            "--defer-receives: error: it moves the receives that the lowering send-recv writes\n");
+  EXPECT_EQ(panpipe(order + "--semantics bufered").err, "--semantics: error: there is no 'bufered', did you mean 'buffered'?\n");
 }
 
 }  // namespace

@@ -224,9 +224,9 @@ TEST(Runs, TolerancesAreErrorsToStayUnderOrSharesToReach) {
   EXPECT_TRUE(ok("pairs_ordered=100%"));
   EXPECT_THROW(ok("other.mean=5%"), InputError);
   EXPECT_THAT(test::fault_of([&] { parse_run_tolerance("mean=5"); }),
-              HasSubstr("--tolerance mean=5: 5 is 500 %; write 5% for that many per cent"));
+              HasSubstr("--tolerance: error: 'mean=5': 5 is 500 %; write 5% for that many per cent"));
   EXPECT_THAT(test::fault_of([&] { parse_run_tolerance("medium=5%"); }),
-              HasSubstr("--tolerance medium=5%: there is no figure 'medium', did you mean 'median'?"));
+              HasSubstr("--tolerance: error: there is no figure 'medium', did you mean 'median'?"));
 }
 
 TEST(Runs, TheDocumentHasTheKeysThatOthersRead) {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "validation/fit/left_out.hpp"
 
 namespace panpipe::validation {
@@ -34,8 +35,7 @@ std::vector<const FitParameter*> chosen(const std::vector<std::string>& only) {
     if (only.empty() || std::find(only.begin(), only.end(), parameter.key) != only.end()) result.push_back(&parameter);
   }
   for (const std::string& key : only)
-    if (std::find(names.begin(), names.end(), key) == names.end())
-      throw InputError(fmt::format("--only {}: nothing of that name is fitted; there are {}", key, fmt::join(names, ", ")));
+    if (std::find(names.begin(), names.end(), key) == names.end()) throw unknown_choice("only", key, names);
   return result;
 }
 
@@ -226,8 +226,8 @@ bool fit_available() { return true; }
 Fit fit(const std::vector<FitRow>& rows, const Calibration& start, const FitOptions& options) {
   const std::size_t numbers = chosen(options.only).size();
   if (rows.size() <= numbers)
-    throw InputError(fmt::format("{} row{} cannot determine {} numbers; give more rows, or fewer numbers with --only",
-                                 rows.size(), rows.size() == 1 ? "" : "s", numbers));
+    throw InputError(fmt::format("{} row{} cannot determine {} numbers; give more rows, or fit fewer numbers", rows.size(),
+                                 rows.size() == 1 ? "" : "s", numbers));
   return Fitter(rows, start, options).run();
 }
 

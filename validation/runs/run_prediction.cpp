@@ -104,7 +104,7 @@ std::map<std::string, double> read_left_out(const std::vector<std::string>& file
       const auto found =
           std::find_if(table.heading.begin(), table.heading.end(), [&](const CsvCell& cell) { return cell.text == name; });
       if (found == table.heading.end())
-        throw InputError(fmt::format("{}: no column '{}'; panpipe fit --left-out writes such tables", file, name));
+        throw InputError(fmt::format("{}: no column '{}'; it is no table of rows left out, as a fit writes them", file, name));
       return static_cast<std::size_t>(found - table.heading.begin());
     };
     const std::size_t id = column("id"), time = column("left_out_s");

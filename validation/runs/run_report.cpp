@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
@@ -14,6 +14,8 @@
 
 namespace panpipe::validation {
 namespace {
+
+constexpr const char* kTolerance = "tolerance";
 
 struct Figure {
   const char* name;
@@ -122,7 +124,7 @@ std::string skipped_text(const RunReport& report) {
 RunTolerance parse_run_tolerance(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos)
-    throw InputError(fmt::format("--tolerance {}: expected FIGURE=LIMIT, for example mean=5%", text));
+    throw option_fault(kTolerance, fmt::format("'{}' is no limit of a figure: write FIGURE=LIMIT, for example mean=5%", text));
   RunTolerance tolerance;
   tolerance.text = text;
   tolerance.figure = text.substr(0, equals);
@@ -137,16 +139,17 @@ RunTolerance parse_run_tolerance(const std::string& text) {
     limit = fmt::format("{} %", limit);
   }
   const Parsed<double> parsed = limit.find('%') != std::string::npos ? parse_fraction(limit) : parse_number(limit);
-  if (!parsed.value) throw InputError(fmt::format("--tolerance {}: {}", text, parsed.problem));
+  if (!parsed.value) throw option_fault(kTolerance, parsed.problem, "", code::kNotANumber);
   tolerance.limit = *parsed.value;
   if (limit.find('%') == std::string::npos && tolerance.limit > 1)  // every figure is a share
-    throw InputError(
-        fmt::format("--tolerance {}: {} is {:g} %; write {}% for that many per cent", text, limit, 100 * tolerance.limit, limit));
+    throw option_fault(kTolerance, fmt::format("'{}': {} is {:g} %; write {}% for that many per cent", text, limit,
+                                               100 * tolerance.limit, limit));
   if (find_figure(tolerance.figure) == nullptr) {
     std::vector<std::string> names;
     for (const Figure& figure : kFigures) names.emplace_back(figure.name);
-    throw InputError(fmt::format("--tolerance {}: there is no figure '{}'{}", text, tolerance.figure,
-                                 suggestion_or_list(tolerance.figure, names)));
+    throw option_fault(kTolerance,
+                       fmt::format("there is no figure '{}'{}", tolerance.figure, suggestion_or_list(tolerance.figure, names)),
+                       "", code::kUnknownName);
   }
   return tolerance;
 }
@@ -165,7 +168,7 @@ RunReport make_run_report(std::vector<RunPrediction> runs, const std::vector<Run
     if (!tolerance.source.empty()) {
       const auto found = report.groups["source"].find(tolerance.source);
       if (found == report.groups["source"].end())
-        throw InputError(fmt::format("--tolerance {}: no row has the source '{}'", tolerance.text, tolerance.source));
+        throw option_fault(kTolerance, fmt::format("no row has the source '{}'", tolerance.source), "", code::kUnknownName);
       summary = &found->second;
     }
     const Figure& figure = *find_figure(tolerance.figure);

@@ -304,12 +304,12 @@ TEST(BadInput, IsRefusedInWords) {
   EXPECT_EQ(fault_of([] { read_entrant("wave-search,held=-1"); }),
             "error: option 'held' of a search is a number from 0 to 1e6, not '-1'");
   EXPECT_EQ(fault_of([] { read_cost_ratio("8K"); }),
-            "error: --cost-ratios has no '8K', did you mean '8k'?\n  help: or three numbers, F:I:W, as in 10:12:8");
-  EXPECT_THAT(fault_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios has no '0:1:1'"));
+            "--cost-ratios: error: there is no '8K', did you mean '8k'?\n  help: or three numbers, F:I:W, as in 10:12:8");
+  EXPECT_THAT(fault_of([] { read_cost_ratio("0:1:1"); }), HasSubstr("--cost-ratios: error: there is no '0:1:1'"));
   EXPECT_THAT(
       fault_of([] { judged_alone(kWave8k, 2, 8); }),
       HasSubstr("wave-p4-m8-8k.csv has 4 ranks and 8 microbatches, the arena 2 and 8\n  help: an order of a file is judged at "
-                "its own sizes: leave --ranks and --microbatches out"));
+                "its own sizes: leave ranks and microbatches out"));
   ArenaRequest far = request_of({read_entrant("1f1b")}, 16, 16);
   far.clusters = {"h100x8"};
   EXPECT_EQ(fault_of([&] { judge(far); }),

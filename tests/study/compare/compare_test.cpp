@@ -208,7 +208,7 @@ TEST(Compare, ReportsHowLargeDifferentPlansAre) {
   EXPECT_EQ(
       message_of([&] { compare(read(replicas), read(pipeline), {}); }),
       "these results are of different plans: A has 3 devices, 1 stages, 1 microbatches, 2 passes; B has 3 devices, 3 stages, "
-      "1 microbatches, 5 passes; only B has 1F0 on device 1. Metrics alone can be compared with --metrics-only");
+      "1 microbatches, 5 passes; only B has 1F0 on device 1. Metrics alone can be compared");
 }
 
 // Two devices, so many microbatches that a look at every span for every gap would not come to an end: each gap has its cause.
@@ -528,22 +528,23 @@ TEST(CompareFaults, ReportWhatIsWrong) {
       {[&] { present::read_result("/proc/self/fd"); },
        "/proc/self/fd: this folder holds no result.json; give a folder written with -o"},
       {[&] { compare(a, read(bare, "b.json"), {}); },
-       "b.json: this result has no timeline, so its actions cannot be compared; make it with -o DIR (or --json --timeline), or "
-       "give "
-       "--metrics-only"},
+       "b.json: this result has no timeline, so its actions cannot be compared: make it with the timeline, or compare metrics "
+       "alone"},
       {[&] { compare(a, read(other), {}); },
        "these results are of different plans: A has 2 devices, 2 stages, 1 microbatches, 4 passes; B has 2 devices, 2 stages, 2 "
-       "microbatches, 5 passes; only B has 0F1 on device 0. Metrics alone can be compared with --metrics-only"},
+       "microbatches, 5 passes; only B has 0F1 on device 0. Metrics alone can be compared"},
       {[&] { compare(a, a, {parse_tolerance("step_tim_s=3%")}); },
-       "--tolerance: these results have no metric 'step_tim_s', did you mean 'step_time_s'?"},
+       "--tolerance: error: these results have no metric 'step_tim_s', did you mean 'step_time_s'?"},
       {[&] { parse_tolerance("step_time_s"); },
-       "--tolerance 'step_time_s': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
+       "--tolerance: error: 'step_time_s' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=-3%"); },
-       "--tolerance 'step_time_s=-3%': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
+       "--tolerance: error: 'step_time_s=-3%' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example "
+       "step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=soon"); },
-       "--tolerance 'step_time_s=soon': write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
+       "--tolerance: error: 'step_time_s=soon' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example "
+       "step_time_s=3%"},
       {[&] { parse_tolerance("bubble_step=5"); },
-       "--tolerance 'bubble_step=5': bubble_step is a share, and 5 would be 500 % of the whole; write bubble_step=5% for a "
+       "--tolerance: error: bubble_step is a share, and 5 would be 500 % of the whole; write bubble_step=5% for a "
        "difference of that "
        "many per cent"},
   };

@@ -161,23 +161,22 @@ TEST(Sizes, WhatCannotBeAskedIsReported) {
   RunRequest run;
   request.budget = Money{100, "EUR"};
   EXPECT_EQ(fault_of([&] { check_request(request, run); }),
-            "error: --budget needs a price\n  help: state it under 'run:', or give --set 'run.price=2.5 USD' or the name of a "
-            "price list");
+            "--budget: error: costs need a price\n  help: state run.price, as in '2.5 USD', or the name of a price list");
   run.prices = {2.5};
   run.currency = "USD";
   EXPECT_EQ(fault_of([&] { check_request(request, run); }),
-            "error: --budget is in EUR, the price in USD: amounts of two currencies do not compare");
+            "--budget: error: it is in EUR, the price in USD: amounts of two currencies do not compare");
   request.budget.reset();
   request.objective = SizeObjective::Energy;
   EXPECT_EQ(fault_of([&] { check_request(request, run); }),
-            "error: --objective energy needs the power of the devices, which is not published for all of them\n"
-            "  help: state it under 'run:', or give --set 'run.power.gpu=400 W'");
+            "--objective: error: energy needs the power of the devices, which is not published for all of them\n"
+            "  help: state run.power.gpu, as in '400 W'");
   request.objective.reset();
   request.deadline = Duration(1e-3);
   EXPECT_EQ(fault_of([&] {
               check_deadline(request, {of_nodes(1), none(2)});
             }),
-            "error: --deadline 1 ms is shorter than one step: the shortest takes 3600 s");
+            "--deadline: error: 1 ms is shorter than one step: the shortest takes 3600 s");
 }
 
 }  // namespace

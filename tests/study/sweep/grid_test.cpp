@@ -35,21 +35,21 @@ TEST(SweepGrid, CommasInsideBracketsAndQuotesBelongToTheValue) {
 }
 
 TEST(SweepGrid, WrongAxesAreExplained) {
-  const std::string help = "\n  help: write --over KEY=VALUE,VALUE, as in --over parallel.pipeline=2,4,8";
-  EXPECT_EQ(fault_of([] { parse_axis("batch.micro"); }), "--over batch.micro: error: a key and '=' are missing" + help);
-  EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,,2"); }), "--over batch.micro=1,,2: error: a value is empty" + help);
+  const std::string help = "\n  help: write KEY=VALUE,VALUE, as in parallel.pipeline=2,4,8";
+  EXPECT_EQ(fault_of([] { parse_axis("batch.micro"); }), "--over: error: 'batch.micro': a key and '=' are missing" + help);
+  EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,,2"); }), "--over: error: 'batch.micro=1,,2': a value is empty" + help);
   EXPECT_EQ(fault_of([] { parse_axis("batch.micro=1,2,1"); }),
-            "--over batch.micro=1,2,1: error: the value '1' is listed twice" + help);
+            "--over: error: 'batch.micro=1,2,1': the value '1' is listed twice" + help);
   EXPECT_EQ(fault_of([] {
               check_grid(grid_of({{"a", {"1"}}, {"a", {"2"}}}));
             }),
-            "--over a: error: the key is varied twice\n  help: give all its values in one --over");
+            "--over: error: the key a is varied twice\n  help: give all its values at once");
   EXPECT_EQ(fault_of([] {
               check_grid(grid_of({{"a", {"1"}}}, {"a=3"}));
             }),
-            "--over a: error: --set gives this key as well\n  help: leave one of them out");
+            "--over: error: the key a is varied, and overridden as well\n  help: leave one of the two out");
   EXPECT_EQ(fault_of([] { check_grid(grid_of({})); }),
-            "error: panpipe sweep: there is nothing to vary\n  help: give --over KEY=VALUE,VALUE at least once");
+            "--over: error: there is nothing to vary\n  help: give a key and its values");
 }
 
 TEST(SweepGrid, TheLastAxisVariesFastest) {

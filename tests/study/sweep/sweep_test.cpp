@@ -437,7 +437,7 @@ TEST(SweepVerb, OptionsThatDoNotGoTogether) {
   EXPECT_EQ(test::panpipe("sweep " + kGpt2 + " --over batch.micro=1 --shard 3/2").err,
             "error: --shard 3/2: a shard is I/N with I from 1 to N, as in --shard 2/8\n");
   EXPECT_EQ(test::panpipe("sweep " + kGpt2 + " --over batch.micro=1 --engine simulat").err,
-            "error: --engine is estimate or simulate, not 'simulat', did you mean 'simulate'?\n");
+            "--engine: error: there is no 'simulat', did you mean 'simulate'?\n");
   EXPECT_EQ(test::panpipe("sweep " + kGpt2 + " --over batch.micro=1 --json --csv").err,
             "error: panpipe sweep: give --json or --csv, not both\n");
   EXPECT_EQ(test::panpipe("sweep --over batch.micro=1").exit_code, 2);
