@@ -11,6 +11,8 @@
 #include "base/error.hpp"
 #include "base/files/file_hash.hpp"
 #include "base/files/installation.hpp"
+#include "base/option_fault.hpp"
+#include "base/precision.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "validation/runs/run_cluster.hpp"
 
@@ -46,7 +48,7 @@ WantedRows wanted_rows(const FitRequest& request) {
       if (!out) wanted.rows.push_back(std::move(row));
     }
   for (std::size_t i = 0; i < used.size(); ++i)
-    if (!used[i]) throw InputError(fmt::format("--without {}: no row has this id or source", request.without[i]));
+    if (!used[i]) throw option_fault("without", fmt::format("no row has the id or source '{}'", request.without[i]));
   return wanted;
 }
 
@@ -66,12 +68,19 @@ bool is_yaml(const std::string& file) {
 void check_options(const validation::FitOptions& options) {
   const auto within = [](const char* option, auto value, auto least, auto most) {
     if (!(value >= least && value <= most))
-      throw InputError(fmt::format("{} is from {} to {}, not {}", option, least, most, value), "", code::kOutOfRange);
+      throw option_fault(option, fmt::format("{} is not from {} to {}", value, least, most), "", code::kOutOfRange);
   };
-  within("--folds", options.folds, 2, 1000);
-  within("--iterations", options.iterations, 1, 1000);
-  within("--robust-scale", options.robust_scale, 0.001, 10.0);
-  within("--balance", options.balance, 0.0, 1.0);
+  within("folds", options.folds, 2, 1000);
+  within("iterations", options.iterations, 1, 1000);
+  within("robust-scale", options.robust_scale, 0.001, 10.0);
+  within("balance", options.balance, 0.0, 1.0);
+}
+
+Precision precision_of(const FitRequest& request) {
+  const std::vector<std::string> names = {"fp32", "tf32", "bf16", "fp16"};
+  if (std::find(names.begin(), names.end(), request.precision) == names.end())
+    throw unknown_choice("precision", request.precision, names);
+  return find_precision(request.precision).value();
 }
 
 bool is_profile(const std::string& file) { return is_yaml(file) || validation::is_operator_table(file); }
@@ -80,14 +89,15 @@ bool is_profile(const std::string& file) { return is_yaml(file) || validation::i
 
 bool asks_for_profiles(const FitRequest& request) {
   check_options(request.fit);
+  precision_of(request);
   const auto profiles = std::count_if(request.files.begin(), request.files.end(), is_profile);
   if (profiles == static_cast<std::ptrdiff_t>(request.files.size())) return true;
-  if (profiles > 0) throw InputError("panpipe fit takes measured runs or profiles of operators, not both at once");
+  if (profiles > 0) throw InputError("measured runs or profiles of operators are fitted, not both at once");
   return false;
 }
 
 FittedProfile fit_profiles(const FitRequest& request) {
-  if (request.devices.size() != 1) throw InputError("--device: operators were measured on one device; name that one");
+  if (request.devices.size() != 1) throw option_fault("device", "operators were measured on one device; name that one");
   std::vector<validation::TimedOperator> operators;
   std::vector<Profile> profiles;
   for (const std::string& file : request.files) {
@@ -101,14 +111,14 @@ FittedProfile fit_profiles(const FitRequest& request) {
   ReadLog log;
   const DeviceType device = load_device(request.devices.front(), std::filesystem::current_path().string(), log);
   log.throw_if_errors();
-  return {validation::fit_profile(operators, profiles, device, request.precision), device.name};
+  return {validation::fit_profile(operators, profiles, device, precision_of(request)), device.name};
 }
 
 PreparedFit prepare_fit(const FitRequest& request) {
   if (!validation::fit_available()) validation::fit({}, {}, {});  // throws with the reason
   for (const std::string& device : request.devices)
     if (validation::device_file_of(device).empty())
-      throw InputError(fmt::format("--device {}: there is no data sheet of this device", device));
+      throw option_fault("device", fmt::format("there is no data sheet of '{}'", device), "", code::kUnknownName);
   PreparedFit prepared;
   prepared.options = request.fit;
   if (!request.start.empty()) {
@@ -118,8 +128,8 @@ PreparedFit prepare_fit(const FitRequest& request) {
   WantedRows wanted = wanted_rows(request);
   validation::FitRows made = prepare_rows(wanted.rows, request.devices, prepared.start);
   if (made.rows.empty())
-    throw InputError(fmt::format("--device {}: none of the {} rows was measured on it and can be predicted; {}",
-                                 fmt::join(request.devices, ", --device "), wanted.rows.size(), devices_of(wanted.rows)));
+    throw option_fault("device", fmt::format("none of the {} rows was measured on {} and can be predicted; {}",
+                                             wanted.rows.size(), fmt::join(request.devices, " or "), devices_of(wanted.rows)));
   prepared.rows = std::move(made.rows);
   prepared.asked_out = std::move(wanted.left_out);
   prepared.not_predicted = std::move(made.left_out);

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "base/precision.hpp"
 #include "validation/fit/fit.hpp"
 #include "validation/fit/profile_fit.hpp"
 
@@ -12,9 +11,9 @@ namespace panpipe::app {
 
 struct FitRequest {
   std::vector<std::string> files, devices;
-  std::vector<std::string> without;       // rows to leave out, by id or source: "NAME" or "NAME=WHY"
-  std::string start;                      // file of a calibration, or name of a shipped one; empty: a-priori values
-  Precision precision = Precision::Fp32;  // of the operators in a profile
+  std::vector<std::string> without;  // rows to leave out, by id or source: "NAME" or "NAME=WHY"
+  std::string start;                 // file of a calibration, or name of a shipped one; empty: a-priori values
+  std::string precision = "fp32";    // of the operators in a profile: fp32, tf32, bf16 or fp16
   validation::FitOptions fit;
 };
 

@@ -109,18 +109,14 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run) {
       ->type_name("NAME[=WHY]")
       ->allow_extra_args(false);
   sub.add_option("--precision", settings->precision, "precision of a profile's operators (default fp32)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
-          {"fp32", Precision::Fp32}, {"tf32", Precision::Tf32}, {"bf16", Precision::Bf16}, {"fp16", Precision::Fp16}}))
-      ->type_name("NAME");
-  sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation (default 5)")->check(CLI::Range(2, 1000));
-  sub.add_option("--iterations", settings->fit.iterations, "most iterations of the fit (default 30)")->check(CLI::Range(1, 1000));
+      ->type_name("fp32|tf32|bf16|fp16");
+  sub.add_option("--folds", settings->fit.folds, "parts of the cross-validation, from 2 to 1000 (default 5)");
+  sub.add_option("--iterations", settings->fit.iterations, "most iterations of the fit, from 1 to 1000 (default 30)");
   sub.add_option("--robust-scale", settings->fit.robust_scale,
-                 "logarithm of an error beyond which a row counts by its size, not its square (default 0.05)")
-      ->check(CLI::Range(0.001, 10.0));
+                 "logarithm of an error beyond which a row counts by its size, not its square, from 0.001 to 10 (default 0.05)");
   sub.add_option("--balance", settings->fit.balance,
                  "a row weighs (rows of its source)^-B: 0 all rows alike, 1 all sources alike (default 0.5)")
-      ->type_name("B")
-      ->check(CLI::Range(0.0, 1.0));
+      ->type_name("B");
   run = [settings] { return run_fit(*settings); };
 }
 

@@ -122,9 +122,7 @@ void bind_measured(nb::module_& module) {
         request.devices = devices;
         request.without = without;
         request.start = start;
-        const auto stated = find_precision(precision);
-        if (!stated) throw InputError(fmt::format("precision: there is no precision '{}'", precision));
-        request.precision = *stated;
+        request.precision = precision;
         request.fit.only = only;
         request.fit.folds = folds;
         request.fit.iterations = iterations;

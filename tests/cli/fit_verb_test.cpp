@@ -31,22 +31,22 @@ class FitVerb : public testing::Test {
 };
 
 TEST_F(FitVerb, ADeviceWithoutADataSheet) {
-  EXPECT_EQ(refused(rows_ + " --device B9000").err, "error: --device B9000: there is no data sheet of this device\n");
+  EXPECT_EQ(refused(rows_ + " --device B9000").err, "--device: error: there is no data sheet of 'B9000'\n");
 }
 
 TEST_F(FitVerb, ADeviceThatNoRowWasMeasuredOn) {
   EXPECT_EQ(refused(rows_ + " --device RTX3090").err,
-            "error: --device RTX3090: none of the 2 rows was measured on it and can be predicted; they have "
+            "--device: error: none of the 2 rows was measured on RTX3090 and can be predicted; they have "
             "A100-80G-SXM, H100-SXM\n");
 }
 
 TEST_F(FitVerb, FewerRowsThanNumbers) {
   EXPECT_EQ(refused(rows_ + " --device H100-SXM").err,
-            "error: 1 row cannot determine 12 numbers; give more rows, or fewer numbers with --only\n");
+            "error: 1 row cannot determine 12 numbers; give more rows, or fit fewer numbers\n");
 }
 
 TEST_F(FitVerb, RowsToLeaveOutThatAreNotThere) {
-  EXPECT_EQ(refused(rows_ + " --device H100-SXM --without c").err, "error: --without c: no row has this id or source\n");
+  EXPECT_EQ(refused(rows_ + " --device H100-SXM --without c").err, "--without: error: no row has the id or source 'c'\n");
 }
 
 TEST_F(FitVerb, AColumnThatIsNearlyOneOfOurs) {
@@ -60,7 +60,7 @@ TEST_F(FitVerb, AColumnThatIsNearlyOneOfOurs) {
 
 TEST_F(FitVerb, ANumberThatIsNotFitted) {
   const Outcome run = refused(rows_ + " --device H100-SXM --only gemm");
-  EXPECT_THAT(run.err, HasSubstr("error: --only gemm: nothing of that name is fitted; there are gemm_efficiency, "));
+  EXPECT_THAT(run.err, HasSubstr("--only: error: there is no 'gemm', did you mean 'gemm_efficiency'?"));
 }
 
 }  // namespace

@@ -214,7 +214,7 @@ class Measured(Cases):
         self.assertFalse(panpipe.validate(self.RUNS, tolerances=["mean=0%"]).ok)
 
     def test_fit_says_what_it_lacks(self):
-        with self.assertRaisesRegex(panpipe.InputError, "there is no data sheet of this device"):
+        with self.assertRaisesRegex(panpipe.InputError, "device: there is no data sheet of"):
             panpipe.fit(self.RUNS, "nonsense")
 
 
