@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +14,12 @@ from panpipe._core import Table
 from panpipe._families import OwnFamily
 from panpipe._inputs import _count, _count_if_given, _fault, _files, _kind, _number, _text, _truth
 from panpipe._schedules import Schedule
+from panpipe._views import Documented, html_text, table_of
 
 Entrant = Union[str, "os.PathLike[str]", Schedule, OwnFamily]
 Ratio = Union[str, Sequence[float], Mapping[str, float]]
 CLUSTERS: tuple[str, ...] = _core.arena_clusters
+_JUDGED = ("stages_per_rank", "weights", "makespan", "bubble", "held", "held_least", "bound", "over_bound", "on_front")
 
 
 def _deadlocks(judged: dict[str, Any]) -> str:
@@ -26,11 +28,11 @@ def _deadlocks(judged: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Arena:
+class Arena(Documented):
     """Schedules compared at one size, under ratios of costs, on clusters; `arena` returns it.
 
     Times are in forwards of a rank's share of a microbatch, memory in microbatches whose activations a rank holds, times on clusters in
-    seconds.
+    seconds. Its document is panpipe-arena/1.
     """
 
     document: dict[str, Any] = field(repr=False)
@@ -47,43 +49,30 @@ class Arena:
         """Microbatches of a step."""
         return self.document["microbatches"]
 
-    def _judged(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(one["costs"], judged) for one in self.document["rounds"] for judged in one["schedules"]]
-
     @property
     def table(self) -> Table:
         """A row per schedule and ratio, the shortest step first: costs, schedule, legal, reason (why it is not), stages_per_rank, weights
         (copies of the model among the ranks), makespan, bubble (a share of 1), held (of the fullest rank), held_least, bound, over_bound (a
         share of 1), on_front, deadlocks ("late blocking, ...": receives and transfer semantics under which it does not finish), and for
         each cluster its simulated step in s, and as `CLUSTER, idle links` its estimate."""
-        rows = self._judged()
-        columns: dict[str, list] = {"costs": [costs for costs, _ in rows]}
-        columns["schedule"] = [judged["schedule"] for _, judged in rows]
-        columns["legal"] = [judged["legal"] for _, judged in rows]
-        columns["reason"] = [judged.get("refused") or next(iter(judged.get("faults", [])), "") for _, judged in rows]
-        names = ("stages_per_rank", "weights", "makespan", "bubble", "held", "held_least", "bound", "over_bound", "on_front")
-        for name in names:
-            columns[name] = [judged.get(name) for _, judged in rows]
-        columns["deadlocks"] = [_deadlocks(judged) for _, judged in rows]
-        for index, cluster in enumerate(self.document["clusters"]):
-            on = [judged["clusters"][index] if judged["legal"] else {} for _, judged in rows]
-            columns[cluster] = [time.get("simulated_s") for time in on]
-            columns[f"{cluster}, idle links"] = [time.get("estimated_s") for time in on]
-        return _core.table_of(columns)
+        rows = []
+        for one in self.document["rounds"]:
+            for judged in one["schedules"]:
+                row = {"costs": one["costs"], **{name: judged.get(name) for name in ("schedule", "legal")}}
+                row["reason"] = judged.get("refused") or next(iter(judged.get("faults", [])), "")
+                row |= {name: judged.get(name) for name in _JUDGED}
+                row["deadlocks"] = _deadlocks(judged)
+                for cluster, times in zip(self.document["clusters"], judged.get("clusters") or itertools.repeat({})):
+                    row |= {cluster: times.get("simulated_s"), f"{cluster}, idle links": times.get("estimated_s")}
+                rows.append(row)
+        return table_of(rows)
 
     @property
     def winners(self) -> Table:
         """The fastest within a memory: costs, memory, cluster (empty: on free links), schedule (None: none holds so little)."""
-        rows = [(one["costs"], winner) for one in self.document["rounds"] for winner in one["winners"]]
-        columns: dict[str, list] = {"costs": [costs for costs, _ in rows]}
-        columns["memory"] = [winner["memory"] for _, winner in rows]
-        columns["cluster"] = [winner.get("cluster", "") for _, winner in rows]
-        columns["schedule"] = [winner.get("schedule") for _, winner in rows]
-        return _core.table_of(columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document panpipe-arena/1."""
-        return self.document
+        names = ("costs", "memory", "cluster", "schedule")
+        rows = [{"costs": one["costs"], "cluster": "", **winner} for one in self.document["rounds"] for winner in one["winners"]]
+        return table_of(({name: row.get(name) for name in names} for row in rows), names)
 
     def to_text(self) -> str:
         """The tables that the command prints."""
@@ -94,10 +83,10 @@ class Arena:
         return self.page
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        return html_text(self.text)
 
     def __repr__(self) -> str:
-        schedules = len({judged["schedule"] for _, judged in self._judged()})
+        schedules = len({judged["schedule"] for one in self.document["rounds"] for judged in one["schedules"]})
         return f"<panpipe.Arena: {schedules} schedules, {self.ranks} ranks, {self.microbatches} microbatches>"
 
 
@@ -105,7 +94,7 @@ def _ratio_text(ratio: Any) -> str:
     if isinstance(ratio, str):
         return ratio
     if isinstance(ratio, Mapping):
-        if set(ratio) != {"F", "I", "W"}:
+        if set(ratio) != set("FIW"):
             raise _fault("cost_ratios", f"a ratio has F, I and W, not {', '.join(map(str, ratio))}")
         ratio = [ratio[kind] for kind in "FIW"]
     if not isinstance(ratio, Iterable):
@@ -113,17 +102,13 @@ def _ratio_text(ratio: Any) -> str:
             "cost_ratios", f"a list of ratios is wanted, not of single values such as {ratio!r}", "cost_ratios=[(10, 12, 8)]"
         )
     numbers = [_number("cost_ratios", number) for number in ratio]
-    if len(numbers) != 3:
-        raise _fault("cost_ratios", f"a ratio has three numbers, for F, I and W, not {len(numbers)}")
     return ":".join(f"{number:g}" if float(f"{number:g}") == number else repr(number) for number in numbers)
 
 
 def _ratio_texts(ratios: Any) -> list[str]:
-    if isinstance(ratios, (str, Mapping)):
-        return [_ratio_text(ratios)]
     if not isinstance(ratios, Iterable):
         raise _fault("cost_ratios", f"a list of ratios is wanted, not a {_kind(ratios)}")
-    return [_ratio_text(ratio) for ratio in ratios]
+    return [_ratio_text(ratio) for ratio in ([ratios] if isinstance(ratios, (str, Mapping)) else ratios)]
 
 
 def _checked(entrants: tuple[Any, ...]) -> None:

@@ -130,7 +130,7 @@ def plan(
         raise InputError(
             "an executor takes the searches of several sizes, and a search on one cluster is one piece of work: give gpus=, or threads="
         )
-    limit = _seconds(time_limit)
+    limit = 0.0 if time_limit is None else _seconds("time_limit", time_limit)
     request = (
         _text("method", method),
         _text("objective", objective),
@@ -217,8 +217,6 @@ def _axes(over: Mapping[str, Sequence[Any]]) -> list[tuple[str, list[str]]]:
         axes.append((key, [value.name if _orders.is_order(value) else _value(value, key) for value in values]))
         if not axes[-1][1]:
             raise _fault(key, "over: this key has no values to vary over")
-    if not axes:
-        raise _fault("over", 'there is nothing to vary; give a key and its values: {"batch.micro": [1, 2]}')
     return axes
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from panpipe import _core
 from panpipe._errors import InputError, MachineError, NoAnswer
-from panpipe._inputs import _count, _count_if_given, _fault, _kind, _number
+from panpipe._inputs import _count, _count_if_given, _fault, _kind, _seconds
 from panpipe._schedules import Schedule
 
 _MOST_PASSES = 20_000  # a model of some hundred megabytes; what can be proved is far smaller
@@ -255,9 +255,7 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     >>> print(panpipe.certify(panpipe.schedule("zb-h1", ranks=2, microbatches=3)))  # doctest: +SKIP
     10 is the shortest, proved in 0.0 s
     """
-    memory, seconds, threads = _count_if_given("memory", memory), _number("seconds", seconds), _count("threads", threads)
-    if seconds <= 0:
-        raise _fault("seconds", f"seconds above 0 are wanted, not {seconds:g}")
+    memory, seconds, threads = _count_if_given("memory", memory), _seconds("seconds", seconds), _count("threads", threads)
     problem = _problem_of(schedule, memory)
     cp_model = _cp_model()
     fits = max(schedule.peak_activations) <= problem.memory

@@ -13,20 +13,19 @@ import json
 import linecache
 import os
 import resource
-import select
 import signal
 import sys
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, Pipe
 from types import FrameType, TracebackType
 from typing import Any
 
 _GRACE_S = 1.0  # for a child that got a signal to stop, before it is killed
 _MOST_PRINTED = 1 << 16
-_HEADER = 8  # bytes of the answer's length
 _forking = threading.Lock()  # else another child of ours holds this one's pipe open
 
 
@@ -132,63 +131,29 @@ def _fault_of(error: BaseException, deadline_s: float, memory_bytes: int) -> Fau
     return Fault(f"raises {what}", "", places)
 
 
-def _child(work: Callable[[], Any], pipe: int, deadline_s: float, memory_bytes: int) -> None:
+def _child(work: Callable[[], Any], pipe: Connection, deadline_s: float, memory_bytes: int) -> None:
     os.setpgid(0, 0)  # with children of its own it is killed as a group; Ctrl-C is the parent's
     gc.disable()  # finalizers of the parent's objects are the parent's
     printed = io.StringIO()
     sys.stdout = sys.stderr = printed
     answer = _answer(work, deadline_s, memory_bytes)
     answer["printed"] = printed.getvalue()[-_MOST_PRINTED:]
-    data = json.dumps(answer).encode()
-    data = len(data).to_bytes(_HEADER, "big") + data
-    while data:
-        data = data[os.write(pipe, data) :]
+    pipe.send_bytes(json.dumps(answer).encode())
 
 
-def _start(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> tuple[int, int]:
+def _start(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> tuple[int, Connection]:
     with _forking, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads: this child takes no lock of theirs
-        reading, writing = os.pipe()
-        try:
+        reading, writing = Pipe(duplex=False)
+        with writing:
             pid = os.fork()
-        except OSError:
-            os.close(reading)
-            os.close(writing)
-            raise
-        if pid == 0:
-            try:
-                os.close(reading)
-                _child(work, writing, deadline_s, memory_bytes)
-            finally:
-                os._exit(0)
-        os.close(writing)
+            if pid == 0:
+                try:
+                    reading.close()
+                    _child(work, writing, deadline_s, memory_bytes)
+                finally:
+                    os._exit(0)
         return pid, reading
-
-
-def _pieces(pipe: int, until: float) -> Iterator[bytes]:
-    poll = select.poll()  # select() takes no file beyond number 1023
-    poll.register(pipe, select.POLLIN)
-    while True:
-        if not poll.poll(1e3 * max(0.0, until - time.monotonic())):
-            raise TimeoutError
-        data = os.read(pipe, 1 << 16)
-        if not data:
-            return
-        yield data
-
-
-def _whole(data: "bytes | bytearray") -> bool:
-    return len(data) >= _HEADER and len(data) >= _HEADER + int.from_bytes(data[:_HEADER], "big")
-
-
-def _received(pipe: int, until: float) -> bytes:
-    """The answer; shorter than its header states where the child has died."""
-    data = bytearray()
-    for piece in _pieces(pipe, until):
-        data += piece
-        if _whole(data):
-            break
-    return bytes(data)
 
 
 def _end(pid: int, timeout_s: float = 0.0) -> int:
@@ -215,21 +180,22 @@ def _ended(pid: int, timeout_s: float) -> int:
 def run_apart(work: Callable[[], Any], deadline_s: float, memory_bytes: int) -> Any:
     """What work() returns, as JSON has it. Fault: what it raised, or why it was stopped. What it prints is printed here."""
     pid, pipe = _start(work, deadline_s, memory_bytes)
-    data, late, dying = b"", False, False
+    answer: dict[str, Any] | None = None
+    late = dying = False
     try:
-        data = _received(pipe, time.monotonic() + deadline_s + _GRACE_S)
-        dying = not _whole(data)
-    except TimeoutError:
-        late = True
+        late = not pipe.poll(deadline_s + _GRACE_S)
+        if not late:
+            answer = json.loads(pipe.recv_bytes())
+    except (EOFError, OSError):
+        dying = True
     finally:
-        os.close(pipe)
+        pipe.close()
         status = _end(pid, _GRACE_S if dying else 0.0)
     if late:
         raise _late_fault(deadline_s)
-    if dying:
+    if answer is None:
         code = os.waitstatus_to_exitcode(status)
         raise Fault(f"ends its process, with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
-    answer = json.loads(data[_HEADER:])
     if answer["printed"]:
         print(answer["printed"], end="")
     if "fault" in answer:

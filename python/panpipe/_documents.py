@@ -11,6 +11,7 @@ from panpipe import _core
 from panpipe._inputs import File, Scenario, Settings, _assignments, _count_if_given, _fault, _path, _text, _texts
 from panpipe._orders import asked as _asked
 from panpipe._results import Prediction
+from panpipe._views import Documented
 
 Result = Union[Prediction, File]
 
@@ -24,7 +25,7 @@ def _result(name: str, result: Any) -> tuple[str, str, str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Documented):
     """Two results compared.
 
     ok: Whether every tolerance that was given is kept.
@@ -35,10 +36,6 @@ class Comparison:
     ok: bool
     document: dict[str, Any] = field(repr=False)
     text: str = field(repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `panpipe compare --json` prints."""
-        return self.document
 
 
 @dataclass(frozen=True, slots=True)

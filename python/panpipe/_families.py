@@ -5,15 +5,14 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
 from panpipe import _core
 from panpipe._child import Fault, place_in, place_text, run_apart
 from panpipe._errors import Diagnostic, InputError
-from panpipe._inputs import _costs, _number, _text
+from panpipe._inputs import _costs, _count, _seconds, _text, _whole
 from panpipe._schedules import Schedule
 from panpipe.actions import Action
 
@@ -23,6 +22,7 @@ Costs = Union[Mapping[str, Any], str]
 DEADLINE_S = 10.0
 MEMORY_BYTES = 1 << 30
 _SIZES = ("rank", "ranks", "microbatches", "stages", "costs")  # parameters that are filled in; the others are options
+_EVERY = ("stages_per_rank", "sequence_splits")  # options of every family
 # Of a stage and a microbatch (a slice of one): F, R, I, W; a send and a receive of each direction; what is parked before I and again
 # behind it; gathers and reductions around the passes, which have no microbatch.
 _MOST_EACH, _MOST_BESIDES = 16, 16
@@ -35,27 +35,16 @@ class _Shape:
 
     ranks: int
     microbatches: int
-    stages_per_rank: int
     splits: int
     place: list[int]  # rank of each stage
 
     def stages_of(self, rank: int) -> list[int]:
         return [stage for stage, at in enumerate(self.place) if at == rank]
 
-    def header(self) -> str:
+    def csv(self, rows: list[list[str]]) -> str:
         sizes = f"ranks={self.ranks} microbatches={self.microbatches} stages={len(self.place)} seq_splits={self.splits}"
-        return f"#pipeline {sizes}\n#place {','.join(map(str, self.place))}\n"
-
-
-def _whole_number(what: str, value: Any, least: int = 1) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
-        raise InputError(f"{what} is a whole number from {least}, not {value!r}")
-    return operator.index(value)
-
-
-def _index(value: Any) -> int | None:
-    """A whole number, also NumPy's; None for anything else."""
-    return None if isinstance(value, bool) or not hasattr(value, "__index__") else operator.index(value)
+        lines = [f"#pipeline {sizes}", f"#place {','.join(map(str, self.place))}", *(",".join(row) for row in rows)]
+        return "\n".join(lines) + "\n"
 
 
 def _differ(one: Any, other: Any) -> bool:
@@ -75,35 +64,38 @@ class _Row:
         self._seen: dict[tuple[int, str, int, int], int] = {}
         self._most = _MOST_EACH * max(1, len(self._stages)) * shape.microbatches * shape.splits + _MOST_BESIDES
 
+    def _fault(self, what: str, remedy: str = "") -> Fault:
+        return Fault(f"rank {self._rank} yields {what}", remedy)
+
     def add(self, given: Any) -> None:
         text = self._text_of(given)
         try:
             actions = _core.actions_of_cell(text)
         except InputError as error:
-            fault = error.diagnostics[0]
-            raise Fault(f"rank {self._rank} yields {text!r}: {fault.message}", fault.remedy) from None
+            raise self._fault(f"{text!r}: {error.diagnostics[0].message}", error.diagnostics[0].remedy) from None
         for action in actions:
             self._check(action, text)
         self.cells.append(text)
         if len(self.cells) > self._most:
-            raise Fault(
-                f"rank {self._rank} yields more than {self._most} actions: {_MOST_EACH} for each of its "
-                f"{len(self._stages)} x {self._shape.microbatches * self._shape.splits} stages and microbatches, and {_MOST_BESIDES} besides, are more than any order has"
+            passes = f"{len(self._stages)} x {self._shape.microbatches * self._shape.splits} stages and microbatches"
+            raise self._fault(
+                f"more than {self._most} actions: {_MOST_EACH} for each of its {passes}, "
+                f"and {_MOST_BESIDES} besides, are more than any order has"
             )
 
     def _text_of(self, given: Any) -> str:
         if isinstance(given, str):
             return given
         if not isinstance(given, Action):
-            raise Fault(
-                f"rank {self._rank} yields {given!r}, which is no action",
+            raise self._fault(
+                f"{given!r}, which is no action",
                 "yield F(0), or a cell of the CSV as text, such as '2F0'; from panpipe.actions import F, I, W, B, R",
             )
         stage = given.stage
         if stage is None:
             if len(self._stages) != 1:
-                raise Fault(
-                    f"rank {self._rank} yields {given!r} and has the stages {self._stages}",
+                raise self._fault(
+                    f"{given!r} and has the stages {self._stages}",
                     f"say which: {given.kind}({given.microbatch}, stage={(self._stages or [0])[-1]})",
                 )
             stage = self._stages[0]
@@ -113,55 +105,44 @@ class _Row:
         return f"{self._number_of(given, 'stage', stage)}{given.kind}{microbatch}" + ("" if whole else f".{part}")
 
     def _number_of(self, given: Action, what: str, value: Any) -> int:
-        number = value if type(value) is int else _index(value)
+        number = value if type(value) is int else _whole(value)
         if number is None:
-            raise Fault(f"rank {self._rank} yields {given!r}: the {what} is a whole number, not {value!r}")
+            raise self._fault(f"{given!r}: the {what} is a whole number, not {value!r}")
         return number
 
     def _check(self, action: tuple[int, str, int, int], text: str) -> None:
         stage, kind, microbatch, split = action
-        stages = len(self._shape.place)
-        for what, value, size in (
-            ("stage", stage, stages),
-            ("microbatch", microbatch, self._shape.microbatches),
-            ("slice", split, self._shape.splits),
-        ):
+        shape = self._shape
+        sizes = {"stage": len(shape.place), "microbatch": shape.microbatches, "slice": shape.splits}
+        for value, (what, size) in zip((stage, microbatch, split), sizes.items()):
             if value >= size:
-                raise Fault(f"rank {self._rank} yields {text}: {what} {value} of {size}: they are numbered from 0")
-        if stage >= 0 and self._shape.place[stage] != self._rank:
-            raise Fault(
-                f"rank {self._rank} yields {text}: stage {stage} is on rank {self._shape.place[stage]}, and this rank has {self._stages}",
+                raise self._fault(f"{text}: {what} {value} of {size}: they are numbered from 0")
+        if stage >= 0 and shape.place[stage] != self._rank:
+            raise self._fault(
+                f"{text}: stage {stage} is on rank {shape.place[stage]}, and this rank has {self._stages}",
                 "the parameter `stages` of the function lists the stages of its rank; placement= says where stages are",
             )
         if kind not in _PASSES:
             return
         first = self._seen.setdefault((stage, kind, microbatch, split), len(self.cells))
         if first != len(self.cells):
-            raise Fault(
-                f"rank {self._rank} yields {text} twice, as action {first} and as action {len(self.cells)}",
+            raise self._fault(
+                f"{text} twice, as action {first} and as action {len(self.cells)}",
                 "every stage runs every pass of a microbatch once",
             )
-        self._check_halves(action, text)
-
-    def _check_halves(self, action: tuple[int, str, int, int], text: str) -> None:
-        stage, kind, microbatch, split = action
         for other in {"B": ("I", "W"), "I": ("B",), "W": ("B",)}.get(kind, ()):
             if (stage, other, microbatch, split) in self._seen:
-                raise Fault(
-                    f"rank {self._rank} yields {text} behind the {other} of the same microbatch",
+                raise self._fault(
+                    f"{text} behind the {other} of the same microbatch",
                     "B is the whole backward, I and W are its halves: yield the one or the two",
                 )
 
 
-def _iterator(made: Any, name: str) -> Iterator[Any]:
-    if not isinstance(made, Iterable) or isinstance(made, (str, bytes)):
-        raise Fault(f"returns {made!r}", f"{name} yields its actions: yield F(0)")
-    return iter(made)
-
-
 def _take(made: Any, name: str, take: Callable[[Any], None]) -> None:
     """Each thing that it yields; a fault stands where the generator does."""
-    iterator = _iterator(made, name)
+    if not isinstance(made, Iterable) or isinstance(made, (str, bytes)):
+        raise Fault(f"returns {made!r}", f"{name} yields its actions: yield F(0)")
+    iterator = iter(made)
     for given in iterator:
         try:
             take(given)
@@ -173,21 +154,18 @@ def _rows(
     function: Callable[..., Any], name: str, arguments: dict[str, Any], wanted: frozenset[str], shape: _Shape
 ) -> list[list[str]]:
     rows = [_Row(rank, shape) for rank in range(shape.ranks)]
-    given = {
-        "ranks": shape.ranks,
-        "microbatches": shape.microbatches,
-        "stages": [shape.stages_of(rank) for rank in range(shape.ranks)],
-    }
-    given = {key: value for key, value in given.items() if key in wanted} | arguments
+
+    def made(**of_rank: Any) -> Any:
+        sizes = {"ranks": shape.ranks, "microbatches": shape.microbatches, **of_rank}
+        return function(**{key: value for key, value in sizes.items() if key in wanted}, **arguments)
+
     if "rank" in wanted:
         for rank, row in enumerate(rows):
-            if "stages" in wanted:
-                given["stages"] = shape.stages_of(rank)
-            _take(function(rank=rank, **given), name, row.add)
+            _take(made(rank=rank, stages=shape.stages_of(rank)), name, row.add)
     else:
 
         def take(pair: Any) -> None:
-            rank = _index(pair[0]) if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+            rank = _whole(pair[0]) if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
             if rank is None or not 0 <= rank < shape.ranks:
                 raise Fault(
                     f"yields {pair!r} in place of a rank and its action",
@@ -195,7 +173,7 @@ def _rows(
                 )
             rows[rank].add(pair[1])
 
-        _take(function(**given), name, take)
+        _take(made(stages=[shape.stages_of(rank) for rank in range(shape.ranks)]), name, take)
     for rank, row in enumerate(rows):
         if not row.cells:
             raise Fault(f"rank {rank} yields nothing", "every rank has a stage, and every stage its passes")
@@ -207,7 +185,7 @@ def _placed(placement: Placement, ranks: int, stages: int) -> list[int]:
         place = []
         for stage in range(stages):
             given = placement(stage, ranks)
-            rank = _index(given)
+            rank = _whole(given)
             if rank is None or not 0 <= rank < ranks:
                 raise Fault(f"has a placement that puts stage {stage} on rank {given!r}: ranks are 0 to {ranks - 1}")
             place.append(rank)
@@ -220,22 +198,15 @@ def _placed(placement: Placement, ranks: int, stages: int) -> list[int]:
     return [stage % ranks if stage // ranks % 2 == 0 else ranks - 1 - stage % ranks for stage in range(stages)]
 
 
-def costs_as_dict(costs: Costs) -> dict[str, Any]:
+def _costs_as_dict(text: str) -> dict[str, Any]:
     """All of F, I, W, B, comm, with the defaults of `schedule`; a list where stages differ."""
-    if isinstance(costs, str):
-        pairs = [item.partition("=") for item in costs.split(",") if item]
-        costs = {key: [float(part) for part in value.split("/")] if "/" in value else float(value) for key, _, value in pairs}
-    full: dict[str, Any] = {"F": 1.0, "I": 1.0, "W": 1.0, "comm": 0.0} | dict(costs)
-    if "B" not in full and not isinstance(full["I"], (list, tuple)) and not isinstance(full["W"], (list, tuple)):
-        full["B"] = full["I"] + full["W"]
-    return full
-
-
-def _text_of_costs(costs: Costs) -> str:
-    text = _costs(costs)
-    if text:
-        _core.check_costs(text)
-    return text
+    costs: dict[str, Any] = {"F": 1.0, "I": 1.0, "W": 1.0, "comm": 0.0}
+    for item in filter(None, text.split(",")):
+        key, _, value = item.partition("=")
+        costs[key] = [float(part) for part in value.split("/")] if "/" in value else float(value)
+    if "B" not in costs and isinstance(costs["I"], float) and isinstance(costs["W"], float):
+        costs["B"] = costs["I"] + costs["W"]
+    return costs
 
 
 class OwnFamily:
@@ -264,19 +235,15 @@ class OwnFamily:
         self.name = _text("name", name) or getattr(function, "__name__", type(function).__name__)
         self._deadline_s, self._memory_bytes = self._limits(deadline_s, memory_bytes)
         parameters = inspect.signature(function).parameters
-        for parameter in parameters.values():
-            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
+        for name, parameter in parameters.items():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise InputError(
-                    f"{self.name}: the parameter {parameter.name!r} has no name to give it by: options are parameters with defaults"
+                    f"{self.name}: the parameter {name!r} has no name to give it by: options are parameters with defaults"
                 )
-            if (
-                parameter.name not in _SIZES
-                and parameter.default is parameter.empty
-                and parameter.name not in ("stages_per_rank", "sequence_splits")
-            ):
+            if parameter.default is parameter.empty and name not in (*_SIZES, *_EVERY):
                 raise InputError(
-                    f"{self.name}: the parameter {parameter.name!r} has no default",
-                    remedy=f"{', '.join(_SIZES)} are filled in; any other is an option of the family: {parameter.name}=1",
+                    f"{self.name}: the parameter {name!r} has no default",
+                    remedy=f"{', '.join(_SIZES)} are filled in; any other is an option of the family: {name}=1",
                 )
         if not callable(placement) and placement not in ("loop", "wave"):
             raise InputError(f"{self.name}: placement is 'loop', 'wave' or a function of (stage, ranks), not {placement!r}")
@@ -287,7 +254,7 @@ class OwnFamily:
             )
         self._wanted = frozenset(parameters)
         own = {key: one.default for key, one in parameters.items() if key not in _SIZES and one.default is not one.empty}
-        self.options: dict[str, Any] = {"stages_per_rank": 1, "sequence_splits": 1} | own
+        self.options: dict[str, Any] = dict.fromkeys(_EVERY, 1) | own
         self.options = self._with(options or {})
         functools.update_wrapper(self, function, updated=())
 
@@ -302,13 +269,7 @@ class OwnFamily:
         return self.options | dict(options)
 
     def _limits(self, deadline_s: Any, memory_bytes: Any) -> tuple[float, int]:
-        seconds = _number(f"{self.name}: deadline_s", deadline_s)
-        if seconds <= 0:
-            raise InputError(f"{self.name}: deadline_s is a time above 0, not {seconds:g}")
-        size = _whole_number(f"{self.name}: memory_bytes", memory_bytes)
-        if size >= 1 << 62:
-            raise InputError(f"{self.name}: memory_bytes is below 2**62, not {size}")
-        return seconds, size
+        return _seconds(f"{self.name}: deadline_s", deadline_s), _count(f"{self.name}: memory_bytes", memory_bytes, most=2**62)
 
     def with_options(self, **options: Any) -> OwnFamily:
         """The same family with other defaults, for tables that compare settings."""
@@ -360,33 +321,30 @@ class OwnFamily:
             action twice.
         """
         all_options = self._with(options)
-        text_of_costs = _text_of_costs(costs)
-        sizes = (_whole_number(f"{self.name}: ranks", ranks), _whole_number(f"{self.name}: microbatches", microbatches))
-        per_rank, splits = (
-            _whole_number(f"{self.name}: {key}", all_options[key]) for key in ("stages_per_rank", "sequence_splits")
-        )
-        if sizes[0] * sizes[1] * per_rank * splits > _core.most_actions:
+        text_of_costs = _costs(costs)
+        _core.check_costs(text_of_costs)
+        given = {"ranks": ranks, "microbatches": microbatches, **{key: all_options[key] for key in _EVERY}}
+        ranks, microbatches, per_rank, splits = (_count(f"{self.name}: {key}", count) for key, count in given.items())
+        if ranks * microbatches * per_rank * splits > _core.most_actions:
             raise InputError(
-                f"{self.name}: {sizes[0]} ranks x {per_rank} stages x {sizes[1]} microbatches are more than {_core.most_actions:g} forwards"
+                f"{self.name}: {ranks} ranks x {per_rank} stages x {microbatches} microbatches are more than {_core.most_actions:g} forwards"
             )
         arguments = {key: value for key, value in all_options.items() if key in self._wanted}
         if self.takes_costs():
-            arguments["costs"] = costs_as_dict(text_of_costs)
+            arguments["costs"] = _costs_as_dict(text_of_costs)
 
-        def work() -> tuple[list[int], list[list[str]]]:
-            place = _placed(self._placement, sizes[0], sizes[0] * per_rank)
-            shape = _Shape(*sizes, per_rank, splits, place)
-            return place, _rows(self._function, self.name, arguments, self._wanted, shape)
+        def work() -> str:
+            shape = _Shape(ranks, microbatches, splits, _placed(self._placement, ranks, ranks * per_rank))
+            return shape.csv(_rows(self._function, self.name, arguments, self._wanted, shape))
 
         title = self.title(all_options)
         limits = self._limits(
             self._deadline_s if deadline_s is None else deadline_s, self._memory_bytes if memory_bytes is None else memory_bytes
         )
         try:
-            place, rows = run_apart(work, *limits)
+            csv = run_apart(work, *limits)
         except Fault as fault:
-            raise _input_error(f"{title} of {sizes[0]} ranks and {sizes[1]} microbatches", fault) from None
-        csv = _Shape(*sizes, per_rank, splits, place).header() + "".join(",".join(row) + "\n" for row in rows)
+            raise _input_error(f"{title} of {ranks} ranks and {microbatches} microbatches", fault) from None
         return Schedule(_core.schedule(title, None, None, {}, text_of_costs, csv), text_of_costs)
 
     def __repr__(self) -> str:

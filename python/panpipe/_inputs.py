@@ -6,8 +6,8 @@ import json
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, Union
 
 from panpipe._errors import InputError
 
@@ -15,6 +15,7 @@ File = Union[str, "os.PathLike[str]"]
 Scenario = Union[File, Mapping[str, Any]]
 Settings = Union[Mapping[str, Any], None]
 Files = Union[File, Sequence[File]]
+Item = TypeVar("Item")
 
 _DEEPEST = 64  # as of files: base/input/yaml_document.cpp
 
@@ -47,12 +48,17 @@ def _path(name: str, file: Any) -> str:
     return _clean(found if isinstance(found, str) else os.fsdecode(found), name)
 
 
+def _listed(name: str, given: Any, read: Callable[[str, Any], Item], single: tuple[type, ...], wanted: str) -> list[Item]:
+    """Each item of a list, or the one that stands for a list of one."""
+    if isinstance(given, single):
+        given = [given]
+    if not isinstance(given, Iterable):
+        raise _fault(name, f"{wanted} is wanted, not a {_kind(given)}")
+    return [read(name, item) for item in given]
+
+
 def _files(name: str, files: Any) -> list[str]:
-    if isinstance(files, (str, bytes, os.PathLike)):
-        return [_path(name, files)]
-    if not isinstance(files, Iterable):
-        raise _fault(name, f"a path or a list of paths is wanted, not a {_kind(files)}")
-    return [_path(name, file) for file in files]
+    return _listed(name, files, _path, (str, bytes, os.PathLike), "a path or a list of paths")
 
 
 def _some_files(name: str, files: Any) -> list[str]:
@@ -69,11 +75,7 @@ def _text(name: str, text: Any) -> str:
 
 
 def _texts(name: str, texts: Any) -> list[str]:
-    if isinstance(texts, str):
-        return [texts]
-    if not isinstance(texts, Iterable):
-        raise _fault(name, f"text or a list of texts is wanted, not a {_kind(texts)}")
-    return [_text(name, text) for text in texts]
+    return _listed(name, texts, _text, (str,), "text or a list of texts")
 
 
 def _assignments(name: str, given: Any) -> list[str]:
@@ -81,16 +83,20 @@ def _assignments(name: str, given: Any) -> list[str]:
     return [f"{key}={value}" for key, value in given.items()] if isinstance(given, Mapping) else _texts(name, given)
 
 
-def _count(name: str, count: Any, otherwise: int | None = None) -> int:
+def _whole(number: Any) -> int | None:
+    """A whole number, also NumPy's; None for anything else."""
+    return None if isinstance(number, bool) or not hasattr(number, "__index__") else operator.index(number)
+
+
+def _count(name: str, count: Any, otherwise: int | None = None, most: int = 2**31 - 1) -> int:
     """A whole number from 1 on, as the module holds it; `otherwise` stands for None."""
     if count is None and otherwise is not None:
         return otherwise
-    try:
-        found = operator.index(count)
-    except TypeError:
-        raise _fault(name, f"a whole number is wanted, not a {_kind(count)}") from None
-    if isinstance(count, bool) or not 1 <= found < 2**31:
-        raise _fault(name, f"a whole number from 1 to {2**31 - 1} is wanted, not {count!r}")
+    found = _whole(count)
+    if found is None:
+        raise _fault(name, f"a whole number is wanted, not a {_kind(count)}")
+    if not 1 <= found <= most:
+        raise _fault(name, f"a whole number from 1 to {most} is wanted, not {count!r}")
     return found
 
 
@@ -105,32 +111,24 @@ def _truth(name: str, value: Any) -> bool:
 
 
 def _counts(name: str, counts: Any) -> list[int]:
-    if counts is None:
-        return []
-    if isinstance(counts, (str, bytes)) or not isinstance(counts, Iterable):
-        raise _fault(name, f"a list of whole numbers is wanted, not a {_kind(counts)}")
-    return [_count(name, count) for count in counts]
+    return [] if counts is None else _listed(name, counts, _count, (str, bytes), "a list of whole numbers")
 
 
 def _number(name: str, number: Any) -> float:
     try:
         found = float(number)
     except (TypeError, ValueError, OverflowError):
-        raise _fault(
-            name,
-            f"a number is wanted, not {number!r}" if isinstance(number, str) else f"a number is wanted, not a {_kind(number)}",
-        ) from None
+        given = repr(number) if isinstance(number, str) else f"a {_kind(number)}"
+        raise _fault(name, f"a number is wanted, not {given}") from None
     if not math.isfinite(found):
         raise _fault(name, f"a finite number is wanted, not {found}")
     return found
 
 
-def _seconds(limit: Any) -> float:
-    if limit is None:
-        return 0.0
-    found = _number("time_limit", limit)
+def _seconds(name: str, seconds: Any) -> float:
+    found = _number(name, seconds)
     if found <= 0:
-        raise _fault("time_limit", f"seconds above 0 are wanted, not {found:g}")
+        raise _fault(name, f"seconds above 0 are wanted, not {found:g}")
     return found
 
 
@@ -155,13 +153,8 @@ def _plain(value: Any, key: str, depth: int = 0) -> Any:
         return _clean(str.__str__(value), key)
     if isinstance(value, os.PathLike):
         return _path(key, value)
-    if (
-        hasattr(value, "__index__")
-        and not hasattr(value, "shape")
-        or hasattr(value, "shape")
-        and value.shape == ()
-        and hasattr(value, "item")
-    ):
+    shape = getattr(value, "shape", None)  # of NumPy's numbers ()
+    if shape == () and hasattr(value, "item") or shape is None and hasattr(value, "__index__"):
         found = value.item() if hasattr(value, "item") else operator.index(value)
         if type(found) is not kind:
             return _plain(found, key, depth + 1)

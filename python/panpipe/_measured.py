@@ -10,14 +10,16 @@ from typing import Any
 from panpipe import _core
 from panpipe._core import Table
 from panpipe._inputs import File, Files, _assignments, _count, _files, _number, _path, _some_files, _text, _texts
+from panpipe._views import Tabled, table_of
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Tabled):
     """Measured runs and their predictions.
 
     ok: Whether every tolerance that was given is kept.
-    rows: As in the document panpipe-validation/1.
+    rows: As in the document.
+    document: panpipe-validation/1; of matrix products as the command prints it.
     page: A self-contained HTML page; empty of matrix products.
     text: The table for a terminal.
     evidence: With `evidence=True` of `validate`: the file that states how sure predictions are.
@@ -30,17 +32,11 @@ class Validation:
     text: str = field(repr=False, default="")
     evidence: str = field(repr=False, default="")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document panpipe-validation/1; of matrix products as the command prints it."""
-        return self.document
-
     @property
     def table(self) -> Table:
         """A row per run, with those of its fields that are numbers or text."""
-        plain = (str, int, float, bool, type(None))
-        names = dict.fromkeys(name for row in self.rows for name, value in row.items() if isinstance(value, plain))
-        columns = {name: [row.get(name) if isinstance(row.get(name), plain) else None for row in self.rows] for name in names}
-        return _core.table_of(columns)
+        plain = (str, int, float, type(None))
+        return table_of({name: value for name, value in row.items() if isinstance(value, plain)} for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)

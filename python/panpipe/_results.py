@@ -2,77 +2,57 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
-from panpipe import _core
 from panpipe._core import Table
+from panpipe._errors import NoAnswer
+from panpipe._views import Tabled, View, html_text, table_of
+
+_FIGURES = ("step_time_s", "peak_memory_bytes", "fits", "mfu")
+_TEXTS = ("plan_yaml", "scenario_yaml", "text", "svg", "page", "trace")
+_SPAN = dict.fromkeys(("device", "lane", "action", "microbatch", "stage", "start_s", "end_s")) | {"bytes": 0, "waiting_s": 0.0}
 
 
 def _seconds(value: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= size or unit == "us":
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
             return f"{value / size:.4g} {unit}"
-    return f"{value:.4g} s"
+    return f"{value / 1e-6:.4g} us"
 
 
-def _number(text: str) -> int | float | str:
+def _numbers(texts: list[str]) -> list[Any]:
+    """As numbers where all of them are."""
     for kind in (int, float):
         try:
-            return kind(text)
+            return [kind(text) for text in texts]
         except ValueError:
             continue
-    return text
-
-
-def _gib(value: float) -> str:
-    return f"{value / 2**30:.2f} GiB"
-
-
-class _StoredStep:
-    """A step that came from another process: its document, behind the methods of _core.PredictedStep."""
-
-    def __init__(self, texts: dict[str, str]):
-        self._texts = texts
-        self._document = json.loads(texts["document"])
-        metrics = self._document["metrics"]
-        self.kind: str = self._document["kind"]
-        self.step_time_s: float = metrics["step_time_s"]
-        self.peak_memory_bytes: int = metrics["peak_memory_bytes"]
-        self.fits: bool = metrics["fits"]
-        self.mfu: float = metrics["mfu"]
-
-    def metrics(self) -> dict[str, Any]:
-        return dict(self._document["metrics"])
-
-    def document(self, timeline: bool) -> str:
-        if timeline:
-            return self._texts["document"]
-        rest = {key: value for key, value in self._document.items() if key != "timeline"}
-        rest["memory"] = [{key: value for key, value in row.items() if key != "curve"} for row in rest["memory"]]
-        return json.dumps(rest)
-
-    def timeline(self) -> Table:
-        rows = self._document["timeline"]
-        columns = {
-            name: [row[name] for row in rows] for name in ("device", "lane", "action", "microbatch", "stage", "start_s", "end_s")
-        }
-        columns["bytes"] = [row.get("bytes", 0) for row in rows]
-        columns["waiting_s"] = [float(row.get("waiting_s", 0)) for row in rows]
-        return _core.table_of(columns)
-
-    def __getattr__(self, name: str):
-        try:
-            text = self.__dict__["_texts"][name]
-        except KeyError:
-            raise AttributeError(name) from None
-        return lambda: text
+    return texts
 
 
 def _stored_prediction(texts: dict[str, str]) -> Prediction:
-    return Prediction(_StoredStep(texts))
+    """A prediction that came from another process: its document, in the place of the module's object."""
+    document = json.loads(texts["document"])
+    metrics = document["metrics"]
+    step = SimpleNamespace(kind=document["kind"], **{name: metrics[name] for name in _FIGURES})
+
+    def document_text(timeline: bool) -> str:
+        if timeline:
+            return texts["document"]
+        memory = [{key: value for key, value in row.items() if key != "curve"} for row in document["memory"]]
+        return json.dumps({key: value for key, value in (document | {"memory": memory}).items() if key != "timeline"})
+
+    step.document = document_text
+    step.metrics = lambda: dict(metrics)
+    step.timeline = lambda: table_of(
+        ({name: span.get(name, _SPAN[name]) for name in _SPAN} for span in document["timeline"]), _SPAN
+    )
+    for name in _TEXTS:
+        setattr(step, name, lambda text=texts[name]: text)
+    return Prediction(step)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -85,30 +65,11 @@ class Prediction:
     _core: Any
     _cache: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def kind(self) -> str:
-        """ "estimated" (idle links) or "simulated" (shared links)."""
-        return self._core.kind
-
-    @property
-    def step_time_s(self) -> float:
-        """Seconds of one training step."""
-        return self._core.step_time_s
-
-    @property
-    def peak_memory_bytes(self) -> int:
-        """Bytes of the fullest device."""
-        return self._core.peak_memory_bytes
-
-    @property
-    def fits(self) -> bool:
-        """Whether every device holds what it must."""
-        return self._core.fits
-
-    @property
-    def mfu(self) -> float:
-        """Model FLOP utilisation, a share of 1; 0 where the peak is not known."""
-        return self._core.mfu
+    kind = View[str]('"estimated" (idle links) or "simulated" (shared links).')
+    step_time_s = View[float]("Seconds of one training step.")
+    peak_memory_bytes = View[int]("Bytes of the fullest device.")
+    fits = View[bool]("Whether every device holds what it must.")
+    mfu = View[float]("Model FLOP utilisation, a share of 1; 0 where the peak is not known.")
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -168,18 +129,16 @@ class Prediction:
         return self.to_svg()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.to_text())}</pre>{self.to_svg()}"
+        return html_text(self.to_text()) + self.to_svg()
 
     def __repr__(self) -> str:
         room = "fits" if self.fits else "does not fit"
-        return f"<panpipe.Prediction: {self.kind} step {_seconds(self.step_time_s)}, peak {_gib(self.peak_memory_bytes)}, {room}>"
+        peak = f"{self.peak_memory_bytes / 2**30:.2f} GiB"
+        return f"<panpipe.Prediction: {self.kind} step {_seconds(self.step_time_s)}, peak {peak}, {room}>"
 
     def __reduce__(self):
-        step = self._core
-        texts = {"document": step.document(True)}
-        for name in ("plan_yaml", "scenario_yaml", "text", "svg", "page", "trace"):
-            texts[name] = getattr(step, name)()
-        return _stored_prediction, (texts,)
+        texts = {name: getattr(self._core, name)() for name in _TEXTS}
+        return _stored_prediction, (texts | {"document": self._core.document(True)},)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +170,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Plan:
+class Plan(Tabled):
     """The answer of a search for plans.
 
     candidates: Best first; empty where nothing fits, then `reason` states why.
     yaml: The best plan that the engines can run, as plan.yaml; empty where there is none.
     proved_optimal: Whether nothing that was searched is better.
+    document: panpipe-plan/1.
     """
 
     candidates: list[Candidate]
@@ -229,26 +189,13 @@ class Plan:
     def best(self) -> Candidate:
         """The first candidate; NoAnswer where there is none."""
         if not self.candidates:
-            from panpipe._errors import NoAnswer
-
             raise NoAnswer(self.reason or "no feasible plan")
         return self.candidates[0]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document panpipe-plan/1."""
-        return self.document
 
     @property
     def table(self) -> Table:
         """A row per candidate: summary, then its metrics."""
-        names = list(dict.fromkeys(name for candidate in self.candidates for name in candidate.metrics))
-        columns: dict[str, list] = {"summary": [candidate.summary for candidate in self.candidates]}
-        for name in names:
-            columns[name] = [candidate.metrics.get(name) for candidate in self.candidates]
-        return _core.table_of(columns)
-
-    def _repr_html_(self) -> str:
-        return _html_table(self.table)
+        return table_of(({"summary": one.summary, **one.metrics} for one in self.candidates), ["summary"])
 
     def __repr__(self) -> str:
         if not self.candidates:
@@ -259,12 +206,13 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Tabled):
     """The best plan on clusters of several sizes.
 
     key: The key of the scenario that states how large the cluster is.
     plans: Number of GPUs to the Plan for so many.
     best: GPUs of the size that a deadline, a budget or an objective chooses; None where no size keeps them, or nothing chooses.
+    document: panpipe-sizes/1, with the run's time and costs of each size; empty where nothing chooses.
     """
 
     key: str
@@ -272,33 +220,23 @@ class Sizes:
     best: int | None = None
     document: dict[str, Any] = field(repr=False, default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document panpipe-sizes/1, with the run's time and costs of each size; empty where nothing chooses."""
-        return self.document
-
     @property
     def table(self) -> Table:
         """A row per size: gpus, plan, step_time_s, peak_memory_bytes, reason."""
-        best = [plan.candidates[0] if plan.candidates else None for plan in self.plans.values()]
-        return _core.table_of(
-            {
-                "gpus": list(self.plans),
-                "plan": [found.summary if found else None for found in best],
-                "step_time_s": [found.metrics.get("step_time_s") if found else None for found in best],
-                "peak_memory_bytes": [found.metrics.get("peak_memory_bytes") if found else None for found in best],
-                "reason": [plan.reason for plan in self.plans.values()],
-            }
-        )
-
-    def _repr_html_(self) -> str:
-        return _html_table(self.table)
+        rows = []
+        for gpus, plan in self.plans.items():
+            best = plan.candidates[0] if plan.candidates else None
+            figures = {name: best.metrics.get(name) if best else None for name in ("step_time_s", "peak_memory_bytes")}
+            rows.append({"gpus": gpus, "plan": best.summary if best else None, **figures, "reason": plan.reason})
+        return table_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Tabled):
     """The cells of a grid.
 
-    cells: As in the document panpipe-sweep/1, in the grid's order.
+    document: panpipe-sweep/1.
+    cells: As in the document, in the grid's order.
     page: A self-contained HTML page with table and plots.
     text: The table for a terminal.
     """
@@ -308,39 +246,13 @@ class Sweep:
     page: str = field(repr=False)
     text: str = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document panpipe-sweep/1."""
-        return self.document
-
     @property
     def table(self) -> Table:
         """A row per cell: a column for each key that varies, then status, reason, plan, and the metrics (None without an answer)."""
         keys = [axis["key"] for axis in self.document["axes"]]
-        names = list(dict.fromkeys(name for cell in self.cells for name in cell["metrics"] or {}))
-        columns: dict[str, list] = {key: [_number(cell["settings"][key]) for cell in self.cells] for key in keys}
-        for key, values in columns.items():
-            if any(isinstance(value, str) for value in values):
-                columns[key] = [cell["settings"][key] for cell in self.cells]
-        for name in ("status", "reason", "plan"):
-            columns[name] = [cell.get(name) or "" for cell in self.cells]
-        for name in names:
-            columns[name] = [(cell["metrics"] or {}).get(name) for cell in self.cells]
-        return _core.table_of(columns)
-
-    def _repr_html_(self) -> str:
-        return _html_table(self.table)
-
-
-def _html_table(table: Table, most: int = 60) -> str:
-    columns = table.to_pydict()
-    shown = [
-        [
-            html.escape("" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value))
-            for value in column[:most]
-        ]
-        for column in columns.values()
-    ]
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    rows = "".join("<tr>" + "".join(f"<td>{value}</td>" for value in row) + "</tr>" for row in zip(*shown))
-    more = f"<p>{len(table) - most} more rows</p>" if len(table) > most else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+        columns = [_numbers([cell["settings"][key] for cell in self.cells]) for key in keys]
+        rows = []
+        for cell, *settings in zip(self.cells, *columns):
+            words = {name: cell.get(name) or "" for name in ("status", "reason", "plan")}
+            rows.append({**dict(zip(keys, settings)), **words, **(cell["metrics"] or {})})
+        return table_of(rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from panpipe._calls import estimate
 from panpipe._inputs import Scenario, Settings
 from panpipe._orders import asked as _asked
 from panpipe._errors import InputError, InternalError, MachineError, PanpipeError
+from panpipe._views import Documented
 
 _PANPIPE = pathlib.Path(str(_core.__file__)).parent / "_prefix" / "bin" / "panpipe"
 # fp32 sums of another order: of the largest gradient of a parameter. As the tests of the executor hold all families to it.
@@ -26,7 +26,7 @@ _ALONE = {"parallel": "{pipeline: 1, tensor: 1, data: 1}", "schedule": "gpipe", 
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Documented):
     """A measured run; `run` returns it.
 
     step_time_s: Of a measured step, in seconds.
@@ -36,6 +36,7 @@ class Run:
     gradient_difference: The largest between the gradients of the last step and those of one process, as a share of the largest
         gradient of the same parameter; None with `gradients=False`.
     gradients_equal: Whether that is rounding: at most 2e-5.
+    document: panpipe-result/1, of the measured run.
     """
 
     step_time_s: float
@@ -50,10 +51,6 @@ class Run:
         """The measured figures, as of a `Prediction`."""
         return self.document["metrics"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result document (panpipe-result/1) of the measured run."""
-        return self.document
-
 
 def _program(words: list[str]) -> str:
     try:
@@ -66,9 +63,13 @@ def _program(words: list[str]) -> str:
     raise kind(done.stderr.strip() or f"panpipe {words[0]} ended with {done.returncode}")
 
 
-def _tensors(path: pathlib.Path) -> dict[str, array.array]:
+def _set(settings: dict[str, str]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def _tensors(path: str) -> dict[str, array.array]:
     """Of a safetensors file that holds F32 alone."""
-    data = path.read_bytes()
+    data = pathlib.Path(path).read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     tensors = {}
     for name, entry in json.loads(data[8:start]).items():
@@ -96,7 +97,7 @@ def _difference(found: dict[str, array.array], expected: dict[str, array.array])
     return worst
 
 
-def _predicted(scenario: Any, overrides: dict[str, str]) -> float | None:
+def _predicted(scenario: str, overrides: dict[str, str]) -> float | None:
     try:
         return estimate(scenario, set=overrides).step_time_s
     except InputError:  # no rates; whatever else is wrong, the run has refused
@@ -135,55 +136,35 @@ def run(
     """
     source, overrides = _asked(scenario, set)
     text, micro, microbatches = _core.scenario_to_run(source, overrides)
-    options = ["--no-progress", "--steps", str(steps), "--warmup", str(warmup)]
-    for option, value in (("--transport", transport), ("--device", device), ("--threads", threads)):
-        if value:
-            options += [option, str(value)]
-    if allow_overcommit:
-        options.append("--allow-overcommit")
+    of_ranks = ["--threads", str(threads)] if threads else []
     with tempfile.TemporaryDirectory(prefix="panpipe-run-") as name:
         folder = pathlib.Path(name)
-        file = folder / "scenario.yaml"
-        file.write_text(text, encoding="utf-8")
-        settings: dict[str, str] = {}
+        file, measured, dump, expected = (
+            str(folder / part) for part in ("scenario.yaml", "profile.yaml", "gradients.safetensors", "alone.safetensors")
+        )
+        pathlib.Path(file).write_text(text, encoding="utf-8")
+
+        def trained(*words: str) -> str:
+            on = ["--device", str(device)] if device else []
+            return _program(["run", file, "--no-progress", "--steps", str(steps), "--warmup", str(warmup), "--json", *on, *words])
+
         if profile:
-            ranks = ["--ranks", str(_core.pipeline_sizes(source, overrides)[0])]
-            _program(
-                [
-                    "profile",
-                    os.fspath(file),
-                    "-o",
-                    str(folder / "profile.yaml"),
-                    *ranks,
-                    *(["--threads", str(threads)] if threads else []),
-                ]
-            )
-            settings["profile"] = str(folder / "profile.yaml")
-        given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        dump = ["--dump-gradients", str(folder / "gradients.safetensors")] if gradients else []
-        document = json.loads(_program(["run", str(file), "--json", *options, *given, *dump]))
+            ranks = str(_core.pipeline_sizes(source, overrides)[0])
+            _program(["profile", file, "-o", measured, "--ranks", ranks, *of_ranks])
+        settings = {"profile": measured} if profile else {}
+        words = [*_set(settings), *of_ranks]
+        words += ["--transport", str(transport)] if transport else []
+        words += ["--allow-overcommit"] if allow_overcommit else []
+        words += ["--dump-gradients", dump] if gradients else []
+        document = json.loads(trained(*words))
         difference = None
         if gradients:
-            alone = [word for key, value in _ALONE.items() for word in ("--set", f"{key}={value}")]
-            alone += ["--set", f"batch={{micro: {micro}, microbatches: {microbatches}}}", "--transport", "local"]
-            expected = folder / "alone.safetensors"
-            words = [
-                "run",
-                str(file),
-                "--no-progress",
-                "--steps",
-                str(steps),
-                "--warmup",
-                str(warmup),
-                "--dump-gradients",
-                str(expected),
-                *alone,
-            ]
-            _program(words + (["--device", device] if device else []))
-            difference = _difference(_tensors(folder / "gradients.safetensors"), _tensors(expected))
+            batch = {"batch": f"{{micro: {micro}, microbatches: {microbatches}}}"}
+            trained(*_set(_ALONE | batch), "--transport", "local", "--dump-gradients", expected)
+            difference = _difference(_tensors(dump), _tensors(expected))
         return Run(
             document["metrics"]["step_time_s"],
-            _predicted(str(file), settings),
+            _predicted(file, settings),
             document["losses"],
             difference,
             None if difference is None else difference <= TOLERANCE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from panpipe import _core
 from panpipe._core import Table
 from panpipe._inputs import _count
+from panpipe._views import View, html_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,60 +43,21 @@ class Schedule:
     _core: Any
     _costs: str = ""
 
-    @property
-    def name(self) -> str:
-        """Of the family, or of the file."""
-        return self._core.name
-
-    @property
-    def ranks(self) -> int:
-        """Pipeline ranks."""
-        return self._core.ranks
-
-    @property
-    def microbatches(self) -> int:
-        """Microbatches of a step."""
-        return self._core.microbatches
-
-    @property
-    def stages(self) -> int:
-        """Stages of the model, over all ranks."""
-        return self._core.stages
-
-    @property
-    def legal(self) -> bool:
-        """Whether the order can run and does everything once; `problems` states what is wrong."""
-        return self._core.legal
+    name = View[str]("Of the family, or of the file.")
+    ranks = View[int]("Pipeline ranks.")
+    microbatches = View[int]("Microbatches of a step.")
+    stages = View[int]("Stages of the model, over all ranks.")
+    legal = View[bool]("Whether the order can run and does everything once; `problems` states what is wrong.")
+    makespan = View[float]("Of the step. NoAnswer where the order is not legal; so with the following figures.")
+    bubble_step = View[float]("Idle share of the ranks over the whole step.")
+    bubble_span = View[float]("Idle share of the ranks, each inside its own first-to-last span.")
+    peak_activations = View[list[int]]("Activations held at once, rank by rank.")
+    lower_bound = View["float | None"]("Of searched families: no order of these sizes within this memory has a shorter step.")
 
     @property
     def problems(self) -> list[ScheduleProblem]:
         """What is wrong, the first fault first; for an order that cannot finish each rank's blocked action and the cycle."""
         return [ScheduleProblem(*problem) for problem in self._core.problems()]
-
-    @property
-    def makespan(self) -> float:
-        """Of the step. NoAnswer where the order is not legal; so with the following figures."""
-        return self._core.makespan
-
-    @property
-    def bubble_step(self) -> float:
-        """Idle share of the ranks over the whole step."""
-        return self._core.bubble_step
-
-    @property
-    def bubble_span(self) -> float:
-        """Idle share of the ranks, each inside its own first-to-last span."""
-        return self._core.bubble_span
-
-    @property
-    def peak_activations(self) -> list[int]:
-        """Activations held at once, rank by rank."""
-        return self._core.peak_activations
-
-    @property
-    def lower_bound(self) -> float | None:
-        """Of searched families: no order of these sizes within this memory has a shorter step."""
-        return self._core.lower_bound
 
     @property
     def timeline(self) -> Table:
@@ -127,7 +88,7 @@ class Schedule:
         return self.to_svg() if self.legal else None
 
     def _repr_html_(self) -> str | None:
-        return None if self.legal else f"<pre>{html.escape(self.to_text())}</pre>"
+        return None if self.legal else html_text(self.to_text())
 
     def __repr__(self) -> str:
         sizes = f"{self.name}, {self.ranks} ranks, {self.stages} stages, {self.microbatches} microbatches"

@@ -54,7 +54,8 @@ class Calls(Cases):
             ),
             (
                 lambda: panpipe.arena("1f1b", cost_ratios=[(10, 12)]),
-                "cost_ratios: a ratio has three numbers, for F, I and W, not 2",
+                "cost_ratios: there is no '10:12'; there are even, 8k, 32k, 8k-recompute, 8k-lora\n"
+                "  help: or three numbers, F:I:W, as in 10:12:8",
             ),
             (lambda: panpipe.arena("1f1b", cost_ratios=[{"F": 1, "B": 2}]), "cost_ratios: a ratio has F, I and W, not F, B"),
             (
@@ -97,9 +98,12 @@ class Calls(Cases):
             (lambda: panpipe.schedule(name=7)(of_all_ranks), "name: text is wanted, not a int"),
             (lambda: all_forwards(2, 2, deadline_s="five"), "all_forwards: deadline_s: a number is wanted, not 'five'"),
             (lambda: all_forwards(2, 2, deadline_s=float("inf")), "all_forwards: deadline_s: a finite number is wanted, not inf"),
-            (lambda: all_forwards(2, 2, deadline_s=0), "all_forwards: deadline_s is a time above 0, not 0"),
-            (lambda: all_forwards(2, 2, memory_bytes="1GiB"), "all_forwards: memory_bytes is a whole number from 1, not '1GiB'"),
-            (lambda: all_forwards(2, 2, memory_bytes=10**30), f"all_forwards: memory_bytes is below 2**62, not {10**30}"),
+            (lambda: all_forwards(2, 2, deadline_s=0), "all_forwards: deadline_s: seconds above 0 are wanted, not 0"),
+            (lambda: all_forwards(2, 2, memory_bytes="1GiB"), "all_forwards: memory_bytes: a whole number is wanted, not a str"),
+            (
+                lambda: all_forwards(2, 2, memory_bytes=10**30),
+                f"all_forwards: memory_bytes: a whole number from 1 to {2**62} is wanted, not {10**30}",
+            ),
             (
                 lambda: panpipe.estimate(SMALL, set={"schedule": {"name": all_forwards, "late": True}}),
                 "schedule.name: a OwnFamily is no value of a scenario; give a number, text, a list or a dict\n"

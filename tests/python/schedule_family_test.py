@@ -389,8 +389,8 @@ class Faults(Cases):
                 lambda: panpipe.schedule(grupe=2)(lambda rank, group=1: None),
                 "<lambda> has no option 'grupe', did you mean 'group'?",
             ),
-            (lambda: one_f_one_b(0, 4), "one_f_one_b: ranks is a whole number from 1, not 0"),
-            (lambda: one_f_one_b(4, 1.5), "one_f_one_b: microbatches is a whole number from 1, not 1.5"),
+            (lambda: one_f_one_b(0, 4), "one_f_one_b: ranks: a whole number from 1 to 2147483647 is wanted, not 0"),
+            (lambda: one_f_one_b(4, 1.5), "one_f_one_b: microbatches: a whole number is wanted, not a float"),
             (
                 lambda: one_f_one_b(4, 10**8),
                 "one_f_one_b: 4 ranks x 1 stages x 100000000 microbatches are more than 6e+06 forwards",
