@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
+#include "cli/predict.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "jobs/trace_collectives.hpp"
 #include "jobs/trace_compare.hpp"
@@ -16,16 +17,15 @@
 namespace panpipe::cli {
 namespace {
 
-struct KinetoOptions {
-  std::string file, scenario, plan, output;
-  std::vector<std::string> overrides;
+struct KinetoOptions : ScenarioOptions {
+  std::string file, output;
   std::optional<int> rank;
   int steps = 0, per_node = 8;
   bool json = false;
 };
 
 jobs::PredictedGroups predict_trace(const KinetoOptions& options, const jobs::KinetoTrace& trace) {
-  const Experiment experiment(load_scenario(options.scenario, options.overrides, options.plan));
+  const Experiment experiment(options.load());
   const Plan plan = experiment.plan(options.plan);
   const int device = options.rank.value_or(trace.rank >= 0 ? trace.rank : 0);
   return jobs::predicted_groups(experiment, plan, predict(experiment, plan), device);

@@ -9,20 +9,24 @@
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/workload/assumptions.hpp"
-#include "present/result/describe_plan.hpp"
 #include "present/result/result_files.hpp"
 
 namespace panpipe::cli {
-void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides) {
-  sub.add_option("SCENARIO", scenario, "scenario file (YAML)")->required();
-  sub.add_option("--set", overrides, "override a key: --set batch.micro=4 (repeatable)")
+
+void add_scenario_options(CLI::App& sub, ScenarioOptions& options) {
+  sub.add_option("SCENARIO", options.scenario, "scenario file (YAML)")->required();
+  sub.add_option("--set", options.overrides, "override a key: --set batch.micro=4 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
 
-void add_predict_options(CLI::App& sub, PredictOptions& options) {
-  add_scenario_options(sub, options.scenario, options.overrides);
+void add_plan_option(CLI::App& sub, ScenarioOptions& options) {
   sub.add_option("--plan", options.plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
+}
+
+void add_predict_options(CLI::App& sub, PredictOptions& options) {
+  add_scenario_options(sub, options);
+  add_plan_option(sub, options);
   sub.add_option("-o", options.output,
                  "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder")
       ->type_name("DIR");
@@ -73,26 +77,30 @@ void report_cores(const Scenario& scenario, int pipeline) {
   if (const std::string text = reported_cores(scenario, pipeline); !text.empty()) tell("panpipe: " + text + "\n");
 }
 
-void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
-             const FilesRead& files, const std::string& notes, double wall_s) {
-  present::ResultContext context = present::result_context(experiment, options.scenario, files, libraries(), wall_s);
-  const int devices = experiment.scenario.cluster.size();
-  context.unused_devices = unused_indices(plan.devices, devices);
-  const std::string all_notes = assumed_note(experiment.scenario) + unused_note(*context.unused_devices, devices) +
+std::shared_ptr<const app::PlannedScenario> planned_scenario(const PredictOptions& options) {
+  auto planned = app::plan_scenario(
+      options.scenario, [&] { return options.load(); }, options.plan);
+  if (!options.output.empty()) present::check_result_files(options.output);
+  return planned;
+}
+
+void present(const app::PredictedStep& step, const PredictOptions& options, const std::string& notes) {
+  const Experiment& experiment = step.planned().experiment;
+  const Plan& plan = step.planned().plan;
+  const present::ResultContext context = step.context(libraries());
+  const std::string all_notes = assumed_note(experiment.scenario) +
+                                unused_note(*context.unused_devices, experiment.scenario.cluster.size()) +
                                 split_note(experiment.scenario, plan, options) + notes;
-  const Timeline& timeline = prediction.timeline;
-  const Metrics& figures = prediction.metrics;
-  const present::ResultPlan described = present::describe_plan(experiment, plan, timeline);
   report_unmeasured(experiment);
   report_cores(experiment.scenario, plan.pipeline);
   if (options.json) {
-    print(to_result_json(timeline, figures, context, described, options.timeline));
+    print(step.document(libraries(), options.timeline));
   } else {
     const TextStyle style = style_of_output();
-    print(present::result_text(experiment, timeline, figures, described, style) + wrapped(all_notes, style.width));
+    print(step.text(style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
-  tell(write_results(experiment, plan, timeline, figures, context, all_notes, options.output, options.all_spans));
+  tell(write_results(experiment, plan, step.timeline(), step.metrics(), context, all_notes, options.output, options.all_spans));
 }
 
 }  // namespace panpipe::cli

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files/files_read.hpp"
-#include "costmodel/prediction/prediction.hpp"
+#include "app/predict.hpp"
 
 namespace CLI {
 class App;
@@ -13,25 +12,33 @@ class App;
 
 namespace panpipe::cli {
 
-struct PredictOptions {
+struct ScenarioOptions {
   std::string scenario;
   std::vector<std::string> overrides;  // --set
   std::string plan;                    // --plan
-  std::string output;                  // -o
+
+  Scenario load() const { return load_scenario(scenario, overrides, plan); }
+};
+
+struct PredictOptions : ScenarioOptions {
+  std::string output;  // -o
   bool json = false;
   bool timeline = false;
   bool all_spans = false;
 };
 
-void add_scenario_options(CLI::App& sub, std::string& scenario, std::vector<std::string>& overrides);
+void add_scenario_options(CLI::App& sub, ScenarioOptions& options);  // without --plan
+void add_plan_option(CLI::App& sub, ScenarioOptions& options);
 void add_predict_options(CLI::App& sub, PredictOptions& options);
 
 // Reports on standard error if the ranks outnumber the cores of the host on which the profile was measured.
 void report_cores(const Scenario& scenario, int pipeline);
 
+// Throws also if the files of -o could not be written.
+std::shared_ptr<const app::PlannedScenario> planned_scenario(const PredictOptions& options);
+
 // Prints the table (or the result document) and writes result.json, trace.json, scenario.yaml, plan.yaml and report.txt into the
 // folder of -o. Throws MachineError if a file cannot be written; nothing is left half-written.
-void present(const Experiment& experiment, const Plan& plan, const Prediction& prediction, const PredictOptions& options,
-             const FilesRead& files, const std::string& notes, double wall_s);
+void present(const app::PredictedStep& step, const PredictOptions& options, const std::string& notes);
 
 }  // namespace panpipe::cli

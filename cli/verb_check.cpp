@@ -158,13 +158,11 @@ std::string between(const std::string& text) { return text.empty() ? "" : "\n"; 
 }  // namespace
 
 void add_check_verb(CLI::App& sub, std::function<int()>& run) {
-  struct Settings {
-    std::string scenario;
-    std::vector<std::string> overrides;
+  struct Settings : ScenarioOptions {
     bool links = false, costs = false, operators = false, units = false, json = false, all = false;
   };
   auto options = std::make_shared<Settings>();
-  add_scenario_options(sub, options->scenario, options->overrides);
+  add_scenario_options(sub, *options);
   sub.get_option("SCENARIO")->description("scenario file, or cluster file (YAML), or the name of a shipped cluster");
   sub.add_flag("--links", options->links, "print the bandwidth and latency of every pair of devices");
   sub.add_flag("--costs", options->costs, "print the costs that predictions use, and where each comes from");
@@ -183,7 +181,7 @@ void add_check_verb(CLI::App& sub, std::function<int()>& run) {
       print(check_cluster(options->scenario, options->overrides, options->links, options->json, options->all));
       return 0;
     }
-    Scenario scenario = load_scenario(options->scenario, options->overrides);
+    Scenario scenario = options->load();
     if (options->json && options->links + options->costs + options->units != 1)
       throw InputError("--json needs exactly one of --links, --costs and --units: each is a document");
     std::string text;

@@ -1,12 +1,9 @@
 // panpipe estimate: a step on idle links.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
 
-#include "base/files/files_read.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "present/result/result_files.hpp"
 
 namespace panpipe::cli {
 
@@ -14,14 +11,9 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PredictOptions>();
   add_predict_options(sub, *options);
   run = [options] {
-    const auto begin = std::chrono::steady_clock::now();
-    const FilesRead files;
-    const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
-    const Plan plan = experiment.plan(options->plan);
-    if (!options->output.empty()) present::check_result_files(options->output);
-    const Prediction prediction = predict(experiment, plan);
-    present(experiment, plan, prediction, *options, files, "",
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const auto begin = app::PredictedStep::Clock::now();
+    const auto planned = planned_scenario(*options);
+    present({planned, estimated_step(planned->graph, planned->experiment.scenario, planned->plan), begin}, *options, "");
     return 0;
   };
 }

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
@@ -14,9 +13,8 @@
 namespace panpipe::cli {
 namespace {
 
-struct ExportOptions {
-  std::string scenario, plan, output;
-  std::vector<std::string> overrides;
+struct ExportOptions : ScenarioOptions {
+  std::string output;
 };
 
 // Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
@@ -26,15 +24,11 @@ void report_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
 }
 
 int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
-  const Experiment experiment(load_scenario(options.scenario, options.overrides, options.plan));
+  const Experiment experiment(options.load());
   const Plan plan = experiment.plan(options.plan);
   const bool stream = options.output.empty() || is_written_into(options.output);
   const jobs::ExportedJob job =
       export_job(trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output});
-  if (stream && !job.schedule_csv.empty())
-    throw InputError(
-        fmt::format("{} has no name for the order of {}: it goes into a file beside", trainer.title, plan.schedule.name),
-        "give -o FILE");
   report_export(trainer, job);
   if (options.output.empty()) {
     print(job.text);
@@ -61,7 +55,7 @@ void add_export_verb(CLI::App& sub, std::function<int()>& run) {
   for (const jobs::Trainer& trainer : jobs::trainers()) {
     auto options = std::make_shared<ExportOptions>();
     CLI::App* of = sub.add_subcommand(std::string(trainer.name), fmt::format("write a plan for {}", trainer.title));
-    add_scenario_options(*of, options->scenario, options->overrides);
+    add_scenario_options(*of, *options);
     of->add_option("--plan", options->plan, "the plan to write (default: the scenario's own)")->type_name("FILE");
     of->add_option("-o", options->output, "file to write instead of standard output")->type_name("FILE");
     of->callback([options, &trainer, &run] { run = [options, &trainer] { return run_export(trainer, *options); }; });

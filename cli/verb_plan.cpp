@@ -19,13 +19,11 @@
 namespace panpipe::cli {
 namespace {
 
-struct PlanOptions {
-  std::string scenario;
-  std::vector<std::string> overrides;
+struct PlanOptions : ScenarioOptions {
   std::string output;
   bool json = false;
   double time_limit = 0;
-  app::SearchRequest plan;
+  app::SearchRequest search;
   app::SizeOptions sizes;
 };
 
@@ -75,7 +73,7 @@ planner::Answer search(const app::SearchRequest& request, const Experiment& expe
 
 // The best plan on clusters of several sizes.
 int run_plan_sizes(const PlanOptions& options) {
-  app::SearchRequest request = options.plan;
+  app::SearchRequest request = options.search;
   request.candidates = 1;
   SizeCall call;
   call.scenario = options.scenario;
@@ -94,13 +92,13 @@ int run_plan_sizes(const PlanOptions& options) {
 }
 
 int run_plan(const PlanOptions& options) {
-  app::check_search_request(options.plan);  // reports an unknown trainer before anything is read
-  if (app::asks_for_sizes(options.sizes, options.plan.objective)) return run_plan_sizes(options);
+  app::check_search_request(options.search);  // reports an unknown trainer before anything is read
+  if (app::asks_for_sizes(options.sizes, options.search.objective)) return run_plan_sizes(options);
   const Experiment experiment(load_scenario(options.scenario, app::with_run(options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   report_cores(experiment.scenario, experiment.scenario.degrees.pipeline);
   const StopOnSignal stop(options.time_limit);
-  planner::Answer answer = search(options.plan, experiment);
+  planner::Answer answer = search(options.search, experiment);
   for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
     answer.notes.push_back("assumed: " + assumption);
   if (options.json)
@@ -117,22 +115,22 @@ int run_plan(const PlanOptions& options) {
 
 void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PlanOptions>();
-  add_scenario_options(sub, options->scenario, options->overrides);
-  sub.add_option("--method", options->plan.method,
+  add_scenario_options(sub, *options);
+  sub.add_option("--method", options->search.method,
                  "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
       ->type_name("auto|pfeife|piper");
   sub.add_option(
-         "--objective", options->plan.objective,
+         "--objective", options->search.objective,
          "step (default), cost or energy: the last two compare sizes of the cluster; with --method piper: time_per_sample "
          "(default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
-  sub.add_option("--for", options->plan.trainer,
+  sub.add_option("--for", options->search.trainer,
                  "only what a trainer can run, so that the plan can be exported: megatron, torchtitan, deepspeed or torch")
       ->type_name("TRAINER");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
-  sub.add_option("--threads", options->plan.threads, "threads to search with (default: all cores)")
+  sub.add_option("--threads", options->search.threads, "threads to search with (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   sub.add_option("--time-limit", options->time_limit, "stop after so many seconds with the best plan so far")
@@ -141,7 +139,7 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
         const auto seconds = parse_number(text).value;
         return seconds && *seconds > 0 ? std::string() : fmt::format("'{}' is not a number of seconds above 0", text);
       });
-  sub.add_option("--candidates", options->plan.candidates, "how many of the best plans to show (default 5)")
+  sub.add_option("--candidates", options->search.candidates, "how many of the best plans to show (default 5)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   run = [options] { return run_plan(*options); };

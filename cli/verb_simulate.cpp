@@ -2,13 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
 
-#include "base/files/files_read.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
-#include "present/result/result_files.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::cli {
@@ -27,23 +24,17 @@ void add_simulate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_flag("--no-merge", options->no_merge, "simulate every step of every pass as an activity of its own");
   sub.add_flag("--no-fold", options->no_fold, "simulate every device, also those that do the same as another");
   run = [options] {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = app::PredictedStep::Clock::now();
     options->sim.merge = !options->no_merge;
     options->sim.fold = !options->no_fold;
-    const FilesRead files;
-    const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
-    const Plan plan = experiment.plan(options->plan);
-    if (!options->output.empty()) present::check_result_files(options->output);
+    const auto planned = planned_scenario(*options);
     sim::Statistics statistics;
-    const Prediction prediction = predict(experiment, plan, [&](const TaskGraph& graph, const Cluster& cluster) {
-      return sim::simulate(graph, cluster, options->sim, &statistics);
-    });
+    Prediction prediction = app::simulate(*planned, options->sim, &statistics);
     const std::string notes = fmt::format(
         "simulated with {}: {} activities, {} flows, {} device{} folded into one, passes {}\n",
         options->sim.backend == sim::Backend::SimGrid ? "SimGrid" : "the flow solver", statistics.activities, statistics.flows,
         statistics.folded_devices, statistics.folded_devices == 1 ? "" : "s", statistics.merged ? "merged" : "step by step");
-    present(experiment, plan, prediction, *options, files, notes,
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    present({planned, std::move(prediction), begin}, *options, notes);
     return 0;
   };
 }

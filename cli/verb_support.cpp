@@ -59,17 +59,15 @@ std::string support_text(const Support& support, const Metrics& figures, const T
 }  // namespace
 
 void add_support_verb(CLI::App& sub, std::function<int()>& run) {
-  struct Settings {
-    std::string scenario, plan;
-    std::vector<std::string> overrides;
+  struct Settings : ScenarioOptions {
     bool json = false;
   };
   auto options = std::make_shared<Settings>();
-  add_scenario_options(sub, options->scenario, options->overrides);
-  sub.add_option("--plan", options->plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
+  add_scenario_options(sub, *options);
+  add_plan_option(sub, *options);
   sub.add_flag("--json", options->json, "print the document panpipe-support/1");
   run = [options] {
-    const Experiment experiment(load_scenario(options->scenario, options->overrides, options->plan));
+    const Experiment experiment(options->load());
     const Plan plan = experiment.plan(options->plan);
     const Prediction prediction = predict(experiment, plan);
     const Support support = support_of(experiment.scenario, prediction.kind, shipped_evidence());

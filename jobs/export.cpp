@@ -127,7 +127,12 @@ ExportedJob export_job(const Trainer& trainer, const ExportRequest& request) {
     throw InputError(fmt::format("{}: {} does not have the order of the schedule {}; it has {}", request.scenario, trainer.title,
                                  plan.schedule.name, titles_of(trainer.schedules)),
                      fmt::format("panpipe plan --for {} plans with those", trainer.name));
-  return trainer.write(request);
+  ExportedJob job = trainer.write(request);
+  if (request.file.empty() && !job.schedule_csv.empty())
+    throw InputError(
+        fmt::format("{} has no name for the order of {}: it goes into a file beside", trainer.title, plan.schedule.name),
+        "name the file that the text is written into");
+  return job;
 }
 
 std::string order_file_of(const std::string& file) {

@@ -45,7 +45,8 @@ const std::vector<Trainer>& trainers();
 // Throws InputError with a suggestion for an unknown name.
 const Trainer& trainer_named(const std::string& name);
 
-// Throws InputError if the trainer does not support the plan's schedule or degrees.
+// Throws InputError if the trainer does not support the plan's schedule or degrees, and for an order that needs a file next to
+// the text while the text has no file.
 ExportedJob export_job(const Trainer& trainer, const ExportRequest& request);
 
 // "job.csv" for "job.toml".

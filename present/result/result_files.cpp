@@ -21,12 +21,19 @@ constexpr const char* kAdvice = "choose another folder with -o";
 
 }  // namespace
 
-ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
+std::vector<std::pair<std::string, std::string>> hashes_of(const FilesRead& files) {
+  std::vector<std::pair<std::string, std::string>> hashes;
+  for (const std::string& path : files.paths()) hashes.emplace_back(path, sha256_of_file(path));
+  return hashes;
+}
+
+ResultContext result_context(const Experiment& experiment, const std::string& scenario_file,
+                             std::vector<std::pair<std::string, std::string>> hashes,
                              std::vector<std::pair<std::string, std::string>> libraries, double wall_s) {
   ResultContext context;
   context.version = kVersion;
   context.scenario = scenario_file;
-  for (const std::string& path : files.paths()) context.hashes.emplace_back(path, sha256_of_file(path));
+  context.hashes = std::move(hashes);
   context.libraries = std::move(libraries);
   context.seed = experiment.scenario.seed;
   context.assumed = assumptions_of(experiment.scenario.workload);

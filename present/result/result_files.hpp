@@ -12,8 +12,12 @@
 
 namespace panpipe::present {
 
-// Collects version, input files with their SHA-256, and seed. `libraries`: those used, with versions.
-ResultContext result_context(const Experiment& experiment, const std::string& scenario_file, const FilesRead& files,
+// Files that were read, with their SHA-256.
+std::vector<std::pair<std::string, std::string>> hashes_of(const FilesRead& files);
+
+// Collects version, input files, and seed. `libraries`: those used, with versions.
+ResultContext result_context(const Experiment& experiment, const std::string& scenario_file,
+                             std::vector<std::pair<std::string, std::string>> hashes,
                              std::vector<std::pair<std::string, std::string>> libraries, double wall_s);
 
 // Writes result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into the folder, which is created if

@@ -9,6 +9,7 @@ namespace nb = nanobind;
 
 void bind_arena(nb::module_& module);
 void bind_planning(nb::module_& module);
+void bind_predictions(nb::module_& module);
 void bind_documents(nb::module_& module);
 void bind_measured(nb::module_& module);
 void bind_runs(nb::module_& module);

@@ -52,7 +52,7 @@ std::string reported(const std::vector<GivenResult>& results) {
 std::string supported(nb::object scenario, const Overrides& overrides, const std::string& plan) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  const std::shared_ptr<const CachedScenario> kept = cached_scenario(input, overrides, plan);
+  const auto kept = cached_scenario(input, overrides, plan);
   const Prediction prediction = predict(kept->graph, kept->experiment.scenario, kept->plan, idle_links());
   return app::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
 }
@@ -72,13 +72,18 @@ nb::tuple imported(const std::string& trainer, const std::string& file, const jo
   return nb::make_tuple(to_python(*root), yaml, job.assumptions, job.not_modelled, job.not_understood, fault);
 }
 
-jobs::ExportedJob exported(const std::string& trainer, nb::object scenario, const Overrides& overrides, const std::string& plan,
-                           const std::string& file) {
+// Of panpipe.ExportedJob: text, schedule_csv, cannot, besides.
+std::tuple<std::string, std::string, std::vector<std::string>, std::vector<std::string>> exported(const std::string& trainer,
+                                                                                                  nb::object scenario,
+                                                                                                  const Overrides& overrides,
+                                                                                                  const std::string& plan,
+                                                                                                  const std::string& file) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const jobs::Trainer& known = jobs::trainer_named(trainer);
-  const std::shared_ptr<const CachedScenario> kept = cached_scenario(input, overrides, plan);
-  return jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
+  const auto kept = cached_scenario(input, overrides, plan);
+  jobs::ExportedJob job = jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
+  return {std::move(job.text), std::move(job.schedule_csv), std::move(job.cannot), std::move(job.besides)};
 }
 
 }  // namespace
@@ -101,11 +106,6 @@ void bind_documents(nb::module_& module) {
       },
       nb::arg("trainer"), nb::arg("file"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"),
       nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"));
-  nb::class_<jobs::ExportedJob>(module, "ExportedJob")
-      .def_ro("text", &jobs::ExportedJob::text)
-      .def_ro("schedule_csv", &jobs::ExportedJob::schedule_csv)
-      .def_ro("cannot", &jobs::ExportedJob::cannot)
-      .def_ro("besides", &jobs::ExportedJob::besides);
   module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"),
              nb::arg("file"));
 }

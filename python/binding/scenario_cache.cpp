@@ -5,7 +5,6 @@
 #include <list>
 #include <mutex>
 
-#include "base/files/files_read.hpp"
 #include "base/files/input_registry.hpp"
 #include "python/binding/interruptible.hpp"
 
@@ -16,9 +15,14 @@ constexpr std::size_t kMostKept = 16;  // some MB each
 // Files that are compared at every call: beyond so many bytes (an exported model) reading them costs more than it saves.
 constexpr std::size_t kMostBytes = 1 << 20;
 
+struct Kept {
+  std::shared_ptr<const app::PlannedScenario> planned;
+  std::vector<std::pair<std::string, std::string>> files;  // files read, with their bytes
+};
+
 struct Slot {
   std::string key;
-  std::shared_ptr<const CachedScenario> kept;
+  std::shared_ptr<const Kept> kept;
 };
 
 struct Store {
@@ -38,7 +42,7 @@ bool holds(const std::string& path, const std::string& bytes) {
   return static_cast<std::size_t>(file.gcount()) == bytes.size() && now.compare(0, bytes.size(), bytes) == 0;
 }
 
-std::shared_ptr<const CachedScenario> find(const std::string& key) {
+std::shared_ptr<const Kept> find(const std::string& key) {
   Store& all = store();
   const std::lock_guard hold(all.lock);
   const auto found = std::find_if(all.slots.begin(), all.slots.end(), [&](const Slot& slot) { return slot.key == key; });
@@ -47,7 +51,7 @@ std::shared_ptr<const CachedScenario> find(const std::string& key) {
   return found->kept;
 }
 
-void keep(const std::string& key, const std::shared_ptr<const CachedScenario>& made) {
+void keep(const std::string& key, const std::shared_ptr<const Kept>& made) {
   std::size_t bytes = 0;
   for (const auto& [path, text] : made->files) bytes += text.size();
   if (bytes > kMostBytes) return;
@@ -62,23 +66,22 @@ void keep(const std::string& key, const std::shared_ptr<const CachedScenario>& m
 
 }  // namespace
 
-std::shared_ptr<const CachedScenario> cached_scenario(const ScenarioInput& input, const std::vector<std::string>& overrides,
-                                                      const std::string& plan_file) {
+std::shared_ptr<const app::PlannedScenario> cached_scenario(const ScenarioInput& input, const std::vector<std::string>& overrides,
+                                                            const std::string& plan_file) {
   std::string key = input.key() + '\n' + plan_file;
   for (const std::string& assignment : overrides) key += '\n' + assignment;
-  if (auto found = find(key)) {
+  if (const auto found = find(key)) {
     const auto same = [](const auto& file) { return holds(file.first, file.second); };
-    if (std::all_of(found->files.begin(), found->files.end(), same)) return found;
+    if (std::all_of(found->files.begin(), found->files.end(), same)) return found->planned;
   }
-  std::shared_ptr<CachedScenario> made;
+  const auto made = std::make_shared<Kept>();
   interruptibly([&](const auto&) {
-    const FilesRead files;
-    made = std::make_shared<CachedScenario>(input.load(overrides, plan_file), plan_file);
-    made->name = input.name();
-    for (const std::string& path : files.paths()) made->files.emplace_back(path, input_bytes(path).value_or(""));
+    made->planned = app::plan_scenario(
+        input.name(), [&] { return input.load(overrides, plan_file); }, plan_file);
+    for (const auto& [path, hash] : made->planned->hashes) made->files.emplace_back(path, input_bytes(path).value_or(""));
   });
   keep(key, made);
-  return made;
+  return made->planned;
 }
 
 void clear_cached_scenarios() {

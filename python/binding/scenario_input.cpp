@@ -17,23 +17,10 @@ constexpr const char* kName = "scenario";
 
 std::string text_of(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
 
-bool is_list(nb::handle value) { return nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value); }
-
-// Numbers and booleans of other libraries (NumPy's) state their values through these protocols.
-std::string scalar_of(nb::handle value, const std::string& path) {
-  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+// As YAML would have it; panpipe/_inputs.py has made texts, booleans and numbers of everything else.
+std::string scalar_of(nb::handle value) {
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value) ? "true" : "false";
-  if (PyIndex_Check(value.ptr()) != 0) return text_of(nb::steal(PyNumber_Index(value.ptr())));
-  if (PyNumber_Check(value.ptr()) != 0) {
-    const nb::object number = nb::steal(PyNumber_Float(value.ptr()));
-    if (number.is_valid()) return nb::cast<std::string>(nb::repr(number));
-    PyErr_Clear();
-  }
-  if (nb::hasattr(value, "__fspath__")) return text_of(value.attr("__fspath__")());
-  const std::string type = text_of(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))).attr("__name__"));
-  throw nb::type_error(
-      fmt::format("{}: a {} is no value of a scenario; give a number, text, a list or a dict", path.empty() ? kName : path, type)
-          .c_str());
+  return text_of(value);
 }
 
 class Builder {
@@ -51,12 +38,12 @@ class Builder {
         const std::string name = text_of(key);
         made->entries.push_back({name, 0, 0, node(item, path.empty() ? name : path + "." + name)});
       }
-    } else if (is_list(value)) {
+    } else if (nb::isinstance<nb::list>(value)) {
       made->kind = NodeKind::Sequence;
       for (nb::handle item : value) made->items.push_back(node(item, fmt::format("{}[{}]", path, made->items.size())));
     } else {
       made->kind = NodeKind::Scalar;
-      made->text = scalar_of(value, path);
+      made->text = scalar_of(value);
     }
     return made;
   }

@@ -21,7 +21,6 @@ class ScenarioInput {
   const std::string& key() const { return key_; }
   // Thread-safe; takes the GIL to read a dict.
   Scenario load(const std::vector<std::string>& overrides, const std::string& plan_file = "") const;
-  std::string file() const { return is_dict_ ? std::string() : name_; }  // empty: a dict
 
  private:
   nb::object given_;
@@ -29,7 +28,7 @@ class ScenarioInput {
   std::string name_, key_;
 };
 
-// Converts a dict to the tree of the equivalent YAML file. Throws TypeError, with the path, for values that YAML cannot express.
+// Converts a dict to the tree of the equivalent YAML file. Its values are dicts, lists, texts, numbers, truths and None alone.
 NodePtr to_document(nb::handle dict, const std::string& name);
 
 // A tree as dicts, lists, numbers, truths and texts.

@@ -169,7 +169,4 @@ def export(
     file: The file that the text is meant for: the file of an order takes its name. Nothing is written.
     Raises InputError: As of `check`; also a trainer that can run nothing like the plan.
     """
-    answer = _core.export(_text("trainer", trainer), *_asked(scenario, set), _path("plan", plan), _path("file", file))
-    if answer.schedule_csv and not file:
-        raise _fault("file", f"{trainer} has no name for this order: it goes into a file beside; say which file the text is for")
-    return ExportedJob(answer.text, answer.schedule_csv, answer.cannot, answer.besides)
+    return ExportedJob(*_core.export(_text("trainer", trainer), *_asked(scenario, set), _path("plan", plan), _path("file", file)))

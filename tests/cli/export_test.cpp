@@ -32,7 +32,8 @@ TEST(Export, AnOrderWithoutANameLiesNextToTheFile) {
   EXPECT_THAT(written.err, HasSubstr("written to " + folder + "/job.toml, the order to " + folder + "/job.csv\n"));
   EXPECT_THAT(read_file(folder + "/job.csv"), StartsWith("0F0,0F1,0I0,"));
   EXPECT_EQ(refusal_of(arguments),
-            "error: torchtitan has no name for the order of zb-h1: it goes into a file beside\n  help: give -o FILE\n");
+            "error: torchtitan has no name for the order of zb-h1: it goes into a file beside\n  help: name the file that the "
+            "text is written into\n");
 }
 
 TEST(Export, WhatCannotBeExpressedIsAWarning) {

@@ -99,8 +99,7 @@ void add_provenance(Profile& profile, const PreparedProfile& job, const FilesRea
   measured["workload"] = job.experiment.workload.name;
   measured["micro"] = std::to_string(scenario.degrees.micro);
   measured["precision"] = std::string(name_of(scenario.precision));
-  const present::ResultContext context = present::result_context(job.experiment, job.request.scenario, files, {}, 0);
-  for (const auto& [path, hash] : context.hashes)
+  for (const auto& [path, hash] : present::hashes_of(files))
     if (path == job.request.scenario) measured["scenario_sha256"] = hash;
 }
 

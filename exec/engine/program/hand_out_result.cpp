@@ -23,8 +23,9 @@ int gpu_count_of(const PreparedRun& run) {
 }  // namespace
 
 void present(const PreparedRun& run, const Timeline& timeline, const FilesRead& files, Clock::duration wall) {
-  const present::ResultContext context = present::result_context(
-      run.experiment, run.request.scenario, files, {{"libtorch", TORCH_VERSION}}, std::chrono::duration<double>(wall).count());
+  const present::ResultContext context =
+      present::result_context(run.experiment, run.request.scenario, present::hashes_of(files), {{"libtorch", TORCH_VERSION}},
+                              std::chrono::duration<double>(wall).count());
   const Metrics figures = metrics(timeline);
   const present::ResultPlan described = present::describe_plan(run.experiment, run.plan, timeline);
   if (run.request.json)
