@@ -12,7 +12,7 @@ namespace panpipe {
 namespace {
 
 void published_rows(benchmark::State& state) {
-  const std::vector<validation::RunRow> rows = read_runs(PANPIPE_PUBLISHED_RUNS);
+  const std::vector<validation::RunRow> rows = validation::read_runs(PANPIPE_PUBLISHED_RUNS);
   validation::PredictionOptions options;
   options.threads = 1;
   for (auto _ : state) benchmark::DoNotOptimize(predict(rows, options).data());
