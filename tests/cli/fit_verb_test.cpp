@@ -23,7 +23,7 @@ Outcome refused(const std::string& arguments) {
 class FitVerb : public testing::Test {
  protected:
   void SetUp() override {
-    if (!fit_available()) GTEST_SKIP() << "built without Ceres";
+    if (!validation::fit_available()) GTEST_SKIP() << "built without Ceres";
   }
   const std::string rows_ = file_with("panpipe_fit_rows.csv",
                                       "id,gpu,layers,hidden,seq,global_batch,step_s\n"
