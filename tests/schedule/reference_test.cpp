@@ -103,9 +103,9 @@ TEST(Reference, EveryOrderEvaluatesAsPublished) {
     EXPECT_EQ(schedule.microbatches, entry["microbatches"].get<int>());
     EXPECT_EQ(schedule.stage_to_rank, entry["stage_to_rank"].get<std::vector<int>>());
     const auto problems = check_schedule(schedule);
-    if (!entry["valid"].get<bool>()) {
+    if (!entry["valid"].get<bool>()) {  // PyTorch's dumps of Schedule1F1B number the last rank's forwards from 1
       ASSERT_FALSE(problems.empty());
-      EXPECT_THAT(problems[0].message, testing::HasSubstr("PyTorch's dump of Schedule1F1B"));
+      EXPECT_THAT(problems[0].message, testing::HasSubstr("F0, its forward"));
       continue;
     }
     ASSERT_TRUE(problems.empty()) << test::message_of(problems);
