@@ -115,7 +115,7 @@ std::string json_of(const Schedule& schedule, const std::vector<Order>& orders, 
 
 CommunicationChoice parse_lowering(const std::string& text, bool defer_receives) {
   CommunicationChoice lowering;
-  for (const std::string& item : split_text(text, ',')) {
+  for (const std::string& item : text.empty() ? std::vector<std::string>() : split_text(text, ',')) {
     if (item == "send-recv") {
       lowering.transfers = true;
     } else if (item == "unshard") {
