@@ -95,9 +95,10 @@ TEST(DeepSpeedImport, WhatIsNotPredictedIsReported) {
 }
 
 TEST(DeepSpeedImport, FaultsHavePlacesAndRemedies) {
-  EXPECT_EQ(deepspeed_fault("{}", {}),
-            "error: ds.json: a configuration of DeepSpeed holds no model\n  help: --model FILE names its config.json, as Hugging "
-            "Face's transformers writes it");
+  EXPECT_EQ(
+      deepspeed_fault("{}", {}),
+      "--model: error: ds.json: a configuration of DeepSpeed holds no model\n  help: name its config.json, as Hugging Face's "
+      "transformers writes it");
   EXPECT_EQ(deepspeed_fault("{\n \"zero_optimization\": {\"stage\": 4}}"),
             "ds.json:2:33: error: 'zero_optimization.stage' is 4, more than 3\n  at zero_optimization.stage\n"
             "    2 |  \"zero_optimization\": {\"stage\": 4}}\n      |                                 ^");

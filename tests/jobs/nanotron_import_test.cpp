@@ -65,9 +65,9 @@ TEST(NanotronImport, FaultsHavePlacesAndRemedies) {
       fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2}"); }),
       "error: job.yaml: 'parallelism.pp' is missing\n  help: give the configuration that run_train.py takes by --config-file");
   EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 65536, tp: 65536, pp: 65536}"); }),
-              HasSubstr("are more than 65536 ranks"));
+              HasSubstr("are 4294967296 ranks, more than 65536"));
   EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2, pp: 2}", {.gpus = 16}); }),
-              HasSubstr("the degrees make 8 GPUs, and --gpus says 16"));
+              HasSubstr("the degrees of job.yaml make 8 GPUs, not 16"));
   EXPECT_THAT(fault_of([] { nanotron(kNanotron + "parallelism: {dp: 2, tp: 2, pp: 2, tp_mode: both}"); }),
               HasSubstr("'parallelism.tp_mode' is 'both'; it is ALL_REDUCE or REDUCE_SCATTER"));
 }
