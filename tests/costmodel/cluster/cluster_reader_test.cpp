@@ -91,7 +91,7 @@ TEST(ClusterFile, ADeviceHasOnlyKeysWithAnEffect) {
       "  at device.l2\n"
       "    2 |          l2: 6 MiB}\n"
       "      |          ^\n"
-      "  help: known here: kind, panpipe, description, source, name, processor, memory, usable, memory_bandwidth, peak, tdp, "
+      "  help: known here: panpipe, kind, description, source, name, processor, memory, usable, memory_bandwidth, peak, tdp, "
       "copy_bandwidth, peer_access, multicast, nvlink, driver_name, server, compute_capability and sources\n");
 }
 
