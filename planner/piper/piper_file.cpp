@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/input/source_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 
 namespace panpipe::planner::piper {
@@ -22,10 +23,13 @@ bool is_recompute_profile(std::string id) {
   return id.find("recomp") != std::string::npos;
 }
 
-std::string warning_at(const Node& node, const std::string& message, const std::string& help) {
-  std::string text = diagnostic_at(node, message, help).text();
+std::string as_warning(std::string text) {
   if (const auto place = text.find(": error: "); place != std::string::npos) text.replace(place, 9, ": warning: ");
   return text;
+}
+
+std::string warning_at(const Node& node, const std::string& message, const std::string& help) {
+  return as_warning(diagnostic_at(node, message, help).text());
 }
 
 class Reader {
@@ -36,7 +40,7 @@ class Reader {
     MapReader top(*file_.document, log_);
     log_.throw_if_errors();
     read_limits(top);
-    const Node* nodes = top.require("nodes");
+    const Node* nodes = require(top, "nodes");
     const Node* edges = top.find("edges");
     finish(top);
     read_nodes(nodes);
@@ -49,14 +53,32 @@ class Reader {
   }
 
  private:
-  // Such files carry notes: keys that nobody knows are skipped.
-  static void finish(MapReader& map) {
-    for (const Node::Entry& entry : map.node().entries) map.find(entry.key);
+  const Node* require(MapReader& map, const std::string& key) {
+    if (!map.has(key)) missing_.push_back(key);
+    return map.require(key);
+  }
+
+  // An unknown key is reported and skipped: such files carry notes. One that is nearly a missing key is a fault.
+  void finish(MapReader& map) {
+    const std::vector<std::string> missing = std::exchange(missing_, {});
+    ReadLog unknown;
+    MapReader again(map.node(), unknown);
+    for (const Node::Entry& entry : map.node().entries) {
+      const bool misspelt = !known_.count(entry.key) && nearest_name(entry.key, missing);
+      if (!misspelt) map.find(entry.key);
+      if (misspelt || known_.count(entry.key)) again.find(entry.key);
+    }
     map.finish();
+    again.finish();
+    try {
+      unknown.throw_if_errors();
+    } catch (const InputError& error) {
+      for (const Diagnostic& d : error.diagnostics()) file_.warnings.push_back(as_warning(d.text()) + " (skipped)");
+    }
   }
 
   std::optional<double> number(MapReader& map, const std::string& key, bool required) {
-    const Node* node = required ? map.require(key) : map.find(key);
+    const Node* node = required ? require(map, key) : map.find(key);
     return node ? read_number(*node, log_, Sign::NonNegative) : std::nullopt;
   }
 
@@ -104,9 +126,9 @@ class Reader {
       MapReader map(*item, log_);
       PiperNode node;
       node.at = item.get();
-      if (const Node* id = map.require("id")) node.id = read_integer(*id, log_, 0).value_or(0);
+      if (const Node* id = require(map, "id")) node.id = read_integer(*id, log_, 0).value_or(0);
       node.name = map.find("name") ? read_string(*map.find("name"), log_).value_or("") : "";
-      tmpcs_.push_back(map.require("TMPCs"));
+      tmpcs_.push_back(require(map, "TMPCs"));
       finish(map);
       if (map.has("id") && !index_.emplace(node.id, static_cast<int>(file_.nodes.size())).second)
         log_.error(*item, fmt::format("two nodes have the id {}", node.id));
@@ -115,7 +137,7 @@ class Reader {
   }
 
   int node_of(MapReader& map, const char* key) {
-    const Node* node = map.require(key);
+    const Node* node = require(map, key);
     const auto id = node ? read_integer(*node, log_, 0) : std::nullopt;
     if (!id) return -1;
     if (const auto found = index_.find(*id); found != index_.end()) return found->second;
@@ -192,7 +214,7 @@ class Reader {
 
   std::map<long long, double> border(MapReader& map, const char* key) {
     std::map<long long, double> result;
-    const Node* node = map.require(key);
+    const Node* node = require(map, key);
     if (!node) return result;
     if (node->kind != NodeKind::Map) {
       log_.error(*node, fmt::format("'{}' must be a map of node ids to bytes", key));
@@ -291,9 +313,29 @@ class Reader {
   PiperFile& file_;
   ReadLog log_;
   std::map<long long, int> index_;
-  std::vector<const Node*> tmpcs_;  // of each node; read once no node lacks any
+  std::vector<const Node*> tmpcs_;    // of each node; read once no node lacks any
+  std::vector<std::string> missing_;  // required keys that the map being read has not
   std::vector<std::set<long long>> into_, out_of_;
   bool reported_swapped_ = false;
+  const std::set<std::string> known_ = {"maxDevices",
+                                        "maxMemoryPerDevice",
+                                        "bandwidth",
+                                        "mbsInBatch",
+                                        "maxBatchSize",
+                                        "nodes",
+                                        "edges",
+                                        "id",
+                                        "name",
+                                        "TMPCs",
+                                        "sourceId",
+                                        "destId",
+                                        "timePerSample",
+                                        "parameterSize",
+                                        "memoryUsageA",
+                                        "memoryUsageB",
+                                        "syncTimeFw",
+                                        "syncTimeBw",
+                                        "communicationCost"};
 };
 
 }  // namespace

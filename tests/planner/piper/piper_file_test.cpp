@@ -180,9 +180,10 @@ TEST_F(PiperFormat, SwappedBordersAreSwappedBack) {
   EXPECT_EQ(import_piper(file, {}, "l").layers, import_piper(read(two_nodes(kHead, kEdge)), {}, "l").layers);
 }
 
-TEST_F(PiperFormat, UnknownKeysAreSkipped) {
-  const PiperFile file = read(two_nodes(std::string(kHead) + R"("note": 3, )", kEdge));
-  EXPECT_TRUE(file.warnings.empty());
+TEST_F(PiperFormat, UnknownKeysAreSkippedAndReported) {
+  const PiperFile file = read(two_nodes(std::string(kHead) + R"("bandwith": 3, )", kEdge));
+  ASSERT_EQ(file.warnings.size(), 1U);
+  EXPECT_THAT(file.warnings[0], HasSubstr("warning: unknown key 'bandwith', did you mean 'bandwidth'?"));
 }
 
 }  // namespace

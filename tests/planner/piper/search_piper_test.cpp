@@ -101,7 +101,7 @@ TEST(SearchPiper, TheStepObjectiveIsNeverWorseAtStep) {
 
 TEST(SearchPiper, AnUnknownObjectiveIsRefused) {
   EXPECT_EQ(test::fault_of([&] { search(gpt(), with_piper("speed")); }),
-            "error: --objective of --method piper is time_per_sample or step, not 'speed'");
+            "--objective: error: there is no 'speed'; there are time_per_sample, step");
 }
 
 TEST(SearchPiper, TooLittleMemoryIsAnAnswer) {

@@ -534,17 +534,17 @@ TEST(CompareFaults, ReportWhatIsWrong) {
        "these results are of different plans: A has 2 devices, 2 stages, 1 microbatches, 4 passes; B has 2 devices, 2 stages, 2 "
        "microbatches, 5 passes; only B has 0F1 on device 0. Metrics alone can be compared"},
       {[&] { compare(a, a, {parse_tolerance("step_tim_s=3%")}); },
-       "--tolerance: error: these results have no metric 'step_tim_s', did you mean 'step_time_s'?"},
+       "these results have no metric 'step_tim_s', did you mean 'step_time_s'?"},
       {[&] { parse_tolerance("step_time_s"); },
-       "--tolerance: error: 'step_time_s' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
+       "'step_time_s' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=-3%"); },
-       "--tolerance: error: 'step_time_s=-3%' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example "
+       "'step_time_s=-3%' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example "
        "step_time_s=3%"},
       {[&] { parse_tolerance("step_time_s=soon"); },
-       "--tolerance: error: 'step_time_s=soon' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example "
+       "'step_time_s=soon' is no limit of a metric: write METRIC=3% or METRIC=0.02, for example "
        "step_time_s=3%"},
       {[&] { parse_tolerance("bubble_step=5"); },
-       "--tolerance: error: bubble_step is a share, and 5 would be 500 % of the whole; write bubble_step=5% for a "
+       "bubble_step is a share, and 5 would be 500 % of the whole; write bubble_step=5% for a "
        "difference of that "
        "many per cent"},
   };
