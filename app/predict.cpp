@@ -4,6 +4,7 @@
 
 #include "base/files/files_read.hpp"
 #include "base/index_ranges.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/result_files.hpp"
@@ -23,6 +24,7 @@ std::shared_ptr<const PlannedScenario> plan_scenario(const std::string& name, co
   const FilesRead files;
   auto planned = std::make_shared<PlannedScenario>(load(), plan_file);
   planned->name = name;
+  shipped_evidence();  // the interval of every prediction is made from it
   planned->hashes = present::hashes_of(files);
   return planned;
 }

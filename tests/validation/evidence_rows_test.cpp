@@ -175,7 +175,7 @@ TEST(EvidenceRows, LeftOutPredictionsStandInForOurs) {
     return test::fault_of([&] { read_left_out({path}); });
   };
   EXPECT_EQ(message("id,source\n22B,korth22\n"),
-            "error: " + path + ": no column 'left_out_s'; panpipe fit --left-out writes such tables");
+            "error: " + path + ": no column 'left_out_s'; it is no table of rows left out, as a fit writes them");
   EXPECT_THAT(message("id,left_out_s\n22B,slow\n"),
               ::testing::HasSubstr(":2:5: error: 'slow' is not a number of seconds above 0"));
 }
