@@ -101,7 +101,7 @@ class Arena(Cases):
             (lambda: panpipe.arena("zb-h3", alone=True), "did you mean 'zb-h1'"),
             (lambda: panpipe.arena(alone=True), "name a schedule"),
             (lambda: panpipe.arena("1f1b", alone=True, backend="ns3"), "'ns3'"),
-            (lambda: panpipe.arena("1f1b", alone=True, cost_ratios=["9k"]), "has no '9k'"),
+            (lambda: panpipe.arena("1f1b", alone=True, cost_ratios=["9k"]), "there is no '9k'"),
             (lambda: panpipe.arena(late_weights.with_options(held="x"), alone=True), "raises TypeError"),
         )
         for call, part in cases:
