@@ -23,7 +23,7 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
   const std::string warning = fault.empty() ? "" : fmt::format("warning: the scenario does not load:\n{}\n", fault);
   const std::string text = jobs::scenario_text(job);
   if (!deliver(output, text)) {
-    tell(warning);
+    print_note(warning);
     return 0;
   }
   std::string reported = warning;
@@ -35,7 +35,7 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
   reported +=
       fmt::format("written to {0}: {1} values, {2} arguments without effect on a step; look at it with panpipe check {0}\n",
                   output, job.values.size(), job.without_effect.size());
-  tell(reported);
+  print_note(reported);
   return 0;
 }
 

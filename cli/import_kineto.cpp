@@ -46,8 +46,8 @@ int import_kineto(const KinetoOptions& options) {
   if (options.output.empty()) return 0;
   const CollectiveTables tables = jobs::collectives_of(trace, std::filesystem::path(options.file).filename().string());
   write_file(options.output, to_yaml(tables, "Written by `panpipe import kineto`."), kAdvice);
-  tell(fmt::format("written to {0}: {1} table{2} of measured collectives; use it with collectives: {0} in a cluster file\n",
-                   options.output, tables.tables.size(), tables.tables.size() == 1 ? "" : "s"));
+  print_note(fmt::format("written to {0}: {1} table{2} of measured collectives; use it with collectives: {0} in a cluster file\n",
+                         options.output, tables.tables.size(), tables.tables.size() == 1 ? "" : "s"));
   return 0;
 }
 

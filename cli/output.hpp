@@ -20,6 +20,6 @@ void show(const std::string& text);
 // Into the file of -o, or to standard output if there is none. True if it was a file.
 bool deliver(const std::string& output, const std::string& text);
 
-inline void tell(const std::string& text) { std::fputs(text.c_str(), stderr); }
+inline void print_note(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace panpipe::cli

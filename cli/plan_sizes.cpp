@@ -13,7 +13,7 @@ namespace {
 
 void show_size(int gpus) {
   if (!progress_wanted()) return;
-  tell(gpus > 0 ? fmt::format("\r\x1b[Ktrying {} GPUs\r", gpus) : "\r\x1b[K");
+  print_note(gpus > 0 ? fmt::format("\r\x1b[Ktrying {} GPUs\r", gpus) : "\r\x1b[K");
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ void report_unmeasured(const Experiment& experiment) {
   if (!experiment.scenario.profile || experiment.scenario.cluster.devices.empty()) return;
   const WorkloadCost& cost = experiment.model.units(experiment.scenario.cluster.devices.front().type);
   if (cost.unmeasured.empty()) return;
-  tell(fmt::format("panpipe: the profile knows {} of {} units; formulas stand in for {}{}\n",
-                   cost.units.size() - cost.unmeasured.size(), cost.units.size(), cost.unmeasured.front(),
-                   cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string()));
+  print_note(fmt::format("panpipe: the profile knows {} of {} units; formulas stand in for {}{}\n",
+                         cost.units.size() - cost.unmeasured.size(), cost.units.size(), cost.unmeasured.front(),
+                         cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string()));
 }
 
 std::string assumed_note(const Scenario& scenario) {
@@ -74,7 +74,7 @@ std::string split_note(const Scenario& scenario, const Plan& plan, const Predict
 }  // namespace
 
 void report_cores(const Scenario& scenario, int pipeline) {
-  if (const std::string text = reported_cores(scenario, pipeline); !text.empty()) tell("panpipe: " + text + "\n");
+  if (const std::string text = reported_cores(scenario, pipeline); !text.empty()) print_note("panpipe: " + text + "\n");
 }
 
 std::shared_ptr<const app::PlannedScenario> planned_scenario(const PredictOptions& options) {
@@ -100,7 +100,8 @@ void present(const app::PredictedStep& step, const PredictOptions& options, cons
     print(step.text(style) + wrapped(all_notes, style.width));
   }
   if (options.output.empty()) return;
-  tell(write_results(experiment, plan, step.timeline(), step.metrics(), context, all_notes, options.output, options.all_spans));
+  print_note(
+      write_results(experiment, plan, step.timeline(), step.metrics(), context, all_notes, options.output, options.all_spans));
 }
 
 }  // namespace panpipe::cli

@@ -43,7 +43,7 @@ void add_compare_verb(CLI::App& sub, std::function<int()>& run) {
                      {{"A, " + std::string(name_of(a.kind)), &a.timeline}, {"B, " + std::string(name_of(b.kind)), &b.timeline}}) +
                      "\n",
                  kAdvice);
-      tell("written to " + options->trace + ": open it at ui.perfetto.dev\n");
+      print_note("written to " + options->trace + ": open it at ui.perfetto.dev\n");
     }
     return static_cast<int>(comparison.ok() ? ExitCode::Done : ExitCode::CheckFailed);
   };

@@ -20,7 +20,7 @@ struct ExportOptions : ScenarioOptions {
 // Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
 // runs.
 void report_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
-  for (const std::string& phrase : job.cannot) tell(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase));
+  for (const std::string& phrase : job.cannot) print_note(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase));
 }
 
 int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
@@ -44,7 +44,7 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
   std::string reported =
       fmt::format("written to {}{}\n", options.output, order_file.empty() ? "" : ", the order to " + order_file);
   for (const std::string& sentence : job.besides) reported += sentence + "\n";
-  tell(reported);
+  print_note(reported);
   return 0;
 }
 

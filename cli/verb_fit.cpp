@@ -55,31 +55,31 @@ int run_profile_fit(const FitSettings& settings) {
   if (settings.output.empty()) return 0;
   const std::string name = std::filesystem::path(settings.output).stem().string();
   write_file(settings.output, to_yaml(result.fit, name, result.device, command_of(settings)), kAdvice);
-  tell("written to " + settings.output + "\n");
+  print_note("written to " + settings.output + "\n");
   return 0;
 }
 
 int run_fit(const FitSettings& settings) {
   if (app::asks_for_profiles(settings)) return run_profile_fit(settings);
   app::PreparedFit prepared = app::prepare_fit(settings);
-  for (const std::string& left_out : prepared.not_predicted) tell("panpipe: left out: " + left_out + "\n");
+  for (const std::string& left_out : prepared.not_predicted) print_note("panpipe: left out: " + left_out + "\n");
   if (!settings.output.empty()) check_outputs({settings.output}, kAdvice);
   if (!settings.left_out.empty()) check_outputs({settings.left_out}, kAdvice);
   const StopOnSignal stop;
   prepared.options.stopped = [] { return stop_requested().load(); };
   prepared.options.progress = [](const validation::FitProgress& progress) {
-    tell(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error));
+    print_note(fmt::format("panpipe: {}: mean error {:.2f} %\n", progress.doing, 100 * progress.mean_error));
   };
   const validation::Fit result = fit(prepared.rows, prepared.start, prepared.options);
   show(to_table(result));
   if (!settings.left_out.empty()) {
     write_file(settings.left_out, left_out_csv(result), kAdvice);
-    tell("written to " + settings.left_out + "\n");
+    print_note("written to " + settings.left_out + "\n");
   }
   if (!settings.output.empty()) {
     const std::string name = std::filesystem::path(settings.output).stem().string();
     write_file(settings.output, to_yaml(result, app::record_of(settings, prepared, name, command_of(settings))), kAdvice);
-    tell("written to " + settings.output + "\n");
+    print_note("written to " + settings.output + "\n");
   }
   return 0;
 }

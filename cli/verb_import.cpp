@@ -59,11 +59,11 @@ int import_piper(const PiperOptions& options) {
                      kAdvice);
   check_outputs({layers.string(), scenario.string()}, kAdvice);
   const planner::piper::Imported imported = planner::piper::import_piper(file, wanted, layers.filename().string());
-  for (const std::string& warning : file.warnings) tell(warning + "\n");
+  for (const std::string& warning : file.warnings) print_note(warning + "\n");
   write_file(layers.string(), imported.layers, kAdvice);
   write_file(scenario.string(), imported.scenario, kAdvice);
-  tell(fmt::format("written to {} and {}: {} layers, {} edges\n", scenario.string(), layers.string(), file.nodes.size(),
-                   file.edges.size()));
+  print_note(fmt::format("written to {} and {}: {} layers, {} edges\n", scenario.string(), layers.string(), file.nodes.size(),
+                         file.edges.size()));
   return 0;
 }
 
@@ -148,7 +148,7 @@ int import_topology(const TopologyOptions& options) {
   const std::string file = cluster_file_of(import);
   if (!deliver(options.output, file)) return 0;
   const std::size_t links = import.matrix.nvlinks.size(), sockets = import.matrix.sockets.size();
-  tell(fmt::format(
+  print_note(fmt::format(
       "written to {0}: {1} devices a node, {2} pairs with NVLink{3}, {4} socket{5}{6}; look at it with panpipe check "
       "{0} --links, use it with --set cluster={0}\n",
       options.output, import.matrix.devices, links, has_nvswitch(import.matrix, import.nodes.type) ? " (a switch)" : "", sockets,
@@ -198,13 +198,13 @@ int import_nccl_tests(const NcclTestsOptions& options) {
         fmt::format("{} (sha256 {})", std::filesystem::path(name).filename().string(), sha256_of(text).substr(0, 16)));
   }
   for (const NcclTestsRun& run : runs)
-    for (const std::string& warning : run.warnings) tell("warning: " + warning + "\n");
+    for (const std::string& warning : run.warnings) print_note("warning: " + warning + "\n");
   CollectiveTables tables = tables_of(runs);
   std::size_t rows = 0, points = 0;
   for (const NcclTestsRun& run : runs) rows += run.rows.size();
   for (const CollectiveTable& table : tables.tables) points += table.times.points.size();
   if (rows > points)
-    tell(fmt::format(
+    print_note(fmt::format(
         "note: {} of {} rows repeat a size of the same collective over the same ranks: the median of each size is taken\n",
         rows - points, rows));
   tables.measured["files"] = fmt::format("{}", fmt::join(sources, ", "));
@@ -214,7 +214,7 @@ int import_nccl_tests(const NcclTestsOptions& options) {
   for (const CollectiveTable& table : tables.tables)
     list += fmt::format("{}{} over {} ranks on {} node{}", list.empty() ? "" : ", ", table.kind, table.ranks, table.nodes,
                         table.nodes == 1 ? "" : "s");
-  tell(fmt::format("written to {0}: {1}; use it with collectives: {0} in a cluster file\n", options.output, list));
+  print_note(fmt::format("written to {0}: {1}; use it with collectives: {0} in a cluster file\n", options.output, list));
   return 0;
 }
 

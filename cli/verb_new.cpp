@@ -119,7 +119,7 @@ int make_new(const NewSettings& settings) {
   const std::string text = scenario_text(settings, precision_for(draft.cluster), microbatches, replicas);
   const Experiment experiment(parse_scenario(text, "panpipe new", folder_of(settings)));
   (void)experiment.plan("");
-  if (deliver(settings.output, text)) tell(fmt::format("written to {0}; next: panpipe estimate {0}\n", settings.output));
+  if (deliver(settings.output, text)) print_note(fmt::format("written to {0}; next: panpipe estimate {0}\n", settings.output));
   return 0;
 }
 

@@ -38,11 +38,11 @@ class ProgressLine {
     const std::string name = objective_.ends_with("_s") ? "" : objective_ + " ";
     if (state.best > 0) text += "  best " + name + planner::objective_text(objective_, state.best);
     if (state.lower_bound > 0) text += "  bound " + name + planner::objective_text(objective_, state.lower_bound);
-    tell("\r\x1b[K" + text);
+    print_note("\r\x1b[K" + text);
     shown_ = true;
   }
   ~ProgressLine() {
-    if (shown_) tell("\r\x1b[K");
+    if (shown_) print_note("\r\x1b[K");
   }
 
  private:
@@ -58,7 +58,7 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   write_file(path, plan->yaml, kAdvice);
   const std::string which =
       plan->candidate == 0 ? "the plan is" : fmt::format("plan {}, the best that the engines can run, is", plan->candidate + 1);
-  tell(fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n", which, path));
+  print_note(fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n", which, path));
 }
 
 planner::Answer search(const app::SearchRequest& request, const Experiment& experiment) {
@@ -85,7 +85,7 @@ int run_plan_sizes(const PlanOptions& options) {
   if (!options.output.empty())
     call.keep = [&](const Experiment& experiment, const planner::Answer& answer, const std::string& size) {
       write_plan(experiment, answer, options.output);
-      tell(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size));
+      print_note(fmt::format("panpipe: the plan is for this size: give the other verbs {} too\n", size));
     };
   const StopOnSignal stop(options.time_limit);
   return run_sizes(request, options.sizes, call);

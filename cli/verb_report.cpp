@@ -27,7 +27,7 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run) {
     std::vector<study::ReportInput> inputs;
     for (const std::string& path : settings->results) inputs.push_back(study::read_report_input(path));
     write_file(settings->output, to_report_page(inputs), kAdvice);
-    tell(fmt::format("written to {}: open it in a browser\n", settings->output));
+    print_note(fmt::format("written to {}: open it in a browser\n", settings->output));
     return static_cast<int>(ExitCode::Done);
   };
 }

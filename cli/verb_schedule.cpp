@@ -135,7 +135,7 @@ int show_schedule(const Settings& settings) {
   // The summary and --json state how good the order of a searched family is; the other forms have no place for it.
   const bool reported = schedule.lower_bound && !settings.drawing && !settings.csv && !settings.torch;
   for (const std::string& note : schedule.notes)
-    if (!reported) tell(fmt::format("{}: note: {}\n", schedule.name, note));
+    if (!reported) print_note(fmt::format("{}: note: {}\n", schedule.name, note));
   std::vector<ScheduleProblem> problems = check_schedule(schedule);
   if (problems.empty() && (lowering.unshard || lowering.transfers)) {
     schedule = lowered(schedule, lowering);
@@ -151,11 +151,11 @@ int show_schedule(const Settings& settings) {
     text = to_json(schedule, problems, evaluation);
   } else if (settings.csv || settings.torch) {
     text = to_csv(schedule, settings.torch);
-    if (!problems.empty()) tell(fault_report(schedule, problems));
+    if (!problems.empty()) print_note(fault_report(schedule, problems));
   } else if (wants_svg(settings) && evaluation) {
     text = to_svg(present::picture_of(schedule, *evaluation));
   } else if (wants_svg(settings)) {
-    tell(fault_report(schedule, problems));
+    print_note(fault_report(schedule, problems));
     return static_cast<int>(ExitCode::CheckFailed);
   } else if (evaluation) {
     if (!settings.drawing) text = summary(schedule, *evaluation);

@@ -38,7 +38,7 @@ void show_progress(const study::SweepProgress& progress) {
   if (progress.without_answer > 0) line += fmt::format(", {} without an answer", progress.without_answer);
   if (progress.best > 0) line += ", best " + to_text(Duration(progress.best));
   if (progress.done == progress.cells) line += "\n";
-  tell(line);
+  print_note(line);
 }
 
 // "I/N", counted from 1.
@@ -99,7 +99,7 @@ int merge(const SweepSettings& settings) {
   present(settings, merged.grid, merged.cells, "");
   const std::size_t missing = merged.grid.size() - merged.cells.size();
   if (missing > 0) {
-    tell(fmt::format("panpipe: {} of {} cells are in none of the folders\n", missing, merged.grid.size()));
+    print_note(fmt::format("panpipe: {} of {} cells are in none of the folders\n", missing, merged.grid.size()));
     return static_cast<int>(ExitCode::CheckFailed);
   }
   return static_cast<int>(verdict(merged.cells));
@@ -119,15 +119,15 @@ int sweep(const SweepSettings& settings) {
   const StopOnSignal stop;
   const study::SweepRun run = run_sweep(grid, options);
   if (!run.complete) {
-    tell(fmt::format(
+    print_note(fmt::format(
         "\npanpipe: stopped after {} cells; {}\n", run.cells.size(),
         settings.output.empty() ? "nothing was kept (with -o DIR it would be)" : "the same command goes on from there"));
     return static_cast<int>(ExitCode::CheckFailed);
   }
   present(settings, grid, run.cells, settings.shard);
   if (!settings.output.empty())
-    tell(fmt::format("written to {0}: sweep.html, sweep.csv, sweep.json, cells.jsonl{1}\n", settings.output,
-                     run.kept > 0 ? fmt::format(" ({} cells were done before)", run.kept) : std::string()));
+    print_note(fmt::format("written to {0}: sweep.html, sweep.csv, sweep.json, cells.jsonl{1}\n", settings.output,
+                           run.kept > 0 ? fmt::format(" ({} cells were done before)", run.kept) : std::string()));
   return static_cast<int>(verdict(run.cells));
 }
 

@@ -41,7 +41,7 @@ void write_report(const validation::RunReport& report, const std::vector<std::st
   for (const validation::RunPrediction& run : report.runs) {
     if (run.predicted()) write(scenario_file(run.row.id), run.scenario);
   }
-  tell("written to " + folder + ": validation.html, validation.json, scenarios/\n");
+  print_note("written to " + folder + ": validation.html, validation.json, scenarios/\n");
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ int selftest(const SelftestRequest& request) {
     row = trial.row;
   } catch (const Interrupted& stop) {
     reporter.write("\n");
-    tell(fmt::format("panpipe: {}: no report was written\n", stop.what()));
+    print_note(fmt::format("panpipe: {}: no report was written\n", stop.what()));
     return 128 + SIGINT;
   }
   nlohmann::ordered_json document = report_document(steps, device);

@@ -105,12 +105,13 @@ const std::vector<CostRatio>& cost_ratios() {
 CostRatio read_cost_ratio(const std::string& text) {
   for (const CostRatio& ratio : cost_ratios())
     if (ratio.name == text) return ratio;
+  const std::vector<std::string> parts = split_text(text, ':');
   std::vector<double> numbers;
-  for (const std::string& part : split_text(text, ':')) {
+  for (const std::string& part : parts) {
     const auto number = parse_number(part);
     if (number.value && std::isfinite(*number.value) && *number.value >= 0) numbers.push_back(*number.value);
   }
-  if (numbers.size() == 3 && split_text(text, ':').size() == 3 && numbers[0] > 0) {
+  if (numbers.size() == 3 && parts.size() == 3 && numbers[0] > 0) {
     CostRatio ratio = cost_ratios().front();
     ratio.name = text;
     ratio.I = numbers[1] / numbers[0];
