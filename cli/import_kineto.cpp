@@ -11,8 +11,8 @@
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "costmodel/prediction/prediction.hpp"
-#include "jobs/trace_collectives.hpp"
-#include "jobs/trace_compare.hpp"
+#include "jobs/kineto/trace_collectives.hpp"
+#include "jobs/kineto/trace_compare.hpp"
 
 namespace panpipe::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/job.hpp"
-#include "jobs/torch_schedules.hpp"
+#include "jobs/torch/schedules.hpp"
 #include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {

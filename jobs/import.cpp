@@ -9,11 +9,11 @@
 #include "base/text/did_you_mean.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "costmodel/workload/assumptions.hpp"
-#include "jobs/accelerate_import.hpp"
-#include "jobs/deepspeed_import.hpp"
-#include "jobs/megatron_import.hpp"
-#include "jobs/nanotron_import.hpp"
-#include "jobs/torchtitan_import.hpp"
+#include "jobs/accelerate/import.hpp"
+#include "jobs/deepspeed/import.hpp"
+#include "jobs/megatron/import.hpp"
+#include "jobs/nanotron/import.hpp"
+#include "jobs/torchtitan/import.hpp"
 
 namespace panpipe::jobs {
 

@@ -1,6 +1,6 @@
 // Any bytes are a trace or an InputError; its times are finite, and its collectives a table that is read.
 #include "costmodel/cluster/collective_tables.hpp"
-#include "jobs/trace_collectives.hpp"
+#include "jobs/kineto/trace_collectives.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,11 +1,11 @@
 // DeepSpeed's and Accelerate's configurations as scenarios: what each key becomes, what is assumed, and what is refused.
-#include "jobs/deepspeed_import.hpp"
+#include "jobs/deepspeed/import.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/accelerate_import.hpp"
+#include "jobs/accelerate/import.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {

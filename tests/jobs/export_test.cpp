@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "jobs/megatron_export.hpp"
-#include "jobs/megatron_import.hpp"
+#include "jobs/megatron/export.hpp"
+#include "jobs/megatron/import.hpp"
 #include "planner/planner.hpp"
 #include "tests/fault.hpp"
 

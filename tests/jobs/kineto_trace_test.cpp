@@ -1,5 +1,5 @@
 // Traces of PyTorch's profiler: kernels by group, steps, collectives, and what is no trace.
-#include "jobs/kineto_trace.hpp"
+#include "jobs/kineto/kineto_trace.hpp"
 #include "base/index.hpp"
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "costmodel/prediction/prediction.hpp"
-#include "jobs/trace_collectives.hpp"
-#include "jobs/trace_compare.hpp"
+#include "jobs/kineto/trace_collectives.hpp"
+#include "jobs/kineto/trace_compare.hpp"
 #include "present/result/result.hpp"
 #include "tests/jobs/job_values.hpp"
 #include "tests/temporary_folder.hpp"

@@ -1,5 +1,5 @@
 // Arguments of Megatron-LM as scenarios: what each becomes, what is reported, and what is refused.
-#include "jobs/megatron_import.hpp"
+#include "jobs/megatron/import.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Megatron-LM's layouts of stages, and lists with repeats.
-#include "jobs/megatron_layout.hpp"
+#include "jobs/megatron/layout.hpp"
 
 #include <gtest/gtest.h>
 

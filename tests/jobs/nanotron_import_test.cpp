@@ -1,13 +1,13 @@
 // nanotron's and torchtitan's configurations as scenarios.
-#include "jobs/nanotron_import.hpp"
+#include "jobs/nanotron/import.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/torchtitan_flavors.hpp"
-#include "jobs/torchtitan_import.hpp"
+#include "jobs/torchtitan/flavors.hpp"
+#include "jobs/torchtitan/import.hpp"
 #include "tests/jobs/job_values.hpp"
 
 namespace panpipe::jobs {

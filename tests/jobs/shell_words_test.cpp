@@ -1,5 +1,5 @@
 // Words as a shell would pass them, without running anything.
-#include "jobs/shell_words.hpp"
+#include "jobs/shell/shell_words.hpp"
 
 #include <gtest/gtest.h>
 

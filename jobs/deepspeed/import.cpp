@@ -1,0 +1,162 @@
+#include "jobs/deepspeed/import.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text/characters.hpp"
+#include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
+#include "jobs/shared_keys.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+class DeepSpeedImport : ConfigurationImport {
+ public:
+  DeepSpeedImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("DeepSpeed", std::move(keys), options) {
+    context_ = "sequence";
+  }
+
+  ImportedJob job() {
+    read_degrees();
+    put_stated_model(job_, options_);
+    read_batch();
+    read_precision();
+    read_optimizer();
+    read_recompute();
+    read_framework();
+    // They do not move a step, unlike the rest of their sections.
+    for (std::string& left : keys_.take({"zero_optimization.stage3_gather_*", "zero_optimization.load_from_fp32_weights",
+                                         "zero_optimization.elastic_checkpoint", "zero_optimization.ignore_unused_parameters",
+                                         "pipeline.seed_layers", "bf16.check_grad_overflow"}))
+      job_.without_effect.push_back(std::move(left));
+    report_rest(job_, keys_, unread_keys("deepspeed"));
+    return std::move(job_);
+  }
+
+ private:
+  int degree(const std::string& path) {
+    if (keys_.automatic(path)) return 1;
+    return keys_.integer(path, 0, kMostRanks).value_or(1);
+  }
+
+  void read_degrees() {
+    const char* tensor_key =
+        keys_.has("tensor_parallel.autotp_size") ? "tensor_parallel.autotp_size" : "tensor_parallel.tp.tp_size";
+    degrees_.tensor = std::max(1, degree(tensor_key)), degrees_.pipeline = std::max(1, degree("pipeline.stages"));
+    degrees_.context = std::max(1, degree("sequence_parallel_size"));
+    JobMachine machine =
+        options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, "--gpus"} : assumed_machine(job_, ranks_of_replica());
+    machine.cluster = options_.cluster;
+    put_degrees(machine, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages",
+                keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
+    put_context(job_, degrees_.context, "sequence_parallel_size", "ulysses");
+    if (degrees_.pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
+    read_zero();
+  }
+
+  void read_zero() {
+    const int stage = keys_.integer("zero_optimization.stage", 0, 3).value_or(0);
+    job_.set("parallel.zero", stage, keys_.has("zero_optimization.stage") ? "zero_optimization.stage" : "DeepSpeed's default");
+    const int group = keys_.integer("zero_optimization.mics_shard_size", -1, kMostRanks).value_or(-1);
+    if (group > 0) job_.set("parallel.shard", group, "zero_optimization.mics_shard_size");
+    const auto offload = [&](const char* part, const std::string& path) {
+      put_offload(job_, part, keys_.text(path).value_or("none"), path);
+    };
+    offload("optimizer", "zero_optimization.offload_optimizer.device");
+    offload("parameters", "zero_optimization.offload_param.device");
+  }
+
+  std::optional<int> samples(const std::string& path) {
+    if (keys_.automatic(path)) return std::nullopt;
+    return keys_.integer(path, 1, kMostSamples);
+  }
+
+  // train_batch_size = micro batch x accumulation x replicas: DeepSpeed finds the third of two.
+  void read_batch() {
+    const auto train = samples("train_batch_size");
+    const auto steps = samples("gradient_accumulation_steps");
+    auto micro = samples("train_micro_batch_size_per_gpu");
+    std::string origin = "train_micro_batch_size_per_gpu";
+    if (!micro && !options_.micro && train && *train % (static_cast<long long>(steps.value_or(1)) * degrees_.data) == 0) {
+      micro = static_cast<int>(*train / (static_cast<long long>(steps.value_or(1)) * degrees_.data));
+      origin = "train_batch_size / (gradient_accumulation_steps x replicas)";
+    }
+    const long long pass = static_cast<long long>(micro_batch(job_, options_, micro, origin)) * degrees_.data;
+    if (train) {
+      if (*train % pass != 0)
+        keys_.refuse("train_batch_size", fmt::format("is {}, no multiple of micro batch x replicas, {}", *train, pass),
+                     "train_batch_size is train_micro_batch_size_per_gpu x gradient_accumulation_steps x replicas");
+      if (steps && !options_.micro && *train != pass * *steps)
+        keys_.refuse("train_batch_size",
+                     fmt::format("is {}, and micro batch x gradient_accumulation_steps x replicas are {}", *train, pass * *steps),
+                     "DeepSpeed refuses the job too; state the number of GPUs it is meant for");
+      return job_.set("batch.global", *train, "train_batch_size");
+    }
+    if (!steps) job_.assumptions.emplace_back("one microbatch a step (gradient_accumulation_steps is open).");
+    job_.set("batch.microbatches", steps.value_or(1), steps ? "gradient_accumulation_steps" : "assumed");
+  }
+
+  bool enabled(const std::string& section) {
+    const std::string path = section + ".enabled";
+    if (!keys_.automatic(path)) return keys_.flag(path).value_or(false);
+    if (section == "fp16") return false;
+    job_.assumptions.push_back(fmt::format("bf16 ({} is auto).", path));
+    return true;
+  }
+
+  void read_precision() {
+    const std::string brain = keys_.has("bfloat16.enabled") ? "bfloat16" : "bf16";
+    const bool bf16 = enabled(brain), fp16 = enabled("fp16");
+    if (bf16 && fp16) keys_.refuse("fp16.enabled", fmt::format("contradicts {}.enabled", brain));
+    if (bf16) return job_.set("precision", "bf16", brain + ".enabled");
+    if (fp16) return job_.set("precision", "fp16", "fp16.enabled");
+    const bool open = keys_.shown("fp16.enabled") == "auto";
+    if (open) job_.assumptions.emplace_back("bf16 (fp16.enabled is auto).");
+    job_.set("precision", open ? "bf16" : "fp32", open ? "assumed" : "neither bf16 nor fp16");
+  }
+
+  void read_optimizer() {
+    const auto name = keys_.text("optimizer.type");
+    const bool decoupled = keys_.flag("optimizer.params.adam_w_mode").value_or(true);
+    if (name && lower_case(*name) == "adam" && decoupled)
+      return put_optimizer(job_, "AdamW", "optimizer.type Adam, whose adam_w_mode is true unless it says otherwise");
+    if (name) return put_optimizer(job_, *name, "optimizer.type");
+    job_.set("optimizer", "adamw", "assumed");
+    job_.assumptions.emplace_back("AdamW (the configuration names no optimizer).");
+  }
+
+  // The section sets how the training script's checkpoints are stored; the script decides which modules have them.
+  void read_recompute() {
+    if (const int interval = keys_.integer("pipeline.activation_checkpoint_interval", 0, kMostLayers).value_or(0); interval > 0)
+      return job_.set("recompute", interval == 1 ? "full" : fmt::format("{{chunk: {}}}", interval),
+                      "pipeline.activation_checkpoint_interval");
+    job_.assumptions.emplace_back(
+        "no recompute: the training script switches it on, not the configuration; --set recompute=full predicts it.");
+  }
+
+  void read_framework() {
+    FrameworkChoices framework("deepspeed", "DeepSpeed with a model of transformers");
+    if (!keys_.automatic("zero_optimization.overlap_comm"))
+      if (const auto overlap = keys_.flag("zero_optimization.overlap_comm"))
+        framework.choose(fmt::format("overlap_all_reduce: {0}, overlap_reduce_scatter: {0}", *overlap),
+                         "zero_optimization.overlap_comm");
+    if (!keys_.automatic("zero_optimization.reduce_bucket_size"))
+      if (const auto bucket = keys_.integer("zero_optimization.reduce_bucket_size", 1, 2'000'000'000))
+        framework.choose(fmt::format("gradient_bucket_elements: {}", *bucket), "zero_optimization.reduce_bucket_size");
+    if (!keys_.automatic("gradient_clipping"))
+      if (const double norm = keys_.number("gradient_clipping").value_or(0); norm > 0)
+        framework.choose("gradient_clipping: foreach", "gradient_clipping");
+    framework.put(job_);
+  }
+};
+
+}  // namespace
+
+ImportedJob import_deepspeed(const std::string& text, const std::string& name, const JobOptions& options) {
+  return DeepSpeedImport(job_keys(text, name), options).job();
+}
+
+}  // namespace panpipe::jobs

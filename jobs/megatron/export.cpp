@@ -1,0 +1,288 @@
+#include "jobs/megatron/export.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
+#include "jobs/export_parts.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+class PlanArguments {
+ public:
+  PlanArguments(const ExportRequest& request, ArgumentLines& lines, ExportedJob& job)
+      : request_(request), plan_(request.plan), scenario_(request.experiment.scenario), lines_(lines), job_(job) {}
+
+  void add() {
+    add_degrees();
+    add_stages();
+    add_sharding();
+    add_overlap();
+    add_recompute();
+    add_precision();
+    add_optimizer();
+    add_data();
+  }
+
+ private:
+  template <class... Values>
+  void line(fmt::format_string<Values...> text, Values&&... values) {
+    lines_.push_back(fmt::format(text, std::forward<Values>(values)...));
+  }
+  void cannot(std::string phrase) { job_.cannot.push_back(std::move(phrase)); }
+
+  void add_degrees() {
+    line("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", plan_.tensor, plan_.pipeline);
+    if (plan_.sequence_parallel && plan_.tensor > 1) line("--sequence-parallel");
+    if (context_ranks(plan_) > 1) line("--context-parallel-size {}", context_ranks(plan_));
+    if (plan_.expert > 1) line("--expert-model-parallel-size {}", plan_.expert);
+    if (plan_.expert_tensor > 0) line("--expert-tensor-parallel-size {}", plan_.expert_tensor);
+    job_.stated = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
+                   "overlap_gradients"};
+    if (plan_.expert > 1) add_dispatch();
+    if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.context_exchange));
+    job_.places_ranks = replicas_in_a_row(plan_);
+    if (job_.places_ranks) line("--use-tp-pp-dp-mapping");
+    line("--micro-batch-size {} --global-batch-size {}", plan_.micro, plan_.micro * plan_.schedule.microbatches * plan_.data);
+  }
+
+  void add_dispatch() {
+    if (scenario_.framework.expert_dispatch == ExpertDispatch::Rows) return line("--moe-token-dispatcher-type alltoall");
+    line("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
+    job_.stated.emplace_back("framework.expert_dispatch");
+  }
+
+  // As Transformer Engine's attention names them.
+  static const char* exchange_name(ContextExchange exchange) {
+    return exchange == ContextExchange::Ring ? "p2p" : exchange == ContextExchange::AllGather ? "all_gather" : "a2a";
+  }
+
+  void add_stages() {
+    const std::vector<int> layers = layers_of_stages(request_, "Megatron-LM");
+    if (plan_.pipeline == 1) return;
+    line("--pipeline-model-parallel-layout {}", shell_word(layout_text(layers)));
+    const auto known = known_order(plan_.schedule, trainer_named("megatron").schedules);
+    if (known->family != "interleaved-1f1b") return;
+    // Without the argument a turn has as many microbatches as the pipeline has ranks.
+    const int rounds = std::max(1, plan_.schedule.microbatches / plan_.pipeline);
+    const int turn = known->turn > 0 ? known->turn : plan_.schedule.microbatches / rounds;
+    if (turn != plan_.pipeline) line("--microbatch-group-size-per-virtual-pipeline-stage {}", turn);
+  }
+
+  void add_sharding() {
+    if (plan_.data == 1) return;
+    if (plan_.zero == 1) line("--use-distributed-optimizer");
+    if (plan_.zero < 2) return;
+    line("--use-megatron-fsdp --data-parallel-sharding-strategy {} --use-distributed-optimizer",
+         plan_.zero == 3 ? "optim_grads_params" : "optim_grads");
+    line("--no-gradient-accumulation-fusion --ckpt-format fsdp_dtensor");
+  }
+
+  void add_overlap() {
+    const Framework& framework = scenario_.framework;
+    const bool chosen = plan_.zero == 0 ? framework.overlap_all_reduce : framework.overlap_reduce_scatter || plan_.zero >= 2;
+    if (plan_.data > 1 && scenario_.overlap_gradients.value_or(chosen)) {
+      const bool gather = plan_.zero >= 1 && (framework.overlap_parameter_gather || plan_.zero == 3);
+      line("--overlap-grad-reduce{}", gather ? " --overlap-param-gather" : "");
+    }
+    if (framework.overlap_tensor_collectives && plan_.tensor > 1) {
+      if (plan_.sequence_parallel)
+        line("--tp-comm-overlap");
+      else
+        cannot("tensor-parallel collectives beside products without sequence parallelism (--tp-comm-overlap needs it)");
+    }
+    switch (framework.attention) {
+      case AttentionKernel::Unfused:
+        line("--attention-backend unfused");
+        break;
+      case AttentionKernel::Flash1:
+      case AttentionKernel::Flash2:
+      case AttentionKernel::Flash3:
+        line("--attention-backend flash");
+        break;
+      case AttentionKernel::Cudnn:
+        line("--attention-backend fused");
+        break;
+      default:
+        break;
+    }
+  }
+
+  void add_recompute() {
+    const Recompute mode = recompute_of(plan_, job_);
+    const RecomputeScope& scope = scenario_.recompute_scope;
+    if (mode == Recompute::Selective) {
+      line("--recompute-granularity selective --recompute-modules {}", fmt::join(modules(), " "));
+      if (scope.every > 1 || scope.first > 0) cannot("selective recompute of some of the blocks: all blocks recompute");
+    }
+    if (mode != Recompute::Full) return;
+    if (scope.every > 1) cannot(fmt::format("full recompute of one block in {}: all are recomputed", scope.every));
+    if (scope.first > 0)
+      line("--recompute-granularity full --recompute-method block --recompute-num-layers {}", scope.first);
+    else
+      line("--recompute-granularity full --recompute-method uniform --recompute-num-layers {}", scope.chunk);
+  }
+  std::vector<std::string> modules() {
+    std::vector<std::string> names;
+    const auto& kinds = scenario_.recompute_scope.operators;
+    const auto has = [&](RecomputedKind kind) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); };
+    if (has(RecomputedKind::Attention)) names.emplace_back("core_attn");
+    if (has(RecomputedKind::Norms)) names.emplace_back("layernorm");
+    if (has(RecomputedKind::Products) && has(RecomputedKind::Elementwise))
+      names.emplace_back("mlp");
+    else if (has(RecomputedKind::Products) || has(RecomputedKind::SecondProducts))
+      cannot("recompute of products without what is between them");
+    else if (has(RecomputedKind::Elementwise))
+      cannot("recompute of element-wise operators alone");
+    for (const RecomputedModule module : scenario_.recompute_scope.modules)
+      if (const std::string name(name_of(module)); std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+    if (names.empty()) names.emplace_back("core_attn");
+    return names;
+  }
+
+  void add_precision() {
+    if (scenario_.precision == Precision::Bf16) return line("--bf16");
+    if (has_8bit_products(scenario_.precision)) return add_8bit_products();
+    if (scenario_.precision == Precision::Fp16) return line("--fp16");
+    if (scenario_.precision != Precision::Fp32)
+      cannot(fmt::format("precision {}: it trains in fp32", name_of(scenario_.precision)));
+  }
+
+  void add_8bit_products() {
+    const bool current = scenario_.framework.fp8_scaling == Fp8Scaling::Current;
+    if (scenario_.precision == Precision::Mxfp8)
+      line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
+    else
+      line("--bf16 --fp8-format hybrid{}", current ? " --fp8-recipe tensorwise" : "");
+    job_.stated.emplace_back("framework.fp8_scaling");
+    if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || plan_.data == 1) return;  // it needs the distributed optimizer
+    line("--fp8-param-gather");
+    job_.stated.emplace_back("framework.fp8_parameters");
+  }
+
+  void add_optimizer() {
+    const OptimizerRequest& o = scenario_.optimizer;
+    if (o.name == "adam" || o.name == "adamw")
+      line("--optimizer adam --adam-beta1 {} --adam-beta2 {} --adam-eps {} --weight-decay {}", number_text(o.beta1),
+           number_text(o.beta2), number_text(o.epsilon), number_text(o.weight_decay));
+    else if (o.name != "none")
+      line("--optimizer sgd --sgd-momentum {} --weight-decay {}", number_text(o.momentum), number_text(o.weight_decay));
+    else
+      cannot("optimizer none: it trains with Adam");
+    if (o.name == "adam" && o.weight_decay > 0) cannot("Adam's coupled weight decay: Megatron-LM's is AdamW");
+    const TrainingRequest& t = scenario_.training;
+    line("--clip-grad {} --lr {} --min-lr {} --lr-decay-style {}", number_text(t.clip_gradients), number_text(o.learning_rate),
+         number_text(t.minimum_learning_rate), decay_name(t.decay));
+    if (t.warmup_steps > 0) line("--lr-warmup-iters {}", t.warmup_steps);
+    if (t.decay_steps > 0) line("--lr-decay-iters {}", t.decay_steps);
+    if (t.decay_start > t.warmup_steps) cannot("training.decay_start: the rate falls from the end of the warm-up on");
+    report_optimizer(scenario_, job_);
+    add_offload();
+  }
+  // The flag needs the other two, and Adam.
+  void add_offload() {
+    if (!scenario_.offload.optimizer) return;
+    const bool divided = plan_.zero == 1 || plan_.data == 1;
+    if (!scenario_.optimizer.name.starts_with("adam") || !divided) return;  // reported as a key that no argument states
+    line("--optimizer-cpu-offload --use-precision-aware-optimizer{}", plan_.data == 1 ? " --use-distributed-optimizer" : "");
+    job_.stated.emplace_back("offload.optimizer");
+  }
+  static const char* decay_name(TrainingRequest::Decay decay) {
+    using Decay = TrainingRequest::Decay;
+    return decay == Decay::Linear     ? "linear"
+           : decay == Decay::Cosine   ? "cosine"
+           : decay == Decay::Constant ? "constant"
+                                      : "inverse-square-root";
+  }
+
+  void add_data() {
+    constexpr std::int64_t kPlaceholder = 100;
+    const TrainingRequest& t = scenario_.training;
+    const std::int64_t least = std::max<std::int64_t>(t.warmup_steps + 1, t.decay_steps);  // as Megatron-LM asserts
+    const auto steps = steps_of_run(request_);
+    line("--train-iters {}", std::max(steps.value_or(kPlaceholder), least));
+    if (!steps) job_.besides.emplace_back("--train-iters is a placeholder: the scenario does not say how long training goes on.");
+    if (steps && *steps < least)
+      cannot(fmt::format("a run of {} steps beside a rate that changes over {}: it trains for {}", *steps, least, least));
+    if (scenario_.seed > 0) line("--seed {}", scenario_.seed);
+    line("--tokenizer-type NullTokenizer");
+    const std::string& file = scenario_.data.file;
+    const bool binary = scenario_.data.kind == DataRequest::Kind::Tokens && file.ends_with(".bin");
+    if (binary)
+      line("--data-path {}", shell_word(file.substr(0, file.size() - 4)));
+    else
+      line("--mock-data");
+    if (scenario_.data.kind == DataRequest::Kind::Tensors) cannot(fmt::format("data.tensors: {}: it trains on mock data", file));
+  }
+
+  const ExportRequest& request_;
+  const Plan& plan_;
+  const Scenario& scenario_;
+  ArgumentLines& lines_;
+  ExportedJob& job_;
+};
+
+// Megatron-LM's layer of experts raises without.
+void require_sequence_parallel(const ExportRequest& request, const LanguageModel& model) {
+  if (model.dimensions.traits.experts.count > 0 && request.plan.tensor > 1 && !request.plan.sequence_parallel)
+    throw InputError(
+        fmt::format("{}: Megatron-LM trains experts beside tensor parallelism with sequence parallelism only, and the plan has "
+                    "tensor {} without",
+                    request.scenario, request.plan.tensor),
+        "state parallel.sequence_parallel true");
+}
+
+}  // namespace
+
+std::string layout_text(const std::vector<int>& layers) {
+  std::string text = "E";
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i > 0) text += '|';
+    if (layers[i] == 1) text += 't';
+    if (layers[i] > 1) text += fmt::format("t*{}", layers[i]);
+  }
+  return text + 'L';
+}
+
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_./:,=+-").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+ExportedJob export_megatron(const ExportRequest& request) {
+  const auto model = language_model_of(request.experiment.scenario.workload);
+  if (!model)
+    throw InputError(fmt::format("{}: Megatron-LM's pretrain_gpt.py trains language models, and '{}' is none", request.scenario,
+                                 request.experiment.workload.name));
+  require_sequence_parallel(request, *model);
+  ExportedJob job;
+  ArgumentLines lines;
+  add_megatron_model(*model, request.experiment.scenario, request.plan.tensor, lines, job);
+  PlanArguments(request, lines, job).add();
+  report_the_rest(request, job);
+  if ((request.plan.tensor > 1 || context_ranks(request.plan) > 1) && request.plan.zero < 2)
+    job.besides.emplace_back("Set CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, as Megatron-LM asks for.");
+  job.text = "#!/bin/sh\n" + head_text(request, "Arguments for Megatron-LM's pretrain_gpt.py", job, "# ");
+  job.text += launch_text(request) + " pretrain_gpt.py";
+  for (const std::string& one : lines) job.text += " \\\n  " + one;
+  job.text += "\n";
+  return job;
+}
+
+}  // namespace panpipe::jobs

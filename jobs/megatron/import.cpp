@@ -1,0 +1,237 @@
+#include "jobs/megatron/import.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "costmodel/degrees/check_degrees.hpp"
+#include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
+#include "jobs/job_machine.hpp"
+#include "jobs/megatron/job.hpp"
+#include "jobs/shared_keys.hpp"
+#include "jobs/trainer_data.hpp"
+
+namespace panpipe::jobs {
+
+int MegatronJob::needed(const char* option, int at_most) {
+  const auto value = arguments.integer(option, 1, at_most);
+  if (!value)
+    throw InputError(fmt::format("{}: {} is missing", arguments.name(), option),
+                     "give the arguments of pretrain_gpt.py, as a shell would pass them", code::kMissingKey);
+  return *value;
+}
+
+namespace {
+
+int degree(MegatronJob& m, const char* option) { return m.arguments.integer(option, 1, kMostRanks).value_or(1); }
+
+void read_degrees(MegatronJob& m) {
+  m.degrees.tensor = degree(m, "--tensor-model-parallel-size");
+  m.degrees.pipeline = degree(m, "--pipeline-model-parallel-size");
+  m.degrees.context = degree(m, "--context-parallel-size");
+  m.degrees.expert = degree(m, "--expert-model-parallel-size");
+  long long ranks = static_cast<long long>(m.degrees.tensor) * m.degrees.pipeline;
+  if (ranks > kMostRanks)
+    m.arguments.refuse("--pipeline-model-parallel-size",
+                       fmt::format("x tensor {} are {} ranks, more than {}", m.degrees.tensor, ranks, kMostRanks));
+  ranks *= m.degrees.context;
+  if (ranks > kMostRanks)
+    m.arguments.refuse("--context-parallel-size", fmt::format("x tensor {} x pipeline {} are {} ranks, more than {}",
+                                                              m.degrees.tensor, m.degrees.pipeline, ranks, kMostRanks));
+}
+
+JobMachine read_machine(MegatronJob& m) {
+  Arguments& a = m.arguments;
+  JobMachine machine;
+  if (m.options.gpus) {
+    for (const char* launcher : {"--nnodes", "--nproc-per-node", "--world-size"}) a.flag(launcher);
+    machine.gpus = *m.options.gpus, machine.origin = "--gpus";
+  } else if (a.has("--nnodes") || a.has("--nproc-per-node")) {
+    machine.per_node = a.integer("--nproc-per-node", 1, 1 << 10).value_or(kGpusOfANode);
+    machine.gpus = machine.per_node * a.integer("--nnodes", 1, kMostRanks).value_or(1);
+    machine.origin = "--nnodes x --nproc_per_node";
+  } else if (const auto world = a.integer("--world-size", 1, kMostRanks)) {
+    machine.gpus = *world, machine.origin = "--world-size";
+  } else {
+    machine = assumed_machine(m.job, m.degrees.device_count());
+  }
+  machine.cluster = m.options.cluster;
+  return machine;
+}
+
+void read_sharding(MegatronJob& m) {
+  const bool distributed = m.arguments.flag("--use-distributed-optimizer");
+  bool fsdp = false;
+  for (const char* flag : {"--use-custom-fsdp", "--use-megatron-fsdp", "--use-torch-fsdp2"}) fsdp |= m.arguments.flag(flag);
+  const std::string strategy = m.arguments.text("--data-parallel-sharding-strategy").value_or("optim_grads_params");
+  if (!fsdp || strategy == "no_shard") {
+    if (distributed) m.job.set("parallel.zero", 1, "--use-distributed-optimizer");
+    return;
+  }
+  m.job.set("parallel.zero", strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3, "--data-parallel-sharding-strategy");
+}
+
+// Arguments that divide experts, and those that limit their tokens.
+void read_expert_degrees(MegatronJob& m) {
+  const int width = m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(m.degrees.tensor);
+  if (width != m.degrees.tensor && width != 1)
+    m.job.not_modelled.push_back(
+        fmt::format("--expert-tensor-parallel-size {} (experts are cut like the rest, {})", width, m.degrees.tensor));
+  else if (width != m.degrees.tensor)
+    m.degrees.expert_tensor = width;
+  for (const DegreeProblem& problem : check_degrees(m.degrees))
+    m.arguments.refuse("--expert-model-parallel-size", fmt::format("is {}: {}", m.degrees.expert, problem.message), problem.help);
+  put_expert(m.job, m.degrees.expert, m.degrees.expert_tensor, "--expert-model-parallel-size");
+  const auto capacity = m.arguments.number("--moe-expert-capacity-factor");
+  const bool padded = m.arguments.flag("--moe-pad-expert-input-to-capacity");
+  if (capacity) put_capacity(m.job, *capacity, padded, "--moe-expert-capacity-factor");
+}
+
+// How keys and values travel: one type for all layers. Without context parallelism the argument moves nothing.
+void read_context(MegatronJob& m) {
+  if (m.degrees.context == 1) return;
+  const std::vector<std::string> types = m.arguments.list("--cp-comm-type");
+  std::string exchange;
+  if (types.size() == 1 && types[0] == "p2p") exchange = "ring";
+  if (types.size() == 1 && (types[0] == "all_gather" || types[0] == "allgather")) exchange = "all-gather";
+  if (types.size() == 1 && types[0] == "a2a") exchange = "ulysses";
+  if (!types.empty() && exchange.empty())
+    m.job.not_modelled.push_back(one_line(fmt::format("--cp-comm-type {}", fmt::join(types, " "))) + " (predicted as a ring)");
+  put_context(m.job, m.degrees.context, exchange.empty() ? "--context-parallel-size" : "--context-parallel-size, --cp-comm-type",
+              exchange);
+}
+
+void read_parallel(MegatronJob& m) {
+  read_degrees(m);
+  const JobMachine machine = read_machine(m);
+  const std::string degrees =
+      fmt::format("tensor {} x pipeline {} x context {}", m.degrees.tensor, m.degrees.pipeline, m.degrees.context);
+  m.degrees.data = replicas_of(m.job, machine, m.degrees.device_count(), degrees);
+  put_cluster(m.job, machine);
+  m.job.set("parallel.pipeline", m.degrees.pipeline, "--pipeline-model-parallel-size");
+  m.job.set("parallel.tensor", m.degrees.tensor, "--tensor-model-parallel-size");
+  m.job.set("parallel.data", m.degrees.data,
+            fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.degrees.context > 1 ? " x context" : ""));
+  read_context(m);
+  read_expert_degrees(m);
+  if (m.arguments.flag("--sequence-parallel")) m.job.set("parallel.sequence_parallel", "true", "--sequence-parallel");
+  read_sharding(m);
+}
+
+void read_batch(MegatronJob& m) {
+  m.job.set("batch.micro", m.needed("--micro-batch-size", kMostSamples), "--micro-batch-size");
+  if (const auto global = m.arguments.integer("--global-batch-size", 1, kMostSamples))
+    m.job.set("batch.global", *global, "--global-batch-size");
+  else
+    m.job.set("batch.microbatches", 1, "--global-batch-size is missing: micro batch x data");
+}
+
+void read_precision(MegatronJob& m) {
+  Arguments& a = m.arguments;
+  const bool bf16 = a.flag("--bf16"), fp16 = a.flag("--fp16");
+  if (bf16 && fp16) a.refuse("--fp16", "contradicts --bf16");
+  if (a.flag("--fp8-format") || a.flag("--fp8-hybrid")) {
+    const std::string recipe = a.text("--fp8-recipe").value_or("delayed");
+    for (const char* known : {"--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-margin", "--fp8-interval"})
+      a.flag(known);
+    return m.job.set("precision", recipe == "mxfp8" ? "mxfp8" : "fp8", fmt::format("--fp8-format (recipe {})", recipe));
+  }
+  if (bf16) return m.job.set("precision", "bf16", "--bf16");
+  if (fp16) return m.job.set("precision", "fp16", "--fp16");
+  m.job.set("precision", "fp32", "neither --bf16 nor --fp16");
+}
+
+// Both moments in one format: the key `states`. Without the flag Megatron-LM keeps them in fp32.
+std::string states_of_optimizer(MegatronJob& m) {
+  if (!m.arguments.flag("--use-precision-aware-optimizer")) return "fp32";
+  const std::string first = m.arguments.text("--exp-avg-dtype").value_or("fp32"),
+                    second = m.arguments.text("--exp-avg-sq-dtype").value_or("fp32");
+  const auto narrow = [](const std::string& type) { return type == "fp8" || type == "uint8"; };
+  if (first == second && (first == "fp32" || first == "bf16")) return first;
+  if (narrow(first) && narrow(second)) return "8bit";
+  m.job.not_modelled.push_back(one_line(fmt::format("--exp-avg-dtype {} --exp-avg-sq-dtype {}", first, second)) +
+                               " (predicted in fp32)");
+  return "fp32";
+}
+
+void read_optimizer(MegatronJob& m) {
+  const double share = m.arguments.number("--optimizer-offload-fraction").value_or(1);
+  if (m.arguments.flag("--optimizer-cpu-offload"))
+    put_offload(m.job, "optimizer", share == 1 ? "cpu" : fmt::format("{} of it in the host's memory", share),
+                "--optimizer-cpu-offload");
+  const std::string name = m.arguments.text("--optimizer").value_or("adam");
+  if (name != "adam" && name != "sgd") {
+    m.job.not_modelled.push_back("--optimizer " + name);
+    return;
+  }
+  const std::string states = name == "adam" ? states_of_optimizer(m) : "fp32";
+  if (states != "fp32")
+    return m.job.set("optimizer", fmt::format("{{name: adamw, states: {}}}", states), "--exp-avg-dtype, --exp-avg-sq-dtype");
+  m.job.set("optimizer", name == "adam" ? "adamw" : "sgd", m.arguments.has("--optimizer") ? "--optimizer" : "Megatron's default");
+}
+
+// By arguments that Megatron-Core has no more.
+FrameworkChoices framework_of(MegatronJob& m) {
+  Arguments& a = m.arguments;
+  bool deepspeed = a.flag("--deepspeed"), older = false;
+  if (const auto stage = a.integer("--zero-stage", 0, 3); stage && *stage > 0) m.job.set("parallel.zero", *stage, "--zero-stage");
+  for (const char* option : {"--DDP-impl", "--activations-checkpoint-method", "--checkpoint-activations"}) older |= a.has(option);
+  if (a.text("--DDP-impl").value_or("local") == "FSDP") m.job.not_modelled.emplace_back("--DDP-impl FSDP");
+  if (deepspeed) return {"megatron-deepspeed", "--deepspeed: Megatron-LM of 2021 with DeepSpeed"};
+  if (older) return {"megatron", "Megatron-LM of 2021, by --DDP-impl or --activations-checkpoint-method"};
+  return {"megatron-core", "Megatron-Core with Transformer Engine"};
+}
+
+void read_framework(MegatronJob& m) {
+  Arguments& a = m.arguments;
+  FrameworkChoices framework = framework_of(m);
+  const std::string backend = a.text("--attention-backend").value_or("");
+  const bool flash = a.flag("--use-flash-attn") || backend == "flash";
+  const bool local = a.text("--transformer-impl").value_or("transformer_engine") == "local";
+  if (flash) framework.choose("attention: flash-2", "--use-flash-attn");
+  if (backend == "fused") framework.choose("attention: cudnn", "--attention-backend fused");
+  if (backend == "unfused" || (local && !flash && backend != "fused"))
+    framework.choose("attention: unfused", backend.empty() ? "--transformer-impl local" : "--attention-backend unfused");
+  if (a.flag("--overlap-grad-reduce"))
+    framework.choose("overlap_all_reduce: true, overlap_reduce_scatter: true", "--overlap-grad-reduce");
+  if (a.flag("--overlap-param-gather")) framework.choose("overlap_parameter_gather: true", "--overlap-param-gather");
+  if (a.flag("--tp-comm-overlap")) framework.choose("overlap_tensor_collectives: true", "--tp-comm-overlap");
+  bool unfused = false;
+  for (const char* flag : {"--no-bias-gelu-fusion", "--no-bias-swiglu-fusion", "--no-bias-dropout-fusion"})
+    unfused |= a.flag(flag);
+  if (unfused) framework.choose("elementwise: eager", "--no-bias-...-fusion");
+  if (a.flag("--grad-reduce-in-bf16")) framework.choose("gradient_bytes: 2", "--grad-reduce-in-bf16");
+  if (a.flag("--fp8-param-gather")) framework.choose("fp8_parameters: true", "--fp8-param-gather");
+  // As the preset has it.
+  for (const char* known : {"--accumulate-allreduce-grads-in-fp32", "--no-masked-softmax-fusion", "--no-rope-fusion",
+                            "--cross-entropy-loss-fusion", "--bias-gelu-fusion"})
+    a.flag(known);
+  framework.put(m.job);
+}
+
+}  // namespace
+
+ImportedJob import_megatron(const std::string& text, const std::string& name, const JobOptions& options) {
+  Arguments arguments(shell_words(text, name), name);
+  MegatronJob megatron{arguments, options};
+  megatron.job.trainer = "Megatron-LM";
+  megatron.job.source = name;
+  read_parallel(megatron);
+  read_megatron_model(megatron);
+  read_batch(megatron);
+  read_precision(megatron);
+  read_megatron_stages(megatron);
+  read_megatron_recompute(megatron);
+  read_optimizer(megatron);
+  read_framework(megatron);
+  const UnreadKeys known = unread_keys("megatron");
+  for (std::string& left : arguments.take(known.not_modelled)) megatron.job.not_modelled.push_back(std::move(left));
+  megatron.job.without_effect = arguments.take(known.without_effect);
+  megatron.job.not_understood = arguments.rest();
+  return std::move(megatron.job);
+}
+
+}  // namespace panpipe::jobs

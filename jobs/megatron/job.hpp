@@ -1,0 +1,30 @@
+// Shared state while a Megatron-LM job is read. Internal to this folder.
+#pragma once
+
+#include <string>
+
+#include "costmodel/degrees/degrees.hpp"
+#include "jobs/job.hpp"
+#include "jobs/megatron/import.hpp"
+#include "jobs/shell/arguments.hpp"
+
+namespace panpipe::jobs {
+
+struct MegatronJob {
+  Arguments& arguments;
+  const JobOptions& options;
+  ImportedJob job = {};
+  Degrees degrees = {};
+  int layers = 0;
+
+  // Throws InputError if the argument is missing.
+  int needed(const char* option, int at_most);
+};
+
+// The model as keys of config.json: a class of transformers with the same layers.
+void read_megatron_model(MegatronJob& megatron);
+// Schedule, virtual stages, and the layers of each stage. Call it after reading the model.
+void read_megatron_stages(MegatronJob& megatron);
+void read_megatron_recompute(MegatronJob& megatron);
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,289 @@
+#include "jobs/torchtitan/import.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/input/source_text.hpp"
+#include "base/text/characters.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "jobs/bounds.hpp"
+#include "jobs/framework_choices.hpp"
+#include "jobs/shared_keys.hpp"
+#include "jobs/toml_document.hpp"
+#include "jobs/torch/schedules.hpp"
+#include "jobs/torchtitan/flavors.hpp"
+#include "jobs/torchtitan/keys.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+class TorchtitanImport : ConfigurationImport {
+ public:
+  TorchtitanImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("torchtitan", std::move(keys), options) {}
+
+  ImportedJob job() {
+    read_degrees();
+    read_model();
+    read_batch();
+    read_precision();
+    if (degrees_.pipeline > 1) read_schedule();
+    read_recompute();
+    put_optimizer(job_, keys_.text("optimizer.name").value_or("AdamW"), "optimizer.name");
+    read_framework();
+    report_rest(job_, keys_, unread_keys("torchtitan"));
+    return std::move(job_);
+  }
+
+ private:
+  int degree(const char* key) { return keys_.integer(std::string("parallelism.") + key, 1, kMostRanks).value_or(1); }
+
+  void read_degrees() {
+    degrees_.tensor = degree("tensor_parallel_degree"), degrees_.pipeline = degree("pipeline_parallel_degree");
+    degrees_.context = degree("context_parallel_degree");
+    const int replicas = degree("data_parallel_replicate_degree");
+    const int stated = keys_.integer("parallelism.data_parallel_shard_degree", -1, kMostRanks).value_or(-1);
+    if (stated == 0) keys_.refuse("parallelism.data_parallel_shard_degree", "is 0", "-1 stands for the ranks that are left");
+    long long ranks = 1;
+    for (const int part : {degrees_.tensor, degrees_.pipeline, degrees_.context, replicas, std::max(1, stated)})
+      if (ranks <= kMostRanks) ranks *= part;
+    if (ranks > kMostRanks) throw InputError(fmt::format("{}: the degrees make more than {} ranks", job_.source, kMostRanks));
+    const int fewest = static_cast<int>(ranks);
+    JobMachine machine = options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, "--gpus"}
+                         : stated > 0  ? JobMachine{fewest, kGpusOfANode, "the product of the degrees"}
+                                       : assumed_machine(job_, fewest);
+    machine.cluster = options_.cluster;
+    const int groups =
+        replicas_of(job_, machine, ranks,
+                    fmt::format("tensor {} x pipeline {} x context {} x replicate {}{}", degrees_.tensor, degrees_.pipeline,
+                                degrees_.context, replicas, stated > 0 ? fmt::format(" x shard {}", stated) : ""));
+    if (stated > 0 && groups != 1)
+      keys_.refuse("parallelism.data_parallel_shard_degree", fmt::format("is {}, and {} GPUs leave {} for it", stated,
+                                                                         machine.gpus, static_cast<long long>(groups) * stated));
+    degrees_.shard = stated > 0 ? stated : groups;
+    sharded_ = degrees_.shard > 1 || degrees_.context > 1;
+    put_cluster(job_, machine);
+    job_.set("parallel.pipeline", degrees_.pipeline, "parallelism.pipeline_parallel_degree");
+    job_.set("parallel.tensor", degrees_.tensor, "parallelism.tensor_parallel_degree");
+    degrees_.data = replicas * degrees_.shard;
+    job_.set("parallel.data", degrees_.data, "parallelism.data_parallel_replicate_degree x data_parallel_shard_degree");
+    if (degrees_.tensor > 1) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
+    const bool gathers = keys_.text("parallelism.context_parallel_rotate_method").value_or("allgather") == "allgather";
+    put_context(job_, degrees_.context, "parallelism.context_parallel_degree", gathers ? "all-gather" : "ring");
+    const int expert = degree("expert_parallel_degree");
+    const int expert_tensor = keys_.integer("parallelism.expert_tensor_parallel_degree", 1, kMostRanks).value_or(1);
+    put_expert(job_, expert, expert > 1 && expert_tensor != degrees_.tensor ? expert_tensor : 0,
+               "parallelism.expert_parallel_degree");
+    if (replicas > 1 && degrees_.shard > 1) job_.set("parallel.shard", degrees_.shard, "parallelism.data_parallel_shard_degree");
+    read_zero();
+  }
+
+  // FSDP shards as soon as there is a rank to share with; "default" keeps parameters whole where a pipeline runs several
+  // microbatches.
+  void read_zero() {
+    const std::string key = "parallelism.fsdp_reshard_after_forward";
+    const std::string policy = keys_.text(key).value_or("default");
+    if (policy != "default" && policy != "always" && policy != "never")
+      keys_.refuse(key, fmt::format("is '{}'; it is default, always or never", one_line(policy)));
+    if (!sharded_) return job_.set("parallel.zero", 0, "data_parallel_shard_degree 1");
+    const bool reshards = policy == "always" || (policy == "default" && degrees_.pipeline == 1);
+    job_.set("parallel.zero", reshards ? 3 : 2, keys_.has(key) ? key : "fsdp_reshard_after_forward: default");
+    if (!keys_.flag("training.enable_cpu_offload").value_or(false)) return;
+    put_offload(job_, "parameters", "cpu", "training.enable_cpu_offload");
+    put_offload(job_, "optimizer", "cpu", "training.enable_cpu_offload");
+  }
+
+  void read_model() {
+    const std::string name = keys_.text("model.name").value_or("llama3");
+    std::string flavor = keys_.text("model.flavor").value_or("debugmodel");
+    const int sequence = keys_.integer("training.seq_len", 1, kMostTokens).value_or(2048);
+    const std::string origin = keys_.has("training.seq_len") ? "training.seq_len" : "torchtitan's default training.seq_len";
+    if (!options_.model.empty()) {
+      put_stated_model(job_, options_, sequence, origin);
+      layers_known_ = false;
+      return;
+    }
+    for (const char* kernel : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"})
+      if (flavor.ends_with(kernel)) {
+        flavor.resize(flavor.size() - std::string(kernel).size());
+        job_.not_modelled.push_back(fmt::format("model.flavor: the attention '{}'", kernel + 1));
+      }
+    const TorchtitanFlavor* known = nullptr;
+    std::vector<std::string> names;
+    for (const TorchtitanFlavor& one : torchtitan_flavors()) {
+      names.push_back(one.model + " " + one.flavor);
+      if (one.model == name && one.flavor == flavor) known = &one;
+    }
+    if (known == nullptr)
+      throw InputError(fmt::format("{}: the model '{}' has no flavor '{}' here{}", job_.source, one_line(name), one_line(flavor),
+                                   suggestion(name + " " + flavor, names)),
+                       fmt::format("known are {}; another model is named by its config.json", fmt::join(names, ", ")),
+                       code::kUnknownName);
+    layers_ = known->layers;
+    job_.set("workload.config", known->config, "model.name, model.flavor: torchtitan's own table");
+    job_.set("workload.sequence", options_.sequence.value_or(sequence), options_.sequence ? "--sequence" : origin);
+  }
+
+  void read_batch() {
+    const std::string key = keys_.has("training.batch_size") ? "training.batch_size" : "training.local_batch_size";
+    const auto stated = keys_.integer(key, 1, kMostSamples);
+    const int local = stated.value_or(8);
+    if (!stated) job_.assumptions.emplace_back("8 samples of a replica at a time, torchtitan's default local_batch_size.");
+    const int global = keys_.integer("training.global_batch_size", -1, kMostSamples).value_or(-1);
+    int micro = 0;
+    if (degrees_.pipeline > 1) {
+      const std::string part = "parallelism.pipeline_parallel_microbatch_size";
+      micro = micro_batch(job_, options_, keys_.integer(part, 1, kMostSamples).value_or(1), part);
+      if (local % micro != 0) keys_.refuse(key, fmt::format("is {}, no multiple of the microbatches' {} samples", local, micro));
+    } else {
+      micro = micro_batch(job_, options_, local, key);
+    }
+    const long long pass = static_cast<long long>(local) * degrees_.data;
+    if (global < 1)
+      return job_.set("batch.microbatches", std::max(1, local / micro), degrees_.pipeline > 1 ? key : "no global_batch_size");
+    if (global % pass != 0)
+      keys_.refuse("training.global_batch_size",
+                   fmt::format("is {}, no multiple of {} x {} replicas", global, key, degrees_.data));
+    job_.set("batch.global", global, "training.global_batch_size");
+    if (degrees_.pipeline > 1 && global > pass)
+      job_.assumptions.push_back(
+          fmt::format("the {} passes of gradient accumulation run as one, without a drain between them.", global / pass));
+  }
+
+  // Converters swap the linear layers for those of torchao. FSDP casts what it gathers; without it autocast does, but under
+  // tensor or pipeline parallelism nothing does (torchtitan's maybe_enable_amp).
+  void read_precision() {
+    for (const std::string& converter : keys_.list("model.converters")) {
+      if (converter.find("float8") != std::string::npos) return job_.set("precision", "fp8", "model.converters: float8");
+      if (converter.find("mx") != std::string::npos) return job_.set("precision", "mxfp8", "model.converters: mx");
+      job_.not_modelled.push_back("model.converters: " + one_line(converter));
+    }
+    const std::string weights = keys_.text("training.dtype").value_or("float32");
+    if (weights == "bfloat16") return job_.set("precision", "bf16-pure", "training.dtype");
+    const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
+    if (compute != "bfloat16" && compute != "float32")
+      keys_.refuse("training.mixed_precision_param", fmt::format("is '{}'; it is bfloat16 or float32", one_line(compute)));
+    if (compute == "bfloat16" && !sharded_ && (degrees_.tensor > 1 || degrees_.pipeline > 1)) {
+      job_.assumptions.emplace_back(
+          "fp32: torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context parallelism alone.");
+      return job_.set("precision", "fp32", "data_parallel_shard_degree 1: no mixed precision");
+    }
+    job_.set("precision", compute == "bfloat16" ? "bf16" : "fp32", "training.mixed_precision_param");
+  }
+
+  void read_schedule() {
+    const std::string key = "parallelism.pipeline_parallel_schedule";
+    const std::string name = keys_.text(key).value_or("1F1B");
+    const TorchSchedule* known = nullptr;
+    std::vector<std::string_view> names;
+    for (const TorchSchedule& one : torch_schedules()) {
+      if (one.name.empty()) continue;
+      names.push_back(one.name);
+      if (lower_case(name) == lower_case(one.name)) known = &one;
+    }
+    if (known == nullptr)
+      keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(name)),
+                   fmt::format("known are {}", fmt::join(names, ", ")));
+    job_.set("schedule", std::string(known->family), key);
+    const int first = keys_.integer("parallelism.pipeline_parallel_first_stage_less_layers", 0, kMostLayers).value_or(1);
+    const int last = keys_.integer("parallelism.pipeline_parallel_last_stage_less_layers", 0, kMostLayers).value_or(1);
+    const auto per_stage = keys_.integer("parallelism.pipeline_parallel_layers_per_stage", 1, kMostLayers);
+    const int parts = layers_ + first + last;
+    int stages = degrees_.pipeline * known->stages;
+    if (per_stage && layers_known_) {
+      stages = (parts + *per_stage - 1) / *per_stage;
+      if (stages % degrees_.pipeline != 0)
+        keys_.refuse("parallelism.pipeline_parallel_layers_per_stage",
+                     fmt::format("makes {} stages, no multiple of {} ranks", stages, degrees_.pipeline));
+    }
+    if (stages / degrees_.pipeline > 1)
+      job_.set("parallel.virtual_stages", stages / degrees_.pipeline, per_stage ? "layers_per_stage" : key);
+    if (layers_known_) put_partition(stages, parts, first, last);
+  }
+
+  // As torchtitan cuts: the embedding counts as `first` layers, norm and head as `last`; the remainder goes to the first stages.
+  void put_partition(int stages, int parts, int first, int last) {
+    if (stages > parts || parts / stages < std::max(first + (parts % stages == 0 ? 0 : -1), last))
+      throw InputError(fmt::format("{}: {} stages are too many for {} layers", job_.source, stages, layers_));
+    std::vector<std::string> starts;
+    int layer = -first;
+    for (int i = 0; i + 1 < stages; ++i) {
+      layer += parts / stages + (i < parts % stages ? 1 : 0);
+      starts.push_back(layer < layers_ ? fmt::format("h.{}.attention", std::max(0, layer)) : "head");
+    }
+    job_.set("partition", fmt::format("[{}]", fmt::join(starts, ", ")), "torchtitan's split: embedding and head count as layers");
+  }
+
+  void read_recompute() {
+    const std::string mode = keys_.text("activation_checkpoint.mode").value_or("selective");
+    const std::string option = keys_.text("activation_checkpoint.selective_ac_option").value_or("2");
+    if (!keys_.has("activation_checkpoint.mode"))
+      job_.assumptions.emplace_back("selective recompute of every second layer, torchtitan's default.");
+    if (mode == "none") return;
+    if (mode == "full") return job_.set("recompute", "full", "activation_checkpoint.mode");
+    if (mode == "memory_budget") {
+      job_.not_modelled.push_back("activation_checkpoint.mode: memory_budget (predicted without recompute)");
+      return;
+    }
+    if (mode != "selective")
+      keys_.refuse("activation_checkpoint.mode",
+                   fmt::format("is '{}'; it is none, full, selective or memory_budget", one_line(mode)));
+    const char* origin = "activation_checkpoint.selective_ac_option";
+    if (option == "op") return job_.set("recompute", "{operators: [norms, elementwise, second-products]}", origin);
+    const int every = keys_.integer(origin, 1, kMostLayers).value_or(2);
+    job_.set("recompute", every == 1 ? "full" : fmt::format("{{every: {}}}", every), origin);
+  }
+
+  void read_framework() {
+    FrameworkChoices framework("torchtitan", "torchtitan");
+    const std::string key = keys_.has("compile.enable") ? "compile.enable" : "training.compile";
+    const std::vector<std::string> components = keys_.list("compile.components");
+    const bool model = components.empty() || std::find(components.begin(), components.end(), "model") != components.end();
+    if (!keys_.flag(key).value_or(false) || !model)
+      framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
+    if (keys_.flag("parallelism.enable_async_tensor_parallel").value_or(false))
+      framework.choose("tensor_chunks: 0", "parallelism.enable_async_tensor_parallel");
+    const std::string kernel = keys_.text("optimizer.implementation").value_or("fused");
+    if (kernel == "foreach" || kernel == "for-loop")
+      framework.choose(kernel == "foreach" ? "optimizer_kernel: foreach" : "optimizer_kernel: loop", "optimizer.implementation");
+    if (keys_.number("training.max_norm").value_or(0) > 0) framework.choose("gradient_clipping: foreach", "training.max_norm");
+    framework.put(job_);
+  }
+
+  int layers_ = 0;
+  bool layers_known_ = true;
+  bool sharded_ = false;  // FSDP runs: it shards over replicas and over context parallelism
+};
+
+// A line that Python has and TOML has not.
+bool is_python(const std::string& text) {
+  std::size_t line = 0;
+  while (line < text.size()) {
+    for (const char* word : {"import ", "from ", "def ", "class ", "@"})
+      if (text.compare(line, std::string_view(word).size(), word) == 0) return true;
+    const std::size_t end = text.find('\n', line);
+    if (end == std::string::npos) break;
+    line = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options) {
+  SourceText source;
+  source.name = name;
+  if (is_python(checked_text(text, source)))
+    throw InputError(
+        fmt::format("{}: this is Python; torchtitan's registry of configurations (since February 2026) can only be run, "
+                    "and nothing is run here",
+                    name),
+        "give the same settings as a TOML file of earlier releases, or as overrides behind one");
+  JobKeys keys(parse_toml(text, name));
+  override_torchtitan_keys(keys, options.overrides);
+  return TorchtitanImport(std::move(keys), options).job();
+}
+
+}  // namespace panpipe::jobs
