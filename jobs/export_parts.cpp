@@ -115,6 +115,28 @@ void report_optimizer(const Scenario& scenario, ExportedJob& job) {
   if (!scenario.workload.weights.empty()) job.cannot.push_back("workload.weights: the model begins with drawn values");
 }
 
+bool states(const Scenario& scenario, const std::string& path) {
+  const Node* node = scenario.document.get();
+  for (std::size_t start = 0; node != nullptr && start <= path.size();) {
+    const std::size_t end = std::min(path.find('.', start), path.size());
+    node = node->kind == NodeKind::Map ? node->find(path.substr(start, end - start)) : nullptr;
+    start = end + 1;
+  }
+  return node != nullptr && node->kind != NodeKind::Null;
+}
+
+bool LeftOut::states(const std::string& path, const std::string& word) {
+  const bool stated = jobs::states(scenario_, path);
+  if (!stated) add(word);
+  return stated;
+}
+
+void LeftOut::report(const std::string& without, ExportedJob& job) const {
+  if (words_.empty()) return;
+  job.besides.push_back(
+      fmt::format("Left out, because the scenario does not state it: {}. Add your own; {}.", fmt::join(words_, ", "), without));
+}
+
 bool replicas_in_a_row(const Plan& plan) {
   const int inner = static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data);
   for (int i = 0; i < static_cast<int>(plan.devices.size()); ++i) {

@@ -45,6 +45,24 @@ bool replicas_in_a_row(const Plan& plan);
 // Ranks that share a sample's sequence: the plan's devices divided by its other degrees.
 int context_ranks(const Plan& plan);
 
+// True if the scenario states the key: its value is the user's own, not a default of ours.
+bool states(const Scenario& scenario, const std::string& path);
+
+// Collects what a job leaves to its owner, because the scenario does not state it: words of the trainer, such as "--lr".
+class LeftOut {
+ public:
+  explicit LeftOut(const Scenario& scenario) : scenario_(scenario) {}
+  // True if the scenario states the key; otherwise `word` is left out.
+  bool states(const std::string& path, const std::string& word);
+  void add(std::string word) { words_.push_back(std::move(word)); }
+  // Adds a sentence with the words; `without`: what the trainer does if the owner adds none of them.
+  void report(const std::string& without, ExportedJob& job) const;
+
+ private:
+  const Scenario& scenario_;
+  std::vector<std::string> words_;
+};
+
 // The steps of the scenario's `run`, rounded up; nullopt if it states none.
 std::optional<std::int64_t> steps_of_run(const ExportRequest& request);
 

@@ -13,25 +13,37 @@ namespace {
 
 std::string flag(bool value) { return value ? "true" : "false"; }
 
-std::string optimizer_json(const Scenario& scenario, ExportedJob& job) {
+std::string optimizer_json(const Scenario& scenario, LeftOut& left_out, ExportedJob& job) {
   const OptimizerRequest& o = scenario.optimizer;
   report_optimizer(scenario, job);
-  if (o.name == "adam" || o.name == "adamw")
-    return fmt::format(
-        "{{\"type\": \"{}\", \"params\": {{\"lr\": {}, \"betas\": [{}, {}], \"eps\": {}, \"weight_decay\": {}{}}}}}",
-        o.name == "adam" ? "Adam" : "AdamW", number_text(o.learning_rate), number_text(o.beta1), number_text(o.beta2),
-        number_text(o.epsilon), number_text(o.weight_decay),
-        o.name == "adam" ? ", \"adam_w_mode\": false" : "");  // which DeepSpeed's Adam has by default
   if (o.name == "none") {
     job.cannot.emplace_back("optimizer none: it trains with SGD at a rate of 0");
     return "{\"type\": \"SGD\", \"params\": {\"lr\": 0}}";
   }
-  return fmt::format("{{\"type\": \"SGD\", \"params\": {{\"lr\": {}, \"momentum\": {}, \"weight_decay\": {}}}}}",
-                     number_text(o.learning_rate), number_text(o.momentum), number_text(o.weight_decay));
+  const bool adam = o.name == "adam" || o.name == "adamw";
+  std::vector<std::string> numbers;
+  const auto add = [&](const char* path, const char* key, const std::string& value) {
+    if (left_out.states(path, fmt::format("optimizer.params.{}", key))) numbers.push_back(fmt::format("\"{}\": {}", key, value));
+  };
+  add("optimizer.learning_rate", "lr", number_text(o.learning_rate));
+  if (adam) add("optimizer.betas", "betas", fmt::format("[{}, {}]", number_text(o.beta1), number_text(o.beta2)));
+  if (adam) add("optimizer.epsilon", "eps", number_text(o.epsilon));
+  if (!adam) numbers.push_back(fmt::format("\"momentum\": {}", number_text(o.momentum)));  // whose state the name decides
+  add("optimizer.weight_decay", "weight_decay", number_text(o.weight_decay));
+  if (o.name == "adam") numbers.emplace_back("\"adam_w_mode\": false");  // DeepSpeed's Adam has it by default
+  return fmt::format("{{\"type\": \"{}\", \"params\": {{{}}}}}",
+                     o.name == "adam" ? "Adam"
+                     : adam           ? "AdamW"
+                                      : "SGD",
+                     fmt::join(numbers, ", "));
 }
 
-std::string scheduler_json(const Scenario& scenario, ExportedJob& job) {
+std::string scheduler_json(const Scenario& scenario, LeftOut& left_out, ExportedJob& job) {
   const TrainingRequest& t = scenario.training;
+  if (!states(scenario, "optimizer.learning_rate") || (t.warmup_steps == 0 && !states(scenario, "training.decay"))) {
+    left_out.add("scheduler");  // which states the peak of the rate
+    return "";
+  }
   using Decay = TrainingRequest::Decay;
   if (t.decay == Decay::InverseSqrt || t.decay_start > t.warmup_steps)
     job.cannot.emplace_back("the course of the learning rate behind the warm-up: it stays");
@@ -83,11 +95,24 @@ std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& j
 }
 
 // Layers as DeepSpeed's PipelineModule counts them: embedding, layers, and one that holds norm, head and loss.
-std::string parts_text(const std::vector<int>& layers) {
+std::vector<int> parts_of(const std::vector<int>& layers) {
   std::vector<int> parts = {0};
   for (std::size_t i = 0; i < layers.size(); ++i)
     parts.push_back(parts.back() + layers[i] + (i == 0 ? 1 : 0) + (i + 1 == layers.size() ? 1 : 0));
-  return fmt::format("[{}]", fmt::join(parts, ", "));
+  return parts;
+}
+
+// What the plan decides in code, as `import` reads it back.
+struct InCode {
+  std::vector<int> parts;  // PipelineModule's; empty: no pipeline
+  int interval = 0;        // layers recomputed together; without a pipeline the training script states it
+};
+
+std::string in_code_json(const InCode& code) {
+  std::string text;
+  if (!code.parts.empty()) text += fmt::format("\"parts\": [{}], ", fmt::join(code.parts, ", "));
+  if (code.interval > 0) text += fmt::format("\"activation_checkpoint_interval\": {}, ", code.interval);
+  return text;
 }
 
 void report_stages(const std::vector<int>& layers, int stages, int interval, ExportedJob& job) {
@@ -101,8 +126,8 @@ void report_stages(const std::vector<int>& layers, int stages, int interval, Exp
   else
     job.besides.push_back(
         fmt::format("No partition_method cuts as the plan does: override PipelineModule._partition_layers so that "
-                    "self.parts = {}.",
-                    parts_text(layers)));
+                    "self.parts = [{}].",
+                    fmt::join(parts_of(layers), ", ")));
 }
 
 }  // namespace
@@ -111,6 +136,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
   const Scenario& scenario = request.experiment.scenario;
   const Plan& plan = request.plan;
   ExportedJob job;
+  InCode code;
   const Recompute mode = recompute_of(plan, job);
   const int interval = mode == Recompute::Full ? scenario.recompute_scope.chunk : 0;
   if (mode == Recompute::Full && (scenario.recompute_scope.first > 0 || scenario.recompute_scope.every > 1))
@@ -120,8 +146,11 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
       throw InputError(fmt::format("{}: DeepSpeed's pipelines divide no gradients and no parameters, and the plan has ZeRO {}",
                                    request.scenario, plan.zero),
                        "panpipe plan --for deepspeed plans without");
-    report_stages(layers_of_stages(request, "DeepSpeed"), plan.pipeline, interval, job);
+    const std::vector<int> layers = layers_of_stages(request, "DeepSpeed");
+    code.parts = parts_of(layers);
+    report_stages(layers, plan.pipeline, interval, job);
   } else if (interval > 0) {
+    code.interval = interval;
     job.besides.emplace_back("In code: each layer's forward goes through deepspeed.checkpointing.checkpoint.");
   }
   if (mode == Recompute::Selective) job.cannot.emplace_back("selective recompute: nothing is recomputed");
@@ -134,7 +163,10 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
     job.cannot.push_back(fmt::format("precision {}: products are in bf16; replace the linear layers by Transformer Engine's",
                                      name_of(scenario.precision)));
   if (const auto steps = steps_of_run(request)) job.besides.push_back(fmt::format("In code: the run takes {} steps.", *steps));
-  const std::string optimizer = optimizer_json(scenario, job), scheduler = scheduler_json(scenario, job);
+  LeftOut left_out(scenario);
+  const std::string optimizer = optimizer_json(scenario, left_out, job), scheduler = scheduler_json(scenario, left_out, job);
+  const bool clips = left_out.states("training.clip_gradients", "gradient_clipping");
+  left_out.report("DeepSpeed takes its own values without", job);
   const std::string zero = zero_json(plan, scenario, job);
   job.stated.emplace_back("overlap_gradients");
   report_the_rest(request, job);
@@ -144,11 +176,11 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
   for (const std::string& sentence : job.besides) comments.push_back(json_text(sentence));
   for (const std::string& phrase : job.cannot) comments.push_back(json_text("cannot express " + phrase));
   job.text = "{\n";
-  job.text += fmt::format("  \"_panpipe\": [{}],\n", fmt::join(comments, ",\n               "));
+  job.text += fmt::format("  \"_panpipe\": {{{}\"notes\": [{}]}},\n", in_code_json(code), fmt::join(comments, ",\n    "));
   job.text += fmt::format("  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n",
                           micro * microbatches * plan.data, micro);
   job.text += fmt::format("  \"gradient_accumulation_steps\": {},\n", microbatches);
-  job.text += fmt::format("  \"gradient_clipping\": {},\n", number_text(scenario.training.clip_gradients));
+  if (clips) job.text += fmt::format("  \"gradient_clipping\": {},\n", number_text(scenario.training.clip_gradients));
   job.text +=
       fmt::format("  \"bf16\": {{\"enabled\": {}}},\n  \"fp16\": {{\"enabled\": {}}},\n",
                   flag(outside_products(scenario.precision) == Precision::Bf16), flag(scenario.precision == Precision::Fp16));

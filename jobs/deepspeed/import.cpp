@@ -1,8 +1,10 @@
 #include "jobs/deepspeed/import.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
@@ -54,7 +56,31 @@ class DeepSpeedImport : ConfigurationImport {
                 keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
     put_context(job_, degrees_.context, "sequence_parallel_size", "ulysses");
     if (degrees_.pipeline > 1) job_.set("schedule", "1f1b", "DeepSpeed's TrainSchedule");
+    if (degrees_.pipeline > 1) read_parts();
     read_zero();
+  }
+
+  // What `panpipe export` decided for the training script: the first module of each stage, where module 0 is the embedding and
+  // the last one holds norm and head.
+  void read_parts() {
+    const char* path = "_panpipe.parts";
+    const std::vector<std::string> parts = keys_.list(path);
+    if (parts.empty()) return;
+    std::vector<int> starts;
+    for (const std::string& part : parts) {
+      int start = -1;
+      std::from_chars(part.data(), part.data() + part.size(), start);
+      if (start < 0 || start > kMostLayers + 2 || (!starts.empty() && start <= starts.back()))
+        keys_.refuse(path, "is no list of growing numbers of modules");
+      starts.push_back(start);
+    }
+    if (static_cast<int>(starts.size()) != degrees_.pipeline + 1 || starts.front() != 0 || starts.back() < 3)
+      keys_.refuse(path, fmt::format("is not the borders of {} stages", degrees_.pipeline));
+    const int layers = starts.back() - 2;
+    std::vector<std::string> cuts;
+    for (std::size_t i = 1; i + 1 < starts.size(); ++i)
+      cuts.push_back(starts[i] <= layers ? fmt::format("h.{}.attention", starts[i] - 1) : "head");
+    job_.set("partition", fmt::format("[{}]", fmt::join(cuts, ", ")), path);
   }
 
   void read_zero() {
@@ -130,9 +156,10 @@ class DeepSpeedImport : ConfigurationImport {
 
   // The section sets how the training script's checkpoints are stored; the script decides which modules have them.
   void read_recompute() {
-    if (const int interval = keys_.integer("pipeline.activation_checkpoint_interval", 0, kMostLayers).value_or(0); interval > 0)
-      return job_.set("recompute", interval == 1 ? "full" : fmt::format("{{chunk: {}}}", interval),
-                      "pipeline.activation_checkpoint_interval");
+    for (const char* path : {"pipeline.activation_checkpoint_interval", "_panpipe.activation_checkpoint_interval"})
+      if (const int interval = keys_.integer(path, 0, kMostLayers).value_or(0); interval > 0)
+        return job_.set("recompute", interval == 1 ? "full" : fmt::format("{{chunk: {}}}", interval), path);
+    if (keys_.has("_panpipe.notes")) return;  // an exported job states what is recomputed
     job_.assumptions.emplace_back(
         "no recompute: the training script switches it on, not the configuration; --set recompute=full predicts it.");
   }

@@ -74,8 +74,11 @@ class PlanArguments {
     if (turn != plan_.pipeline) line("--microbatch-group-size-per-virtual-pipeline-stage {}", turn);
   }
 
+  // Ranks with the same weights: replicas, and the ranks that share a sample's sequence.
+  bool shares_weights() const { return plan_.data * context_ranks(plan_) > 1; }
+
   void add_sharding() {
-    if (plan_.data == 1) return;
+    if (!shares_weights()) return;
     if (plan_.zero == 1) line("--use-distributed-optimizer");
     if (plan_.zero < 2) return;
     line("--use-megatron-fsdp --data-parallel-sharding-strategy {} --use-distributed-optimizer",
@@ -86,7 +89,7 @@ class PlanArguments {
   void add_overlap() {
     const Framework& framework = scenario_.framework;
     const bool chosen = plan_.zero == 0 ? framework.overlap_all_reduce : framework.overlap_reduce_scatter || plan_.zero >= 2;
-    if (plan_.data > 1 && scenario_.overlap_gradients.value_or(chosen)) {
+    if (shares_weights() && scenario_.overlap_gradients.value_or(chosen)) {
       const bool gather = plan_.zero >= 1 && (framework.overlap_parameter_gather || plan_.zero == 3);
       line("--overlap-grad-reduce{}", gather ? " --overlap-param-gather" : "");
     }
@@ -161,37 +164,56 @@ class PlanArguments {
     else
       line("--bf16 --fp8-format hybrid{}", current ? " --fp8-recipe tensorwise" : "");
     job_.stated.emplace_back("framework.fp8_scaling");
-    if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || plan_.data == 1) return;  // it needs the distributed optimizer
+    if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || !shares_weights()) return;  // needs the distributed optimizer
     line("--fp8-param-gather");
     job_.stated.emplace_back("framework.fp8_parameters");
   }
 
   void add_optimizer() {
     const OptimizerRequest& o = scenario_.optimizer;
-    if (o.name == "adam" || o.name == "adamw")
-      line("--optimizer adam --adam-beta1 {} --adam-beta2 {} --adam-eps {} --weight-decay {}", number_text(o.beta1),
-           number_text(o.beta2), number_text(o.epsilon), number_text(o.weight_decay));
-    else if (o.name != "none")
-      line("--optimizer sgd --sgd-momentum {} --weight-decay {}", number_text(o.momentum), number_text(o.weight_decay));
-    else
+    if (o.name == "adam" || o.name == "adamw") {
+      line("--optimizer adam");
+      if (left_out_.states("optimizer.betas", "--adam-beta1, --adam-beta2"))
+        line("--adam-beta1 {} --adam-beta2 {}", number_text(o.beta1), number_text(o.beta2));
+      if (left_out_.states("optimizer.epsilon", "--adam-eps")) line("--adam-eps {}", number_text(o.epsilon));
+    } else if (o.name != "none") {
+      line("--optimizer sgd --sgd-momentum {}", number_text(o.momentum));
+    } else {
       cannot("optimizer none: it trains with Adam");
+    }
     if (o.name == "adam" && o.weight_decay > 0) cannot("Adam's coupled weight decay: Megatron-LM's is AdamW");
-    const TrainingRequest& t = scenario_.training;
-    line("--clip-grad {} --lr {} --min-lr {} --lr-decay-style {}", number_text(t.clip_gradients), number_text(o.learning_rate),
-         number_text(t.minimum_learning_rate), decay_name(t.decay));
-    if (t.warmup_steps > 0) line("--lr-warmup-iters {}", t.warmup_steps);
-    if (t.decay_steps > 0) line("--lr-decay-iters {}", t.decay_steps);
-    if (t.decay_start > t.warmup_steps) cannot("training.decay_start: the rate falls from the end of the warm-up on");
+    if (left_out_.states("optimizer.weight_decay", "--weight-decay")) line("--weight-decay {}", number_text(o.weight_decay));
+    add_rate();
     report_optimizer(scenario_, job_);
-    add_offload();
+    add_states();
   }
-  // The flag needs the other two, and Adam.
-  void add_offload() {
-    if (!scenario_.offload.optimizer) return;
-    const bool divided = plan_.zero == 1 || plan_.data == 1;
-    if (!scenario_.optimizer.name.starts_with("adam") || !divided) return;  // reported as a key that no argument states
-    line("--optimizer-cpu-offload --use-precision-aware-optimizer{}", plan_.data == 1 ? " --use-distributed-optimizer" : "");
-    job_.stated.emplace_back("offload.optimizer");
+
+  void add_rate() {
+    const TrainingRequest& t = scenario_.training;
+    if (left_out_.states("training.clip_gradients", "--clip-grad")) line("--clip-grad {}", number_text(t.clip_gradients));
+    if (left_out_.states("optimizer.learning_rate", "--lr")) line("--lr {}", number_text(scenario_.optimizer.learning_rate));
+    if (left_out_.states("training.minimum_learning_rate", "--min-lr")) line("--min-lr {}", number_text(t.minimum_learning_rate));
+    if (left_out_.states("training.decay", "--lr-decay-style")) line("--lr-decay-style {}", decay_name(t.decay));
+    if (left_out_.states("training.warmup_steps", "--lr-warmup-iters")) line("--lr-warmup-iters {}", t.warmup_steps);
+    if (states(scenario_, "training.decay_steps")) line("--lr-decay-iters {}", t.decay_steps);
+    if (t.decay_start > t.warmup_steps) cannot("training.decay_start: the rate falls from the end of the warm-up on");
+  }
+
+  // The moments' format, and where they lie. Both need the distributed optimizer, which one replica may have too, and Adam. What
+  // no argument states here is reported as a key.
+  void add_states() {
+    const bool adam = scenario_.optimizer.name.starts_with("adam"), alone = !shares_weights();
+    const StateFormat format = scenario_.optimizer.states.value_or(StateFormat::Fp32);
+    const bool narrow = format != StateFormat::Fp32 && adam && (plan_.zero >= 1 || alone) && is_mixed(scenario_.precision);
+    const bool hosted = scenario_.offload.optimizer && adam && (plan_.zero == 1 || alone);
+    if (!narrow && !hosted) return;
+    line("--use-precision-aware-optimizer{}", alone ? " --use-distributed-optimizer" : "");
+    if (hosted) line("--optimizer-cpu-offload");
+    if (hosted) job_.stated.emplace_back("offload.optimizer");
+    if (!narrow) return;
+    const char* type = format == StateFormat::Bf16 ? "bf16" : "fp8";
+    line("--exp-avg-dtype {} --exp-avg-sq-dtype {}", type, type);
+    job_.stated.emplace_back("optimizer.states");
   }
   static const char* decay_name(TrainingRequest::Decay decay) {
     using Decay = TrainingRequest::Decay;
@@ -202,23 +224,30 @@ class PlanArguments {
   }
 
   void add_data() {
-    constexpr std::int64_t kPlaceholder = 100;
     const TrainingRequest& t = scenario_.training;
     const std::int64_t least = std::max<std::int64_t>(t.warmup_steps + 1, t.decay_steps);  // as Megatron-LM asserts
     const auto steps = steps_of_run(request_);
-    line("--train-iters {}", std::max(steps.value_or(kPlaceholder), least));
-    if (!steps) job_.besides.emplace_back("--train-iters is a placeholder: the scenario does not say how long training goes on.");
+    if (steps)
+      line("--train-iters {}", std::max(*steps, least));
+    else
+      left_out_.add("--train-iters");
     if (steps && *steps < least)
       cannot(fmt::format("a run of {} steps beside a rate that changes over {}: it trains for {}", *steps, least, least));
-    if (scenario_.seed > 0) line("--seed {}", scenario_.seed);
-    line("--tokenizer-type NullTokenizer");
+    if (left_out_.states("seed", "--seed")) line("--seed {}", scenario_.seed);
+    left_out_.add("--tokenizer-type");
     const std::string& file = scenario_.data.file;
     const bool binary = scenario_.data.kind == DataRequest::Kind::Tokens && file.ends_with(".bin");
-    if (binary)
-      line("--data-path {}", shell_word(file.substr(0, file.size() - 4)));
-    else
-      line("--mock-data");
+    if (left_out_.states("data", "--data-path")) {
+      if (binary)
+        line("--data-path {}", shell_word(file.substr(0, file.size() - 4)));
+      else
+        line("--mock-data");
+    }
     if (scenario_.data.kind == DataRequest::Kind::Tensors) cannot(fmt::format("data.tensors: {}: it trains on mock data", file));
+    left_out_.report(
+        "Megatron-LM does not start without --lr, --train-iters and --tokenizer-type, draws data without --data-path, and takes "
+        "its own values for the rest",
+        job_);
   }
 
   const ExportRequest& request_;
@@ -226,6 +255,7 @@ class PlanArguments {
   const Scenario& scenario_;
   ArgumentLines& lines_;
   ExportedJob& job_;
+  LeftOut left_out_{scenario_};
 };
 
 // Megatron-LM's layer of experts raises without.

@@ -84,6 +84,16 @@ std::string data_text(const Scenario& scenario, ExportedJob& job) {
                      json_text(std::filesystem::absolute(data.file).lexically_normal().string()), data.width);
 }
 
+// The script does what `panpipe run` does, also where the scenario leaves that open.
+void report_open(const Scenario& scenario, ExportedJob& job) {
+  std::vector<std::string> open;
+  for (const char* path : {"optimizer.learning_rate", "training.clip_gradients", "training.decay", "seed", "data"})
+    if (!states(scenario, path)) open.emplace_back(path);
+  if (!open.empty())
+    job.besides.push_back(fmt::format("The scenario does not state {}: the script takes what panpipe run takes. Add your own.",
+                                      fmt::join(open, ", ")));
+}
+
 void report(const ExportRequest& request, const TorchProgram& program, bool split, ExportedJob& job) {
   const Scenario& scenario = request.experiment.scenario;
   const Plan& plan = request.plan;
@@ -116,6 +126,7 @@ ExportedJob export_torch(const ExportRequest& request) {
   ExportedJob job;
   const std::string data = data_text(scenario, job);
   report(request, program, split, job);
+  report_open(scenario, job);
   report_the_rest(request, job);
   const std::string file = request.file.empty() ? "FILE" : std::filesystem::path(request.file).filename().string();
   job.besides.push_back(fmt::format("{} {} --steps {}", launch_text(request), file, steps_of_run(request).value_or(10)));

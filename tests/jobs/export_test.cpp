@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
+#include "jobs/deepspeed/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
 #include "planner/planner.hpp"
@@ -93,6 +96,10 @@ TEST(Export, MegatronsArgumentsAreReadBackAsTheSamePlan) {
   expect_same_job(kLlama +
                   "parallel: {pipeline: 4, data: 2, virtual_stages: 2}\nbatch: {micro: 1, microbatches: 6}\n"
                   "schedule: interleaved-1f1b\nrecompute: selective\noptimizer: adamw\n");
+  // One replica whose two context ranks divide the optimizer's state, and moments in two bytes.
+  expect_same_job(kLlama +
+                  "parallel: {pipeline: 4, data: 1, context: 2, zero: 1}\nbatch: {micro: 1, microbatches: 4}\n"
+                  "schedule: 1f1b\noptimizer: {name: adamw, states: bf16}\n");
   // The last stage holds norm, head and loss alone; parameters are divided.
   expect_same_job(kLlama +
                   "parallel: {pipeline: 2, data: 4, zero: 3}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"
@@ -130,6 +137,64 @@ TEST(Export, MegatronsFlagsNeedEachOther) {
       exported("megatron", kGpt + overlap + "parallel: {pipeline: 2, tensor: 4, sequence_parallel: true}\n").text;
   EXPECT_THAT(tensor, HasSubstr("--tp-comm-overlap"));
   EXPECT_THAT(tensor, Not(HasSubstr("--overlap-grad-reduce")));  // one replica
+}
+
+TEST(Export, NumbersOfATrainingAreTheScenarios) {
+  const std::string plan = kLlama + "batch: {micro: 1, microbatches: 4}\nschedule: 1f1b\nparallel: {pipeline: 2, data: 4}\n";
+  const ExportedJob open = exported("megatron", plan + "optimizer: adamw\n");
+  for (const char* invented : {"\n  --lr", "\n  --min-lr", "\n  --clip-grad", "\n  --weight-decay", "\n  --adam-beta1",
+                               "\n  --tokenizer-type", "\n  --mock-data", "\n  --seed"})
+    EXPECT_THAT(open.text, Not(HasSubstr(invented)));
+  EXPECT_THAT(open.besides, Contains(HasSubstr("--clip-grad, --lr, --min-lr, --lr-decay-style, --lr-warmup-iters, --train-iters, "
+                                               "--seed, --tokenizer-type, --data-path. Add your own")));
+  const std::string stated =
+      plan +
+      "optimizer: {name: adamw, learning_rate: 3e-4, betas: [0.9, 0.95], epsilon: 1e-6, weight_decay: 0.1}\nseed: 5\n"
+      "training: {clip_gradients: 1, warmup_steps: 10, decay: cosine, decay_steps: 90, minimum_learning_rate: 3e-5}\n"
+      "run: {steps: 100}\ndata: {synthetic: true}\n";
+  const ExportedJob job = exported("megatron", stated);
+  for (const char* argument : {"--lr 0.0003", "--min-lr 3e-05", "--lr-decay-style cosine", "--lr-warmup-iters 10",
+                               "--lr-decay-iters 90", "--clip-grad 1", "--weight-decay 0.1", "--adam-beta1 0.9 --adam-beta2 0.95",
+                               "--adam-eps 1e-06", "--seed 5", "--train-iters 100", "--mock-data"})
+    EXPECT_THAT(job.text, HasSubstr(std::string("\n  ") + argument));
+  EXPECT_THAT(job.besides, Contains(HasSubstr("does not state it: --tokenizer-type. Add your own")));
+  EXPECT_THAT(exported("deepspeed", plan + "optimizer: adamw\n").text, HasSubstr("\"optimizer\": {\"type\": \"AdamW\", "
+                                                                                 "\"params\": {}}\n"));
+  EXPECT_THAT(exported("deepspeed", stated).text, HasSubstr("\"lr\": 0.0003, \"betas\": [0.9, 0.95], \"eps\": 1e-06"));
+  EXPECT_THAT(exported("torch", plan + "optimizer: adamw\n").besides,
+              Contains(HasSubstr("The scenario does not state optimizer.learning_rate")));
+}
+
+TEST(Export, MegatronsMomentsHaveTheirFormat) {
+  const std::string plan = kLlama + "batch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n";
+  const std::string eight = "optimizer: {name: adamw, states: 8bit}\n";
+  EXPECT_THAT(exported("megatron", plan + eight + "parallel: {pipeline: 2, data: 4, zero: 1}\n").text,
+              HasSubstr("--use-precision-aware-optimizer \\\n  --exp-avg-dtype fp8 --exp-avg-sq-dtype fp8"));
+  EXPECT_THAT(exported("megatron", plan + eight + "parallel: {pipeline: 8, data: 1}\n").text,
+              HasSubstr("--use-precision-aware-optimizer --use-distributed-optimizer \\\n  --exp-avg-dtype fp8"));
+  // It needs the distributed optimizer.
+  EXPECT_THAT(exported("megatron", plan + eight + "parallel: {pipeline: 2, data: 4}\n").cannot,
+              ElementsAre("optimizer.states: 8bit"));
+}
+
+TEST(Export, DeepSpeedsCutsAreReadBack) {
+  const std::string job = exported("deepspeed", kLlama +
+                                                    "parallel: {pipeline: 4, data: 2}\nbatch: {micro: 2, microbatches: 4}\n"
+                                                    "schedule: 1f1b\npartition: [h.3.attention, h.5.attention, head]\n"
+                                                    "optimizer: adamw\n")
+                              .text;
+  JobOptions options;
+  options.model = "model.json";
+  options.gpus = 8;
+  const ImportedJob back = import_deepspeed(job, "ds_config.json", options);
+  EXPECT_THAT(back.not_understood, IsEmpty());
+  const auto cuts = std::find_if(back.values.begin(), back.values.end(), [](const auto& v) { return v.key == "partition"; });
+  ASSERT_NE(cuts, back.values.end());
+  EXPECT_EQ(cuts->value, "[h.3.attention, h.5.attention, head]");
+  EXPECT_THAT(test::fault_of([&] {
+                import_deepspeed("{\"pipeline\": {\"stages\": 2}, \"_panpipe\": {\"parts\": [0, 9, 4]}}", "x.json", options);
+              }),
+              HasSubstr("is no list of growing numbers"));
 }
 
 TEST(Export, NothingIsDroppedInSilence) {
@@ -329,21 +394,22 @@ TEST(Export, MegatronsModelArguments) {
 TEST(Export, RunsAreAsLongAsTheScenarioStates) {
   const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4, zero: 2}\n";
   // 1 x 4 x 4 samples of 32 tokens a step: 51200 / 512 = 100; one token more begins another step.
-  EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {tokens: 51201}\n").text, HasSubstr("--train-iters 101 "));
-  EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {samples: 320}\n").text, HasSubstr("--train-iters 20 "));
+  EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {tokens: 51201}\n").text, HasSubstr("--train-iters 101"));
+  EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {samples: 320}\n").text, HasSubstr("--train-iters 20"));
   EXPECT_THAT(exported("torchtitan", kLlama + of_eight + "run: {steps: 7}\n").text, HasSubstr("\nsteps = 7\n"));
   EXPECT_THAT(exported("torch", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").text,
               HasSubstr("FILE --steps 7\n"));
   EXPECT_THAT(exported("deepspeed", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").besides,
               Contains("In code: the run takes 7 steps."));
-  EXPECT_THAT(exported("megatron", kLlama + of_eight + "training: {warmup_steps: 2000}\n").text,
-              HasSubstr("--train-iters 2001 "));
+  EXPECT_THAT(exported("megatron", kLlama + of_eight + "training: {warmup_steps: 2000}\nrun: {steps: 100}\n").text,
+              HasSubstr("--train-iters 2001"));
+  EXPECT_THAT(exported("megatron", kLlama + of_eight).text, Not(HasSubstr("\n  --train-iters")));
 }
 
 TEST(Export, StatesInTheHostsMemory) {
   const std::string one = "offload: {optimizer: cpu}\n", both = "offload: {optimizer: cpu, parameters: cpu}\n";
   const ExportedJob megatron = exported("megatron", kLlama + kPlain + one + "parallel: {pipeline: 2, data: 4, zero: 1}\n");
-  EXPECT_THAT(megatron.text, HasSubstr("--optimizer-cpu-offload --use-precision-aware-optimizer"));
+  EXPECT_THAT(megatron.text, HasSubstr("--use-precision-aware-optimizer \\\n  --optimizer-cpu-offload"));
   EXPECT_THAT(megatron.cannot, IsEmpty());
   const std::string whole = "parallel: {pipeline: 1, data: 8, zero: 3}\n";
   EXPECT_THAT(exported("megatron", kLlama + kPlain + both + whole).cannot,
