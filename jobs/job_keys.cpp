@@ -114,6 +114,18 @@ std::vector<std::string> JobKeys::list(const std::string& path) {
   return words;
 }
 
+std::vector<std::vector<std::string>> JobKeys::lists(const std::string& path) {
+  std::vector<std::vector<std::string>> lists;
+  const Node* node = find(path);
+  if (node == nullptr) return lists;
+  for (const auto& inner : node->items) {
+    if (inner->kind != NodeKind::Sequence) refuse(path, "is no list of lists");
+    lists.emplace_back();
+    for (const auto& item : inner->items) lists.back().push_back(value_text(*item));
+  }
+  return lists;
+}
+
 bool JobKeys::automatic(const std::string& path) {
   const auto found = values_.find(path);
   if (found == values_.end() || found->second->kind != NodeKind::Scalar || found->second->text != "auto") return false;

@@ -23,8 +23,9 @@ class JobKeys {
   std::optional<bool> flag(const std::string& path);
   std::optional<std::string> text(const std::string& path);
   std::vector<std::string> list(const std::string& path);
-  bool automatic(const std::string& path);  // true for "auto": left to the program
-  bool has(const std::string& path) const;  // does not mark; null counts as absent
+  std::vector<std::vector<std::string>> lists(const std::string& path);  // of texts
+  bool automatic(const std::string& path);                               // true for "auto": left to the program
+  bool has(const std::string& path) const;                               // does not mark; null counts as absent
   // The value as written, for messages.
   std::string shown(const std::string& path) const;
 

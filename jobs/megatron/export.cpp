@@ -18,12 +18,16 @@ class PlanArguments {
   PlanArguments(const ExportRequest& request, ArgumentLines& lines, ExportedJob& job)
       : request_(request), plan_(request.plan), scenario_(request.experiment.scenario), lines_(lines), job_(job) {}
 
-  void add() {
+  // What the plan decides; the rest of a job is the scenario's.
+  void add_plan() {
     add_degrees();
     add_stages();
     add_sharding();
-    add_overlap();
     add_recompute();
+  }
+  void add() {
+    add_plan();
+    add_overlap();
     add_precision();
     add_optimizer();
     add_data();
@@ -269,6 +273,12 @@ void require_sequence_parallel(const ExportRequest& request, const LanguageModel
 }
 
 }  // namespace
+
+ArgumentLines megatron_plan_lines(const ExportRequest& request, ExportedJob& job) {
+  ArgumentLines lines;
+  PlanArguments(request, lines, job).add_plan();
+  return lines;
+}
 
 std::string layout_text(const std::vector<int>& layers) {
   std::string text = "E";

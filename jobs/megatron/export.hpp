@@ -15,6 +15,9 @@ using ArgumentLines = std::vector<std::string>;
 // Adds the model's arguments; properties that GPTModel lacks are added to `cannot`.
 void add_megatron_model(const LanguageModel& model, const Scenario& scenario, int tensor, ArgumentLines& lines, ExportedJob& job);
 
+// The arguments that the plan decides: degrees, batch, stages, ZeRO, recompute.
+ArgumentLines megatron_plan_lines(const ExportRequest& request, ExportedJob& job);
+
 // "Et*2|t*3|t*3L": the layers of each stage, in the order of the model.
 std::string layout_text(const std::vector<int>& layers);
 

@@ -1,10 +1,12 @@
-// A plan as the TOML of torchtitan 0.2.2, the last release that reads TOML; in comments the same as overrides of the command
-// line.
+// A plan as a function of torchtitan's configurations (release 0.3): it takes a shipped one and changes what the plan decides.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -20,38 +22,27 @@
 namespace panpipe::jobs {
 namespace {
 
-// Tables of TOML, in the order in which they were asked for.
-class Tables {
+// The statements of the function, and the names that they need from torchtitan.
+class Statements {
  public:
-  void set(const std::string& table, const std::string& key, const std::string& value) {
-    const auto same = std::find_if(tables_.begin(), tables_.end(), [&](const auto& known) { return known.first == table; });
-    if (same != tables_.end()) return same->second.emplace_back(key, value), void();
-    tables_.push_back({table, {{key, value}}});
-  }
-  std::string toml() const {
-    std::string text;
-    for (const auto& [table, rows] : tables_) {
-      text += "\n[" + table + "]\n";
-      for (const auto& [key, value] : rows) text += fmt::format("{} = {}\n", key, value);
-    }
-    return text;
-  }
-  // "# --parallelism.pipeline_parallel_degree 4": lists of lists have no form there.
-  std::string overrides() const {
-    std::string text;
-    for (const auto& [table, rows] : tables_)
-      for (const auto& [key, value] : rows)
-        if (value.rfind("[", 0) != 0) text += fmt::format("#   --{}.{}{}\n", table, key, argument(value));
-    return text;
+  void set(const std::string& path, const std::string& value) { lines_.push_back(fmt::format("config.{} = {}", path, value)); }
+  void import(const std::string& module, const std::string& name) { imports_[module].insert(name); }
+  std::string text(const std::string& base) const {
+    std::string text = "\n";
+    for (const auto& [module, names] : imports_) text += fmt::format("from {} import {}\n", module, fmt::join(names, ", "));
+    text += fmt::format("\n\ndef job():\n    config = {}()\n", base);
+    for (const std::string& line : lines_) text += "    " + line + "\n";
+    return text + "    return config\n";
   }
 
  private:
-  static std::string argument(const std::string& value) {
-    if (value == "true") return "";
-    return " " + (value.size() > 1 && value.front() == '"' ? value.substr(1, value.size() - 2) : value);
-  }
-  std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::string>>>> tables_;
+  std::vector<std::string> lines_;
+  std::map<std::string, std::set<std::string>> imports_;
 };
+
+const char* python(bool value) { return value ? "True" : "False"; }
+
+bool compiles(const Framework& framework) { return framework.elementwise == Elementwise::Compiled; }
 
 bool same_model(const ModelDimensions& a, const ModelDimensions& b) {
   const TransformerTraits &t = a.traits, &u = b.traits;
@@ -75,28 +66,45 @@ const TorchtitanFlavor* flavor_of(const LanguageModel& model) {
   return nullptr;
 }
 
-void add_model(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+// The family of a model that has no flavor.
+std::string family_of(const LanguageModel& model) {
+  return model.type == "qwen3" || model.type == "qwen3_moe" ? "qwen3"
+         : model.type.rfind("deepseek", 0) == 0             ? "deepseek_v3"
+         : model.type == "gpt_oss"                          ? "gpt_oss"
+                                                            : "llama3";
+}
+
+// The converters swap linear layers; the head is no product of a block.
+std::string converters_text(const Scenario& scenario, Statements& statements) {
+  if (!has_8bit_products(scenario.precision)) return "";
+  const std::string converter = scenario.precision == Precision::Fp8 ? "Float8LinearConverter" : "MXFP8LinearConverter";
+  statements.import("torchtitan.components.quantization", converter);
+  return fmt::format(", converters=[{}.Config(filter_fqns=[\"lm_head\"], model_compile_enabled={})]", converter,
+                     python(compiles(scenario.framework)));
+}
+
+// The function of torchtitan's registry that the job begins with.
+std::string add_model(const ExportRequest& request, Statements& statements, ExportedJob& job) {
   const auto model = language_model_of(request.experiment.scenario.workload);
   if (!model)
-    throw InputError(fmt::format("{}: torchtitan's configuration trains language models, and '{}' is none", request.scenario,
+    throw InputError(fmt::format("{}: torchtitan's configurations train language models, and '{}' is none", request.scenario,
                                  request.experiment.workload.name));
   const ModelDimensions& d = model->dimensions;
-  if (const TorchtitanFlavor* known = flavor_of(*model)) {
-    tables.set("model", "name", json_text(known->model));
-    tables.set("model", "flavor", json_text(known->flavor));
-    return;
-  }
-  const std::string name = model->type == "qwen3" || model->type == "qwen3_moe" ? "qwen3"
-                           : model->type.rfind("deepseek", 0) == 0              ? "deepseek_v3"
-                           : model->type == "gpt_oss"                           ? "gpt_oss"
-                                                                                : "llama3";
-  tables.set("model", "name", json_text(name));
-  tables.set("model", "flavor", "\"panpipe\"");
-  job.cannot.push_back(fmt::format(
-      "the model's sizes: add a flavor \"panpipe\" to torchtitan/models/{}/__init__.py with dim={}, n_layers={}, n_heads={}, "
-      "n_kv_heads={}, vocab_size={}, rope_theta={}, an MLP of {}{}{}",
-      name, d.hidden, d.layers, d.heads, key_value_heads(d), d.vocabulary, d.traits.rotary_base, d.ffn,
-      d.tied_embedding ? ", embedding and head tied" : "", model->type == "gpt2" ? "; its layers are Llama's, not GPT-2's" : ""));
+  const TorchtitanFlavor* known = flavor_of(*model);
+  const std::string family = known != nullptr ? known->model : family_of(*model);
+  if (known == nullptr)
+    job.cannot.push_back(fmt::format(
+        "the model's sizes: add a flavor \"panpipe\" to torchtitan/models/{}/__init__.py with dim={}, n_layers={}, n_heads={}, "
+        "n_kv_heads={}, vocab_size={}, rope_theta={}, an MLP of {}{}{}",
+        family, d.hidden, d.layers, d.heads, key_value_heads(d), d.vocabulary, d.traits.rotary_base, d.ffn,
+        d.tied_embedding ? ", embedding and head tied" : "",
+        model->type == "gpt2" ? "; its layers are Llama's, not GPT-2's" : ""));
+  const std::string function = known != nullptr && !known->function.empty() ? known->function : family + "_debugmodel";
+  statements.import(fmt::format("torchtitan.models.{}.config_registry", family), function);
+  statements.import(fmt::format("torchtitan.models.{}", family), "model_registry");
+  statements.set("model_spec", fmt::format("model_registry({}{})", json_text(known != nullptr ? known->flavor : "panpipe"),
+                                           converters_text(request.experiment.scenario, statements)));
+  return function;
 }
 
 std::string module_lists(const std::vector<int>& layers) {
@@ -106,10 +114,10 @@ std::string module_lists(const std::vector<int>& layers) {
     std::vector<std::string> names;
     if (stage == 0) names.emplace_back("\"tok_embeddings\"");
     for (int i = 0; i < layers[stage]; ++i) names.push_back(fmt::format("\"layers.{}\"", layer++));
-    if (stage + 1 == layers.size()) names.insert(names.end(), {"\"norm\"", "\"output\""});
-    text += fmt::format("  [{}],\n", fmt::join(names, ", "));
+    if (stage + 1 == layers.size()) names.insert(names.end(), {"\"norm\"", "\"lm_head\""});
+    text += fmt::format("        [{}],\n", fmt::join(names, ", "));
   }
-  return text + "]";
+  return text + "    ]";
 }
 
 // A file of an order is for stages in a loop: torchtitan places none in a V by itself.
@@ -123,32 +131,30 @@ void require_loop(const ExportRequest& request) {
           "panpipe plan --for torchtitan plans with the schedules that it has");
 }
 
-void add_pipeline(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+void add_pipeline(const ExportRequest& request, Statements& statements, ExportedJob& job) {
   const Plan& plan = request.plan;
-  tables.set("parallelism", "pipeline_parallel_degree", std::to_string(plan.pipeline));
+  statements.set("parallelism.pipeline_parallel_degree", std::to_string(plan.pipeline));
   if (plan.pipeline == 1) return;
-  tables.set("parallelism", "module_fqns_per_model_part", module_lists(layers_of_stages(request, "torchtitan")));
+  statements.set("parallelism.module_fqns_per_model_part", module_lists(layers_of_stages(request, "torchtitan")));
   const TorchOrder order = torch_order(plan.schedule);
-  tables.set("parallelism", "pipeline_parallel_microbatch_size", std::to_string(plan.micro));
-  if (!order.name.empty()) return tables.set("parallelism", "pipeline_parallel_schedule", json_text(order.name));
+  statements.set("parallelism.pipeline_parallel_microbatch_size", std::to_string(plan.micro));
+  if (!order.name.empty()) return statements.set("parallelism.pipeline_parallel_schedule", json_text(order.name));
   require_loop(request);
   job.schedule_csv = order.csv;
   const std::string order_file = order_file_of(request.file.empty() ? "schedule" : request.file);
   // The name decides how many stages a rank may have.
-  tables.set("parallelism", "pipeline_parallel_schedule",
-             json_text(plan.schedule.stages == plan.schedule.ranks ? "PipelineScheduleSingle" : "PipelineScheduleMulti"));
-  tables.set("parallelism", "pipeline_parallel_schedule_csv",
-             json_text(std::filesystem::absolute(order_file).lexically_normal().string()));
+  statements.set("parallelism.pipeline_parallel_schedule",
+                 json_text(plan.schedule.stages == plan.schedule.ranks ? "PipelineScheduleSingle" : "PipelineScheduleMulti"));
+  statements.set("parallelism.pipeline_parallel_schedule_csv",
+                 json_text(std::filesystem::absolute(order_file).lexically_normal().string()));
 }
 
-// torchtitan's "alltoall" moves keys and values from rank to rank, block by block.
-void add_context(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+void add_context(const ExportRequest& request, Statements& statements, ExportedJob& job) {
+  statements.set("parallelism.context_parallel_degree", std::to_string(context_ranks(request.plan)));
   const ContextExchange exchange = request.experiment.scenario.context_exchange;
-  tables.set("parallelism", "context_parallel_degree", std::to_string(context_ranks(request.plan)));
-  tables.set("parallelism", "context_parallel_rotate_method",
-             exchange == ContextExchange::Ring ? "\"alltoall\"" : "\"allgather\"");
-  if (exchange == ContextExchange::Ulysses)
-    job.cannot.emplace_back("parallel.context_exchange ulysses: keys and values are gathered");
+  if (exchange != ContextExchange::AllGather)
+    job.cannot.push_back(fmt::format("parallel.context_exchange {}: keys and values are gathered",
+                                     exchange == ContextExchange::Ring ? "ring" : "ulysses"));
 }
 
 // Ranks of FSDP's mesh as torchtitan counts them: without those that share a sample's sequence, which join the mesh by
@@ -176,42 +182,45 @@ DataRanks data_ranks_of(const ExportRequest& request) {
   return ranks;
 }
 
-void add_data_parallel(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
+void add_data_parallel(const ExportRequest& request, const DataRanks& ranks, Statements& statements, ExportedJob& job) {
   const Plan& plan = request.plan;
   job.stated = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor"};
-  tables.set("parallelism", "data_parallel_replicate_degree", std::to_string(ranks.replicate));
-  tables.set("parallelism", "data_parallel_shard_degree", std::to_string(ranks.shard));
+  statements.set("parallelism.data_parallel_replicate_degree", std::to_string(ranks.replicate));
+  statements.set("parallelism.data_parallel_shard_degree", std::to_string(ranks.shard));
   if (plan.zero >= 2) job.stated.emplace_back("parallel.shard");
   if (plan.zero < 2 && ranks.fsdp) job.cannot.emplace_back("context parallelism without FSDP: its ranks divide the parameters");
-  if (plan.zero == 2) tables.set("parallelism", "fsdp_reshard_after_forward", "\"never\"");
-  if (plan.zero == 3) tables.set("parallelism", "fsdp_reshard_after_forward", "\"always\"");
+  if (plan.zero == 2) statements.set("parallelism.fsdp_reshard_after_forward", "\"never\"");
+  if (plan.zero == 3) statements.set("parallelism.fsdp_reshard_after_forward", "\"always\"");
   if (plan.zero == 1 && plan.data > 1) job.cannot.emplace_back("ZeRO 1: every replica keeps the optimizer's state");
-  tables.set("parallelism", "tensor_parallel_degree", std::to_string(plan.tensor));
-  if (context_ranks(plan) > 1) add_context(request, tables, job);
-  if (plan.expert > 1) tables.set("parallelism", "expert_parallel_degree", std::to_string(plan.expert));
-  if (plan.expert_tensor > 0) tables.set("parallelism", "expert_tensor_parallel_degree", std::to_string(plan.expert_tensor));
-  if (plan.tensor > 1 && !plan.sequence_parallel)
-    job.cannot.emplace_back("tensor parallelism without sequence parallelism: torchtitan always divides the sequence");
+  statements.set("parallelism.tensor_parallel_degree", std::to_string(plan.tensor));
+  if (context_ranks(plan) > 1) add_context(request, statements, job);
+  if (plan.expert > 1) statements.set("parallelism.expert_parallel_degree", std::to_string(plan.expert));
+  if (plan.expert > 1 && plan.expert_tensor_group() > 1)
+    job.cannot.emplace_back("tensor parallelism of experts over ranks: whole experts lie on the ranks of a tensor group");
+  if (plan.tensor > 1) statements.set("parallelism.enable_sequence_parallel", python(plan.sequence_parallel));
 }
 
-void add_recompute(const ExportRequest& request, Tables& tables, ExportedJob& job) {
+void add_recompute(const ExportRequest& request, Statements& statements, ExportedJob& job) {
   const RecomputeScope& scope = request.experiment.scenario.recompute_scope;
   const Recompute mode = recompute_of(request.plan, job);
-  std::string name = "none";
-  if (mode == Recompute::Selective) job.cannot.emplace_back("selective recompute of single operators: nothing is recomputed");
-  if (mode == Recompute::Full) name = scope.every > 1 ? "selective" : "full";
-  tables.set("activation_checkpoint", "mode", json_text(name));
-  if (name == "selective") tables.set("activation_checkpoint", "selective_ac_option", json_text(std::to_string(scope.every)));
-  if (mode == Recompute::Full && (scope.first > 0 || scope.chunk > 1))
+  using Kind = RecomputedKind;
+  const bool selective = mode == Recompute::Selective && scope.modules.empty() && scope.every == 1 && scope.first == 0 &&
+                         scope.operators == std::vector{Kind::Norms, Kind::Elementwise, Kind::SecondProducts};
+  if (mode == Recompute::Selective && !selective)
+    job.cannot.emplace_back("selective recompute of other operators than SelectiveAC's: nothing is recomputed");
+  if (mode == Recompute::Full && (scope.every > 1 || scope.first > 0 || scope.chunk > 1))
     job.cannot.emplace_back("recompute of some blocks of a stage, or of several together: each block is recomputed by itself");
+  const char* policy = selective ? "SelectiveAC" : mode == Recompute::Full ? "FullAC" : nullptr;
+  if (policy != nullptr) statements.import("torchtitan.distributed.activation_checkpoint", policy);
+  statements.set("activation_checkpoint", policy != nullptr ? fmt::format("{}.Config()", policy) : "None");
 }
 
-void add_precision(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
+void add_precision(const ExportRequest& request, const DataRanks& ranks, Statements& statements, ExportedJob& job) {
   const Plan& plan = request.plan;
   const Precision precision = request.experiment.scenario.precision, outside = outside_products(precision);
   const bool half = precision == Precision::Bf16Pure;
-  tables.set("training", "dtype", half ? "\"bfloat16\"" : "\"float32\"");
-  tables.set("training", "mixed_precision_param", half || outside == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
+  statements.set("training.dtype", half ? "\"bfloat16\"" : "\"float32\"");
+  statements.set("training.mixed_precision_param", half || outside == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
   if (!half && outside != Precision::Bf16 && precision != Precision::Fp32)
     job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(precision)));
   if (outside == Precision::Bf16 && !ranks.fsdp && plan.pipeline * plan.tensor > 1)
@@ -219,54 +228,90 @@ void add_precision(const ExportRequest& request, const DataRanks& ranks, Tables&
         fmt::format("precision {} beside fp32 parameters without FSDP: it trains in fp32; mixed precision needs "
                     "data_parallel_shard_degree above 1",
                     name_of(precision)));
-  if (!has_8bit_products(precision)) return;
-  const std::string linear = precision == Precision::Fp8 ? "quantize.linear.float8" : "quantize.linear.mx";
-  tables.set("model", "converters", fmt::format("[\"{}\"]", linear));
-  tables.set(linear, "filter_fqns", "[\"output\"]");  // the head is no product of a block
-  if (language_model_of(request.experiment.scenario.workload)->dimensions.traits.experts.count > 0)
+  if (has_8bit_products(precision) &&
+      language_model_of(request.experiment.scenario.workload)->dimensions.traits.experts.count > 0)
     job.cannot.push_back(fmt::format("precision {} of experts: their grouped products are in bf16", name_of(precision)));
 }
 
-void add_training(const ExportRequest& request, const DataRanks& ranks, Tables& tables, ExportedJob& job) {
-  const Scenario& scenario = request.experiment.scenario;
-  const Plan& plan = request.plan;
+// The numbers of the only group of parameters that shipped configurations have.
+void add_optimizer(const Scenario& scenario, LeftOut& left_out, Statements& statements, ExportedJob& job) {
   const OptimizerRequest& o = scenario.optimizer;
-  const auto model = language_model_of(scenario.workload);
-  const int local = plan.micro * (plan.pipeline > 1 ? plan.schedule.microbatches : 1);
-  tables.set("training", "local_batch_size", std::to_string(local));
-  tables.set("training", "global_batch_size", std::to_string(plan.micro * plan.schedule.microbatches * plan.data));
-  tables.set("training", "seq_len", std::to_string(model->dimensions.sequence));
-  tables.set("training", "max_norm",
-             scenario.training.clip_gradients > 0 ? number_text(scenario.training.clip_gradients) : "inf");
-  if (const auto steps = steps_of_run(request)) tables.set("training", "steps", std::to_string(*steps));
-  if (scenario.offload.optimizer && scenario.offload.parameters && ranks.fsdp) {
-    tables.set("training", "enable_cpu_offload", "true");
-    job.stated.insert(job.stated.end(), {"offload.optimizer", "offload.parameters"});
-  }
-  add_precision(request, ranks, tables, job);
   const bool adam = o.name == "adam" || o.name == "adamw";
   if (!adam) job.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
-  tables.set("optimizer", "name", o.name == "adam" ? "\"Adam\"" : "\"AdamW\"");
-  tables.set("optimizer", "lr", number_text(o.learning_rate));
-  tables.set("optimizer", "beta1", number_text(o.beta1));
-  tables.set("optimizer", "beta2", number_text(o.beta2));
-  tables.set("optimizer", "eps", number_text(o.epsilon));
-  tables.set("optimizer", "weight_decay", number_text(o.weight_decay));
+  const std::string group = "optimizer.param_groups[0].";
+  statements.set(group + "optimizer_name", o.name == "adam" ? "\"Adam\"" : "\"AdamW\"");
+  const auto number = [&](const char* path, const char* key, const std::string& value) {
+    if (left_out.states(path, fmt::format("optimizer.{}", key)))
+      statements.set(fmt::format("{}optimizer_kwargs[\"{}\"]", group, key), value);
+  };
+  number("optimizer.learning_rate", "lr", number_text(o.learning_rate));
+  if (adam) number("optimizer.betas", "betas", fmt::format("({}, {})", number_text(o.beta1), number_text(o.beta2)));
+  if (adam) number("optimizer.epsilon", "eps", number_text(o.epsilon));
+  number("optimizer.weight_decay", "weight_decay", number_text(o.weight_decay));
+  if (adam && o.states == StateFormat::Bf16 && is_mixed(scenario.precision)) {
+    statements.set("optimizer.implementation", "\"fused_opt_states_bf16\"");
+    job.stated.emplace_back("optimizer.states");
+  }
   report_optimizer(scenario, job);
 }
 
-void add_rate(const Scenario& scenario, Tables& tables, ExportedJob& job) {
+void add_training(const ExportRequest& request, const DataRanks& ranks, LeftOut& left_out, Statements& statements,
+                  ExportedJob& job) {
+  const Scenario& scenario = request.experiment.scenario;
+  const Plan& plan = request.plan;
+  const auto model = language_model_of(scenario.workload);
+  const int local = plan.micro * (plan.pipeline > 1 ? plan.schedule.microbatches : 1);
+  statements.set("training.local_batch_size", std::to_string(local));
+  statements.set("training.global_batch_size", std::to_string(plan.micro * plan.schedule.microbatches * plan.data));
+  statements.set("training.seq_len", std::to_string(model->dimensions.sequence));
+  if (left_out.states("training.clip_gradients", "training.max_norm"))
+    statements.set("training.max_norm", number_text(scenario.training.clip_gradients));
+  if (const auto steps = steps_of_run(request))
+    statements.set("training.steps", std::to_string(*steps));
+  else
+    left_out.add("training.steps");
+  // CUDA graphs exclude both.
+  if (plan.pipeline > 1 || plan.expert > 1) statements.set("training.disable_cuda_graphs", "True");
+  if (scenario.offload.optimizer && scenario.offload.parameters && ranks.fsdp) {
+    statements.set("training.enable_cpu_offload", "True");
+    job.stated.insert(job.stated.end(), {"offload.optimizer", "offload.parameters"});
+  }
+  add_precision(request, ranks, statements, job);
+  add_optimizer(scenario, left_out, statements, job);
+}
+
+void add_rate(const Scenario& scenario, LeftOut& left_out, Statements& statements, ExportedJob& job) {
   const TrainingRequest& t = scenario.training;
   using Decay = TrainingRequest::Decay;
-  tables.set("lr_scheduler", "warmup_steps", std::to_string(t.warmup_steps));
+  if (left_out.states("training.warmup_steps", "lr_scheduler.warmup_steps"))
+    statements.set("lr_scheduler.warmup_steps", std::to_string(t.warmup_steps));
+  if (!left_out.states("training.decay", "lr_scheduler.decay_type")) return;
   if (t.decay == Decay::InverseSqrt) job.cannot.emplace_back("a rate that falls as inverse_sqrt: it stays");
-  if (t.decay == Decay::Constant || t.decay == Decay::InverseSqrt) return tables.set("lr_scheduler", "decay_ratio", "0.0");
-  tables.set("lr_scheduler", "total_steps", std::to_string(t.decay_steps));
+  if (t.decay == Decay::Constant || t.decay == Decay::InverseSqrt) return statements.set("lr_scheduler.decay_ratio", "0.0");
+  statements.set("lr_scheduler.total_steps", std::to_string(t.decay_steps));
   const int start = std::max(t.warmup_steps, t.decay_start);
-  tables.set("lr_scheduler", "decay_ratio", fmt::format("{:.6g}", double(t.decay_steps - start) / t.decay_steps));
-  tables.set("lr_scheduler", "decay_type", t.decay == Decay::Linear ? "\"linear\"" : "\"cosine\"");
+  statements.set("lr_scheduler.decay_ratio", fmt::format("{:.6g}", double(t.decay_steps - start) / t.decay_steps));
+  statements.set("lr_scheduler.decay_type", t.decay == Decay::Linear ? "\"linear\"" : "\"cosine\"");
   const double peak = scenario.optimizer.learning_rate;
-  tables.set("lr_scheduler", "min_lr_factor", number_text(peak > 0 ? t.minimum_learning_rate / peak : 0));
+  if (states(scenario, "optimizer.learning_rate") && peak > 0)
+    statements.set("lr_scheduler.min_lr_factor", number_text(t.minimum_learning_rate / peak));
+  else
+    left_out.add("lr_scheduler.min_lr_factor");
+}
+
+// The name by which torchtitan loads the file.
+std::string module_of(const std::string& file) { return file.empty() ? "FILE" : std::filesystem::path(file).stem().string(); }
+
+void report_start(const ExportRequest& request, ExportedJob& job) {
+  const std::string module = module_of(request.file);
+  const bool name = std::all_of(module.begin(), module.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (!name || std::isdigit(static_cast<unsigned char>(module.front())) != 0)
+    job.besides.push_back(
+        fmt::format("Python cannot import a file of the name '{}': give it one of letters and digits.", module));
+  job.besides.push_back(
+      fmt::format("For torchtitan 0.3, in the folder of this file: PYTHONPATH=. {} -m torchtitan.train --module {} "
+                  "--config job",
+                  launch_text(request), module));
 }
 
 }  // namespace
@@ -274,22 +319,28 @@ void add_rate(const Scenario& scenario, Tables& tables, ExportedJob& job) {
 ExportedJob export_torchtitan(const ExportRequest& request) {
   const Scenario& scenario = request.experiment.scenario;
   ExportedJob job;
-  Tables tables;
+  Statements statements;
+  LeftOut left_out(scenario);
   const DataRanks ranks = data_ranks_of(request);
-  add_model(request, tables, job);
-  add_data_parallel(request, ranks, tables, job);
-  add_training(request, ranks, tables, job);
-  add_rate(scenario, tables, job);
-  add_pipeline(request, tables, job);
-  add_recompute(request, tables, job);
-  if (scenario.seed > 0) tables.set("debug", "seed", std::to_string(scenario.seed));
+  const std::string base = add_model(request, statements, job);
+  add_data_parallel(request, ranks, statements, job);
+  add_training(request, ranks, left_out, statements, job);
+  add_rate(scenario, left_out, statements, job);
+  add_pipeline(request, statements, job);
+  add_recompute(request, statements, job);
+  statements.set("compile.enable", python(compiles(scenario.framework)));
+  if (compiles(scenario.framework)) statements.set("compile.components", "[\"model\", \"loss\"]");
+  if (request.plan.tensor > 1)
+    statements.set("compile.enable_async_tensor_parallel", python(scenario.framework.tensor_chunks == 0));
+  if (left_out.states("seed", "debug.seed")) statements.set("debug.seed", std::to_string(scenario.seed));
   if (scenario.data.kind != DataRequest::Kind::Synthetic)
     job.cannot.push_back(fmt::format("data {}: torchtitan reads data sets by name", scenario.data.file));
+  left_out.add("dataloader");
   if (scenario.workload.dropout > 0) job.cannot.emplace_back("dropout");
+  left_out.report(fmt::format("{}() has torchtitan's own values for these", base), job);
   report_the_rest(request, job);
-  job.besides.emplace_back("For torchtitan 0.2.2, the last release that reads TOML: CONFIG_FILE=this file ./run_train.sh");
-  job.text = head_text(request, "A configuration for torchtitan", job, "# ");
-  job.text += "# The same as overrides, for what the command line can say:\n" + tables.overrides() + tables.toml();
+  report_start(request, job);
+  job.text = head_text(request, "A configuration for torchtitan", job, "# ") + statements.text(base);
   return job;
 }
 

@@ -9,7 +9,9 @@ namespace panpipe::jobs {
 struct TorchtitanFlavor {
   std::string model, flavor;
   int layers;
-  std::string config;  // a YAML flow map
+  std::string config;    // a YAML flow map
+  std::string function;  // of its configuration in torchtitan's registry; empty: it has none
+  std::string settings;  // what that function states, as a YAML flow map
 };
 
 const std::vector<TorchtitanFlavor>& torchtitan_flavors();

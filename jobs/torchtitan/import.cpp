@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.hpp"
-#include "base/input/source_text.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "jobs/bounds.hpp"
@@ -16,6 +16,7 @@
 #include "jobs/torch/schedules.hpp"
 #include "jobs/torchtitan/flavors.hpp"
 #include "jobs/torchtitan/keys.hpp"
+#include "jobs/torchtitan/python_config.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -31,7 +32,7 @@ class TorchtitanImport : ConfigurationImport {
     read_precision();
     if (degrees_.pipeline > 1) read_schedule();
     read_recompute();
-    put_optimizer(job_, keys_.text("optimizer.name").value_or("AdamW"), "optimizer.name");
+    read_optimizer();
     read_framework();
     report_rest(job_, keys_, unread_keys("torchtitan"));
     return std::move(job_);
@@ -69,7 +70,8 @@ class TorchtitanImport : ConfigurationImport {
     job_.set("parallel.tensor", degrees_.tensor, "parallelism.tensor_parallel_degree");
     degrees_.data = replicas * degrees_.shard;
     job_.set("parallel.data", degrees_.data, "parallelism.data_parallel_replicate_degree x data_parallel_shard_degree");
-    if (degrees_.tensor > 1) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
+    const bool sequence = keys_.flag("parallelism.enable_sequence_parallel").value_or(true);
+    if (degrees_.tensor > 1 && sequence) job_.set("parallel.sequence_parallel", "true", "torchtitan's tensor parallelism");
     const bool gathers = keys_.text("parallelism.context_parallel_rotate_method").value_or("allgather") == "allgather";
     put_context(job_, degrees_.context, "parallelism.context_parallel_degree", gathers ? "all-gather" : "ring");
     const int expert = degree("expert_parallel_degree");
@@ -155,14 +157,14 @@ class TorchtitanImport : ConfigurationImport {
   // Converters swap the linear layers for those of torchao. FSDP casts what it gathers; without it autocast does, but under
   // tensor or pipeline parallelism nothing does (torchtitan's maybe_enable_amp).
   void read_precision() {
+    const std::string weights = keys_.text("training.dtype").value_or("float32");
+    const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
     for (const std::string& converter : keys_.list("model.converters")) {
       if (converter.find("float8") != std::string::npos) return job_.set("precision", "fp8", "model.converters: float8");
       if (converter.find("mx") != std::string::npos) return job_.set("precision", "mxfp8", "model.converters: mx");
       job_.not_modelled.push_back("model.converters: " + one_line(converter));
     }
-    const std::string weights = keys_.text("training.dtype").value_or("float32");
     if (weights == "bfloat16") return job_.set("precision", "bf16-pure", "training.dtype");
-    const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
     if (compute != "bfloat16" && compute != "float32")
       keys_.refuse("training.mixed_precision_param", fmt::format("is '{}'; it is bfloat16 or float32", one_line(compute)));
     if (compute == "bfloat16" && !sharded_ && (degrees_.tensor > 1 || degrees_.pipeline > 1)) {
@@ -187,6 +189,7 @@ class TorchtitanImport : ConfigurationImport {
       keys_.refuse(key, fmt::format("is '{}', which is not known", one_line(name)),
                    fmt::format("known are {}", fmt::join(names, ", ")));
     job_.set("schedule", std::string(known->family), key);
+    if (read_modules()) return;
     const int first = keys_.integer("parallelism.pipeline_parallel_first_stage_less_layers", 0, kMostLayers).value_or(1);
     const int last = keys_.integer("parallelism.pipeline_parallel_last_stage_less_layers", 0, kMostLayers).value_or(1);
     const auto per_stage = keys_.integer("parallelism.pipeline_parallel_layers_per_stage", 1, kMostLayers);
@@ -201,6 +204,31 @@ class TorchtitanImport : ConfigurationImport {
     if (stages / degrees_.pipeline > 1)
       job_.set("parallel.virtual_stages", stages / degrees_.pipeline, per_stage ? "layers_per_stage" : key);
     if (layers_known_) put_partition(stages, parts, first, last);
+  }
+
+  // Stages as lists of their modules: "layers.7" is the layer with which one may begin, "norm" the head's part.
+  bool read_modules() {
+    const char* path = "parallelism.module_fqns_per_model_part";
+    const std::vector<std::vector<std::string>> parts = keys_.lists(path);
+    if (parts.empty()) return false;
+    const auto stages = static_cast<int>(parts.size());
+    if (stages % degrees_.pipeline != 0)
+      keys_.refuse(path, fmt::format("has {} stages, no multiple of {} ranks", stages, degrees_.pipeline));
+    std::vector<std::string> starts;
+    for (const std::vector<std::string>& part : parts) {
+      if (part.empty()) keys_.refuse(path, "has a stage without modules");
+      const std::string& first = part.front();
+      int layer = -1;
+      if (first.starts_with("layers.")) std::from_chars(first.data() + 7, first.data() + first.size(), layer);
+      const bool head = first == "norm" || first == "output" || first == "lm_head";
+      if (layer < 0 && !head && !(starts.empty() && first == "tok_embeddings"))
+        keys_.refuse(path, fmt::format("has a stage that begins with '{}'", one_line(first)));
+      starts.push_back(head ? "head" : fmt::format("h.{}.attention", layer));
+    }
+    if (stages / degrees_.pipeline > 1) job_.set("parallel.virtual_stages", stages / degrees_.pipeline, path);
+    starts.erase(starts.begin());
+    job_.set("partition", fmt::format("[{}]", fmt::join(starts, ", ")), path);
+    return true;
   }
 
   // As torchtitan cuts: the embedding counts as `first` layers, norm and head as `last`; the remainder goes to the first stages.
@@ -236,6 +264,15 @@ class TorchtitanImport : ConfigurationImport {
     job_.set("recompute", every == 1 ? "full" : fmt::format("{{every: {}}}", every), origin);
   }
 
+  void read_optimizer() {
+    const std::string name = keys_.text("optimizer.name").value_or("AdamW");
+    const bool adam = lower_case(name).starts_with("adam");
+    if (!adam || keys_.text("optimizer.implementation").value_or("fused") != "fused_opt_states_bf16")
+      return put_optimizer(job_, name, "optimizer.name");
+    job_.set("optimizer", fmt::format("{{name: {}, states: bf16}}", lower_case(name) == "adam" ? "adam" : "adamw"),
+             "optimizer.name, optimizer.implementation");
+  }
+
   void read_framework() {
     FrameworkChoices framework("torchtitan", "torchtitan");
     const std::string key = keys_.has("compile.enable") ? "compile.enable" : "training.compile";
@@ -243,8 +280,8 @@ class TorchtitanImport : ConfigurationImport {
     const bool model = components.empty() || std::find(components.begin(), components.end(), "model") != components.end();
     if (!keys_.flag(key).value_or(false) || !model)
       framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
-    if (keys_.flag("parallelism.enable_async_tensor_parallel").value_or(false))
-      framework.choose("tensor_chunks: 0", "parallelism.enable_async_tensor_parallel");
+    for (const char* path : {"parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"})
+      if (keys_.flag(path).value_or(false)) framework.choose("tensor_chunks: 0", path);
     const std::string kernel = keys_.text("optimizer.implementation").value_or("fused");
     if (kernel == "foreach" || kernel == "for-loop")
       framework.choose(kernel == "foreach" ? "optimizer_kernel: foreach" : "optimizer_kernel: loop", "optimizer.implementation");
@@ -257,31 +294,10 @@ class TorchtitanImport : ConfigurationImport {
   bool sharded_ = false;  // FSDP runs: it shards over replicas and over context parallelism
 };
 
-// A line that Python has and TOML has not.
-bool is_python(const std::string& text) {
-  std::size_t line = 0;
-  while (line < text.size()) {
-    for (const char* word : {"import ", "from ", "def ", "class ", "@"})
-      if (text.compare(line, std::string_view(word).size(), word) == 0) return true;
-    const std::size_t end = text.find('\n', line);
-    if (end == std::string::npos) break;
-    line = end + 1;
-  }
-  return false;
-}
-
 }  // namespace
 
 ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options) {
-  SourceText source;
-  source.name = name;
-  if (is_python(checked_text(text, source)))
-    throw InputError(
-        fmt::format("{}: this is Python; torchtitan's registry of configurations (since February 2026) can only be run, "
-                    "and nothing is run here",
-                    name),
-        "give the same settings as a TOML file of earlier releases, or as overrides behind one");
-  JobKeys keys(parse_toml(text, name));
+  JobKeys keys(is_python(text) ? read_python_config(text, name) : parse_toml(text, name));
   override_torchtitan_keys(keys, options.overrides);
   return TorchtitanImport(std::move(keys), options).job();
 }

@@ -11,6 +11,7 @@
 #include "jobs/deepspeed/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
+#include "jobs/torchtitan/import.hpp"
 #include "planner/planner.hpp"
 #include "tests/fault.hpp"
 
@@ -210,16 +211,20 @@ TEST(Export, TorchtitanHasModulesAndAnOrderFile) {
   const std::string text = kLlama +
                            "parallel: {pipeline: 2, data: 4, zero: 3}\nbatch: {micro: 1, microbatches: 4}\noptimizer: adamw\n"
                            "partition: [h.3.attention]\n";
-  const ExportedJob named = exported("torchtitan", text + "schedule: 1f1b\n", "out/job.toml");
-  EXPECT_THAT(named.text,
-              HasSubstr("module_fqns_per_model_part = [\n"
-                        "  [\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\"],\n"
-                        "  [\"layers.3\", \"layers.4\", \"layers.5\", \"layers.6\", \"layers.7\", \"norm\", \"output\"],\n]\n"));
+  const ExportedJob named = exported("torchtitan", text + "schedule: 1f1b\n", "out/job.py");
+  EXPECT_THAT(named.text, HasSubstr("    config.parallelism.module_fqns_per_model_part = [\n"
+                                    "        [\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\"],\n"
+                                    "        [\"layers.3\", \"layers.4\", \"layers.5\", \"layers.6\", \"layers.7\", \"norm\", "
+                                    "\"lm_head\"],\n    ]\n"));
   EXPECT_THAT(named.text, HasSubstr("pipeline_parallel_schedule = \"1F1B\"\n"));
   EXPECT_THAT(named.text, HasSubstr("data_parallel_shard_degree = 4\n"));
-  EXPECT_THAT(named.text, HasSubstr("#   --parallelism.pipeline_parallel_degree 2\n"));
+  EXPECT_THAT(named.text, HasSubstr("\n\ndef job():\n    config = llama3_debugmodel()\n"));
+  EXPECT_THAT(named.text, HasSubstr("training.disable_cuda_graphs = True\n"));
+  EXPECT_THAT(named.besides, Contains(HasSubstr("PYTHONPATH=. torchrun --nproc-per-node 8 -m torchtitan.train --module job")));
+  EXPECT_THAT(exported("torchtitan", text + "schedule: 1f1b\n", "out/my-job.py").besides,
+              Contains(HasSubstr("cannot import a file of the name 'my-job'")));
   EXPECT_EQ(named.schedule_csv, "");
-  const ExportedJob with_order = exported("torchtitan", text + "schedule: zb-h1\n", "out/job.toml");
+  const ExportedJob with_order = exported("torchtitan", text + "schedule: zb-h1\n", "out/job.py");
   EXPECT_THAT(with_order.text, HasSubstr("out/job.csv\"\n"));
   EXPECT_THAT(with_order.text, HasSubstr("pipeline_parallel_schedule = \"PipelineScheduleSingle\"\n"));
   // zb-h1 of 2 ranks and 4 microbatches: the first rank runs two forwards ahead.
@@ -330,8 +335,9 @@ TEST(Export, EightBitsAreNeverFp32) {
   const std::string rest = kPlain + "parallel: {pipeline: 2, data: 4, zero: 2}\n";
   EXPECT_THAT(exported("megatron", model + "precision: fp8\n" + rest).text, HasSubstr("--bf16 --fp8-format hybrid"));
   const std::string titan = exported("torchtitan", model + "precision: fp8\n" + rest).text;
-  EXPECT_THAT(titan, HasSubstr("converters = [\"quantize.linear.float8\"]\n"));
-  EXPECT_THAT(titan, HasSubstr("[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n"));
+  EXPECT_THAT(titan, HasSubstr("converters=[Float8LinearConverter.Config(filter_fqns=[\"lm_head\"], "
+                               "model_compile_enabled=False)])\n"));
+  EXPECT_THAT(titan, HasSubstr("from torchtitan.components.quantization import Float8LinearConverter\n"));
   EXPECT_THAT(titan, HasSubstr("mixed_precision_param = \"bfloat16\"\n"));
   const ExportedJob deepspeed = exported("deepspeed", model + "precision: fp8\n" + kPlain + "parallel: {pipeline: 2, data: 4}\n");
   EXPECT_THAT(deepspeed.text, HasSubstr("\"bf16\": {\"enabled\": true}"));
@@ -343,18 +349,21 @@ TEST(Export, TorchtitanCountsDataRanksWithoutContext) {
   const auto titan = [](const std::string& parallel) { return exported("torchtitan", kLlama + kPlain + parallel); };
   // 4 replicas of 2 context ranks: 8 ranks divide, 4 of them by data.
   const ExportedJob whole = titan("parallel: {pipeline: 1, data: 4, context: 2, zero: 3}\n");
-  EXPECT_THAT(whole.text, HasSubstr("data_parallel_replicate_degree = 1\ndata_parallel_shard_degree = 4\n"));
-  EXPECT_THAT(whole.text, HasSubstr("context_parallel_degree = 2\ncontext_parallel_rotate_method = \"alltoall\"\n"));
+  EXPECT_THAT(whole.text,
+              HasSubstr("data_parallel_replicate_degree = 1\n    config.parallelism.data_parallel_shard_degree = 4\n"));
+  EXPECT_THAT(whole.text, HasSubstr("context_parallel_degree = 2\n"));
+  EXPECT_THAT(whole.cannot, Contains("parallel.context_exchange ring: keys and values are gathered"));
   // Shard groups of 4: 2 data ranks of 2 context ranks each, held twice.
   const ExportedJob hybrid = titan("parallel: {pipeline: 1, data: 4, context: 2, zero: 3, shard: 4}\n");
-  EXPECT_THAT(hybrid.text, HasSubstr("data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 2\n"));
+  EXPECT_THAT(hybrid.text,
+              HasSubstr("data_parallel_replicate_degree = 2\n    config.parallelism.data_parallel_shard_degree = 2\n"));
   EXPECT_THAT(hybrid.cannot, Not(Contains(HasSubstr("parallel.shard"))));
   EXPECT_EQ(fault("torchtitan", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\n"),
             "error: job.yaml: torchtitan cannot run replicas without FSDP beside other parallelism, and the plan has data 4 with "
             "pipeline 2 and tensor 1\n  help: state parallel.zero 2 or 3; panpipe plan --for torchtitan plans with them");
   EXPECT_THAT(fault("torchtitan", kLlama + kPlain + "parallel: {pipeline: 1, data: 2, context: 4, zero: 3, shard: 2}\n"),
               HasSubstr("torchtitan divides over data ranks times context 4, and the plan's shard groups have 2 ranks"));
-  EXPECT_THAT(exported("torchtitan", kLlama + kPlain + "parallel: {pipeline: 8, data: 1}\n", "job.toml").cannot,
+  EXPECT_THAT(exported("torchtitan", kLlama + kPlain + "parallel: {pipeline: 8, data: 1}\n", "job.py").cannot,
               Contains(HasSubstr("it trains in fp32")));
   EXPECT_THAT(titan("parallel: {pipeline: 1, data: 8}\n").cannot, Not(Contains(HasSubstr("it trains in fp32"))));
 }
@@ -396,7 +405,7 @@ TEST(Export, RunsAreAsLongAsTheScenarioStates) {
   // 1 x 4 x 4 samples of 32 tokens a step: 51200 / 512 = 100; one token more begins another step.
   EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {tokens: 51201}\n").text, HasSubstr("--train-iters 101"));
   EXPECT_THAT(exported("megatron", kLlama + of_eight + "run: {samples: 320}\n").text, HasSubstr("--train-iters 20"));
-  EXPECT_THAT(exported("torchtitan", kLlama + of_eight + "run: {steps: 7}\n").text, HasSubstr("\nsteps = 7\n"));
+  EXPECT_THAT(exported("torchtitan", kLlama + of_eight + "run: {steps: 7}\n").text, HasSubstr("training.steps = 7\n"));
   EXPECT_THAT(exported("torch", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").text,
               HasSubstr("FILE --steps 7\n"));
   EXPECT_THAT(exported("deepspeed", kLlama + kPlain + "parallel: {pipeline: 2, data: 4}\nrun: {steps: 7}\n").besides,
@@ -414,7 +423,7 @@ TEST(Export, StatesInTheHostsMemory) {
   const std::string whole = "parallel: {pipeline: 1, data: 8, zero: 3}\n";
   EXPECT_THAT(exported("megatron", kLlama + kPlain + both + whole).cannot,
               ElementsAre("offload.optimizer: cpu", "offload.parameters: cpu"));
-  EXPECT_THAT(exported("torchtitan", kLlama + kPlain + both + whole).text, HasSubstr("enable_cpu_offload = true\n"));
+  EXPECT_THAT(exported("torchtitan", kLlama + kPlain + both + whole).text, HasSubstr("enable_cpu_offload = True\n"));
   EXPECT_THAT(exported("torchtitan", kLlama + kPlain + one + whole).cannot, Contains("offload.optimizer: cpu"));
   EXPECT_THAT(exported("deepspeed", kLlama + kPlain + both + whole).text,
               HasSubstr("\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}}"));
@@ -430,6 +439,43 @@ TEST(Export, DeepSpeedsOptimizersAreTheScenarios) {
               HasSubstr("\"lr\": 0.00012345678,"));
 }
 
+// An export for torchtitan is Python that is read, and gives the plan again.
+TEST(Export, TorchtitansConfigurationIsReadBack) {
+  const std::string model =
+      kCluster +
+      "workload: {config: {model_type: llama, num_hidden_layers: 6, hidden_size: 256, num_attention_heads: 16, "
+      "num_key_value_heads: 16, intermediate_size: 768, rope_theta: 500000, tie_word_embeddings: false, rms_norm_eps: 1e-05, "
+      "max_position_embeddings: 131072, vocab_size: 2048}, sequence: 64}\n";
+  for (const std::string plan :
+       {"parallel: {pipeline: 2, data: 2, tensor: 2, zero: 2, sequence_parallel: true}\nschedule: 1f1b\n"
+        "partition: [h.4.attention]\nrecompute: full\nprecision: bf16\nframework: torchtitan\n",
+        "parallel: {pipeline: 2, data: 4, zero: 2, virtual_stages: 2}\nschedule: interleaved-1f1b\nprecision: fp8\n"
+        "partition: [h.1.attention, h.2.attention, head]\nframework: {name: torchtitan, elementwise: eager, normalization: "
+        "modules}\n",
+        "parallel: {pipeline: 1, data: 4, zero: 3, context: 2, context_exchange: all-gather}\nprecision: bf16\n"
+        "recompute: {operators: [norms, elementwise, second-products]}\nframework: torchtitan\n"}) {
+    const std::string text = model + plan + "batch: {micro: 1, microbatches: 4}\noptimizer: {name: adamw, states: bf16}\n";
+    SCOPED_TRACE(text);
+    const Experiment ours(scenario(text));
+    const Plan wanted = ours.plan("");
+    const ExportedJob job = exported("torchtitan", ours, wanted, "job.py");
+    SCOPED_TRACE(job.text);
+    EXPECT_THAT(job.cannot, IsEmpty());
+    const ImportedJob imported = import_torchtitan(job.text, "job.py", {});
+    EXPECT_THAT(imported.not_understood, IsEmpty());
+    const Experiment theirs(parse_scenario(scenario_text(imported), "imported.yaml", "."));
+    const Plan back = theirs.plan("");
+    const Degrees &degrees = wanted, &degrees_back = back;
+    EXPECT_EQ(degrees, degrees_back);
+    EXPECT_EQ(units_of(wanted), units_of(back));
+    EXPECT_EQ(wanted.schedule.order, back.schedule.order);
+    EXPECT_EQ(wanted.stages.front().recompute, back.stages.front().recompute);
+    EXPECT_EQ(ours.scenario.precision, theirs.scenario.precision);
+    EXPECT_EQ(ours.scenario.optimizer.states, theirs.scenario.optimizer.states);
+    EXPECT_EQ(ours.scenario.framework.elementwise, theirs.scenario.framework.elementwise);
+  }
+}
+
 // A flavor's name stands for all of its sizes.
 TEST(Export, TorchtitansFlavorsAreWholeModels) {
   const auto titan = [](const std::string& vocabulary) {
@@ -440,8 +486,8 @@ TEST(Export, TorchtitansFlavorsAreWholeModels) {
                         "rms_norm_eps: 1e-05, max_position_embeddings: 131072, vocab_size: " +
                         vocabulary + "}, sequence: 32}\nprecision: fp32\n" + kPlain + "parallel: {pipeline: 1, data: 8}\n");
   };
-  EXPECT_THAT(titan("2048").text, HasSubstr("name = \"llama3\"\nflavor = \"debugmodel\"\n"));
-  EXPECT_THAT(titan("4096").text, HasSubstr("flavor = \"panpipe\"\n"));
+  EXPECT_THAT(titan("2048").text, HasSubstr("config.model_spec = model_registry(\"debugmodel\")\n"));
+  EXPECT_THAT(titan("4096").text, HasSubstr("model_registry(\"panpipe\")\n"));
   EXPECT_THAT(titan("4096").cannot, Contains(HasSubstr("vocab_size=4096, rope_theta=500000")));
 }
 

@@ -179,11 +179,52 @@ TEST(TorchtitanImport, FilesThatAreNone) {
               HasSubstr("a key of 401 bytes with the tables"));
 }
 
+// As release 0.3 takes them: what the shipped configuration states holds, and over it what the file assigns.
+TEST(TorchtitanImport, AConfigurationInPython) {
+  const std::string job = scenario_text(import_torchtitan(R"(# mine
+"""Words with "quotes" # and a mark"""
+from torchtitan.models.llama3.config_registry import (
+    llama3_70b,
+)
+import os
+
+def mine() -> "Trainer.Config":
+    config = llama3_70b()  # 8 x 8192
+    config.parallelism.pipeline_parallel_degree = 2; config.training.local_batch_size = 1_6
+    config.parallelism.module_fqns_per_model_part = [
+        ["tok_embeddings", 'layers.0'],  # the first
+        ["layers.1", "norm", "lm_head"],
+    ]
+    config.activation_checkpoint = None
+    config.optimizer.param_groups[0].optimizer_kwargs["lr"] = 1e-4
+    config.parallelism.enable_sequence_parallel = False
+    return config
+)",
+                                                          "mine.py", {}));
+  EXPECT_THAT(job, HasSubstr("  tensor: 8  # parallelism.tensor_parallel_degree\n"));
+  EXPECT_THAT(job, HasSubstr("  pipeline: 2  # "));
+  EXPECT_THAT(job, HasSubstr("partition: [h.1.attention]"));
+  EXPECT_THAT(job, HasSubstr("  sequence: 8192  # training.seq_len\n"));
+  EXPECT_THAT(job, HasSubstr("  microbatches: 16"));
+  EXPECT_THAT(job, Not(HasSubstr("recompute")));
+  EXPECT_THAT(job, Not(HasSubstr("sequence_parallel")));
+  EXPECT_THAT(job, Not(HasSubstr("NOT UNDERSTOOD")));
+}
+
 TEST(TorchtitanImport, FaultsHavePlacesAndRemedies) {
   EXPECT_THAT(titan_fault("[model]\nname = \"llama3\nflavor = 8"), HasSubstr("job.toml:2:15: error: this is no TOML: "));
   EXPECT_THAT(titan_fault("[$m]\n"), HasSubstr("job.toml:1:2: error: this is no TOML: "));
-  EXPECT_THAT(titan_fault("from torchtitan.config import JobConfig\n"),
-              HasSubstr("this is Python; torchtitan's registry of configurations (since February 2026) can only be run"));
+  EXPECT_THAT(titan_fault("from torchtitan.config import JobConfig\n"), HasSubstr("no function here returns a configuration"));
+  const std::string python =
+      "from torchtitan.models.llama3.config_registry import llama3_8b as base\n\ndef mine():\n  c = base()\n";
+  EXPECT_THAT(titan_fault(python + "  c.training.seq_len = size()\n  return c\n"),
+              HasSubstr("job.toml:5:1: error: only a run can tell what this does: c.training.seq_len = size()"));
+  EXPECT_THAT(titan_fault(python + "  if big: c.training.seq_len = 8\n  return c\n"),
+              HasSubstr("job.toml:5:1: error: only a run"));
+  EXPECT_THAT(titan_fault(python + "  c.training.seq_len = [1\n"), HasSubstr("a bracket is not closed"));
+  EXPECT_THAT(titan_fault(python + "  c.training.seq_len = 'a\n"), HasSubstr("a string is not closed"));
+  EXPECT_THAT(titan_fault("from torchtitan.models.llama3.config_registry import mine\ndef a():\n  c = mine()\n  return c\n"),
+              HasSubstr("job.toml:3:1: error: the configuration mine of llama3 is not known here"));
   EXPECT_THAT(titan_fault("[model]\nflavor = '7B'\n"), HasSubstr("the model 'llama3' has no flavor '7B' here"));
   EXPECT_EQ(titan_fault("[training]\nlocal_batch_size = 0\n[model]\nflavor = '8B'"),
             "job.toml:2:20: error: 'training.local_batch_size' is 0; it must be at least 1\n  at training.local_batch_size\n"
