@@ -215,10 +215,13 @@ void read_framework(MegatronJob& m) {
 }  // namespace
 
 ImportedJob import_megatron(const std::string& text, const std::string& name, const JobOptions& options) {
-  Arguments arguments(shell_words(text, name), name);
+  return import_megatron(Arguments(shell_words(text, name), name), options);
+}
+
+ImportedJob import_megatron(Arguments arguments, const JobOptions& options) {
   MegatronJob megatron{arguments, options};
   megatron.job.trainer = "Megatron-LM";
-  megatron.job.source = name;
+  megatron.job.source = arguments.name();
   read_parallel(megatron);
   read_megatron_model(megatron);
   read_batch(megatron);
