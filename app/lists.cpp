@@ -11,7 +11,9 @@
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "costmodel/workload/models.hpp"
+#include "jobs/trainer_jobs.hpp"
 #include "present/result/heading.hpp"
 #include "schedule/find_family.hpp"
 #include "study/arena/arena.hpp"
@@ -82,6 +84,41 @@ std::vector<ListedItem> devices() { return files_of("devices", device_figures); 
 std::vector<ListedItem> frameworks() {
   return files_of("frameworks", [](const auto&, const Node&) { return std::string(); });
 }
+// "1f1b, interleaved-1f1b"; of many their number.
+std::string schedules_of(const Trainer& trainer) {
+  constexpr std::size_t kListed = 4;
+  if (!trainer.schedules) return "every schedule";
+  if (trainer.schedules->empty()) return "no pipeline";
+  if (trainer.schedules->size() > kListed) return fmt::format("{} schedules", trainer.schedules->size());
+  return fmt::format("{}", fmt::join(*trainer.schedules, ", "));
+}
+
+// What a trainer can run, read and write.
+std::vector<ListedItem> trainers() {
+  std::vector<ListedItem> items;
+  for (const std::string& name : trainer_names()) {
+    const Trainer trainer = load_trainer(name);
+    const Node& file = *trainer_file(name);
+    ListedItem item;
+    item.name = name;
+    item.line =
+        fmt::format("{}; {}; ZeRO {}", text_at(file, "description"), schedules_of(trainer), fmt::join(trainer.zero, ", "));
+    item.source = text_at(*file.find("runs")->items.front(), "source");
+    item.more["aliases"] = trainer.aliases;
+    item.more["framework"] = trainer.framework;
+    if (trainer.schedules) item.more["schedules"] = *trainer.schedules;
+    item.more["zero"] = trainer.zero;
+    item.more["imported"] = item.more["exported"] = false;
+    for (const jobs::TrainerJobs& jobs : jobs::trainer_jobs())
+      if (jobs.name == name) {
+        item.more["imported"] = jobs.importer.read != nullptr;
+        item.more["exported"] = jobs.write != nullptr;
+      }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
 std::vector<ListedItem> calibrations() {
   return files_of("calibrations", [](const auto&, const Node& root) {
     const Node* names = root.find("devices");
@@ -154,6 +191,7 @@ const std::vector<ListKind>& list_kinds() {
       {"clusters", "cluster: NAME", clusters},
       {"devices", "device: NAME in a cluster file", devices},
       {"schedules", "schedule: NAME", schedules, schedules_of_the_arena},
+      {"trainers", "trainer: NAME", trainers},
       {"frameworks", "framework: NAME", frameworks},
       {"calibrations", "calibration: NAME in a device file", calibrations},
       {"prices", "run: {price: NAME}", prices},

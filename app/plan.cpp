@@ -12,7 +12,7 @@
 #include "base/stop.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
-#include "jobs/export.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::app {
@@ -22,22 +22,12 @@ using study::SizeKey;
 using study::SizeObjective;
 using study::TriedSize;
 
-// The limits of the trainer of --for.
-planner::SearchLimits limits_of(const SearchRequest& options) {
-  planner::SearchLimits limits;
-  if (options.trainer.empty()) return limits;
+void check_trainer_wanted(const SearchRequest& options) {
+  if (options.trainer.empty()) return;
   if (options.method != "auto")
     throw option_fault("for", fmt::format("the method auto plans for a trainer, {} does not", options.method), "",
                        code::kConflict);
-  const jobs::Trainer& trainer = jobs::trainer_named(options.trainer);
-  limits.whose = trainer.title;
-  limits.schedules.assign(trainer.schedules.begin(), trainer.schedules.end());
-  limits.tensor = trainer.tensor;
-  limits.sequence_with_experts = trainer.sequence_with_experts;
-  limits.pipeline_next = trainer.pipeline_next;
-  limits.zero = trainer.zero;
-  limits.recompute = trainer.recompute;
-  return limits;
+  trainer_name_of(options.trainer);
 }
 
 void check_objective(const SearchRequest& options) {
@@ -164,7 +154,7 @@ std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experi
 
 void check_search_request(const SearchRequest& request) {
   check_objective(request);
-  limits_of(request);
+  check_trainer_wanted(request);
 }
 
 planner::SearchOptions search_options_of(const SearchRequest& request) {
@@ -174,7 +164,6 @@ planner::SearchOptions search_options_of(const SearchRequest& request) {
   // The step is what the other methods look at anyway.
   const bool of_piper = options.method == planner::Method::Piper;
   options.objective = request.objective == "step" && !of_piper ? "" : request.objective;
-  options.limits = limits_of(request);
   options.candidates = request.candidates;
   options.simulate = sim::simulate_for_search;  // the planner knows no simulator
   return options;
@@ -185,7 +174,9 @@ bool asks_for_sizes(const SizeOptions& options, const std::string& objective) {
          objective == "cost" || objective == "energy";
 }
 
-std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::string> overrides) {
+std::vector<std::string> with_options(const SearchRequest& request, const SizeOptions& options,
+                                      std::vector<std::string> overrides) {
+  if (!request.trainer.empty()) overrides.push_back("trainer=" + request.trainer);
   if (!options.tokens.empty()) overrides.push_back("run.tokens=" + options.tokens);
   return overrides;
 }

@@ -17,7 +17,7 @@ namespace panpipe::app {
 struct SearchRequest {
   std::string method = "auto";
   std::string objective;  // empty: the step; for the method piper the time per sample
-  std::string trainer;    // only plans that this trainer can run; empty: all plans
+  std::string trainer;    // replaces the scenario's; empty: as the scenario states
   int threads = 0;        // 0: all of the machine
   std::size_t candidates = 5;
 };
@@ -36,8 +36,9 @@ struct SizeOptions {
 // True if the call requests more than a plan on the scenario's own cluster.
 bool asks_for_sizes(const SizeOptions& options, const std::string& objective);
 
-// The scenario's overrides together with the run given by the options.
-std::vector<std::string> with_run(const SizeOptions& options, std::vector<std::string> overrides);
+// The scenario's overrides together with the trainer and the run given by the options.
+std::vector<std::string> with_options(const SearchRequest& request, const SizeOptions& options,
+                                      std::vector<std::string> overrides);
 
 struct SizeSource {
   std::string name;                                                    // name of the scenario in messages

@@ -99,8 +99,11 @@ void offer_setting(Candidates& out) {
   struct Setting {
     const char *name, *folder;
   };
-  constexpr Setting kKeys[] = {
-      {"cluster", "clusters"}, {"framework", "frameworks"}, {"calibration", "calibrations"}, {"run.price", "prices"}};
+  constexpr Setting kKeys[] = {{"cluster", "clusters"},
+                               {"framework", "frameworks"},
+                               {"trainer", "trainers"},
+                               {"calibration", "calibrations"},
+                               {"run.price", "prices"}};
   const std::size_t equals = out.typed.find('=');
   const std::string key = out.typed.substr(0, equals);
   if (equals == std::string::npos) {

@@ -7,7 +7,9 @@
 
 #include "base/text/characters.hpp"
 #include "cli/output.hpp"
+#include "cli/trainer_words.hpp"
 #include "jobs/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -39,15 +41,15 @@ int write_job(jobs::ImportedJob job, const std::string& output) {
   return 0;
 }
 
-void add_trainer(CLI::App& sub, const jobs::Importer& importer, std::function<int()>& run) {
+void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& importer, std::function<int()>& run) {
   auto options = std::make_shared<JobFile>();
   jobs::JobOptions& job = options->job;
-  CLI::App* trainer = sub.add_subcommand(std::string(importer.name), fmt::format("turn {} into a scenario", importer.what));
+  CLI::App* trainer = add_trainer_word(sub, name, fmt::format("turn {} into a scenario", importer.what));
   trainer->add_option("FILE", options->file, fmt::format("{}; - for standard input", importer.file))->required();
   trainer->add_option("--cluster", job.cluster, "cluster file (default: nodes of eight H100)")->type_name("FILE");
   trainer->add_option("-o", options->output, "scenario to write instead of standard output")->type_name("SCENARIO");
-  const auto add_count = [&](const char* name, std::optional<int>& count, const std::string& description, int most) {
-    trainer->add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most));
+  const auto add_count = [&](const char* option, std::optional<int>& count, const std::string& description, int most) {
+    trainer->add_option(option, count, description)->type_name("N")->check(CLI::Range(1, most));
   };
   add_count("--gpus", job.gpus, fmt::format("GPUs of the job (default: {})", importer.gpus), 1 << 16);
   if (!importer.model.empty()) {
@@ -62,7 +64,7 @@ void add_trainer(CLI::App& sub, const jobs::Importer& importer, std::function<in
     trainer->allow_extras();
     trainer->parse_complete_callback([options, trainer] { options->job.overrides = trainer->remaining(); });
   }
-  trainer->callback([options, name = std::string(importer.name), &run] {
+  trainer->callback([options, name, &run] {
     run = [options, name] {
       for (std::string* path : {&options->job.cluster, &options->job.model})
         if (!path->empty()) *path = reference_from(options->output, *path);
@@ -80,7 +82,8 @@ std::string reference_from(const std::string& output, const std::string& file) {
 }
 
 void add_job_imports(CLI::App& sub, std::function<int()>& run) {
-  for (const jobs::Importer& importer : jobs::importers()) add_trainer(sub, importer, run);
+  for (const jobs::TrainerJobs& jobs : jobs::trainer_jobs())
+    if (jobs.importer.read != nullptr) add_trainer(sub, std::string(jobs.name), jobs.importer, run);
 }
 
 }  // namespace panpipe::cli

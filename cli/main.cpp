@@ -100,7 +100,8 @@ constexpr Verb kVerbs[] = {
      "  panpipe new --model llama2-7b --cluster h100x8 -o my.yaml\n"
      "  panpipe new | panpipe estimate -\n",
      cli::add_new_verb},
-    {"list", "list the models, clusters, devices, schedules, frameworks, calibrations or prices that a scenario may name",
+    {"list",
+     "list the models, clusters, devices, schedules, trainers, frameworks, calibrations or prices that a scenario may name",
      "  panpipe list models\n"
      "  panpipe list clusters --json\n",
      cli::add_list_verb},
@@ -159,12 +160,17 @@ std::string unknown_verb(const std::string& name) {
 
 // The same of the word behind a verb that takes one, as `import TRAINER` does; empty where the word is known.
 std::string unknown_subverb(const CLI::App& verb, const std::string& word) {
-  std::vector<std::string> names;
-  for (const CLI::App* known : verb.get_subcommands({})) names.push_back(known->get_name());
-  if (verb.get_require_subcommand_min() == 0 || word[0] == '-' || std::find(names.begin(), names.end(), word) != names.end())
-    return "";
+  std::vector<std::string> names, words;
+  bool known_word = verb.get_require_subcommand_min() == 0 || word[0] == '-';
+  for (const CLI::App* known : verb.get_subcommands({})) {
+    names.push_back(known->get_name());
+    words.push_back(known->get_name());
+    for (const std::string& alias : known->get_aliases()) words.push_back(alias);
+    known_word |= known->check_name(word);  // or an alias of it
+  }
+  if (known_word) return "";
   return fmt::format("panpipe {0}: error: there is no '{1}'{2}\n  known: {3}\n  see panpipe {0} --help", verb.get_name(), word,
-                     suggestion(word, names), fmt::join(names, ", "));
+                     suggestion(word, words), fmt::join(names, ", "));
 }
 
 // "panpipe help [VERB]": what --help prints.

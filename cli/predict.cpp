@@ -8,6 +8,7 @@
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
+#include "costmodel/prediction/trainer_remarks.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "present/result/result_files.hpp"
 
@@ -49,8 +50,9 @@ void report_unmeasured(const Experiment& experiment) {
                          cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string()));
 }
 
-std::string assumed_note(const Scenario& scenario) {
+std::string assumed_note(const Scenario& scenario, const Plan& plan) {
   std::string text;
+  for (const std::string& remark : trainer_remarks(scenario, plan)) text += fmt::format("caution: {}\n", remark);
   for (const std::string& assumption : assumptions_of(scenario.workload)) text += fmt::format("assumed: {}\n", assumption);
   return text;
 }
@@ -88,7 +90,7 @@ void present(const app::PredictedStep& step, const PredictOptions& options, cons
   const Experiment& experiment = step.planned().experiment;
   const Plan& plan = step.planned().plan;
   const present::ResultContext context = step.context(libraries());
-  const std::string all_notes = assumed_note(experiment.scenario) +
+  const std::string all_notes = assumed_note(experiment.scenario, plan) +
                                 unused_note(*context.unused_devices, experiment.scenario.cluster.size()) +
                                 split_note(experiment.scenario, plan, options) + notes;
   report_unmeasured(experiment);

@@ -7,8 +7,9 @@
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
+#include "cli/trainer_words.hpp"
 #include "cli/verbs.hpp"
-#include "jobs/export.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -19,17 +20,17 @@ struct ExportOptions : ScenarioOptions {
 
 // Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
 // runs.
-void report_export(const jobs::Trainer& trainer, const jobs::ExportedJob& job) {
-  for (const std::string& phrase : job.cannot) print_note(fmt::format("warning: {} cannot express {}\n", trainer.title, phrase));
+void report_export(const jobs::ExportedJob& job) {
+  for (const std::string& phrase : job.cannot) print_note(fmt::format("warning: {} cannot express {}\n", job.trainer, phrase));
 }
 
-int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
+int run_export(const std::string& trainer, const ExportOptions& options) {
   const Experiment experiment(options.load());
   const Plan plan = experiment.plan(options.plan);
   const bool stream = options.output.empty() || is_written_into(options.output);
   const jobs::ExportedJob job =
-      export_job(trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output});
-  report_export(trainer, job);
+      jobs::export_job(trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output});
+  report_export(job);
   if (options.output.empty()) {
     print(job.text);
     return 0;
@@ -52,13 +53,15 @@ int run_export(const jobs::Trainer& trainer, const ExportOptions& options) {
 
 void add_export_verb(CLI::App& sub, std::function<int()>& run) {
   sub.require_subcommand(1);
-  for (const jobs::Trainer& trainer : jobs::trainers()) {
+  for (const jobs::TrainerJobs& jobs : jobs::trainer_jobs()) {
+    if (jobs.write == nullptr) continue;
     auto options = std::make_shared<ExportOptions>();
-    CLI::App* of = sub.add_subcommand(std::string(trainer.name), fmt::format("write a plan for {}", trainer.title));
+    const std::string name(jobs.name);
+    CLI::App* of = add_trainer_word(sub, name, "write a plan for {}");
     add_scenario_options(*of, *options);
     of->add_option("--plan", options->plan, "the plan to write (default: the scenario's own)")->type_name("FILE");
     of->add_option("-o", options->output, "file to write instead of standard output")->type_name("FILE");
-    of->callback([options, &trainer, &run] { run = [options, &trainer] { return run_export(trainer, *options); }; });
+    of->callback([options, name, &run] { run = [options, name] { return run_export(name, *options); }; });
   }
 }
 

@@ -77,7 +77,7 @@ int run_plan_sizes(const PlanOptions& options) {
   request.candidates = 1;
   SizeCall call;
   call.scenario = options.scenario;
-  call.overrides = app::with_run(options.sizes, options.overrides);
+  call.overrides = app::with_options(options.search, options.sizes, options.overrides);
   call.json = options.json;
   call.search = [](const Experiment& experiment, const app::SearchRequest& of_step) { return search(of_step, experiment); };
   load_scenario(call.scenario, call.overrides);  // so that its files are known as inputs
@@ -94,7 +94,8 @@ int run_plan_sizes(const PlanOptions& options) {
 int run_plan(const PlanOptions& options) {
   app::check_search_request(options.search);  // reports an unknown trainer before anything is read
   if (app::asks_for_sizes(options.sizes, options.search.objective)) return run_plan_sizes(options);
-  const Experiment experiment(load_scenario(options.scenario, app::with_run(options.sizes, options.overrides)));
+  const Experiment experiment(
+      load_scenario(options.scenario, app::with_options(options.search, options.sizes, options.overrides)));
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   report_cores(experiment.scenario, experiment.scenario.degrees.pipeline);
   const StopOnSignal stop(options.time_limit);
@@ -125,8 +126,9 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
          "(default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
-  sub.add_option("--for", options->search.trainer,
-                 "only what a trainer can run, so that the plan can be exported: megatron, torchtitan, deepspeed or torch")
+  sub.add_option(
+         "--for", options->search.trainer,
+         "the trainer: only what it can run, priced as it runs it, so that the plan can be exported; `panpipe list trainers`")
       ->type_name("TRAINER");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");

@@ -1,28 +1,19 @@
 #include "jobs/export.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/text/did_you_mean.hpp"
 #include "costmodel/scenario/scenario_keys.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "jobs/export_parts.hpp"
 #include "jobs/job.hpp"
-#include "jobs/torch/schedules.hpp"
 #include "jobs/trainer_data.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
-
-// torchtitan places the stages of an order from a file in a loop; the script for torch.distributed.pipelining places its own.
-std::vector<std::string_view> torch_families(bool files_in_loops) {
-  std::vector<std::string_view> families;
-  for (const TorchSchedule& one : torch_schedules())
-    if (!files_in_loops || one.loop || !one.name.empty()) families.push_back(one.family);
-  return families;
-}
 
 bool is_pure(Precision precision) { return precision == Precision::Bf16Pure || precision == Precision::Fp16Pure; }
 
@@ -61,76 +52,45 @@ void report_other_keys(const Scenario& scenario, ExportedJob& job) {
   }
 }
 
-std::string titles_of(const std::vector<std::string_view>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
+// The stages' mode that recomputes most.
+Recompute most_recompute(const Plan& plan) {
+  Recompute most = Recompute::None;
+  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
+  return most;
+}
+
+// ZeRO and recompute are left to the exporters, which report what a trainer cannot express.
+void check_runs(const Trainer& trainer, const ExportRequest& request) {
+  const Plan& plan = request.plan;
+  Degrees degrees = plan;
+  degrees.context = context_ranks(plan);
+  const bool named = known_order(plan.schedule, trainer.schedules.value_or(std::vector<std::string>{})).has_value();
+  for (const TrainerObstacle& obstacle : obstacles(trainer, {degrees, plan.schedule.name, most_recompute(plan)})) {
+    if (obstacle.key == "schedule" && (named || trainer.orders_from_files)) continue;
+    if (obstacle.key == "parallel.zero" || obstacle.key == "recompute") continue;
+    throw InputError(
+        fmt::format("{}: {} does not have {}; {}", request.scenario, trainer.full_title(), obstacle.what, obstacle.has),
+        fmt::format("panpipe plan --for {} plans without it", trainer.name));
+  }
+}
 
 }  // namespace
 
-const std::vector<Trainer>& trainers() {
-  static const std::vector<Trainer> table = {
-      {.name = "megatron",
-       .title = "Megatron-LM",
-       .schedules = {"1f1b", "interleaved-1f1b"},
-       .sequence_with_experts = true,
-       .pipeline_next = true,
-       .zero = {0, 1, 2, 3},
-       .recompute = {Recompute::None, Recompute::Selective, Recompute::Full},
-       .write = export_megatron},
-      {.name = "torchtitan",
-       .title = "torchtitan",
-       .schedules = torch_families(true),
-       .any_order = true,
-       .zero = {2, 3},  // and DDP where replicas are all there is
-       .recompute = {Recompute::None, Recompute::Full},
-       .write = export_torchtitan},
-      {.name = "deepspeed",
-       .title = "DeepSpeed",
-       .schedules = {"1f1b"},
-       .tensor = false,
-       .zero = {0, 1},
-       .recompute = {Recompute::None, Recompute::Full},
-       .write = export_deepspeed},
-      {.name = "torch",
-       .title = "torch.distributed.pipelining",
-       .schedules = torch_families(false),
-       .whole_layers = false,
-       .tensor = false,
-       .any_order = true,
-       .zero = {0, 1},
-       .recompute = {Recompute::None, Recompute::Full},
-       .write = export_torch},
-  };
-  return table;
-}
-
-const Trainer& trainer_named(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Trainer& trainer : trainers()) {
-    if (trainer.name == name) return trainer;
-    names.emplace_back(trainer.name);
-  }
-  throw InputError(fmt::format("there is no trainer '{}'{}", name, suggestion_or_list(name, names)));
-}
-
-ExportedJob export_job(const Trainer& trainer, const ExportRequest& request) {
-  const Plan& plan = request.plan;
+ExportedJob export_job(const std::string& trainer, const ExportRequest& request) {
+  const TrainerJobs& jobs = exporter_named(trainer);
+  // In the scenario's release, if it is for this trainer.
+  const Trainer* own = request.experiment.scenario.trainer.get();
+  const Trainer runs = own != nullptr && own->name == jobs.name ? *own : load_trainer(std::string(jobs.name));
   if (!request.experiment.workload.graph)
-    throw InputError(fmt::format("{}: measured layers are no model that {} could train", request.scenario, trainer.title),
+    throw InputError(fmt::format("{}: measured layers are no model that {} could train", request.scenario, runs.title),
                      "export a scenario with a model or a config.json");
-  if (plan.tensor > 1 && !trainer.tensor)
-    throw InputError(fmt::format("{}: {} has no tensor parallelism here, and the plan has tensor {}", request.scenario,
-                                 trainer.title, plan.tensor),
-                     fmt::format("panpipe plan --for {} plans without it", trainer.name));
-  if (!trainer.tensor && context_ranks(plan) > 1)
-    throw InputError(fmt::format("{}: {} has no context parallelism here, and the plan has context {}", request.scenario,
-                                 trainer.title, context_ranks(plan)));
-  if (plan.pipeline > 1 && !known_order(plan.schedule, trainer.schedules) && !trainer.any_order)
-    throw InputError(fmt::format("{}: {} does not have the order of the schedule {}; it has {}", request.scenario, trainer.title,
-                                 plan.schedule.name, titles_of(trainer.schedules)),
-                     fmt::format("panpipe plan --for {} plans with those", trainer.name));
-  ExportedJob job = trainer.write(request);
+  check_runs(runs, request);
+  ExportedJob job = jobs.write(request);
+  job.trainer = runs.title;
+  for (std::string& caution : cautions(runs, request.plan)) job.besides.push_back("caution: " + std::move(caution));
   if (request.file.empty() && !job.schedule_csv.empty())
     throw InputError(
-        fmt::format("{} has no name for the order of {}: it goes into a file beside", trainer.title, plan.schedule.name),
+        fmt::format("{} has no name for the order of {}: it goes into a file beside", runs.title, request.plan.schedule.name),
         "name the file that the text is written into");
   return job;
 }

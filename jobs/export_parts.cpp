@@ -26,9 +26,9 @@ bool has_order(const Schedule& schedule, std::string_view family, const Schedule
 
 }  // namespace
 
-std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string_view>& names) {
+std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string>& names) {
   const int per_rank = schedule.stages / std::max(1, schedule.ranks);
-  for (const std::string_view name : names) {
+  for (const std::string& name : names) {
     const ScheduleFamily* family = find_family(name);
     if (family == nullptr || family->searched()) continue;
     ScheduleOptions options;
@@ -36,11 +36,11 @@ std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vecto
       if (per_rank < 2) continue;
       options["stages_per_rank"] = std::to_string(per_rank);
     }
-    if (has_order(schedule, name, options)) return KnownOrder{std::string(name)};
+    if (has_order(schedule, name, options)) return KnownOrder{name};
     if (!default_option(*family, "group") || name != "interleaved-1f1b") continue;
     for (int turn = schedule.ranks; turn <= schedule.microbatches; ++turn) {
       options["group"] = std::to_string(turn);
-      if (has_order(schedule, name, options)) return KnownOrder{std::string(name), turn};
+      if (has_order(schedule, name, options)) return KnownOrder{name, turn};
     }
   }
   return std::nullopt;

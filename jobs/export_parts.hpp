@@ -16,7 +16,7 @@ struct KnownOrder {
   std::string family;
   int turn = 0;  // interleaved-1f1b: 0 = the family's default
 };
-std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string_view>& names);
+std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string>& names);
 
 // Number of layers of each stage, in the order of the forward path. The embedding belongs to the first, the loss to the last.
 // Throws InputError if a stage begins or ends inside a layer, or if the units are not layers.

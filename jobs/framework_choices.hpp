@@ -1,4 +1,4 @@
-// The training framework of a job: a preset, and further choices visible in the job.
+// The trainer of a job, and the choices visible in the job that its framework's preset does not make.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,15 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/scenario/trainer.hpp"
 #include "jobs/job.hpp"
 
 namespace panpipe::jobs {
 
 class FrameworkChoices {
  public:
-  // `origin` gives the reason for the preset.
-  FrameworkChoices(const std::string& preset, std::string origin)
-      : choices_{fmt::format("name: {}", preset)}, origins_{std::move(origin)} {}
+  // `origin` gives the reason for the trainer. `preset` names a framework that is not the trainer's own.
+  FrameworkChoices(std::string trainer, std::string origin, const std::string& preset = "")
+      : trainer_(std::move(trainer)), origin_(std::move(origin)) {
+    if (!preset.empty() && preset != load_trainer(trainer_).framework) choose("name: " + preset, origin_);
+  }
 
   // `choice` is "attention: flash-2"; `origin` is the argument or key that shows it.
   void choose(std::string choice, std::string origin) {
@@ -23,10 +26,13 @@ class FrameworkChoices {
     origins_.push_back(std::move(origin));
   }
   void put(ImportedJob& job) const {
-    job.set("framework", fmt::format("{{{}}}", fmt::join(choices_, ", ")), fmt::format("{}", fmt::join(origins_, ", ")));
+    job.set("trainer", trainer_, origin_);
+    if (!choices_.empty())
+      job.set("framework", fmt::format("{{{}}}", fmt::join(choices_, ", ")), fmt::format("{}", fmt::join(origins_, ", ")));
   }
 
  private:
+  std::string trainer_, origin_;
   std::vector<std::string> choices_, origins_;
 };
 

@@ -4,14 +4,9 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/input/cached_document.hpp"
-#include "base/input/shipped.hpp"
+#include "costmodel/scenario/trainer.hpp"
 
 namespace panpipe::jobs {
-
-std::shared_ptr<const Node> trainer_file(const std::string& trainer) {
-  return cached_document(shipped_file("trainers", trainer));
-}
 
 UnreadKeys unread_keys(const std::string& trainer) {
   const std::shared_ptr<const Node> file = trainer_file(trainer);

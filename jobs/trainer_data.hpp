@@ -15,7 +15,6 @@ struct UnreadKeys {
   std::vector<std::string> without_effect;  // data, paths, logging, numbers of the optimizer, seeds
 };
 
-std::shared_ptr<const Node> trainer_file(const std::string& trainer);
 UnreadKeys unread_keys(const std::string& trainer);
 
 // A value as YAML flow text: "{name: adamw, lr: 0.1}".

@@ -2,6 +2,7 @@
 #include "base/text/json_writer.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/planner.hpp"
 
@@ -41,6 +42,7 @@ void write_candidate(JsonWriter& out, const Answer& answer, const Candidate& can
   write_settings(out.object("settings"), candidate.settings);
   write_metrics(out, "metrics", candidate.metrics);
   if (!candidate.simulated.empty()) write_metrics(out, "simulated", candidate.simulated);
+  if (!candidate.cautions.empty()) out.field("cautions", candidate.cautions);
   if (candidate.evidence) write_evidence(out, *candidate.evidence);
   out.field("tie", is_tie(answer, candidate)).field("unused_devices", unused_devices(answer, candidate)).end();
 }
@@ -51,6 +53,11 @@ std::string to_json(const Answer& answer) {
   const bool feasible = !answer.candidates.empty();
   JsonWriter out;
   out.object(JsonLayout::Lines).field("schema", "panpipe-plan/1").field("method", name_of(answer.method));
+  if (answer.trainer) {
+    out.object("context");
+    write_trainer(out, answer.trainer.get());
+    out.end();
+  }
   out.field("objective", answer.objective).field("feasible", feasible).field("tie_within", answer.tie_within).key("best");
   if (feasible)
     write_candidate(out, answer, answer.candidates.front());

@@ -8,6 +8,8 @@
 #include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/prediction/trainer_remarks.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/methods.hpp"
 
@@ -70,11 +72,26 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
   PANPIPE_CHECK(false, "a method of search");
 }
 
+// What the search owes to the trainer: whose plans these are, what prices them, and what speaks against starting one.
+void note_trainer(const Scenario& scenario, Answer& answer) {
+  const Trainer& trainer = *scenario.trainer;
+  const std::string& preset = scenario.framework.name;
+  std::string note = fmt::format("for {}: steps cost as framework {}", trainer.full_title(), scenario.framework.title());
+  if (preset != trainer.framework) note += fmt::format(", which the scenario names ({} is the trainer's)", trainer.framework);
+  answer.notes.push_back(std::move(note));
+  if (answer.method != Method::Auto)
+    answer.notes.push_back(fmt::format("the method {} does not ask what {} can run", name_of(answer.method), trainer.title));
+  for (Candidate& candidate : answer.candidates)
+    if (candidate.plan) candidate.cautions = trainer_remarks(scenario, *candidate.plan);
+}
+
 }  // namespace
 
 Answer search(const Experiment& experiment, const SearchOptions& options) {
   Answer answer = searched(experiment, options);
   answer.devices = experiment.scenario.cluster.size();
+  answer.trainer = experiment.scenario.trainer;
+  if (answer.trainer) note_trainer(experiment.scenario, answer);
   if (costs_alike(experiment.scenario) != "given") answer.tie_within = std::expm1(shipped_evidence().tie());
   for (const Candidate& candidate : answer.candidates)
     for (const auto* figures : {&candidate.metrics, &candidate.simulated})

@@ -1,4 +1,5 @@
-// The search for a plan: options and answer. Values that the scenario states stay fixed; absent or `auto` values are searched.
+// The search for a plan: options and answer. Values that the scenario states stay fixed; absent or `auto` values are searched. If
+// it states a trainer, the method auto searches what that trainer can run.
 // Methods have one folder each: pfeife/ (cuts and schedule together), piper/ (degrees and recompute per stage, exact), auto/
 // (everything, on a cluster). A search uses only as many threads as it is given.
 #pragma once
@@ -33,20 +34,8 @@ struct SearchState {
   std::vector<std::string> proved_but_for = {};
 };
 
-// Capabilities of the trainer for which plans are made. Cuts need no entry, because this search cuts between whole blocks.
-struct SearchLimits {
-  std::string whose;                   // "megatron": its name in messages; empty: no limits
-  std::vector<std::string> schedules;  // families
-  bool tensor = true;                  // supports tensor parallelism, context parallelism and experts over ranks
-  bool sequence_with_experts = false;  // trains experts with tensor parallelism only under sequence parallelism
-  bool pipeline_next = true;           // can number the ranks of a replica consecutively
-  std::vector<int> zero = {};          // supported ZeRO stages
-  std::vector<Recompute> recompute = {};
-};
-
 struct SearchOptions {
   Method method = Method::Auto;
-  SearchLimits limits = {};  // for the method auto
   int threads = 1;
   std::string objective;                             // for piper: "time_per_sample" (also when empty) or "step"
   std::size_t candidates = 5;                        // number of plans returned; it does not change the best ones
@@ -70,8 +59,9 @@ struct Candidate {
   std::string summary;                                  // one line: "zb-h1, 4 stages, tensor 2 ..."
   std::vector<std::pair<std::string, double>> metrics;  // "step_time_s", "peak_memory_bytes", "time_per_sample" ...
   std::vector<std::pair<std::string, double>> simulated;
-  std::optional<Evidence> evidence;  // of its step, if engines can run it
-  std::optional<RunCost> run;        // of the run that the scenario states, from the step that decides
+  std::optional<Evidence> evidence;   // of its step, if engines can run it
+  std::vector<std::string> cautions;  // what is to be known before the scenario's trainer starts it
+  std::optional<RunCost> run;         // of the run that the scenario states, from the step that decides
   std::vector<PlannedStage> stages;
   std::string schedule;                                               // family
   std::vector<std::pair<std::string, std::string>> schedule_options;  // its keys
@@ -82,11 +72,12 @@ struct Candidate {
 
 struct Answer {
   Method method = Method::Auto;
-  std::string objective;              // "step_time_s", or "time_per_sample" in the unit of the input
-  std::vector<Candidate> candidates;  // best first; empty = infeasible
-  bool simulation_decides = false;    // candidates are sorted by their simulated step, else by the objective
-  int devices = 0;                    // of the cluster
-  double tie_within = 0;              // plans whose figures differ by at most this share are a tie; 0: unknown
+  std::string objective;                   // "step_time_s", or "time_per_sample" in the unit of the input
+  std::vector<Candidate> candidates;       // best first; empty = infeasible
+  bool simulation_decides = false;         // candidates are sorted by their simulated step, else by the objective
+  std::shared_ptr<const Trainer> trainer;  // whose plans were searched; null: no trainer is stated
+  int devices = 0;                         // of the cluster
+  double tie_within = 0;                   // plans whose figures differ by at most this share are a tie; 0: unknown
   SearchState search;
   bool interrupted = false;
   std::vector<std::string> notes;  // searched space, and exclusions with reasons and counts

@@ -8,9 +8,9 @@
 namespace panpipe::planner {
 
 // For scenarios that leave the schedule open.
-bool may_choose(const Scenario& scenario, const SearchLimits& limits, std::string_view family);
+bool may_choose(const Scenario& scenario, std::string_view family);
 
-// Throws InputError at the key of a stated value that the trainer does not support.
-void check_limits(const Scenario& scenario, const SearchLimits& limits);
+// Throws InputError at the key of a stated value that the scenario's trainer cannot run.
+void check_trainer(const Scenario& scenario);
 
 }  // namespace panpipe::planner

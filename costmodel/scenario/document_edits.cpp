@@ -74,7 +74,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
     const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
     const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';
     if (goes_inside && root.kind == NodeKind::Map) {
-      if (name == "schedule" || name == "optimizer" || name == "framework") widen(root, name, "name");
+      if (name == "schedule" || name == "optimizer" || name == "framework" || name == "trainer") widen(root, name, "name");
       if (name == "workload") widen(root, name, "model");
       if (name == "cluster")
         for (Node::Entry& entry : root.entries)

@@ -16,6 +16,7 @@
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 #include "costmodel/scenario/scenario_keys.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "schedule/limits.hpp"
 
 namespace panpipe {
@@ -108,6 +109,7 @@ const std::vector<BoundKey<Scenario>>& scenario_rows() {
       structured(offload_key()),
       structured(training_key()),
       structured(placement_key()),
+      structured(trainer_key()),
       structured(framework_key()),
       structured(transfers_key()),
       bound(&Scenario::collectives_run_on, {{"awaited", false}, {"overlapped", true}},
@@ -167,11 +169,17 @@ WorkloadRequest read_workload_part(MapReader& reader) {
   return read_or_log(reader.log(), [&] { return read_workload(*node, reader.log()); });
 }
 
-Framework read_framework(MapReader& reader, const WorkloadRequest& workload, bool given_cluster) {
+// The preset of a scenario that names none: its trainer's, else the one for its kind of model.
+DefaultFramework framework_without_name(const WorkloadRequest& workload, const Trainer* trainer) {
+  if (trainer == nullptr) return default_framework(workload);
+  return {trainer->framework, "trainer " + trainer->name};
+}
+
+Framework read_framework(MapReader& reader, const WorkloadRequest& workload, const Trainer* trainer, bool given_cluster) {
   const Node* node = reader.find("framework");
   // Devices written in place have no kernels that a framework could launch.
   if (node == nullptr && given_cluster) return {};
-  const DefaultFramework fallback = default_framework(workload);
+  const DefaultFramework fallback = framework_without_name(workload, trainer);
   if (node == nullptr) reader.log().resolved("framework", fallback.name, fallback.origin);
   try {
     if (node == nullptr) return load_framework(fallback.name, "");
@@ -328,7 +336,8 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
     scenario.placement = read_placement(reader, *cluster, scenario.degrees);
   else
     reader.find("placement");
-  scenario.framework = read_framework(reader, scenario.workload, cluster && cluster->given);
+  scenario.trainer = read_trainer(reader);
+  scenario.framework = read_framework(reader, scenario.workload, scenario.trainer.get(), cluster && cluster->given);
   if (auto profile = read_profile_part(reader)) use_profile(scenario, std::move(profile));
   check_shard(reader, scenario);
   check_chunk(reader, scenario);

@@ -20,6 +20,8 @@
 
 namespace panpipe {
 
+struct Trainer;
+
 enum class Recompute { None, Selective, Full };
 // Operators of a block that selective recompute runs again: the inside of attention; for the other kinds, their results.
 enum class RecomputedKind { Attention, Norms, Elementwise, Products, SecondProducts };
@@ -117,6 +119,7 @@ struct Scenario {
   std::optional<Bytes> gradient_bucket;   // bucket size; not stated: the framework's
   TransferRules transfers;
   bool collectives_run_on = false;         // a pass may start during the last tensor-parallel collective of the previous one
+  std::shared_ptr<const Trainer> trainer;  // the program that trains; null: none is stated
   Framework framework;                     // the training framework's preset
   std::shared_ptr<const Profile> profile;  // measured costs that replace formulas; null = none
   std::optional<double> usable;            // share of a device's memory that a plan may fill; not stated: each device's own

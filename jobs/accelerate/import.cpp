@@ -182,8 +182,8 @@ class AccelerateImport : ConfigurationImport {
     const std::string path = keys_.has("dynamo_config.dynamo_backend") ? "dynamo_config.dynamo_backend" : "dynamo_backend";
     const bool compiled = lower_case(keys_.text(path).value_or("no")) == "inductor";
     const std::string preset = deepspeed() ? "deepspeed" : megatron() ? "megatron" : compiled ? "torch-compile" : "eager-sdpa";
-    FrameworkChoices framework(preset,
-                               compiled ? path : fmt::format("distributed_type {}, a model of transformers", written_type_));
+    FrameworkChoices framework(
+        "accelerate", compiled ? path : fmt::format("distributed_type {}, a model of transformers", written_type_), preset);
     const std::string clipping = "deepspeed_config.gradient_clipping";
     if (!keys_.automatic(clipping) && keys_.number(clipping).value_or(0) > 0)
       framework.choose("gradient_clipping: foreach", clipping);

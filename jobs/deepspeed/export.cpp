@@ -1,3 +1,5 @@
+#include "jobs/deepspeed/export.hpp"
+
 // A plan as ds_config.json. DeepSpeed takes the pipeline's stages and cuts in code: they are reported with the file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

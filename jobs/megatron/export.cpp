@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "jobs/export_parts.hpp"
 
 namespace panpipe::jobs {
@@ -70,7 +71,7 @@ class PlanArguments {
     const std::vector<int> layers = layers_of_stages(request_, "Megatron-LM");
     if (plan_.pipeline == 1) return;
     line("--pipeline-model-parallel-layout {}", shell_word(layout_text(layers)));
-    const auto known = known_order(plan_.schedule, trainer_named("megatron").schedules);
+    const auto known = known_order(plan_.schedule, load_trainer("megatron-core").schedules.value());
     if (known->family != "interleaved-1f1b") return;
     // Without the argument a turn has as many microbatches as the pipeline has ranks.
     const int rounds = std::max(1, plan_.schedule.microbatches / plan_.pipeline);

@@ -1,4 +1,4 @@
-// Parts of the export for Megatron-LM. Internal to this folder.
+// Exports a plan as arguments of Megatron-LM.
 #pragma once
 
 #include <string>
@@ -8,6 +8,8 @@
 #include "jobs/export.hpp"
 
 namespace panpipe::jobs {
+
+ExportedJob export_megatron(const ExportRequest& request);
 
 // Arguments in groups, one line each: "--num-layers 24 --hidden-size 1024".
 using ArgumentLines = std::vector<std::string>;

@@ -181,7 +181,7 @@ FrameworkChoices framework_of(MegatronJob& m) {
   for (const char* option : {"--DDP-impl", "--activations-checkpoint-method", "--checkpoint-activations"}) older |= a.has(option);
   if (a.text("--DDP-impl").value_or("local") == "FSDP") m.job.not_modelled.emplace_back("--DDP-impl FSDP");
   if (deepspeed) return {"megatron-deepspeed", "--deepspeed: Megatron-LM of 2021 with DeepSpeed"};
-  if (older) return {"megatron", "Megatron-LM of 2021, by --DDP-impl or --activations-checkpoint-method"};
+  if (older) return {"megatron-core", "Megatron-LM of 2021, by --DDP-impl or --activations-checkpoint-method", "megatron"};
   return {"megatron-core", "Megatron-Core with Transformer Engine"};
 }
 
@@ -230,7 +230,7 @@ ImportedJob import_megatron(Arguments arguments, const JobOptions& options) {
   read_megatron_recompute(megatron);
   read_optimizer(megatron);
   read_framework(megatron);
-  const UnreadKeys known = unread_keys("megatron");
+  const UnreadKeys known = unread_keys("megatron-core");
   for (std::string& left : arguments.take(known.not_modelled)) megatron.job.not_modelled.push_back(std::move(left));
   megatron.job.without_effect = arguments.take(known.without_effect);
   megatron.job.not_understood = arguments.rest();

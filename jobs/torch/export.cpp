@@ -1,5 +1,6 @@
-// A plan as a script for torch.distributed.pipelining: the model's units as functions, cut, placed and ordered as the plan
-// states.
+// The model's units as functions, cut, placed and ordered as the plan states.
+#include "jobs/torch/export.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -42,9 +42,9 @@ TorchOrder torch_order(const Schedule& schedule) {
   TorchOrder order;
   order.csv = to_csv(schedule, true);
   std::erase(order.csv, '\r');
-  std::vector<std::string_view> families;
+  std::vector<std::string> families;
   for (const TorchSchedule& known : kTorchSchedules)
-    if (!known.name.empty()) families.push_back(known.family);
+    if (!known.name.empty()) families.emplace_back(known.family);
   const auto known = known_order(schedule, families);
   if (!known || known->turn != 0) return order;
   // PyTorch's schedules of one stage a rank want a microbatch for each stage.

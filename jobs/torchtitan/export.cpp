@@ -1,4 +1,6 @@
 // A plan as a function of torchtitan's configurations (release 0.3): it takes a shipped one and changes what the plan decides.
+#include "jobs/torchtitan/export.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,6 @@
 #include "jobs/torchtitan/flavors.hpp"
 
+#include "costmodel/scenario/trainer.hpp"
 #include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {

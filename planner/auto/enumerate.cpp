@@ -107,7 +107,9 @@ class Worker {
   std::int64_t devices(int p, int d) const { return std::int64_t{p} * d * base_.context * base_.tensor; }
   // ZeRO stages and numberings that make a difference.
   std::int64_t repeats(int p, int d) const {
-    return static_cast<std::int64_t>(zeros_of(space_, degrees(d)).size() * orders(p, d));
+    Degrees of = degrees(d);
+    of.pipeline = p;
+    return static_cast<std::int64_t>(zeros_of(space_, of).size() * orders(p, d));
   }
 
   std::size_t orders(int p, int d) const {

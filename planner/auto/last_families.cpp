@@ -45,7 +45,7 @@ LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, cons
   if (start.pipeline == 1) return tried;
   for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
     const FamilyForm& form = forms()[f];
-    if (!form.last() || !may_choose(evaluator.scenario(), options.limits, form.name)) continue;
+    if (!form.last() || !may_choose(evaluator.scenario(), form.name)) continue;
     const bool searched = form.family->searched();
     Configuration c = start;
     c.family = static_cast<std::int16_t>(f);

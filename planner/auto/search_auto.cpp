@@ -38,7 +38,7 @@ class AutoSearch {
   AutoSearch(const Experiment& experiment, const SearchOptions& options)
       : experiment_(experiment),
         options_(options),
-        space_(space_of(experiment, options.limits)),
+        space_(space_of(experiment)),
         common_(experiment, space_),
         enumeration_(common_, options) {
     for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common_));

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/input/reader.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "planner/auto/unit_sums.hpp"
 #include "planner/family_form.hpp"
 #include "planner/schedule_choice.hpp"
@@ -39,10 +40,10 @@ int stated_family(const ScheduleRequest& request) {
   return known >= 0 && plain && !forms()[known].last() ? known : form_named("");
 }
 
-void choose_schedule(const Scenario& scenario, const SearchLimits& limits, Space& space) {
+void choose_schedule(const Scenario& scenario, Space& space) {
   const bool open = is_open(scenario, "schedule");
   for (std::size_t f = 0; open && f < forms().size(); ++f)
-    if (forms()[f].placement != StagePlacement::Opaque && may_choose(scenario, limits, forms()[f].name))
+    if (forms()[f].placement != StagePlacement::Opaque && may_choose(scenario, forms()[f].name))
       space.families.push_back(static_cast<int>(f));
   if (!open) space.families = {stated_family(scenario.schedule)};
   if (space.families.empty())
@@ -63,7 +64,19 @@ void choose_schedule(const Scenario& scenario, const SearchLimits& limits, Space
     space.chunks = up_to(kMostChunksSearched);
 }
 
-void choose_memory(const Scenario& scenario, const SearchLimits& limits, Space& space) {
+template <class Value>
+bool holds(const std::vector<Value>& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Of the open stages those that the trainer has; a stated one was checked.
+void keep_zero(std::vector<int>& zero, const std::vector<int>& known) {
+  if (zero.size() == 1) return;
+  std::erase_if(zero, [&](int stage) { return !holds(known, stage); });
+  if (zero.empty()) zero = {known.front()};
+}
+
+void choose_memory(const Scenario& scenario, Space& space) {
   if (is_open(scenario, "recompute"))
     space.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
   else
@@ -78,14 +91,11 @@ void choose_memory(const Scenario& scenario, const SearchLimits& limits, Space& 
     if (scenario.degrees.shard > 0) std::erase(space.zero, 0);
     if (scenario.recompute_scope.chunk > 1) std::erase(space.zero, 3);
   }
-  if (!limits.whose.empty()) {
-    const auto has = [](const auto& values, auto value) {
-      return std::find(values.begin(), values.end(), value) != values.end();
-    };
-    std::erase_if(space.recompute, [&](Recompute mode) { return !has(limits.recompute, mode); });
-    if (space.zero.size() > 1) std::erase_if(space.zero, [&](int zero) { return !has(limits.zero, zero); });
-    if (space.zero.empty()) space.zero = {limits.zero.front()};
-  }
+  const Trainer& trainer = trainer_of(scenario);
+  std::erase_if(space.recompute, [&](Recompute mode) { return !holds(trainer.recompute, mode); });
+  keep_zero(space.zero, trainer.zero);
+  space.zero_with_pipeline = space.zero;
+  std::erase_if(space.zero_with_pipeline, [&](int zero) { return zero > 0 && !holds(trainer.zero_with_pipeline, zero); });
   space.one_zero = {space.zero.front()};
 }
 
@@ -95,7 +105,7 @@ bool sizes_given(const Experiment& experiment) {
   return !experiment.workload.graph || !scenario.workload.pt2_file.empty() || scenario.profile;
 }
 
-void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Space& space) {
+void choose_shapes(const Experiment& experiment, Space& space) {
   const Scenario& scenario = experiment.scenario;
   const bool given = sizes_given(experiment);
   if (given) space.notes.emplace_back("tensor degree and microbatch stay: the workload's costs are for these sizes");
@@ -103,7 +113,7 @@ void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Spa
     space.tensor = {scenario.degrees.tensor};
   else
     space.tensor = divisors(space.node_size, space.node_size);  // so that no group leaves its node
-  if (!limits.tensor) space.tensor = {1};
+  if (!trainer_of(scenario).tensor) space.tensor = {1};
   if (given || !is_open(scenario, "batch.micro"))
     space.micro = {scenario.degrees.micro};
   else
@@ -119,11 +129,11 @@ void choose_shapes(const Experiment& experiment, const SearchLimits& limits, Spa
 // of 8,192 tokens.
 constexpr int kLongSequence = 32768;
 
-void choose_context(const Experiment& experiment, const SearchLimits& limits, bool fixed, Space& space) {
+void choose_context(const Experiment& experiment, bool fixed, Space& space) {
   const Scenario& scenario = experiment.scenario;
   const int stated = scenario.degrees.context, tokens = tokens_per_sample(experiment.workload);
   space.context = {stated};
-  if (fixed || !is_open(scenario, "parallel.context") || !limits.tensor) return;
+  if (fixed || !is_open(scenario, "parallel.context") || !trainer_of(scenario).context) return;
   const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
   const bool asked = parallel != nullptr && parallel->find("context") != nullptr;
   const bool slices = scenario.schedule.options.count("sequence_splits") > 0;
@@ -131,14 +141,14 @@ void choose_context(const Experiment& experiment, const SearchLimits& limits, bo
   space.context = divisors(tokens, space.devices);
 }
 
-void choose_experts(const Experiment& experiment, const SearchLimits& limits, bool fixed, Space& space) {
+void choose_experts(const Experiment& experiment, bool fixed, Space& space) {
   const Scenario& scenario = experiment.scenario;
   const Degrees& stated = scenario.degrees;
   const int experts = experiment.workload.graph ? experiment.workload.graph->routing.experts : 0;
   space.expert = {stated.expert};
   space.expert_tensor = {stated.expert_tensor};
-  space.sequence_with_tensor = experts > 0 && limits.sequence_with_experts;
-  if (fixed || experts == 0 || stated.shard > 0 || !limits.tensor) return;
+  space.sequence_with_tensor = experts > 0 && trainer_of(scenario).experts_need_sequence;
+  if (fixed || experts == 0 || stated.shard > 0 || !trainer_of(scenario).expert) return;
   if (is_open(scenario, "parallel.expert")) space.expert = divisors(experts, space.devices);
   if (is_open(scenario, "parallel.expert_tensor")) space.expert_tensor = {0, 1};
 }
@@ -185,30 +195,32 @@ std::string degrees_note(const Space& space) {
 
 }  // namespace
 
-Space space_of(const Experiment& experiment, const SearchLimits& limits) {
+Space space_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario;
   const Degrees& stated = scenario.degrees;
   const std::vector<UnitCost>& units = experiment.model.workload(scenario.cluster.devices.front().type).units;  // or throws
+  const Trainer& trainer = trainer_of(scenario);
   Space space;
   space.devices = scenario.cluster.size();
   space.node_size = std::max(1, space.devices / std::max(1, scenario.cluster.nodes));
   space.global_batch = std::int64_t{scenario.degrees.micro} * scenario.degrees.microbatches * stated.data;
-  check_limits(scenario, limits);
-  choose_shapes(experiment, limits, space);
-  choose_schedule(scenario, limits, space);
-  choose_memory(scenario, limits, space);
+  check_trainer(scenario);
+  choose_shapes(experiment, space);
+  choose_schedule(scenario, space);
+  choose_memory(scenario, space);
   const bool placed = scenario.placement.has_value();  // for these degrees
-  choose_context(experiment, limits, placed || sizes_given(experiment), space);
-  choose_experts(experiment, limits, placed || sizes_given(experiment), space);
+  choose_context(experiment, placed || sizes_given(experiment), space);
+  choose_experts(experiment, placed || sizes_given(experiment), space);
   if (placed) space.tensor = {stated.tensor};
   space.pipeline_open = !placed && is_open(scenario, "parallel.pipeline");
   space.data_open = !placed && is_open(scenario, "parallel.data");
-  const int most = most_stages_of(units);
+  const bool no_pipeline = trainer.schedules && trainer.schedules->empty();
+  const int most = no_pipeline || space.zero_with_pipeline.empty() ? 1 : most_stages_of(units);
   space.pipeline = space.pipeline_open ? up_to(std::min(space.devices, most)) : std::vector<int>{stated.pipeline};
   space.data = space.data_open ? divisors(space.global_batch, space.devices) : std::vector<int>{stated.data};
   check_groups(scenario, space);
-  space.orders = placed || !limits.pipeline_next ? std::vector{AxisOrder::DataNext}
-                                                 : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
+  space.orders = placed || !trainer.replica_ranks_adjacent ? std::vector{AxisOrder::DataNext}
+                                                           : std::vector{AxisOrder::DataNext, AxisOrder::PipelineNext};
   if (!scenario.partition.empty()) space.stages = static_cast<int>(scenario.partition.size()) + 1;
   space.notes.push_back(degrees_note(space));
   if (space.context.size() == 1 && space.context.front() > 1)
@@ -260,7 +272,8 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
 }
 
 const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees) {
-  return degrees.exchanges() ? space.zero : space.one_zero;
+  if (!degrees.exchanges()) return space.one_zero;
+  return degrees.pipeline > 1 ? space.zero_with_pipeline : space.zero;
 }
 
 }  // namespace panpipe::planner

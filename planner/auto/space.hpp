@@ -18,6 +18,7 @@ struct Space {
   std::vector<int> tensor, pipeline, data, micro, chunks, zero;  // ascending; `pipeline` up to the units of the workload
   std::vector<int> context, expert;                              // ascending
   std::vector<int> expert_tensor;                                // 1, or 0 = as tensor
+  std::vector<int> zero_with_pipeline;
   std::vector<int> one_zero;  // the only ZeRO stage tried with one replica, where all are equal
   std::vector<bool> sequence_parallel;
   bool sequence_with_tensor = false;  // sequence parallelism is always on with tensor parallelism
@@ -30,7 +31,7 @@ struct Space {
 };
 
 // Throws InputError if the stated values leave no configuration.
-Space space_of(const Experiment& experiment, const SearchLimits& limits = {});
+Space space_of(const Experiment& experiment);
 
 // Number of microbatches for these degrees; 0 if the batch cannot be divided so.
 std::int64_t microbatches_of(const Space& space, int micro, int data);

@@ -90,11 +90,11 @@ TriedSchedules tried_schedules(const Scenario& scenario, int stages_per_rank, bo
     }
     return family;
   }
-  if (may_choose(scenario, {}, "pfeife")) builder.add_pfeife(stages_per_rank);
+  if (may_choose(scenario, "pfeife")) builder.add_pfeife(stages_per_rank);
   // Other families over the same cuts: those with one chain of stages and no groups, whose order no costs decide.
   for (const FamilyForm& form : forms()) {
     if (form.placement == StagePlacement::Opaque || form.woven || (form.split && !split_backward)) continue;
-    if (!may_choose(scenario, {}, form.name)) continue;
+    if (!may_choose(scenario, form.name)) continue;
     if (form.open_chunks() ? stages_per_rank > 1 : form.chunks == stages_per_rank)
       builder.add(std::string(form.name), form.options(stages_per_rank));
   }

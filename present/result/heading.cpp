@@ -10,6 +10,7 @@
 #include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
+#include "costmodel/scenario/trainer.hpp"
 
 namespace panpipe::present {
 namespace {
@@ -168,12 +169,21 @@ class Heading {
   void add_arithmetic(std::vector<std::string>& terms) const {
     if (!is_swept("precision")) terms.emplace_back(panpipe::name_of(scenario_.precision));
     add_state(terms);
+    add_framework(terms);
+    if (scenario_.profile && !is_swept("profile")) terms.push_back("profile " + profile_reference());
+  }
+
+  // The trainer, and the framework where it is not the trainer's own.
+  void add_framework(std::vector<std::string>& terms) const {
+    const Trainer* trainer = is_swept("trainer") ? nullptr : scenario_.trainer.get();
+    if (trainer != nullptr)
+      terms.push_back(fmt::format("trainer {}{}{}", trainer->name, trainer->release.empty() ? "" : " ", trainer->release));
+    if (trainer != nullptr && trainer->framework == scenario_.framework.title()) return;
     const bool by_model = is_open(scenario_, "framework");
     if (!scenario_.cluster.given && !is_swept("framework") && !(by_model && any_swept({"workload", "cluster"}))) {
       const std::string origin = origin_of(scenario_, "framework");
       terms.push_back("framework " + scenario_.framework.title() + (origin.rfind("default", 0) == 0 ? " (" + origin + ")" : ""));
     }
-    if (scenario_.profile && !is_swept("profile")) terms.push_back("profile " + profile_reference());
   }
 
   // The trained parameters, and the place of offloaded state.

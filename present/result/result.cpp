@@ -10,6 +10,7 @@
 #include "base/text/json_writer.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/result/result_plan.hpp"
 
@@ -39,6 +40,7 @@ void write_pairs(JsonWriter& out, std::string_view name, const std::vector<std::
 void write_context(JsonWriter& out, const ResultContext& context, const Timeline& timeline) {
   out.object("context").field("version", context.version).field("scenario", context.scenario);
   out.field("devices", timeline.devices.size()).field("seed", context.seed);
+  write_trainer(out, context.trainer.get());
   if (context.unused_devices) out.field("unused_devices", *context.unused_devices);
   if (timeline.kind == TimelineKind::Measured) out.field("clock_error_s", timeline.clock_error.base());
   write_pairs(out, "hashes", context.hashes);
@@ -159,6 +161,7 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   out.object(JsonLayout::Lines).field("schema", "panpipe-result/1").field("kind", name_of(timeline.kind));
   write_context(out, context, timeline);
   if (!context.assumed.empty()) out.field("assumed", context.assumed);
+  if (!context.cautions.empty()) out.field("cautions", context.cautions);
   write_metrics(out, metrics, timeline.kind);
   write_memory(out, timeline, with_timeline);
   if (timeline.kind != TimelineKind::Measured) write_evidence(out, metrics.evidence);

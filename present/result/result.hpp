@@ -1,11 +1,13 @@
 // Results as documents: result JSON, the table for the terminal, the Chrome/Perfetto trace.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe::present {
@@ -19,6 +21,8 @@ struct ResultContext {
   int seed = 0;
   std::optional<std::vector<int>> unused_devices;  // of the cluster; nullopt: unknown
   std::vector<std::string> assumed;                // assumptions_of the workload
+  std::shared_ptr<const Trainer> trainer;          // of the scenario; null: none is stated
+  std::vector<std::string> cautions;               // trainer_remarks of the plan
   bool with_clock = true;                          // write date, host and wall clock
   double wall_s = 0;
 };

@@ -37,6 +37,7 @@ ResultContext result_context(const Experiment& experiment, const std::string& sc
   context.libraries = std::move(libraries);
   context.seed = experiment.scenario.seed;
   context.assumed = assumptions_of(experiment.scenario.workload);
+  context.trainer = experiment.scenario.trainer;
   context.wall_s = wall_s;
   return context;
 }

@@ -80,9 +80,8 @@ std::tuple<std::string, std::string, std::vector<std::string>, std::vector<std::
                                                                                                   const std::string& file) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
-  const jobs::Trainer& known = jobs::trainer_named(trainer);
   const auto kept = cached_scenario(input, overrides, plan);
-  jobs::ExportedJob job = jobs::export_job(known, {kept->experiment, kept->plan, input.name(), plan, file});
+  jobs::ExportedJob job = jobs::export_job(trainer, {kept->experiment, kept->plan, input.name(), plan, file});
   return {std::move(job.text), std::move(job.schedule_csv), std::move(job.cannot), std::move(job.besides)};
 }
 

@@ -58,7 +58,7 @@ Planned planned(nb::object scenario, const Overrides& overrides, const app::Sear
   Planned found;
   interruptibly(
       [&](const std::atomic<bool>& halt) {
-        const Experiment experiment(input.load(overrides));
+        const Experiment experiment(input.load(app::with_options(request, {}, overrides)));
         const planner::Answer answer = search_until(halt, request, experiment);
         throw_if_stopped();
         found = planned_of(answer, experiment);
@@ -77,7 +77,7 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
   const nb::gil_scoped_release no_gil;
   app::SizesAnswer answer;
   const auto load = [&](const Overrides& more) {
-    Overrides all = app::with_run(sizes, overrides);
+    Overrides all = app::with_options(request, sizes, overrides);
     all.insert(all.end(), more.begin(), more.end());
     return input.load(all);
   };

@@ -108,8 +108,8 @@ def plan(
     method: {"auto", "pfeife", "piper"}; as of the command.
     objective: {"", "step", "cost", "energy", "time_per_sample"}; "cost" and "energy" compare sizes of the cluster;
         "time_per_sample" is of the method piper.
-    trainer: {"", "megatron", "torchtitan", "deepspeed", "torch"}; only what it can run, so that `export` can write the plan for
-        it; `--for` of the command.
+    trainer: A name of `shipped("trainers")`; only what it can run, at what it costs there, so that `export` can write the plan
+        for it; `--for` of the command. "": as the scenario states.
     threads: Threads of one search; all cores unless given.
     time_limit: Seconds, after which the best so far is the answer; Ctrl-C ends a search without one.
     candidates: How many of the best plans to return.

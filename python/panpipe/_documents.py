@@ -109,7 +109,7 @@ def support(scenario: Scenario, *, set: Settings = None, plan: File | None = Non
 def shipped(kind: str = "") -> list[dict[str, Any]]:
     """The names that a scenario may use, each with a line and its source: `panpipe list`.
 
-    kind: {"models", "clusters", "devices", "schedules", "frameworks", "calibrations", "prices"}; without it, how many there are
+    kind: {"models", "clusters", "devices", "schedules", "trainers", "frameworks", "calibrations", "prices"}; without it, how many there are
         of each.
 
     >>> "gpt3-175b" in [model["name"] for model in panpipe.shipped("models")]

@@ -88,6 +88,11 @@ class Prediction:
         return self._cache["timeline"]
 
     @property
+    def cautions(self) -> list[str]:
+        """What the scenario's trainer cannot run, and what to know before it starts the plan."""
+        return self.to_dict().get("cautions", [])
+
+    @property
     def assumed(self) -> list[str]:
         """Where the model differs from its file, as `panpipe estimate` reports it; empty where it does not."""
         return self.to_dict().get("assumed", [])

@@ -2,6 +2,7 @@
 #include "base/input/yaml_document.hpp"
 #include "costmodel/scenario/scenario.hpp"
 #include "jobs/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
 namespace {
@@ -11,9 +12,9 @@ panpipe::jobs::ImportedJob import(const std::string& trainer, const std::string&
   JobOptions options;
   if (trainer == "deepspeed" || trainer == "accelerate")
     options = {.model = "config.json", .sequence = 64};  // which hold no model
-  for (const Importer& importer : importers())
-    if (importer.name == trainer) return importer.read(text, "job", options);
-  return importers().front().read(text, "job", options);
+  for (const TrainerJobs& row : trainer_jobs())
+    if (row.name == trainer && row.importer.read != nullptr) return row.importer.read(text, "job", options);
+  return trainer_jobs().front().importer.read(text, "job", options);
 }
 
 }  // namespace

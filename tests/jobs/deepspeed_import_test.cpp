@@ -43,7 +43,7 @@ TEST(DeepSpeedImport, KeysThatMoveAStep) {
   EXPECT_EQ(value(job, "precision"), "bf16");
   EXPECT_EQ(value(job, "workload.config"), "\"config.json\"");
   EXPECT_EQ(value(job, "framework"),
-            "{name: deepspeed, overlap_all_reduce: false, overlap_reduce_scatter: false, gradient_bucket_elements: 500000000, "
+            "{overlap_all_reduce: false, overlap_reduce_scatter: false, gradient_bucket_elements: 500000000, "
             "gradient_clipping: foreach}");
   EXPECT_THAT(job.not_modelled, ElementsAre("optimizer.type: FusedLamb (predicted as AdamW)"));
   EXPECT_THAT(job.without_effect, ElementsAre("optimizer.params.lr: 1e-4"));
@@ -128,7 +128,7 @@ TEST(AccelerateImport, FsdpOfBothVersions) {
   EXPECT_EQ(value(cut, "parallel.shard"), "4");  // tensor 2 leaves 4 replicas on a node
   EXPECT_EQ(value(hybrid, "recompute"), "full");
   EXPECT_EQ(value(hybrid, "cluster"), "{file: clusters/h100x8.yaml, nodes: 2}");
-  EXPECT_EQ(value(hybrid, "framework"), "{name: eager-sdpa}");
+  EXPECT_EQ(value(hybrid, "trainer"), "accelerate");
 }
 
 TEST(AccelerateImport, OtherTypes) {

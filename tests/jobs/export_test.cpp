@@ -1,5 +1,7 @@
 // Plans in the words of other trainers: their text, that it is read back as the same plan, and the reports.
-#include "jobs/export.hpp"
+#include "costmodel/scenario/trainer.hpp"
+#include "jobs/torch/schedules.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -36,7 +38,7 @@ const std::string kLlama =
 Scenario scenario(const std::string& text) { return parse_scenario(text, "job.yaml", "."); }
 
 ExportedJob exported(const std::string& trainer, const Experiment& experiment, const Plan& plan, const std::string& file = "") {
-  return export_job(trainer_named(trainer), {experiment, plan, "job.yaml", "", file});
+  return export_job(trainer, {experiment, plan, "job.yaml", "", file});
 }
 ExportedJob exported(const std::string& trainer, const std::string& text, const std::string& file = "") {
   const Experiment experiment(scenario(text));
@@ -250,16 +252,16 @@ TEST(Export, DeepSpeedTakesStagesInCode) {
 TEST(Export, FaultsNameWhatTheTrainerHas) {
   const std::string of_two = "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\noptimizer: adamw\n";
   EXPECT_EQ(fault("megatron", kGpt + of_two + "schedule: zb-h1\n"),
-            "error: job.yaml: Megatron-LM does not have the order of the schedule zb-h1; it has 1f1b, interleaved-1f1b\n"
-            "  help: panpipe plan --for megatron plans with those");
+            "error: job.yaml: Megatron-LM does not have the schedule zb-h1; it has 1f1b, interleaved-1f1b\n"
+            "  help: panpipe plan --for megatron-core plans without it");
   EXPECT_THAT(fault("megatron", kGpt + of_two + "schedule: 1f1b\npartition: [h.3.mlp]\n"),
               HasSubstr("job.yaml: stage 1 begins inside layer 3 (h.3.mlp), and Megatron-LM cuts between layers"));
   EXPECT_THAT(fault("torch", kGpt + "parallel: {pipeline: 2, tensor: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"),
-              HasSubstr("torch.distributed.pipelining has no tensor parallelism here, and the plan has tensor 4"));
+              HasSubstr("torch.distributed.pipelining does not have tensor parallelism"));
   EXPECT_THAT(fault("torch", kGpt + of_two + "schedule: dualpipe\n"), HasSubstr("PyTorch's CSV cannot express 2 chains"));
   EXPECT_THAT(fault("megatron", kCluster + "workload: {model: bert-base}\n" + of_two + "schedule: 1f1b\n"),
               HasSubstr("pretrain_gpt.py trains language models, and 'bert-base' is none"));
-  EXPECT_THROW(trainer_named("megatrn"), InputError);
+  EXPECT_THROW(exporter_named("megatrn"), InputError);
 }
 
 const std::string kPlain = "batch: {micro: 1, microbatches: 4}\nschedule: 1f1b\noptimizer: adamw\n";
@@ -279,9 +281,10 @@ TEST(Export, TextsOfAScenarioStayTexts) {
                                        "parallel: {pipeline: 8, data: 1}\nbatch: {micro: 1, microbatches: 8}\nschedule: 1f1b\n"
                                        "optimizer: {name: adamw, no_decay: [\"a\\nrun me\\x1b[2J\"]}\n"));
   const Plan plan = experiment.plan("");
-  for (const Trainer& trainer : trainers()) {
+  for (const TrainerJobs& trainer : trainer_jobs()) {
+    if (trainer.write == nullptr) continue;
     SCOPED_TRACE(trainer.name);
-    const ExportedJob job = export_job(trainer, {experiment, plan, "job\nrun me", "plan\nrun me", ""});
+    const ExportedJob job = export_job(std::string(trainer.name), {experiment, plan, "job\nrun me", "plan\nrun me", ""});
     EXPECT_THAT(job.text, Not(HasSubstr("\nrun me")));
     EXPECT_THAT(job.text, Not(HasSubstr("\x1b")));
     EXPECT_THAT(job.cannot, Contains("optimizer.no_decay: [a run me [2J]"));
@@ -476,6 +479,17 @@ TEST(Export, TorchtitansConfigurationIsReadBack) {
   }
 }
 
+// What plans may choose is what the exporters write.
+TEST(Export, TrainersHaveTheOrdersThatPyTorchTakes) {
+  std::vector<std::string> torch, torchtitan;
+  for (const TorchSchedule& one : torch_schedules()) {
+    torch.emplace_back(one.family);
+    if (one.loop || !one.name.empty()) torchtitan.emplace_back(one.family);  // it lays stages of a file's order in a loop
+  }
+  EXPECT_EQ(load_trainer("torch").schedules, torch);
+  EXPECT_EQ(load_trainer("torchtitan").schedules, torchtitan);
+}
+
 // A flavor's name stands for all of its sizes.
 TEST(Export, TorchtitansFlavorsAreWholeModels) {
   const auto titan = [](const std::string& vocabulary) {
@@ -496,17 +510,11 @@ TEST(Export, PlansForATrainerAreExportedWhole) {
   const std::string open = kLlama +
                            "batch: {micro: 1, microbatches: 16}\nparallel: {pipeline: 4, data: 2}\n"
                            "schedule: [zb-h1, interleaved-1f1b, 1f1b]\noptimizer: adamw\n";
-  const Experiment experiment(scenario(open));
-  planner::SearchOptions options;
-  const Trainer& megatron = trainer_named("megatron");
-  options.limits.whose = megatron.title;
-  options.limits.schedules.assign(megatron.schedules.begin(), megatron.schedules.end());
-  options.limits.zero = megatron.zero;
-  options.limits.recompute = megatron.recompute;
-  const planner::Answer answer = planner::search(experiment, options);
+  const Experiment experiment(scenario("trainer: megatron\n" + open));
+  const planner::Answer answer = planner::search(experiment, {});
   ASSERT_FALSE(answer.candidates.empty());
   for (const planner::Candidate& candidate : answer.candidates) {
-    EXPECT_THAT(megatron.schedules, Contains(candidate.schedule));
+    EXPECT_THAT(*experiment.scenario.trainer->schedules, Contains(candidate.schedule));
     EXPECT_THAT(exported("megatron", experiment, *candidate.plan).cannot, IsEmpty()) << candidate.summary;
   }
 }

@@ -69,7 +69,7 @@ TEST(MegatronImport, ALlamaWithVirtualStages) {
   EXPECT_EQ(value(llama, "parallel.zero"), "1");
   EXPECT_EQ(value(llama, "recompute"), "{first: 1}");
   EXPECT_EQ(value(llama, "partition"), "[h.2.attention, h.4.attention, h.6.attention]");
-  EXPECT_EQ(value(llama, "framework"), "{name: megatron-core, overlap_all_reduce: true, overlap_reduce_scatter: true}");
+  EXPECT_EQ(value(llama, "framework"), "{overlap_all_reduce: true, overlap_reduce_scatter: true}");
   EXPECT_EQ(value(llama, "workload.dropout"), "absent");
 }
 
@@ -204,7 +204,7 @@ TEST(MegatronImport, ArgumentsThatPredictionsHave) {
   EXPECT_THAT(job(experts + "allgather").not_modelled,
               ElementsAre("--moe-token-dispatcher-type allgather (predicted as alltoall)"));
   EXPECT_THAT(job(kLlama + "--use-tp-pp-dp-mapping").not_modelled, ElementsAre("--use-tp-pp-dp-mapping"));
-  EXPECT_EQ(value(job(kLlama + "--attention-backend fused"), "framework"), "{name: megatron-core, attention: cudnn}");
+  EXPECT_EQ(value(job(kLlama + "--attention-backend fused"), "framework"), "{attention: cudnn}");
   const std::string turns = "--pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 4 ";
   EXPECT_EQ(value(job(kLlama + turns + "--num-virtual-stages-per-pipeline-rank 2"), "schedule"),
             "{name: interleaved-1f1b, group: 4}");

@@ -55,7 +55,7 @@ TEST(NanotronImport, KeysOfAllSections) {
   EXPECT_EQ(value(job, "batch.micro"), "2");
   EXPECT_EQ(value(job, "batch.microbatches"), "4");
   EXPECT_EQ(value(job, "precision"), "bf16-pure");
-  EXPECT_EQ(value(job, "framework"), "{name: nanotron, overlap_tensor_collectives: false}");
+  EXPECT_EQ(value(job, "framework"), "{overlap_tensor_collectives: false}");
   EXPECT_THAT(job.without_effect, Contains("model.model_config.rope_scaling.factor: 8"));
   EXPECT_THAT(job.not_understood, IsEmpty());
 }
@@ -81,7 +81,7 @@ TEST(TorchtitanImport, AFileAndWhatItsCommandLineOverrides) {
   EXPECT_EQ(value(job, "batch.micro"), "2");
   EXPECT_EQ(value(job, "batch.global"), "256");
   EXPECT_EQ(value(job, "recompute"), "{operators: [norms, elementwise, second-products]}");
-  EXPECT_EQ(value(job, "framework"), "{name: torchtitan, gradient_clipping: foreach}");
+  EXPECT_EQ(value(job, "framework"), "{gradient_clipping: foreach}");
   EXPECT_THAT(job.not_understood, IsEmpty());
   const ImportedJob other = titan(text,
                                   {"--parallelism.pipeline_parallel_degree", "4", "--training.local-batch-size=8",

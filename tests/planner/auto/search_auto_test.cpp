@@ -152,9 +152,7 @@ TEST(SearchAuto, WhatIsSearchedUnstated) {
   EXPECT_EQ(space(testing::four_cards("parallel: {context: 2}\n", {"workload.sequence=32768"})).context, std::vector<int>{2});
   EXPECT_EQ(space(testing::four_experts()).expert, (std::vector<int>{1, 2, 4}));
   EXPECT_EQ(space(testing::four_experts("parallel: {expert: 2}\n")).expert, std::vector<int>{2});
-  SearchLimits limits;
-  limits.tensor = false;
-  EXPECT_EQ(space_of(Experiment(testing::four_experts("parallel: {context: auto}\n")), limits).expert, std::vector<int>{1});
+  EXPECT_EQ(space(testing::four_experts("trainer: deepspeed\nparallel: {context: auto}\n")).expert, std::vector<int>{1});
 }
 
 // `expert` alone: data and tensor degrees follow from the plan.
@@ -166,10 +164,8 @@ TEST(SearchAuto, ExpertsAlonePlan) {
 
 // Megatron-LM combines experts and tensor parallelism with sequence parallelism only.
 TEST(SearchAuto, ATrainerMayNeedSequenceParallelismForExperts) {
-  const Experiment experiment(testing::four_experts());
-  SearchLimits limits;
-  limits.sequence_with_experts = true;
-  for (const std::vector<Degrees>& round : rounds_of(space_of(experiment, limits), 1))
+  const Experiment experiment(testing::four_experts("trainer: megatron-core\n"));
+  for (const std::vector<Degrees>& round : rounds_of(space_of(experiment), 1))
     for (const Degrees& shape : round) EXPECT_TRUE(shape.tensor == 1 || shape.sequence_parallel);
 }
 

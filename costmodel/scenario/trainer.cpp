@@ -1,0 +1,289 @@
+#include "costmodel/scenario/trainer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/input/cached_document.hpp"
+#include "base/input/shipped.hpp"
+#include "base/text/did_you_mean.hpp"
+#include "base/text/json_writer.hpp"
+#include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
+
+namespace panpipe {
+namespace {
+
+constexpr const char* kFolder = "trainers";
+
+// "0.12.1" as {0, 12, 1}; nullopt if it is no such number.
+std::optional<std::vector<int>> release_numbers(std::string_view text) {
+  std::vector<int> numbers;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (;;) {
+    int number = 0;
+    const auto [stop, fault] = std::from_chars(at, end, number);
+    if (fault != std::errc() || number < 0) return std::nullopt;
+    numbers.push_back(number);
+    if (stop == end) return numbers;
+    if (*stop != '.') return std::nullopt;
+    at = stop + 1;
+  }
+}
+
+template <class Value>
+bool holds(const std::vector<Value>& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// A trainer's file. It is shipped, so that faults in it are reported plainly.
+class TrainerFile {
+ public:
+  TrainerFile(const std::string& name, std::string release)
+      : root_(trainer_file(name)), top_(*root_, log_), release_(std::move(release)) {}
+
+  Trainer read() {
+    trainer_.release = release_;
+    for (const char* heading : {"panpipe", "kind", "description"}) top_.find(heading);
+    trainer_.name = top_.string("name");
+    trainer_.title = top_.string("title");
+    if (top_.has("aliases")) trainer_.aliases = words("aliases");
+    each("frameworks", [&](MapReader& row) { read_framework(row); });
+    each("runs", [&](MapReader& row) { read_feature(row); });
+    each("cautions", [&](MapReader& row) { read_caution(row); });
+    log_.throw_if_errors();
+    return std::move(trainer_);
+  }
+
+ private:
+  template <class Read>
+  void each(const char* list, Read read) {
+    const Node* rows = top_.find(list);
+    if (rows == nullptr) return;
+    for (const NodePtr& item : rows->items) {
+      MapReader row(*item, log_);
+      read(row);
+      row.finish();
+    }
+  }
+
+  std::vector<std::string> words(const Node& list) {
+    std::vector<std::string> found;
+    for (const NodePtr& item : list.items)
+      if (auto word = read_string(*item, log_)) found.push_back(std::move(*word));
+    return found;
+  }
+  std::vector<std::string> words(const char* key) { return words(*top_.find(key)); }
+
+  // Whether the stated release lies at or behind `bound`; without a stated release it is the newest.
+  bool reaches(const std::string& bound) const {
+    return release_.empty() || *release_numbers(release_) >= release_numbers(bound).value_or(std::vector<int>{});
+  }
+
+  void read_framework(MapReader& row) {
+    const std::string name = row.string("name"), until = row.string("until", "");
+    row.find("source");
+    if (trainer_.framework.empty() && (until.empty() || !reaches(until))) trainer_.framework = name;
+  }
+
+  void read_feature(MapReader& row) {
+    row.require("source");
+    const bool has = reaches(row.string("since", "0"));
+    const bool alone = row.boolean("without_pipeline", false);
+    if (const Node* list = row.find("schedules"); list != nullptr) {
+      if (!trainer_.schedules) trainer_.schedules.emplace();
+      for (std::string& family : words(*list))
+        if (has) trainer_.schedules->push_back(std::move(family));
+    }
+    if (const Node* list = row.find("zero"); list != nullptr && has)
+      for (const NodePtr& item : list->items)
+        if (const auto stage = read_integer(*item, log_, 0)) {
+          trainer_.zero.push_back(*stage);
+          if (!alone) trainer_.zero_with_pipeline.push_back(*stage);
+        }
+    if (const Node* list = row.find("recompute"); list != nullptr && has)
+      for (const NodePtr& item : list->items) read_mode(*item);
+    if (const Node* list = row.find("has"); list != nullptr)
+      for (const NodePtr& item : list->items) read_trait(*item, has);
+  }
+
+  void read_mode(const Node& item) {
+    for (const auto& [word, mode] : recompute_modes())
+      if (word == item.text) return trainer_.recompute.push_back(mode);
+    log_.error(item, fmt::format("'{}' is no mode of recompute", item.text));
+  }
+
+  void read_trait(const Node& item, bool has) {
+    const std::pair<std::string_view, bool*> traits[] = {{"tensor", &trainer_.tensor},
+                                                         {"context", &trainer_.context},
+                                                         {"expert", &trainer_.expert},
+                                                         {"cuts-inside-layers", &trainer_.cuts_layers},
+                                                         {"orders-from-files", &trainer_.orders_from_files},
+                                                         {"replica-ranks-adjacent", &trainer_.replica_ranks_adjacent},
+                                                         {"experts-need-sequence-parallel", &trainer_.experts_need_sequence}};
+    for (const auto& [word, trait] : traits)
+      if (word == item.text) {
+        *trait |= has;
+        return;
+      }
+    log_.error(item, fmt::format("'{}' is nothing that a trainer has", item.text));
+  }
+
+  void read_caution(MapReader& row) {
+    TrainerCaution caution{{}, row.string("says"), row.string("source")};
+    for (const Axis& axis : kAxes)
+      if (row.has(std::string(axis.key))) caution.at_least[std::string(axis.key)] = row.integer(std::string(axis.key), 1);
+    if (reaches(row.string("since", "0"))) trainer_.cautions.push_back(std::move(caution));
+  }
+
+  std::shared_ptr<const Node> root_;
+  ReadLog log_;
+  MapReader top_;
+  std::string release_;
+  Trainer trainer_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Node> trainer_file(const std::string& name) { return cached_document(shipped_file(kFolder, name)); }
+
+std::vector<std::string> trainer_names() { return shipped_names(kFolder); }
+
+std::string trainer_name_of(const std::string& word) {
+  const std::vector<std::string> names = trainer_names();
+  if (holds(names, word)) return word;
+  std::vector<std::string> words = names;
+  for (const std::string& name : names)
+    if (const Node* aliases = trainer_file(name)->find("aliases"))
+      for (const NodePtr& alias : aliases->items) {
+        if (alias->text == word) return name;
+        words.push_back(alias->text);
+      }
+  const std::string nearest = suggestion(word, words);
+  throw InputError(fmt::format("there is no trainer '{}'{}", word, nearest.empty() ? suggestion_or_list(word, names) : nearest),
+                   "", code::kUnknownName);
+}
+
+Trainer load_trainer(const std::string& word, const std::string& release) {
+  if (!release.empty() && !release_numbers(release))
+    throw InputError(fmt::format("'{}' is no release", release), "numbers with points between them, as in 0.12",
+                     code::kNotANumber);
+  return TrainerFile(trainer_name_of(word), release).read();
+}
+
+const Trainer& trainer_of(const Scenario& scenario) {
+  static const Trainer everything = [] {
+    Trainer any;
+    any.tensor = any.context = any.expert = any.cuts_layers = any.orders_from_files = any.replica_ranks_adjacent = true;
+    any.zero = any.zero_with_pipeline = {0, 1, 2, 3};
+    any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
+    return any;
+  }();
+  return scenario.trainer ? *scenario.trainer : everything;
+}
+
+bool Trainer::runs_schedule(std::string_view family) const {
+  if (!schedules) return true;
+  return family.empty() ? orders_from_files : holds(*schedules, std::string(family));
+}
+
+Key trainer_key() {
+  return {.name = "trainer",
+          .forms = {form::shipped()},
+          .keys = {{.name = "name", .forms = {form::shipped()}, .required = true, .meaning = "the trainer"},
+                   {.name = "release",
+                    .forms = {form::text()},
+                    .otherwise = "the newest",
+                    .meaning = "its release, where that decides what can run",
+                    .example = "0.12"}},
+          .otherwise = "none",
+          .meaning =
+              "the program that trains: it decides what steps cost (`framework` refines it), what `plan` may choose, and "
+              "which words `export` writes",
+          .page = "trainers.md",
+          .exports = InExports::Apart};
+}
+
+std::shared_ptr<const Trainer> read_trainer(MapReader& scenario) {
+  const Node* node = scenario.find("trainer");
+  if (node == nullptr) return nullptr;
+  std::string name, release;
+  if (node->kind == NodeKind::Map) {
+    MapReader map(*node, scenario.log());
+    name = map.string("name");
+    // A number too: 0.12 without quotes.
+    if (const Node* stated = map.find("release")) release = stated->text;
+    map.finish();
+  } else if (const auto word = read_string(*node, scenario.log())) {
+    name = *word;
+  }
+  if (name.empty()) return nullptr;
+  try {
+    return std::make_shared<const Trainer>(load_trainer(name, release));
+  } catch (const InputError& error) {
+    scenario.log().add_at(*node, error);
+    return nullptr;
+  }
+}
+
+void write_trainer(JsonWriter& out, const Trainer* trainer) {
+  if (trainer == nullptr) return;
+  if (trainer->release.empty())
+    out.field("trainer", trainer->name);
+  else
+    out.object("trainer").field("name", trainer->name).field("release", trainer->release).end();
+}
+
+namespace {
+
+std::string list_or_none(const std::vector<std::string>& names) {
+  return names.empty() ? "it has no pipeline" : fmt::format("it has {}", fmt::join(names, ", "));
+}
+
+// One degree that the trainer does not have at all.
+void check_degree(bool has, int degree, const char* key, const char* what, std::vector<TrainerObstacle>& found) {
+  if (!has && degree > 1) found.push_back({key, what, fmt::format("use {} 1", key)});
+}
+
+}  // namespace
+
+std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan& plan) {
+  std::vector<TrainerObstacle> found;
+  const Degrees& degrees = plan.degrees;
+  if (degrees.pipeline > 1 && trainer.schedules && trainer.schedules->empty())
+    found.push_back({"parallel.pipeline", "pipelines", "use parallel.pipeline 1"});
+  else if (degrees.pipeline > 1 && !trainer.runs_schedule(plan.schedule))
+    found.push_back({"schedule", plan.schedule.empty() ? "orders from a file" : fmt::format("the schedule {}", plan.schedule),
+                     list_or_none(*trainer.schedules)});
+  check_degree(trainer.tensor, degrees.tensor, "parallel.tensor", "tensor parallelism", found);
+  check_degree(trainer.context, degrees.context, "parallel.context", "context parallelism", found);
+  check_degree(trainer.expert, degrees.expert, "parallel.expert", "experts over several ranks", found);
+  const std::vector<int>& zero = degrees.pipeline > 1 ? trainer.zero_with_pipeline : trainer.zero;
+  // A stated 0 divides nothing, which every trainer can do.
+  if (degrees.zero > 0 && !holds(zero, degrees.zero))
+    found.push_back({"parallel.zero", fmt::format("ZeRO {}{}", degrees.zero, degrees.pipeline > 1 ? " with a pipeline" : ""),
+                     fmt::format("it has {}", fmt::join(zero, ", "))});
+  if (plan.recompute != Recompute::None && !holds(trainer.recompute, plan.recompute))
+    found.push_back({"recompute", fmt::format("{} recompute", name_of(plan.recompute)), "leave it open: recompute: auto"});
+  return found;
+}
+
+std::vector<std::string> cautions(const Trainer& trainer, const Degrees& degrees) {
+  std::vector<std::string> found;
+  for (const TrainerCaution& caution : trainer.cautions) {
+    const bool about = std::all_of(std::begin(kAxes), std::end(kAxes), [&](const Axis& axis) {
+      const auto limit = caution.at_least.find(std::string(axis.key));
+      return limit == caution.at_least.end() || axis.of(degrees) >= limit->second;
+    });
+    if (about) found.push_back(fmt::format("{}: {} ({})", trainer.full_title(), caution.says, caution.source));
+  }
+  return found;
+}
+
+}  // namespace panpipe

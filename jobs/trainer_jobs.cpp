@@ -1,0 +1,88 @@
+#include "jobs/trainer_jobs.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.hpp"
+#include "costmodel/scenario/trainer.hpp"
+#include "jobs/accelerate/import.hpp"
+#include "jobs/deepspeed/export.hpp"
+#include "jobs/deepspeed/import.hpp"
+#include "jobs/megatron/export.hpp"
+#include "jobs/megatron/import.hpp"
+#include "jobs/nanotron/import.hpp"
+#include "jobs/torch/export.hpp"
+#include "jobs/torchtitan/export.hpp"
+#include "jobs/torchtitan/import.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+constexpr std::string_view kNoModel = "; the configuration holds none";
+
+// The row of a word that has the wanted side.
+template <class Has>
+const TrainerJobs& row_of(const std::string& word, const char* side, Has has) {
+  const std::string name = trainer_name_of(word);
+  std::vector<std::string_view> known;
+  for (const TrainerJobs& row : trainer_jobs()) {
+    if (!has(row)) continue;
+    if (row.name == name) return row;
+    known.push_back(row.name);
+  }
+  throw InputError(fmt::format("{} has no {}", name, side), fmt::format("known: {}", fmt::join(known, ", ")), code::kUnknownName);
+}
+
+}  // namespace
+
+const std::vector<TrainerJobs>& trainer_jobs() {
+  static const std::vector<TrainerJobs> table = {
+      {.name = "megatron-core",
+       .importer = {.what = "the arguments of a Megatron-LM job",
+                    .file = "the arguments as a shell would pass them",
+                    .gpus = "the launcher's arguments",
+                    .vocabulary = true,
+                    .read = import_megatron},
+       .write = export_megatron},
+      {.name = "deepspeed",
+       .importer = {.what = "a configuration of DeepSpeed",
+                    .file = "ds_config.json",
+                    .gpus = "one node",
+                    .model = kNoModel,
+                    .read = import_deepspeed},
+       .write = export_deepspeed},
+      {.name = "accelerate",
+       .importer = {.what = "a configuration of Hugging Face Accelerate",
+                    .file = "what `accelerate config` writes",
+                    .gpus = "num_processes",
+                    .model = kNoModel,
+                    .read = import_accelerate}},
+      {.name = "nanotron",
+       .importer = {.what = "a configuration of nanotron",
+                    .file = "the configuration that run_train.py takes",
+                    .gpus = "the product of the degrees",
+                    .model = " instead of the configuration's",
+                    .read = import_nanotron}},
+      {.name = "torchtitan",
+       .importer = {.what = "a configuration of torchtitan",
+                    .file = "the TOML file (releases until February 2026)",
+                    .gpus = "the product of the degrees, or one node",
+                    .model = " instead of the flavor's",
+                    .notes = "Behind the file stand overrides as torchtitan takes them: --parallelism.tensor_parallel_degree 2.",
+                    .overrides = true,
+                    .read = import_torchtitan},
+       .write = export_torchtitan},
+      {.name = "torch", .write = export_torch},
+  };
+  return table;
+}
+
+const Importer& importer_named(const std::string& trainer) {
+  return row_of(trainer, "import", [](const TrainerJobs& row) { return row.importer.read != nullptr; }).importer;
+}
+
+const TrainerJobs& exporter_named(const std::string& trainer) {
+  return row_of(trainer, "export", [](const TrainerJobs& row) { return row.write != nullptr; });
+}
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,37 @@
+// The trainers whose jobs are read or written, one row each. What they can run is in scenarios/trainers/
+// (costmodel/scenario/trainer.hpp).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jobs/export.hpp"
+#include "jobs/job_options.hpp"
+
+namespace panpipe::jobs {
+
+// How a trainer's job is read. Without `read` it is not.
+struct Importer {
+  std::string_view what = {};                  // "the arguments of a Megatron-LM job"
+  std::string_view file = {};                  // the contents of its file
+  std::string_view gpus = {};                  // origin of the number of GPUs without --gpus
+  std::string_view model = {};                 // the part of --model in a job, for help; empty: a job always states its model
+  std::string_view notes = {};                 // a last line of help
+  bool vocabulary = false, overrides = false;  // uses these options
+  ImportedJob (*read)(const std::string& text, const std::string& name, const JobOptions& options) = nullptr;
+};
+
+struct TrainerJobs {
+  std::string_view name;  // "megatron-core", as in scenarios/trainers/
+  Importer importer = {};
+  // Throws InputError if the trainer can run nothing like the plan. null: nothing is exported.
+  ExportedJob (*write)(const ExportRequest& request) = nullptr;
+};
+const std::vector<TrainerJobs>& trainer_jobs();
+
+// By name or alias. Throw InputError for an unknown word, and for a trainer that has no such side.
+const Importer& importer_named(const std::string& trainer);
+const TrainerJobs& exporter_named(const std::string& trainer);
+
+}  // namespace panpipe::jobs

@@ -1,0 +1,124 @@
+#include "costmodel/scenario/trainer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "schedule/find_family.hpp"
+#include "tests/fault.hpp"
+
+namespace panpipe {
+namespace {
+
+using test::fault_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Scenario scenario_of(const std::string& more, const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(
+      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n" + more,
+      "job.yaml", "", overrides);
+}
+
+TEST(Trainer, EveryFileNamesWhatExists) {
+  std::map<std::string, std::string> meant_by;
+  for (const std::string& name : trainer_names()) {
+    SCOPED_TRACE(name);
+    const Trainer trainer = load_trainer(name);
+    EXPECT_EQ(trainer.name, name);
+    EXPECT_FALSE(trainer.title.empty());
+    EXPECT_EQ(load_framework(trainer.framework, "").name, trainer.framework);
+    for (const std::string& family : trainer.schedules.value_or(std::vector<std::string>{}))
+      EXPECT_NE(find_family(family), nullptr) << family;
+    EXPECT_FALSE(trainer.zero.empty());
+    EXPECT_FALSE(trainer.recompute.empty());
+    for (const TrainerCaution& caution : trainer.cautions) {
+      EXPECT_FALSE(caution.at_least.empty()) << caution.says;
+      EXPECT_FALSE(caution.source.empty()) << caution.says;
+    }
+    EXPECT_TRUE(meant_by.emplace(name, name).second);
+    for (const std::string& alias : trainer.aliases) {
+      EXPECT_TRUE(meant_by.emplace(alias, name).second) << alias << " stands for two trainers";
+      EXPECT_EQ(load_trainer(alias).name, name);
+    }
+  }
+  EXPECT_THAT(meant_by, SizeIs(testing::Ge(12U)));
+}
+
+TEST(Trainer, WordsAreNamesAndAliases) {
+  EXPECT_EQ(trainer_name_of("megatron"), "megatron-core");
+  EXPECT_EQ(trainer_name_of("megatron-core"), "megatron-core");
+  EXPECT_EQ(fault_of([] { trainer_name_of("torchtitn"); }), "error: there is no trainer 'torchtitn', did you mean 'torchtitan'?");
+  EXPECT_THAT(fault_of([] { load_trainer("megatron", "newest"); }), HasSubstr("'newest' is no release"));
+}
+
+// Megatron's own sharding came with 0.11; NeMo changed its layers with 2.0.
+TEST(Trainer, AReleaseDecides) {
+  EXPECT_THAT(load_trainer("megatron").zero, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(load_trainer("megatron", "0.11").zero, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(load_trainer("megatron", "0.10.2").zero, ElementsAre(0, 1));
+  EXPECT_FALSE(load_trainer("megatron", "0.4").context);
+  EXPECT_TRUE(load_trainer("megatron", "0.20").context);  // twenty is behind five
+  EXPECT_EQ(load_trainer("nemo", "1.23").framework, "nemo");
+  EXPECT_EQ(load_trainer("nemo", "25.11").framework, "nemo-performance");
+  EXPECT_EQ(load_trainer("nemo").framework, "nemo-performance");
+  EXPECT_EQ(load_trainer("megatron", "0.12").full_title(), "Megatron-LM 0.12");
+}
+
+TEST(Trainer, AScenarioTakesItsFramework) {
+  const auto framework = [](const std::string& more) { return scenario_of(more).framework.title(); };
+  EXPECT_EQ(framework("trainer: torchtitan\n"), "torchtitan");
+  EXPECT_EQ(framework("trainer: {name: nemo, release: 1.23}\n"), "nemo");
+  EXPECT_EQ(framework("trainer: megatron\nframework: {attention: unfused}\n"), "megatron-core (attention: unfused)");
+  EXPECT_EQ(framework("trainer: megatron\nframework: megatron\n"), "megatron");
+  EXPECT_EQ(framework("trainer: megatron\nframework: {name: stp, dropout: true}\n"), "stp (dropout: true)");
+  EXPECT_EQ(scenario_of("", {"trainer=megatron", "trainer.release=0.9"}).trainer->full_title(), "Megatron-LM 0.9");
+  EXPECT_EQ(scenario_of("").trainer, nullptr);
+}
+
+TEST(Trainer, FaultsHaveTheirPlace) {
+  EXPECT_THAT(fault_of([] { scenario_of("trainer: megatorn\n"); }),
+              HasSubstr("job.yaml:5:10: error: there is no trainer 'megatorn', did you mean 'megatron'?"));
+  EXPECT_THAT(fault_of([] { scenario_of("trainer: {name: megatron, relase: 1}\n"); }), HasSubstr("relase"));
+  EXPECT_THAT(fault_of([] { scenario_of("trainer: {release: 0.12}\n"); }), HasSubstr("name"));
+  EXPECT_THAT(fault_of([] { scenario_of("trainer: {name: megatron, release: main}\n"); }), HasSubstr("'main' is no release"));
+}
+
+std::vector<std::string> keys_of(const std::string& trainer, const Degrees& degrees, std::string_view schedule,
+                                 Recompute recompute = Recompute::None) {
+  std::vector<std::string> keys;
+  for (const TrainerObstacle& obstacle : obstacles(load_trainer(trainer), {degrees, schedule, recompute}))
+    keys.push_back(obstacle.key);
+  return keys;
+}
+
+TEST(Trainer, WhatCannotRun) {
+  EXPECT_THAT(keys_of("megatron", {.pipeline = 2}, "1f1b"), IsEmpty());
+  EXPECT_THAT(keys_of("megatron", {.pipeline = 2}, "zb-auto"), ElementsAre("schedule"));
+  EXPECT_THAT(keys_of("megatron", {.pipeline = 1}, "zb-auto"), IsEmpty());  // one stage has any order
+  EXPECT_THAT(keys_of("megatron", {.pipeline = 2}, ""), ElementsAre("schedule"));
+  EXPECT_THAT(keys_of("torchtitan", {.pipeline = 2}, ""), IsEmpty());
+  EXPECT_THAT(keys_of("accelerate", {.pipeline = 2}, "1f1b"), ElementsAre("parallel.pipeline"));
+  EXPECT_THAT(keys_of("deepspeed", {.data = 4, .zero = 3}, "1f1b"), IsEmpty());
+  EXPECT_THAT(keys_of("deepspeed", {.pipeline = 2, .data = 4, .zero = 3}, "1f1b"), ElementsAre("parallel.zero"));
+  EXPECT_THAT(keys_of("deepspeed", {.tensor = 2, .context = 2, .expert = 2}, "1f1b", Recompute::Selective),
+              ElementsAre("parallel.tensor", "parallel.context", "parallel.expert", "recompute"));
+  EXPECT_THAT(keys_of("panpipe", {.tensor = 2, .pipeline = 4, .zero = 3}, "stp", Recompute::Selective), IsEmpty());
+}
+
+// FSDP needs streams of its own; together with a pipeline it is a pull request.
+TEST(Trainer, WhatIsToBeKnown) {
+  const Trainer megatron = load_trainer("megatron");
+  EXPECT_THAT(cautions(megatron, {.pipeline = 8, .data = 2, .zero = 1}), IsEmpty());
+  EXPECT_THAT(cautions(megatron, {.data = 2, .zero = 2}), ElementsAre(HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS")));
+  EXPECT_THAT(cautions(megatron, {.pipeline = 2, .data = 2, .zero = 2}),
+              ElementsAre(HasSubstr("pull requests 2302 and 6486"), HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS")));
+}
+
+}  // namespace
+}  // namespace panpipe
