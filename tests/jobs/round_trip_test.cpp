@@ -13,6 +13,7 @@
 #include "costmodel/prediction/prediction.hpp"
 #include "jobs/export.hpp"
 #include "jobs/import.hpp"
+#include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -149,18 +150,15 @@ std::string difference(const std::string& trainer, const Drawn& drawn, const std
   if (const std::size_t at = text.find("MODEL"); at != std::string::npos) text.replace(at, 5, model_file);
   const Experiment ours(parse_scenario(text, "drawn.yaml", "."));
   const Plan plan = ours.plan("");
-  const ExportedJob job = export_job(trainer_named(trainer), {ours, plan, "drawn.yaml", "", "job.txt"});
+  const ExportedJob job = export_job(trainer, {ours, plan, "drawn.yaml", "", "job.txt"});
   compared = job.cannot.empty() && job.schedule_csv.empty();
   if (!compared) return "";
   JobOptions options;
   options.cluster = "clusters/h100x8.yaml";
   options.gpus = static_cast<int>(plan.devices.size());
   if (trainer == "deepspeed") options.model = model_file, options.sequence = ours.scenario.workload.sequence;
-  const Importer* importer = nullptr;
-  for (const Importer& one : importers())
-    if (one.name == trainer) importer = &one;
   try {
-    const ImportedJob imported = importer->read(job.text, "job.txt", options);
+    const ImportedJob imported = importer_named(trainer).read(job.text, "job.txt", options);
     if (!imported.not_understood.empty()) return fmt::format("not understood: {}", fmt::join(imported.not_understood, ", "));
     const std::string back = scenario_text(imported);
     const Experiment theirs(parse_scenario(back, "imported.yaml", "."));

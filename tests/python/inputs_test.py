@@ -120,7 +120,7 @@ class Arguments(unittest.TestCase):
             "there is no trainer 'megatrn', did you mean 'megatron'?": lambda: panpipe.plan(SMALL, trainer="megatrn"),
             "'7' has no unit; write '7 h' or '7 d'": lambda: panpipe.plan(SMALL, deadline="7", tokens="1B"),
             "there is no list of 'modls', did you mean 'models'?": lambda: panpipe.shipped("modls"),
-            "there is no trainer 'megatrn', did you mean 'megatron'?": lambda: panpipe.import_job("megatrn", "x"),
+            "there is no trainer 'nanotrn', did you mean 'nanotron'?": lambda: panpipe.import_job("nanotrn", "x"),
             "there is no 'simgird', did you mean 'simgrid'?": lambda: panpipe.simulate(DICT, backend="simgird"),
         }
         for message, call in said.items():
