@@ -70,7 +70,7 @@ std::string scenario_text(const NewSettings& settings, const std::string& precis
   text +=
       line(fmt::format("parallel: {{tensor: 1, data: {}, zero: 0}}", replicas), "the pipeline gets the devices that these leave");
   text += line("# recompute: none", "none, selective, full");
-  text += line("# framework: megatron", "panpipe list frameworks; without it, as suits the model");
+  text += line("# trainer: megatron-core", "the program that trains: panpipe list trainers; without it, as suits the model");
   text += line("# optimizer: adam", "none, sgd, momentum, adam, adamw, with options as a map (docs/training.md)");
   return text;
 }

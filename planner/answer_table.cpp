@@ -205,6 +205,13 @@ std::string candidates_table(const Answer& answer, const TextStyle& style) {
   return table.text(style);
 }
 
+// What to know before the trainer starts the best plan.
+std::string caution_lines(const Candidate& best) {
+  std::string lines;
+  for (const std::string& caution : best.cautions) lines += "  caution: " + caution + "\n";
+  return lines;
+}
+
 }  // namespace
 
 std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample) {
@@ -215,7 +222,7 @@ std::string to_table(const Answer& answer, const TextStyle& style, int tokens_pe
     const Candidate& best = answer.candidates.front();
     out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
           rates_line(answer, best, tokens_per_sample) + run_text(best) + stages_table(best, style) + memory_line(best) +
-          unused_line(answer, best) + candidates_table(answer, style) + sureness_lines(answer, best);
+          unused_line(answer, best) + caution_lines(best) + candidates_table(answer, style) + sureness_lines(answer, best);
   }
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);
   if (answer.search.lower_bound > 0)
