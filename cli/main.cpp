@@ -105,8 +105,9 @@ constexpr Verb kVerbs[] = {
      "  panpipe list models\n"
      "  panpipe list clusters --json\n",
      cli::add_list_verb},
-    {"schema", "print what a scenario may hold as a JSON Schema, for editors",
+    {"schema", "print what a scenario, or what a verb prints with --json, may hold as a JSON Schema",
      "  panpipe schema > scenario.schema.json\n"
+     "  panpipe schema result\n"
      "  sed -i '1i # yaml-language-server: $schema=scenario.schema.json' my.yaml\n",
      cli::add_schema_verb},
     {"support", "say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is",

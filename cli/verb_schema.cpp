@@ -1,7 +1,17 @@
-// panpipe schema: what a scenario may hold, as a JSON Schema (draft 2020-12), for editors and for documents.
+// panpipe schema: what a scenario may hold, or what a verb's document holds, as a JSON Schema (draft 2020-12).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
+#include "base/input/reader.hpp"
+#include "base/input/source_text.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "base/version.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
@@ -95,10 +105,36 @@ ordered_json schema_of(const Key& key) {
   return schema;
 }
 
+constexpr std::string_view kSuffix = ".json";
+
+// The documents that the verbs print: their schemas are shipped, one file each.
+std::vector<std::string> documents() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& file : std::filesystem::directory_iterator(data_directory() + "/schemas", none))
+    if (file.path().extension() == kSuffix) names.push_back(file.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string schema_of_document(const std::string& name) {
+  const std::vector<std::string> names = documents();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw InputError(fmt::format("there is no document '{}'{}", name, suggestion_or_list(name, names)), "", code::kUnknownName);
+  return read_text_file(fmt::format("{}/schemas/{}{}", data_directory(), name, kSuffix));
+}
+
 }  // namespace
 
-void add_schema_verb(CLI::App&, std::function<int()>& run) {
-  run = [] {
+void add_schema_verb(CLI::App& sub, std::function<int()>& run) {
+  auto document = std::make_shared<std::string>();
+  sub.add_option("DOCUMENT", *document,
+                 fmt::format("what --json prints ({}); without it, the scenario", fmt::join(documents(), ", ")));
+  run = [document] {
+    if (!document->empty() && *document != "scenario") {
+      print(schema_of_document(*document));
+      return 0;
+    }
     ordered_json schema = {
         {"$schema", "https://json-schema.org/draft/2020-12/schema"},
         {"title", std::string("scenario of panpipe ") + kVersion},

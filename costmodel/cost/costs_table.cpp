@@ -194,6 +194,7 @@ std::string costs_table(const CostModel& model) {
 std::string costs_json(const CostModel& model) {
   const Degrees degrees = model.scenario().degrees;
   Json result;
+  result["schema"] = "panpipe-costs/1";
   for (std::size_t i = 0; i < model.scenario().cluster.types.size(); ++i)
     result["devices"].push_back(type_json(model, static_cast<int>(i)));
   Bytes handover{0};

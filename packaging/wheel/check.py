@@ -37,7 +37,7 @@ def module_faults(folder, metadata):
     """The Python module is there with its types, and for the interpreters that the tag promises to."""
     faults = [
         f"panpipe/{name} is not in the wheel"
-        for name in ("__init__.py", "_core.pyi", "py.typed")
+        for name in ("__init__.py", "_core.pyi", "py.typed", "SKILL.md")
         if not (folder / "panpipe" / name).is_file()
     ]
     modules = [path.name for path in sorted(folder.glob("panpipe/_core.*so"))]

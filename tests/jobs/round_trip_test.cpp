@@ -1,5 +1,5 @@
 // An exported job, read back, has the prediction of the plan: random plans of random models, 500 for each trainer whose jobs are
-// read. A job with something that its trainer cannot express says so, and is not compared.
+// read. A job with something that its trainer cannot express reports it, and is not compared.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

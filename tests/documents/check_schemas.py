@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Checks what the verbs print with --json against the schemas that `panpipe schema NAME` prints: every document has one, and a field
+that its schema does not know is a fault."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+root = pathlib.Path(__file__).resolve().parents[2]
+program = str(pathlib.Path(sys.argv[1]).resolve())
+EXAMPLES = "scenarios/examples"
+GPT, LLAMA = f"{EXAMPLES}/gpt2-large-rtx3090x8.yaml", f"{EXAMPLES}/llama-3-8b-h100.yaml"
+# {folder}: a temporary one.
+PREPARED = [
+    f"estimate {GPT} -o {{folder}}/a",
+    f"estimate {GPT} --set schedule=1f1b -o {{folder}}/b",
+    f"import piper {EXAMPLES}/piper-input.json --devices 4 --memory 4GB --bandwidth 25GB/s --microbatches 16 -o {{folder}}/piper.yaml",
+]
+PRINTED = {
+    "result": [
+        f"estimate {GPT} --timeline",
+        f"simulate {GPT} --timeline",
+        f"estimate {EXAMPLES}/gpt3-175b-a100x64.yaml",
+        f"estimate {EXAMPLES}/mixtral-8x7b-h100x64.yaml",
+        f"estimate {LLAMA} --set trainer=deepspeed --set parallel.tensor=2 --set run.tokens=10B",
+        f"estimate {LLAMA} --set trainer=nemo --set trainer.release=1.2 --set parallel.context=2 --set parallel.data=4",
+        f"estimate {GPT} --set schedule.offload=full",
+    ],
+    "plan": [
+        f"plan {GPT} --set schedule=auto --set recompute=auto",
+        f"plan {GPT} --set schedule=auto --set parallel={{}} --for megatron",
+        f"plan {LLAMA} --set parallel.data=auto --set run.tokens=1B",
+        f"plan {GPT} --method pfeife",
+        "plan {folder}/piper.yaml --method piper",
+        f"plan {GPT} --set usable=1%",
+    ],
+    "sizes": [
+        f"plan {LLAMA} --set parallel.data=auto --deadline 7d --tokens 10B",
+        f"plan {LLAMA} --set parallel.data=auto --gpus 8,16 --tokens 1B",
+    ],
+    "sweep": [f"sweep {GPT} --over schedule=1f1b,zb-h1 --over batch.micro=1,2,64"],
+    "arena": ["arena"],
+    "schedule": [
+        "schedule 1f1b --ranks 4 --microbatches 8",
+        "schedule zb-auto --ranks 4 --microbatches 8 --costs F=10,I=12,W=8,comm=1",
+    ],
+    "memory-sweep": ["schedule v-auto --ranks 4 --microbatches 8 --memory-sweep"],
+    "support": [f"support {GPT}", f"support {EXAMPLES}/mixtral-8x7b-h100x64.yaml"],
+    "validation": ["validate validation/published/fp8.csv"],
+    "comparison": ["compare {folder}/a {folder}/a", "compare {folder}/a {folder}/b --metrics-only"],
+    "doctor": ["doctor"],
+    "selftest": ["selftest --quick --device cpu -o {folder}/selftest"],
+    "links": ["check scenarios/clusters/rtx3090x8.yaml --links", "check scenarios/clusters/dgx-a100-80g.yaml --links"],
+    "units": [f"check {GPT} --units"],
+    "costs": [f"check {GPT} --costs", f"check {EXAMPLES}/mixtral-8x7b-h100x64.yaml --costs"],
+    "kernels": ["import kineto tests/jobs/data/kineto-2-steps.json"],
+    "list": ["list"]
+    + [
+        f"list {kind}"
+        for kind in ("models", "clusters", "devices", "schedules", "trainers", "frameworks", "calibrations", "prices")
+    ],
+}
+
+
+def printed(arguments):
+    return subprocess.run([program, *arguments.split(" ")], cwd=root, capture_output=True, text=True, check=False)
+
+
+def named_in_the_sources():
+    """The documents that the program's sources write: "panpipe-result/1"."""
+    found = set()
+    for folder in ("app", "cli", "costmodel", "jobs", "planner", "present", "schedule", "study", "validation"):
+        for file in (root / folder).rglob("*.cpp"):
+            found |= set(re.findall(r'"schema", "panpipe-([a-z-]+)/1"', file.read_text(encoding="utf-8")))
+    return found
+
+
+def faults_of(name, schema, arguments, jsonschema):
+    run = printed(arguments + " --json")
+    try:
+        document = json.loads(run.stdout)
+    except json.JSONDecodeError:
+        return [f"{name}: panpipe {arguments} --json prints no document: {run.stderr.strip() or run.stdout[:200]}"]
+    validator = jsonschema.Draft202012Validator(schema)
+    return [
+        f"{name}: panpipe {arguments} --json: {'/'.join(map(str, fault.absolute_path))}: {fault.message[:300]}"
+        for fault in validator.iter_errors(document)
+    ]
+
+
+def main():
+    try:
+        import jsonschema
+    except ImportError:
+        print("skipped: the package jsonschema is not installed: make setup")
+        return 77
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        for command in PREPARED:
+            printed(command.format(folder=folder))
+        for name, commands in PRINTED.items():
+            schema = json.loads(printed(f"schema {name}").stdout)
+            jsonschema.Draft202012Validator.check_schema(schema)
+            for command in commands:
+                problems += faults_of(name, schema, command.replace("{folder}", folder), jsonschema)
+    shipped = {file.stem for file in (root / "scenarios/schemas").glob("*.json")}
+    problems += [
+        f"panpipe-{name}/1 is written and has no schema in scenarios/schemas/"
+        for name in sorted(named_in_the_sources() - shipped - {"sweep-grid"})
+    ]
+    problems += [f"scenarios/schemas/{name}.json: no command prints it here" for name in sorted(shipped - PRINTED.keys())]
+    print("\n".join(problems) or f"{sum(map(len, PRINTED.values()))} documents as {len(shipped)} schemas state them")
+    return 1 if problems else 0
+
+
+sys.exit(main())
