@@ -20,6 +20,7 @@ struct SearchRequest {
   std::string trainer;    // replaces the scenario's; empty: as the scenario states
   int threads = 0;        // 0: all of the machine
   std::size_t candidates = 5;
+  bool open = false;  // also searches what the scenario's file states of a plan
 };
 
 // Throws InputError for an unknown method, objective or trainer, and for a combination that does not exist.

@@ -54,8 +54,8 @@ constexpr Verb kVerbs[] = {
      "  panpipe simulate scenarios/examples/gpt2-large-rtx3090x8.yaml -o out/gpt2\n"
      "  panpipe simulate my.yaml --backend flow --set cluster=clusters/rtx3090x8-nobridge.yaml\n",
      cli::add_simulate_verb},
-    {"plan", "search the best cuts, schedule and degrees, and say how good the plan is",
-     "  panpipe plan scenarios/examples/gpt2-large-rtx3090x8.yaml --method pfeife -o plan.yaml\n"
+    {"plan", "search the best cuts, schedule and degrees; with --for TRAINER what that trainer can run; say how good yours is",
+     "  panpipe plan my.yaml --open --for megatron -o plan.yaml\n"
      "  panpipe plan my.yaml --set schedule=auto --set partition=auto --json\n",
      cli::add_plan_verb},
     {"sweep", "predict a grid over any keys of a scenario, on all cores; table and plots",

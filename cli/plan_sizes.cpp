@@ -35,18 +35,12 @@ void add_size_options(CLI::App& sub, app::SizeOptions& options) {
 }
 
 int run_sizes(const app::SearchRequest& plan, const app::SizeOptions& options, const SizeCall& call) {
-  const app::SizeSource source{call.scenario,
-                               [&](const std::vector<std::string>& more) {
-                                 std::vector<std::string> overrides = call.overrides;
-                                 overrides.insert(overrides.end(), more.begin(), more.end());
-                                 return load_scenario(call.scenario, overrides);
-                               },
-                               call.search};
+  const app::SizeSource source{call.scenario, call.load, call.search};
   const app::SizesAnswer answer = app::answer_sizes(plan, options, source, show_size);
   if (call.json) {
     print(study::to_json(answer.request, answer.tried));
   } else {
-    const Scenario scenario = load_scenario(call.scenario, call.overrides);
+    const Scenario scenario = call.load({});
     show(present::heading_of_sweep(scenario, make_workload(scenario), {answer.key.key}, true) +
          study::to_table(answer.request, answer.tried, style_of_output().width));
   }

@@ -17,8 +17,8 @@ namespace panpipe::cli {
 void add_size_options(CLI::App& sub, app::SizeOptions& options);
 
 struct SizeCall {
-  std::string scenario;
-  std::vector<std::string> overrides;
+  std::string scenario;                                                // its name
+  std::function<Scenario(const std::vector<std::string>& more)> load;  // `more`: overrides in addition to its own
   bool json = false;
   std::function<planner::Answer(const Experiment&, const app::SearchRequest&)> search;
   // Receives the best size's plan, if there is one, and a text about its size.

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/plan_question.hpp"
 #include "base/index_ranges.hpp"
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
@@ -64,11 +65,7 @@ std::string unused_note(const std::vector<int>& unused, int devices) {
 
 // Without a word on degrees every device is a stage of one pipeline, which is seldom meant.
 std::string split_note(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
-  const Node* parallel = scenario.document ? scenario.document->find("parallel") : nullptr;
-  const auto states = [&](const char* key) { return parallel != nullptr && parallel->find(key) != nullptr; };
-  if (!options.plan.empty() || plan.pipeline <= 1) return "";
-  for (const char* degree : {"pipeline", "tensor", "data", "context", "expert"})
-    if (states(degree)) return "";
+  if (!options.plan.empty() || plan.pipeline <= 1 || app::states_split(scenario)) return "";
   return fmt::format("note: no split is stated, so all {} devices are one pipeline; panpipe plan {} searches for a better one\n",
                      plan.pipeline, options.scenario);
 }

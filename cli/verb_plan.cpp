@@ -1,9 +1,11 @@
 // panpipe plan: the best cuts, schedule and degrees for a model on a cluster.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "app/plan_question.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
 #include "base/text/quantity_text.hpp"
@@ -21,8 +23,9 @@ namespace {
 
 struct PlanOptions : ScenarioOptions {
   std::string output;
-  bool json = false;
+  bool json = false, verbose = false;
   double time_limit = 0;
+  std::optional<std::size_t> candidates;
   app::SearchRequest search;
   app::SizeOptions sizes;
 };
@@ -61,26 +64,42 @@ void write_plan(const Experiment& experiment, const planner::Answer& answer, con
   print_note(fmt::format("panpipe: {} written to {}; estimate, simulate and run take it with --plan\n", which, path));
 }
 
-planner::Answer search(const app::SearchRequest& request, const Experiment& experiment) {
+// `found` searches with these options; a line shows how far the search is.
+planner::Answer search(const app::SearchRequest& request,
+                       const std::function<planner::Answer(const planner::SearchOptions&)>& found) {
   planner::SearchOptions options = app::search_options_of(request);
   options.stop = &stop_requested();
   // Piper counts in the unit of its input.
   const std::string of_piper = request.objective.empty() ? "time_per_sample" : request.objective;
   ProgressLine line(options.method == planner::Method::Piper ? of_piper : "step_time_s");
   options.progress = [&line](const planner::SearchState& state) { line.show(state); };
-  return planner::search(experiment, options);
+  return found(options);
+}
+
+// What the file states stays, which leaves a search little to find for who comes with a whole plan.
+std::string kept_note(const app::PlanQuestion& question, const Experiment& experiment, const std::string& scenario) {
+  const std::vector<std::string> kept = question.kept(experiment.scenario);
+  if (!question.yours() || kept.empty()) return "";
+  return fmt::format("  kept as stated: {}; panpipe plan {} --open searches them too\n", fmt::join(kept, ", "), scenario);
+}
+
+app::PlanQuestion question_of(const PlanOptions& options) {
+  return {[file = options.scenario] { return scenario_document(file); }, options.scenario,
+          app::with_options(options.search, options.sizes, options.overrides), options.search};
 }
 
 // The best plan on clusters of several sizes.
 int run_plan_sizes(const PlanOptions& options) {
   app::SearchRequest request = options.search;
   request.candidates = 1;
+  const app::PlanQuestion question = question_of(options);
   SizeCall call;
   call.scenario = options.scenario;
-  call.overrides = app::with_options(options.search, options.sizes, options.overrides);
+  call.load = [&](const std::vector<std::string>& more) { return question.searched(more); };
   call.json = options.json;
-  call.search = [](const Experiment& experiment, const app::SearchRequest& of_step) { return search(of_step, experiment); };
-  load_scenario(call.scenario, call.overrides);  // so that its files are known as inputs
+  call.search = [](const Experiment& experiment, const app::SearchRequest& of_step) {
+    return search(of_step, [&](const planner::SearchOptions& with) { return planner::search(experiment, with); });
+  };
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   if (!options.output.empty())
     call.keep = [&](const Experiment& experiment, const planner::Answer& answer, const std::string& size) {
@@ -94,19 +113,22 @@ int run_plan_sizes(const PlanOptions& options) {
 int run_plan(const PlanOptions& options) {
   app::check_search_request(options.search);  // reports an unknown trainer before anything is read
   if (app::asks_for_sizes(options.sizes, options.search.objective)) return run_plan_sizes(options);
-  const Experiment experiment(
-      load_scenario(options.scenario, app::with_options(options.search, options.sizes, options.overrides)));
+  const app::PlanQuestion question = question_of(options);
+  const Experiment experiment(question.searched());
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   report_cores(experiment.scenario, experiment.scenario.degrees.pipeline);
   const StopOnSignal stop(options.time_limit);
-  planner::Answer answer = search(options.search, experiment);
+  planner::Answer answer =
+      search(options.search, [&](const planner::SearchOptions& with) { return question.answer(experiment, with); });
   for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
     answer.notes.push_back("assumed: " + assumption);
   if (options.json)
     print(to_json(answer));
   else
     show(present::heading_of_search(experiment.scenario, experiment.workload) +
-         to_table(answer, style_of_output(), tokens_per_sample(experiment.workload)));
+         (options.verbose ? to_table(answer, style_of_output(), tokens_per_sample(experiment.workload))
+                          : to_summary(answer, style_of_output())) +
+         kept_note(question, experiment, options.scenario));
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);
   return static_cast<int>(ExitCode::Done);
@@ -117,6 +139,14 @@ int run_plan(const PlanOptions& options) {
 void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PlanOptions>();
   add_scenario_options(sub, *options);
+  sub.add_option(
+         "--for", options->search.trainer,
+         "the trainer: only what it can run, priced as it runs it, so that the plan can be exported; `panpipe list trainers`")
+      ->type_name("TRAINER");
+  sub.add_flag(
+      "--open", options->search.open,
+      "also search what the scenario's file states of a plan (degrees, microbatch, schedule, recompute, cuts, placement); "
+      "the samples of a step and keys of --set stay");
   sub.add_option("--method", options->search.method,
                  "auto (default): every degree and schedule; pfeife: cuts and schedule together; piper: degrees per stage, exact")
       ->type_name("auto|pfeife|piper");
@@ -126,12 +156,9 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
          "(default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
-  sub.add_option(
-         "--for", options->search.trainer,
-         "the trainer: only what it can run, priced as it runs it, so that the plan can be exported; `panpipe list trainers`")
-      ->type_name("TRAINER");
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
+  sub.add_flag("--verbose", options->verbose, "also the stages, both figures of every plan, and what was searched");
   sub.add_option("--threads", options->search.threads, "threads to search with (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
@@ -141,10 +168,18 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
         const auto seconds = parse_number(text).value;
         return seconds && *seconds > 0 ? std::string() : fmt::format("'{}' is not a number of seconds above 0", text);
       });
-  sub.add_option("--candidates", options->search.candidates, "how many of the best plans to show (default 5)")
+  sub.add_option("--candidates", options->candidates,
+                 "how many of the best plans to show (default 3; 5 with --json or --verbose)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  run = [options] { return run_plan(*options); };
+  run = [options] {
+    constexpr std::size_t kInShort = 3;
+    if (options->candidates)
+      options->search.candidates = *options->candidates;
+    else if (!options->json && !options->verbose)
+      options->search.candidates = kInShort;
+    return run_plan(*options);
+  };
 }
 
 }  // namespace panpipe::cli

@@ -44,6 +44,8 @@ void write_candidate(JsonWriter& out, const Answer& answer, const Candidate& can
   if (!candidate.simulated.empty()) write_metrics(out, "simulated", candidate.simulated);
   if (!candidate.cautions.empty()) out.field("cautions", candidate.cautions);
   if (candidate.evidence) write_evidence(out, *candidate.evidence);
+  if (const auto gain = gain_over_yours(answer, candidate); gain && &candidate != &*answer.yours)
+    out.field("gain_over_yours", *gain).field("tie_with_yours", ties_with_yours(answer, candidate));
   out.field("tie", is_tie(answer, candidate)).field("unused_devices", unused_devices(answer, candidate)).end();
 }
 
@@ -63,6 +65,9 @@ std::string to_json(const Answer& answer) {
     write_candidate(out, answer, answer.candidates.front());
   else
     out.value(nullptr);
+  if (answer.yours) write_candidate(out.key("yours"), answer, *answer.yours);
+  if (!answer.without_yours.empty()) out.field("without_yours", answer.without_yours);
+  if (!answer.runs_in.empty()) out.field("runs_in", answer.runs_in);
   out.list("candidates", JsonLayout::Lines);
   for (const Candidate& candidate : answer.candidates) write_candidate(out, answer, candidate);
   out.end().object("search").field("evaluated", answer.search.evaluated).field("pruned", answer.search.pruned);

@@ -1,14 +1,17 @@
 // An answer for people: the plan found, how good it is, its stages, the runners-up, what was searched.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/index_ranges.hpp"
+#include "base/text/counted.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/rate_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "base/text/text_table.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/run_cost/run_cost_text.hpp"
@@ -131,13 +134,22 @@ std::string stages_table(const Candidate& candidate, const TextStyle& style) {
   return table.text(style);
 }
 
-// The memory that the fullest device needs, of the memory that it may fill.
-std::string memory_line(const Candidate& candidate) {
+// The memory that the fullest device needs, and what it may fill; nothing where that is not known.
+struct MemoryRoom {
+  Bytes need{0}, limit{0};
+};
+std::optional<MemoryRoom> memory_room(const Candidate& candidate) {
   const Bytes limit(static_cast<std::int64_t>(value_of(candidate, "memory_limit_bytes")));
-  if (limit <= Bytes(0)) return "";
-  const Bytes need(std::llround(value_of(candidate, "memory_share") * static_cast<double>(limit.base())));
-  const std::string doubt = doubtful_room(need, limit);
-  return "  memory: the fullest device needs " + need_of_limit(need, limit) + (doubt.empty() ? "" : "; " + doubt) + "\n";
+  if (limit <= Bytes(0)) return std::nullopt;
+  return MemoryRoom{Bytes(std::llround(value_of(candidate, "memory_share") * static_cast<double>(limit.base()))), limit};
+}
+
+std::string memory_line(const Candidate& candidate) {
+  const auto room = memory_room(candidate);
+  if (!room) return "";
+  const std::string doubt = doubtful_room(room->need, room->limit);
+  return "  memory: the fullest device needs " + need_of_limit(room->need, room->limit) + (doubt.empty() ? "" : "; " + doubt) +
+         "\n";
 }
 
 std::string unused_line(const Answer& answer, const Candidate& candidate) {
@@ -164,22 +176,32 @@ std::string rates_line(const Answer& answer, const Candidate& best, int tokens_p
 
 std::string run_text(const Candidate& best) { return best.run ? run_lines(*best.run) : ""; }
 
-// How sure the step is, and which runner-ups it does not distinguish from the plan.
-std::string sureness_lines(const Answer& answer, const Candidate& best) {
-  std::string out;
+// How sure the step is.
+std::string sureness(const Answer& answer, const Candidate& best) {
   const auto& metrics = answer.simulation_decides ? best.simulated : best.metrics;
   const double* low = find_metric(metrics, "step_time_p10_s");
   const double* high = find_metric(metrics, "step_time_p90_s");
-  if (best.evidence && low && high) out += "  " + sureness_text(*low, *high, *best.evidence) + "\n";
+  return best.evidence && low && high ? sureness_text(*low, *high, *best.evidence) : "";
+}
+
+// The runner-ups, and yours, that the errors do not distinguish from the plan.
+std::string ties_line(const Answer& answer) {
   std::vector<int> ties;
   for (std::size_t c = 1; c < answer.candidates.size(); ++c)
     if (is_tie(answer, answer.candidates[c])) ties.push_back(static_cast<int>(c) + 1);
+  const bool with_yours = answer.yours && is_tie(answer, *answer.yours);
+  if (ties.empty() && !with_yours) return "";
+  std::string whom = with_yours ? "yours" : "";
   if (!ties.empty())
-    out += fmt::format(
-        "  a tie with plan{} {}: measured, one of ten pairs of plans that are predicted {:.1f} % apart is the other "
-        "way round\n",
-        ties.size() > 1 ? "s" : "", ranges_text(ties, kMostRanges), 100 * answer.tie_within);
-  return out;
+    whom += fmt::format("{}plan{} {}", with_yours ? " and " : "", ties.size() > 1 ? "s" : "", ranges_text(ties, kMostRanges));
+  return fmt::format(
+      "  a tie with {}: measured, one of ten pairs of plans that are predicted {:.1f} % apart is the other way round\n", whom,
+      100 * answer.tie_within);
+}
+
+std::string sureness_lines(const Answer& answer, const Candidate& best) {
+  const std::string text = sureness(answer, best);
+  return (text.empty() ? "" : "  " + text + "\n") + ties_line(answer);
 }
 
 // Adds an explanation, because names of schedules mean little to a new user.
@@ -188,19 +210,48 @@ std::string schedule_line(const Candidate& candidate) {
   return family == nullptr ? "" : fmt::format("  {}: {}\n", family->name, family->summary);
 }
 
-// In the order of the first column of figures.
-std::string candidates_table(const Answer& answer, const TextStyle& style) {
+// What a row's figures do not show.
+std::string row_note(const Answer& answer, const Candidate& candidate) {
+  std::vector<std::string> notes;
+  const double* fits = find_metric(candidate.metrics, "fits");
+  if (fits && *fits == 0) notes.emplace_back("does not fit");
+  if (is_tie(answer, candidate)) notes.emplace_back("a tie");
+  if (const std::size_t idle = unused_devices(answer, candidate).size(); idle > 0) notes.push_back(fmt::format("{} idle", idle));
+  return fmt::format("{}", fmt::join(notes, ", "));
+}
+
+enum class TableOf : std::uint8_t { DecidingFigure, BothFigures };
+
+// Yours first, then the plans in the order of the first column of figures.
+std::string candidates_table(const Answer& answer, const TextStyle& style, TableOf figures) {
   TextColumn first = is_time(answer) ? "estimated" : "objective", second = "simulated";
   if (answer.simulation_decides) std::swap(first, second);
-  TextTable table({"", first, second, "memory", "<plan"});
-  for (std::size_t c = 0; c < answer.candidates.size(); ++c) {
-    const Candidate& candidate = answer.candidates[c];
-    const double* value = find_metric(candidate.metrics, answer.objective);
-    const double* step = find_metric(candidate.simulated, "step_time_s");
+  std::vector<std::pair<std::string, const Candidate*>> rows;
+  if (answer.yours) rows.emplace_back("yours", &*answer.yours);
+  for (std::size_t c = 0; c < answer.candidates.size(); ++c) rows.emplace_back(std::to_string(c + 1), &answer.candidates[c]);
+  const bool noted =
+      std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return !row_note(answer, *row.second).empty(); });
+  std::vector<TextColumn> columns = {"", first};
+  if (figures == TableOf::BothFigures) columns.push_back(second);
+  if (answer.yours) columns.emplace_back("gain");
+  columns.emplace_back("memory");
+  if (noted) columns.emplace_back("<");
+  columns.emplace_back("<plan");
+  TextTable table(columns);
+  for (const auto& [name, candidate] : rows) {
+    const double* value = find_metric(candidate->metrics, answer.objective);
+    const double* step = find_metric(candidate->simulated, "step_time_s");
     std::string of_objective = value ? objective_text(answer.objective, *value) : "-";
     std::string simulated = step ? to_text(Duration(*step)) : "-";
     if (answer.simulation_decides) std::swap(of_objective, simulated);
-    table.row({std::to_string(c + 1), of_objective, simulated, memory_cell(candidate), candidate.summary});
+    std::vector<std::string> cells = {name, of_objective};
+    if (figures == TableOf::BothFigures) cells.push_back(simulated);
+    const auto gain = gain_over_yours(answer, *candidate);
+    if (answer.yours) cells.push_back(candidate == &*answer.yours ? "" : gain ? fmt::format("{:.1f} %", 100 * *gain) : "-");
+    cells.push_back(memory_cell(*candidate));
+    if (noted) cells.push_back(row_note(answer, *candidate));
+    cells.push_back(candidate->summary);
+    table.row(std::move(cells));
   }
   return table.text(style);
 }
@@ -212,18 +263,99 @@ std::string caution_lines(const Candidate& best) {
   return lines;
 }
 
+// " (26.05 GiB of 23.52 GiB usable, 111 %)"
+std::string need_text(const Candidate& candidate) {
+  const auto room = memory_room(candidate);
+  return room ? fmt::format(" ({})", need_of_limit(room->need, room->limit)) : "";
+}
+
+// Whether yours is good.
+std::string conclusion(const Answer& answer) {
+  const Candidate& best = answer.candidates.front();
+  const std::string devices = devices_text(answer, best);
+  const std::string own = objective_text(answer.objective, deciding_figure(answer, best));
+  if (!is_time(answer)) return fmt::format("{} {}{}", answer.objective, own, devices);
+  const std::string step = fmt::format("step {} {}{}", own, answer.simulation_decides ? "simulated" : "estimated", devices);
+  const auto gain = gain_over_yours(answer, best);
+  if (!gain) return step;
+  const std::string yours = to_text(Duration(deciding_figure(answer, *answer.yours)));
+  if (const double* fits = find_metric(answer.yours->metrics, "fits"); fits && *fits == 0)
+    return fmt::format("yours does not fit{}; plan 1 does: {}, yours {}", need_text(*answer.yours), step, yours);
+  constexpr double kEqual = 1e-9;
+  if (std::abs(*gain) < kEqual && answer.search.evaluated == 1) return "yours is the only plan searched: " + step;
+  if (std::abs(*gain) < kEqual) return fmt::format("yours is as fast as the best plan found: {}", step);
+  const std::string tie = is_tie(answer, *answer.yours) ? ", a tie" : "";
+  if (*gain < 0) return fmt::format("yours is faster than every plan found{}: {}, yours {}", tie, step, yours);
+  return fmt::format("plan 1 takes {:.1f} % less time than yours{}: {}, yours {}", 100 * *gain, tie, step, yours);
+}
+
+// Ours and plain PyTorch run what no other trainer has.
+std::string trainers_line(const Answer& answer) {
+  const auto runs_anything = [](const std::string& name) { return name == "panpipe" || name == "torch"; };
+  if (answer.runs_in.empty() || !std::all_of(answer.runs_in.begin(), answer.runs_in.end(), runs_anything)) return "";
+  return fmt::format("  plan 1 runs only in: {}; --for TRAINER searches what a trainer can run\n",
+                     fmt::join(answer.runs_in, ", "));
+}
+
+// "16.2 d, 2,741 USD"
+std::string run_in_short(const RunCost& run) {
+  return long_time_text(run.time_s) + (run.cost ? ", " + money_text(*run.cost, run.currency) : "");
+}
+
+std::string run_line(const Answer& answer) {
+  const std::optional<RunCost>& run = answer.candidates.front().run;
+  if (!run) return "";
+  std::string text = fmt::format("  the run of {} {}: {}", count_text(run->amount), name_of(run->counted), run_in_short(*run));
+  if (answer.yours && answer.yours->run) text += fmt::format("; with yours {}", run_in_short(*answer.yours->run));
+  return text + "\n";
+}
+
+std::string without_yours_line(const Answer& answer) {
+  return answer.without_yours.empty() ? "" : "  " + answer.without_yours + "\n";
+}
+
+// What is wrong with the plan's memory and devices, and its cautions.
+std::string warnings(const Answer& answer, const Candidate& best) {
+  const auto room = memory_room(best);
+  const std::string doubt = room ? doubtful_room(room->need, room->limit) : "";
+  return (doubt.empty() ? "" : fmt::format("  memory of plan 1: {}\n", doubt)) + unused_line(answer, best) + caution_lines(best);
+}
+
 }  // namespace
+
+std::string to_summary(const Answer& answer, const TextStyle& style) {
+  std::string out;
+  if (answer.candidates.empty()) {
+    out = style.paint(kBold, "no plan") + ": " + answer.reason + "\n";
+    if (answer.yours) out += candidates_table(answer, style, TableOf::DecidingFigure);
+    return wrapped(out + without_yours_line(answer) + "  --verbose says what was searched\n", style.width);
+  }
+  const Candidate& best = answer.candidates.front();
+  out =
+      style.paint(kBold, conclusion(answer)) + "\n" + candidates_table(answer, style, TableOf::DecidingFigure) + run_line(answer);
+  const bool ties = !ties_line(answer).empty();
+  std::string sure = sureness(answer, best);
+  if (ties) sure += fmt::format("{}plans within {:.1f} % are a tie", sure.empty() ? "" : "; ", 100 * answer.tie_within);
+  if (!sure.empty()) out += "  " + sure + "\n";
+  out += warnings(answer, best) + trainers_line(answer) + without_yours_line(answer);
+  out += fmt::format("  {} evaluated, {}; --verbose shows stages and search\n", counted(answer.search.evaluated, "plan"),
+                     proof(answer));
+  return wrapped(out, style.width);
+}
 
 std::string to_table(const Answer& answer, const TextStyle& style, int tokens_per_sample) {
   std::string out;
   if (answer.candidates.empty()) {
     out = style.paint(kBold, "no plan") + ": " + answer.reason + "\n";
+    if (answer.yours) out += candidates_table(answer, style, TableOf::BothFigures);
   } else {
     const Candidate& best = answer.candidates.front();
     out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
           rates_line(answer, best, tokens_per_sample) + run_text(best) + stages_table(best, style) + memory_line(best) +
-          unused_line(answer, best) + caution_lines(best) + candidates_table(answer, style) + sureness_lines(answer, best);
+          unused_line(answer, best) + caution_lines(best) + candidates_table(answer, style, TableOf::BothFigures) +
+          sureness_lines(answer, best);
   }
+  out += without_yours_line(answer);
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);
   if (answer.search.lower_bound > 0)
     out += fmt::format(", lower bound {}{}", objective_text(answer.objective, answer.search.lower_bound),

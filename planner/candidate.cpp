@@ -1,5 +1,10 @@
 #include "planner/candidate.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
@@ -13,6 +18,12 @@ void state_metrics(Candidate& candidate, const Prediction& prediction) {
   candidate.metrics = figures_of(prediction);
   candidate.evidence = prediction.metrics.evidence;
   candidate.run = prediction.metrics.run;
+}
+
+void check_finite(const Candidate& candidate) {
+  for (const auto* figures : {&candidate.metrics, &candidate.simulated})
+    for (const auto& [name, value] : *figures)
+      if (!std::isfinite(value)) throw not_finite(fmt::format("figure: {} of {} is {}", name, candidate.summary, value));
 }
 
 std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload) {

@@ -16,6 +16,9 @@ void state_metrics(Candidate& candidate, const Prediction& prediction);
 // A candidate's metrics from an estimate or a simulation.
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction);
 
+// Throws InputError for a figure that is no number.
+void check_finite(const Candidate& candidate);
+
 // The stages of a plan, with the names of their units.
 std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& workload);
 

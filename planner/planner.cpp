@@ -1,6 +1,7 @@
 // Calls the requested method.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -11,6 +12,7 @@
 #include "costmodel/prediction/trainer_remarks.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
+#include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
@@ -40,16 +42,35 @@ std::string objective_text(const std::string& objective, double value) {
   return objective.ends_with("_s") ? to_text(Duration(value)) : fmt::format("{:.6g}", value);
 }
 
-bool is_tie(const Answer& answer, const Candidate& candidate) {
+double deciding_figure(const Answer& answer, const Candidate& candidate) {
   const std::string figure = answer.simulation_decides ? "step_time_s" : answer.objective;
-  const auto value = [&](const Candidate& of) {
-    for (const auto& [name, number] : answer.simulation_decides ? of.simulated : of.metrics)
-      if (name == figure) return number;
-    return 0.0;
-  };
-  const double best = value(answer.candidates.front()), other = value(candidate);
-  return answer.tie_within > 0 && &candidate != &answer.candidates.front() && best > 0 && other > 0 &&
-         other <= best * (1 + answer.tie_within);
+  for (const auto& [name, number] : answer.simulation_decides ? candidate.simulated : candidate.metrics)
+    if (name == figure) return number;
+  return 0;
+}
+
+namespace {
+
+bool tie(const Answer& answer, const Candidate& a, const Candidate& b) {
+  const auto [less, more] = std::minmax({deciding_figure(answer, a), deciding_figure(answer, b)});
+  return answer.tie_within > 0 && &a != &b && less > 0 && more <= less * (1 + answer.tie_within);
+}
+
+}  // namespace
+
+bool is_tie(const Answer& answer, const Candidate& candidate) {
+  return !answer.candidates.empty() && tie(answer, candidate, answer.candidates.front());
+}
+
+bool ties_with_yours(const Answer& answer, const Candidate& candidate) {
+  return answer.yours && tie(answer, candidate, *answer.yours);
+}
+
+std::optional<double> gain_over_yours(const Answer& answer, const Candidate& candidate) {
+  if (!answer.yours) return std::nullopt;
+  const double yours = deciding_figure(answer, *answer.yours), own = deciding_figure(answer, candidate);
+  if (yours <= 0 || own <= 0) return std::nullopt;
+  return 1 - own / yours;
 }
 
 std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate) {
@@ -92,11 +113,10 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
   answer.devices = experiment.scenario.cluster.size();
   answer.trainer = experiment.scenario.trainer;
   if (answer.trainer) note_trainer(experiment.scenario, answer);
+  if (!answer.trainer && !answer.candidates.empty() && answer.candidates.front().plan)
+    answer.runs_in = trainers_of(*answer.candidates.front().plan);
   if (costs_alike(experiment.scenario) != "given") answer.tie_within = std::expm1(shipped_evidence().tie());
-  for (const Candidate& candidate : answer.candidates)
-    for (const auto* figures : {&candidate.metrics, &candidate.simulated})
-      for (const auto& [name, value] : *figures)
-        if (!std::isfinite(value)) throw not_finite(fmt::format("figure: {} of {} is {}", name, candidate.summary, value));
+  for (const Candidate& candidate : answer.candidates) check_finite(candidate);
   return answer;
 }
 

@@ -74,8 +74,11 @@ struct Answer {
   Method method = Method::Auto;
   std::string objective;                   // "step_time_s", or "time_per_sample" in the unit of the input
   std::vector<Candidate> candidates;       // best first; empty = infeasible
+  std::optional<Candidate> yours;          // the plan that the scenario states, whether it fits or not (add_yours)
+  std::string without_yours;               // why there is none though the scenario states a plan; else empty
   bool simulation_decides = false;         // candidates are sorted by their simulated step, else by the objective
   std::shared_ptr<const Trainer> trainer;  // whose plans were searched; null: no trainer is stated
+  std::vector<std::string> runs_in;        // the trainers that can run the first candidate, where none is stated
   int devices = 0;                         // of the cluster
   double tie_within = 0;                   // plans whose figures differ by at most this share are a tie; 0: unknown
   SearchState search;
@@ -90,8 +93,19 @@ Answer search(const Experiment& experiment, const SearchOptions& options);
 // A value of the objective as text. Times have a unit; values in the unit of the input have none.
 std::string objective_text(const std::string& objective, double value);
 
+// The figure by which plans are compared: the simulated step if simulation decides, else the objective. 0: unknown.
+double deciding_figure(const Answer& answer, const Candidate& candidate);
+
 // True if the candidate ties with the first one in the deciding figure (docs/models/uncertainty.md).
 bool is_tie(const Answer& answer, const Candidate& candidate);
+bool ties_with_yours(const Answer& answer, const Candidate& candidate);
+
+// The share of yours' deciding figure that the candidate saves; negative: it takes more. nullopt without yours.
+std::optional<double> gain_over_yours(const Answer& answer, const Candidate& candidate);
+
+// Adds the plan that a scenario states to the answer of a search for it: predicted like the finalists, and not part of the
+// search. Only plans of as many samples a step are compared. Nothing for the method piper, whose objective is none of a step.
+void add_yours(const Experiment& searched, const Scenario& yours, const SearchOptions& options, Answer& answer);
 
 // The devices of the cluster that a candidate does not use.
 std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate);

@@ -8,16 +8,31 @@
 
 namespace panpipe {
 
+namespace {
+
+std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan) {
+  Recompute most = Recompute::None;
+  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
+  return obstacles(trainer, {plan, plan.schedule.name, most});
+}
+
+}  // namespace
+
 std::vector<std::string> trainer_remarks(const Scenario& scenario, const Plan& plan) {
   if (!scenario.trainer) return {};
   const Trainer& trainer = *scenario.trainer;
-  Recompute most = Recompute::None;
-  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
   std::vector<std::string> remarks;
-  for (const TrainerObstacle& obstacle : obstacles(trainer, {plan, plan.schedule.name, most}))
+  for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan))
     remarks.push_back(fmt::format("{} does not have {}: {}", trainer.full_title(), obstacle.what, obstacle.has));
   for (std::string& caution : cautions(trainer, plan)) remarks.push_back(std::move(caution));
   return remarks;
+}
+
+std::vector<std::string> trainers_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const std::string& name : trainer_names())
+    if (obstacles_of(load_trainer(name), plan).empty()) names.push_back(name);
+  return names;
 }
 
 }  // namespace panpipe

@@ -13,4 +13,7 @@ namespace panpipe {
 // if the scenario states no trainer.
 std::vector<std::string> trainer_remarks(const Scenario& scenario, const Plan& plan);
 
+// The names of all trainers that can run the plan.
+std::vector<std::string> trainers_of(const Plan& plan);
+
 }  // namespace panpipe

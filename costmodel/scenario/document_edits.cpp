@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "base/input/reader.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/degrees/axes.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe {
@@ -137,12 +139,95 @@ void fill_open_keys(Node& root, const Node& plan) {
     if (map == nullptr || now == nullptr || map->kind != NodeKind::Map || now->kind != NodeKind::Map) continue;
     Node open = *map;
     std::erase_if(open.entries, [&](const Node::Entry& entry) {
-      if (entry.key == "microbatches" && now->find("global") != nullptr) return true;
+      for (const auto& [one, other] : kBatchCounts)
+        if (entry.key == one && now->find(other) != nullptr) return true;
       const Node* stated = now->find(entry.key);
       return stated != nullptr && (stated->kind != NodeKind::Scalar || stated->text != "auto");
     });
     put_entries(root, name, open);
   }
+}
+
+namespace {
+
+// The parts of a plan that a scenario states outside `batch` and `parallel`.
+constexpr const char* kPlanParts[] = {"schedule", "recompute", "partition", "placement"};
+
+bool is_choice(const Node* node) {
+  return node == nullptr || (node->kind == NodeKind::Scalar && node->text == "auto") || node->kind == NodeKind::Null;
+}
+
+Node* entry_of(Node& map, const std::string& key) {
+  for (Node::Entry& entry : map.entries)
+    if (entry.key == key) return entry.value.get();
+  return nullptr;
+}
+
+void erase(Node& map, std::string_view key) {
+  std::erase_if(map.entries, [&](const Node::Entry& entry) { return entry.key == key; });
+}
+
+void make_scalar(Node& node, std::string text) {
+  node.kind = NodeKind::Scalar;
+  node.text = std::move(text);
+  node.items.clear();
+  node.entries.clear();
+}
+
+void open_degrees(Node& parallel, bool sizes) {
+  for (const Axis& axis : kAxes) {
+    const bool of_graph = axis.number != &Degrees::pipeline && axis.number != &Degrees::data && axis.number != &Degrees::zero &&
+                          axis.number != &Degrees::virtual_stages;
+    Node* stated = entry_of(parallel, std::string(axis.key));
+    if (stated == nullptr || !axis.searched || (of_graph && !sizes)) continue;
+    // Absent, it is searched where sequences are long.
+    if (axis.number == &Degrees::context && stated->text == "1")
+      erase(parallel, axis.key);
+    else
+      make_scalar(*stated, "auto");
+  }
+}
+
+void open_batch(Node& batch, const OpenedKeys& keys) {
+  if (Node* micro = entry_of(batch, "micro"); micro != nullptr && keys.sizes) make_scalar(*micro, "auto");
+  if (keys.global_batch == 0) return;
+  erase(batch, "microbatches");
+  erase(batch, "global");
+  auto global = std::make_shared<Node>();
+  global->source = batch.source;
+  global->line = batch.line;
+  global->column = batch.column;
+  global->path = "batch.global";
+  make_scalar(*global, std::to_string(keys.global_batch));
+  batch.entries.push_back({"global", batch.line, batch.column, global});
+}
+
+}  // namespace
+
+void keep_stated_plan(Node& root, const Node& file) {
+  fill_open_keys(root, file);
+  if (root.kind != NodeKind::Map || file.kind != NodeKind::Map) return;
+  for (const Node::Entry& entry : file.entries) {
+    if (std::find(std::begin(kPlanParts), std::end(kPlanParts), entry.key) == std::end(kPlanParts)) continue;
+    const Node* now = root.find(entry.key);
+    const bool among_some = entry.key == "schedule" && now != nullptr && now->kind == NodeKind::Sequence;
+    if (!is_choice(now) && !among_some) continue;
+    erase(root, entry.key);
+    root.entries.push_back(entry);
+  }
+}
+
+void open_plan_keys(Node& root, const OpenedKeys& keys) {
+  if (root.kind != NodeKind::Map) return;
+  for (const char* part : kPlanParts) {
+    const Node* stated = root.find(part);
+    const bool list = part == std::string_view("schedule") && stated != nullptr && stated->kind == NodeKind::Sequence;
+    if (!list && (keys.degrees || part != std::string_view("placement"))) erase(root, part);
+  }
+  Node *parallel = entry_of(root, "parallel"), *batch = entry_of(root, "batch");
+  if (parallel != nullptr && keys.degrees) open_degrees(*parallel, keys.sizes);
+  if (parallel != nullptr && !keys.degrees) erase(*parallel, "virtual_stages");
+  if (batch != nullptr && batch->kind == NodeKind::Map && keys.degrees) open_batch(*batch, keys);
 }
 
 }  // namespace panpipe

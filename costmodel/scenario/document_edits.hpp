@@ -17,4 +17,15 @@ void apply_plan_keys(Node& root, const Node& plan);
 // Degrees and batch that overrides left open (`parallel={}`, `parallel.data=auto`) are the plan's.
 void fill_open_keys(Node& root, const Node& plan);
 
+// What overrides left open of all that a plan decides is the file's; `file` is its tree without overrides.
+void keep_stated_plan(Node& root, const Node& file);
+
+// What a search is to choose though the file states it.
+struct OpenedKeys {
+  bool degrees = true;   // with microbatch and placement; else only schedule, cuts and recompute
+  bool sizes = true;     // also the degrees and the microbatch for which measured costs hold
+  int global_batch = 0;  // samples of a step, which stay; 0: the file states them
+};
+void open_plan_keys(Node& root, const OpenedKeys& keys);
+
 }  // namespace panpipe

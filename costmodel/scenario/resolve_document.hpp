@@ -13,4 +13,7 @@ namespace panpipe {
 Scenario resolve_document(const NodePtr& root, const std::string& name, const std::vector<std::string>& overrides = {},
                           const std::string& plan_file = "");
 
+// The tree of a scenario's file, found as load_scenario finds it, before any change.
+NodePtr scenario_document(const std::string& path);
+
 }  // namespace panpipe

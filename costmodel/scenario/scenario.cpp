@@ -383,8 +383,10 @@ Scenario resolve_document(const NodePtr& root, const std::string& name, const st
   return read_scenario(root, name);
 }
 
+NodePtr scenario_document(const std::string& path) { return load_document(file_of_scenario(path)); }
+
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides, const std::string& plan_file) {
-  return resolve_document(load_document(file_of_scenario(path)), path, overrides, plan_file);
+  return resolve_document(scenario_document(path), path, overrides, plan_file);
 }
 
 Scenario parse_scenario(const std::string& text, const std::string& name, const std::string& directory,

@@ -149,7 +149,7 @@ TEST(Check, WhyNoCutMayStandInsideAUnitIsReportedWhenAskedFor) {
 }
 
 TEST(Plan, ThePlanIsReportedInWordsAndRates) {
-  const Outcome run = panpipe("plan --method pfeife " + kGpt2);
+  const Outcome run = panpipe("plan --verbose --method pfeife " + kGpt2);
   EXPECT_THAT(run.out, HasSubstr("\n  pfeife: looped 1f1b in groups of microbatches, forwards run ahead\n"));
   EXPECT_THAT(run.out, testing::ContainsRegex("\n  [0-9.]+ samples/s, [0-9,]+ tokens/s, MFU [0-9.]+ %\n"));
   EXPECT_THAT(panpipe("estimate " + kGpt2).out, testing::ContainsRegex("; [0-9.]+ samples/s, [0-9,]+ tokens/s, MFU [0-9.]+ %\n"));

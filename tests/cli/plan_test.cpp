@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
@@ -10,6 +11,7 @@ namespace panpipe::test {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::string kGpt2 = "scenarios/examples/gpt2-large-rtx3090x8.yaml";
@@ -131,6 +133,120 @@ TEST(Plan, AllSchedulesAreNoSlowerThanSome) {
   const double all = simulated("");
   for (const char* trainer : {"torch", "megatron", "deepspeed", "torchtitan"})
     EXPECT_LE(all, simulated(std::string(" --for ") + trainer) * (1 + 1e-9)) << trainer;
+}
+
+std::string answer_in_lines(const std::string& command, std::size_t most) {
+  const std::string text = answer_of(command);
+  EXPECT_LE(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), most) << text;
+  return text;
+}
+
+// A whole plan is shown as it is predicted alone, whatever the search may choose.
+TEST(PlanYours, IsWhatEstimateAndSimulateSayOfTheScenario) {
+  const json estimated = json::parse(answer_of("estimate --json " + kGpt2))["metrics"];
+  const json simulated = json::parse(answer_of("simulate --backend flow --json " + kGpt2))["metrics"];
+  for (const char* more :
+       {"", " --open", " --set schedule=auto --set 'parallel={}'", " --method pfeife --set schedule=[1f1b,zb-h1]"}) {
+    const json answer = json::parse(answer_of("plan --json " + kGpt2 + more));
+    const json& yours = answer["yours"];
+    for (const char* key : {"step_time_s", "peak_memory_bytes", "fits"}) EXPECT_EQ(yours["metrics"][key], estimated[key]) << more;
+    EXPECT_NEAR(yours["simulated"]["step_time_s"], simulated["step_time_s"], 1e-6) << more;
+    EXPECT_EQ(yours["schedule"]["name"], "pfeife") << more;
+    EXPECT_EQ(yours["stages"].size(), 8u) << more;
+    const bool of_estimates = answer["method"] == "pfeife";
+    const auto step = [&](const json& plan) { return plan[of_estimates ? "metrics" : "simulated"]["step_time_s"].get<double>(); };
+    for (const json& one : answer["candidates"]) {
+      EXPECT_NEAR(one["gain_over_yours"].get<double>(), 1 - step(one) / step(yours), 1e-12) << more;
+      const double apart = std::max(step(one), step(yours)) / std::min(step(one), step(yours)) - 1;
+      EXPECT_EQ(one["tie_with_yours"], apart <= answer["tie_within"].get<double>()) << more;
+    }
+  }
+}
+
+TEST(PlanYours, IsAbsentWhereTheScenarioStatesNone) {
+  const auto has = [](const std::string& micro, const std::string& more) {
+    const std::string file = write_file(temporary_folder() + "/open.yaml",
+                                        "panpipe: 1\n"
+                                        "cluster: clusters/rtx3090x8.yaml\n"
+                                        "workload: {model: gpt2-large}\n"
+                                        "batch: {micro: " +
+                                            micro +
+                                            ", global: 16}\n"
+                                            "precision: fp16\n"
+                                            "schedule: 1f1b\n"
+                                            "recompute: none\n" +
+                                            more);
+    return json::parse(answer_of("plan --json " + file)).contains("yours");
+  };
+  EXPECT_FALSE(has("1", ""));  // divides no devices
+  EXPECT_FALSE(has("auto", "parallel: {pipeline: 4}\n"));
+  EXPECT_FALSE(has("1", "parallel: {pipeline: 4, zero: auto}\n"));
+  EXPECT_TRUE(has("1", "parallel: {pipeline: 4}\n"));
+}
+
+// The samples of a step stay though the replicas change, and what --set states stays too.
+TEST(PlanYours, OpenSearchesWhatTheFileStates) {
+  const std::string stated = write_file(temporary_folder() + "/stated.yaml",
+                                        "panpipe: 1\n"
+                                        "cluster: clusters/rtx3090x8.yaml\n"
+                                        "workload: {model: gpt2-large}\n"
+                                        "batch: {micro: 1, microbatches: 8}\n"
+                                        "precision: fp16\n"
+                                        "parallel: {pipeline: 2, data: 4, zero: 0}\n"
+                                        "schedule: {name: interleaved-1f1b, stages_per_rank: 2}\n"
+                                        "partition: [20, 40, 60]\n"
+                                        "recompute: full\n"
+                                        "framework: eager\n");
+  const auto samples = [](const json& plan) {
+    return plan["settings"]["batch.micro"].get<int>() * plan["settings"]["batch.microbatches"].get<int>() *
+           plan["settings"]["parallel.data"].get<int>();
+  };
+  const json open = json::parse(answer_of("plan --json " + stated + " --open"));
+  EXPECT_EQ(samples(open["yours"]), 32);
+  for (const json& one : open["candidates"]) EXPECT_EQ(samples(one), 32);
+  EXPECT_GT(open["best"]["gain_over_yours"], 0.2);
+  const json kept = json::parse(answer_of("plan --json " + stated));
+  EXPECT_EQ(kept["best"]["schedule"]["name"], "interleaved-1f1b");
+  EXPECT_EQ(kept["best"]["settings"]["recompute"], "full");
+  for (const json& one :
+       json::parse(answer_of("plan --json " + stated + " --open --set schedule=1f1b --set parallel.data=4"))["candidates"]) {
+    EXPECT_EQ(one["schedule"]["name"], "1f1b");
+    EXPECT_EQ(one["settings"]["parallel.data"], 4);
+  }
+  // Without --open the keys that are opened take the samples of a replica with them.
+  const json fewer = json::parse(answer_of("plan --json " + stated + " --set 'parallel={}'"));
+  EXPECT_FALSE(fewer.contains("yours"));
+  EXPECT_EQ(fewer["without_yours"],
+            "your plan trains 32 samples a step, the plans searched 8: state batch.global instead of batch.microbatches");
+}
+
+TEST(PlanYours, TheAnswerIsTenLines) {
+  const std::string open = answer_in_lines("plan " + kGpt2 + " --open --for megatron", 10);
+  EXPECT_THAT(open, HasSubstr("\nplan 1 takes "));
+  EXPECT_THAT(open, HasSubstr(" % less time than yours: step "));
+  EXPECT_THAT(open, HasSubstr("; --verbose shows stages and search\n"));
+  EXPECT_THAT(answer_in_lines("plan " + kGpt2 + " --open", 11),
+              HasSubstr("\n  plan 1 runs only in: panpipe, torch; --for TRAINER searches what a trainer can run\n"));
+  const std::string kept = answer_in_lines("plan " + kGpt2, 11);
+  EXPECT_THAT(kept, HasSubstr("\nyours is the only plan searched: step "));
+  EXPECT_THAT(kept, HasSubstr("\n  kept as stated: parallel.pipeline, batch.micro, schedule, recompute; panpipe plan " + kGpt2 +
+                              " --open searches them too\n"));
+  EXPECT_THAT(answer_of("plan " + kGpt2 + " --open --verbose"),
+              AllOf(HasSubstr("\n  in closed form: "), HasSubstr("  stage  units  from ... to"), HasSubstr("\n  yours ")));
+}
+
+// A stated plan that cannot run does not hide the others.
+TEST(PlanYours, ThatCannotRunIsSaidSo) {
+  const std::string file = write_file(temporary_folder() + "/large.yaml",
+                                      "panpipe: 1\n"
+                                      "cluster: clusters/rtx3090x8.yaml\n"
+                                      "workload: {model: gpt2-large}\n"
+                                      "batch: {micro: 1, global: 16}\n"
+                                      "precision: fp16\n"
+                                      "parallel: {pipeline: 8, data: 2}\n");
+  const json answer = json::parse(answer_of("plan --json " + file + " --open"));
+  EXPECT_THAT(answer["without_yours"].get<std::string>(), HasSubstr("your plan cannot run: "));
+  EXPECT_EQ(answer["feasible"], true);
 }
 
 // A plan decides batch and degrees: a scenario with other values takes them from it, an override contradicts it.

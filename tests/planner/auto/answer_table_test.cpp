@@ -72,6 +72,84 @@ TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotReportApartIsATie) {
                         "(A100-SXM, megatron, pipeline)\n"));
 }
 
+// Two cards, four plans of one stage; times in s, memory in MiB of 1020.
+struct Row {
+  double step = 0, memory = 0;
+};
+Candidate candidate_of(const std::string& summary, const Row& row) {
+  Candidate candidate;
+  candidate.summary = summary;
+  candidate.metrics = {{"step_time_s", row.step},
+                       {"peak_memory_bytes", row.memory * (1 << 20)},
+                       {"memory_limit_bytes", 1020.0 * (1 << 20)},
+                       {"memory_share", row.memory / 1020},
+                       {"fits", row.memory <= 1020 ? 1.0 : 0.0}};
+  candidate.stages = {stage_of({"a"}, {0, 1})};
+  return candidate;
+}
+
+Answer beside_yours(const Row& yours, std::vector<Row> found) {
+  Answer answer;
+  answer.objective = "step_time_s";
+  answer.devices = 2;
+  answer.tie_within = 0.03;
+  answer.search.evaluated = 7;
+  for (const Row& row : found) answer.candidates.push_back(candidate_of("found", row));
+  answer.yours = candidate_of("mine", yours);
+  return answer;
+}
+
+TEST(AnswerSummary, ShowsYoursAboveThePlansWithWhatEachGains) {
+  const Answer answer = beside_yours({4.0, 500}, {{2.0, 800}, {2.05, 800}, {4.1, 900}});
+  EXPECT_EQ(to_summary(answer, {}),
+            "plan 1 takes 50.0 % less time than yours: step 2 s estimated, yours 4 s\n"
+            "         estimated    gain          memory         plan\n"
+            "  yours        4 s          500 MiB   49 %         mine\n"
+            "      1        2 s  50.0 %  800 MiB   78 %         found\n"
+            "      2     2.05 s  48.8 %  800 MiB   78 %  a tie  found\n"
+            "      3      4.1 s  -2.5 %  900 MiB   88 %         found\n"
+            "  plans within 3.0 % are a tie\n"
+            "  7 plans evaluated, not proved; --verbose shows stages and search\n");
+  EXPECT_FALSE(ties_with_yours(answer, answer.candidates[1]));
+  EXPECT_TRUE(ties_with_yours(answer, answer.candidates[2]));
+  EXPECT_NEAR(*gain_over_yours(answer, answer.candidates[1]), 0.4875, 1e-12);
+  const std::string json = to_json(answer);
+  EXPECT_THAT(json, HasSubstr("\"yours\": {"));
+  EXPECT_THAT(json, HasSubstr("\"gain_over_yours\": 0.5,\n    \"tie_with_yours\": false"));
+  EXPECT_THAT(to_table(answer, {}, 0), HasSubstr("\n  yours        4 s          -          500 MiB   49 %"));
+}
+
+TEST(AnswerSummary, SaysWhetherYoursIsGood) {
+  const auto first_line = [](const Answer& answer) {
+    return to_summary(answer, {}).substr(0, to_summary(answer, {}).find('\n'));
+  };
+  EXPECT_EQ(first_line(beside_yours({2.04, 500}, {{2.0, 800}})),
+            "plan 1 takes 2.0 % less time than yours, a tie: step 2 s estimated, yours 2.04 s");
+  EXPECT_EQ(first_line(beside_yours({2.0, 500}, {{2.0, 500}})), "yours is as fast as the best plan found: step 2 s estimated");
+  EXPECT_EQ(first_line(beside_yours({1.0, 500}, {{2.0, 800}})),
+            "yours is faster than every plan found: step 2 s estimated, yours 1 s");
+  EXPECT_EQ(first_line(beside_yours({1.0, 1200}, {{2.0, 800}})),
+            "yours does not fit (1.17 GiB of 1020.00 MiB usable, 118 %, 180.00 MiB too much); plan 1 does: step 2 s estimated, "
+            "yours 1 s");
+  Answer alone = beside_yours({2.0, 500}, {{2.0, 500}});
+  alone.search.evaluated = 1;
+  EXPECT_EQ(first_line(alone), "yours is the only plan searched: step 2 s estimated");
+  alone.yours.reset();
+  alone.without_yours = "your plan cannot run: it has no wheels";
+  EXPECT_EQ(first_line(alone), "step 2 s estimated");
+  EXPECT_THAT(to_summary(alone, {}), HasSubstr("\n  your plan cannot run: it has no wheels\n"));
+}
+
+TEST(AnswerSummary, WhereNothingFitsYoursIsShownToo) {
+  Answer answer = beside_yours({2.0, 1200}, {});
+  answer.reason = "memory is in the way";
+  EXPECT_EQ(to_summary(answer, {}),
+            "no plan: memory is in the way\n"
+            "         estimated  gain            memory                plan\n"
+            "  yours        2 s        1.172 GiB  117 %  does not fit  mine\n"
+            "  --verbose says what was searched\n");
+}
+
 // Ten stages: the first and the last differ from those between.
 TEST(AnswerTable, StagesThatAreAlikeAreOneRow) {
   std::vector<PlannedStage> stages = {stage_of({"embedding"}, {0, 1})};

@@ -1,0 +1,106 @@
+#include "app/plan_question.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/document_edits.hpp"
+
+namespace panpipe::app {
+namespace {
+
+// The keys that open_plan_keys() opens, apart from those without a value to keep.
+std::vector<std::string> searched_keys() {
+  std::vector<std::string> keys;
+  for (const Axis& axis : kAxes)
+    if (axis.searched) keys.push_back(fmt::format("parallel.{}", axis.key));
+  for (const char* key : {"batch.micro", "schedule", "recompute", "partition", "placement"}) keys.emplace_back(key);
+  return keys;
+}
+
+const Node* node_in(const Node* root, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  const Node* node = root != nullptr && root->kind == NodeKind::Map ? root->find(key.substr(0, dot)) : nullptr;
+  return dot == std::string::npos || node == nullptr ? node : node_in(node, key.substr(dot + 1));
+}
+
+const Node* node_at(const Scenario& scenario, const std::string& key) { return node_in(scenario.document.get(), key); }
+
+bool is_left_to_search(const Scenario& scenario, const std::string& key) {
+  // A plan without stated cuts has those that balance its stages, and without a placement the devices in their order.
+  return key != "partition" && key != "placement" && node_at(scenario, key) != nullptr && is_open(scenario, key);
+}
+
+bool states_plan(const Scenario& scenario) {
+  for (const std::string& key : searched_keys())
+    if (is_left_to_search(scenario, key)) return false;
+  return states_split(scenario);
+}
+
+// Costs that were measured hold for the sizes of the measurement.
+bool is_measured(const Scenario& scenario) {
+  return !scenario.workload.layers_file.empty() || !scenario.workload.pt2_file.empty() || scenario.profile;
+}
+
+}  // namespace
+
+bool states_split(const Scenario& scenario) {
+  if (scenario.cluster.size() == 1) return true;
+  for (const char* degree : {"parallel.pipeline", "parallel.tensor", "parallel.data", "parallel.context", "parallel.expert"})
+    if (node_at(scenario, degree) != nullptr) return true;
+  return false;
+}
+
+PlanQuestion::PlanQuestion(std::function<NodePtr()> document, std::string name, std::vector<std::string> overrides,
+                           const SearchRequest& request)
+    : document_(std::move(document)),
+      name_(std::move(name)),
+      overrides_(std::move(overrides)),
+      open_(request.open),
+      degrees_(planner::method_named(request.method) == planner::Method::Auto) {
+  const NodePtr root = document_(), file = document_();
+  apply_overrides(*root, overrides_);
+  keep_stated_plan(*root, *file);
+  const bool states_global = node_in(root.get(), "batch.global") != nullptr;
+  try {
+    Scenario stated = resolve_document(root, name_);
+    sizes_ = !is_measured(stated);
+    if (!states_global) global_batch_ = stated.degrees.micro * stated.degrees.microbatches * stated.degrees.data;
+    if (states_plan(stated)) yours_ = std::move(stated);
+  } catch (const InputError& error) {
+    if (open_ && !states_global) throw;
+    searched();  // reports a fault that is not of the stated plan alone
+    without_yours_ =
+        "your plan cannot run: " + (error.diagnostics().empty() ? error.what() : error.diagnostics().front().message);
+  }
+}
+
+Scenario PlanQuestion::searched(const std::vector<std::string>& more) const {
+  const NodePtr root = document_();
+  if (open_) open_plan_keys(*root, {.degrees = degrees_, .sizes = sizes_, .global_batch = global_batch_});
+  std::vector<std::string> all = overrides_;
+  all.insert(all.end(), more.begin(), more.end());
+  return resolve_document(root, name_, all);
+}
+
+std::vector<std::string> PlanQuestion::kept(const Scenario& searched) const {
+  std::vector<std::string> keys;
+  if (open_) return keys;
+  for (const std::string& key : searched_keys()) {
+    const bool of_degrees = key.starts_with("parallel.") || key == "batch.micro" || key == "placement";
+    const Node* stated = node_at(searched, key);
+    if (stated != nullptr && !stated->overridden && !is_open(searched, key) && (degrees_ || !of_degrees)) keys.push_back(key);
+  }
+  return keys;
+}
+
+planner::Answer PlanQuestion::answer(const Experiment& searched, const planner::SearchOptions& options) const {
+  planner::Answer answer = planner::search(searched, options);
+  answer.without_yours = without_yours_;
+  if (yours_) planner::add_yours(searched, *yours_, options, answer);
+  return answer;
+}
+
+}  // namespace panpipe::app

@@ -1,0 +1,48 @@
+// What `panpipe plan` and panpipe.plan() are asked: the scenario to search, and the plan that it states.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/plan.hpp"
+#include "costmodel/scenario/resolve_document.hpp"
+
+namespace panpipe::app {
+
+class PlanQuestion {
+ public:
+  // `document` makes the scenario's tree anew. Throws InputError if the scenario as stated cannot be read and the batch to keep
+  // (SearchRequest::open) is not known without it.
+  PlanQuestion(std::function<NodePtr()> document, std::string name, std::vector<std::string> overrides,
+               const SearchRequest& request);
+
+  // With more overrides than the question's own.
+  Scenario searched(const std::vector<std::string>& more = {}) const;
+
+  // The scenario with a whole plan: it states how the devices are divided, and nothing that a plan decides is `auto`. What
+  // overrides open (`schedule=auto`, `parallel={}`) counts as the file states it. nullopt: it states none.
+  const std::optional<Scenario>& yours() const { return yours_; }
+
+  // The keys that the file states and the search keeps, though SearchRequest::open would search them: "parallel.pipeline".
+  std::vector<std::string> kept(const Scenario& searched) const;
+
+  // The answer of a search, with yours, or the reason for its absence.
+  planner::Answer answer(const Experiment& searched, const planner::SearchOptions& options) const;
+
+ private:
+  std::function<NodePtr()> document_;
+  std::string name_;
+  std::vector<std::string> overrides_;
+  bool open_ = false, degrees_ = true;
+  int global_batch_ = 0;
+  bool sizes_ = true;
+  std::optional<Scenario> yours_;
+  std::string without_yours_;
+};
+
+// True if the scenario states a degree by which its devices are divided, or has one device.
+bool states_split(const Scenario& scenario);
+
+}  // namespace panpipe::app
