@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-#include "app/plan.hpp"
+#include "app/plan_question.hpp"
 #include "app/sweep.hpp"
 #include "base/error.hpp"
 #include "base/stop.hpp"
@@ -38,16 +38,16 @@ Planned planned_of(const planner::Answer& answer, const Experiment& experiment) 
 }
 
 app::SearchRequest request_of(const std::string& method, const std::string& objective, const std::string& trainer, int threads,
-                              std::size_t candidates) {
-  app::SearchRequest request{method, objective, trainer, threads, candidates};
+                              std::size_t candidates, bool open) {
+  app::SearchRequest request{method, objective, trainer, threads, candidates, open};
   app::check_search_request(request);
   return request;
 }
 
-planner::Answer search_until(const std::atomic<bool>& halt, const app::SearchRequest& request, const Experiment& experiment) {
+planner::SearchOptions options_until(const std::atomic<bool>& halt, const app::SearchRequest& request) {
   planner::SearchOptions options = app::search_options_of(request);
   options.stop = &halt;
-  return planner::search(experiment, options);
+  return options;
 }
 
 Planned planned(nb::object scenario, const Overrides& overrides, const app::SearchRequest& request, double time_limit,
@@ -58,8 +58,10 @@ Planned planned(nb::object scenario, const Overrides& overrides, const app::Sear
   Planned found;
   interruptibly(
       [&](const std::atomic<bool>& halt) {
-        const Experiment experiment(input.load(app::with_options(request, {}, overrides)));
-        const planner::Answer answer = search_until(halt, request, experiment);
+        const app::PlanQuestion question([&] { return input.document(); }, input.name(),
+                                         app::with_options(request, {}, overrides), request);
+        const Experiment experiment(question.searched());
+        const planner::Answer answer = question.answer(experiment, options_until(halt, request));
         throw_if_stopped();
         found = planned_of(answer, experiment);
       },
@@ -76,15 +78,13 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   app::SizesAnswer answer;
-  const auto load = [&](const Overrides& more) {
-    Overrides all = app::with_options(request, sizes, overrides);
-    all.insert(all.end(), more.begin(), more.end());
-    return input.load(all);
-  };
   interruptibly(
       [&](const std::atomic<bool>& halt) {
+        const app::PlanQuestion question([&] { return input.document(); }, input.name(),
+                                         app::with_options(request, sizes, overrides), request);
+        const auto load = [&](const Overrides& more) { return question.searched(more); };
         const auto search = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
-          return search_until(halt, of_step, experiment);
+          return planner::search(experiment, options_until(halt, of_step));
         };
         answer = app::answer_sizes(request, sizes, {input.name(), load, search}, {});
       },
@@ -184,7 +184,7 @@ void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<app::SearchRequest>(module, "SearchRequest");
   module.def("plan_request", &request_of, nb::arg("method"), nb::arg("objective"), nb::arg("trainer"), nb::arg("threads"),
-             nb::arg("candidates"));
+             nb::arg("candidates"), nb::arg("open"));
   module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("time_limit"),
              nb::arg("stop") = nb::none());
   module.def(

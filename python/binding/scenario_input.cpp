@@ -86,14 +86,14 @@ ScenarioInput::ScenarioInput(nb::object given) : given_(std::move(given)), is_di
   key_ += '\n' + std::filesystem::current_path().string() + '\n' + data_directory();
 }
 
+NodePtr ScenarioInput::document() const {
+  if (!is_dict_) return scenario_document(name_);
+  const nb::gil_scoped_acquire gil;
+  return to_document(given_, kName);
+}
+
 Scenario ScenarioInput::load(const std::vector<std::string>& overrides, const std::string& plan_file) const {
-  if (!is_dict_) return load_scenario(name_, overrides, plan_file);
-  NodePtr document;
-  {
-    const nb::gil_scoped_acquire gil;
-    document = to_document(given_, kName);
-  }
-  return resolve_document(document, kName, overrides, plan_file);
+  return resolve_document(document(), name_, overrides, plan_file);
 }
 
 }  // namespace panpipe::python

@@ -19,7 +19,8 @@ class ScenarioInput {
   const std::string& name() const { return name_; }  // the path, or "scenario"
   // Inputs with equal keys are the same scenario as long as the files that it names are unchanged.
   const std::string& key() const { return key_; }
-  // Thread-safe; takes the GIL to read a dict.
+  // Thread-safe; take the GIL to read a dict.
+  NodePtr document() const;
   Scenario load(const std::vector<std::string>& overrides, const std::string& plan_file = "") const;
 
  private:

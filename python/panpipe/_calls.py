@@ -95,6 +95,7 @@ def plan(
     threads: int | None = None,
     time_limit: float | None = None,
     candidates: int = 5,
+    open: bool = False,
     gpus: Sequence[int] | None = None,
     nodes: Sequence[int] | None = None,
     tokens: str | int = "",
@@ -113,6 +114,8 @@ def plan(
     threads: Threads of one search; all cores unless given.
     time_limit: Seconds, after which the best so far is the answer; Ctrl-C ends a search without one.
     candidates: How many of the best plans to return.
+    open: Also search what the scenario states of a plan (degrees, microbatch, schedule, recompute, cuts, placement); the samples of
+        a step and what `set` states stay. `--open` of the command.
     gpus, nodes: Plan for clusters of so many GPUs, or nodes, each: the answer is a Sizes.
     tokens: Of the whole run, as the key run.tokens: "300B".
     deadline, budget: How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
@@ -137,6 +140,7 @@ def plan(
         _text("trainer", trainer),
         _count("threads", threads, 0),
         _count("candidates", candidates),
+        bool(open),
     )
     if of_sizes:
         words = (_counts("gpus", gpus), _counts("nodes", nodes), "", _text("deadline", deadline), _text("budget", budget), limit)
@@ -147,7 +151,7 @@ def plan(
         return _plan_of(_core.plan(source, overrides, _core.plan_request(*request), limit))
     key, wanted = _core.sizes(source, overrides, _counts("gpus", gpus), _counts("nodes", nodes))
     if executor is not None:
-        request = (*request[:3], 1, request[4])
+        request = (*request[:3], 1, *request[4:])
     calls = [(source, [*overrides, setting], request, limit) for _, setting in wanted]
     answers = _work.spread(executor, 1, _work.plan, calls)
     return Sizes(key, {count: _plan_of(answer) for (count, _), answer in zip(wanted, answers)})
@@ -159,12 +163,15 @@ def _no_plan(reason: str) -> Plan:
 
 def _plan_of(answer: tuple[str, str]) -> Plan:
     document = json.loads(answer[0])
-    found = [
-        Candidate(one["summary"], one["metrics"], one.get("simulated") or {}, one.get("settings") or {})
-        for one in document.get("candidates") or []
-    ]
+    found = [_candidate_of(one) for one in document.get("candidates") or []]
+    yours = _candidate_of(document["yours"]) if "yours" in document else None
     search = document.get("search") or {}
-    return Plan(found, answer[1], bool(search.get("proved_optimal")), document.get("reason") or "", document)
+    return Plan(found, answer[1], bool(search.get("proved_optimal")), document.get("reason") or "", document, yours)
+
+
+def _candidate_of(one: dict[str, Any]) -> Candidate:
+    parts = (one.get("simulated") or {}, one.get("settings") or {})
+    return Candidate(one["summary"], one["metrics"], *parts, one.get("gain_over_yours"), bool(one.get("tie_with_yours")))
 
 
 def sweep(

@@ -166,12 +166,15 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One plan that a search found: `summary` in a line, `metrics` (times in s, memory in bytes), `simulated` (the same under shared
-    links, empty where it was not simulated) and `settings`, the keys that it decides."""
+    links, empty where it was not simulated) and `settings`, the keys that it decides. Beside a plan of yours: `gain_over_yours`, the
+    share of its step that this one saves, and whether the two are a tie."""
 
     summary: str
     metrics: dict[str, float]
     simulated: dict[str, float]
     settings: dict[str, str]
+    gain_over_yours: float | None = None
+    tie_with_yours: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -182,6 +185,7 @@ class Plan(Tabled):
     yaml: The best plan that the engines can run, as plan.yaml; empty where there is none.
     proved_optimal: Whether nothing that was searched is better.
     document: panpipe-plan/1.
+    yours: The plan that the scenario states, predicted as the candidates are; None where it states no whole plan.
     """
 
     candidates: list[Candidate]
@@ -189,6 +193,7 @@ class Plan(Tabled):
     proved_optimal: bool
     reason: str
     document: dict[str, Any] = field(repr=False)
+    yours: Candidate | None = None
 
     @property
     def best(self) -> Candidate:

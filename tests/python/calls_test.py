@@ -167,6 +167,16 @@ class Searches(Cases):
         self.assertIn("schedule:", found.yaml)
         self.assertEqual(len(found.table), len(found.candidates))
 
+    def test_yours_stands_beside_the_best(self):
+        found = panpipe.plan(SMALL, open=True, threads=1)
+        document = command(f"plan {SMALL} --open --threads 1")
+        self.assertEqual(found.yours.metrics, document["yours"]["metrics"])
+        self.assertEqual(found.yours.metrics["step_time_s"], panpipe.estimate(SMALL).step_time_s)
+        self.assertEqual(found.best.gain_over_yours, document["best"]["gain_over_yours"])
+        self.assertEqual(found.best.tie_with_yours, document["best"]["tie_with_yours"])
+        without_split = {key: value for key, value in SCENARIO.items() if key != "parallel"}
+        self.assertIsNone(panpipe.plan(without_split, set={"schedule": "1f1b"}, threads=1).yours)
+
     def test_no_plan_is_an_answer_with_a_reason(self):
         found = panpipe.plan(SMALL, set={"usable": "1 %"})
         self.assertEqual(found.candidates, [])
