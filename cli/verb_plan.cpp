@@ -8,8 +8,10 @@
 #include "app/plan_question.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/output.hpp"
+#include "cli/plan_job.hpp"
 #include "cli/plan_sizes.hpp"
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
@@ -26,6 +28,8 @@ struct PlanOptions : ScenarioOptions {
   bool json = false, verbose = false;
   double time_limit = 0;
   std::optional<std::size_t> candidates;
+  PlannedJob job;
+  std::optional<JobScenario> job_scenario;  // of a job in place of a scenario
   app::SearchRequest search;
   app::SizeOptions sizes;
 };
@@ -84,7 +88,10 @@ std::string kept_note(const app::PlanQuestion& question, const Experiment& exper
 }
 
 app::PlanQuestion question_of(const PlanOptions& options) {
-  return {[file = options.scenario] { return scenario_document(file); }, options.scenario,
+  const auto document = [&options] {
+    return options.job_scenario ? options.job_scenario->document() : scenario_document(options.scenario);
+  };
+  return {document, options.job_scenario ? options.job_scenario->name : options.scenario,
           app::with_options(options.search, options.sizes, options.overrides), options.search};
 }
 
@@ -110,8 +117,23 @@ int run_plan_sizes(const PlanOptions& options) {
   return run_sizes(request, options.sizes, call);
 }
 
-int run_plan(const PlanOptions& options) {
+// A job's keys were not written to hold a search, so it is open.
+void read_job(PlanOptions& options) {
+  if (options.sizes.gpus.size() > 1)
+    throw option_fault("gpus", "of a job it is one number, the GPUs that the job has",
+                       "to compare sizes, import the job first: panpipe import " + options.search.trainer);
+  if (!options.sizes.gpus.empty()) options.job.options.gpus = options.sizes.gpus.front();
+  options.sizes.gpus.clear();
+  options.search.open = true;
+  options.job_scenario = scenario_of_job(options.scenario, options.search.trainer, options.job);
+}
+
+int run_plan(PlanOptions options) {
   app::check_search_request(options.search);  // reports an unknown trainer before anything is read
+  if (is_job(options.scenario, options.search.trainer))
+    read_job(options);
+  else
+    refuse_job_options(options.job);
   if (app::asks_for_sizes(options.sizes, options.search.objective)) return run_plan_sizes(options);
   const app::PlanQuestion question = question_of(options);
   const Experiment experiment(question.searched());
@@ -131,6 +153,8 @@ int run_plan(const PlanOptions& options) {
          kept_note(question, experiment, options.scenario));
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);
+  if (!options.output.empty() && options.job_scenario)
+    print_note(export_note(options.search.trainer, options.job, options.output));
   return static_cast<int>(ExitCode::Done);
 }
 
@@ -139,6 +163,7 @@ int run_plan(const PlanOptions& options) {
 void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PlanOptions>();
   add_scenario_options(sub, *options);
+  sub.get_option("SCENARIO")->description("scenario file (YAML), or with --for the trainer's job, as panpipe import takes it");
   sub.add_option(
          "--for", options->search.trainer,
          "the trainer: only what it can run, priced as it runs it, so that the plan can be exported; `panpipe list trainers`")
@@ -172,6 +197,7 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
                  "how many of the best plans to show (default 3; 5 with --json or --verbose)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
+  add_planned_job_options(sub, options->job);
   run = [options] {
     constexpr std::size_t kInShort = 3;
     if (options->candidates)

@@ -249,6 +249,44 @@ TEST(PlanYours, ThatCannotRunIsSaidSo) {
   EXPECT_EQ(answer["feasible"], true);
 }
 
+const std::string kJob =
+    "torchrun --nnodes 1 --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+    "--num-layers 12 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 "
+    "--micro-batch-size 1 --global-batch-size 16 --vocab-size 50304 --tokenizer-type NullTokenizer --bf16 "
+    "--recompute-granularity full "
+    "--recompute-method uniform --recompute-num-layers 1\n";
+
+TEST(PlanJob, IsImportAndAnOpenPlanInOneCall) {
+  const std::string folder = temporary_folder(), job = write_file(folder + "/train.sh", kJob);
+  ASSERT_EQ(panpipe("import megatron " + job + " -o " + folder + "/imported.yaml").exit_code, 0);
+  const Outcome run =
+      panpipe("plan " + job + " --for megatron --json --scenario " + folder + "/kept.yaml -o " + folder + "/plan.yaml");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(read_file(folder + "/kept.yaml"), read_file(folder + "/imported.yaml"));
+  EXPECT_EQ(run.out, answer_of("plan " + folder + "/imported.yaml --for megatron --open --json"));
+  const json answer = json::parse(run.out);
+  EXPECT_EQ(answer["yours"]["settings"]["parallel.tensor"], 2);
+  EXPECT_EQ(answer["yours"]["settings"]["recompute"], "full");
+  EXPECT_GT(answer["best"]["gain_over_yours"], 0.05);
+  EXPECT_THAT(run.err, HasSubstr(" not understood; panpipe import megatron " + job + " shows them\n"));
+  EXPECT_THAT(run.err, HasSubstr("panpipe: back into the job: panpipe export megatron " + folder + "/kept.yaml --plan " + folder +
+                                 "/plan.yaml"));
+  EXPECT_EQ(panpipe("export megatron " + folder + "/kept.yaml --plan " + folder + "/plan.yaml").exit_code, 0);
+}
+
+TEST(PlanJob, ItsOptionsAreNoneOfAScenario) {
+  EXPECT_THAT(refusal_of("plan " + kGpt2 + " --for megatron --cluster h100x8"),
+              HasSubstr("--cluster: error: this is an option of a trainer's job, and the file is read as a scenario\n"));
+}
+
+TEST(PlanJob, OfOneNumberOfGpus) {
+  const std::string job = write_file(temporary_folder() + "/train.sh", kJob);
+  EXPECT_THAT(
+      refusal_of("plan " + job + " --for megatron --gpus 8,16"),
+      HasSubstr("--gpus: error: of a job it is one number, the GPUs that the job has\n  help: to compare sizes, import the job "
+                "first: panpipe import megatron\n"));
+}
+
 // A plan decides batch and degrees: a scenario with other values takes them from it, an override contradicts it.
 TEST(PlanFile, BringsItsKeysAndRefusesOverridesOfThem) {
   const std::string folder = temporary_folder();

@@ -1,0 +1,99 @@
+#include "cli/plan_job.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/files/files_write.hpp"
+#include "base/input/source_text.hpp"
+#include "base/option_fault.hpp"
+#include "base/text/counted.hpp"
+#include "cli/import_jobs.hpp"
+#include "cli/output.hpp"
+#include "jobs/import.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether a text has the key `panpipe`, with which every scenario begins. Jobs that are no YAML are never parsed for it.
+bool has_scenario_key(std::string_view text) {
+  constexpr std::string_view kKey = "panpipe", kQuotes = "\"'";
+  for (std::size_t at = text.find(kKey); at != std::string_view::npos; at = text.find(kKey, at + 1)) {
+    std::string_view before = text.substr(0, at), after = text.substr(at + kKey.size());
+    if (!before.empty() && kQuotes.find(before.back()) != std::string_view::npos) before.remove_suffix(1);
+    if (!after.empty() && kQuotes.find(after.front()) != std::string_view::npos) after.remove_prefix(1);
+    const std::size_t last = before.find_last_not_of(" \t"), next = after.find_first_not_of(" \t");
+    const bool begins = last == std::string_view::npos || std::string_view("\n{,").find(before[last]) != std::string_view::npos;
+    if (begins && next != std::string_view::npos && after[next] == ':') return true;
+  }
+  return false;
+}
+
+std::string folder_of(const std::string& file) { return file.empty() ? "." : fs::absolute(file).parent_path().string(); }
+
+}  // namespace
+
+void add_planned_job_options(CLI::App& sub, PlannedJob& job) {
+  const std::string group = "A trainer's job instead of a scenario, with --for (panpipe import TRAINER)";
+  sub.add_option("--scenario", job.scenario, "write the job's scenario into this file")->type_name("FILE")->group(group);
+  sub.add_option("--cluster", job.options.cluster, "its cluster file (default: nodes of eight H100)")
+      ->type_name("FILE")
+      ->group(group);
+  sub.add_option("--model", job.options.model, "the model's config.json, where the job states none")
+      ->type_name("CONFIG")
+      ->group(group);
+  const auto add_count = [&](const char* name, std::optional<int>& count, const char* description, int most) {
+    sub.add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most))->group(group);
+  };
+  add_count("--sequence", job.options.sequence, "tokens of a sample, where the job states none", 1 << 24);
+  add_count("--micro", job.options.micro, "samples of a microbatch, where they are open", 1 << 20);
+  add_count("--vocabulary", job.options.vocabulary, "tokens of the tokenizer, where the job does not state them", 1 << 24);
+}
+
+bool is_job(const std::string& file, const std::string& trainer) {
+  return !trainer.empty() && fs::exists(file) && !fs::is_directory(file) && !has_scenario_key(read_text_file(file));
+}
+
+void refuse_job_options(const PlannedJob& job) {
+  const jobs::JobOptions& options = job.options;
+  const char* given = !job.scenario.empty()      ? "scenario"
+                      : !options.cluster.empty() ? "cluster"
+                      : !options.model.empty()   ? "model"
+                      : options.sequence         ? "sequence"
+                      : options.micro            ? "micro"
+                      : options.vocabulary       ? "vocabulary"
+                                                 : nullptr;
+  if (given != nullptr)
+    throw option_fault(given, "this is an option of a trainer's job, and the file is read as a scenario",
+                       "name the job's trainer with --for, or change a scenario with --set", code::kConflict);
+}
+
+JobScenario scenario_of_job(const std::string& file, const std::string& trainer, const PlannedJob& job) {
+  jobs::JobOptions options = job.options;
+  for (std::string* path : {&options.cluster, &options.model})
+    if (!path->empty()) *path = reference_from(job.scenario, *path);
+  const jobs::ImportedJob imported = jobs::import_job(trainer, file, options);
+  const JobScenario scenario{jobs::scenario_text(imported), "the scenario of " + file, folder_of(job.scenario)};
+  if (!job.scenario.empty()) {
+    check_outputs({job.scenario}, "choose another file with --scenario");
+    write_file(job.scenario, scenario.text, "choose another file with --scenario");
+  }
+  print_note(
+      fmt::format("panpipe: {} read from {}, {} assumed, {} not part of a prediction, {} not understood; panpipe import {} {} "
+                  "shows them\n",
+                  counted(static_cast<long long>(imported.values.size()), "value"), file, imported.assumptions.size(),
+                  imported.not_modelled.size(), imported.not_understood.size(), trainer, file));
+  return scenario;
+}
+
+std::string export_note(const std::string& trainer, const PlannedJob& job, const std::string& plan) {
+  if (job.scenario.empty()) return "panpipe: --scenario FILE keeps the job's scenario, with which export takes the plan\n";
+  return fmt::format("panpipe: back into the job: panpipe export {} {} --plan {}\n", trainer, job.scenario, plan);
+}
+
+}  // namespace panpipe::cli
