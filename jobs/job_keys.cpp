@@ -153,7 +153,7 @@ std::vector<std::string> JobKeys::take(const std::vector<std::string>& names) {
   for (const std::string& path : order_) {
     if (!names_one_of(path, names) || understood_.contains(path)) continue;
     understood_.insert(path);
-    if (has(path)) taken.push_back(line_of(path));
+    if (has(path) && (!stated_ || stated_->contains(path))) taken.push_back(line_of(path));
   }
   return taken;
 }
@@ -163,7 +163,7 @@ std::vector<std::string> JobKeys::rest(const std::vector<std::string>& known) co
   for (const std::string& path : known)
     if (!path.ends_with('*')) candidates.push_back(path);
   for (const std::string& path : order_) {
-    if (understood_.contains(path) || !has(path)) continue;
+    if (understood_.contains(path) || !has(path) || (stated_ && !stated_->contains(path))) continue;
     // The search takes the product of the lengths and names; a file may hold thousands of keys that are none.
     const auto near = rest.size() < kMostSuggestions ? nearest_name(path, candidates) : std::nullopt;
     rest.push_back(line_of(path) + (near ? fmt::format(" ({})", did_you_mean(*near)) : ""));

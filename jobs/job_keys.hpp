@@ -35,6 +35,8 @@ class JobKeys {
   // Replaces the file's value by one from the command line.
   void replace(const std::string& path, const std::string& value);
 
+  // Of a resolved configuration, which states every key: `take` and `rest` return only these.
+  void report_only(std::set<std::string> stated) { stated_ = std::move(stated); }
   // Marks the keys among `names` that are present, and returns them as "path: value"; a trailing `*` matches any rest.
   std::vector<std::string> take(const std::vector<std::string>& names);
   // The unread keys, each with the nearest path that was read or is in `known`.
@@ -50,6 +52,7 @@ class JobKeys {
   std::map<std::string, NodePtr> values_;  // leaves and lists
   std::vector<std::string> order_;
   std::set<std::string> understood_, asked_;
+  std::optional<std::set<std::string>> stated_;
 };
 
 }  // namespace panpipe::jobs

@@ -41,10 +41,13 @@ JobKeys job_keys(const std::string& text, const std::string& name) {
 }
 
 void put_stated_model(ImportedJob& job, const JobOptions& options, std::optional<int> sequence, const std::string& origin) {
-  if (options.model.empty())
+  if (options.model.empty() && !options.captured_model)
     throw option_fault("model", fmt::format("{}: a configuration of {} holds no model", job.source, job.trainer),
                        "name its config.json, as Hugging Face's transformers writes it", code::kMissingKey);
-  job.set("workload.config", quoted_scalar(options.model), "--model");
+  if (options.model.empty())
+    job.set("workload.config", options.captured_model->config, "the captured model");
+  else
+    job.set("workload.config", quoted_scalar(options.model), "--model");
   if (options.sequence)
     job.set("workload.sequence", *options.sequence, "--sequence");
   else if (sequence)

@@ -13,14 +13,24 @@
 
 namespace panpipe::jobs {
 
+// The model of a captured job.
+struct CapturedModel {
+  std::string config;  // keys of config.json as YAML flow text
+  int layers = 0;      // 0: not known
+};
+
 struct JobOptions {
-  std::string cluster = {};                 // file or shipped name; empty: nodes of eight H100
-  std::optional<int> gpus = {};             // of the job
+  std::string cluster = {};      // file or shipped name; empty: nodes of eight H100
+  std::optional<int> gpus = {};  // of the job
+  std::string gpus_origin = "--gpus";
   std::string model = {};                   // config.json, as named in the scenario
   std::optional<int> sequence = {};         // tokens per sample
   std::optional<int> micro = {};            // samples per microbatch
   std::optional<int> vocabulary = {};       // Megatron: tokens of the tokenizer, if the arguments do not state them
   std::vector<std::string> overrides = {};  // torchtitan: words after the file: "--parallelism.tensor_parallel_degree", "2"
+  std::optional<CapturedModel> captured_model = {};  // where --model states none
+  std::string captured_trainer = {};                 // empty: the job was not captured
+  std::vector<std::string> captured_remarks = {};    // what the capture left open
 };
 
 // Parses the configuration from YAML or JSON. Throws InputError with places, and for more than 1 MiB of text.
@@ -41,6 +51,8 @@ class ConfigurationImport {
   ConfigurationImport(std::string trainer, JobKeys keys, const JobOptions& options) : keys_(std::move(keys)), options_(options) {
     job_.trainer = std::move(trainer);
     job_.source = keys_.name();
+    if (options.model.empty())
+      for (const std::string& remark : options.captured_remarks) job_.assumptions.push_back("of the capture: " + remark + ".");
   }
   // Ranks of a replica. Throws InputError for more than kMostRanks.
   int ranks_of_replica() const;

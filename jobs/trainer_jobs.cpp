@@ -8,6 +8,7 @@
 #include "jobs/accelerate/import.hpp"
 #include "jobs/deepspeed/export.hpp"
 #include "jobs/deepspeed/import.hpp"
+#include "jobs/huggingface/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
 #include "jobs/nanotron/import.hpp"
@@ -57,6 +58,18 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .gpus = "num_processes",
                     .model = kNoModel,
                     .read = import_accelerate}},
+      {.name = "huggingface",
+       .importer = {.what = "the arguments of Hugging Face's Trainer",
+                    .file = "what `python -m panpipe.capture huggingface` prints, or a file of TrainingArguments",
+                    .gpus = "the captured ranks, or one node",
+                    .model = " instead of the captured one",
+                    .read = import_huggingface}},
+      {.name = "nemo",
+       .importer = {.what = "a recipe of Megatron-Bridge",
+                    .file = "what `python -m panpipe.capture nemo` prints",
+                    .gpus = "the captured ranks, or one node",
+                    .vocabulary = true,
+                    .read = import_nemo}},
       {.name = "nanotron",
        .importer = {.what = "a configuration of nanotron",
                     .file = "the configuration that run_train.py takes",
@@ -65,7 +78,7 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .read = import_nanotron}},
       {.name = "torchtitan",
        .importer = {.what = "a configuration of torchtitan",
-                    .file = "the TOML file (releases until February 2026)",
+                    .file = "its TOML or Python file, or what `python -m panpipe.capture torchtitan` prints",
                     .gpus = "the product of the degrees, or one node",
                     .model = " instead of the flavor's",
                     .notes = "Behind the file stand overrides as torchtitan takes them: --parallelism.tensor_parallel_degree 2.",

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/shared_keys.hpp"
 
@@ -43,7 +44,7 @@ class AccelerateImport : ConfigurationImport {
     const auto processes = keys_.integer("num_processes", 1, kMostRanks);
     JobMachine made;
     if (options_.gpus) {
-      made = {*options_.gpus, kGpusOfANode, "--gpus"};
+      made = {*options_.gpus, kGpusOfANode, options_.gpus_origin};
     } else if (processes) {
       if (*processes % nodes != 0)
         keys_.refuse("num_processes", fmt::format("is {}, no multiple of the {} of num_machines", *processes, nodes));
@@ -198,7 +199,9 @@ class AccelerateImport : ConfigurationImport {
 }  // namespace
 
 ImportedJob import_accelerate(const std::string& text, const std::string& name, const JobOptions& options) {
-  return AccelerateImport(job_keys(text, name), options).job();
+  JobOptions mine = options;
+  JobKeys keys = captured_keys_or(text, name, "accelerate", mine, [&] { return job_keys(text, name); });
+  return AccelerateImport(std::move(keys), mine).job();
 }
 
 }  // namespace panpipe::jobs

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/shared_keys.hpp"
 
@@ -49,8 +50,8 @@ class DeepSpeedImport : ConfigurationImport {
         keys_.has("tensor_parallel.autotp_size") ? "tensor_parallel.autotp_size" : "tensor_parallel.tp.tp_size";
     degrees_.tensor = std::max(1, degree(tensor_key)), degrees_.pipeline = std::max(1, degree("pipeline.stages"));
     degrees_.context = std::max(1, degree("sequence_parallel_size"));
-    JobMachine machine =
-        options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, "--gpus"} : assumed_machine(job_, ranks_of_replica());
+    JobMachine machine = options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, options_.gpus_origin}
+                                       : assumed_machine(job_, ranks_of_replica());
     machine.cluster = options_.cluster;
     put_degrees(machine, keys_.has("pipeline.stages") ? "pipeline.stages" : "no pipeline.stages",
                 keys_.has(tensor_key) ? tensor_key : "no tensor_parallel");
@@ -183,7 +184,12 @@ class DeepSpeedImport : ConfigurationImport {
 }  // namespace
 
 ImportedJob import_deepspeed(const std::string& text, const std::string& name, const JobOptions& options) {
-  return DeepSpeedImport(job_keys(text, name), options).job();
+  JobOptions mine = options;
+  return import_deepspeed_keys(captured_keys_or(text, name, "deepspeed", mine, [&] { return job_keys(text, name); }), mine);
+}
+
+ImportedJob import_deepspeed_keys(JobKeys keys, const JobOptions& options) {
+  return DeepSpeedImport(std::move(keys), options).job();
 }
 
 }  // namespace panpipe::jobs

@@ -8,4 +8,7 @@ namespace panpipe::jobs {
 // Throws InputError with places for invalid values, an unknown stage, or contradictory batch sizes.
 ImportedJob import_deepspeed(const std::string& text, const std::string& name, const JobOptions& options);
 
+// The same for keys that were read elsewhere.
+ImportedJob import_deepspeed_keys(JobKeys keys, const JobOptions& options);
+
 }  // namespace panpipe::jobs

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
 #include "jobs/megatron/job.hpp"
@@ -48,7 +49,7 @@ JobMachine read_machine(MegatronJob& m) {
   JobMachine machine;
   if (m.options.gpus) {
     for (const char* launcher : {"--nnodes", "--nproc-per-node", "--world-size"}) a.flag(launcher);
-    machine.gpus = *m.options.gpus, machine.origin = "--gpus";
+    machine.gpus = *m.options.gpus, machine.origin = m.options.gpus_origin;
   } else if (a.has("--nnodes") || a.has("--nproc-per-node")) {
     machine.per_node = a.integer("--nproc-per-node", 1, 1 << 10).value_or(kGpusOfANode);
     machine.gpus = machine.per_node * a.integer("--nnodes", 1, kMostRanks).value_or(1);
@@ -176,6 +177,7 @@ void read_optimizer(MegatronJob& m) {
 // By arguments that Megatron-Core has no more.
 FrameworkChoices framework_of(MegatronJob& m) {
   Arguments& a = m.arguments;
+  if (m.options.captured_trainer == "nemo") return {"nemo", "a recipe of Megatron-Bridge"};
   bool deepspeed = a.flag("--deepspeed"), older = false;
   if (const auto stage = a.integer("--zero-stage", 0, 3); stage && *stage > 0) m.job.set("parallel.zero", *stage, "--zero-stage");
   for (const char* option : {"--DDP-impl", "--activations-checkpoint-method", "--checkpoint-activations"}) older |= a.has(option);
@@ -212,10 +214,24 @@ void read_framework(MegatronJob& m) {
   framework.put(m.job);
 }
 
+ImportedJob import_words(const CapturedJob& captured, const std::string& trainer, const std::string& name,
+                         const JobOptions& options) {
+  JobOptions mine = options;
+  apply_captured(captured, trainer, name, mine);
+  return import_megatron(Arguments(shell_words(captured.words.value_or(""), name), name), mine);
+}
+
 }  // namespace
 
 ImportedJob import_megatron(const std::string& text, const std::string& name, const JobOptions& options) {
+  if (const auto captured = captured_job(text, name)) return import_words(*captured, "megatron-core", name, options);
   return import_megatron(Arguments(shell_words(text, name), name), options);
+}
+
+ImportedJob import_nemo(const std::string& text, const std::string& name, const JobOptions& options) {
+  if (const auto captured = captured_job(text, name)) return import_words(*captured, "nemo", name, options);
+  throw InputError(fmt::format("{}: a recipe is a program; nothing is run here", name),
+                   "python -m panpipe.capture nemo --recipe NAME prints what it makes, for import");
 }
 
 ImportedJob import_megatron(Arguments arguments, const JobOptions& options) {

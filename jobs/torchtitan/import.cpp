@@ -10,6 +10,7 @@
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "jobs/bounds.hpp"
+#include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/shared_keys.hpp"
 #include "jobs/toml_document.hpp"
@@ -52,7 +53,7 @@ class TorchtitanImport : ConfigurationImport {
       if (ranks <= kMostRanks) ranks *= part;
     if (ranks > kMostRanks) throw InputError(fmt::format("{}: the degrees make more than {} ranks", job_.source, kMostRanks));
     const int fewest = static_cast<int>(ranks);
-    JobMachine machine = options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, "--gpus"}
+    JobMachine machine = options_.gpus ? JobMachine{*options_.gpus, kGpusOfANode, options_.gpus_origin}
                          : stated > 0  ? JobMachine{fewest, kGpusOfANode, "the product of the degrees"}
                                        : assumed_machine(job_, fewest);
     machine.cluster = options_.cluster;
@@ -102,9 +103,10 @@ class TorchtitanImport : ConfigurationImport {
     std::string flavor = keys_.text("model.flavor").value_or("debugmodel");
     const int sequence = keys_.integer("training.seq_len", 1, kMostTokens).value_or(2048);
     const std::string origin = keys_.has("training.seq_len") ? "training.seq_len" : "torchtitan's default training.seq_len";
-    if (!options_.model.empty()) {
+    if (!options_.model.empty() || options_.captured_model) {
       put_stated_model(job_, options_, sequence, origin);
-      layers_known_ = false;
+      layers_ = options_.model.empty() ? options_.captured_model->layers : 0;
+      layers_known_ = layers_ > 0;
       return;
     }
     for (const char* kernel : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"})
@@ -282,6 +284,11 @@ class TorchtitanImport : ConfigurationImport {
       framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
     for (const char* path : {"parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"})
       if (keys_.flag(path).value_or(false)) framework.choose("tensor_chunks: 0", path);
+    // Each chunk's gradient follows its loss, so that the logits of one chunk live at a time.
+    if (keys_.text("loss.class").value_or("") == "ChunkedLossWrapper") {
+      framework.choose("loss: chunked", "loss: ChunkedLossWrapper");
+      job_.assumptions.emplace_back("the loss in chunks, whose logits are made again; torchtitan makes them once.");
+    }
     const std::string kernel = keys_.text("optimizer.implementation").value_or("fused");
     if (kernel == "foreach" || kernel == "for-loop")
       framework.choose(kernel == "foreach" ? "optimizer_kernel: foreach" : "optimizer_kernel: loop", "optimizer.implementation");
@@ -297,9 +304,12 @@ class TorchtitanImport : ConfigurationImport {
 }  // namespace
 
 ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options) {
-  JobKeys keys(is_python(text) ? read_python_config(text, name) : parse_toml(text, name));
+  JobOptions mine = options;
+  JobKeys keys = captured_keys_or(text, name, "torchtitan", mine, [&] {
+    return JobKeys(is_python(text) ? read_python_config(text, name) : parse_toml(text, name));
+  });
   override_torchtitan_keys(keys, options.overrides);
-  return TorchtitanImport(std::move(keys), options).job();
+  return TorchtitanImport(std::move(keys), mine).job();
 }
 
 }  // namespace panpipe::jobs

@@ -239,7 +239,7 @@ class PythonConfig {
     constexpr std::string_view kCall = "model_registry(";
     const std::size_t begin = kCall.size() + 1, end = value.find_first_of("\"'", begin);
     if (!value.starts_with(kCall) || !value.ends_with(')') || end == std::string::npos) only_a_run_tells(statement);
-    set(statement, "model.flavor", "\"" + value.substr(begin, end - begin) + "\"");
+    set(statement, "model.flavor", fmt::format("\"{}\"", value.substr(begin, end - begin)));
     values_.erase("model.converters");
     const std::string rest = value.substr(end);
     std::string converters;
@@ -255,7 +255,7 @@ class PythonConfig {
       return put(path, node, statement.line);
     }
     std::string literal = value == "True" ? "true" : value == "False" ? "false" : value;
-    if (literal.starts_with("(") && literal.ends_with(")")) literal = "[" + literal.substr(1, literal.size() - 2) + "]";
+    if (literal.starts_with("(") && literal.ends_with(")")) literal = fmt::format("[{}]", literal.substr(1, literal.size() - 2));
     const std::string_view start = std::string_view(literal).substr(0, 1);
     const bool plain =
         is_name(literal) && literal != "true" && literal != "false" && path.find("activation") == std::string::npos;

@@ -27,7 +27,7 @@ _SECTIONS = {
     "dynamo_": "dynamo_config",
 }
 _TYPES = {"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "use_megatron_lm": "MEGATRON_LM", "multi_gpu": "MULTI_GPU"}
-_OF_THE_LAUNCH = ("config_file", "training_script", "training_script_args", "use_parallelism_config", *_TYPES)
+_OF_THE_LAUNCH = ("config_file", "nondefault", "training_script", "training_script_args", "use_parallelism_config", *_TYPES)
 
 
 def capture(arguments: list[str], world: int | None) -> Captured:

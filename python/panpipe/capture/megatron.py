@@ -26,7 +26,7 @@ def capture(arguments: list[str], world: int | None) -> Captured:
     with _as_if_started(words, ranks), refusals("megatron-core"):
         parser, namespace = _parser(module), module.parse_args()
         words = words_of(parser, namespace)
-        stated = [action.dest for action in parser._actions if _is_stated(action, namespace)]
+        stated = [action.dest for action in parser._actions if _is_stated(parser, action, namespace)]
         module.validate_args(namespace)
     configuration = {name: plain(value) for name, value in sorted(vars(namespace).items()) if not name.startswith("_")}
     return Captured(configuration, release_of("megatron-core"), world=world, words=words, stated=stated)
@@ -51,17 +51,18 @@ def _fewest_ranks(words: list[str]) -> int:
     return product
 
 
-def _is_stated(action: argparse.Action, namespace: argparse.Namespace) -> bool:
+def _is_stated(parser: argparse.ArgumentParser, action: argparse.Action, namespace: argparse.Namespace) -> bool:
+    """Options may share a member, whose default is that of the first."""
     if not action.option_strings or not hasattr(namespace, action.dest):
         return False
-    return bool(plain(getattr(namespace, action.dest)) != plain(action.default))
+    return bool(plain(getattr(namespace, action.dest)) != plain(parser.get_default(action.dest)))
 
 
 def words_of(parser: argparse.ArgumentParser, namespace: argparse.Namespace) -> list[str]:
     """The command line that makes this namespace from the parser's defaults."""
     words: list[str] = []
     for action in parser._actions:
-        if not _is_stated(action, namespace):
+        if not _is_stated(parser, action, namespace):
             continue
         value = plain(getattr(namespace, action.dest))
         option = next((name for name in action.option_strings if name.startswith("--")), action.option_strings[0])
