@@ -34,6 +34,17 @@ class Capture(Cases):
         self.assertEqual((said.returncode, said.stdout), (code, ""), said.stderr)
         return said.stderr
 
+    def imported(self, trainer, document, *words):
+        """The scenario that the program makes of the document, as a map."""
+        file = self.written("captured.json", json.dumps(document))
+        said = subprocess.run(
+            [os.path.join(os.environ["PANPIPE_BIN"], "panpipe"), "import", trainer, str(file), *words],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(said.returncode, 0, said.stderr)
+        return said.stdout
+
     def test_torchtitan(self):
         words = ["torchtitan", "--module", "llama3", "--config", "tiny", "--parallelism.tensor_parallel_degree", "2"]
         document = self.captured("--world", "8", *words)
@@ -49,6 +60,9 @@ class Capture(Cases):
         self.assertEqual(document["model"]["intermediate_size"], 128)
         self.assertIn("parallelism.tensor_parallel_degree", document["stated"])
         self.assertNotIn("training.seq_len", document["stated"])
+        scenario = self.imported("torchtitan", document)
+        for line in ("nodes: 1}  # the captured number of ranks", "tensor: 2  #", "data: 4  #", "num_hidden_layers: 3"):
+            self.assertIn(line, scenario)
 
     def test_the_launcher_states_the_ranks(self):
         document = self.captured("torchtitan", "--module", "llama3", "--config", "tiny", WORLD_SIZE="16")
