@@ -29,7 +29,9 @@ def capture(trainer: str, arguments: list[str], world: int | None = None) -> Cap
     """What `trainer` makes of its own command line. Raises CannotCapture."""
     name = ALIASES.get(trainer, trainer)
     if name not in TRAINERS:
-        raise CannotCapture(f"there is no capture of '{trainer}'; known are {', '.join(TRAINERS)}", exit_code=2)
+        raise CannotCapture(
+            f"there is no capture of '{trainer}'; known are {', '.join(TRAINERS)}; files are read by panpipe import", exit_code=2
+        )
     try:
         module = importlib.import_module(f".{TRAINERS[name]}", __package__)
         captured: Captured = module.capture(list(arguments), world)

@@ -6,7 +6,7 @@ import typing
 
 Keys = dict[str, typing.Any]
 # Models whose parameters were counted on the meta device and are those of the class of transformers that is named here.
-_KNOWN = ("llama3", "qwen3", "deepseek_v3", "gpt_oss", "kimi_k2_7")
+_KNOWN = ("llama3", "qwen3", "deepseek_v3", "gpt_oss", "kimi_k2_5")
 
 
 def config_json_of(name: str, model: typing.Any) -> Keys:
