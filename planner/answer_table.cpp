@@ -210,11 +210,15 @@ std::string schedule_line(const Candidate& candidate) {
   return family == nullptr ? "" : fmt::format("  {}: {}\n", family->name, family->summary);
 }
 
+bool fits_in_memory(const Candidate& candidate) {
+  const double* known = find_metric(candidate.metrics, "fits");
+  return known == nullptr || *known != 0;
+}
+
 // What a row's figures do not show.
 std::string row_note(const Answer& answer, const Candidate& candidate) {
   std::vector<std::string> notes;
-  const double* fits = find_metric(candidate.metrics, "fits");
-  if (fits && *fits == 0) notes.emplace_back("does not fit");
+  if (!fits_in_memory(candidate)) notes.emplace_back("does not fit");
   if (is_tie(answer, candidate)) notes.emplace_back("a tie");
   if (const std::size_t idle = unused_devices(answer, candidate).size(); idle > 0) notes.push_back(fmt::format("{} idle", idle));
   return fmt::format("{}", fmt::join(notes, ", "));
@@ -279,7 +283,7 @@ std::string conclusion(const Answer& answer) {
   const auto gain = gain_over_yours(answer, best);
   if (!gain) return step;
   const std::string yours = to_text(Duration(deciding_figure(answer, *answer.yours)));
-  if (const double* fits = find_metric(answer.yours->metrics, "fits"); fits && *fits == 0)
+  if (!fits_in_memory(*answer.yours))
     return fmt::format("yours does not fit{}; plan 1 does: {}, yours {}", need_text(*answer.yours), step, yours);
   constexpr double kEqual = 1e-9;
   if (std::abs(*gain) < kEqual && answer.search.evaluated == 1) return "yours is the only plan searched: " + step;
@@ -306,7 +310,8 @@ std::string run_line(const Answer& answer) {
   const std::optional<RunCost>& run = answer.candidates.front().run;
   if (!run) return "";
   std::string text = fmt::format("  the run of {} {}: {}", count_text(run->amount), name_of(run->counted), run_in_short(*run));
-  if (answer.yours && answer.yours->run) text += fmt::format("; with yours {}", run_in_short(*answer.yours->run));
+  if (answer.yours && answer.yours->run && fits_in_memory(*answer.yours))
+    text += fmt::format("; with yours {}", run_in_short(*answer.yours->run));
   return text + "\n";
 }
 
