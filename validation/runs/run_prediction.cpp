@@ -25,11 +25,6 @@ namespace {
 
 constexpr double kGib = 1073741824.0;
 
-// The memory that PyTorch's allocator has given out (torch.cuda.max_memory_allocated): no context, no fragmentation.
-double allocated(const Framework& framework, double peak_bytes) {
-  return std::max(0.0, peak_bytes - static_cast<double>(framework.context.base())) / framework.allocator_factor;
-}
-
 // Many rows name the same few calibrations: each is read once.
 class CalibrationCache {
  public:
@@ -62,9 +57,7 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
     StepFigures figures = step_figures(graph, experiment.scenario, plan);
     run.predicted_s = written.rolling ? figures.step_period_s : figures.step_time_s;
-    run.predicted_peak_gib = figures.peak_memory_bytes / kGib;
-    if (run.row.peak_kind == "allocated")
-      run.predicted_peak_gib = allocated(experiment.scenario.framework, figures.peak_memory_bytes) / kGib;
+    run.predicted_peak_gib = peak_of_kind(experiment.scenario.framework, figures.peak_memory_bytes, run.row.peak_kind) / kGib;
     run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures.exposed_communication_s, run.predicted_s);
     run.kind = std::move(figures.kind);
@@ -94,6 +87,12 @@ std::optional<bool> RunPrediction::inside_elsewhere() const { return lies_in(els
 std::optional<double> RunPrediction::peak_error() const {
   if (!predicted() || !row.peak_gib) return std::nullopt;
   return predicted_peak_gib / *row.peak_gib - 1;
+}
+
+double peak_of_kind(const Framework& framework, double peak_bytes, const std::string& kind) {
+  if (kind.empty() || kind == "device") return peak_bytes;
+  const double reserved = std::max(0.0, peak_bytes - static_cast<double>(framework.context.base()));
+  return kind == "reserved" ? reserved : reserved / framework.allocator_factor;
 }
 
 std::map<std::string, double> read_left_out(const std::vector<std::string>& files) {

@@ -1,6 +1,7 @@
 #include "validation/runs/run_row.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -76,11 +77,12 @@ Column time(const char* name, std::optional<double> RunRow::*member) {
           stated(member)};
 }
 
-// One of two words.
-Column choice(const char* name, std::string RunRow::*member, const char* one, const char* other) {
+// One of a few words.
+Column choice(const char* name, std::string RunRow::*member, const std::vector<std::string>& words) {
   return {name,
-          [member, one, other](RunRow& row, const std::string& cell) {
-            if (cell != one && cell != other) return fmt::format("expected {} or {}, not '{}'", one, other, cell);
+          [member, words](RunRow& row, const std::string& cell) {
+            if (std::find(words.begin(), words.end(), cell) == words.end())
+              return fmt::format("expected {}, not '{}'", fmt::join(words, " or "), cell);
             row.*member = cell;
             return Problem();
           },
@@ -142,13 +144,13 @@ std::vector<Column> make_columns() {
                              count("zero", &RunRow::zero, 0),
                              text("precision", &RunRow::precision),
                              time("step_s", &RunRow::step_s),
-                             choice("step_kind", &RunRow::step_kind, "step", "period"),
+                             choice("step_kind", &RunRow::step_kind, {"step", "period"}),
                              number("peak_gib", &RunRow::peak_gib),
-                             choice("peak_kind", &RunRow::peak_kind, "device", "allocated"),
+                             choice("peak_kind", &RunRow::peak_kind, {"device", "allocated", "reserved"}),
                              text("note", &RunRow::note)};
-  all.push_back(choice("stages", &RunRow::stages, kEqualLayers, kStagesByCost));
+  all.push_back(choice("stages", &RunRow::stages, {kEqualLayers, kStagesByCost}));
   all.push_back(text("optimizer", &RunRow::optimizer));
-  all.push_back(choice("tied_embedding", &RunRow::tied_embedding, "true", "false"));
+  all.push_back(choice("tied_embedding", &RunRow::tied_embedding, {"true", "false"}));
   all.push_back(text("attention_kernel", &RunRow::attention_kernel));
   for (const std::string& key : framework_columns()) all.push_back(framework_choice(key));
   return all;
@@ -266,6 +268,29 @@ std::string run_csv(const RunRow& row) {
     cells.append(comma).append(csv_cell(cell));
   }
   return heading + "\n" + cells + "\n";
+}
+
+std::string csv_with_row(const CsvTable& table, const RunRow& row) {
+  std::vector<std::string> heading;
+  for (const CsvCell& cell : table.heading) heading.push_back(cell.text);
+  std::map<std::string, std::string> stated;
+  for (const Column& column : columns()) {
+    const std::string cell = column.get(row);
+    if (cell.empty()) continue;
+    stated[column.name] = cell;
+    if (std::find(heading.begin(), heading.end(), column.name) == heading.end()) heading.push_back(column.name);
+  }
+  std::string text;
+  const auto add = [&](const auto& cell_of) {
+    for (std::size_t c = 0; c < heading.size(); ++c) text.append(c == 0 ? "" : ",").append(csv_cell(cell_of(c)));
+    text += "\n";
+  };
+  add([&](std::size_t c) { return heading[c]; });
+  const auto id = std::find(heading.begin(), heading.end(), "id") - heading.begin();
+  for (const std::vector<CsvCell>& cells : table.rows)
+    if (cells[id].text != row.id) add([&](std::size_t c) { return c < cells.size() ? cells[c].text : std::string(); });
+  add([&](std::size_t c) { return stated[heading[c]]; });
+  return text;
 }
 
 std::vector<RunRow> read_runs(const std::string& path) { return read_runs(load_csv(path), path); }

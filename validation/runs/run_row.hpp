@@ -34,6 +34,10 @@ std::vector<RunRow> read_runs(const CsvTable& table, const std::string& path);
 // A table with only this row and the columns that it states.
 std::string run_csv(const RunRow& row);
 
+// The table with the row as its last one: in place of a row of the same id, with the columns that the table lacks. Cells of
+// unknown columns stay. The table has a column `id`, as read_runs checks.
+std::string csv_with_row(const CsvTable& table, const RunRow& row);
+
 // The known columns.
 const std::vector<std::string>& run_columns();
 
