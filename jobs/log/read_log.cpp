@@ -1,0 +1,131 @@
+#include "jobs/log/read_log.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/files/files_read.hpp"
+#include "base/option_fault.hpp"
+#include "costmodel/scenario/trainer.hpp"
+#include "jobs/log/log_trainers.hpp"
+#include "jobs/megatron/printed_arguments.hpp"
+#include "jobs/nanotron/python_value.hpp"
+#include "jobs/trainer_jobs.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+constexpr const char* kStandardInput = "/dev/stdin";
+
+std::string name_of_file(const std::string& file) { return file == kStandardInput ? "standard input" : file; }
+
+// A file that is read once, from front to back.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& file) : file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (file_ < 0) throw InputError(fmt::format("{}: cannot be read: {}", name_of_file(file), std::strerror(errno)));
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() { ::close(file_); }
+
+  std::size_t read(char* buffer, std::size_t size, const std::string& file) const {
+    for (;;) {
+      const ssize_t got = ::read(file_, buffer, size);
+      if (got >= 0) return static_cast<std::size_t>(got);
+      if (errno != EINTR) throw InputError(fmt::format("{}: cannot be read: {}", name_of_file(file), std::strerror(errno)));
+    }
+  }
+
+ private:
+  int file_;
+};
+
+struct TrainerReader {
+  const LogTrainer* trainer;
+  std::unique_ptr<LogFormat> format;
+  RunLog log;
+};
+
+[[noreturn]] void refuse_log(const std::string& name, bool holds_text) {
+  if (!holds_text)
+    throw InputError(fmt::format("{}: this is no text, so no log", name), "give what the trainer printed, unpacked");
+  std::string help = "a log has lines such as";
+  for (const LogTrainer& trainer : log_trainers())
+    help += fmt::format("\n  {}: {}", load_trainer(std::string(trainer.name)).title, trainer.step_line);
+  throw InputError(fmt::format("{}: no step of a known trainer is in it", name), help);
+}
+
+TrainingLog answer_of(const std::string& name, TrainerReader& reader, int run) {
+  RunLog& log = reader.log;
+  if (!log.answer() && run > 0)
+    throw option_fault("run", fmt::format("{}: there is no run {}; the log has {}", name, run, log.runs()));
+  TrainingLog answer;
+  answer.file = name;
+  const std::string_view refined = reader.format->trainer();
+  answer.trainer = refined.empty() ? reader.trainer->name : refined;
+  answer.title = load_trainer(answer.trainer).title;
+  answer.runs = log.runs();
+  answer.summaries = log.summaries();
+  if (!log.answer() || log.answer()->measured.steps == 0)
+    throw InputError(
+        fmt::format("{}: {} steps of {} are in it, and none states how long it took", name, log.steps(), answer.title),
+        "lines need the trainer's own time, or a stamp with milliseconds");
+  answer.run = *log.answer();
+  answer.run_number = log.answer_number();
+  return answer;
+}
+
+}  // namespace
+
+TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run) {
+  std::vector<TrainerReader> readers;
+  for (const LogTrainer& trainer : log_trainers()) readers.push_back({&trainer, trainer.make(), RunLog(run)});
+  LogLines lines(source);
+  for (LogLine line; lines.next(line);)
+    for (TrainerReader& reader : readers) reader.format->read(line, reader.log);
+  TrainerReader* first = nullptr;
+  std::vector<std::string> others;
+  for (TrainerReader& reader : readers) {
+    reader.log.finish();
+    if (reader.log.steps() == 0) continue;
+    if (first == nullptr)
+      first = &reader;
+    else
+      others.emplace_back(reader.trainer->name);
+  }
+  if (first == nullptr) refuse_log(name, lines.holds_text());
+  TrainingLog answer = answer_of(name, *first, run);
+  answer.run.left_out.cut_lines += lines.cut();
+  answer.other_trainers = std::move(others);
+  return answer;
+}
+
+TrainingLog read_training_log(const std::string& file, int run) {
+  report_file_read(file);
+  const OpenFile opened(file);
+  return read_training_log([&](char* buffer, std::size_t size) { return opened.read(buffer, size, file); }, name_of_file(file),
+                           run);
+}
+
+ImportedJob import_stated_job(const TrainingLog& log, const JobOptions& options) {
+  const StatedJob& stated = log.run.job;
+  if (stated.text.empty())
+    throw option_fault("job", fmt::format("{}: the log does not state the job", log.file), "name a scenario of it",
+                       code::kMissingKey);
+  JobOptions known = options;
+  if (!known.gpus && stated.gpus > 0 && stated.trainer == "deepspeed") known.gpus = stated.gpus;
+  const std::string place = fmt::format("{} (line {})", log.file, stated.line);
+  if (stated.trainer == "megatron-core")
+    return import_printed_megatron(stated.text, log.file, static_cast<int>(stated.line), known);
+  const std::string text = stated.trainer == "nanotron" ? json_of_python(stated.text, place) : stated.text;
+  return importer_named(stated.trainer).read(text, place, known);
+}
+
+}  // namespace panpipe::jobs
