@@ -78,7 +78,8 @@ constexpr Verb kVerbs[] = {
     {"import", "turn the inputs of other tools into scenarios and cluster files",
      "  panpipe import megatron train.sh --gpus 64 -o my.yaml\n"
      "  panpipe import topology topo.txt --device h100-sxm -o cluster.yaml\n"
-     "  panpipe import kineto trace.json.gz --scenario my.yaml\n",
+     "  panpipe import kineto trace.json.gz --scenario my.yaml\n"
+     "  panpipe import log train.log --cluster h100x8 --row runs.csv\n",
      cli::add_import_verb},
     {"export", "write a plan for another trainer: Megatron-LM, torchtitan, DeepSpeed, torch.distributed.pipelining",
      "  panpipe plan my.yaml --for megatron -o plan.yaml\n"

@@ -55,6 +55,8 @@ void keep_standard_input() {
 }  // namespace
 
 void name_standard_streams(int argc, char** argv) {
+  // A log is read once, and may be larger than memory.
+  const bool streams = argc > 2 && std::string_view(argv[1]) == "import" && std::string_view(argv[2]) == "log";
   bool reads = false;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) != "-") continue;
@@ -62,7 +64,7 @@ void name_standard_streams(int argc, char** argv) {
     argv[i] = output ? standard_output : standard_input;
     reads = reads || !output;
   }
-  if (reads) keep_standard_input();
+  if (reads && !streams) keep_standard_input();
 }
 
 }  // namespace panpipe::cli

@@ -13,6 +13,7 @@
 #include "base/text/quantity_text.hpp"
 #include "cli/import_jobs.hpp"
 #include "cli/import_kineto.hpp"
+#include "cli/import_log.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -243,6 +244,7 @@ void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   add_topology(sub, run);
   add_nccl_tests(sub, run);
   add_kineto_import(sub, run);
+  add_log_import(sub, run);
   add_piper(sub, run);
 }
 

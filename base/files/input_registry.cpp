@@ -59,6 +59,12 @@ void register_input(const std::string& path) {
     registry().files.emplace(std::pair(file.st_dev, file.st_ino), path);
 }
 
+void forget_input(const std::string& path) {
+  struct stat file {};
+  const std::lock_guard hold(registry().lock);
+  if (stat(path.c_str(), &file) == 0) registry().files.erase({file.st_dev, file.st_ino});
+}
+
 std::string name_as_input(const std::string& path) {
   struct stat file {};
   const std::lock_guard hold(registry().lock);

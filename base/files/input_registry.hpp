@@ -20,6 +20,9 @@ class InputRegistry {
 // Remembers a regular file. report_file_read() calls this; call it directly for inputs that no result lists with their hash.
 void register_input(const std::string& path);
 
+// Forgets a file that the call extends: it is an input and the output.
+void forget_input(const std::string& path);
+
 // The name under which the file at `path` was read; empty if it was not read, or if no InputRegistry lives.
 std::string name_as_input(const std::string& path);
 

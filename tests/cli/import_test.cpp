@@ -102,11 +102,43 @@ TEST(ImportNcclTests, TheTableIsACluster) {
 }
 
 TEST(ImportJobs, ATrainerThatIsNone) {
-  EXPECT_EQ(
-      refusal_of("import megatro job.sh"),
-      "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: megatron-core, deepspeed, "
-      "accelerate, huggingface, nemo, nanotron, torchtitan, topology, nccl-tests, kineto, piper\n  see panpipe import --help\n");
+  EXPECT_EQ(refusal_of("import megatro job.sh"),
+            "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: megatron-core, deepspeed, "
+            "accelerate, huggingface, nemo, nanotron, torchtitan, topology, nccl-tests, kineto, log, piper\n  see panpipe import "
+            "--help\n");
   EXPECT_THAT(panpipe("export nosuch s.yaml").err, HasSubstr("panpipe export: error: there is no 'nosuch'\n  known: "));
+}
+
+const std::string kLog = "tests/jobs/data/megatron.log";
+
+double number_behind(const std::string& text, const std::string& words) {
+  return std::stod(text.substr(text.find(words) + words.size()));
+}
+
+// The scenario and the row of a log are the same job: their predictions are equal.
+TEST(ImportLog, ScenarioAndRowAreTheJob) {
+  const std::string folder = temporary_folder(), job = folder + "/job.yaml", runs = folder + "/runs.csv";
+  const std::string call = "import log " + kLog + " --cluster dgx-a100-80g --row " + runs;
+  const std::string document = answer_of(call + " --json -o " + job);
+  EXPECT_THAT(document, HasSubstr("\"schema\": \"panpipe-log/1\""));
+  EXPECT_THAT(document, HasSubstr("\"left_out\": {\"warm_up\": 2, \"evaluation\": 1, \"checkpoint\": 1, \"skipped\": 1, "));
+  const double predicted = number_behind(document, "\"predicted\": {\"step_time_s\": ");
+  EXPECT_NEAR(number_behind(answer_of("estimate " + job + " --json"), "\"step_time_s\": "), predicted, 1e-9);
+  const std::string row = answer_of("validate " + runs + " --json");
+  EXPECT_NEAR(number_behind(row, "\"predicted_s\": "), predicted, 1e-9);
+  EXPECT_NEAR(number_behind(row, "\"measured_s\": "), 10.1, 0.05);
+  answer_of(call);  // again: in place of the row of the same name
+  EXPECT_THAT(answer_of("validate " + runs + " --json"), HasSubstr("\"rows\": 1,"));
+}
+
+TEST(ImportLog, WhatIsOpenIsNamed) {
+  EXPECT_THAT(answer_of("import log " + kLog),
+              HasSubstr("not predicted: the log does not state the machine; --cluster states it"));
+  EXPECT_THAT(refusal_of("import log " + kLog + " --row " + temporary_folder() + "/runs.csv"),
+              HasSubstr("--row: error: the log does not state the machine"));
+  EXPECT_THAT(refusal_of("import log README.md"), HasSubstr("README.md: no step of a known trainer is in it"));
+  EXPECT_THAT(refusal_of("import log " + kLog + " --run 7"), HasSubstr("there is no run 7; the log has 1"));
+  EXPECT_EQ(panpipe_after("cat " + kLog + " |", "import log -").exit_code, 0);
 }
 
 TEST(ImportNcclTests, SaysWhatIsMissing) {

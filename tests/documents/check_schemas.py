@@ -56,6 +56,7 @@ PRINTED = {
     "links": ["check scenarios/clusters/rtx3090x8.yaml --links", "check scenarios/clusters/dgx-a100-80g.yaml --links"],
     "units": [f"check {GPT} --units"],
     "costs": [f"check {GPT} --costs", f"check {EXAMPLES}/mixtral-8x7b-h100x64.yaml --costs"],
+    "log": ["import log tests/jobs/data/megatron.log", "import log tests/jobs/data/megatron.log --cluster dgx-a100-80g"],
     "kernels": ["import kineto tests/jobs/data/kineto-2-steps.json"],
     "list": ["list"]
     + [

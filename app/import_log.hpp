@@ -1,0 +1,61 @@
+// What `panpipe import log` and panpipe.import_log() answer: the measured step of a training log, and the prediction of the
+// same job.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/predict.hpp"
+#include "costmodel/prediction/step_terms.hpp"
+#include "jobs/import.hpp"
+#include "jobs/log/read_log.hpp"
+#include "validation/runs/run_row.hpp"
+
+namespace panpipe::app {
+
+struct LogRequest {
+  std::string file;
+  std::string scenario;  // of the job; empty: as the log states it
+  jobs::JobOptions job;  // what the log leaves open; without a cluster nothing is predicted
+  int run = 0;           // from 1; 0: the last one with a measured step
+  std::string output;    // file that will hold the scenario; empty: none
+};
+
+struct LoggedPrediction {
+  double step_time_s = 0;
+  StepTerms terms;
+  double peak_bytes = 0;  // the part that the log prints
+  bool fits = true;
+};
+
+struct OpenPoint {
+  std::string reason;
+  std::string option;  // that settles it: "cluster"; empty: none
+};
+
+struct LogAnswer {
+  jobs::TrainingLog log;
+  std::optional<jobs::ImportedJob> job;            // where the log states it, and no scenario was given
+  std::string scenario;                            // its text; empty: not known
+  std::shared_ptr<const PlannedScenario> planned;  // null: see `open`
+  std::optional<LoggedPrediction> predicted;
+  std::vector<OpenPoint> open;  // why there is no scenario, or no prediction
+};
+
+// Throws InputError for a log that cannot be read (jobs/log/read_log.hpp), and for a scenario that cannot be loaded.
+LogAnswer import_log(const LogRequest& request);
+
+// The run as a row of a table of runs (docs/validate.md). Throws InputError if the job or its GPUs are not known, and for a model
+// that no columns state.
+validation::RunRow row_of(const LogAnswer& answer);
+
+// The contents of the table `file` with the answer's row, whether it exists or not. Throws InputError for a file that is no table
+// of runs.
+std::string table_with_row(const LogAnswer& answer, const std::string& file);
+
+std::string to_text(const LogAnswer& answer, const TextStyle& style);
+std::string to_json(const LogAnswer& answer);  // panpipe-log/1
+
+}  // namespace panpipe::app
