@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "app/import_log.hpp"
 #include "app/lists.hpp"
 #include "app/support.hpp"
 #include "base/input/yaml_document.hpp"
@@ -72,6 +73,18 @@ nb::tuple imported(const std::string& trainer, const std::string& file, const jo
   return nb::make_tuple(to_python(*root), yaml, job.assumptions, job.not_modelled, job.not_understood, fault);
 }
 
+// Of panpipe.TrainingLog: document, text, yaml, row.
+std::tuple<std::string, std::string, std::string, std::string> imported_log(const app::LogRequest& request) {
+  const app::LogAnswer answer = app::import_log(request);
+  std::string row;
+  try {
+    if (answer.planned) row = run_csv(app::row_of(answer));
+  } catch (const InputError&) {
+    // A model that no columns of a table of runs state: the log is read all the same.
+  }
+  return {app::to_json(answer), app::to_text(answer, {}), answer.scenario, row};
+}
+
 // Of panpipe.ExportedJob: text, schedule_csv, cannot, besides.
 std::tuple<std::string, std::string, std::vector<std::string>, std::vector<std::string>> exported(const std::string& trainer,
                                                                                                   nb::object scenario,
@@ -101,10 +114,30 @@ void bind_documents(nb::module_& module) {
       [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,
          const std::string& model, std::optional<int> sequence, std::optional<int> micro, std::optional<int> vocabulary,
          const Overrides& overrides) {
-        return imported(trainer, file, {cluster, gpus, model, sequence, micro, vocabulary, overrides});
+        return imported(trainer, file,
+                        {.cluster = cluster,
+                         .gpus = gpus,
+                         .model = model,
+                         .sequence = sequence,
+                         .micro = micro,
+                         .vocabulary = vocabulary,
+                         .overrides = overrides});
       },
       nb::arg("trainer"), nb::arg("file"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"),
       nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"));
+  module.def(
+      "import_log",
+      [](const std::string& file, const std::string& job, const std::string& cluster, std::optional<int> gpus,
+         const std::string& model, std::optional<int> sequence, std::optional<int> vocabulary, std::optional<int> run) {
+        return imported_log(
+            {.file = file,
+             .scenario = job,
+             .job = {.cluster = cluster, .gpus = gpus, .model = model, .sequence = sequence, .vocabulary = vocabulary},
+             .run = run.value_or(0),
+             .output = {}});
+      },
+      nb::arg("file"), nb::arg("job"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"), nb::arg("sequence").none(),
+      nb::arg("vocabulary").none(), nb::arg("run").none(), Released());
   module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"),
              nb::arg("file"));
 }

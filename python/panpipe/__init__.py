@@ -22,7 +22,19 @@ else:
     from panpipe._calls import check, estimate, families, plan, schedule, simulate, sweep
     from panpipe._certificate import Certificate, certify
     from panpipe._core import Table
-    from panpipe._documents import Comparison, ExportedJob, ImportedJob, compare, export, import_job, report, shipped, support
+    from panpipe._documents import (
+        Comparison,
+        ExportedJob,
+        ImportedJob,
+        TrainingLog,
+        compare,
+        export,
+        import_job,
+        import_log,
+        report,
+        shipped,
+        support,
+    )
     from panpipe._families import OwnFamily
     from panpipe._measured import Fit, FittedNumber, Validation, fit, validate
     from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
@@ -36,9 +48,10 @@ __version__ = _core.version if _why is None else "unknown"
 __all__ = [
     "Arena", "Candidate", "Certificate", "Checked", "Comparison", "Diagnostic", "ExportedJob", "Family", "Fit",
     "FittedNumber", "ImportedJob", "InputError", "InternalError", "MachineError", "NoAnswer", "OwnFamily", "PanpipeError",
-    "Plan", "Prediction", "Run", "Schedule", "ScheduleProblem", "Sizes", "Sweep", "Table", "Validation", "__version__",
-    "arena", "certify", "check", "compare", "estimate", "export", "families", "fit", "import_job", "plan", "report", "run",
-    "schedule", "shipped", "simulate", "support", "sweep", "validate",
+    "Plan", "Prediction", "Run", "Schedule", "ScheduleProblem", "Sizes", "Sweep", "Table", "TrainingLog", "Validation",
+    "__version__",
+    "arena", "certify", "check", "compare", "estimate", "export", "families", "fit", "import_job", "import_log", "plan",
+    "report", "run", "schedule", "shipped", "simulate", "support", "sweep", "validate",
 ]
 # fmt: on
 

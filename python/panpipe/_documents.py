@@ -58,6 +58,27 @@ class ImportedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingLog(Documented):
+    """What a training log measured.
+
+    document: As `panpipe import log --json` prints it: trainer, measured step, what was left out, prediction.
+    text: The same for a terminal.
+    yaml: The job as a scenario, where the log states it; else empty.
+    row: A table of this run, for `validate` and `fit`; empty where job or GPUs are not known.
+    """
+
+    document: dict[str, Any]
+    text: str = field(repr=False)
+    yaml: str = field(repr=False)
+    row: str = field(repr=False)
+
+    @property
+    def step_time_s(self) -> float:
+        """The measured step: the median of the steady state."""
+        return self.document["measured"]["step_time_s"]
+
+
+@dataclass(frozen=True, slots=True)
 class ExportedJob:
     """A plan in the words of another trainer.
 
@@ -157,6 +178,39 @@ def import_job(
             _texts("overrides", overrides),
         )
     )
+
+
+def import_log(
+    file: File,
+    *,
+    job: File | None = None,
+    cluster: File | None = None,
+    gpus: int | None = None,
+    model: File | None = None,
+    sequence: int | None = None,
+    vocabulary: int | None = None,
+    run: int | None = None,
+) -> TrainingLog:
+    """Read the measured step out of a training log, and predict its job.
+
+    file: What Megatron-LM, Megatron-DeepSpeed, nanotron, torchtitan, Composer, DeepSpeed or Hugging Face's Trainer printed.
+    job: A scenario file of the job, where the log does not state it.
+    cluster: A cluster file or shipped name: the machine, which logs do not state. Without it nothing is predicted.
+    gpus, model, sequence, vocabulary: What the job leaves open, as of `import_job`.
+    run: The number of the run, in a log of several; the last one unless given.
+    Raises InputError: A file that is no such log, a run that does not exist.
+    """
+    text, table, yaml, row = _core.import_log(
+        _path("file", file),
+        _path("job", job),
+        _path("cluster", cluster),
+        _count_if_given("gpus", gpus),
+        _path("model", model),
+        _count_if_given("sequence", sequence),
+        _count_if_given("vocabulary", vocabulary),
+        _count_if_given("run", run),
+    )
+    return TrainingLog(json.loads(text), table, yaml, row)
 
 
 def export(

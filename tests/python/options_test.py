@@ -137,6 +137,14 @@ class OtherVerbs(Cases):
         self.assertEqual(panpipe.estimate(job.scenario).metrics, panpipe.estimate(self.folder / "job.yaml").metrics)
         self.assertEqual(job.scenario["parallel"]["tensor"], 8)
 
+    def test_a_log_is_read(self):
+        file = RUNS.parents[2] / "tests" / "jobs" / "data" / "megatron.log"
+        log = panpipe.import_log(file, cluster="dgx-a100-80g")
+        self.assertEqual(log.document, command(f"import log {file} --cluster dgx-a100-80g"))
+        self.assertEqual(log.step_time_s, log.document["measured"]["step_time_s"])
+        rows = panpipe.validate(self.written("runs.csv", log.row)).document["rows"]
+        self.assertEqual([row["measured_s"] for row in rows], [log.step_time_s])
+
     def test_an_order_without_a_name_needs_a_file(self):
         with self.assertRaises(panpipe.InputError):
             panpipe.export("megatron", LARGE, set={"schedule": "zb-v"})
