@@ -13,6 +13,7 @@
 #include "base/text/counted.hpp"
 #include "cli/import_jobs.hpp"
 #include "cli/output.hpp"
+#include "jobs/captured/captured.hpp"
 #include "jobs/import.hpp"
 
 namespace panpipe::cli {
@@ -56,7 +57,9 @@ void add_planned_job_options(CLI::App& sub, PlannedJob& job) {
 }
 
 bool is_job(const std::string& file, const std::string& trainer) {
-  return !trainer.empty() && fs::exists(file) && !fs::is_directory(file) && !has_scenario_key(read_text_file(file));
+  if (trainer.empty() || !fs::exists(file) || fs::is_directory(file)) return false;
+  const std::string text = read_text_file(file);
+  return jobs::is_captured(text) || !has_scenario_key(text);
 }
 
 void refuse_job_options(const PlannedJob& job) {

@@ -64,8 +64,7 @@ std::string command_line(const std::vector<std::string>& words) {
 }
 
 NodePtr document_of(const std::string& text, const std::string& name) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos || text[first] != '{' || text.find(kSchema) == std::string::npos) return nullptr;
+  if (!is_captured(text)) return nullptr;
   if (text.size() > kMostText) throw InputError(fmt::format("{}: a captured job of more than 4 MiB is none", name));
   NodePtr root = parse_document(text, name, ".");
   const Node* schema = root->kind == NodeKind::Map ? root->find("schema") : nullptr;
@@ -83,6 +82,11 @@ NodePtr shared(const Node& map, const char* key) {
 }
 
 }  // namespace
+
+bool is_captured(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && text[first] == '{' && text.find(kSchema) != std::string::npos;
+}
 
 std::optional<CapturedJob> captured_job(const std::string& text, const std::string& name) {
   const NodePtr root = document_of(text, name);

@@ -22,6 +22,9 @@ struct CapturedJob {
   std::vector<std::string> remarks;
 };
 
+// True for a text that names the schema of captured jobs; it may be damaged.
+bool is_captured(const std::string& text);
+
 // Nothing for a text that is no captured job. Throws InputError with the place for one that is damaged or of another form.
 std::optional<CapturedJob> captured_job(const std::string& text, const std::string& name);
 

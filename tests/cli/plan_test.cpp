@@ -274,6 +274,13 @@ TEST(PlanJob, IsImportAndAnOpenPlanInOneCall) {
   EXPECT_EQ(panpipe("export megatron " + folder + "/kept.yaml --plan " + folder + "/plan.yaml").exit_code, 0);
 }
 
+// It has the key of a scenario's version, too.
+TEST(PlanJob, IsACapturedOne) {
+  const Outcome run = panpipe("plan tests/jobs/captured/megatron-core.json --for megatron --json");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("read from tests/jobs/captured/megatron-core.json"));
+}
+
 TEST(PlanJob, ItsOptionsAreNoneOfAScenario) {
   EXPECT_THAT(refusal_of("plan " + kGpt2 + " --for megatron --cluster h100x8"),
               HasSubstr("--cluster: error: this is an option of a trainer's job, and the file is read as a scenario\n"));
