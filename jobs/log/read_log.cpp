@@ -120,7 +120,9 @@ ImportedJob import_stated_job(const TrainingLog& log, const JobOptions& options)
     throw option_fault("job", fmt::format("{}: the log does not state the job", log.file), "name a scenario of it",
                        code::kMissingKey);
   JobOptions known = options;
-  if (!known.gpus && stated.gpus > 0 && stated.trainer == "deepspeed") known.gpus = stated.gpus;
+  // The others state them among their arguments.
+  if (!known.gpus && stated.gpus > 0 && (stated.trainer == "deepspeed" || stated.trainer == "torchtitan"))
+    known.gpus = stated.gpus, known.gpus_origin = "the log's ranks";
   const std::string place = fmt::format("{} (line {})", log.file, stated.line);
   if (stated.trainer == "megatron-core")
     return import_printed_megatron(stated.text, log.file, static_cast<int>(stated.line), known);

@@ -306,6 +306,8 @@ class TorchtitanImport : ConfigurationImport {
 ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options) {
   JobOptions mine = options;
   JobKeys keys = captured_keys_or(text, name, "torchtitan", mine, [&] {
+    const std::size_t front = text.find_first_not_of(" \t\r\n");
+    if (front != std::string::npos && text[front] == '{') return job_keys(text, name);  // JSON, as --job.print_args prints it
     return JobKeys(is_python(text) ? read_python_config(text, name) : parse_toml(text, name));
   });
   override_torchtitan_keys(keys, options.overrides);

@@ -291,6 +291,19 @@ TEST(TorchtitanLog, RatesCountWithoutStamps) {
   EXPECT_EQ(log_of(text).run.job.gpus, 8);
 }
 
+TEST(TorchtitanLog, PrintedArgumentsAreTheJob) {
+  const TrainingLog log = log_of(
+      "[rank0]:[titan] 2025-07-21 15:56:00,000 - root - INFO - Running with args: {\n  \"model\": {\"name\": \"llama3\", "
+      "\"flavor\": \"8B\"},\n[rank0]:  \"training\": {\"local_batch_size\": 2, \"seq_len\": 8192},\n  \"parallelism\": "
+      "{\"data_parallel_shard_degree\": -1, \"tensor_parallel_degree\": 2}\n}\n"
+      "[rank0]:Building 2-D device mesh with ['dp_shard', 'tp'], [8, 2]\n" +
+      titan_line(1, "01,000") + titan_line(2, "02,000") + titan_line(3, "03,000"));
+  const ImportedJob job = import_stated_job(log, {});
+  EXPECT_EQ(value(job, "parallel.tensor"), "2");
+  EXPECT_EQ(value(job, "parallel.data"), "8");  // 16 GPUs, as the mesh has them
+  EXPECT_EQ(value(job, "batch.micro"), "2");
+}
+
 TEST(TorchtitanLog, ValidationIsNoStep) {
   const std::string validation =
       "[titan] 2025-07-21 15:57:30,000 - root - INFO - validate step:  2  loss: 1.0  memory: "
