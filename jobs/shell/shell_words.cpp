@@ -142,6 +142,40 @@ class Splitter {
 
 }  // namespace
 
+std::optional<TextPlace> ShellWord::place(std::size_t from) const {
+  std::size_t begin = 0;
+  for (const WordPiece& piece : pieces) {
+    const bool holds = begin <= from && begin + piece.text.size() == text.size() && piece.place && from < text.size();
+    if (holds) {
+      TextPlace place = *piece.place;
+      place.begin += from - begin;
+      place.column += static_cast<int>(from - begin);
+      return place;
+    }
+    begin += piece.text.size();
+  }
+  return std::nullopt;
+}
+
+ShellWord ShellWord::without_first(std::size_t count) const {
+  ShellWord rest = *this;
+  rest.text = text.substr(std::min(count, text.size()));
+  rest.stands_alone = false;
+  rest.pieces.clear();
+  rest.expands = pieces.empty() ? expands : false;
+  std::size_t begin = 0;
+  for (WordPiece piece : pieces) {
+    const std::size_t size = piece.text.size(), skipped = count > begin ? std::min(count - begin, size) : 0;
+    begin += size;
+    if (skipped == size) continue;
+    piece.text.erase(0, skipped);
+    if (piece.place) piece.place->begin += skipped, piece.place->column += static_cast<int>(skipped);
+    rest.expands |= piece.unknown.has_value();
+    rest.pieces.push_back(std::move(piece));
+  }
+  return rest;
+}
+
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& name) {
   if (text.size() > kMostText) throw InputError(fmt::format("{}: a command line of more than 1 MiB is none", name));
   SourceText source;
