@@ -30,12 +30,16 @@ std::string Arguments::key_of(const std::string& option) {
   return key;
 }
 
-Arguments::Arguments(const std::vector<ShellWord>& words, std::string name) : name_(std::move(name)) {
+Arguments::Arguments(const std::vector<ShellWord>& words, std::string name, ArgumentForms forms)
+    : name_(std::move(name)), forms_(std::move(forms)) {
   Given* open = nullptr;
   for (const ShellWord& word : words) {
     if (word.after_array) open = nullptr;
     if (!is_option(word)) {
-      if (open != nullptr) open->values.push_back(word);
+      if (open != nullptr)
+        open->values.push_back(word);
+      else if (word.stands_alone)
+        note_unknown(word);
       continue;
     }
     const std::size_t equals = word.text.find('=');
@@ -44,11 +48,57 @@ Arguments::Arguments(const std::vector<ShellWord>& words, std::string name) : na
     Given& given = given_[key] = {written, {}, word.line, word.column};
     open = &given;
     if (equals == std::string::npos) continue;
-    ShellWord value = word;
-    value.text = word.text.substr(equals + 1);
-    given.values.push_back(std::move(value));
+    given.values.push_back(word.without_first(equals + 1));
   }
 }
+
+// Whether it may change more than arguments without effect.
+bool Arguments::matters(const UnknownName& unknown) const {
+  if (unknown.either.empty()) return true;
+  for (const std::string& text : unknown.either)
+    for (const ShellWord& word : shell_words(text, name_)) {
+      if (word.text.rfind("${", 0) == 0) return true;
+      if (is_option(word) && !names_one_of(key_of(word.text.substr(0, word.text.find('='))), forms_.without_effect)) return true;
+    }
+  return false;
+}
+
+void Arguments::note_unknown(const ShellWord& word) {
+  std::vector<UnknownName> names;
+  for (const WordPiece& piece : word.pieces)
+    if (piece.unknown) names.push_back(*piece.unknown);
+  if (word.pieces.empty()) {
+    const std::size_t begin = word.text.find_first_not_of("${"), end = word.text.find_first_of("}/:", begin);
+    names.push_back({word.text.substr(std::min(begin, word.text.size()), end - begin), word.line, name_, "", {}});
+  }
+  for (UnknownName& name : names) {
+    const auto same = [&](const UnknownName& other) { return other.name == name.name; };
+    if (std::none_of(unknown_.begin(), unknown_.end(), same)) unknown_.push_back(std::move(name));
+  }
+}
+
+// Values from `from` on that may be arguments of their own.
+void Arguments::note_alone(const Given& given, std::size_t from) {
+  for (std::size_t i = from; i < given.values.size(); ++i) {
+    const ShellWord& value = given.values[i];
+    if (!value.stands_alone) continue;
+    const bool harmless = std::all_of(value.pieces.begin(), value.pieces.end(),
+                                      [&](const WordPiece& piece) { return !piece.unknown || !matters(*piece.unknown); });
+    if (!harmless) note_unknown(value);
+  }
+}
+
+bool Arguments::is_unknown(const std::string& option) const {
+  const ShellWord* value = word(option);
+  return value != nullptr && value->expands;
+}
+
+const ShellWord* Arguments::word(const std::string& option) const {
+  const auto found = given_.find(key_of(option));
+  return found == given_.end() || found->second.values.empty() ? nullptr : &found->second.values.front();
+}
+
+void Arguments::ignore(const std::string& option) { find(option); }
 
 Arguments::Given* Arguments::find(const std::string& option) {
   const std::string key = key_of(option);
@@ -66,16 +116,23 @@ void Arguments::refuse(const std::string& option, const std::string& message, co
                    help);
 }
 
-bool Arguments::flag(const std::string& option) { return find(option) != nullptr; }
+bool Arguments::flag(const std::string& option) {
+  const Given* given = find(option);
+  if (given == nullptr) return false;
+  if (names_one_of(key_of(option), forms_.flags)) note_alone(*given, 0);
+  return true;
+}
 
-// One value; a word that a shell would expand is none.
+// One value; what is not known is none.
 const ShellWord* Arguments::value_of(const std::string& option) {
   Given* given = find(option);
   if (given == nullptr) return nullptr;
   if (given->values.empty()) refuse(option, "has no value");
-  if (given->values.front().expands)
-    refuse(option, fmt::format("is '{}', which only a shell can expand", given->values.front().text),
-           "nothing is run or expanded here: write the value itself");
+  if (!names_one_of(key_of(option), forms_.lists)) note_alone(*given, 1);
+  if (given->values.front().expands) {
+    note_unknown(given->values.front());
+    return nullptr;
+  }
   return &given->values.front();
 }
 
@@ -118,16 +175,25 @@ std::vector<std::string> Arguments::take(const std::vector<std::string>& names) 
   for (const std::string& key : order_) {
     if (!names_one_of(key, names) || understood_.contains(key)) continue;
     understood_.insert(key);
+    note_rest(key);
     taken.push_back(line_of_argument(given_.at(key).written, given_.at(key).values));
   }
   return taken;
 }
 
-std::vector<std::string> Arguments::rest() const {
+std::vector<std::string> Arguments::rest() {
   std::vector<std::string> rest;
-  for (const std::string& key : order_)
-    if (!understood_.contains(key)) rest.push_back(line_of_argument(given_.at(key).written, given_.at(key).values));
+  for (const std::string& key : order_) {
+    if (understood_.contains(key)) continue;
+    note_rest(key);
+    rest.push_back(line_of_argument(given_.at(key).written, given_.at(key).values));
+  }
   return rest;
+}
+
+// Of an argument whose value does not matter: words behind it that may be others.
+void Arguments::note_rest(const std::string& key) {
+  if (!names_one_of(key, forms_.lists)) note_alone(given_.at(key), names_one_of(key, forms_.flags) ? 0 : 1);
 }
 
 }  // namespace panpipe::jobs

@@ -1,0 +1,313 @@
+// Simple commands: assignments, functions, and the programs that a script starts.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "jobs/shell/interpreter.hpp"
+#include "jobs/shell/script_folder.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+constexpr std::size_t kMostPrograms = 2000;
+
+std::string base_of(const std::string& program) { return program.substr(program.find_last_of('/') + 1); }
+
+bool is_shell(const std::string& program) {
+  const std::string base = base_of(program);
+  return base == "bash" || base == "sh" || base == "zsh" || base == "dash";
+}
+
+// Programs that are started for what they answer.
+bool is_question(const std::string& program) {
+  for (const char* name : {"grep", "egrep", "fgrep", "which", "type", "hash", "diff", "cmp", "pgrep", "command", "id", "getent"})
+    if (program == name) return true;
+  return false;
+}
+
+}  // namespace
+
+Outcome Interpreter::run_simple(const ScriptCommand& command) {
+  used_notes_.clear();
+  std::vector<Field> words = expand(command.words);
+  const bool declares = !words.empty() && is_declaration(words[0].text.plain());
+  if (declares || command.assignments.empty()) return run_words(command, std::move(words));
+  if (words.empty()) {
+    for (const ScriptAssignment& assignment : command.assignments) assign(assignment);
+    Outcome outcome;
+    outcome.external = true;
+    return outcome;
+  }
+  // NAME=value COMMAND: for that command alone.
+  Variables before;
+  for (const ScriptAssignment& assignment : command.assignments) {
+    const auto found = state_.variables.find(assignment.name);
+    before[assignment.name] = found == state_.variables.end() ? nullptr : found->second;
+    assign(assignment);
+    export_name(assignment.name);
+  }
+  Outcome outcome = run_words(command, std::move(words));
+  for (const auto& [name, variable] : before) {
+    if (variable)
+      state_.variables[name] = variable;
+    else
+      state_.variables.erase(name);
+  }
+  return outcome;
+}
+
+Outcome Interpreter::run_words(const ScriptCommand& command, std::vector<Field> words) {
+  Outcome outcome;
+  if (words.empty()) return outcome;
+  const std::string program = words[0].text.known() ? words[0].text.plain() : "";
+  if (const auto function = state_.functions.find(program); function != state_.functions.end()) {
+    const CommandPointer body = function->second;
+    return run_function(body, words);
+  }
+  if (run_builtin(command, words, outcome)) return outcome;
+  return start(command, std::move(words));
+}
+
+// Programs that start another one with the rest of their words.
+Outcome Interpreter::start(const ScriptCommand& command, std::vector<Field> words) {
+  const std::vector<int> notes = used_notes_;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (!words[i].text.known() || !is_shell(words[i].text.plain())) continue;
+    return run_script(std::move(words), i, command.line, true);
+  }
+  const std::string program = words[0].text.known() ? words[0].text.plain() : "";
+  if (program.ends_with(".sh")) {
+    words.insert(words.begin(), Field{ShellText("bash"), false, false});
+    return run_script(std::move(words), 0, command.line, true);
+  }
+  bool options = false;
+  for (const Field& word : words) {
+    const std::string text = word.text.flat();
+    // A whole command in one word: of ssh, or of a launcher that takes a string.
+    if (text.find("--num-layers") != std::string::npos && text.find_first_of(" \n") != std::string::npos && word.quoted) {
+      const ShellText inner = word.text;
+      return run_apart([&] { return run_text(inner, command.line); });
+    }
+    options |= text.rfind("--", 0) == 0 || (word.alone && !word.text.known());
+  }
+  if (options && started_.size() < kMostPrograms) started_.push_back({words, file_, command.line, depends_, notes});
+  if (output_ != nullptr) {
+    const std::string name = command.words.empty() ? program : "$(" + spelled(words[0].text) + " ...)";
+    print(ShellText::of_unknown(unknown(Unknown::Kind::Output, name, command.line)));
+  }
+  Outcome outcome = Outcome::unknown({unknown(Unknown::Kind::Output, program.empty() ? "a program" : program, command.line)});
+  outcome.external = !is_question(program);
+  return outcome;
+}
+
+// `bash -c TEXT`, `bash FILE`: in a shell of its own, which sees only what is exported.
+Outcome Interpreter::run_script(std::vector<Field> words, std::size_t at, int line, bool exports_only) {
+  bool text = false;
+  std::size_t next = at + 1;
+  for (; next < words.size(); ++next) {
+    const std::string option = words[next].text.flat();
+    if (option.size() < 2 || option[0] != '-') break;
+    if (option[1] != '-' && option.find('c') != std::string::npos) text = true;
+    if (option == "-o" || option == "--rcfile" || option == "--init-file") ++next;
+  }
+  if (next >= words.size()) return Outcome::unknown({});
+  const ShellText subject = words[next].text;
+  std::vector<Field> arguments(words.begin() + static_cast<std::ptrdiff_t>(next), words.end());
+  if (text && arguments.size() > 1) arguments.erase(arguments.begin());
+  return run_apart([&] {
+    if (exports_only) std::erase_if(state_.variables, [](const auto& entry) { return !entry.second->exported; });
+    state_.functions.clear();
+    state_.arguments.clear();
+    state_.all_arguments = true, state_.shifted = 0;
+    for (std::size_t i = 1; i < arguments.size(); ++i) state_.arguments[static_cast<int>(i)] = arguments[i].text;
+    if (text) return run_text(subject, line);
+    Field file;
+    file.text = subject;
+    return source({Field{}, file}, line);
+  });
+}
+
+Outcome Interpreter::source(const std::vector<Field>& words, int line) {
+  if (words.size() < 2) return Outcome::of(true);
+  const ShellText& name = words[1].text;
+  const auto written = written_.find(name.flat());
+  if (written != written_.end()) {
+    const ShellText text = written->second.text;
+    return run_text(text, line);
+  }
+  const auto file = name.known() ? file_beside(folder_, state_.folder, name.plain()) : std::nullopt;
+  if (!file) {
+    const std::string spelled_name = spelled(name);
+    remarks_.push_back(fmt::format("{}:{}: {} is not read: it is no file beside the script or below it", name_, line,
+                                   spelled_name.size() > 80 ? spelled_name.substr(0, 80) + "..." : spelled_name));
+    Outcome outcome;
+    outcome.external = true;
+    return outcome;
+  }
+  budget_.spend(1000);
+  run_file(file->text, file->path);
+  if (state_.flow == ScriptState::Flow::Returns) state_.flow = ScriptState::Flow::Runs;
+  Outcome outcome;
+  outcome.external = true;
+  return outcome;
+}
+
+// An unknown output is named after the variable that takes it, if it takes little else: that can be defined.
+ShellText Interpreter::named_after(const std::string& name, const ShellText& text) {
+  if (text.known() || text.flat().find_first_of(" \n") != std::string::npos) return text;
+  ShellText named;
+  for (ShellPiece piece : text.pieces()) {
+    if (piece.unknown >= 0 && unknowns_[static_cast<std::size_t>(piece.unknown)].kind == Unknown::Kind::Output) {
+      const Unknown& output = unknowns_[static_cast<std::size_t>(piece.unknown)];
+      if (output.name.name[0] == '$' || output.name.name[0] == '<')
+        piece.unknown = unknown(Unknown::Kind::Output, name, output.name.line, output.name.name);
+    }
+    named.append(std::move(piece));
+  }
+  return named;
+}
+
+void Interpreter::set(const std::string& name, const ShellText& text) {
+  if (options_.defines.contains(name)) return;
+  budget_.spend(1);
+  const auto found = state_.variables.find(name);
+  auto variable =
+      found == state_.variables.end() ? std::make_shared<ScriptVariable>() : std::make_shared<ScriptVariable>(*found->second);
+  variable->text = named_after(name, text);
+  if (variable->is_array) variable->items[0] = variable->text;
+  if (text.flat().find("--") != std::string::npos &&
+      std::find(assigned_options_.begin(), assigned_options_.end(), name) == assigned_options_.end())
+    assigned_options_.push_back(name);
+  state_.variables[name] = variable;
+}
+
+void Interpreter::set_item(const std::string& name, const std::string& index, const ShellText& text) {
+  if (options_.defines.contains(name)) return;
+  const auto found = state_.variables.find(name);
+  auto variable =
+      found == state_.variables.end() ? std::make_shared<ScriptVariable>() : std::make_shared<ScriptVariable>(*found->second);
+  budget_.spend(variable->items.size() + variable->named.size() + 1);
+  if (variable->is_map) {
+    variable->named[index] = named_after(name, text);
+  } else {
+    if (!variable->is_array && !variable->text.empty()) variable->items[0] = variable->text;
+    variable->is_array = true;
+    variable->items[std::atoll(index.c_str())] = named_after(name, text);
+  }
+  state_.variables[name] = variable;
+}
+
+std::string Interpreter::map_key(const ScriptVariable&, const ScriptWord& index) { return single(index).flat(); }
+
+void Interpreter::assign(const ScriptAssignment& assignment, bool local) {
+  line_ = assignment.line;
+  if (local) make_local(assignment.name);
+  const ScriptVariable* before = state_.find(assignment.name);
+  if (assignment.array) {
+    auto variable = std::make_shared<ScriptVariable>();
+    if (before) *variable = *before;
+    set_array(assignment, *variable);
+    if (options_.defines.contains(assignment.name)) return;
+    state_.variables[assignment.name] = variable;
+    return;
+  }
+  ShellText text;
+  if (assignment.index) {
+    const std::string key = before && before->is_map
+                                ? map_key(*before, *assignment.index)
+                                : text_of(arithmetic(single(assignment.index), assignment.line), assignment.line).flat();
+    if (assignment.append) {
+      before = state_.find(assignment.name);
+      const auto item = before ? before->items.find(std::atoll(key.c_str())) : std::map<long long, ShellText>::const_iterator();
+      if (before && !before->is_map && item != before->items.end()) text = item->second;
+      if (before && before->is_map && before->named.contains(key)) text = before->named.at(key);
+    }
+    text.append(single(assignment.value));
+    return set_item(assignment.name, key, text);
+  }
+  const ShellText value = single(assignment.value);
+  before = state_.find(assignment.name);
+  if (assignment.append && before) text = before->is_array && before->items.contains(0) ? before->items.at(0) : before->text;
+  if (assignment.append && !before && !context_.assigned.contains(assignment.name))
+    text = unset_value(assignment.name, assignment.line);
+  text.append(value);
+  budget_.spend(text.size());
+  budget_.check_size(text.size(), assignment.line);
+  set(assignment.name, text);
+}
+
+void Interpreter::set_array(const ScriptAssignment& assignment, ScriptVariable& variable) {
+  const bool is_map = variable.is_map;
+  if (!assignment.append) variable.items.clear(), variable.named.clear();
+  if (!variable.is_array && assignment.append && !variable.text.empty()) variable.items[0] = variable.text;
+  variable.is_array = !is_map;
+  long long next = variable.items.empty() ? 0 : variable.items.rbegin()->first + 1;
+  bool options = false;
+  budget_.spend(variable.items.size() + variable.named.size());
+  for (const ScriptElement& element : assignment.elements) {
+    if (element.index) {
+      if (is_map) {
+        variable.named[map_key(variable, *element.index)] = single(element.value);
+        continue;
+      }
+      next = arithmetic(single(element.index), assignment.line).value;
+      variable.items[next++] = single(element.value);
+      continue;
+    }
+    Fields fields;
+    expand_word(element.value, fields);
+    for (Field& field : fields.all) {
+      options |= field.text.flat().rfind("--", 0) == 0;
+      variable.items[next++] = named_after(assignment.name, field.text);
+    }
+  }
+  if (options && std::find(assigned_options_.begin(), assigned_options_.end(), assignment.name) == assigned_options_.end())
+    assigned_options_.push_back(assignment.name);
+}
+
+void Interpreter::make_local(const std::string& name) {
+  if (state_.hidden.empty() || state_.hidden.back().contains(name)) return;
+  const auto found = state_.variables.find(name);
+  state_.hidden.back()[name] = found == state_.variables.end() ? nullptr : found->second;
+  if (found != state_.variables.end() && !options_.defines.contains(name)) state_.variables.erase(found);
+}
+
+void Interpreter::export_name(const std::string& name) {
+  const auto found = state_.variables.find(name);
+  if (found == state_.variables.end() || found->second->exported) return;
+  auto variable = std::make_shared<ScriptVariable>(*found->second);
+  variable->exported = true;
+  found->second = variable;
+}
+
+bool Interpreter::redirects_output(const ScriptCommand& command) const {
+  return std::any_of(command.redirects.begin(), command.redirects.end(), [](const ScriptRedirect& redirect) {
+    const bool writes = redirect.operation == ">" || redirect.operation == ">>" || redirect.operation == ">|";
+    return writes && (redirect.descriptor == -1 || redirect.descriptor == 1);
+  });
+}
+
+// A file that the script writes: its text is kept, under the name as it is written.
+void Interpreter::redirect_output(const ScriptCommand& command, const ShellText& output) {
+  for (const ScriptRedirect& redirect : command.redirects) {
+    if (redirect.operation[0] != '>' || redirect.operation == ">&" || redirect.descriptor == 2) continue;
+    const ShellText name = single(redirect.target);
+    const std::string flat = name.flat();
+    if (flat.empty() || flat == "/dev/null" || written_.size() > 1000) continue;
+    Written& file = written_[flat];
+    file.name = name;
+    if (redirect.operation != ">>") file.text = {};
+    file.text.append(output);
+    budget_.spend(file.text.size());
+    budget_.check_size(file.text.size(), command.line);
+  }
+}
+
+void Interpreter::print(const ShellText& text) {
+  if (output_ == nullptr) return;
+  budget_.spend(text.size() + 1);
+  output_->append(text);
+  budget_.check_size(output_->size(), line_);
+}
+
+}  // namespace panpipe::jobs
