@@ -8,16 +8,25 @@
 
 namespace panpipe::jobs {
 
-UnreadKeys unread_keys(const std::string& trainer) {
+namespace {
+
+std::vector<std::string> words_of(const std::string& trainer, const char* key) {
   const std::shared_ptr<const Node> file = trainer_file(trainer);
-  const auto words = [&](const char* key) {
-    const Node* list = file->find(key);
-    if (list == nullptr) throw InputError(std::vector{diagnostic_at(*file, fmt::format("'{}' is missing", key))});
-    std::vector<std::string> found;
-    for (const NodePtr& item : list->items) found.push_back(item->text);
-    return found;
-  };
-  return {words("not_modelled"), words("without_effect")};
+  const Node* list = file->find(key);
+  if (list == nullptr) throw InputError(std::vector{diagnostic_at(*file, fmt::format("'{}' is missing", key))});
+  std::vector<std::string> found;
+  for (const NodePtr& item : list->items) found.push_back(item->text);
+  return found;
+}
+
+}  // namespace
+
+UnreadKeys unread_keys(const std::string& trainer) {
+  return {words_of(trainer, "not_modelled"), words_of(trainer, "without_effect")};
+}
+
+ArgumentForms argument_forms(const std::string& trainer) {
+  return {words_of(trainer, "flags"), words_of(trainer, "lists"), words_of(trainer, "without_effect")};
 }
 
 std::string flow_text(const Node& node) {

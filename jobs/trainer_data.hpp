@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/input/yaml_document.hpp"
+#include "jobs/shell/arguments.hpp"
 
 namespace panpipe::jobs {
 
@@ -16,6 +17,8 @@ struct UnreadKeys {
 };
 
 UnreadKeys unread_keys(const std::string& trainer);
+// Of a trainer with a command line; `without_effect` as of unread_keys.
+ArgumentForms argument_forms(const std::string& trainer);
 
 // A value as YAML flow text: "{name: adamw, lr: 0.1}".
 std::string flow_text(const Node& node);
