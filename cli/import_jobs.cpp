@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "cli/output.hpp"
 #include "cli/trainer_words.hpp"
 #include "jobs/import.hpp"
+#include "jobs/job_json.hpp"
 #include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::cli {
@@ -16,8 +18,44 @@ namespace {
 
 struct JobFile {
   std::string file, output;
+  std::vector<std::string> defines, arguments, values;  // of a script
+  bool json = false;
   jobs::JobOptions job;
 };
+
+// NAME=VALUE of an option.
+std::pair<std::string, std::string> named_value(const char* option, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    throw InputError(fmt::format("{}: '{}' is no NAME=VALUE", option, without_controls(text)));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+void read_script_options(JobFile& options) {
+  jobs::LaunchOptions& script = options.job.script;
+  for (const std::string& text : options.defines) {
+    const auto [name, value] = named_value("--define", text);
+    script.defines[name] = value;
+  }
+  for (std::size_t i = 0; i < options.values.size(); ++i) script.arguments[static_cast<int>(i) + 1] = options.values[i];
+  script.all_arguments = !options.values.empty();
+  for (const std::string& text : options.arguments) {
+    const auto [name, value] = named_value("--argument", text);
+    const bool digits = name.find_first_not_of("0123456789") == std::string::npos && name.size() < 4;
+    if (!digits || std::stoi(name) == 0)
+      throw InputError(fmt::format("--argument: '{}' is no number of an argument", without_controls(name)));
+    script.arguments[std::stoi(name)] = value;
+  }
+  options.job.keeps_unknown = options.json;
+}
+
+// As JSON the job is printed also where something of it is not known; then no scenario is written.
+int write_json(const jobs::ImportedJob& job, const std::string& output) {
+  deliver("", jobs::to_json(job));
+  if (!job.unknown.empty()) jobs::refuse_unknown(job);
+  if (!output.empty()) deliver(output, jobs::scenario_text(job));
+  return 0;
+}
 
 // Writes the scenario, and reports on standard error what the job leaves open.
 int write_job(jobs::ImportedJob job, const std::string& output) {
@@ -57,6 +95,19 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
     add_count("--sequence", job.sequence, "tokens of a sample", 1 << 24);
     add_count("--micro", job.micro, "samples of a microbatch, where they are open", 1 << 20);
   }
+  if (importer.script) {
+    trainer->add_option("VALUE", options->values,
+                        "the script's own arguments, all of them; put -- before the first that begins with -");
+    trainer->add_option("--define", options->defines, "a variable's value, whatever the script assigns; may be repeated")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false);
+    trainer->add_option("--argument", options->arguments, "an argument of the script, from 1; may be repeated")
+        ->type_name("N=VALUE")
+        ->allow_extra_args(false);
+    add_count("--launch", job.launch, "which command, where a script has several that train differently", 1000);
+    trainer->add_flag("--json", options->json,
+                      "print values with their origins, what is not known, and the words of the command");
+  }
   if (importer.vocabulary)
     add_count("--vocabulary", job.vocabulary, "tokens of the tokenizer, where the arguments do not state them", 1 << 24);
   trainer->footer(std::string(importer.notes));
@@ -68,6 +119,8 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
     run = [options, name] {
       for (std::string* path : {&options->job.cluster, &options->job.model})
         if (!path->empty()) *path = reference_from(options->output, *path);
+      read_script_options(*options);
+      if (options->json) return write_json(import_job(name, options->file, options->job), options->output);
       return write_job(import_job(name, options->file, options->job), options->output);
     };
   });

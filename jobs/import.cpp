@@ -12,7 +12,10 @@ namespace panpipe::jobs {
 
 ImportedJob import_job(const std::string& trainer, const std::string& file, const JobOptions& options) {
   const Importer& importer = importer_named(trainer);
-  return importer.read(read_text_file(file), file == "/dev/stdin" ? "standard input" : file, options);
+  if (file == "/dev/stdin") return importer.read(read_text_file(file), "standard input", options);
+  JobOptions of_file = options;
+  of_file.script.folder = std::filesystem::absolute(file).parent_path().string();
+  return importer.read(read_text_file(file), file, of_file);
 }
 
 std::string add_assumptions_of_model(ImportedJob& job, const std::string& output) {

@@ -48,6 +48,18 @@ bool names_one_of(const std::string& name, const std::vector<std::string>& names
   });
 }
 
+void refuse_unknown(const ImportedJob& job) {
+  std::string names, defines;
+  for (const UnknownName& unknown : job.unknown) {
+    const bool argument = unknown.name.find_first_not_of("0123456789") == std::string::npos;
+    names += fmt::format("{}{}{} (line {})", names.empty() ? "" : ", ", argument ? "$" : "", unknown.name, unknown.line);
+    defines += fmt::format("{}{}{}=...", defines.empty() ? "" : " ", argument ? "--argument " : "--define ", unknown.name);
+  }
+  throw InputError(fmt::format("{}:{}: nothing is run here, so these are not known: {}", job.source, job.unknown.front().line,
+                               without_controls(names)),
+                   fmt::format("state them: {}", without_controls(defines)), code::kMissingKey);
+}
+
 std::string scenario_text(const ImportedJob& job) {
   std::string text = fmt::format("# {} ({}), imported by panpipe.\n", without_controls(job.source), job.trainer);
   for (const std::string& assumption : job.assumptions) text += "# Assumed: " + without_controls(assumption) + "\n";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text/characters.hpp"
+#include "jobs/shell/shell_words.hpp"
 
 namespace panpipe::jobs {
 
@@ -24,6 +25,8 @@ struct ImportedJob {
   std::vector<std::string> not_modelled;    // understood arguments that predictions ignore
   std::vector<std::string> not_understood;  // unknown arguments
   std::vector<std::string> without_effect;  // arguments that do not affect a step: paths, logging, learning rates
+  std::vector<UnknownName> unknown = {};    // what the job leaves open and the scenario needs: then it is no scenario yet
+  std::vector<ShellWord> launch = {};       // of a script: the command that was read
 
   void set(std::string key, std::string value, std::string origin) {
     values.push_back({std::move(key), std::move(value), std::move(origin)});
@@ -36,6 +39,9 @@ std::string one_line(std::string text);
 
 // True if the name is among `names`; a trailing `*` there matches any rest.
 bool names_one_of(const std::string& name, const std::vector<std::string>& names);
+
+// Throws InputError that names all that is not known, with lines and the options that state it.
+[[noreturn]] void refuse_unknown(const ImportedJob& job);
 
 // The scenario file, with origins as comments and the lists in its heading.
 std::string scenario_text(const ImportedJob& job);

@@ -9,6 +9,7 @@
 #include "jobs/job.hpp"
 #include "jobs/job_keys.hpp"
 #include "jobs/job_machine.hpp"
+#include "jobs/shell/launch_script.hpp"
 #include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {
@@ -31,6 +32,9 @@ struct JobOptions {
   std::optional<CapturedModel> captured_model = {};  // where --model states none
   std::string captured_trainer = {};                 // empty: the job was not captured
   std::vector<std::string> captured_remarks = {};    // what the capture left open
+  LaunchOptions script = {};                         // Megatron: what a launch script leaves open
+  std::optional<int> launch = {};                    // of a script with several: which of them, from 1
+  bool keeps_unknown = false;                        // returns a job with `unknown` instead of throwing
 };
 
 // Parses the configuration from YAML or JSON. Throws InputError with places, and for more than 1 MiB of text.

@@ -39,10 +39,12 @@ const TrainerJobs& row_of(const std::string& word, const char* side, Has has) {
 const std::vector<TrainerJobs>& trainer_jobs() {
   static const std::vector<TrainerJobs> table = {
       {.name = "megatron-core",
-       .importer = {.what = "the arguments of a Megatron-LM job",
-                    .file = "the arguments as a shell would pass them",
+       .importer = {.what = "a launch script or the arguments of a Megatron-LM job",
+                    .file = "a launch script, or the arguments as a shell would pass them",
                     .gpus = "the launcher's arguments",
+                    .notes = "A script is followed, and nothing in it is run. Behind the file stand the script's own arguments.",
                     .vocabulary = true,
+                    .script = true,
                     .read = import_megatron},
        .write = export_megatron},
       {.name = "deepspeed",

@@ -13,12 +13,12 @@ namespace panpipe::jobs {
 
 // How a trainer's job is read. Without `read` it is not.
 struct Importer {
-  std::string_view what = {};                  // "the arguments of a Megatron-LM job"
-  std::string_view file = {};                  // the contents of its file
-  std::string_view gpus = {};                  // origin of the number of GPUs without --gpus
-  std::string_view model = {};                 // the part of --model in a job, for help; empty: a job always states its model
-  std::string_view notes = {};                 // a last line of help
-  bool vocabulary = false, overrides = false;  // uses these options
+  std::string_view what = {};   // "the arguments of a Megatron-LM job"
+  std::string_view file = {};   // the contents of its file
+  std::string_view gpus = {};   // origin of the number of GPUs without --gpus
+  std::string_view model = {};  // the part of --model in a job, for help; empty: a job always states its model
+  std::string_view notes = {};  // a last line of help
+  bool vocabulary = false, overrides = false, script = false;  // uses these options
   ImportedJob (*read)(const std::string& text, const std::string& name, const JobOptions& options) = nullptr;
 };
 

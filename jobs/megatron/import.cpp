@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "base/error.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
@@ -12,6 +13,8 @@
 #include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
 #include "jobs/megatron/job.hpp"
+#include "jobs/megatron/launch.hpp"
+#include "jobs/megatron/printed_arguments.hpp"
 #include "jobs/shared_keys.hpp"
 #include "jobs/trainer_data.hpp"
 
@@ -19,6 +22,7 @@ namespace panpipe::jobs {
 
 int MegatronJob::needed(const char* option, int at_most) {
   const auto value = arguments.integer(option, 1, at_most);
+  if (!value && arguments.is_unknown(option)) return 1;  // the job is refused as a whole then
   if (!value)
     throw InputError(fmt::format("{}: {} is missing", arguments.name(), option),
                      "give the arguments of pretrain_gpt.py, as a shell would pass them", code::kMissingKey);
@@ -32,8 +36,10 @@ int degree(MegatronJob& m, const char* option) { return m.arguments.integer(opti
 void read_degrees(MegatronJob& m) {
   m.degrees.tensor = degree(m, "--tensor-model-parallel-size");
   m.degrees.pipeline = degree(m, "--pipeline-model-parallel-size");
-  m.degrees.context = degree(m, "--context-parallel-size");
-  m.degrees.expert = degree(m, "--expert-model-parallel-size");
+  m.degrees.context =
+      degree(m, m.arguments.has("--ds-sequence-parallel-size") ? "--ds-sequence-parallel-size" : "--context-parallel-size");
+  m.degrees.expert =
+      degree(m, m.arguments.has("--moe-expert-parallel-size") ? "--moe-expert-parallel-size" : "--expert-model-parallel-size");
   long long ranks = static_cast<long long>(m.degrees.tensor) * m.degrees.pipeline;
   if (ranks > kMostRanks)
     m.arguments.refuse("--pipeline-model-parallel-size",
@@ -48,14 +54,22 @@ JobMachine read_machine(MegatronJob& m) {
   Arguments& a = m.arguments;
   JobMachine machine;
   if (m.options.gpus) {
-    for (const char* launcher : {"--nnodes", "--nproc-per-node", "--world-size"}) a.flag(launcher);
+    for (const char* launcher : {"--nnodes", "--nproc-per-node", "--world-size", "--num-gpus", "--num-nodes"}) a.ignore(launcher);
     machine.gpus = *m.options.gpus, machine.origin = m.options.gpus_origin;
   } else if (a.has("--nnodes") || a.has("--nproc-per-node")) {
     machine.per_node = a.integer("--nproc-per-node", 1, 1 << 10).value_or(kGpusOfANode);
     machine.gpus = machine.per_node * a.integer("--nnodes", 1, kMostRanks).value_or(1);
     machine.origin = "--nnodes x --nproc_per_node";
+  } else if (a.has("--num-gpus") || a.has("--num-nodes")) {  // the launcher of DeepSpeed
+    machine.per_node = a.integer("--num-gpus", 1, 1 << 10).value_or(kGpusOfANode);
+    machine.gpus = machine.per_node * a.integer("--num-nodes", 1, kMostRanks).value_or(1);
+    machine.origin = "--num_nodes x --num_gpus";
   } else if (const auto world = a.integer("--world-size", 1, kMostRanks)) {
     machine.gpus = *world, machine.origin = "--world-size";
+  } else if (m.script.nodes > 0 && m.script.gpus_per_node > 0 && m.script.gpus_per_node <= (1 << 10)) {
+    machine.per_node = m.script.gpus_per_node;
+    machine.gpus = machine.per_node * m.script.nodes;
+    machine.origin = "#SBATCH lines";
   } else {
     machine = assumed_machine(m.job, m.degrees.device_count());
   }
@@ -99,6 +113,8 @@ void read_context(MegatronJob& m) {
   if (types.size() == 1 && types[0] == "p2p") exchange = "ring";
   if (types.size() == 1 && (types[0] == "all_gather" || types[0] == "allgather")) exchange = "all-gather";
   if (types.size() == 1 && types[0] == "a2a") exchange = "ulysses";
+  if (m.arguments.has("--ds-sequence-parallel-size"))  // DeepSpeed's Ulysses
+    return put_context(m.job, m.degrees.context, "--ds-sequence-parallel-size", "ulysses");
   if (!types.empty() && exchange.empty())
     m.job.not_modelled.push_back(one_line(fmt::format("--cp-comm-type {}", fmt::join(types, " "))) + " (predicted as a ring)");
   put_context(m.job, m.degrees.context, exchange.empty() ? "--context-parallel-size" : "--context-parallel-size, --cp-comm-type",
@@ -142,6 +158,7 @@ void read_precision(MegatronJob& m) {
   }
   if (bf16) return m.job.set("precision", "bf16", "--bf16");
   if (fp16) return m.job.set("precision", "fp16", "--fp16");
+  if (!m.deepspeed_precision.empty()) return m.job.set("precision", m.deepspeed_precision, "--deepspeed_config");
   m.job.set("precision", "fp32", "neither --bf16 nor --fp16");
 }
 
@@ -179,7 +196,9 @@ FrameworkChoices framework_of(MegatronJob& m) {
   Arguments& a = m.arguments;
   if (m.options.captured_trainer == "nemo") return {"nemo", "a recipe of Megatron-Bridge"};
   bool deepspeed = a.flag("--deepspeed"), older = false;
-  if (const auto stage = a.integer("--zero-stage", 0, 3); stage && *stage > 0) m.job.set("parallel.zero", *stage, "--zero-stage");
+  std::optional<int> stage = a.integer("--zero-stage", 0, 3);
+  if (deepspeed && m.deepspeed_zero) stage = m.deepspeed_zero;
+  if (stage && *stage > 0) m.job.set("parallel.zero", *stage, m.deepspeed_zero ? "--deepspeed_config" : "--zero-stage");
   for (const char* option : {"--DDP-impl", "--activations-checkpoint-method", "--checkpoint-activations"}) older |= a.has(option);
   if (a.text("--DDP-impl").value_or("local") == "FSDP") m.job.not_modelled.emplace_back("--DDP-impl FSDP");
   if (deepspeed) return {"megatron-deepspeed", "--deepspeed: Megatron-LM of 2021 with DeepSpeed"};
@@ -214,6 +233,83 @@ void read_framework(MegatronJob& m) {
   framework.put(m.job);
 }
 
+// Runs a part of the import; while something is not known, a fault may only follow from that.
+void attempt(MegatronJob& m, void (*part)(MegatronJob&), std::exception_ptr& fault) {
+  try {
+    part(m);
+  } catch (const InputError&) {
+    if (!fault) fault = std::current_exception();
+  }
+}
+
+ImportedJob read_arguments(Arguments& arguments, const JobOptions& options, MegatronLaunches script) {
+  const UnreadKeys known = unread_keys("megatron-core");
+  MegatronJob megatron{arguments, options, std::move(script)};
+  megatron.job.trainer = "Megatron-LM";
+  megatron.job.source = arguments.name();
+  std::exception_ptr fault;
+  read_deepspeed_config(megatron);
+  for (const auto part : {read_parallel, read_megatron_model, read_batch, read_precision, read_megatron_stages,
+                          read_megatron_recompute, read_optimizer, read_framework})
+    attempt(megatron, part, fault);
+  ImportedJob& job = megatron.job;
+  for (std::string& left : arguments.take(known.not_modelled)) job.not_modelled.push_back(std::move(left));
+  job.without_effect = arguments.take(known.without_effect);
+  job.not_understood = arguments.rest();
+  job.unknown = arguments.unknown();
+  if (fault && job.unknown.empty()) std::rethrow_exception(fault);
+  return std::move(job);
+}
+
+ImportedJob read_launch(const Launch& launch, const MegatronLaunches& script, const std::string& name,
+                        const JobOptions& options) {
+  Arguments arguments(launch.words, name, argument_forms("megatron-core"));
+  ImportedJob job = read_arguments(arguments, options, script);
+  for (const std::string& remark : script.remarks) job.assumptions.push_back(remark + ".");
+  for (const std::string& sentence : launch.assumed) job.assumptions.push_back(sentence);
+  job.launch = launch.words;
+  return job;
+}
+
+std::string values_text(const ImportedJob& job) {
+  std::string text;
+  for (const ImportedValue& value : job.values) text += value.key + ": " + value.value + "\n";
+  return text;
+}
+
+// What tells two launches apart: the first values that differ.
+std::string difference(const ImportedJob& from, const ImportedJob& job) {
+  std::string text;
+  for (const ImportedValue& value : job.values) {
+    const auto same = [&](const ImportedValue& other) { return other.key == value.key && other.value == value.value; };
+    if (std::any_of(from.values.begin(), from.values.end(), same) || value.key == "workload.config") continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value.key, one_line(value.value));
+    if (text.size() > 60) break;
+  }
+  return text.empty() ? "another model" : text;
+}
+
+[[noreturn]] void refuse_choice(const std::vector<std::pair<ImportedJob, int>>& jobs, const std::string& name) {
+  std::string list;
+  for (std::size_t i = 0; i < jobs.size() && i < 8; ++i)
+    list +=
+        fmt::format("\n  {}: line {}{}", i + 1, jobs[i].second, i == 0 ? "" : ": " + difference(jobs[0].first, jobs[i].first));
+  throw InputError(fmt::format("{}: {} commands train with different arguments{}", name, jobs.size(), list),
+                   "choose one: --launch N, or --define NAME=VALUE where a loop or a condition makes them", code::kConflict);
+}
+
+// What decides which of the commands are run, where that is not known.
+std::vector<UnknownName> conditions_of(const MegatronLaunches& found) {
+  std::vector<UnknownName> names;
+  for (const Launch& launch : found.launches)
+    for (const UnknownName& name : launch.depends) {
+      const auto same = [&](const UnknownName& other) { return other.name == name.name; };
+      const bool variable = name.name.find_first_of(" $<[") == std::string::npos;
+      if (variable && std::none_of(names.begin(), names.end(), same)) names.push_back(name);
+    }
+  return names;
+}
+
 ImportedJob import_words(const CapturedJob& captured, const std::string& trainer, const std::string& name,
                          const JobOptions& options) {
   JobOptions mine = options;
@@ -223,11 +319,6 @@ ImportedJob import_words(const CapturedJob& captured, const std::string& trainer
 
 }  // namespace
 
-ImportedJob import_megatron(const std::string& text, const std::string& name, const JobOptions& options) {
-  if (const auto captured = captured_job(text, name)) return import_words(*captured, "megatron-core", name, options);
-  return import_megatron(Arguments(shell_words(text, name), name), options);
-}
-
 ImportedJob import_nemo(const std::string& text, const std::string& name, const JobOptions& options) {
   if (const auto captured = captured_job(text, name)) return import_words(*captured, "nemo", name, options);
   throw InputError(fmt::format("{}: a recipe is a program; nothing is run here", name),
@@ -235,22 +326,40 @@ ImportedJob import_nemo(const std::string& text, const std::string& name, const 
 }
 
 ImportedJob import_megatron(Arguments arguments, const JobOptions& options) {
-  MegatronJob megatron{arguments, options};
-  megatron.job.trainer = "Megatron-LM";
-  megatron.job.source = arguments.name();
-  read_parallel(megatron);
-  read_megatron_model(megatron);
-  read_batch(megatron);
-  read_precision(megatron);
-  read_megatron_stages(megatron);
-  read_megatron_recompute(megatron);
-  read_optimizer(megatron);
-  read_framework(megatron);
-  const UnreadKeys known = unread_keys("megatron-core");
-  for (std::string& left : arguments.take(known.not_modelled)) megatron.job.not_modelled.push_back(std::move(left));
-  megatron.job.without_effect = arguments.take(known.without_effect);
-  megatron.job.not_understood = arguments.rest();
-  return std::move(megatron.job);
+  ImportedJob job = read_arguments(arguments, options, {});
+  if (!job.unknown.empty() && !options.keeps_unknown) refuse_unknown(job);
+  return job;
+}
+
+ImportedJob import_megatron(const std::string& text, const std::string& name, const JobOptions& options) {
+  if (const auto captured = captured_job(text, name)) return import_words(*captured, "megatron-core", name, options);
+  if (const std::size_t printed = text.find("- arguments -"); printed != std::string::npos) {
+    const std::size_t end = text.find("- end of arguments -", printed);
+    const auto line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(printed), '\n'));
+    return import_printed_megatron(text.substr(printed, end == std::string::npos ? end : end - printed), name, line, options);
+  }
+  const MegatronLaunches found = megatron_launches(text, name, options);
+  std::vector<std::pair<ImportedJob, int>> jobs;
+  std::exception_ptr fault;
+  for (const Launch& launch : found.launches) {
+    try {
+      ImportedJob job = read_launch(launch, found, name, options);
+      const auto same = [&](const auto& other) { return values_text(other.first) == values_text(job); };
+      if (std::none_of(jobs.begin(), jobs.end(), same)) jobs.emplace_back(std::move(job), launch.line);
+    } catch (const InputError&) {
+      fault = std::current_exception();
+    }
+  }
+  if (jobs.empty()) std::rethrow_exception(fault);
+  if (options.launch && static_cast<std::size_t>(*options.launch) > jobs.size())
+    throw InputError(fmt::format("--launch {}: {} has {} commands that train differently", *options.launch, name, jobs.size()));
+  const std::vector<UnknownName> conditions =
+      options.launch || jobs.size() < 2 ? std::vector<UnknownName>() : conditions_of(found);
+  if (!options.launch && jobs.size() > 1 && conditions.empty()) refuse_choice(jobs, name);
+  ImportedJob job = std::move(jobs[options.launch ? static_cast<std::size_t>(*options.launch) - 1 : 0].first);
+  job.unknown.insert(job.unknown.begin(), conditions.begin(), conditions.end());
+  if (!job.unknown.empty() && !options.keeps_unknown) refuse_unknown(job);
+  return job;
 }
 
 }  // namespace panpipe::jobs

@@ -1,11 +1,14 @@
 // Shared state while a Megatron-LM job is read. Internal to this folder.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "costmodel/degrees/degrees.hpp"
 #include "jobs/job.hpp"
 #include "jobs/megatron/import.hpp"
+#include "jobs/megatron/launch.hpp"
 #include "jobs/shell/arguments.hpp"
 
 namespace panpipe::jobs {
@@ -13,9 +16,12 @@ namespace panpipe::jobs {
 struct MegatronJob {
   Arguments& arguments;
   const JobOptions& options;
+  MegatronLaunches script = {};  // where the arguments are from
   ImportedJob job = {};
   Degrees degrees = {};
   int layers = 0;
+  std::optional<int> deepspeed_zero = {};  // of its configuration
+  std::string deepspeed_precision = {};
 
   // Throws InputError if the argument is missing.
   int needed(const char* option, int at_most);
@@ -26,5 +32,7 @@ void read_megatron_model(MegatronJob& megatron);
 // Schedule, virtual stages, and the layers of each stage. Call it after reading the model.
 void read_megatron_stages(MegatronJob& megatron);
 void read_megatron_recompute(MegatronJob& megatron);
+// ZeRO stage and precision of --deepspeed_config. Call it first.
+void read_deepspeed_config(MegatronJob& megatron);
 
 }  // namespace panpipe::jobs

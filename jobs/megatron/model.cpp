@@ -4,6 +4,7 @@
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
 #include "jobs/megatron/job.hpp"
+#include "jobs/megatron/vocabulary.hpp"
 #include "jobs/repeats.hpp"
 
 namespace panpipe::jobs {
@@ -43,14 +44,17 @@ class MegatronModel {
   void read_traits() {
     gated_ = a_.flag("--swiglu"), squared_ = a_.flag("--squared-relu");
     rms_ = a_.text("--normalization").value_or("LayerNorm") == "RMSNorm";
-    const bool flagged = a_.flag("--use-rotary-position-embeddings");
+    bool flagged = false;
+    for (const char* flag : {"--use-rotary-position-embeddings", "--use-llama2-rotary-position-embeddings"})
+      flagged |= a_.flag(flag);
     std::string positions = a_.text("--position-embedding-type").value_or(flagged ? "rope" : "learned_absolute");
     if (a_.flag("--no-position-embedding") && positions == "learned_absolute") positions = "none";
-    rotary_ = positions == "rope" || positions == "yarn";
+    // `rotary` and `absolute` are the forks' words; `mrope` turns each part of a head by its own position.
+    rotary_ = positions == "rope" || positions == "rotary" || positions == "yarn" || positions == "mrope";
     alibi_ = positions == "alibi";
-    if (!rotary_ && !alibi_ && positions != "learned_absolute" && positions != "none")
+    if (!rotary_ && !alibi_ && positions != "learned_absolute" && positions != "absolute" && positions != "none")
       a_.refuse("--position-embedding-type", fmt::format("is '{}', which is not known", positions),
-                "known are rope, yarn, alibi, learned_absolute and none");
+                "known are rope, rotary, mrope, yarn, alibi, learned_absolute, absolute and none");
     bias_ = !a_.flag("--disable-bias-linear");
     qkv_bias_ = a_.flag("--add-qkv-bias") || bias_;
     norms_ = a_.flag("--qk-layernorm");
@@ -206,7 +210,14 @@ class MegatronModel {
     const auto divisor = a_.integer("--make-vocab-size-divisible-by", 1, kMostRanks);
     for (const char* option : {"--padded-vocab-size", "--pad-vocab-size-to"})
       if (const auto padded = a_.integer(option)) return *padded;
-    const std::optional<int> stated = given ? given : m_.options.vocabulary;
+    std::optional<int> stated = given ? given : m_.options.vocabulary;
+    if (!stated && !a_.is_unknown("--vocab-size")) {
+      if (const auto known = known_vocabulary(a_)) {
+        m_.job.assumptions.push_back(fmt::format("a vocabulary of {} tokens ({}).", known->tokens, one_line(known->origin)));
+        if (known->padded) return known->tokens;
+        stated = known->tokens;
+      }
+    }
     if (!stated)
       m_.job.assumptions.push_back(
           fmt::format("a vocabulary of GPT-2's {} tokens; --vocabulary N states the tokenizer's.", kGpt2Vocabulary));

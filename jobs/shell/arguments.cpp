@@ -111,7 +111,9 @@ Arguments::Given* Arguments::find(const std::string& option) {
 bool Arguments::has(const std::string& option) const { return given_.find(key_of(option)) != given_.end(); }
 
 void Arguments::refuse(const std::string& option, const std::string& message, const std::string& help) const {
-  const Given& given = given_.at(key_of(option));
+  const auto found = given_.find(key_of(option));
+  if (found == given_.end()) throw InputError(fmt::format("{}: {} {}", name_, option, without_controls(message)), help);
+  const Given& given = found->second;
   throw InputError(fmt::format("{}:{}:{}: {} {}", name_, given.line, given.column, given.written, without_controls(message)),
                    help);
 }

@@ -53,7 +53,7 @@ std::optional<ShellText> Interpreter::lookup_special(const std::string& name, in
   if (name == "0" && !script_path_.empty()) return ShellText(script_path_);
   if (name == "0") return ShellText(name_);
   if (name == "PWD" && !state_.folder.empty()) return ShellText(state_.folder);
-  if (name == "BASH_SOURCE") return ShellText(folder_.empty() ? name_ : files_.name(file_ < 0 ? 0 : file_));
+  if (name == "BASH_SOURCE") return ShellText(file_ > 0 ? files_.name(file_) : script_path_.empty() ? name_ : script_path_);
   if (name == "LINENO") return ShellText(std::to_string(line));
   if (name == "?" || name == "$" || name == "!" || name == "-" || name == "RANDOM" || name == "SECONDS")
     return ShellText::of_unknown(unknown(Unknown::Kind::Output, name.size() == 1 ? "$" + name : name, line));

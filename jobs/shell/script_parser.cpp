@@ -226,6 +226,8 @@ std::shared_ptr<ScriptCommand> ScriptParser::compound() {
       at_ += 2;
       return expression;
     }
+    if (done()) fault("'((' is not closed");
+    context_.budget.spend(1000);  // it is read again
     at_ = begin_at;
   }
   if (here() == '(') {
@@ -257,6 +259,7 @@ std::shared_ptr<ScriptCommand> ScriptParser::if_clause() {
   expect("if");
   do {
     command->conditions.push_back(list());
+    if (command->conditions.back().empty()) fault("a condition is missing");
     expect("then");
     command->bodies.push_back(list());
   } while (take("elif"));

@@ -222,6 +222,8 @@ bool ScriptParser::arithmetic(ScriptWord& word, bool quoted) {
   at_ += 3;
   part.operand = std::make_shared<ScriptWord>(this->word(Stop::Arithmetic));
   if (here() != ')' || here(1) != ')') {
+    if (done()) fault("'$((' is not closed");
+    context_.budget.spend(1000);  // it is read again
     at_ = begin;
     return false;
   }
