@@ -1,5 +1,6 @@
 // Documents of further verbs: compare, report, support, list; jobs of other trainers in and out.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -113,18 +114,22 @@ void bind_documents(nb::module_& module) {
       "import_job",
       [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,
          const std::string& model, std::optional<int> sequence, std::optional<int> micro, std::optional<int> vocabulary,
-         const Overrides& overrides) {
-        return imported(trainer, file,
-                        {.cluster = cluster,
-                         .gpus = gpus,
-                         .model = model,
-                         .sequence = sequence,
-                         .micro = micro,
-                         .vocabulary = vocabulary,
-                         .overrides = overrides});
+         const Overrides& overrides, const std::map<std::string, std::string>& define, const Overrides& arguments) {
+        jobs::JobOptions options{.cluster = cluster,
+                                 .gpus = gpus,
+                                 .model = model,
+                                 .sequence = sequence,
+                                 .micro = micro,
+                                 .vocabulary = vocabulary,
+                                 .overrides = overrides};
+        options.script.defines = define;
+        for (std::size_t i = 0; i < arguments.size(); ++i) options.script.arguments[static_cast<int>(i) + 1] = arguments[i];
+        options.script.all_arguments = !arguments.empty();
+        return imported(trainer, file, options);
       },
       nb::arg("trainer"), nb::arg("file"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"),
-      nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"));
+      nb::arg("sequence").none(), nb::arg("micro").none(), nb::arg("vocabulary").none(), nb::arg("overrides"), nb::arg("define"),
+      nb::arg("arguments"));
   module.def(
       "import_log",
       [](const std::string& file, const std::string& job, const std::string& cluster, std::optional<int> gpus,

@@ -150,6 +150,8 @@ def import_job(
     micro: int | None = None,
     vocabulary: int | None = None,
     overrides: Sequence[str] = (),
+    define: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
 ) -> ImportedJob:
     """Turn a job of another trainer into a scenario. Its text is parsed; nothing is run.
 
@@ -160,6 +162,7 @@ def import_job(
     model: The model's config.json, for trainers whose configuration holds none.
     sequence, micro: Tokens of a sample; samples of a microbatch.
     vocabulary: Of megatron: tokens of the tokenizer.
+    define, arguments: Of a script of megatron: variables that it leaves open, and all arguments that it takes.
     overrides: Of torchtitan: words behind the file, ``["--parallelism.tensor_parallel_degree", "2"]``.
     Returns ImportedJob: `.scenario` is a dict for the other functions.
     Raises InputError: A trainer that does not exist, a value that is none, degrees that contradict each other; with file, line
@@ -176,6 +179,8 @@ def import_job(
             _count_if_given("micro", micro),
             _count_if_given("vocabulary", vocabulary),
             _texts("overrides", overrides),
+            {_text("define", name): _text("define", str(value)) for name, value in (define or {}).items()},
+            _texts("arguments", arguments),
         )
     )
 

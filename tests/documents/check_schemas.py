@@ -58,6 +58,10 @@ PRINTED = {
     "costs": [f"check {GPT} --costs", f"check {EXAMPLES}/mixtral-8x7b-h100x64.yaml --costs"],
     "log": ["import log tests/jobs/data/megatron.log", "import log tests/jobs/data/megatron.log --cluster dgx-a100-80g"],
     "kernels": ["import kineto tests/jobs/data/kineto-2-steps.json"],
+    "import": [
+        f"import megatron {EXAMPLES}/jobs/megatron-llama-3-70b.sh",
+        f"import megatron {EXAMPLES}/jobs/megatron-slurm.sh",
+    ],
     "list": ["list"]
     + [
         f"list {kind}"
