@@ -15,7 +15,7 @@ namespace panpipe::cli {
 namespace {
 
 struct ExportOptions : ScenarioOptions {
-  std::string output;
+  std::string output, base;
 };
 
 // Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
@@ -24,13 +24,24 @@ void report_export(const jobs::ExportedJob& job) {
   for (const std::string& phrase : job.cannot) print_note(fmt::format("warning: {} cannot express {}\n", job.trainer, phrase));
 }
 
+// Of a base: its changes, and the file if one is asked for.
+int show_difference(const jobs::ExportedJob& job, const ExportOptions& options) {
+  if (!options.output.empty()) write_file(options.output, job.text, kAdvice);
+  if (!options.output.empty() && is_written_into(options.output)) return 0;
+  print(job.difference);
+  if (job.difference.empty()) print_note(fmt::format("{} has this plan: nothing changes\n", options.base));
+  if (!options.output.empty()) print_note(fmt::format("written to {}\n", options.output));
+  return 0;
+}
+
 int run_export(const std::string& trainer, const ExportOptions& options) {
   const Experiment experiment(options.load());
   const Plan plan = experiment.plan(options.plan);
   const bool stream = options.output.empty() || is_written_into(options.output);
-  const jobs::ExportedJob job =
-      jobs::export_job(trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output});
+  const jobs::ExportedJob job = jobs::export_job(
+      trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output, options.base});
   report_export(job);
+  if (!options.base.empty()) return show_difference(job, options);
   if (options.output.empty()) {
     print(job.text);
     return 0;
@@ -60,6 +71,11 @@ void add_export_verb(CLI::App& sub, std::function<int()>& run) {
     CLI::App* of = add_trainer_word(sub, name, "write a plan for {}");
     add_scenario_options(*of, *options);
     of->add_option("--plan", options->plan, "the plan to write (default: the scenario's own)")->type_name("FILE");
+    if (jobs.edit != nullptr)
+      of->add_option("--base", options->base,
+                     "your own job: what the plan decides is changed in it, and the difference is printed")
+          ->type_name("FILE");
+
     of->add_option("-o", options->output, "file to write instead of standard output")->type_name("FILE");
     of->callback([options, name, &run] { run = [options, name] { return run_export(name, *options); }; });
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/input/source_text.hpp"
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "jobs/export_parts.hpp"
@@ -74,9 +75,21 @@ void check_runs(const Trainer& trainer, const ExportRequest& request) {
   }
 }
 
+// The owner's file with the plan.
+ExportedJob job_in_base(const std::string& trainer, const ExportRequest& request) {
+  const BaseJob base{read_text_file(request.base), request.base == "/dev/stdin" ? "standard input" : request.base};
+  EditedJob edited = edit_job(trainer, request, base);
+  ExportedJob job;
+  job.trainer = editor_named(trainer).name;
+  job.text = std::move(edited.text);
+  job.difference = std::move(edited.difference);
+  return job;
+}
+
 }  // namespace
 
 ExportedJob export_job(const std::string& trainer, const ExportRequest& request) {
+  if (!request.base.empty()) return job_in_base(trainer, request);
   const TrainerJobs& jobs = exporter_named(trainer);
   // In the scenario's release, if it is for this trainer.
   const Trainer* own = request.experiment.scenario.trainer.get();

@@ -15,6 +15,7 @@ struct ExportRequest {
   std::string scenario;   // as the user named it
   std::string plan_file;  // empty: the scenario's own plan
   std::string file;       // written file; empty: standard output
+  std::string base = {};  // the owner's file, which only the plan changes; empty: a job of its own
 };
 
 struct ExportedJob {
@@ -24,6 +25,7 @@ struct ExportedJob {
   std::vector<std::string> stated;   // keys, in addition to the usual ones, that the text states
   bool places_ranks = false;         // the text states how ranks are numbered over the devices
   std::vector<std::string> besides;  // further facts or steps for the user, one sentence each
+  std::string difference;            // of a base: the changes, as diff -u shows them; empty if there are none
   std::string schedule_csv;          // for the file next to it (order_file_of); empty: not needed
 };
 

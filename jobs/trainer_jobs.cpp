@@ -46,14 +46,16 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .vocabulary = true,
                     .script = true,
                     .read = import_megatron},
-       .write = export_megatron},
+       .write = export_megatron,
+       .edit = edit_megatron},
       {.name = "deepspeed",
        .importer = {.what = "a configuration of DeepSpeed",
                     .file = "ds_config.json",
                     .gpus = "one node",
                     .model = kNoModel,
                     .read = import_deepspeed},
-       .write = export_deepspeed},
+       .write = export_deepspeed,
+       .edit = edit_deepspeed},
       {.name = "accelerate",
        .importer = {.what = "a configuration of Hugging Face Accelerate",
                     .file = "what `accelerate config` writes",
@@ -77,7 +79,8 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .file = "the configuration that run_train.py takes",
                     .gpus = "the product of the degrees",
                     .model = " instead of the configuration's",
-                    .read = import_nanotron}},
+                    .read = import_nanotron},
+       .edit = edit_nanotron},
       {.name = "torchtitan",
        .importer = {.what = "a configuration of torchtitan",
                     .file = "its TOML or Python file, or what `python -m panpipe.capture torchtitan` prints",
@@ -86,7 +89,8 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .notes = "Behind the file stand overrides as torchtitan takes them: --parallelism.tensor_parallel_degree 2.",
                     .overrides = true,
                     .read = import_torchtitan},
-       .write = export_torchtitan},
+       .write = export_torchtitan,
+       .edit = edit_torchtitan},
       {.name = "torch", .write = export_torch},
   };
   return table;
@@ -98,6 +102,10 @@ const Importer& importer_named(const std::string& trainer) {
 
 const TrainerJobs& exporter_named(const std::string& trainer) {
   return row_of(trainer, "export", [](const TrainerJobs& row) { return row.write != nullptr; });
+}
+
+const TrainerJobs& editor_named(const std::string& trainer) {
+  return row_of(trainer, "export into a job of its own", [](const TrainerJobs& row) { return row.edit != nullptr; });
 }
 
 }  // namespace panpipe::jobs

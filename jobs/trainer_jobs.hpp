@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jobs/edit/base_job.hpp"
 #include "jobs/export.hpp"
 #include "jobs/job_options.hpp"
 
@@ -27,11 +28,14 @@ struct TrainerJobs {
   Importer importer = {};
   // Throws InputError if the trainer can run nothing like the plan. null: nothing is exported.
   ExportedJob (*write)(const ExportRequest& request) = nullptr;
+  // The ways in which a job that the importer reads is edited into a plan, the best first. null: no job is edited.
+  std::vector<EditAttempt> (*edit)(const EditRequest& request) = nullptr;
 };
 const std::vector<TrainerJobs>& trainer_jobs();
 
 // By name or alias. Throw InputError for an unknown word, and for a trainer that has no such side.
 const Importer& importer_named(const std::string& trainer);
 const TrainerJobs& exporter_named(const std::string& trainer);
+const TrainerJobs& editor_named(const std::string& trainer);
 
 }  // namespace panpipe::jobs

@@ -96,14 +96,6 @@ std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& j
       framework.gradient_bucket_elements > 0 ? fmt::format("{:.0f}", framework.gradient_bucket_elements) : "500000000", hosted);
 }
 
-// Layers as DeepSpeed's PipelineModule counts them: embedding, layers, and one that holds norm, head and loss.
-std::vector<int> parts_of(const std::vector<int>& layers) {
-  std::vector<int> parts = {0};
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    parts.push_back(parts.back() + layers[i] + (i == 0 ? 1 : 0) + (i + 1 == layers.size() ? 1 : 0));
-  return parts;
-}
-
 // What the plan decides in code, as `import` reads it back.
 struct InCode {
   std::vector<int> parts;  // PipelineModule's; empty: no pipeline
@@ -129,10 +121,17 @@ void report_stages(const std::vector<int>& layers, int stages, int interval, Exp
     job.besides.push_back(
         fmt::format("No partition_method cuts as the plan does: override PipelineModule._partition_layers so that "
                     "self.parts = [{}].",
-                    fmt::join(parts_of(layers), ", ")));
+                    fmt::join(deepspeed_parts(layers), ", ")));
 }
 
 }  // namespace
+
+std::vector<int> deepspeed_parts(const std::vector<int>& layers) {
+  std::vector<int> parts = {0};
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    parts.push_back(parts.back() + layers[i] + (i == 0 ? 1 : 0) + (i + 1 == layers.size() ? 1 : 0));
+  return parts;
+}
 
 ExportedJob export_deepspeed(const ExportRequest& request) {
   const Scenario& scenario = request.experiment.scenario;
@@ -149,7 +148,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
                                    request.scenario, plan.zero),
                        "panpipe plan --for deepspeed plans without");
     const std::vector<int> layers = layers_of_stages(request, "DeepSpeed");
-    code.parts = parts_of(layers);
+    code.parts = deepspeed_parts(layers);
     report_stages(layers, plan.pipeline, interval, job);
   } else if (interval > 0) {
     code.interval = interval;

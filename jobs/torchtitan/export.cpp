@@ -20,6 +20,7 @@
 #include "jobs/export_parts.hpp"
 #include "jobs/torch/schedules.hpp"
 #include "jobs/torchtitan/flavors.hpp"
+#include "jobs/torchtitan/settings.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -27,18 +28,19 @@ namespace {
 // The statements of the function, and the names that they need from torchtitan.
 class Statements {
  public:
-  void set(const std::string& path, const std::string& value) { lines_.push_back(fmt::format("config.{} = {}", path, value)); }
+  void set(const std::string& path, const std::string& value) { settings_.emplace_back(path, value); }
   void import(const std::string& module, const std::string& name) { imports_[module].insert(name); }
   std::string text(const std::string& base) const {
     std::string text = "\n";
     for (const auto& [module, names] : imports_) text += fmt::format("from {} import {}\n", module, fmt::join(names, ", "));
     text += fmt::format("\n\ndef job():\n    config = {}()\n", base);
-    for (const std::string& line : lines_) text += "    " + line + "\n";
+    for (const auto& [path, value] : settings_) text += fmt::format("    config.{} = {}\n", path, value);
     return text + "    return config\n";
   }
+  const std::vector<Setting>& settings() const { return settings_; }
 
  private:
-  std::vector<std::string> lines_;
+  std::vector<Setting> settings_;
   std::map<std::string, std::set<std::string>> imports_;
 };
 
@@ -257,14 +259,20 @@ void add_optimizer(const Scenario& scenario, LeftOut& left_out, Statements& stat
   report_optimizer(scenario, job);
 }
 
+void add_batch(const Plan& plan, Statements& statements) {
+  const int local = plan.micro * (plan.pipeline > 1 ? plan.schedule.microbatches : 1);
+  statements.set("training.local_batch_size", std::to_string(local));
+  statements.set("training.global_batch_size", std::to_string(plan.micro * plan.schedule.microbatches * plan.data));
+  // CUDA graphs exclude both.
+  if (plan.pipeline > 1 || plan.expert > 1) statements.set("training.disable_cuda_graphs", "True");
+}
+
 void add_training(const ExportRequest& request, const DataRanks& ranks, LeftOut& left_out, Statements& statements,
                   ExportedJob& job) {
   const Scenario& scenario = request.experiment.scenario;
   const Plan& plan = request.plan;
   const auto model = language_model_of(scenario.workload);
-  const int local = plan.micro * (plan.pipeline > 1 ? plan.schedule.microbatches : 1);
-  statements.set("training.local_batch_size", std::to_string(local));
-  statements.set("training.global_batch_size", std::to_string(plan.micro * plan.schedule.microbatches * plan.data));
+  add_batch(plan, statements);
   statements.set("training.seq_len", std::to_string(model->dimensions.sequence));
   if (left_out.states("training.clip_gradients", "training.max_norm"))
     statements.set("training.max_norm", number_text(scenario.training.clip_gradients));
@@ -272,8 +280,6 @@ void add_training(const ExportRequest& request, const DataRanks& ranks, LeftOut&
     statements.set("training.steps", std::to_string(*steps));
   else
     left_out.add("training.steps");
-  // CUDA graphs exclude both.
-  if (plan.pipeline > 1 || plan.expert > 1) statements.set("training.disable_cuda_graphs", "True");
   if (scenario.offload.optimizer && scenario.offload.parameters && ranks.fsdp) {
     statements.set("training.enable_cpu_offload", "True");
     job.stated.insert(job.stated.end(), {"offload.optimizer", "offload.parameters"});
@@ -317,6 +323,16 @@ void report_start(const ExportRequest& request, ExportedJob& job) {
 }
 
 }  // namespace
+
+std::vector<Setting> torchtitan_plan_settings(const ExportRequest& request) {
+  ExportedJob ignored;
+  Statements statements;
+  add_data_parallel(request, data_ranks_of(request), statements, ignored);
+  add_batch(request.plan, statements);
+  add_pipeline(request, statements, ignored);
+  add_recompute(request, statements, ignored);
+  return statements.settings();
+}
 
 ExportedJob export_torchtitan(const ExportRequest& request) {
   const Scenario& scenario = request.experiment.scenario;

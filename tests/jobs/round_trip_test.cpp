@@ -12,7 +12,6 @@
 #include "base/error.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "jobs/export.hpp"
-#include "jobs/import.hpp"
 #include "jobs/trainer_jobs.hpp"
 
 namespace panpipe::jobs {

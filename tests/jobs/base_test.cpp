@@ -1,0 +1,183 @@
+// An owner's job with another plan: the changed words, and every other byte as it was.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "jobs/edit/base_job.hpp"
+#include "jobs/edit/document_edits.hpp"
+#include "jobs/trainer_jobs.hpp"
+#include "tests/fault.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+// What the plan of `keys` (over the base's own scenario) makes of the base.
+EditedJob edited(const std::string& trainer, const std::string& base, const std::string& name, const std::string& keys,
+                 const std::string& own = "") {
+  JobOptions options;
+  options.gpus = 16;
+  std::string scenario = own;
+  if (own.empty()) {
+    const ImportedJob job = importer_named(trainer).read(base, name, options);
+    scenario = scenario_text(job);
+  }
+  std::vector<std::string> overrides;
+  for (std::size_t at = 0; at < keys.size();) {
+    const std::size_t end = std::min(keys.find(';', at), keys.size());
+    overrides.push_back(keys.substr(at, end - at));
+    at = end + 1;
+  }
+  const Experiment experiment(parse_scenario(scenario, "job.yaml", ".", overrides));
+  const Plan plan = experiment.plan("");
+  return edit_job(trainer, {experiment, plan, "job.yaml", "", ""}, {base, name, options});
+}
+
+TEST(TextEdits, OnlyTheRangesChange) {
+  TextEdits edits("a\nbb\nc\n");
+  EXPECT_EQ(edits.difference("x"), "");
+  edits.replace({2, 4}, "B");
+  edits.insert(7, "d\n");
+  EXPECT_EQ(edits.result(), "a\nB\nc\nd\n");
+  EXPECT_EQ(edits.difference("x"), "--- x\n+++ x\n@@ -1,3 +1,4 @@\n a\n-bb\n+B\n c\n+d\n");
+  TextEdits last("a\nb");
+  last.replace({2, 3}, "c");
+  EXPECT_EQ(last.difference("x"),
+            "--- x\n+++ x\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n");
+  TextEdits far("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n");
+  far.replace({0, 1}, "x");
+  far.remove({far.text().size() - 3, far.text().size()});
+  EXPECT_EQ(far.difference("x"), "--- x\n+++ x\n@@ -1,4 +1,4 @@\n-1\n+x\n 2\n 3\n 4\n@@ -9,4 +9,3 @@\n 9\n 10\n 11\n-12\n");
+}
+
+const std::string kScript = R"(#!/bin/bash
+# Trains our model. TP stays within a node.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+MODEL_ARGS=(
+    --num-layers 8
+    --hidden-size 512 --num-attention-heads 8   # small
+    --seq-length 1024 --max-position-embeddings 1024
+    --swiglu --disable-bias-linear --normalization RMSNorm
+    --position-embedding-type rope --untie-embeddings-and-output-weights
+    --vocab-size 32000
+)
+PARALLEL_ARGS=(
+    --tensor-model-parallel-size 2   # within a node
+    --pipeline-model-parallel-size "2"
+    --use-distributed-optimizer
+    # --sequence-parallel
+)
+torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py \
+    "${MODEL_ARGS[@]}" ${PARALLEL_ARGS[@]} \
+    --micro-batch-size=1 --global-batch-size 64 \
+    --lr 1e-4 --min-lr 1e-5 --bf16 --recompute-granularity selective \
+    --data-path /data/my_text --tokenizer-type Llama2Tokenizer --save "ckpt/tp2"
+)";
+
+const std::string kOwn = "parallel.pipeline=2;parallel.tensor=2;parallel.data=4";
+
+TEST(BaseJob, TheBasesOwnPlanChangesNothing) {
+  const EditedJob job = edited("megatron", kScript, "train.sh", kOwn);
+  EXPECT_EQ(job.text, kScript);
+  EXPECT_EQ(job.difference, "");
+}
+
+TEST(BaseJob, ValuesChangeWhereTheyAreWritten) {
+  const EditedJob job =
+      edited("megatron", kScript, "train.sh",
+             "parallel.pipeline=4;parallel.tensor=1;parallel.data=4;batch={micro: 2, global: 64};partition=auto");
+  std::string wanted = with(kScript, "--pipeline-model-parallel-size \"2\"", "--pipeline-model-parallel-size \"4\"");
+  wanted = with(wanted, "--tensor-model-parallel-size 2   #", "--tensor-model-parallel-size 1   #");
+  wanted = with(wanted, "--micro-batch-size=1", "--micro-batch-size=2");
+  EXPECT_EQ(job.text, wanted);
+  EXPECT_THAT(job.difference, HasSubstr("-    --tensor-model-parallel-size 2   # within a node\n"));
+}
+
+TEST(BaseJob, ArgumentsComeAndGo) {
+  const EditedJob job =
+      edited("megatron", kScript, "train.sh", kOwn + ";parallel.zero=0;parallel.sequence_parallel=true;recompute=none");
+  std::string wanted = with(kScript, "    --use-distributed-optimizer\n", "");
+  wanted = with(wanted, "--tensor-model-parallel-size 2   # within",
+                "--tensor-model-parallel-size 2\n    --sequence-parallel   # within");
+  wanted = with(wanted, " --recompute-granularity selective", "");
+  EXPECT_EQ(job.text, wanted);
+}
+
+TEST(BaseJob, StagesAreStatedInTheWayOfTheJob) {
+  const EditedJob even = edited("megatron", kScript, "train.sh",
+                                kOwn +
+                                    ";parallel.virtual_stages=2;schedule=interleaved-1f1b;partition=auto;"
+                                    "partition=[h.2.attention, h.4.attention, h.6.attention]");
+  EXPECT_EQ(even.text, with(kScript, "--pipeline-model-parallel-size \"2\"\n",
+                            "--pipeline-model-parallel-size \"2\"\n    --num-layers-per-virtual-pipeline-stage 2\n"));
+  const EditedJob uneven = edited("megatron", kScript, "train.sh", kOwn + ";partition=[h.5.attention]");
+  EXPECT_EQ(uneven.text, with(kScript, "--pipeline-model-parallel-size \"2\"\n",
+                              "--pipeline-model-parallel-size \"2\"\n    --pipeline-model-parallel-layout 'Et*5|t*3L'\n"));
+}
+
+TEST(BaseJob, ContinuedLinesKeepTheirEnds) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py \\\n    --num-layers 8 \\\n    --hidden-size 512 "
+      "--num-attention-heads 8 \\\n    --seq-length 1024 --max-position-embeddings 1024 --vocab-size 32000 \\\n    "
+      "--tensor-model-parallel-size 2 \\\n    --pipeline-model-parallel-size 2 \\\n    --micro-batch-size 1 --global-batch-size "
+      "64 --bf16 --lr 1\n";
+  const EditedJob job = edited("megatron", script, "train.sh", kOwn + ";partition=[h.5.attention];recompute=full");
+  std::string wanted = with(script, "--pipeline-model-parallel-size 2 \\",
+                            "--pipeline-model-parallel-size 2 \\\n    --pipeline-model-parallel-layout 'Et*5|t*3L' \\");
+  wanted = with(wanted, "--micro-batch-size 1",
+                "--micro-batch-size 1 \\\n    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+  EXPECT_EQ(job.text, wanted);
+}
+
+TEST(BaseJob, WhatCannotBeEditedIsRefused) {
+  EXPECT_THAT(test::fault_of([&] { edited("megatron", kScript, "train.sh", "parallel.data=2"); }),
+              HasSubstr("train.sh: the job runs on 16 GPUs, and the plan on 8"));
+  const std::string other = with(scenario_text(importer_named("megatron").read(kScript, "train.sh", {})), "num_hidden_layers: 8",
+                                 "num_hidden_layers: 12");
+  EXPECT_THAT(test::fault_of([&] { edited("megatron", kScript, "train.sh", kOwn, other); }),
+              HasSubstr("train.sh: the job trains a model of 8 layers of width 512, and the scenario's has 12"));
+  EXPECT_THAT(test::fault_of([&] { edited("torch", kScript, "train.py", kOwn); }), HasSubstr("has no import"));
+}
+
+TEST(BaseJob, ConfigurationsKeepTheirComments) {
+  const std::string model =
+      "panpipe: 1\ncluster: {file: clusters/h100x8.yaml, nodes: 2}\nworkload: {model: llama, layers: 8, hidden: 512, heads: 8, "
+      "ffn: 1024, vocabulary: 32000, sequence: 512}\nprecision: bf16\nparallel: {pipeline: 1, data: 16, zero: 2}\n"
+      "batch: {micro: 2, microbatches: 4}\noptimizer: adamw\n";
+  const std::string json =
+      "{\n  \"train_micro_batch_size_per_gpu\": 1,\n  \"gradient_accumulation_steps\": 8,\n  \"bf16\": {\"enabled\": true},\n"
+      "  \"zero_optimization\": {\n    \"overlap_comm\": true\n  },\n  \"steps_per_print\":   10\n}\n";
+  EXPECT_EQ(
+      edited("deepspeed", json, "ds.json", "", model).text,
+      "{\n  \"train_micro_batch_size_per_gpu\": 2,\n  \"gradient_accumulation_steps\": 4,\n  \"bf16\": {\"enabled\": true},\n"
+      "  \"zero_optimization\": {\n    \"stage\": 2,\n    \"overlap_comm\": true\n  },\n  \"steps_per_print\":   10\n}\n");
+}
+
+TEST(BaseJob, TorchtitanInPythonAndToml) {
+  const std::string python =
+      "from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef mine():\n    config = llama3_8b()\n"
+      "    config.parallelism.tensor_parallel_degree = 2  # within a node\n    config.training.steps = 10\n    return config\n";
+  const std::string plan =
+      "parallel={pipeline: 1, tensor: 4, data: 4, zero: 3, sequence_parallel: true};recompute=full;"
+      "batch={micro: 1, global: 8}";
+  EXPECT_EQ(edited("torchtitan", python, "mine.py", plan).text,
+            "from torchtitan.distributed.activation_checkpoint import FullAC\n"
+            "from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef mine():\n    config = llama3_8b()\n"
+            "    config.parallelism.tensor_parallel_degree = 4  # within a node\n    config.training.steps = 10\n"
+            "    config.activation_checkpoint = FullAC.Config()\n    config.training.global_batch_size = 8\n    return config\n");
+  const std::string toml =
+      "# ours\n[model]\nname = \"llama3\"\nflavor = \"8B\"\n\n[parallelism]  # two nodes\ntensor_parallel_degree = 2 # within\n"
+      "data_parallel_shard_degree = 8\n\n[training]\nlocal_batch_size = 1\nglobal_batch_size = 8\nseq_len = 8192\n";
+  EXPECT_THAT(edited("torchtitan", toml, "mine.toml", plan).text,
+              HasSubstr("tensor_parallel_degree = 4 # within\ndata_parallel_shard_degree = 4\n"));
+}
+
+}  // namespace
+}  // namespace panpipe::jobs
