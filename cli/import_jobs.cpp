@@ -18,7 +18,8 @@ namespace {
 
 struct JobFile {
   std::string file, output;
-  std::vector<std::string> defines, arguments, values;  // of a script
+  ScriptWords script;
+  std::vector<std::string> values;  // all arguments of a script
   bool json = false;
   jobs::JobOptions job;
 };
@@ -29,24 +30,6 @@ std::pair<std::string, std::string> named_value(const char* option, const std::s
   if (equals == 0 || equals == std::string::npos)
     throw InputError(fmt::format("{}: '{}' is no NAME=VALUE", option, without_controls(text)));
   return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-void read_script_options(JobFile& options) {
-  jobs::LaunchOptions& script = options.job.script;
-  for (const std::string& text : options.defines) {
-    const auto [name, value] = named_value("--define", text);
-    script.defines[name] = value;
-  }
-  for (std::size_t i = 0; i < options.values.size(); ++i) script.arguments[static_cast<int>(i) + 1] = options.values[i];
-  script.all_arguments = !options.values.empty();
-  for (const std::string& text : options.arguments) {
-    const auto [name, value] = named_value("--argument", text);
-    const bool digits = name.find_first_not_of("0123456789") == std::string::npos && name.size() < 4;
-    if (!digits || std::stoi(name) == 0)
-      throw InputError(fmt::format("--argument: '{}' is no number of an argument", without_controls(name)));
-    script.arguments[std::stoi(name)] = value;
-  }
-  options.job.keeps_unknown = options.json;
 }
 
 // As JSON the job is printed also where something of it is not known; then no scenario is written.
@@ -98,12 +81,7 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
   if (importer.script) {
     trainer->add_option("VALUE", options->values,
                         "the script's own arguments, all of them; put -- before the first that begins with -");
-    trainer->add_option("--define", options->defines, "a variable's value, whatever the script assigns; may be repeated")
-        ->type_name("NAME=VALUE")
-        ->allow_extra_args(false);
-    trainer->add_option("--argument", options->arguments, "an argument of the script, from 1; may be repeated")
-        ->type_name("N=VALUE")
-        ->allow_extra_args(false);
+    add_script_options(*trainer, options->script);
     add_count("--launch", job.launch, "which command, where a script has several that train differently", 1000);
     trainer->add_flag("--json", options->json,
                       "print values with their origins, what is not known, and the words of the command");
@@ -119,7 +97,11 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
     run = [options, name] {
       for (std::string* path : {&options->job.cluster, &options->job.model})
         if (!path->empty()) *path = reference_from(options->output, *path);
-      read_script_options(*options);
+      jobs::LaunchOptions& script = options->job.script;
+      for (std::size_t i = 0; i < options->values.size(); ++i) script.arguments[static_cast<int>(i) + 1] = options->values[i];
+      script.all_arguments = !options->values.empty();
+      read_script_words(options->script, script);
+      options->job.keeps_unknown = options->json;
       if (options->json) return write_json(import_job(name, options->file, options->job), options->output);
       return write_job(import_job(name, options->file, options->job), options->output);
     };
@@ -127,6 +109,33 @@ void add_trainer(CLI::App& sub, const std::string& name, const jobs::Importer& i
 }
 
 }  // namespace
+
+void add_script_options(CLI::App& sub, ScriptWords& words, const std::string& group) {
+  CLI::Option* define =
+      sub.add_option("--define", words.defines, "a variable's value, whatever the script assigns; may be repeated")
+          ->type_name("NAME=VALUE")
+          ->allow_extra_args(false);
+  CLI::Option* argument = sub.add_option("--argument", words.arguments, "an argument of the script, from 1; may be repeated")
+                              ->type_name("N=VALUE")
+                              ->allow_extra_args(false);
+  if (group.empty()) return;
+  define->group(group);
+  argument->group(group);
+}
+
+void read_script_words(const ScriptWords& words, jobs::LaunchOptions& script) {
+  for (const std::string& text : words.defines) {
+    const auto [name, value] = named_value("--define", text);
+    script.defines[name] = value;
+  }
+  for (const std::string& text : words.arguments) {
+    const auto [name, value] = named_value("--argument", text);
+    const bool digits = name.find_first_not_of("0123456789") == std::string::npos && name.size() < 4;
+    if (!digits || std::stoi(name) == 0)
+      throw InputError(fmt::format("--argument: '{}' is no number of an argument", without_controls(name)));
+    script.arguments[std::stoi(name)] = value;
+  }
+}
 
 std::string reference_from(const std::string& output, const std::string& file) {
   namespace fs = std::filesystem;

@@ -4,8 +4,18 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "jobs/job_options.hpp"
 
 namespace panpipe::cli {
+
+// What a launch script leaves open, as the command line states it: NAME=VALUE of variables, N=VALUE of its arguments.
+struct ScriptWords {
+  std::vector<std::string> defines, arguments;
+};
+void add_script_options(CLI::App& sub, ScriptWords& words, const std::string& group = "");
+void read_script_words(const ScriptWords& words, jobs::LaunchOptions& script);
 
 void add_job_imports(CLI::App& sub, std::function<int()>& run);
 

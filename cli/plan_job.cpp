@@ -51,6 +51,7 @@ void add_planned_job_options(CLI::App& sub, PlannedJob& job) {
   const auto add_count = [&](const char* name, std::optional<int>& count, const char* description, int most) {
     sub.add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most))->group(group);
   };
+  add_script_options(sub, job.script, group);
   add_count("--sequence", job.options.sequence, "tokens of a sample, where the job states none", 1 << 24);
   add_count("--micro", job.options.micro, "samples of a microbatch, where they are open", 1 << 20);
   add_count("--vocabulary", job.options.vocabulary, "tokens of the tokenizer, where the job does not state them", 1 << 24);
@@ -64,13 +65,15 @@ bool is_job(const std::string& file, const std::string& trainer) {
 
 void refuse_job_options(const PlannedJob& job) {
   const jobs::JobOptions& options = job.options;
-  const char* given = !job.scenario.empty()      ? "scenario"
-                      : !options.cluster.empty() ? "cluster"
-                      : !options.model.empty()   ? "model"
-                      : options.sequence         ? "sequence"
-                      : options.micro            ? "micro"
-                      : options.vocabulary       ? "vocabulary"
-                                                 : nullptr;
+  const char* given = !job.scenario.empty()           ? "scenario"
+                      : !options.cluster.empty()      ? "cluster"
+                      : !options.model.empty()        ? "model"
+                      : options.sequence              ? "sequence"
+                      : options.micro                 ? "micro"
+                      : options.vocabulary            ? "vocabulary"
+                      : !job.script.defines.empty()   ? "define"
+                      : !job.script.arguments.empty() ? "argument"
+                                                      : nullptr;
   if (given != nullptr)
     throw option_fault(given, "this is an option of a trainer's job, and the file is read as a scenario",
                        "name the job's trainer with --for, or change a scenario with --set", code::kConflict);
@@ -80,6 +83,7 @@ JobScenario scenario_of_job(const std::string& file, const std::string& trainer,
   jobs::JobOptions options = job.options;
   for (std::string* path : {&options.cluster, &options.model})
     if (!path->empty()) *path = reference_from(job.scenario, *path);
+  read_script_words(job.script, options.script);
   const jobs::ImportedJob imported = jobs::import_job(trainer, file, options);
   const JobScenario scenario{jobs::scenario_text(imported), "the scenario of " + file, folder_of(job.scenario)};
   if (!job.scenario.empty()) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/input/yaml_document.hpp"
+#include "cli/import_jobs.hpp"
 #include "jobs/job_options.hpp"
 
 namespace CLI {
@@ -14,6 +15,7 @@ namespace panpipe::cli {
 
 struct PlannedJob {
   jobs::JobOptions options;
+  ScriptWords script;
   std::string scenario;  // the file for the job's scenario; empty: not wanted
 };
 
