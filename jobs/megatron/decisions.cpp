@@ -12,8 +12,8 @@
 namespace panpipe::jobs {
 namespace {
 
-constexpr std::string_view kLayout = "--pipeline-model-parallel-layout";
-constexpr std::string_view kPerStage = "--num-layers-per-virtual-pipeline-stage";
+constexpr std::string_view kLayoutOption = "--pipeline-model-parallel-layout";
+constexpr std::string_view kPerStageOption = "--num-layers-per-virtual-pipeline-stage";
 constexpr std::string_view kPerRank = "--num-virtual-stages-per-pipeline-rank";
 constexpr std::string_view kPipeline = "--pipeline-model-parallel-size", kTensor = "--tensor-model-parallel-size";
 
@@ -34,7 +34,7 @@ const std::vector<MegatronDecision>& decisions() {
       {"microbatches", {"--micro-batch-size"}, "--global-batch-size"},
       {"global batch", {"--global-batch-size"}, "--micro-batch-size"},
       {"stages",
-       {kLayout, kPerStage, kPerRank, "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers",
+       {kLayoutOption, kPerStageOption, kPerRank, "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers",
         "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"},
        kPipeline},
       {"turns of an interleaved schedule", {"--microbatch-group-size-per-virtual-pipeline-stage"}, kPipeline},
@@ -102,13 +102,13 @@ constexpr Need kNeeds[] = {{"--overlap-param-gather", "--use-distributed-optimiz
 
 // Even stages need no layout, unless the job has one.
 std::vector<Argument> stage_arguments(const ExportRequest& request, const Arguments& own, std::vector<Argument> layout) {
-  if (layout.empty() || own.has(std::string(kLayout))) return layout;
+  if (layout.empty() || own.has(std::string(kLayoutOption))) return layout;
   const std::vector<int> layers = layers_of_stages(request, "Megatron-LM");
   if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end()) return layout;
   const int each = static_cast<int>(layers.size()) / request.plan.pipeline;
   if (each == 1) return {};
   if (own.has(std::string(kPerRank))) return {{std::string(kPerRank), {std::to_string(each)}}};
-  return {{std::string(kPerStage), {std::to_string(layers.front())}}};
+  return {{std::string(kPerStageOption), {std::to_string(layers.front())}}};
 }
 
 bool only_added(const MegatronDecision& decision) {
@@ -126,7 +126,7 @@ std::vector<MegatronChange> megatron_changes(const ExportRequest& before, const 
     if (wanted == old_own) continue;
     const bool adds = only_added(decision);
     if (adds) std::erase_if(wanted, [&](const Argument& argument) { return own.has(argument.option); });
-    if (decision.options.front() == kLayout) wanted = stage_arguments(after, own, std::move(wanted));
+    if (decision.options.front() == kLayoutOption) wanted = stage_arguments(after, own, std::move(wanted));
     MegatronChange change{&decision, std::move(wanted), {}};
     const auto remove = [&](std::string_view option) {
       if (own.has(std::string(option)) && !has(change.wanted, option)) change.removed.emplace_back(option);
