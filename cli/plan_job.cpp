@@ -98,9 +98,9 @@ JobScenario scenario_of_job(const std::string& file, const std::string& trainer,
   return scenario;
 }
 
-std::string export_note(const std::string& trainer, const PlannedJob& job, const std::string& plan) {
+std::string export_note(const std::string& file, const std::string& trainer, const PlannedJob& job, const std::string& plan) {
   if (job.scenario.empty()) return "panpipe: --scenario FILE keeps the job's scenario, with which export takes the plan\n";
-  return fmt::format("panpipe: back into the job: panpipe export {} {} --plan {}\n", trainer, job.scenario, plan);
+  return fmt::format("panpipe: back into the job: panpipe export {} {} --plan {} --base {}\n", trainer, job.scenario, plan, file);
 }
 
 }  // namespace panpipe::cli

@@ -35,6 +35,6 @@ struct JobScenario {
 JobScenario scenario_of_job(const std::string& file, const std::string& trainer, const PlannedJob& job);
 
 // How a plan of the job comes back into the trainer.
-std::string export_note(const std::string& trainer, const PlannedJob& job, const std::string& plan);
+std::string export_note(const std::string& file, const std::string& trainer, const PlannedJob& job, const std::string& plan);
 
 }  // namespace panpipe::cli

@@ -154,7 +154,7 @@ int run_plan(PlanOptions options) {
   if (answer.candidates.empty()) return static_cast<int>(ExitCode::CheckFailed);
   if (!options.output.empty()) write_plan(experiment, answer, options.output);
   if (!options.output.empty() && options.job_scenario)
-    print_note(export_note(options.search.trainer, options.job, options.output));
+    print_note(export_note(options.scenario, options.search.trainer, options.job, options.output));
   return static_cast<int>(ExitCode::Done);
 }
 

@@ -270,7 +270,7 @@ TEST(PlanJob, IsImportAndAnOpenPlanInOneCall) {
   EXPECT_GT(answer["best"]["gain_over_yours"], 0.05);
   EXPECT_THAT(run.err, HasSubstr(" not understood; panpipe import megatron " + job + " shows them\n"));
   EXPECT_THAT(run.err, HasSubstr("panpipe: back into the job: panpipe export megatron " + folder + "/kept.yaml --plan " + folder +
-                                 "/plan.yaml"));
+                                 "/plan.yaml --base " + job + "\n"));
   EXPECT_EQ(panpipe("export megatron " + folder + "/kept.yaml --plan " + folder + "/plan.yaml").exit_code, 0);
 }
 
