@@ -87,6 +87,17 @@ std::vector<PlacedWord> placed_words(const std::string& text, const std::vector<
   return placed;
 }
 
+std::vector<PlacedWord> launched_words(const std::string& file, const std::vector<ShellWord>& words) {
+  std::vector<PlacedWord> placed;
+  for (const ShellWord& word : words) {
+    placed.push_back({word.text, word.line, std::nullopt, word.after_array});
+    for (const WordPiece& piece : word.pieces)
+      if (piece.place && piece.place->file == file) placed.back().sources.push_back({piece.place->begin, piece.place->end});
+    if (const auto place = word.place(); place && place->file == file) placed.back().place = TextRange{place->begin, place->end};
+  }
+  return placed;
+}
+
 CommandEdits::CommandEdits(std::string text, std::vector<PlacedWord> words, CommandStyle style)
     : text_(std::move(text)), words_(std::move(words)), style_(style), edits_(text_) {
   for (std::size_t i = 0; i < words_.size(); ++i) {
@@ -153,10 +164,33 @@ void CommandEdits::remove(std::string_view option) {
 TextRange CommandEdits::range_of(const Given& given) const {
   const auto& option = words_[given.word].place;
   if (!option) return {};
-  std::size_t end = end_of_raw_word(text_, option->begin);
+  std::size_t end = end_of_word(given.word, option->begin);
   if (!given.joined)
-    for (std::size_t i = 0; i < given.values.size(); ++i) end = end_of_raw_word(text_, skip_separator(text_, end));
+    for (const std::size_t value : given.values) end = end_of_word(value, skip_separator(text_, end));
   return {option->begin, end};
+}
+
+// Of a word that is written at `at`: where its own text ends, if that stands there; else of what stands for it, "$TP".
+std::size_t CommandEdits::end_of_word(std::size_t word, std::size_t at) const {
+  const auto& place = words_[word].place;
+  const bool quoted = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
+  if (!place || place->begin != at + (quoted ? 1 : 0)) return end_of_raw_word(text_, at);
+  return place->end + (quoted ? 1 : 0);
+}
+
+// Other words have these bytes too, and would change with them.
+bool CommandEdits::has_other_use(const NewValue& value, TextRange place) const {
+  const auto meets = [&](const TextRange& other) { return other.end > place.begin && place.end > other.begin; };
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    const PlacedWord& other = words_[i];
+    const bool shares = std::any_of(other.sources.begin(), other.sources.end(), meets) || (other.place && meets(*other.place));
+    if (i == value.word || !shares) continue;
+    const bool same = std::any_of(values_.begin(), values_.end(), [&](const NewValue& one) {
+      return one.word == i && one.text == value.text && one.from == value.from;
+    });
+    if (!same) return true;
+  }
+  return false;
 }
 
 // Where the text of the value stands: with a variable, where that one is assigned. Not if other words have it too.
@@ -164,14 +198,7 @@ bool CommandEdits::edit_literal(const NewValue& value) {
   auto place = words_[value.word].place;
   if (!place) return false;
   place->begin += value.from;
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    const auto& other = words_[i].place;
-    if (i == value.word || !other || other->end <= place->begin || place->end <= other->begin) continue;
-    const bool same = std::any_of(values_.begin(), values_.end(), [&](const NewValue& one) {
-      return one.word == i && one.text == value.text && one.from == value.from;
-    });
-    if (!same) return false;
-  }
+  if (has_other_use(value, *place)) return false;
   const std::string_view old(text_.data() + place->begin, place->end - place->begin);
   const bool quoted = old.size() > 1 && (old.front() == '"' || old.front() == '\'') && old.back() == old.front();
   if (quoted) ++place->begin, --place->end;  // the quotes stay
@@ -185,14 +212,14 @@ bool CommandEdits::edit_use(const Given& given, const NewValue& value) {
   if (!option) return false;
   std::size_t begin = option->begin + value.from;
   if (!given.joined) {
-    begin = end_of_raw_word(text_, option->begin);
+    begin = end_of_word(given.word, option->begin);
     for (const std::size_t word : given.values) {
       begin = skip_separator(text_, begin);
       if (word == value.word) break;
-      begin = end_of_raw_word(text_, begin);
+      begin = end_of_word(word, begin);
     }
   }
-  const TextRange range{begin, end_of_raw_word(text_, begin)};
+  const TextRange range{begin, end_of_word(value.word, begin)};
   if (range.begin == range.end || text_.substr(range.begin, range.end - range.begin).find("((") != std::string::npos)
     return false;
   edits_.replace(range, word_text(value.text));

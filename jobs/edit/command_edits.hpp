@@ -24,10 +24,13 @@ struct PlacedWord {
   int line = 1;
   std::optional<TextRange> place = {};  // none: it is computed, or stands in another file
   bool after_array = false;             // belongs to no earlier option
+  std::vector<TextRange> sources = {};  // of its pieces, where it has several: "ckpt/tp$TP"
 };
 
 // Words that stand in the text as they are written, without an expansion.
 std::vector<PlacedWord> placed_words(const std::string& text, const std::vector<ShellWord>& words);
+// Words of a launch that was followed through `file`: with a variable, where the text behind it stands.
+std::vector<PlacedWord> launched_words(const std::string& file, const std::vector<ShellWord>& words);
 
 struct CommandStyle {
   bool at_use = false;  // replaces "$TP" in the command, instead of the 4 in TP=4
@@ -62,8 +65,10 @@ class CommandEdits {
   Given* find(std::string_view option);
   std::string word_text(const std::string& value) const;
   bool edit_literal(const NewValue& value);
+  bool has_other_use(const NewValue& value, TextRange place) const;
   bool edit_use(const Given& given, const NewValue& value);
   TextRange range_of(const Given& given) const;
+  std::size_t end_of_word(std::size_t word, std::size_t at) const;
   std::string separator_before(std::size_t begin) const;
   void insert(const std::string& written, std::string_view after);
 

@@ -5,6 +5,7 @@
 #include "jobs/megatron/decisions.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/shell/arguments.hpp"
+#include "jobs/trainer_data.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -25,9 +26,9 @@ std::string spelt_out(const std::string& layout) {
   return text;
 }
 
-EditAttempt megatron_attempt(const EditRequest& request, const std::vector<ShellWord>& words,
+EditAttempt megatron_attempt(const EditRequest& request, const std::vector<PlacedWord>& words,
                              const std::vector<MegatronChange>& changes, CommandStyle style) {
-  CommandEdits edits(request.base.text, placed_words(request.base.text, words), style);
+  CommandEdits edits(request.base.text, words, style);
   for (const MegatronChange& change : changes) {
     for (const std::string& option : change.removed) edits.remove(option);
     std::vector<Argument> wanted = change.wanted;
@@ -43,8 +44,12 @@ EditAttempt megatron_attempt(const EditRequest& request, const std::vector<Shell
 }  // namespace
 
 std::vector<EditAttempt> edit_megatron(const EditRequest& request) {
-  const std::vector<ShellWord> words = shell_words(request.base.text, request.base.name);
-  const Arguments own(words, request.base.name);
+  // Of a script the command that was read; else the arguments as they stand.
+  const bool launched = !request.job.launch.empty();
+  const std::vector<ShellWord> given = launched ? request.job.launch : shell_words(request.base.text, request.base.name);
+  const std::vector<PlacedWord> words =
+      launched ? launched_words(request.base.name, given) : placed_words(request.base.text, given);
+  const Arguments own(given, request.base.name, argument_forms("megatron-core"));
   const std::vector<MegatronChange> changes = megatron_changes(request.before, request.after, own);
   std::vector<EditAttempt> attempts;
   for (const bool quotes : {true, false})

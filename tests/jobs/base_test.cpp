@@ -60,6 +60,11 @@ TEST(TextEdits, OnlyTheRangesChange) {
 const std::string kScript = R"(#!/bin/bash
 # Trains our model. TP stays within a node.
 export CUDA_DEVICE_MAX_CONNECTIONS=1
+TP=2   # tensor
+PP="2"
+MBS=1
+DATA_ARGS="--data-path /data/my_text --tokenizer-type Llama2Tokenizer"
+
 MODEL_ARGS=(
     --num-layers 8
     --hidden-size 512 --num-attention-heads 8   # small
@@ -69,16 +74,16 @@ MODEL_ARGS=(
     --vocab-size 32000
 )
 PARALLEL_ARGS=(
-    --tensor-model-parallel-size 2   # within a node
-    --pipeline-model-parallel-size "2"
+    --tensor-model-parallel-size $TP
+    --pipeline-model-parallel-size ${PP}
     --use-distributed-optimizer
     # --sequence-parallel
 )
 torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py \
     "${MODEL_ARGS[@]}" ${PARALLEL_ARGS[@]} \
-    --micro-batch-size=1 --global-batch-size 64 \
+    --micro-batch-size=$MBS --global-batch-size 64 \
     --lr 1e-4 --min-lr 1e-5 --bf16 --recompute-granularity selective \
-    --data-path /data/my_text --tokenizer-type Llama2Tokenizer --save "ckpt/tp2"
+    $DATA_ARGS --save "ckpt/tp$TP" | tee log.txt
 )";
 
 const std::string kOwn = "parallel.pipeline=2;parallel.tensor=2;parallel.data=4";
@@ -93,19 +98,19 @@ TEST(BaseJob, ValuesChangeWhereTheyAreWritten) {
   const EditedJob job =
       edited("megatron", kScript, "train.sh",
              "parallel.pipeline=4;parallel.tensor=1;parallel.data=4;batch={micro: 2, global: 64};partition=auto");
-  std::string wanted = with(kScript, "--pipeline-model-parallel-size \"2\"", "--pipeline-model-parallel-size \"4\"");
-  wanted = with(wanted, "--tensor-model-parallel-size 2   #", "--tensor-model-parallel-size 1   #");
-  wanted = with(wanted, "--micro-batch-size=1", "--micro-batch-size=2");
+  std::string wanted = with(kScript, "PP=\"2\"", "PP=\"4\"");
+  // A path has TP too, so the argument alone changes.
+  wanted = with(wanted, "--tensor-model-parallel-size $TP", "--tensor-model-parallel-size 1");
+  wanted = with(wanted, "MBS=1", "MBS=2");
   EXPECT_EQ(job.text, wanted);
-  EXPECT_THAT(job.difference, HasSubstr("-    --tensor-model-parallel-size 2   # within a node\n"));
+  EXPECT_THAT(job.difference, HasSubstr("-PP=\"2\"\n+PP=\"4\"\n-MBS=1\n+MBS=2\n"));
 }
 
 TEST(BaseJob, ArgumentsComeAndGo) {
   const EditedJob job =
       edited("megatron", kScript, "train.sh", kOwn + ";parallel.zero=0;parallel.sequence_parallel=true;recompute=none");
   std::string wanted = with(kScript, "    --use-distributed-optimizer\n", "");
-  wanted = with(wanted, "--tensor-model-parallel-size 2   # within",
-                "--tensor-model-parallel-size 2\n    --sequence-parallel   # within");
+  wanted = with(wanted, "--tensor-model-parallel-size $TP\n", "--tensor-model-parallel-size $TP\n    --sequence-parallel\n");
   wanted = with(wanted, " --recompute-granularity selective", "");
   EXPECT_EQ(job.text, wanted);
 }
@@ -115,24 +120,25 @@ TEST(BaseJob, StagesAreStatedInTheWayOfTheJob) {
                                 kOwn +
                                     ";parallel.virtual_stages=2;schedule=interleaved-1f1b;partition=auto;"
                                     "partition=[h.2.attention, h.4.attention, h.6.attention]");
-  EXPECT_EQ(even.text, with(kScript, "--pipeline-model-parallel-size \"2\"\n",
-                            "--pipeline-model-parallel-size \"2\"\n    --num-layers-per-virtual-pipeline-stage 2\n"));
+  EXPECT_EQ(even.text, with(kScript, "--pipeline-model-parallel-size ${PP}\n",
+                            "--pipeline-model-parallel-size ${PP}\n    --num-layers-per-virtual-pipeline-stage 2\n"));
   const EditedJob uneven = edited("megatron", kScript, "train.sh", kOwn + ";partition=[h.5.attention]");
-  EXPECT_EQ(uneven.text, with(kScript, "--pipeline-model-parallel-size \"2\"\n",
-                              "--pipeline-model-parallel-size \"2\"\n    --pipeline-model-parallel-layout 'Et*5|t*3L'\n"));
+  EXPECT_EQ(uneven.text, with(kScript, "--pipeline-model-parallel-size ${PP}\n",
+                              "--pipeline-model-parallel-size ${PP}\n    --pipeline-model-parallel-layout 'Et*5|t*3L'\n"));
 }
 
-TEST(BaseJob, ContinuedLinesKeepTheirEnds) {
+TEST(BaseJob, StringsAndContinuedLines) {
   const std::string script =
-      "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py \\\n    --num-layers 8 \\\n    --hidden-size 512 "
-      "--num-attention-heads 8 \\\n    --seq-length 1024 --max-position-embeddings 1024 --vocab-size 32000 \\\n    "
-      "--tensor-model-parallel-size 2 \\\n    --pipeline-model-parallel-size 2 \\\n    --micro-batch-size 1 --global-batch-size "
-      "64 --bf16 --lr 1\n";
+      "GPT_ARGS=\"\r\n    --num-layers 8 \\\r\n    --hidden-size 512 --num-attention-heads 8 \\\r\n    --seq-length 1024 "
+      "--max-position-embeddings 1024 --vocab-size 32000 \\\r\n    --tensor-model-parallel-size 2 \\\r\n    "
+      "--pipeline-model-parallel-size 2 \\\r\n    --micro-batch-size 1 --global-batch-size 64 --bf16\r\n\"\r\n"
+      "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py $GPT_ARGS --lr 1\r\n";
   const EditedJob job = edited("megatron", script, "train.sh", kOwn + ";partition=[h.5.attention];recompute=full");
   std::string wanted = with(script, "--pipeline-model-parallel-size 2 \\",
-                            "--pipeline-model-parallel-size 2 \\\n    --pipeline-model-parallel-layout 'Et*5|t*3L' \\");
-  wanted = with(wanted, "--micro-batch-size 1",
-                "--micro-batch-size 1 \\\n    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+                            "--pipeline-model-parallel-size 2 \\\r\n    --pipeline-model-parallel-layout Ettttt|tttL \\");
+  wanted =
+      with(wanted, "--micro-batch-size 1",
+           "--micro-batch-size 1 \\\r\n    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
   EXPECT_EQ(job.text, wanted);
 }
 
