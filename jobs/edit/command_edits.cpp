@@ -93,7 +93,13 @@ std::vector<PlacedWord> launched_words(const std::string& file, const std::vecto
     placed.push_back({word.text, word.line, std::nullopt, word.after_array});
     for (const WordPiece& piece : word.pieces)
       if (piece.place && piece.place->file == file) placed.back().sources.push_back({piece.place->begin, piece.place->end});
-    if (const auto place = word.place(); place && place->file == file) placed.back().place = TextRange{place->begin, place->end};
+    const auto range = [&](std::size_t from) -> std::optional<TextRange> {
+      const auto place = word.place(from);
+      return place && place->file == file ? std::optional(TextRange{place->begin, place->end}) : std::nullopt;
+    };
+    placed.back().place = range(0);
+    const std::size_t equals = word.text.find('=');
+    if (begins_option(word.text) && equals != std::string::npos) placed.back().value = range(equals + 1);
   }
   return placed;
 }
@@ -162,12 +168,19 @@ void CommandEdits::remove(std::string_view option) {
 
 // From the option to its last value, where these stand behind each other in the file.
 TextRange CommandEdits::range_of(const Given& given) const {
-  const auto& option = words_[given.word].place;
-  if (!option) return {};
-  std::size_t end = end_of_word(given.word, option->begin);
+  const auto begin = begin_of(given);
+  if (!begin) return {};
+  std::size_t end = end_of_word(given.word, *begin);
   if (!given.joined)
     for (const std::size_t value : given.values) end = end_of_word(value, skip_separator(text_, end));
-  return {option->begin, end};
+  return {*begin, end};
+}
+
+// Where the option's name is written.
+std::optional<std::size_t> CommandEdits::begin_of(const Given& given) const {
+  const PlacedWord& option = words_[given.word];
+  if (option.place) return option.place->begin;
+  return given.joined && !option.sources.empty() ? std::optional(option.sources.front().begin) : std::nullopt;
 }
 
 // Of a word that is written at `at`: where its own text ends, if that stands there; else of what stands for it, "$TP".
@@ -196,8 +209,11 @@ bool CommandEdits::has_other_use(const NewValue& value, TextRange place) const {
 // Where the text of the value stands: with a variable, where that one is assigned. Not if other words have it too.
 bool CommandEdits::edit_literal(const NewValue& value) {
   auto place = words_[value.word].place;
+  if (place)
+    place->begin += value.from;
+  else
+    place = words_[value.word].value;
   if (!place) return false;
-  place->begin += value.from;
   if (has_other_use(value, *place)) return false;
   const std::string_view old(text_.data() + place->begin, place->end - place->begin);
   const bool quoted = old.size() > 1 && (old.front() == '"' || old.front() == '\'') && old.back() == old.front();
@@ -208,11 +224,11 @@ bool CommandEdits::edit_literal(const NewValue& value) {
 
 // The word as the command, the array or the string has it, behind the option.
 bool CommandEdits::edit_use(const Given& given, const NewValue& value) {
-  const auto& option = words_[given.word].place;
+  const auto option = begin_of(given);
   if (!option) return false;
-  std::size_t begin = option->begin + value.from;
+  std::size_t begin = *option + value.from;
   if (!given.joined) {
-    begin = end_of_word(given.word, option->begin);
+    begin = end_of_word(given.word, *option);
     for (const std::size_t word : given.values) {
       begin = skip_separator(text_, begin);
       if (word == value.word) break;

@@ -25,6 +25,7 @@ struct PlacedWord {
   std::optional<TextRange> place = {};  // none: it is computed, or stands in another file
   bool after_array = false;             // belongs to no earlier option
   std::vector<TextRange> sources = {};  // of its pieces, where it has several: "ckpt/tp$TP"
+  std::optional<TextRange> value = {};  // of "--name=$VALUE": where the value stands by itself
 };
 
 // Words that stand in the text as they are written, without an expansion.
@@ -67,6 +68,7 @@ class CommandEdits {
   bool edit_literal(const NewValue& value);
   bool has_other_use(const NewValue& value, TextRange place) const;
   bool edit_use(const Given& given, const NewValue& value);
+  std::optional<std::size_t> begin_of(const Given& given) const;
   TextRange range_of(const Given& given) const;
   std::size_t end_of_word(std::size_t word, std::size_t at) const;
   std::string separator_before(std::size_t begin) const;

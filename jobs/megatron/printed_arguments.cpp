@@ -56,11 +56,19 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
 }
 
+// Without the rank that a launcher writes in front of a line: "0:   bf16", "[default0]:  bf16".
+std::string_view without_rank(std::string_view text) {
+  const std::size_t blank = text.find_last_of(" \t");
+  if (blank == std::string_view::npos) return text;
+  const std::string_view front = without_blanks(text.substr(0, blank));
+  return front.ends_with(':') || front.ends_with(']') ? text.substr(blank + 1) : text;
+}
+
 // "  name ..... value"; an empty name: another form.
 PrintedLine printed_line(std::string_view text) {
   const std::size_t dots = text.find(" .."), end = text.find(". ", dots == std::string_view::npos ? 0 : dots);
   if (dots == std::string_view::npos || end == std::string_view::npos) return {};
-  const std::string_view name = without_blanks(text.substr(0, dots)), value = without_blanks(text.substr(end + 1));
+  const std::string_view name = without_rank(without_blanks(text.substr(0, dots))), value = without_blanks(text.substr(end + 1));
   const auto part_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
   if (name.empty() || value.empty() || !std::all_of(name.begin(), name.end(), part_of_name)) return {};
   return {std::string(name), std::string(value), 0};
