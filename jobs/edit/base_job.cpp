@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -115,12 +116,21 @@ std::string difference_of(const Plan& plan, const Plan& wanted, const Scenario& 
   return "";
 }
 
+// Without the number of tokens: trainers pad the vocabulary to a multiple of the tensor degree, which the plan decides.
+std::string without_vocabulary(std::string value) {
+  constexpr std::string_view kKey = "vocab_size: ";
+  const std::size_t at = value.find(kKey);
+  if (at == std::string::npos) return value;
+  const std::size_t from = at + kKey.size();
+  return value.erase(from, std::min(value.find_first_not_of("0123456789", from), value.size()) - from);
+}
+
 // Everything that the plan does not decide, as the importer reads it.
 std::multiset<std::string> kept_of(const ImportedJob& job) {
   std::multiset<std::string> kept(job.without_effect.begin(), job.without_effect.end());
   kept.insert(job.not_understood.begin(), job.not_understood.end());
   for (const ImportedValue& value : job.values)
-    if (!of_plan(value.key)) kept.insert(value.key + ": " + value.value);
+    if (!of_plan(value.key)) kept.insert(value.key + ": " + without_vocabulary(value.value));
   return kept;
 }
 
@@ -140,7 +150,7 @@ class BaseEditor {
     std::string reason;
     for (EditAttempt& attempt : jobs_.edit({base_, own.job, before, request_})) {
       const std::string text = attempt.edits.result();
-      std::string fault = fault_of(text, own);
+      std::string fault = fault_of(text, own, attempt.options);
       if (fault.empty()) return {text, attempt.edits.difference(base_.name)};
       for (const std::string& hand : attempt.by_hand) fault += "; " + hand;
       if (reason.empty()) reason = fault;
@@ -153,15 +163,20 @@ class BaseEditor {
   ReadJob read(const std::string& text) const { return read_job(importer_, text, base_, request_.plan.device_count()); }
 
   // Why the text is not the base with the plan; empty if it is.
-  std::string fault_of(const std::string& text, const ReadJob& own) const try {
+  std::string fault_of(const std::string& text, const ReadJob& own, const std::vector<std::string>& decided) const try {
     const ReadJob back = read(text);
     const Experiment experiment(with_decisions(request_.experiment.scenario, back.scenario));
     if (const std::string other =
             difference_of(experiment.plan(""), request_.plan, experiment.scenario, request_.experiment.scenario);
         !other.empty())
       return "it would have " + other;
-    if (kept_of(back.job) != kept_of(own.job)) return "other arguments would change too";
-    return "";
+    const std::multiset<std::string> before = kept_of(own.job), after = kept_of(back.job);
+    std::vector<std::string> changed;
+    std::set_symmetric_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(changed));
+    std::erase_if(changed, [&](const std::string& line) {
+      return std::find(decided.begin(), decided.end(), line.substr(0, line.find(' '))) != decided.end();
+    });
+    return changed.empty() ? "" : "it would also change " + one_line(changed.front());
   } catch (const InputError& error) {
     return error.diagnostics().front().message;
   }

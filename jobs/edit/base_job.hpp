@@ -28,6 +28,7 @@ struct EditRequest {
 struct EditAttempt {
   TextEdits edits;
   std::vector<std::string> by_hand = {};  // what cannot be edited: "line 7: write ..."
+  std::vector<std::string> options = {};  // arguments that the plan decides, though the importer reads no part of a plan in them
 };
 
 struct EditedJob {

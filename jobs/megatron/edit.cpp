@@ -26,6 +26,15 @@ std::string spelt_out(const std::string& layout) {
   return text;
 }
 
+std::vector<std::string> options_of(const std::vector<MegatronChange>& changes) {
+  std::vector<std::string> options;
+  for (const MegatronChange& change : changes) {
+    options.insert(options.end(), change.removed.begin(), change.removed.end());
+    for (const Argument& argument : change.wanted) options.push_back(argument.option);
+  }
+  return options;
+}
+
 EditAttempt megatron_attempt(const EditRequest& request, const std::vector<PlacedWord>& words,
                              const std::vector<MegatronChange>& changes, CommandStyle style) {
   CommandEdits edits(request.base.text, words, style);
@@ -38,7 +47,7 @@ EditAttempt megatron_attempt(const EditRequest& request, const std::vector<Place
     edits.set(wanted, change.decision->after);
   }
   TextEdits made = edits.edits();
-  return {std::move(made), edits.by_hand()};
+  return {std::move(made), edits.by_hand(), options_of(changes)};
 }
 
 }  // namespace

@@ -106,6 +106,23 @@ TEST(BaseJob, ValuesChangeWhereTheyAreWritten) {
   EXPECT_THAT(job.difference, HasSubstr("-PP=\"2\"\n+PP=\"4\"\n-MBS=1\n+MBS=2\n"));
 }
 
+// Megatron pads the vocabulary to a multiple of 128 x tensor: 32256 with four ranks, 32000 with two.
+TEST(BaseJob, ThePaddedVocabularyFollowsThePlan) {
+  const std::string script = with(with(kScript, "--vocab-size 32000", "--tokenizer-type Llama2Tokenizer"), "TP=2", "TP=4");
+  const EditedJob job = edited("megatron", script, "train.sh", "parallel.pipeline=2;parallel.tensor=2;parallel.data=4");
+  EXPECT_EQ(job.text, with(script, "--tensor-model-parallel-size $TP", "--tensor-model-parallel-size 2"));
+}
+
+// FSDP brings a format of checkpoints with it, which no prediction reads; a default within an expansion is a literal too.
+TEST(BaseJob, ZeroTwoBringsItsFlags) {
+  const std::string script = with(kScript, "PP=\"2\"", "PP=${PP:-2}");
+  const EditedJob job = edited("megatron", script, "train.sh",
+                               "parallel.pipeline=1;parallel.tensor=2;parallel.data=8;parallel.zero=2;partition=auto");
+  EXPECT_THAT(job.text, HasSubstr("PP=${PP:-1}\n"));
+  EXPECT_THAT(job.text, HasSubstr("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"));
+  EXPECT_THAT(job.text, HasSubstr("--ckpt-format fsdp_dtensor"));
+}
+
 TEST(BaseJob, ArgumentsComeAndGo) {
   const EditedJob job =
       edited("megatron", kScript, "train.sh", kOwn + ";parallel.zero=0;parallel.sequence_parallel=true;recompute=none");
