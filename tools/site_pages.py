@@ -160,7 +160,7 @@ def verb_text(words, depth):
                 "",
             ]
     for word, _ in rows_of(parts.get("Subcommands", "")):
-        out += verb_text([*words, word], depth + 1)
+        out += verb_text([*words, word.split(",")[0]], depth + 1)  # without aliases
     return out
 
 

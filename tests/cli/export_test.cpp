@@ -52,9 +52,9 @@ TEST(Export, PlansAreLimitedToATrainer) {
   EXPECT_THAT(fault("--for megatron --set schedule=gpipe --set parallel.virtual_stages=1"),
               HasSubstr("error: Megatron-LM does not have the schedule gpipe\n"));
   EXPECT_THAT(fault("--for deepspeed --set schedule=1f1b --set parallel.virtual_stages=1"),
-              HasSubstr("DeepSpeed does not have tensor parallelism here"));
+              HasSubstr("DeepSpeed does not have tensor parallelism"));
   EXPECT_THAT(fault("--for torch --set schedule=1f1b --set parallel='{zero: 3}'"),
-              HasSubstr("torch.distributed.pipelining does not have ZeRO 3 here"));
+              HasSubstr("torch.distributed.pipelining does not have ZeRO 3"));
 }
 
 }  // namespace

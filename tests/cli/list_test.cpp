@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-const std::vector<std::string> kKinds = {"models", "clusters", "devices", "schedules", "frameworks", "calibrations", "prices"};
+const std::vector<std::string> kKinds = {"models",   "clusters",   "devices",      "schedules",
+                                         "trainers", "frameworks", "calibrations", "prices"};
 
 json list_of_kind(const std::string& kind) { return json::parse(answer_of("list --json " + kind)); }
 
@@ -101,7 +102,7 @@ TEST(List, WithoutAKindItCountsThem) {
 
 TEST(List, AnUnknownKindIsAnInputErrorThatNamesTheKnown) {
   EXPECT_EQ(refusal_of("list gpu"),
-            "error: there is no list of 'gpu'; there are models, clusters, devices, schedules, frameworks, "
+            "error: there is no list of 'gpu'; there are models, clusters, devices, schedules, trainers, frameworks, "
             "calibrations, prices\n");
   EXPECT_THAT(panpipe("list modles").err, HasSubstr("'modles', did you mean 'models'?"));
 }

@@ -39,7 +39,7 @@ LIBRARIES, LICENCES = "panpipe.libs", "panpipe-0.1.0.dist-info/licenses"
 
 def wheel_in_order(folder):
     library(folder / MODULE, ["libfmt-1a2b3c4d.so.9.1.0"], "$ORIGIN/../panpipe.libs")
-    for name in ("__init__.py", "_core.pyi", "py.typed"):
+    for name in ("__init__.py", "_core.pyi", "py.typed", "SKILL.md"):
         (folder / "panpipe" / name).touch()
     library(folder / PROGRAM, ["libfmt-1a2b3c4d.so.9.1.0", "libc.so.6"], "$ORIGIN/../../../panpipe.libs")
     library(folder / EXECUTOR, ["libtorch_cpu.so", "libc10.so", "libstdc++.so.6"])
@@ -148,7 +148,7 @@ expect(
     lambda folder: shutil.copy(folder / MODULE, folder / "panpipe/_core.abi3.so"),
     "one Python module panpipe/_core.*so is expected",
 )
-for name in ("__init__.py", "_core.pyi", "py.typed"):
+for name in ("__init__.py", "_core.pyi", "py.typed", "SKILL.md"):
     expect(f"no {name}", removes(f"panpipe/{name}"), f"panpipe/{name} is not in the wheel")
 expect("a module that wants torch", adds(MODULE, ["libc10.so"]), f"{MODULE} wants torch's libraries")
 expect("a wheel without the executor", without_executor)
