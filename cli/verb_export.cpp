@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/files/files_write.hpp"
+#include "cli/import_jobs.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/trainer_words.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 struct ExportOptions : ScenarioOptions {
   std::string output, base;
+  ScriptWords script;  // of the base
 };
 
 // Settings that the trainer cannot express are reported on standard error too, because few users read the head of a file that
@@ -29,6 +31,7 @@ int show_difference(const jobs::ExportedJob& job, const ExportOptions& options) 
   if (!options.output.empty()) write_file(options.output, job.text, kAdvice);
   if (!options.output.empty() && is_written_into(options.output)) return 0;
   print(job.difference);
+  for (const std::string& sentence : job.besides) print_note(sentence + "\n");
   if (job.difference.empty()) print_note(fmt::format("{} has this plan: nothing changes\n", options.base));
   if (!options.output.empty()) print_note(fmt::format("written to {}\n", options.output));
   return 0;
@@ -38,8 +41,10 @@ int run_export(const std::string& trainer, const ExportOptions& options) {
   const Experiment experiment(options.load());
   const Plan plan = experiment.plan(options.plan);
   const bool stream = options.output.empty() || is_written_into(options.output);
-  const jobs::ExportedJob job = jobs::export_job(
-      trainer, {experiment, plan, options.scenario, options.plan, stream ? std::string() : options.output, options.base});
+  jobs::ExportRequest request{experiment,  plan, options.scenario, options.plan, stream ? std::string() : options.output,
+                              options.base};
+  read_script_words(options.script, request.base_options.script);
+  const jobs::ExportedJob job = jobs::export_job(trainer, request);
   report_export(job);
   if (!options.base.empty()) return show_difference(job, options);
   if (options.output.empty()) {
@@ -75,7 +80,7 @@ void add_export_verb(CLI::App& sub, std::function<int()>& run) {
       of->add_option("--base", options->base,
                      "your own job: what the plan decides is changed in it, and the difference is printed")
           ->type_name("FILE");
-
+    if (jobs.edit != nullptr && jobs.importer.script) add_script_options(*of, options->script, "Of a script (--base)");
     of->add_option("-o", options->output, "file to write instead of standard output")->type_name("FILE");
     of->callback([options, name, &run] { run = [options, name] { return run_export(name, *options); }; });
   }

@@ -9,6 +9,7 @@
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "jobs/export_parts.hpp"
+#include "jobs/import.hpp"
 #include "jobs/job.hpp"
 #include "jobs/trainer_data.hpp"
 #include "jobs/trainer_jobs.hpp"
@@ -77,10 +78,11 @@ void check_runs(const Trainer& trainer, const ExportRequest& request) {
 
 // The owner's file with the plan.
 ExportedJob job_in_base(const std::string& trainer, const ExportRequest& request) {
-  const BaseJob base{read_text_file(request.base), request.base == "/dev/stdin" ? "standard input" : request.base};
+  const bool stream = request.base == "/dev/stdin";
+  const BaseJob base{read_text_file(request.base), stream ? "standard input" : request.base,
+                     stream ? request.base_options : with_folder_of(request.base, request.base_options)};
   EditedJob edited = edit_job(trainer, request, base);
   ExportedJob job;
-  job.trainer = editor_named(trainer).name;
   job.text = std::move(edited.text);
   job.difference = std::move(edited.difference);
   return job;
@@ -89,8 +91,7 @@ ExportedJob job_in_base(const std::string& trainer, const ExportRequest& request
 }  // namespace
 
 ExportedJob export_job(const std::string& trainer, const ExportRequest& request) {
-  if (!request.base.empty()) return job_in_base(trainer, request);
-  const TrainerJobs& jobs = exporter_named(trainer);
+  const TrainerJobs& jobs = request.base.empty() ? exporter_named(trainer) : editor_named(trainer);
   // In the scenario's release, if it is for this trainer.
   const Trainer* own = request.experiment.scenario.trainer.get();
   const Trainer runs = own != nullptr && own->name == jobs.name ? *own : load_trainer(std::string(jobs.name));
@@ -98,7 +99,7 @@ ExportedJob export_job(const std::string& trainer, const ExportRequest& request)
     throw InputError(fmt::format("{}: measured layers are no model that {} could train", request.scenario, runs.title),
                      "export a scenario with a model or a config.json");
   check_runs(runs, request);
-  ExportedJob job = jobs.write(request);
+  ExportedJob job = request.base.empty() ? jobs.write(request) : job_in_base(trainer, request);
   job.trainer = runs.title;
   for (std::string& caution : cautions(runs, request.plan)) job.besides.push_back("caution: " + std::move(caution));
   if (request.file.empty() && !job.schedule_csv.empty())

@@ -6,16 +6,18 @@
 #include <vector>
 
 #include "costmodel/prediction/experiment.hpp"
+#include "jobs/job_options.hpp"
 
 namespace panpipe::jobs {
 
 struct ExportRequest {
   const Experiment& experiment;
   const Plan& plan;
-  std::string scenario;   // as the user named it
-  std::string plan_file;  // empty: the scenario's own plan
-  std::string file;       // written file; empty: standard output
-  std::string base = {};  // the owner's file, which only the plan changes; empty: a job of its own
+  std::string scenario;          // as the user named it
+  std::string plan_file;         // empty: the scenario's own plan
+  std::string file;              // written file; empty: standard output
+  std::string base = {};         // the owner's file, which only the plan changes; empty: a job of its own
+  JobOptions base_options = {};  // what that file leaves open, as its import takes it
 };
 
 struct ExportedJob {

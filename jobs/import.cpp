@@ -13,9 +13,12 @@ namespace panpipe::jobs {
 ImportedJob import_job(const std::string& trainer, const std::string& file, const JobOptions& options) {
   const Importer& importer = importer_named(trainer);
   if (file == "/dev/stdin") return importer.read(read_text_file(file), "standard input", options);
-  JobOptions of_file = options;
-  of_file.script.folder = std::filesystem::absolute(file).parent_path().string();
-  return importer.read(read_text_file(file), file, of_file);
+  return importer.read(read_text_file(file), file, with_folder_of(file, options));
+}
+
+JobOptions with_folder_of(const std::string& file, JobOptions options) {
+  options.script.folder = std::filesystem::absolute(file).parent_path().string();
+  return options;
 }
 
 std::string add_assumptions_of_model(ImportedJob& job, const std::string& output) {

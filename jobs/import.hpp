@@ -11,6 +11,9 @@ namespace panpipe::jobs {
 // errors of its importer.
 ImportedJob import_job(const std::string& trainer, const std::string& file, const JobOptions& options);
 
+// The options with the folder of the file, in which its script finds others.
+JobOptions with_folder_of(const std::string& file, JobOptions options);
+
 // Adds the differences between the job's model and the modelled one to the assumptions. Returns the reason if the scenario does
 // not load, else an empty text. A scenario that does not load is still useful, since the job may fit another machine. `output` is
 // the file that will hold the scenario; empty: none.

@@ -134,7 +134,7 @@ void CommandEdits::set(const std::vector<Argument>& arguments, std::string_view 
     if (given == nullptr || given->values.size() != argument.values.size()) {
       if (given != nullptr) remove(argument.option);
       added += (added.empty() ? "" : " ") + argument.option;
-      for (const std::string& value : argument.values) added += " " + word_text(value);
+      for (const std::string& value : argument.values) added.append(1, ' ').append(word_text(value));
       continue;
     }
     for (std::size_t i = 0; i < given->values.size(); ++i) {

@@ -225,7 +225,10 @@ void Interpreter::assign(const ScriptAssignment& assignment, bool local) {
     text.append(single(assignment.value));
     return set_item(assignment.name, key, text);
   }
+  // Before its first assignment a variable is the environment's: TP=${TP:-4}, TP=$TP.
+  const bool first = !before && context_.assigned.erase(assignment.name) > 0;
   const ShellText value = single(assignment.value);
+  if (first) context_.assigned.insert(assignment.name);
   before = state_.find(assignment.name);
   if (assignment.append && before) text = before->is_array && before->items.contains(0) ? before->items.at(0) : before->text;
   if (assignment.append && !before && !context_.assigned.contains(assignment.name))

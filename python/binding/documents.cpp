@@ -86,17 +86,18 @@ std::tuple<std::string, std::string, std::string, std::string> imported_log(cons
   return {app::to_json(answer), app::to_text(answer, {}), answer.scenario, row};
 }
 
-// Of panpipe.ExportedJob: text, schedule_csv, cannot, besides.
-std::tuple<std::string, std::string, std::vector<std::string>, std::vector<std::string>> exported(const std::string& trainer,
-                                                                                                  nb::object scenario,
-                                                                                                  const Overrides& overrides,
-                                                                                                  const std::string& plan,
-                                                                                                  const std::string& file) {
+// Of panpipe.ExportedJob: text, schedule_csv, cannot, besides, difference.
+using Exported = std::tuple<std::string, std::string, std::vector<std::string>, std::vector<std::string>, std::string>;
+Exported exported(const std::string& trainer, nb::object scenario, const Overrides& overrides, const std::string& plan,
+                  const std::string& file, const std::string& base, const std::map<std::string, std::string>& define) {
   const ScenarioInput input(std::move(scenario));
   const nb::gil_scoped_release no_gil;
   const auto kept = cached_scenario(input, overrides, plan);
-  jobs::ExportedJob job = jobs::export_job(trainer, {kept->experiment, kept->plan, input.name(), plan, file});
-  return {std::move(job.text), std::move(job.schedule_csv), std::move(job.cannot), std::move(job.besides)};
+  jobs::ExportRequest request{kept->experiment, kept->plan, input.name(), plan, file, base};
+  request.base_options.script.defines = define;
+  jobs::ExportedJob job = jobs::export_job(trainer, request);
+  return {std::move(job.text), std::move(job.schedule_csv), std::move(job.cannot), std::move(job.besides),
+          std::move(job.difference)};
 }
 
 }  // namespace
@@ -143,8 +144,8 @@ void bind_documents(nb::module_& module) {
       },
       nb::arg("file"), nb::arg("job"), nb::arg("cluster"), nb::arg("gpus").none(), nb::arg("model"), nb::arg("sequence").none(),
       nb::arg("vocabulary").none(), nb::arg("run").none(), Released());
-  module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"),
-             nb::arg("file"));
+  module.def("export", &exported, nb::arg("trainer"), nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("file"),
+             nb::arg("base"), nb::arg("define"));
 }
 
 }  // namespace panpipe::python

@@ -86,12 +86,14 @@ class ExportedJob:
     schedule_csv: The order of the passes, for a second file; empty where the trainer needs none.
     cannot: What the trainer cannot express.
     besides: What else to know or do.
+    difference: With `base`, what changes in it, as `diff -u` shows it; empty where it has this plan.
     """
 
     text: str
     schedule_csv: str = field(repr=False)
     cannot: list[str]
     besides: list[str] = field(repr=False)
+    difference: str = field(repr=False)
 
 
 def compare(
@@ -219,13 +221,31 @@ def import_log(
 
 
 def export(
-    trainer: str, scenario: Scenario, *, set: Settings = None, plan: File | None = None, file: File | None = None
+    trainer: str,
+    scenario: Scenario,
+    *,
+    set: Settings = None,
+    plan: File | None = None,
+    file: File | None = None,
+    base: File | None = None,
+    define: Mapping[str, str] | None = None,
 ) -> ExportedJob:
     """Write a plan for another trainer.
 
-    trainer: {"megatron", "torchtitan", "deepspeed", "torch"}; for whom.
+    trainer: A name of `shipped("trainers")` that is exported to; for whom.
     scenario, set, plan: As of `check`; `plan` is a file with the plan of `panpipe.plan`.
     file: The file that the text is meant for: the file of an order takes its name. Nothing is written.
+    base: Your own job: `text` is that file with what the plan decides, and every other byte kept.
+    define: Variables that a script of `base` leaves open.
     Raises InputError: As of `check`; also a trainer that can run nothing like the plan.
     """
-    return ExportedJob(*_core.export(_text("trainer", trainer), *_asked(scenario, set), _path("plan", plan), _path("file", file)))
+    return ExportedJob(
+        *_core.export(
+            _text("trainer", trainer),
+            *_asked(scenario, set),
+            _path("plan", plan),
+            _path("file", file),
+            _path("base", base),
+            dict(define or {}),
+        )
+    )

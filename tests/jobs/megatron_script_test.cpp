@@ -127,6 +127,12 @@ TEST(MegatronScript, ArgumentsInYaml) {
   EXPECT_THAT(fault("MODEL_ARGS:\n  --num-layers: ${L}\n"), HasSubstr("L (line 2)"));
 }
 
+// Before its first assignment a variable is the environment's.
+TEST(MegatronScript, AVariableThatKeepsItsValueIsNotKnown) {
+  EXPECT_THAT(fault("L=$L\nexport H=${H}\ntorchrun pretrain_gpt.py --num-layers $L --hidden-size $H\n"),
+              testing::AllOf(HasSubstr("L (line 1)"), HasSubstr("H (line 2)")));
+}
+
 TEST(MegatronScript, ArgumentsThatARunPrints) {
   const std::string log =
       "using world size: 8\n------------------------ arguments ------------------------\n"

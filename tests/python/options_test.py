@@ -136,6 +136,11 @@ class OtherVerbs(Cases):
         # The file and the dict are the same scenario.
         self.assertEqual(panpipe.estimate(job.scenario).metrics, panpipe.estimate(self.folder / "job.yaml").metrics)
         self.assertEqual(job.scenario["parallel"]["tensor"], 8)
+        # And back into the file.
+        same = panpipe.export("megatron", job.scenario, base=file)
+        self.assertEqual((same.text, same.difference), (out.text, ""))
+        other = panpipe.export("megatron", job.scenario, set={"batch.micro": 2}, base=file)
+        self.assertIn("+  --micro-batch-size 2", other.difference)
 
     def test_a_log_is_read(self):
         file = RUNS.parents[2] / "tests" / "jobs" / "data" / "megatron.log"

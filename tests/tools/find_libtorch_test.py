@@ -169,10 +169,10 @@ def setup(folder):
     downloads = (
         f"setup: LibTorch 2.10.1 (VIRTUAL_ENV, {old}) is left out: Panpipe builds with {OLDEST} to {NEWEST}.\n"
         "setup: installing torch==2.11.0 into .venv (a few minutes, 5 GB)\n"
-        "setup: installing nanobind==3.1.0 hypothesis into .venv, for the Python module\n"
+        "setup: installing nanobind==3.1.0 hypothesis jsonschema into .venv, for the Python module\n"
     )
     says("downloads", 0, downloads, VIRTUAL_ENV=folder / "old")
-    packages = ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis")
+    packages = ("torch==2.11.0 nvidia-cuda-crt==13.0.88", "nanobind==3.1.0 hypothesis jsonschema")
     expect(root.installed(), [f"{PIP} {what}" for what in packages], "what pip was told")
 
 
@@ -180,7 +180,7 @@ def index(folder):
     """PANPIPE_TORCH_INDEX is passed to pip, once; with CUDA 12 the headers come from its compiler's package."""
     root = Root(folder)
     own = package(root.root / ".venv", "2.11.0")
-    for there in ("nanobind", "hypothesis"):
+    for there in ("nanobind", "hypothesis", "jsonschema"):
         (own.parent / there).mkdir()
     (root.root / ".venv/bin").mkdir()
     pip = root.root / ".venv/bin/python3"
