@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <random>
 
@@ -13,6 +12,7 @@
 #include "costmodel/prediction/prediction.hpp"
 #include "jobs/export.hpp"
 #include "jobs/trainer_jobs.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -176,12 +176,11 @@ class RoundTrip : public ::testing::TestWithParam<const char*> {};
 TEST_P(RoundTrip, ExportAndImportGiveTheSamePrediction) {
   const std::string trainer = GetParam();
   Draw draw(1);
-  const std::string model_file = ::testing::TempDir() + "round_trip_" + trainer + ".json";
   int compared = 0, refused = 0, open = 0, differ = 0;
   std::map<std::string, int> reasons;
   for (int i = 0; i < kMostDraws && compared < kPlans; ++i) {
     const Drawn drawn = draw_plan(draw, trainer);
-    std::ofstream(model_file) << drawn.model;
+    const std::string model_file = test::scratch().write("model.json", drawn.model);
     try {
       bool whole = false;
       const std::string found = difference(trainer, drawn, model_file, whole);
