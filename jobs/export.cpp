@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/scenario_keys.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "jobs/export_parts.hpp"
@@ -52,13 +53,6 @@ void report_other_keys(const Scenario& scenario, ExportedJob& job) {
       if (const Key* declared = key->find(inner.key))
         report_key(*declared, exports, entry.key + "." + inner.key, *inner.value, scenario, job);
   }
-}
-
-// The stages' mode that recomputes most.
-Recompute most_recompute(const Plan& plan) {
-  Recompute most = Recompute::None;
-  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
-  return most;
 }
 
 // ZeRO and recompute are left to the exporters, which report what a trainer cannot express.

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/trainer.hpp"
 
 namespace panpipe {
@@ -11,9 +10,7 @@ namespace panpipe {
 namespace {
 
 std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan) {
-  Recompute most = Recompute::None;
-  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
-  return obstacles(trainer, {plan, plan.schedule.name, most});
+  return obstacles(trainer, {plan, plan.schedule.name, most_recompute(plan)});
 }
 
 }  // namespace

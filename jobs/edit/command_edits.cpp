@@ -7,13 +7,10 @@
 
 #include "jobs/job.hpp"
 #include "jobs/megatron/export.hpp"
+#include "jobs/shell/arguments.hpp"
 
 namespace panpipe::jobs {
 namespace {
-
-bool begins_option(const std::string& word) {
-  return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
-}
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 
@@ -10,11 +11,12 @@
 #include "jobs/job.hpp"
 
 namespace panpipe::jobs {
-namespace {
 
-bool is_option(const ShellWord& word) {
-  return word.text.size() > 2 && word.text.rfind("--", 0) == 0 && std::isalpha(static_cast<unsigned char>(word.text[2])) != 0;
+bool begins_option(std::string_view word) {
+  return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
+
+namespace {
 
 std::string line_of_argument(const std::string& written, const std::vector<ShellWord>& values) {
   std::string text = written;
@@ -35,7 +37,7 @@ Arguments::Arguments(const std::vector<ShellWord>& words, std::string name, Argu
   Given* open = nullptr;
   for (const ShellWord& word : words) {
     if (word.after_array) open = nullptr;
-    if (!is_option(word)) {
+    if (!begins_option(word.text)) {
       if (open != nullptr)
         open->values.push_back(word);
       else if (word.stands_alone)
@@ -58,7 +60,8 @@ bool Arguments::matters(const UnknownName& unknown) const {
   for (const std::string& text : unknown.either)
     for (const ShellWord& word : shell_words(text, name_)) {
       if (word.text.rfind("${", 0) == 0) return true;
-      if (is_option(word) && !names_one_of(key_of(word.text.substr(0, word.text.find('='))), forms_.without_effect)) return true;
+      if (begins_option(word.text) && !names_one_of(key_of(word.text.substr(0, word.text.find('='))), forms_.without_effect))
+        return true;
     }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "jobs/shell/shell_words.hpp"
@@ -16,6 +17,9 @@ struct ArgumentForms {
   std::vector<std::string> flags = {}, lists = {};
   std::vector<std::string> without_effect = {};  // arguments that may come and go unknown
 };
+
+// "--name", "--name=value"; not "--", and not "-1".
+bool begins_option(std::string_view word);
 
 class Arguments {
  public:

@@ -6,6 +6,7 @@
 #include "base/parallel_for.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/candidate.hpp"
 #include "planner/pfeife/pfeife_search.hpp"
@@ -25,13 +26,6 @@ std::string recompute_text(const Plan& plan) {
     if (!stages.empty()) text += fmt::format("; recompute {} on stages {}", name_of(mode), stages);
   }
   return text;
-}
-
-// One key states the recompute of all stages: the mode that keeps least of those in use.
-Recompute most_recomputed(const Plan& plan) {
-  Recompute most = Recompute::None;
-  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
-  return most;
 }
 
 bool recomputes_alike(const Plan& plan) {
@@ -60,7 +54,8 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
     text += fmt::format(", {}: {}", key, value.find(',') == std::string::npos ? value : "\"" + value + "\"");
   if (experiment_.scenario.schedule.csv.empty()) result.settings.emplace_back("schedule", text + "}");
   result.settings.emplace_back("partition", "[" + cuts + "]");
-  if (space_.stages().modes().size() > 1) result.settings.emplace_back("recompute", std::string(name_of(most_recomputed(*plan))));
+  // One key states the recompute of all stages: the mode that keeps least of those in use.
+  if (space_.stages().modes().size() > 1) result.settings.emplace_back("recompute", std::string(name_of(most_recompute(*plan))));
   result.plan = std::move(plan);
   return result;
 }
