@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "base/error.hpp"
@@ -201,21 +202,46 @@ std::optional<Plan> with_block_moved(const Plan& plan, const std::vector<UnitCos
   return moved;
 }
 
-// As many microbatches as show the steady state: which cuts are better does not depend on how long it lasts.
-Configuration shortened(const Configuration& c) {
-  Configuration few = c;
-  if (chosen(c)) few.microbatches = std::min(c.microbatches, 4 * c.pipeline);
-  return few;
-}
-
 void copy_cuts(const Plan& from, Plan& to) {
   for (std::size_t s = 0; s < from.stages.size(); ++s) to.stages[s] = from.stages[s];
 }
 
-bool same_cuts(const Plan& a, const Plan& b) {
-  return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(),
-                    [](const StagePlan& x, const StagePlan& y) { return x.end_unit == y.end_unit; });
-}
+// Estimates a configuration with other cuts from fewer microbatches: those that fill and drain it, and what each more takes.
+class CutTrials {
+ public:
+  CutTrials(Evaluator& evaluator, const Configuration& configuration)
+      : evaluator_(evaluator), count_(configuration.microbatches) {
+    few_ = evaluator.evaluate(with_microbatches(configuration, 4 * configuration.pipeline));
+    if (few_.plan && few_.configuration.microbatches < count_)
+      fewer_ = evaluator.evaluate(with_microbatches(configuration, 2 * configuration.pipeline));
+  }
+  bool possible() const { return few_.plan && few_.plan->schedule.chains.size() == 1; }
+  const Plan& balanced() const { return *few_.plan; }
+  const UnitSums& sums() const { return evaluator_.sums(few_.configuration); }
+
+  Exact operator()(const Plan& cuts) const {
+    Exact exact = evaluate(few_, cuts);
+    if (!fewer_.plan || exact.step_time <= 0) return exact;
+    const int few = few_.configuration.microbatches, fewer = fewer_.configuration.microbatches;
+    exact.step_time += (exact.step_time - evaluate(fewer_, cuts).step_time) * (count_ - few) / (few - fewer);
+    return exact;
+  }
+
+ private:
+  static Configuration with_microbatches(Configuration c, int most) {
+    if (chosen(c)) c.microbatches = std::min(c.microbatches, most);
+    return c;
+  }
+  Exact evaluate(const Exact& with, const Plan& cuts) const {
+    Plan plan = *with.plan;
+    copy_cuts(cuts, plan);
+    return evaluator_.evaluate(with.configuration, plan);
+  }
+
+  Evaluator& evaluator_;
+  const int count_;
+  Exact few_, fewer_;
+};
 
 const std::vector<UnitCost>& units_of(Evaluator& evaluator, const Configuration& configuration) {
   const CostModel& model = evaluator.model(configuration);
@@ -238,50 +264,70 @@ struct BlockMove {
   }
 };
 
-// From the rank that misses most memory to those that have room, the least busy first.
-std::vector<BlockMove> moves_to_fit(Evaluator& evaluator, const Exact& now, double most_work) {
+// Seconds of work for a microbatch, by pipeline rank.
+std::vector<double> work_of_ranks(const UnitSums& sums, const Exact& now) {
+  std::vector<double> work(now.room.size());
+  for (std::size_t s = 0; s < now.plan->stages.size(); ++s) {
+    const StagePlan& stage = now.plan->stages[s];
+    work[static_cast<std::size_t>(now.plan->schedule.stage_to_rank[s])] +=
+        sums.time(stage.recompute, stage.first_unit, stage.end_unit);
+  }
+  return work;
+}
+
+// From a rank to those that have room and do not work more than `most_work` then, the least busy first.
+std::vector<BlockMove> moves_from(std::size_t giver, const UnitSums& sums, const Exact& now, double most_work) {
   const Plan& plan = *now.plan;
   const std::vector<int>& chain = plan.schedule.chains.front();
-  const UnitSums& sums = evaluator.sums(now.configuration);
   const auto rank_of = [&](std::size_t s) { return static_cast<std::size_t>(plan.schedule.stage_to_rank[chain[s]]); };
-  std::vector<double> work(now.room.size());
-  const auto time = [&](std::size_t s) {
-    const StagePlan& stage = plan.stages[chain[s]];
-    return sums.time(stage.recompute, stage.first_unit, stage.end_unit);
-  };
-  for (std::size_t s = 0; s < chain.size(); ++s) work[rank_of(s)] += time(s);
-  const auto giver = static_cast<std::size_t>(std::min_element(now.room.begin(), now.room.end()) - now.room.begin());
+  const std::vector<double> work = work_of_ranks(sums, now);
   const double block = sums.time(plan.stages.front().recompute, 0, sums.units()) / sums.most_stages();
   std::vector<BlockMove> moves;
   for (std::size_t from = 0; from < chain.size(); ++from)
     for (std::size_t to = 0; to < chain.size() && rank_of(from) == giver; ++to)
-      if (now.room[rank_of(to)] > 0 && work[rank_of(to)] + block <= most_work) moves.push_back({work[rank_of(to)], from, to});
+      if (rank_of(to) != giver && now.room[rank_of(to)] > 0 && work[rank_of(to)] + block <= most_work)
+        moves.push_back({work[rank_of(to)], from, to});
   std::sort(moves.begin(), moves.end());
   return moves;
+}
+
+// The fastest of a few plans with a moved block that `helps`; `evaluate` gives nothing where it is enough.
+template <class Evaluate, class Helps>
+Exact best_move(const std::vector<BlockMove>& moves, const Exact& now, const std::vector<UnitCost>& units, Evaluate evaluate,
+                Helps helps) {
+  Exact best;
+  int tried = 0;
+  double work = -1;
+  for (const BlockMove& move : moves) {
+    if (best.plan && move.work < work * (1 + 1e-6)) continue;  // another rank with as much work
+    const std::optional<Plan> moved = with_block_moved(*now.plan, units, move.from, move.to);
+    if (!moved) continue;
+    std::optional<Exact> next = evaluate(*moved);
+    if (!next) return {};
+    if (helps(*next) && (!best.plan || next->step_time < best.step_time)) best = std::move(*next);
+    work = move.work;
+    if (++tried >= kReceivers && best.plan) break;
+  }
+  return best;
 }
 
 }  // namespace
 
 Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double enough, const SearchOptions& options) {
-  const Configuration few = shortened(configuration);
-  Exact now = evaluator.evaluate(few);
-  if (!now.plan || now.plan->schedule.chains.size() != 1) return {};
-  const std::vector<UnitCost>& units = units_of(evaluator, few);
+  const CutTrials trials(evaluator, configuration);
+  if (!trials.possible()) return {};
+  const std::vector<UnitCost>& units = units_of(evaluator, configuration);
   const double most_work = enough / configuration.microbatches;
-  for (int evaluations = 0; !now.fits;) {
-    Exact best;  // the fastest of a few that miss less
-    int tried = 0;
-    double work = -1;
-    for (const BlockMove& move : moves_to_fit(evaluator, now, most_work)) {
-      if (best.plan && move.work < work * (1 + 1e-6)) continue;  // another rank with as much work
-      const std::optional<Plan> moved = with_block_moved(*now.plan, units, move.from, move.to);
-      if (!moved) continue;
-      if (++evaluations > kFittingEach || options.stopped()) return {};
-      Exact next = evaluator.evaluate(few, *moved);
-      if (missing(next) < missing(now) && (!best.plan || next.step_time < best.step_time)) best = std::move(next);
-      work = move.work;
-      if (++tried >= kReceivers && best.plan) break;
-    }
+  int evaluations = 0;
+  const auto evaluate = [&](const Plan& plan) -> std::optional<Exact> {
+    if (++evaluations > kFittingEach || options.stopped()) return std::nullopt;
+    return trials(plan);
+  };
+  Exact now = trials(trials.balanced());
+  while (!now.fits) {
+    const auto fullest = static_cast<std::size_t>(std::min_element(now.room.begin(), now.room.end()) - now.room.begin());
+    Exact best = best_move(moves_from(fullest, trials.sums(), now, most_work), now, units, evaluate,
+                           [&](const Exact& next) { return missing(next) < missing(now); });
     if (!best.plan) return {};
     now = std::move(best);
   }
@@ -294,28 +340,35 @@ Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double 
 
 Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options) {
   if (start.plan->schedule.chains.size() != 1 || form_of(start.configuration).last()) return start;
-  const Configuration few = shortened(start.configuration);
-  Exact best = evaluator.evaluate(few);
-  if (best.plan && !same_cuts(*best.plan, *start.plan)) {
-    Plan plan = *best.plan;
-    copy_cuts(*start.plan, plan);
-    best = evaluator.evaluate(few, plan);
-  }
+  const CutTrials trials(evaluator, start.configuration);
+  if (!trials.possible()) return start;
+  Exact best = trials(*start.plan);
   if (!best.usable()) return start;
-  const std::vector<UnitCost>& units = units_of(evaluator, few);
+  const std::vector<UnitCost>& units = units_of(evaluator, start.configuration);
   int evaluations = 0;
   bool moved_any = false;
+  const auto evaluate = [&](const Plan& plan) -> std::optional<Exact> {
+    if (++evaluations > kMovesEach || options.stopped()) return std::nullopt;
+    return trials(plan);
+  };
   for (bool better = true; better && evaluations < kMovesEach && !options.stopped();) {
     better = false;
     const Plan plan = *best.plan;
     for (std::size_t cut = 0; cut + 1 < plan.stages.size(); ++cut) {
       for (const int by : {-1, 1}) {
         const std::optional<Plan> moved = with_cut_moved(plan, units, cut, by);
-        if (!moved || ++evaluations > kMovesEach || options.stopped()) continue;
-        const Exact next = evaluator.evaluate(few, *moved);
-        if (next.usable() && next.step_time < best.step_time) best = next, better = moved_any = true;
+        const std::optional<Exact> next = moved ? evaluate(*moved) : std::nullopt;
+        if (next && next->usable() && next->step_time < best.step_time) best = *next, better = moved_any = true;
       }
     }
+    if (better) continue;
+    // Neighbours take no block from each other: the busiest rank gives one to a rank further off. A later rank may work longer
+    // than the busiest did, because fewer passes wait for it.
+    const std::vector<double> work = work_of_ranks(trials.sums(), best);
+    const auto busiest = static_cast<std::size_t>(std::max_element(work.begin(), work.end()) - work.begin());
+    Exact next =
+        best_move(moves_from(busiest, trials.sums(), best, kInfinite), best, units, evaluate, std::mem_fn(&Exact::usable));
+    if (next.plan && next.step_time < best.step_time) best = std::move(next), better = moved_any = true;
   }
   if (!moved_any) return start;
   Plan plan = *start.plan;
