@@ -79,6 +79,7 @@ ExportedJob job_in_base(const std::string& trainer, const ExportRequest& request
   ExportedJob job;
   job.text = std::move(edited.text);
   job.difference = std::move(edited.difference);
+  job.cannot = std::move(edited.cannot);
   return job;
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/version.hpp"
@@ -137,6 +139,21 @@ void LeftOut::report(const std::string& without, ExportedJob& job) const {
       fmt::format("Left out, because the scenario does not state it: {}. Add your own; {}.", fmt::join(words_, ", "), without));
 }
 
+void report_traits(const TransformerTraits& t, ExportedJob& job) {
+  const auto cannot_if = [&](bool has, const char* phrase) {
+    if (has) job.cannot.emplace_back(phrase);
+  };
+  cannot_if(t.form != BlockForm::PreNorm, "layers in another form than x + f(norm(x))");
+  cannot_if(t.head_bias, "a bias of the head");
+  cannot_if(t.embedding_norm, "a norm behind the embedding");
+  cannot_if(t.embedding_width > 0, "an embedding narrower than the layers");
+  cannot_if(t.scaled_embedding, "an embedding that is scaled by the square root of the hidden size");
+  cannot_if(t.score_cap > 0 || t.logit_cap > 0, "capped scores or logits");
+  cannot_if(t.sinks, "attention sinks");
+  cannot_if(t.attention_scale > 0, "a scale of the attention scores of its own");
+  cannot_if(!t.final_norm, "a model without a norm behind the last layer");
+}
+
 bool replicas_in_a_row(const Plan& plan) {
   const int inner = static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data);
   for (int i = 0; i < static_cast<int>(plan.devices.size()); ++i) {
@@ -169,6 +186,29 @@ std::string launch_text(const ExportRequest& request) {
   const int of_node = std::max(1, cluster.size() / std::max(1, cluster.nodes)), per_node = std::min(ranks, of_node);
   const int nodes = (ranks + per_node - 1) / per_node;
   return fmt::format("torchrun{} --nproc-per-node {}", nodes > 1 ? fmt::format(" --nnodes {}", nodes) : "", per_node);
+}
+
+std::string yaml_text(const std::vector<Setting>& settings) {
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<Setting>> sections;
+  for (const auto& [path, value] : settings) {
+    const std::size_t point = path.find('.');
+    const std::string name = path.substr(0, point);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    sections[name].emplace_back(point == std::string::npos ? "" : path.substr(point + 1), value);
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    const std::vector<Setting>& inner = sections[name];
+    if (inner.front().first.empty()) {
+      text += fmt::format("{}: {}\n", name, inner.front().second);
+      continue;
+    }
+    text += name + ":\n";
+    std::istringstream lines(yaml_text(inner));
+    for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
+  }
+  return text;
 }
 
 std::string number_text(double value) { return fmt::format("{}", value); }

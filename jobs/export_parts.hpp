@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/workload/transformer.hpp"
+#include "jobs/edit/document_edits.hpp"
 #include "jobs/export.hpp"
 
 namespace panpipe::jobs {
@@ -39,6 +41,9 @@ void report_devices(const Plan& plan, ExportedJob& job);
 // Rules of the optimizer and of training that trainers take as numbers; `cannot` lists the groups and patterns left out.
 void report_optimizer(const Scenario& scenario, ExportedJob& job);
 
+// Reports what layers of Llama and GPT do not have, for trainers whose models are these.
+void report_traits(const TransformerTraits& traits, ExportedJob& job);
+
 // True if rank r of replica d has number d x pipeline + r: the ranks of a replica are consecutive.
 bool replicas_in_a_row(const Plan& plan);
 
@@ -68,6 +73,9 @@ std::optional<std::int64_t> steps_of_run(const ExportRequest& request);
 
 // "torchrun --nnodes 4 --nproc-per-node 8", with the cluster's nodes.
 std::string launch_text(const ExportRequest& request);
+
+// Settings as YAML, sections nested by the dots of their keys, each key in the order of first mention.
+std::string yaml_text(const std::vector<Setting>& settings);
 
 // A number with the fewest digits that read back as the same value: 1e-05, 0.001.
 std::string number_text(double value);

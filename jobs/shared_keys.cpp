@@ -29,6 +29,8 @@ void put_capacity(ImportedJob& job, double factor, bool padded, const std::strin
   job.assumptions.push_back(fmt::format("tokens fall evenly on experts, so that {} {} drops none.", origin, factor));
 }
 
+std::string cut_before(int layer, int layers) { return layer < layers ? fmt::format("h.{}.attention", layer) : "head"; }
+
 void put_offload(ImportedJob& job, const std::string& part, const std::string& place, const std::string& origin) {
   if (place == "none") return;
   const bool gathers = value_in(job, "parallel.zero") == "3" && value_in(job, "parallel.data") != "1";

@@ -11,6 +11,7 @@
 #include "jobs/huggingface/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
+#include "jobs/nanotron/export.hpp"
 #include "jobs/nanotron/import.hpp"
 #include "jobs/torch/export.hpp"
 #include "jobs/torchtitan/export.hpp"
@@ -80,6 +81,7 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .gpus = "the product of the degrees",
                     .model = " instead of the configuration's",
                     .read = import_nanotron},
+       .write = export_nanotron,
        .edit = edit_nanotron},
       {.name = "torchtitan",
        .importer = {.what = "a configuration of torchtitan",

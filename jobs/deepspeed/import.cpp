@@ -79,8 +79,7 @@ class DeepSpeedImport : ConfigurationImport {
       keys_.refuse(path, fmt::format("is not the borders of {} stages", degrees_.pipeline));
     const int layers = starts.back() - 2;
     std::vector<std::string> cuts;
-    for (std::size_t i = 1; i + 1 < starts.size(); ++i)
-      cuts.push_back(starts[i] <= layers ? fmt::format("h.{}.attention", starts[i] - 1) : "head");
+    for (std::size_t i = 1; i + 1 < starts.size(); ++i) cuts.push_back(cut_before(starts[i] - 1, layers));
     job_.set("partition", fmt::format("[{}]", fmt::join(cuts, ", ")), path);
   }
 

@@ -89,7 +89,8 @@ std::vector<std::pair<int, int>> units_of(const Plan& plan) {
 }
 
 // The first decision in which a plan differs from the wanted one; empty: none.
-std::string difference_of(const Plan& plan, const Plan& wanted, const Scenario& scenario, const Scenario& wanted_scenario) {
+std::string difference_of(const Plan& plan, const Plan& wanted, const Scenario& scenario, const Scenario& wanted_scenario,
+                          bool cuts_count) {
   const auto differ = [](const char* what, int is, int should) {
     return is == should ? std::string() : fmt::format("{} {} instead of {}", what, is, should);
   };
@@ -105,7 +106,7 @@ std::string difference_of(const Plan& plan, const Plan& wanted, const Scenario& 
         differ("sequence parallelism", plan.tensor > 1 && plan.sequence_parallel, wanted.tensor > 1 && wanted.sequence_parallel),
         differ("stages", plan.schedule.stages, wanted.schedule.stages)})
     if (!one.empty()) return one;
-  if (units_of(plan) != units_of(wanted)) return "other cuts";
+  if (cuts_count && units_of(plan) != units_of(wanted)) return "other cuts";
   if (plan.schedule.order != wanted.schedule.order || plan.schedule.stage_to_rank != wanted.schedule.stage_to_rank)
     return "another order";
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
@@ -150,8 +151,12 @@ class BaseEditor {
     std::string reason;
     for (EditAttempt& attempt : jobs_.edit({base_, own.job, before, request_})) {
       const std::string text = attempt.edits.result();
-      std::string fault = fault_of(text, own, attempt.options);
-      if (fault.empty()) return {text, attempt.edits.difference(base_.name)};
+      std::string fault = fault_of(text, own, attempt);
+      if (fault.empty()) {
+        EditedJob job{text, attempt.edits.difference(base_.name)};
+        if (!attempt.other_cuts.empty()) job.cannot.push_back(attempt.other_cuts);
+        return job;
+      }
       for (const std::string& hand : attempt.by_hand) fault += "; " + hand;
       if (reason.empty()) reason = fault;
     }
@@ -163,16 +168,17 @@ class BaseEditor {
   ReadJob read(const std::string& text) const { return read_job(importer_, text, base_, request_.plan.device_count()); }
 
   // Why the text is not the base with the plan; empty if it is.
-  std::string fault_of(const std::string& text, const ReadJob& own, const std::vector<std::string>& decided) const try {
+  std::string fault_of(const std::string& text, const ReadJob& own, const EditAttempt& attempt) const try {
     const ReadJob back = read(text);
     const Experiment experiment(with_decisions(request_.experiment.scenario, back.scenario));
-    if (const std::string other =
-            difference_of(experiment.plan(""), request_.plan, experiment.scenario, request_.experiment.scenario);
+    if (const std::string other = difference_of(experiment.plan(""), request_.plan, experiment.scenario,
+                                                request_.experiment.scenario, attempt.other_cuts.empty());
         !other.empty())
       return "it would have " + other;
     const std::multiset<std::string> before = kept_of(own.job), after = kept_of(back.job);
     std::vector<std::string> changed;
     std::set_symmetric_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(changed));
+    const std::vector<std::string>& decided = attempt.options;
     std::erase_if(changed, [&](const std::string& line) {
       return std::find(decided.begin(), decided.end(), line.substr(0, line.find(' '))) != decided.end();
     });

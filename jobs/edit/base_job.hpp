@@ -29,11 +29,13 @@ struct EditAttempt {
   TextEdits edits;
   std::vector<std::string> by_hand = {};  // what cannot be edited: "line 7: write ..."
   std::vector<std::string> options = {};  // arguments that the plan decides, though the importer reads no part of a plan in them
+  std::string other_cuts = {};  // what cuts the trainer makes by itself instead of the plan's; empty: it takes the plan's
 };
 
 struct EditedJob {
   std::string text;
-  std::string difference;  // unified diff; empty if the plan is the base's own
+  std::string difference;                // unified diff; empty if the plan is the base's own
+  std::vector<std::string> cannot = {};  // as in ExportedJob
 };
 
 // The editors, one a trainer.

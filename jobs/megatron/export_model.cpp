@@ -23,7 +23,7 @@ class ModelArguments {
     add_vocabulary();
     if (t_.latent.kv_rank > 0) add_latent();
     if (t_.experts.count > 0) add_experts();
-    report_traits();
+    report_traits(t_, job_);
   }
 
  private:
@@ -157,18 +157,6 @@ class ModelArguments {
     if (compute_dtype(scenario_.precision) == DType::BFloat16 && is_mixed(scenario_.precision)) line("--moe-grouped-gemm");
     cannot_if(e.router_bias || e.biases, "biases of the router and of experts");
     cannot_if(e.sigmoid && !e.normalized, "weights of experts by the logistic function that do not add up to one");
-  }
-
-  void report_traits() {
-    cannot_if(t_.form != BlockForm::PreNorm, "layers in another form than x + f(norm(x))");
-    cannot_if(t_.head_bias, "a bias of the head");
-    cannot_if(t_.embedding_norm, "a norm behind the embedding");
-    cannot_if(t_.embedding_width > 0, "an embedding narrower than the layers");
-    cannot_if(t_.scaled_embedding, "an embedding that is scaled by the square root of the hidden size");
-    cannot_if(t_.score_cap > 0 || t_.logit_cap > 0, "capped scores or logits");
-    cannot_if(t_.sinks, "attention sinks");
-    cannot_if(t_.attention_scale > 0, "a scale of the attention scores of its own");
-    cannot_if(!t_.final_norm, "a model without a norm behind the last layer");
   }
 
   const ModelDimensions& d_;

@@ -7,6 +7,7 @@
 #include "jobs/bounds.hpp"
 #include "jobs/megatron/job.hpp"
 #include "jobs/megatron/layout.hpp"
+#include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -140,7 +141,7 @@ class MegatronStages {
     int layer = 0;
     for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
       layer += layers[i];
-      starts.push_back(layer < m_.layers ? fmt::format("h.{}.attention", layer) : "head");
+      starts.push_back(cut_before(layer, m_.layers));
     }
     m_.job.set("partition", fmt::format("[{}]", fmt::join(starts, ", ")), "layers of the stages");
   }

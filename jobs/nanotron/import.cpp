@@ -1,6 +1,7 @@
 #include "jobs/nanotron/import.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -11,6 +12,7 @@
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
 #include "jobs/framework_choices.hpp"
+#include "jobs/nanotron/cuts.hpp"
 #include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {
@@ -25,6 +27,7 @@ class NanotronImport : ConfigurationImport {
   ImportedJob job() {
     read_degrees();
     read_model();
+    read_cuts();
     read_batch();
     read_precision();
     if (const auto name = keys_.text("optimizer.optimizer_factory.name"))
@@ -62,8 +65,6 @@ class NanotronImport : ConfigurationImport {
     job_.set("parallel.tensor", degrees_.tensor, "parallelism.tp");
     job_.set("parallel.data", degrees_.data, "parallelism.dp");
     put_context(job_, degrees_.context, "parallelism.context_parallel_size", "ring");
-    const int expert = keys_.integer("parallelism.expert_parallel_size", 1, kMostRanks).value_or(1);
-    put_expert(job_, expert, 0, "parallelism.expert_parallel_size");
     const std::string mode = lower_case(keys_.text("parallelism.tp_mode").value_or("all_reduce"));
     if (mode != "all_reduce" && mode != "reduce_scatter")
       keys_.refuse("parallelism.tp_mode",
@@ -108,20 +109,56 @@ class NanotronImport : ConfigurationImport {
     if (const auto act = keys_.text(in + "hidden_act")) config.add("hidden_act", quoted_scalar(*act));
     if (const auto epsilon = keys_.number(in + "rms_norm_eps")) config.add("rms_norm_eps", *epsilon);
     if (const auto theta = keys_.number(in + "rope_theta")) config.add("rope_theta", *theta);
-    config.add("vocab_size", vocabulary());
+    const int words = vocabulary();
+    config.add("vocab_size", words);
+    sizes_ = {number("num_hidden_layers"), number("hidden_size"), number("num_attention_heads"), number("intermediate_size"),
+              words};
     config.add("tie_word_embeddings", keys_.flag(in + "tie_word_embeddings").value_or(false));
     if (experts) {
       config.add("qkv_bias", bias);
       copy("num_experts", "moe_config.num_experts");
       copy("num_experts_per_tok", "moe_config.top_k");
       copy("moe_intermediate_size", "moe_config.moe_intermediate_size");
-      config.add("shared_expert_intermediate_size",
-                 keys_.integer(in + "moe_config.shared_expert_intermediate_size", 0).value_or(0));
+      add_shared_expert(config, in + "moe_config.");
+      add_dense_layers(config, in + "moe_config.layers");
     }
     job_.set("workload.config", config.text(), "model.model_config, in the words of config.json");
     const int sequence = options_.sequence ? *options_.sequence : needed("tokens.sequence_length", kMostTokens);
     keys_.integer("tokens.sequence_length", 1, kMostTokens);
     job_.set("workload.sequence", sequence, options_.sequence ? "--sequence" : "tokens.sequence_length");
+  }
+
+  // The size counts where the expert is switched on; it has a default.
+  void add_shared_expert(ConfigText& config, const std::string& in) {
+    const int ffn = keys_.integer(in + "shared_expert_intermediate_size", 0).value_or(5632);
+    config.add("shared_expert_intermediate_size", keys_.flag(in + "enable_shared_expert").value_or(false) ? ffn : 0);
+  }
+
+  // The key lists the layers with experts, or is [-1]: all.
+  void add_dense_layers(ConfigText& config, const std::string& path) {
+    const std::vector<std::string> listed = keys_.list(path);
+    if (listed.empty() || listed == std::vector<std::string>{"-1"}) return;
+    std::vector<int> dense;
+    for (int i = 0; i < number("num_hidden_layers"); ++i)
+      if (std::find(listed.begin(), listed.end(), std::to_string(i)) == listed.end()) dense.push_back(i);
+    if (!dense.empty()) config.add("mlp_only_layers", fmt::format("[{}]", fmt::join(dense, ", ")));
+  }
+
+  // A size of the model; 0: not stated.
+  int number(const char* key) { return keys_.integer(std::string("model.model_config.") + key).value_or(0); }
+
+  void read_cuts() {
+    if (degrees_.pipeline == 1) return;
+    const bool known = sizes_.layers > 0 && sizes_.heads > 0 && sizes_.ffn > 0 && sizes_.layers <= kMostLayers;
+    const std::vector<int> layers = known ? nanotron_layers(sizes_, degrees_.pipeline) : std::vector<int>{};
+    if (layers.empty()) {
+      job_.assumptions.emplace_back("stages of balanced times (where nanotron cuts by itself is not known here).");
+      return;
+    }
+    std::vector<std::string> cuts;
+    int layer = 0;
+    for (std::size_t s = 0; s + 1 < layers.size(); ++s) cuts.push_back(cut_before(layer += layers[s], sizes_.layers));
+    job_.set("partition", fmt::format("[{}]", fmt::join(cuts, ", ")), "nanotron's own rule: the weights of layers and head");
   }
 
   int vocabulary() {
@@ -146,7 +183,7 @@ class NanotronImport : ConfigurationImport {
 
   // Without a sum in fp32 its optimizer keeps no weights in fp32 either.
   void read_precision() {
-    const std::string type = keys_.text("model.dtype").value_or("float32");
+    const std::string type = keys_.text("model.dtype").value_or("bfloat16");
     const bool sums = keys_.flag("optimizer.accumulate_grad_in_fp32").value_or(false);
     const std::string origin = sums ? "model.dtype, optimizer.accumulate_grad_in_fp32" : "model.dtype";
     if (type == "bfloat16") return job_.set("precision", sums ? "bf16" : "bf16-pure", origin);
@@ -170,6 +207,8 @@ class NanotronImport : ConfigurationImport {
       framework.choose("gradient_clipping: foreach", "optimizer.clip_grad");
     framework.put(job_);
   }
+
+  NanotronSizes sizes_;
 };
 
 }  // namespace

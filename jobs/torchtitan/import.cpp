@@ -241,7 +241,7 @@ class TorchtitanImport : ConfigurationImport {
     int layer = -first;
     for (int i = 0; i + 1 < stages; ++i) {
       layer += parts / stages + (i < parts % stages ? 1 : 0);
-      starts.push_back(layer < layers_ ? fmt::format("h.{}.attention", std::max(0, layer)) : "head");
+      starts.push_back(cut_before(std::max(0, layer), layers_));
     }
     job_.set("partition", fmt::format("[{}]", fmt::join(starts, ", ")), "torchtitan's split: embedding and head count as layers");
   }

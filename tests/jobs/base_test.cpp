@@ -183,6 +183,21 @@ TEST(BaseJob, ConfigurationsKeepTheirComments) {
       "  \"zero_optimization\": {\n    \"stage\": 2,\n    \"overlap_comm\": true\n  },\n  \"steps_per_print\":   10\n}\n");
 }
 
+// nanotron divides the layers itself: the plan's other cuts are reported, and the rest of it is written.
+TEST(BaseJob, NanotronKeepsItsOwnCuts) {
+  const std::string yaml =
+      "# ours\nmodel:\n  dtype: bfloat16\n  model_config: {is_llama_config: true, hidden_size: 512, intermediate_size: 1024,\n"
+      "    num_hidden_layers: 8, num_attention_heads: 8, vocab_size: 1024}\nparallelism:\n  dp: 8  # replicas\n  pp: 2\n  tp: 1\n"
+      "tokens: {micro_batch_size: 2, batch_accumulation_per_replica: 4, sequence_length: 512}\n";
+  std::string wanted = with(yaml, "  dp: 8  # replicas\n", "  pp_engine: 1f1b\n  dp: 8  # replicas\n");
+  const EditedJob own = edited("nanotron", yaml, "a.yaml", "schedule=1f1b");
+  EXPECT_EQ(own.text, wanted);
+  EXPECT_TRUE(own.cannot.empty());
+  const EditedJob other = edited("nanotron", yaml, "a.yaml", "schedule=1f1b;partition=[h.4.attention]");
+  EXPECT_EQ(other.text, wanted);
+  EXPECT_EQ(other.cannot, std::vector<std::string>{"stages of 4, 4 layers: nanotron divides by a rule of its own, into 5, 3"});
+}
+
 TEST(BaseJob, TorchtitanInPythonAndToml) {
   const std::string python =
       "from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef mine():\n    config = llama3_8b()\n"

@@ -180,6 +180,35 @@ TEST(Export, MegatronsMomentsHaveTheirFormat) {
               ElementsAre("optimizer.states: 8bit"));
 }
 
+TEST(Export, NanotronsConfiguration) {
+  const std::string plan = kLlama + "batch: {micro: 1, microbatches: 4}\nparallel: {pipeline: 2, tensor: 2, data: 2, zero: 1}\n";
+  const ExportedJob job =
+      exported("nanotron", plan +
+                               "schedule: 1f1b\npartition: [h.5.attention]\nseed: 5\ndata: {synthetic: true}\n"
+                               "optimizer: {name: adamw, learning_rate: 3e-4, betas: [0.9, 0.95]}\n"
+                               "training: {warmup_steps: 10, decay: cosine, decay_steps: 90, "
+                               "minimum_learning_rate: 3e-5}\nrun: {steps: 100}\n");
+  EXPECT_THAT(job.cannot, IsEmpty());
+  for (const char* part :
+       {"parallelism:\n  dp: 2\n  pp: 2\n  tp: 2\n", "  pp_engine: 1f1b\n", "  model_config:\n    is_llama_config: true\n",
+        "  accumulate_grad_in_fp32: true\n", "  zero_stage: 1\n", "    adam_beta2: 0.95\n", "  train_steps: 100\n",
+        "  learning_rate_scheduler:\n    learning_rate: 0.0003\n    lr_warmup_steps: 10\n    lr_warmup_style: linear\n"
+        "    lr_decay_style: cosine\n    lr_decay_starting_step: 10\n    lr_decay_steps: 80\n    min_decay_lr: 3e-05\n",
+        "data_stages: [{name: drawn, start_training_step: 1, data: {dataset: null}}]\n"})
+    EXPECT_THAT(job.text, HasSubstr(part));
+  EXPECT_THAT(job.besides, Contains(HasSubstr("does not state it: general.project, model.init_method, "
+                                              "optimizer.optimizer_factory.adam_eps, optimizer.weight_decay, "
+                                              "optimizer.clip_grad, tokenizer. Add your own")));
+  EXPECT_THAT(exported("nanotron", plan + "schedule: gpipe\npartition: [h.6.attention]\noptimizer: adam\n").cannot,
+              ElementsAre("stages of 6, 2 layers: nanotron divides by a rule of its own, into 5, 3",
+                          "optimizer adam: it trains with AdamW"));
+  EXPECT_THAT(fault("nanotron", kLlama + "batch: {micro: 1, microbatches: 1}\nparallel: {data: 8, zero: 3}\noptimizer: adamw\n"),
+              HasSubstr("nanotron divides no gradients and no parameters, and the plan has ZeRO 3"));
+  EXPECT_THAT(
+      fault("nanotron", kLlama + "batch: {micro: 1, microbatches: 1}\nparallel: {data: 2, tensor: 4}\noptimizer: adamw\n"),
+      HasSubstr("a head of keys and values, and the model has 2 for 4 ranks"));
+}
+
 TEST(Export, DeepSpeedsCutsAreReadBack) {
   const std::string job = exported("deepspeed", kLlama +
                                                     "parallel: {pipeline: 4, data: 2}\nbatch: {micro: 2, microbatches: 4}\n"

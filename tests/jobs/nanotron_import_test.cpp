@@ -6,6 +6,7 @@
 
 #include "base/input/source_text.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "jobs/nanotron/cuts.hpp"
 #include "jobs/torchtitan/flavors.hpp"
 #include "jobs/torchtitan/import.hpp"
 #include "tests/jobs/job_values.hpp"
@@ -58,6 +59,35 @@ TEST(NanotronImport, KeysOfAllSections) {
   EXPECT_EQ(value(job, "framework"), "{overlap_tensor_collectives: false}");
   EXPECT_THAT(job.without_effect, Contains("model.model_config.rope_scaling.factor: 8"));
   EXPECT_THAT(job.not_understood, IsEmpty());
+}
+
+// The rule of nanotron's build_model by hand: Llama 3 8B has 32 layers of 243 million weights (4 x 4096 x 4096 + 3 x 14336 x
+// 4096), and a head of 525 million, 2.16 layers; a stage ends with the layer that passes its share of 34.16.
+TEST(NanotronImport, StagesAreThoseThatNanotronMakes) {
+  const NanotronSizes sizes = {32, 4096, 32, 14336, 128256};
+  EXPECT_THAT(nanotron_layers(sizes, 1), ElementsAre(32));
+  EXPECT_THAT(nanotron_layers(sizes, 2), ElementsAre(18, 14));          // 17.08
+  EXPECT_THAT(nanotron_layers(sizes, 4), ElementsAre(9, 9, 8, 6));      // 8.54, 17.08, 25.62
+  EXPECT_THAT(nanotron_layers({2, 64, 4, 128, 128256}, 2), IsEmpty());  // the head is more than half: it ends the first stage
+  EXPECT_THAT(nanotron_layers({4, 4096, 32, 14336, 32000}, 8), IsEmpty());
+  const ImportedJob job = nanotron(read_text_file(kExamples + "nanotron-llama-8b.yaml"));
+  EXPECT_EQ(value(job, "partition"), "[h.18.attention]");
+  EXPECT_THAT(nanotron(kNanotron + "parallelism: {dp: 1, tp: 1, pp: 16}\n").assumptions, Contains(HasSubstr("balanced times")));
+}
+
+// What stands for a missing key: Config of nanotron/config/config.py and MoEConfig of models_config.py.
+TEST(NanotronImport, MissingKeysAreNanotronsDefaults) {
+  const std::string degrees = "parallelism: {dp: 8, tp: 1, pp: 1}\noptimizer: {accumulate_grad_in_fp32: true}\n";
+  std::string text = kNanotron + degrees;
+  text.erase(text.find("  dtype: bfloat16\n"), 18);
+  EXPECT_EQ(value(nanotron(text), "precision"), "bf16");
+  text.replace(text.find("rope_scaling"), 0,
+               "moe_config: {num_experts: 4, top_k: 2, moe_intermediate_size: 256, layers: [1, 3]}, ");
+  EXPECT_THAT(value(nanotron(text), "workload.config"),
+              HasSubstr("shared_expert_intermediate_size: 0, mlp_only_layers: [0, 2, 4, 5, 6, 7]}"));
+  text.replace(text.find("layers: [1, 3]"), 14, "enable_shared_expert: true");
+  EXPECT_THAT(value(nanotron(text), "workload.config"), HasSubstr("shared_expert_intermediate_size: 5632}"));
+  EXPECT_THAT(nanotron(text).not_understood, IsEmpty());
 }
 
 TEST(NanotronImport, FaultsHavePlacesAndRemedies) {

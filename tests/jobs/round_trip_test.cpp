@@ -11,6 +11,8 @@
 #include "base/error.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "jobs/export.hpp"
+#include "jobs/nanotron/cuts.hpp"
+#include "jobs/shared_keys.hpp"
 #include "jobs/trainer_jobs.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -38,23 +40,33 @@ struct Drawn {
   std::string model;  // config.json
   int nodes = 1;
   bool experts = false;
+  NanotronSizes sizes = {};
 };
 
 // A model of a class that all trainers have.
-std::string model_text(Draw& draw, const std::string& trainer, int layers, bool& experts) {
+std::string model_text(Draw& draw, const std::string& trainer, int layers, Drawn& drawn) {
+  bool& experts = drawn.experts;
   if (trainer == "torchtitan") return "";
   const int heads = draw.of({8, 16}), hidden = heads * draw.of({64, 128}), groups = draw.of({heads, heads / 4});
+  const int ffn = hidden * draw.of({2, 4}), words = draw.of({32000, 50304, 128256});
+  drawn.sizes = {layers, hidden, heads, ffn, words};
   const std::string sizes = fmt::format(
       "\"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, \"num_key_value_heads\": {}, "
       "\"intermediate_size\": {}, \"vocab_size\": {}, \"max_position_embeddings\": 8192, \"tie_word_embeddings\": {}",
-      layers, hidden, heads, groups, hidden * draw.of({2, 4}), draw.of({32000, 50304, 128256}), draw.one_in(3));
+      layers, hidden, heads, groups, ffn, words, draw.one_in(3));
   experts = trainer != "deepspeed" && draw.one_in(3);
+  if (experts && trainer == "nanotron")
+    return fmt::format(
+        "{{\"model_type\": \"qwen2_moe\", {}, \"moe_intermediate_size\": {}, \"num_experts\": 8, \"num_experts_per_tok\": {}, "
+        "\"qkv_bias\": {}, \"shared_expert_intermediate_size\": {}, \"mlp_only_layers\": [{}]}}",
+        sizes, hidden / 2, draw.of({1, 2}), draw.one_in(2), draw.of({0, hidden}), draw.one_in(3) ? "0, 1" : "");
   if (experts)
     return fmt::format(
         "{{\"model_type\": \"qwen3_moe\", {}, \"head_dim\": {}, \"moe_intermediate_size\": {}, \"num_experts\": 8, "
         "\"num_experts_per_tok\": {}, \"norm_topk_prob\": true, \"decoder_sparse_step\": 1, \"mlp_only_layers\": []}}",
         sizes, hidden / heads, hidden / 2, draw.of({1, 2}));
-  return fmt::format("{{\"model_type\": \"{}\", {}}}", draw.of({"llama", "mistral"}), sizes);
+  return fmt::format("{{\"model_type\": \"{}\", {}}}",
+                     trainer == "nanotron" ? draw.of({"llama", "mistral", "qwen2"}) : draw.of({"llama", "mistral"}), sizes);
 }
 
 std::string cuts_text(Draw& draw, int layers, int stages) {
@@ -71,6 +83,15 @@ std::string cuts_text(Draw& draw, int layers, int stages) {
   for (const int layer : chosen) units.push_back(fmt::format("h.{}.attention", layer));
   if (draw.one_in(5)) units.back() = "head";
   return fmt::format("[{}]", fmt::join(units, ", "));
+}
+
+// The cuts that nanotron makes by itself.
+std::string nanotron_cuts(const NanotronSizes& sizes, int stages) {
+  const std::vector<int> layers = nanotron_layers(sizes, stages);
+  std::vector<std::string> cuts;
+  int layer = 0;
+  for (std::size_t s = 0; s + 1 < layers.size(); ++s) cuts.push_back(cut_before(layer += layers[s], sizes.layers));
+  return cuts.empty() ? "auto" : fmt::format("[{}]", fmt::join(cuts, ", "));
 }
 
 std::string recompute_text(Draw& draw, const std::string& trainer, int layers) {
@@ -110,27 +131,33 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
   const int context = trainer == "deepspeed" ? 1 : draw.of({1, 1, 2});
   const int data = std::max(1, gpus / (pipeline * tensor * context));
   const int layers = titan ? 6 : draw.of({4, 8, 12, 16});
-  drawn.model = model_text(draw, trainer, layers, drawn.experts);
+  drawn.model = model_text(draw, trainer, layers, drawn);
   if (titan)
     drawn.model =
         "{\"model_type\": \"llama\", \"num_hidden_layers\": 6, \"hidden_size\": 256, \"num_attention_heads\": 16, "
         "\"num_key_value_heads\": 16, \"intermediate_size\": 768, \"vocab_size\": 2048, \"max_position_embeddings\": 131072, "
         "\"rope_theta\": 500000, \"rms_norm_eps\": 1e-05, \"tie_word_embeddings\": false}";
-  const int each = pipeline > 1 && trainer != "deepspeed" ? draw.of({1, 1, 2, 3}) : 1;
+  const bool nanotron = trainer == "nanotron";
+  const int each = pipeline > 1 && (megatron || titan) ? draw.of({1, 1, 2, 3}) : 1;
   std::string text = fmt::format("panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: {}}}\n", drawn.nodes);
   text += fmt::format("workload: {{config: {}, sequence: {}}}\n", trainer == "deepspeed" ? "MODEL" : drawn.model,
                       draw.of({512, 1024, 2048}));
   text += fmt::format("parallel: {{pipeline: {}, tensor: {}, context: {}, data: {}, zero: {}", pipeline, tensor, context, data,
-                      draw.below(4));
+                      draw.below(nanotron ? 2 : 4));
   if (each > 1) text += fmt::format(", virtual_stages: {}", each);
   if (tensor > 1 && (titan || draw.one_in(2) || drawn.experts)) text += ", sequence_parallel: true";
   if (drawn.experts && megatron) text += fmt::format(", expert: {}", draw.of({1, 2, 4}));
   if (context > 1)
-    text += fmt::format(", context_exchange: {}", titan ? "all-gather" : draw.of({"ring", "all-gather", "ulysses"}));
+    text += fmt::format(", context_exchange: {}", titan      ? "all-gather"
+                                                  : nanotron ? "ring"
+                                                             : draw.of({"ring", "all-gather", "ulysses"}));
   text += fmt::format("}}\nbatch: {{micro: {}, microbatches: {}}}\n", draw.of({1, 2, 4}), pipeline * draw.of({1, 2, 3}));
   if (pipeline > 1)
-    text += fmt::format("schedule: {}\n", each > 1 ? "interleaved-1f1b" : titan && draw.one_in(3) ? "gpipe" : "1f1b");
-  if (pipeline > 1 && !draw.one_in(4)) text += "partition: " + cuts_text(draw, layers, pipeline * each) + "\n";
+    text += fmt::format("schedule: {}\n", each > 1                                                ? "interleaved-1f1b"
+                                          : !megatron && trainer != "deepspeed" && draw.one_in(3) ? "gpipe"
+                                                                                                  : "1f1b");
+  if (pipeline > 1 && !draw.one_in(4))
+    text += "partition: " + (nanotron ? nanotron_cuts(drawn.sizes, pipeline) : cuts_text(draw, layers, pipeline * each)) + "\n";
   text += recompute_text(draw, trainer, layers);
   text +=
       fmt::format("precision: {}\n", draw.of(megatron ? std::initializer_list<const char*>{"bf16", "bf16", "fp16", "fp32", "fp8"}
@@ -201,7 +228,7 @@ TEST_P(RoundTrip, ExportAndImportGiveTheSamePrediction) {
     for (const auto& [reason, count] : reasons) printf("%5d %s\n", count, reason.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Trainers, RoundTrip, ::testing::Values("megatron", "torchtitan", "deepspeed"));
+INSTANTIATE_TEST_SUITE_P(Trainers, RoundTrip, ::testing::Values("megatron", "torchtitan", "deepspeed", "nanotron"));
 
 }  // namespace
 }  // namespace panpipe::jobs
