@@ -180,11 +180,15 @@ std::optional<std::int64_t> steps_of_run(const ExportRequest& request) {
   return static_cast<std::int64_t>(std::ceil(steps));
 }
 
-std::string launch_text(const ExportRequest& request) {
+Machines machines_of(const ExportRequest& request) {
   const Cluster& cluster = request.experiment.scenario.cluster;
   const int ranks = static_cast<int>(request.plan.devices.size());
   const int of_node = std::max(1, cluster.size() / std::max(1, cluster.nodes)), per_node = std::min(ranks, of_node);
-  const int nodes = (ranks + per_node - 1) / per_node;
+  return {(ranks + per_node - 1) / per_node, per_node};
+}
+
+std::string launch_text(const ExportRequest& request) {
+  const auto [nodes, per_node] = machines_of(request);
   return fmt::format("torchrun{} --nproc-per-node {}", nodes > 1 ? fmt::format(" --nnodes {}", nodes) : "", per_node);
 }
 
@@ -212,5 +216,12 @@ std::string yaml_text(const std::vector<Setting>& settings) {
 }
 
 std::string number_text(double value) { return fmt::format("{}", value); }
+
+std::string yaml_number(double value) {
+  std::string text = number_text(value);
+  const std::size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) text.insert(exponent, ".0");
+  return text;
+}
 
 }  // namespace panpipe::jobs

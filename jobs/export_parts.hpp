@@ -71,13 +71,23 @@ class LeftOut {
 // The steps of the scenario's `run`, rounded up; nullopt if it states none.
 std::optional<std::int64_t> steps_of_run(const ExportRequest& request);
 
+// The machines of a plan's ranks.
+struct Machines {
+  int nodes = 1, per_node = 1;
+};
+Machines machines_of(const ExportRequest& request);
 // "torchrun --nnodes 4 --nproc-per-node 8", with the cluster's nodes.
 std::string launch_text(const ExportRequest& request);
 
 // Settings as YAML, sections nested by the dots of their keys, each key in the order of first mention.
 std::string yaml_text(const std::vector<Setting>& settings);
 
+// As YAML and JSON write it.
+inline const char* flag_text(bool value) { return value ? "true" : "false"; }
+
 // A number with the fewest digits that read back as the same value: 1e-05, 0.001.
 std::string number_text(double value);
+// The same as PyYAML reads it, for which an exponent without a point makes a text: 1.0e-05.
+std::string yaml_number(double value);
 
 }  // namespace panpipe::jobs

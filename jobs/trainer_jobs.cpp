@@ -5,9 +5,11 @@
 
 #include "base/error.hpp"
 #include "costmodel/scenario/trainer.hpp"
+#include "jobs/accelerate/export.hpp"
 #include "jobs/accelerate/import.hpp"
 #include "jobs/deepspeed/export.hpp"
 #include "jobs/deepspeed/import.hpp"
+#include "jobs/huggingface/export.hpp"
 #include "jobs/huggingface/import.hpp"
 #include "jobs/megatron/export.hpp"
 #include "jobs/megatron/import.hpp"
@@ -62,13 +64,16 @@ const std::vector<TrainerJobs>& trainer_jobs() {
                     .file = "what `accelerate config` writes",
                     .gpus = "num_processes",
                     .model = kNoModel,
-                    .read = import_accelerate}},
+                    .read = import_accelerate},
+       .write = export_accelerate},
       {.name = "huggingface",
        .importer = {.what = "the arguments of Hugging Face's Trainer",
                     .file = "what `python -m panpipe.capture huggingface` prints, or a file of TrainingArguments",
                     .gpus = "the captured ranks, or one node",
-                    .model = " instead of the captured one",
-                    .read = import_huggingface}},
+                    .model = "; a file of TrainingArguments holds none, a capture does",
+                    .read = import_huggingface},
+       .write = export_huggingface,
+       .edit = edit_huggingface},
       {.name = "nemo",
        .importer = {.what = "a recipe of Megatron-Bridge",
                     .file = "what `python -m panpipe.capture nemo` prints",

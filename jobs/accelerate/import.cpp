@@ -128,7 +128,8 @@ class AccelerateImport : ConfigurationImport {
     if (static_cast<long long>(replicas) * shard != degrees_.data)
       keys_.refuse(axes + "dp_shard_size", fmt::format("x dp_replicate_size are {} ranks, and the job has {} replicas",
                                                        static_cast<long long>(replicas) * shard, degrees_.data));
-    if (replicas > 1 && shard > 1) job_.set("parallel.shard", shard, axes + "dp_shard_size");
+    const int group = shard * degrees_.context;  // ranks that share a sequence divide too
+    if (replicas > 1 && group > 1) job_.set("parallel.shard", group, axes + "dp_shard_size");
   }
 
   void read_deepspeed() {

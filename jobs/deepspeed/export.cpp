@@ -13,8 +13,6 @@
 namespace panpipe::jobs {
 namespace {
 
-std::string flag(bool value) { return value ? "true" : "false"; }
-
 std::string optimizer_json(const Scenario& scenario, LeftOut& left_out, ExportedJob& job) {
   const OptimizerRequest& o = scenario.optimizer;
   report_optimizer(scenario, job);
@@ -92,7 +90,7 @@ std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& j
   const bool overlap = scenario.overlap_gradients.value_or(framework.overlap_reduce_scatter || plan.zero >= 2);
   return fmt::format(
       "{{\"stage\": {}, \"overlap_comm\": {}, \"contiguous_gradients\": true, \"reduce_bucket_size\": {}{}}}", stage,
-      flag(overlap),
+      flag_text(overlap),
       framework.gradient_bucket_elements > 0 ? fmt::format("{:.0f}", framework.gradient_bucket_elements) : "500000000", hosted);
 }
 
@@ -182,9 +180,9 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
                           micro * microbatches * plan.data, micro);
   job.text += fmt::format("  \"gradient_accumulation_steps\": {},\n", microbatches);
   if (clips) job.text += fmt::format("  \"gradient_clipping\": {},\n", number_text(scenario.training.clip_gradients));
-  job.text +=
-      fmt::format("  \"bf16\": {{\"enabled\": {}}},\n  \"fp16\": {{\"enabled\": {}}},\n",
-                  flag(outside_products(scenario.precision) == Precision::Bf16), flag(scenario.precision == Precision::Fp16));
+  job.text += fmt::format("  \"bf16\": {{\"enabled\": {}}},\n  \"fp16\": {{\"enabled\": {}}},\n",
+                          flag_text(outside_products(scenario.precision) == Precision::Bf16),
+                          flag_text(scenario.precision == Precision::Fp16));
   job.text += fmt::format("  \"zero_optimization\": {},\n", zero);
   const bool adam = scenario.optimizer.name.starts_with("adam");
   if (!adam && zero_stage(plan, scenario) > 0) job.text += "  \"zero_allow_untested_optimizer\": true,\n";

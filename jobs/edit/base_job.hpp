@@ -43,6 +43,7 @@ std::vector<EditAttempt> edit_megatron(const EditRequest& request);
 std::vector<EditAttempt> edit_torchtitan(const EditRequest& request);
 std::vector<EditAttempt> edit_deepspeed(const EditRequest& request);
 std::vector<EditAttempt> edit_nanotron(const EditRequest& request);
+std::vector<EditAttempt> edit_huggingface(const EditRequest& request);
 
 // Throws InputError if the base is another model's or another number of GPUs, if it cannot be edited, and if the edited job, read
 // again, would not be the plan.

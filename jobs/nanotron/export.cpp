@@ -13,8 +13,6 @@
 namespace panpipe::jobs {
 namespace {
 
-const char* flag(bool value) { return value ? "true" : "false"; }
-
 class NanotronExport {
  public:
   explicit NanotronExport(const ExportRequest& request)
@@ -60,8 +58,8 @@ class NanotronExport {
               "recompute of some of the layers, or of several together: each is recomputed by itself");
     if (const std::string cuts = other_cuts_than_nanotrons(request_); !cuts.empty()) job_.cannot.push_back(cuts);
     if (plan_.tensor > 1) {
-      set("parallelism.tp_linear_async_communication", flag(scenario_.framework.overlap_tensor_collectives));
-      set("parallelism.tp_recompute_allgather", flag(!scenario_.framework.keep_gathered_inputs));
+      set("parallelism.tp_linear_async_communication", flag_text(scenario_.framework.overlap_tensor_collectives));
+      set("parallelism.tp_recompute_allgather", flag_text(!scenario_.framework.keep_gathered_inputs));
     }
   }
 
@@ -81,7 +79,7 @@ class NanotronExport {
     const bool experts = t.experts.count > 0, qwen = experts || t.query_bias;
     const std::string in = "model.model_config.";
     set(in + (qwen ? "is_qwen2_config" : "is_llama_config"), "true");
-    if (qwen) set(in + "attention_bias", flag(t.query_bias));
+    if (qwen) set(in + "attention_bias", flag_text(t.query_bias));
     const auto number = [&](const char* key, int value) { set(in + key, std::to_string(value)); };
     number("num_hidden_layers", d.layers);
     number("hidden_size", d.hidden);
@@ -91,9 +89,9 @@ class NanotronExport {
     number("max_position_embeddings", std::max(d.positions, d.sequence));
     number("vocab_size", d.vocabulary);
     set(in + "hidden_act", "silu");
-    set(in + "rms_norm_eps", number_text(t.epsilon));
-    set(in + "rope_theta", number_text(t.rotary_base));
-    set(in + "tie_word_embeddings", flag(d.tied_embedding));
+    set(in + "rms_norm_eps", yaml_number(t.epsilon));
+    set(in + "rope_theta", yaml_number(t.rotary_base));
+    set(in + "tie_word_embeddings", flag_text(d.tied_embedding));
     if (plan_.context > 1) set(in + "_attn_implementation", "ring");
     if (experts) add_experts(t.experts, d.layers);
     left_out_.add("model.init_method");
@@ -105,7 +103,7 @@ class NanotronExport {
     set(in + "num_experts", std::to_string(e.count));
     set(in + "top_k", std::to_string(e.per_token));
     set(in + "moe_intermediate_size", std::to_string(e.ffn));
-    set(in + "enable_shared_expert", flag(e.shared_ffn > 0));
+    set(in + "enable_shared_expert", flag_text(e.shared_ffn > 0));
     if (e.shared_ffn > 0) set(in + "shared_expert_intermediate_size", std::to_string(e.shared_ffn));
     std::vector<int> sparse;
     for (int i = 0; i < layers; ++i)
@@ -141,7 +139,7 @@ class NanotronExport {
     set("model.dtype", brain ? "bfloat16" : half ? "float16" : "float32");
     if (precision == Precision::Tf32 || has_8bit_products(precision))
       job_.cannot.push_back(fmt::format("precision {}", name_of(precision)));
-    set("optimizer.accumulate_grad_in_fp32", flag((brain || half) && is_mixed(precision)));
+    set("optimizer.accumulate_grad_in_fp32", flag_text((brain || half) && is_mixed(precision)));
     if (plan_.data > 1)
       if (const double elements = scenario_.framework.gradient_bucket_elements; elements > 0)
         set("model.ddp_bucket_cap_mb", fmt::format("{:.0f}", elements * 2 / (1 << 20)));
@@ -159,7 +157,7 @@ class NanotronExport {
     const OptimizerRequest& o = scenario_.optimizer;
     const std::string in = "optimizer.optimizer_factory.";
     const auto number = [&](const char* path, const std::string& key, double value) {
-      if (left_out_.states(path, key)) set(key, number_text(value));
+      if (left_out_.states(path, key)) set(key, yaml_number(value));
     };
     report_optimizer(scenario_, job_);
     if (o.name != "adamw" && o.name != "sgd") job_.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
@@ -169,7 +167,7 @@ class NanotronExport {
       number("optimizer.betas", in + "adam_beta1", o.beta1);
       number("optimizer.betas", in + "adam_beta2", o.beta2);
       number("optimizer.epsilon", in + "adam_eps", o.epsilon);
-      set(in + "torch_adam_is_fused", flag(scenario_.framework.optimizer_kernel == OptimizerKernel::Fused));
+      set(in + "torch_adam_is_fused", flag_text(scenario_.framework.optimizer_kernel == OptimizerKernel::Fused));
     }
     number("optimizer.weight_decay", "optimizer.weight_decay", o.weight_decay);
     number("training.clip_gradients", "optimizer.clip_grad", scenario_.training.clip_gradients);
@@ -191,7 +189,7 @@ class NanotronExport {
     set(in + "lr_decay_style", t.decay == Decay::Linear ? "linear" : "cosine");
     set(in + "lr_decay_starting_step", std::to_string(start));
     set(in + "lr_decay_steps", std::to_string(t.decay_steps - start));
-    set(in + "min_decay_lr", number_text(t.minimum_learning_rate));
+    set(in + "min_decay_lr", yaml_number(t.minimum_learning_rate));
   }
 
   // Without data sets nanotron trains on drawn tokens.

@@ -198,6 +198,19 @@ TEST(BaseJob, NanotronKeepsItsOwnCuts) {
   EXPECT_EQ(other.cannot, std::vector<std::string>{"stages of 4, 4 layers: nanotron divides by a rule of its own, into 5, 3"});
 }
 
+TEST(BaseJob, TrainingArgumentsKeepTheirOrder) {
+  const std::string model =
+      "panpipe: 1\ncluster: {file: clusters/h100x8.yaml, nodes: 2}\nworkload: {model: llama, layers: 8, hidden: 512, heads: 8, "
+      "ffn: 1024, vocabulary: 32000, sequence: 512}\nprecision: bf16\nparallel: {pipeline: 1, data: 16, zero: 3}\n"
+      "batch: {micro: 2, microbatches: 4}\noptimizer: adamw\nrecompute: full\n";
+  EXPECT_EQ(edited("huggingface", "{\n  \"output_dir\": \"o\",\n  \"per_device_train_batch_size\": 8,\n  \"bf16\": true\n}\n",
+                   "args.json", "", model)
+                .text,
+            "{\n  \"gradient_accumulation_steps\": 4,\n  \"fsdp\": \"full_shard auto_wrap\",\n  \"fsdp_config\": "
+            "{\"activation_checkpointing\": true},\n  \"output_dir\": \"o\",\n  \"per_device_train_batch_size\": 2,\n  "
+            "\"bf16\": true\n}\n");
+}
+
 TEST(BaseJob, TorchtitanInPythonAndToml) {
   const std::string python =
       "from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef mine():\n    config = llama3_8b()\n"

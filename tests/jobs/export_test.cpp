@@ -193,7 +193,7 @@ TEST(Export, NanotronsConfiguration) {
        {"parallelism:\n  dp: 2\n  pp: 2\n  tp: 2\n", "  pp_engine: 1f1b\n", "  model_config:\n    is_llama_config: true\n",
         "  accumulate_grad_in_fp32: true\n", "  zero_stage: 1\n", "    adam_beta2: 0.95\n", "  train_steps: 100\n",
         "  learning_rate_scheduler:\n    learning_rate: 0.0003\n    lr_warmup_steps: 10\n    lr_warmup_style: linear\n"
-        "    lr_decay_style: cosine\n    lr_decay_starting_step: 10\n    lr_decay_steps: 80\n    min_decay_lr: 3e-05\n",
+        "    lr_decay_style: cosine\n    lr_decay_starting_step: 10\n    lr_decay_steps: 80\n    min_decay_lr: 3.0e-05\n",
         "data_stages: [{name: drawn, start_training_step: 1, data: {dataset: null}}]\n"})
     EXPECT_THAT(job.text, HasSubstr(part));
   EXPECT_THAT(job.besides, Contains(HasSubstr("does not state it: general.project, model.init_method, "
@@ -207,6 +207,60 @@ TEST(Export, NanotronsConfiguration) {
   EXPECT_THAT(
       fault("nanotron", kLlama + "batch: {micro: 1, microbatches: 1}\nparallel: {data: 2, tensor: 4}\noptimizer: adamw\n"),
       HasSubstr("a head of keys and values, and the model has 2 for 4 ranks"));
+}
+
+TEST(Export, AcceleratesConfiguration) {
+  const std::string head = kLlama + "batch: {micro: 2, microbatches: 4}\noptimizer: adamw\ntrainer: accelerate\n";
+  const ExportedJob job =
+      exported("accelerate", head +
+                                 "recompute: full\nparallel: {data: 2, tensor: 2, context: 2, shard: 2, zero: 3, "
+                                 "context_exchange: all-gather}\ntraining: {clip_gradients: 1}\n");
+  EXPECT_THAT(job.cannot, IsEmpty());
+  EXPECT_THAT(job.text, HasSubstr("distributed_type: FSDP\nnum_machines: 1\nnum_processes: 8\nmixed_precision: bf16\n"
+                                  "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+                                  "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: true\n"
+                                  "  fsdp_offload_params: false\nparallelism_config:\n"
+                                  "  parallelism_config_dp_replicate_size: 2\n  parallelism_config_dp_shard_size: 1\n"
+                                  "  parallelism_config_tp_size: 2\n  parallelism_config_cp_size: 2\n"
+                                  "  parallelism_config_cp_comm_strategy: allgather\n"));
+  EXPECT_THAT(job.besides, Contains(HasSubstr("In code: batches of 2 sequences of 32 tokens, "
+                                              "Accelerator(gradient_accumulation_steps=4), "
+                                              "accelerator.clip_grad_norm_(parameters, 1), the model")));
+  const ExportedJob zero1 = exported("accelerate", head + "parallel: {data: 8, zero: 1}\n");
+  EXPECT_THAT(zero1.text, HasSubstr("distributed_type: DEEPSPEED\n"));
+  EXPECT_THAT(zero1.text, HasSubstr("  zero_stage: 1\n  gradient_accumulation_steps: 4\n"));
+  EXPECT_THAT(zero1.cannot, ElementsAre("ZeRO 1 with PyTorch's kernels: it is DeepSpeed's"));
+  EXPECT_THAT(exported("accelerate", head + "parallel: {data: 8}\nrecompute: full\n").besides,
+              Contains(HasSubstr("model.gradient_checkpointing_enable()")));
+  EXPECT_THAT(
+      fault("accelerate", head + "parallel: {tensor: 2, data: 4}\n"),
+      HasSubstr("Accelerate has tensor and context parallelism with FSDP alone, and the plan has tensor 2, context 1 without"));
+  EXPECT_THAT(fault("accelerate", head + "parallel: {pipeline: 2, data: 4}\nschedule: 1f1b\n"),
+              HasSubstr("Accelerate does not have pipelines"));
+}
+
+TEST(Export, TrainingArgumentsOfHuggingFace) {
+  const std::string head = kLlama + "batch: {micro: 2, microbatches: 4}\ntrainer: huggingface\n";
+  const ExportedJob job =
+      exported("huggingface", head +
+                                  "recompute: full\nparallel: {data: 8, zero: 2}\nseed: 5\nrun: {steps: 100}\n"
+                                  "optimizer: {name: adamw, learning_rate: 3e-4, states: 8bit}\n"
+                                  "training: {clip_gradients: 0.5, warmup_steps: 10, decay: cosine, decay_steps: 100, "
+                                  "minimum_learning_rate: 3e-5}\n");
+  EXPECT_THAT(job.cannot, IsEmpty());
+  EXPECT_EQ(job.text,
+            "{\n  \"per_device_train_batch_size\": 2,\n  \"gradient_accumulation_steps\": 4,\n  \"gradient_checkpointing\": "
+            "false,\n  \"fsdp\": \"shard_grad_op auto_wrap\",\n  \"bf16\": true,\n  \"fp16\": false,\n  \"optim\": "
+            "\"adamw_bnb_8bit\",\n  \"learning_rate\": 0.0003,\n  \"max_grad_norm\": 0.5,\n  \"warmup_steps\": 10,\n  "
+            "\"lr_scheduler_type\": \"cosine_with_min_lr\",\n  \"lr_scheduler_kwargs\": {\"min_lr\": 3e-05},\n  "
+            "\"max_steps\": 100,\n  \"seed\": 5,\n  \"fsdp_config\": {\"activation_checkpointing\": true}\n}\n");
+  EXPECT_THAT(job.besides,
+              Contains(HasSubstr("does not state it: output_dir, adam_beta1, adam_beta2, adam_epsilon, weight_decay. ")));
+  const std::string plan = head + "optimizer: adamw\n";
+  EXPECT_THAT(fault("huggingface", plan + "parallel: {data: 8, zero: 1}\n"),
+              HasSubstr("the Trainer has ZeRO 1 by DeepSpeed alone"));
+  EXPECT_THAT(fault("huggingface", plan + "parallel: {data: 4, tensor: 2}\n"),
+              HasSubstr("TrainingArguments in a file state no tensor and no context parallelism"));
 }
 
 TEST(Export, DeepSpeedsCutsAreReadBack) {
@@ -306,9 +360,8 @@ TEST(Export, TextsOfAScenarioStayTexts) {
   EXPECT_EQ(shell_word(""), "''");
   EXPECT_EQ(shell_word("a b"), "'a b'");
   EXPECT_EQ(shell_word("x';rm -rf $HOME"), "'x'\\'';rm -rf $HOME'");
-  const Experiment experiment(scenario(kGpt +
-                                       "parallel: {pipeline: 8, data: 1}\nbatch: {micro: 1, microbatches: 8}\nschedule: 1f1b\n"
-                                       "optimizer: {name: adamw, no_decay: [\"a\\nrun me\\x1b[2J\"]}\n"));
+  const Experiment experiment(scenario(kGpt + "parallel: {data: 8}\nbatch: {micro: 1, microbatches: 8}\n"
+                                              "optimizer: {name: adamw, no_decay: [\"a\\nrun me\\x1b[2J\"]}\n"));
   const Plan plan = experiment.plan("");
   for (const TrainerJobs& trainer : trainer_jobs()) {
     if (trainer.write == nullptr) continue;

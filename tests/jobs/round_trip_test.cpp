@@ -19,6 +19,11 @@
 namespace panpipe::jobs {
 namespace {
 
+// Trainers whose jobs state no model.
+bool needs_model(const std::string& trainer) {
+  return trainer == "deepspeed" || trainer == "accelerate" || trainer == "huggingface";
+}
+
 constexpr int kPlans = 500, kMostDraws = 6000;
 
 class Draw {
@@ -54,7 +59,7 @@ std::string model_text(Draw& draw, const std::string& trainer, int layers, Drawn
       "\"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, \"num_key_value_heads\": {}, "
       "\"intermediate_size\": {}, \"vocab_size\": {}, \"max_position_embeddings\": 8192, \"tie_word_embeddings\": {}",
       layers, hidden, heads, groups, ffn, words, draw.one_in(3));
-  experts = trainer != "deepspeed" && draw.one_in(3);
+  experts = trainer != "deepspeed" && trainer != "huggingface" && draw.one_in(3);
   if (experts && trainer == "nanotron")
     return fmt::format(
         "{{\"model_type\": \"qwen2_moe\", {}, \"moe_intermediate_size\": {}, \"num_experts\": 8, \"num_experts_per_tok\": {}, "
@@ -118,6 +123,14 @@ std::string framework_text(Draw& draw, const std::string& trainer, bool clips) {
     return draw.of({"framework: megatron-core\n",
                     "framework: {name: megatron-core, overlap_all_reduce: true, overlap_reduce_scatter: true}\n",
                     "framework: {name: megatron-core, attention: flash-2}\n"});
+  if (trainer == "accelerate") {
+    const char* name = draw.of({"eager-sdpa", "torch-compile", "deepspeed"});
+    return fmt::format("framework: {{name: {}{}}}\n", name,
+                       clips && std::string(name) == "deepspeed" ? ", gradient_clipping: foreach" : "");
+  }
+  if (trainer == "huggingface")
+    return fmt::format("framework: {{name: {}, optimizer_kernel: {}, gradient_clipping: foreach}}\n",
+                       draw.of({"eager-sdpa", "torch-compile"}), draw.of({"foreach", "fused"}));
   const char* eager = trainer == "torchtitan" && draw.one_in(2) ? ", elementwise: eager, normalization: modules" : "";
   return fmt::format("framework: {{name: {}{}{}}}\n", trainer, eager, clips ? ", gradient_clipping: foreach" : "");
 }
@@ -127,8 +140,10 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
   drawn.nodes = draw.of({1, 2});
   const bool megatron = trainer == "megatron", titan = trainer == "torchtitan";
   const int gpus = 8 * drawn.nodes;
-  const int pipeline = draw.of({1, 2, 2, 4, 4, 8}), tensor = trainer == "deepspeed" ? 1 : draw.of({1, 1, 2, 4});
-  const int context = trainer == "deepspeed" ? 1 : draw.of({1, 1, 2});
+  const bool hugging = trainer == "huggingface" || trainer == "accelerate";
+  const bool plain = trainer == "huggingface" || trainer == "deepspeed";  // neither tensor nor context parallelism
+  const int pipeline = hugging ? 1 : draw.of({1, 2, 2, 4, 4, 8}), tensor = plain ? 1 : draw.of({1, 1, 2, 4});
+  const int context = plain ? 1 : draw.of({1, 1, 2});
   const int data = std::max(1, gpus / (pipeline * tensor * context));
   const int layers = titan ? 6 : draw.of({4, 8, 12, 16});
   drawn.model = model_text(draw, trainer, layers, drawn);
@@ -140,12 +155,13 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
   const bool nanotron = trainer == "nanotron";
   const int each = pipeline > 1 && (megatron || titan) ? draw.of({1, 1, 2, 3}) : 1;
   std::string text = fmt::format("panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: {}}}\n", drawn.nodes);
-  text += fmt::format("workload: {{config: {}, sequence: {}}}\n", trainer == "deepspeed" ? "MODEL" : drawn.model,
+  text += fmt::format("workload: {{config: {}, sequence: {}}}\n", needs_model(trainer) ? "MODEL" : drawn.model,
                       draw.of({512, 1024, 2048}));
   text += fmt::format("parallel: {{pipeline: {}, tensor: {}, context: {}, data: {}, zero: {}", pipeline, tensor, context, data,
                       draw.below(nanotron ? 2 : 4));
   if (each > 1) text += fmt::format(", virtual_stages: {}", each);
-  if (tensor > 1 && (titan || draw.one_in(2) || drawn.experts)) text += ", sequence_parallel: true";
+  if (trainer == "accelerate" && draw.one_in(4) && data % 2 == 0) text += fmt::format(", shard: {}", context * 2);
+  if (tensor > 1 && !hugging && (titan || draw.one_in(2) || drawn.experts)) text += ", sequence_parallel: true";
   if (drawn.experts && megatron) text += fmt::format(", expert: {}", draw.of({1, 2, 4}));
   if (context > 1)
     text += fmt::format(", context_exchange: {}", titan      ? "all-gather"
@@ -164,10 +180,17 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
                                              : titan  ? std::initializer_list<const char*>{"bf16", "bf16", "fp32", "fp8"}
                                                       : std::initializer_list<const char*>{"bf16", "fp16", "fp32"}));
   text += draw.of({"optimizer: adamw\n", "optimizer: adamw\n", "optimizer: {name: adamw, states: bf16}\n"});
-  const bool clips = draw.one_in(4);
+  const bool clips = trainer == "huggingface" || draw.one_in(4);  // its default
   if (clips) text += "training: {clip_gradients: 1}\n";
   drawn.scenario = text + framework_text(draw, trainer, clips);
   return drawn;
+}
+
+// What a job of Accelerate leaves to the training script, and its owner states to the import.
+std::vector<std::string> in_code(const std::string& trainer, const Plan& plan) {
+  if (trainer != "accelerate") return {};
+  return {fmt::format("batch.microbatches={}", plan.schedule.microbatches),
+          plan.stages.front().recompute == Recompute::Full ? "recompute=full" : "recompute=none"};
 }
 
 // The prediction of the job as it is imported.
@@ -182,12 +205,13 @@ std::string difference(const std::string& trainer, const Drawn& drawn, const std
   JobOptions options;
   options.cluster = "clusters/h100x8.yaml";
   options.gpus = static_cast<int>(plan.devices.size());
-  if (trainer == "deepspeed") options.model = model_file, options.sequence = ours.scenario.workload.sequence;
+  if (trainer == "accelerate") options.micro = plan.micro;
+  if (needs_model(trainer)) options.model = model_file, options.sequence = ours.scenario.workload.sequence;
   try {
     const ImportedJob imported = importer_named(trainer).read(job.text, "job.txt", options);
     if (!imported.not_understood.empty()) return fmt::format("not understood: {}", fmt::join(imported.not_understood, ", "));
     const std::string back = scenario_text(imported);
-    const Experiment theirs(parse_scenario(back, "imported.yaml", "."));
+    const Experiment theirs(parse_scenario(back, "imported.yaml", ".", in_code(trainer, plan)));
     const Metrics a = predict(ours, plan).metrics, b = predict(theirs, theirs.plan("")).metrics;
     const double step = std::abs(b.step_time_s / a.step_time_s - 1), memory = std::abs(b.peak_memory_bytes - a.peak_memory_bytes);
     if (step < 1e-9 && memory <= 16) return "";
@@ -228,7 +252,8 @@ TEST_P(RoundTrip, ExportAndImportGiveTheSamePrediction) {
     for (const auto& [reason, count] : reasons) printf("%5d %s\n", count, reason.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Trainers, RoundTrip, ::testing::Values("megatron", "torchtitan", "deepspeed", "nanotron"));
+INSTANTIATE_TEST_SUITE_P(Trainers, RoundTrip,
+                         ::testing::Values("megatron", "torchtitan", "deepspeed", "nanotron", "accelerate", "huggingface"));
 
 }  // namespace
 }  // namespace panpipe::jobs

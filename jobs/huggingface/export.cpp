@@ -1,0 +1,169 @@
+#include "jobs/huggingface/export.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text/json_writer.hpp"
+#include "costmodel/workload/language_model.hpp"
+#include "jobs/edit/base_job.hpp"
+#include "jobs/export_parts.hpp"
+
+namespace panpipe::jobs {
+namespace {
+
+// What a plan decides. `fsdp` in the words of releases before 5.20, which later ones take too.
+std::vector<Setting> plan_settings(const ExportRequest& request) {
+  const Plan& plan = request.plan;
+  ExportedJob ignored;
+  const bool full = recompute_of(plan, ignored) == Recompute::Full, fsdp = plan.zero >= 2 && plan.data > 1;
+  const char* words = !fsdp ? "" : plan.zero == 3 ? "full_shard auto_wrap" : "shard_grad_op auto_wrap";
+  std::vector<Setting> settings = {{"per_device_train_batch_size", std::to_string(plan.micro)},
+                                   {"gradient_accumulation_steps", std::to_string(plan.schedule.microbatches)},
+                                   {"gradient_checkpointing", flag_text(full && !fsdp)},
+                                   {"fsdp", json_text(words)}};
+  if (fsdp) settings.emplace_back("fsdp_config.activation_checkpointing", flag_text(full));
+  return settings;
+}
+
+void check_plan(const ExportRequest& request) {
+  const Plan& plan = request.plan;
+  const auto refuse = [&](const std::string& what, const char* help) {
+    throw InputError(fmt::format("{}: {}", request.scenario, what), help);
+  };
+  if (plan.tensor * plan.context > 1)
+    refuse(fmt::format("TrainingArguments in a file state no tensor and no context parallelism, and the plan has tensor {}, "
+                       "context {}",
+                       plan.tensor, plan.context),
+           "a script passes a ParallelismConfig; panpipe export accelerate writes both");
+  if (plan.zero == 1 && plan.data > 1)
+    refuse("the Trainer has ZeRO 1 by DeepSpeed alone, whose file it is",
+           "panpipe export deepspeed writes the file for the argument deepspeed");
+}
+
+class HuggingFaceExport {
+ public:
+  explicit HuggingFaceExport(const ExportRequest& request)
+      : request_(request), scenario_(request.experiment.scenario), plan_(request.plan), left_out_(scenario_) {}
+
+  ExportedJob job() {
+    check_plan(request_);
+    left_out_.add("output_dir");
+    for (const auto& [path, value] : plan_settings(request_))
+      if (!path.starts_with("fsdp") || plan_.zero >= 2) set(path, value);
+    report_recompute();
+    add_precision();
+    add_optimizer();
+    add_rate();
+    if (scenario_.framework.elementwise == Elementwise::Compiled) set("torch_compile", "true");
+    if (const auto steps = steps_of_run(request_))
+      set("max_steps", std::to_string(*steps));
+    else
+      left_out_.add("max_steps");
+    if (left_out_.states("seed", "seed")) set("seed", std::to_string(scenario_.seed));
+    left_out_.report("the Trainer takes its own values for these", job_);
+    report_the_rest(request_, job_);
+    std::string sequence;
+    if (const auto model = language_model_of(scenario_.workload)) sequence = fmt::format("{}", model->dimensions.sequence);
+    job_.besides.push_back(
+        fmt::format("The model ({}), its data and the length of a sample ({}) are the script's: {} train.py FILE.",
+                    request_.experiment.workload.name, sequence, launch_text(request_)));
+    job_.text = text();
+    return std::move(job_);
+  }
+
+ private:
+  void set(const std::string& path, const std::string& value) { settings_.emplace_back(path, value); }
+
+  // JSON has no comments, and the parser of arguments takes no other key.
+  std::string text() const {
+    std::vector<std::string> lines, inner;
+    for (const auto& [path, value] : settings_) {
+      const std::size_t point = path.find('.');
+      const std::string line = fmt::format("{}: {}", json_text(path.substr(point == std::string::npos ? 0 : point + 1)), value);
+      (point == std::string::npos ? lines : inner).push_back(line);
+    }
+    if (!inner.empty()) lines.push_back(fmt::format("\"fsdp_config\": {{{}}}", fmt::join(inner, ", ")));
+    return fmt::format("{{\n  {}\n}}\n", fmt::join(lines, ",\n  "));
+  }
+
+  void report_recompute() {
+    const Recompute mode = recompute_of(plan_, job_);
+    const RecomputeScope& scope = scenario_.recompute_scope;
+    if (mode == Recompute::Selective) job_.cannot.emplace_back("selective recompute: nothing is recomputed");
+    if (mode == Recompute::Full && (scope.every > 1 || scope.first > 0 || scope.chunk > 1))
+      job_.cannot.emplace_back("recompute of some of the layers, or of several together: each is recomputed by itself");
+  }
+
+  void add_precision() {
+    const Precision precision = scenario_.precision, outside = outside_products(precision);
+    set("bf16", flag_text(outside == Precision::Bf16));
+    set("fp16", flag_text(precision == Precision::Fp16));
+    if (precision != Precision::Fp32 && precision != Precision::Fp16 && precision != Precision::Bf16)
+      job_.cannot.push_back(fmt::format("precision {}", name_of(precision)));
+  }
+
+  void add_optimizer() {
+    const OptimizerRequest& o = scenario_.optimizer;
+    const bool adamw = o.name == "adamw", eight = adamw && o.states == StateFormat::Int8;
+    report_optimizer(scenario_, job_);
+    if (!adamw && o.name != "sgd") job_.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", o.name));
+    if (eight) job_.stated.emplace_back("optimizer.states");
+    const bool fused = scenario_.framework.optimizer_kernel == OptimizerKernel::Fused;
+    set("optim", json_text(o.name == "sgd" ? "sgd" : eight ? "adamw_bnb_8bit" : fused ? "adamw_torch_fused" : "adamw_torch"));
+    const auto number = [&](const char* path, const char* key, double value) {
+      if (left_out_.states(path, key)) set(key, number_text(value));
+    };
+    number("optimizer.learning_rate", "learning_rate", o.learning_rate);
+    if (o.name != "sgd") {
+      number("optimizer.betas", "adam_beta1", o.beta1);
+      number("optimizer.betas", "adam_beta2", o.beta2);
+      number("optimizer.epsilon", "adam_epsilon", o.epsilon);
+    }
+    number("optimizer.weight_decay", "weight_decay", o.weight_decay);
+    number("training.clip_gradients", "max_grad_norm", scenario_.training.clip_gradients);
+  }
+
+  // Its courses end with the run, at zero or at a least rate.
+  void add_rate() {
+    const TrainingRequest& t = scenario_.training;
+    using Decay = TrainingRequest::Decay;
+    if (left_out_.states("training.warmup_steps", "warmup_steps")) set("warmup_steps", std::to_string(t.warmup_steps));
+    if (!left_out_.states("training.decay", "lr_scheduler_type")) return;
+    const bool falls = t.decay == Decay::Linear || t.decay == Decay::Cosine, least = falls && t.minimum_learning_rate > 0;
+    if (falls && (t.decay_start > t.warmup_steps || steps_of_run(request_) != t.decay_steps))
+      job_.cannot.emplace_back("a rate whose fall does not begin with the end of the warm-up, and end with the run");
+    if (least && t.decay == Decay::Linear) job_.cannot.emplace_back("a rate that falls linearly to another one than 0");
+    set("lr_scheduler_type", json_text(t.decay == Decay::Linear        ? "linear"
+                                       : t.decay == Decay::InverseSqrt ? "inverse_sqrt"
+                                       : t.decay == Decay::Constant    ? "constant_with_warmup"
+                                       : least                         ? "cosine_with_min_lr"
+                                                                       : "cosine"));
+    if (least && t.decay == Decay::Cosine)
+      set("lr_scheduler_kwargs", fmt::format("{{\"min_lr\": {}}}", number_text(t.minimum_learning_rate)));
+  }
+
+  const ExportRequest& request_;
+  const Scenario& scenario_;
+  const Plan& plan_;
+  LeftOut left_out_;
+  ExportedJob job_;
+  std::vector<Setting> settings_;
+};
+
+}  // namespace
+
+ExportedJob export_huggingface(const ExportRequest& request) { return HuggingFaceExport(request).job(); }
+
+std::vector<EditAttempt> edit_huggingface(const EditRequest& request) {
+  check_plan(request.after);
+  const NodePtr root = parse_document(request.base.text, request.base.name, ".");
+  EditAttempt attempt{TextEdits(request.base.text), {}};
+  attempt.edits = document_edits(request.base.text, *root, DocumentForm::Json,
+                                 changed_settings(plan_settings(request.before), plan_settings(request.after)), attempt.by_hand);
+  return {attempt};
+}
+
+}  // namespace panpipe::jobs
