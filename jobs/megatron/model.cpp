@@ -23,11 +23,12 @@ class MegatronModel {
     heads_ = m_.needed("--num-attention-heads", kMostHidden);
     const int sequence = m_.needed("--seq-length", kMostTokens);
     ffn_ = a_.integer("--ffn-hidden-size").value_or(gated_ ? 8 * hidden_ / 3 / 64 * 64 : 4 * hidden_);
+    if (experts_) read_experts();
     choose_type();
     add_dimensions(sequence);
     report_differences();
     add_biases();
-    if (const auto base = a_.number("--rotary-base")) config_.add("rope_theta", *base);
+    if (const auto base = a_.number("--rotary-base"); base || is("mixtral")) config_.add("rope_theta", base.value_or(10000));
     if (latent_) add_latent();
     if (experts_) add_experts();
     m_.job.set("workload.config", config_.text(), "the model's arguments, in the words of config.json");
@@ -68,7 +69,7 @@ class MegatronModel {
     if (latent_)
       type_ = "deepseek_v3";
     else if (experts_)
-      type_ = norms_ ? "qwen3_moe" : "qwen2_moe";
+      type_ = norms_ ? "qwen3_moe" : has_mixtrals_layers() ? "mixtral" : "qwen2_moe";
     else if (norms_)
       type_ = "qwen3";
     else if (squared_)
@@ -80,13 +81,19 @@ class MegatronModel {
     config_.add("model_type", type_);
   }
 
+  // Experts in every layer, none for all tokens, weights that are a softmax over a token's own experts, no biases.
+  bool has_mixtrals_layers() const {
+    return shared_ == 0 && normalized_ && gated_ && !qkv_bias_ &&
+           std::find(sparse_.begin(), sparse_.end(), false) == sparse_.end();
+  }
+
   void add_dimensions(int sequence) {
     const int groups =
         a_.flag("--group-query-attention") ? count("--num-query-groups", 1) : (a_.integer("--num-query-groups"), heads_);
     config_.add("num_hidden_layers", m_.layers);
     config_.add("hidden_size", hidden_);
     config_.add("num_attention_heads", heads_);
-    config_.add(modern_ ? "intermediate_size" : "n_inner", ffn_);
+    config_.add(modern_ ? "intermediate_size" : "n_inner", is("mixtral") ? width_ : ffn_);
     if (modern_) config_.add("num_key_value_heads", groups);
     if (const auto channels = a_.integer("--kv-channels")) config_.add("head_dim", *channels);
     if (modern_) config_.add("rms_norm_eps", 1e-5);
@@ -159,21 +166,27 @@ class MegatronModel {
     return listed;
   }
 
+  void read_experts() {
+    width_ = a_.integer("--moe-ffn-hidden-size").value_or(ffn_);
+    shared_ = a_.integer("--moe-shared-expert-intermediate-size", 0).value_or(0);
+    sparse_ = sparse_layers();
+    const bool softmax = a_.text("--moe-router-score-function").value_or("softmax") == "softmax";
+    normalized_ = !(a_.flag("--moe-router-pre-softmax") && softmax);
+  }
+
   void add_experts() {
-    const int width = a_.integer("--moe-ffn-hidden-size").value_or(ffn_);
-    const int shared = a_.integer("--moe-shared-expert-intermediate-size", 0).value_or(0);
-    const std::vector<bool> sparse = sparse_layers();
-    config_.add(latent_ ? "n_routed_experts" : "num_experts", *experts_);
+    config_.add(latent_ ? "n_routed_experts" : is("mixtral") ? "num_local_experts" : "num_experts", *experts_);
     config_.add("num_experts_per_tok", count("--moe-router-topk", 2));
-    config_.add("moe_intermediate_size", width);
-    config_.add("norm_topk_prob", true);
+    if (!is("mixtral")) {
+      config_.add("moe_intermediate_size", width_);
+      config_.add("norm_topk_prob", normalized_);
+    }
     if (latent_)
-      add_experts_of_deepseek(shared, width, sparse);
-    else
-      add_experts_of_qwen(shared, sparse);
-    for (const char* known :
-         {"--moe-router-score-function", "--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor",
-          "--moe-router-bias-update-rate", "--moe-router-pre-softmax", "--moe-shared-expert-gate", "--moe-grouped-gemm"})
+      add_experts_of_deepseek(shared_, width_, sparse_);
+    else if (!is("mixtral"))
+      add_experts_of_qwen(shared_, sparse_);
+    for (const char* known : {"--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor",
+                              "--moe-router-bias-update-rate", "--moe-shared-expert-gate", "--moe-grouped-gemm"})
       a_.flag(known);
     // Tokens travel to experts by all-to-all.
     const std::string dispatcher = a_.text("--moe-token-dispatcher-type").value_or("alltoall");
@@ -241,6 +254,9 @@ class MegatronModel {
   bool norms_ = false, latent_ = false;
   bool modern_ = false;  // more than GPT-2's layers
   std::optional<int> experts_;
+  int width_ = 0, shared_ = 0;  // of an expert, and of the one for all tokens
+  bool normalized_ = true;      // the weights of a token's experts add up to one
+  std::vector<bool> sparse_;    // layers with experts
   int hidden_ = 0, heads_ = 0, ffn_ = 0;
 };
 

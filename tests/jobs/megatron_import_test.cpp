@@ -73,6 +73,21 @@ TEST(MegatronImport, ALlamaWithVirtualStages) {
   EXPECT_EQ(value(llama, "workload.dropout"), "absent");
 }
 
+// The class is Mixtral's where its layers are, and Qwen 2 MoE's where an expert for all tokens, a bias or a dense layer is.
+TEST(MegatronImport, AMixtureIsCalledByItsLayers) {
+  const std::string mixtral = kLlama + "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 512 --disable-bias-linear ";
+  const auto config = [](const std::string& text) { return value(job(text), "workload.config"); };
+  EXPECT_THAT(config(mixtral), HasSubstr("model_type: mixtral,"));
+  EXPECT_THAT(config(mixtral), HasSubstr("intermediate_size: 512,"));
+  EXPECT_THAT(config(mixtral), HasSubstr("num_local_experts: 8, num_experts_per_tok: 2}"));
+  for (const char* other : {"--moe-shared-expert-intermediate-size 512", "--add-qkv-bias", "--moe-layer-freq 2"})
+    EXPECT_THAT(config(mixtral + other), HasSubstr("model_type: qwen2_moe,"));
+  EXPECT_THAT(config(mixtral + "--moe-router-pre-softmax"), HasSubstr("norm_topk_prob: false,"));
+  EXPECT_THAT(config(mixtral + "--moe-router-pre-softmax --moe-router-score-function sigmoid"), HasSubstr("mixtral"));
+  const Workload workload = make_workload(parse_scenario(scenario_text(job(mixtral)), "job.yaml", "."));
+  EXPECT_EQ(workload.name, "MixtralForCausalLM");
+}
+
 TEST(MegatronImport, ExpertsAndLatentAttention) {
   const ImportedJob mixture =
       job(kLlama + "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 512 --moe-layer-freq ([0]*2+[1]*6)");
