@@ -284,15 +284,18 @@ class TorchtitanImport : ConfigurationImport {
       framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
     for (const char* path : {"parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"})
       if (keys_.flag(path).value_or(false)) framework.choose("tensor_chunks: 0", path);
-    // Each chunk's gradient follows its loss, so that the logits of one chunk live at a time.
+    // A chunk's backward follows its forward: the logits of one chunk live at a time, and none is made twice.
     if (keys_.text("loss.class").value_or("") == "ChunkedLossWrapper") {
-      framework.choose("loss: chunked", "loss: ChunkedLossWrapper");
-      job_.assumptions.emplace_back("the loss in chunks, whose logits are made again; torchtitan makes them once.");
+      const double live = load_framework(load_trainer("torchtitan").framework, "").loss_live_bytes_per_logit;
+      const int chunks = keys_.integer("loss.num_chunks", 1, kMostTokens).value_or(8);
+      framework.choose(fmt::format("loss_live_bytes_per_logit: {:g}", live / chunks), "loss: ChunkedLossWrapper");
     }
     const std::string kernel = keys_.text("optimizer.implementation").value_or("fused");
     if (kernel == "foreach" || kernel == "for-loop")
       framework.choose(kernel == "foreach" ? "optimizer_kernel: foreach" : "optimizer_kernel: loop", "optimizer.implementation");
-    if (keys_.number("training.max_norm").value_or(0) > 0) framework.choose("gradient_clipping: foreach", "training.max_norm");
+    const char* norm = "training.max_norm";
+    if (keys_.number(norm).value_or(1) > 0)
+      framework.choose("gradient_clipping: foreach", keys_.has(norm) ? norm : "torchtitan's default training.max_norm");
     framework.put(job_);
   }
 

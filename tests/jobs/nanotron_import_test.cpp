@@ -126,6 +126,15 @@ TEST(TorchtitanImport, AFileAndWhatItsCommandLineOverrides) {
   EXPECT_EQ(value(other, "partition"), "[h.8.attention, h.17.attention, h.25.attention]");
 }
 
+// Releases 0.1 to 0.3 clip to a norm of 1 unless the file says otherwise.
+TEST(TorchtitanImport, GradientsAreClippedByDefault) {
+  const auto framework = [](const std::string& norm) {
+    return value(titan("[model]\nflavor = '8B'\n[training]\n" + norm), "framework");
+  };
+  EXPECT_THAT(framework("seq_len = 512\n"), HasSubstr("gradient_clipping: foreach"));
+  EXPECT_THAT(framework("max_norm = 0.0\n"), Not(HasSubstr("gradient_clipping")));
+}
+
 TEST(TorchtitanImport, SchedulesAndStages) {
   const std::string text = "[model]\nflavor = '8B'\n[parallelism]\npipeline_parallel_degree = 2\n";
   const ImportedJob job =

@@ -180,7 +180,7 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
                                              : titan  ? std::initializer_list<const char*>{"bf16", "bf16", "fp32", "fp8"}
                                                       : std::initializer_list<const char*>{"bf16", "fp16", "fp32"}));
   text += draw.of({"optimizer: adamw\n", "optimizer: adamw\n", "optimizer: {name: adamw, states: bf16}\n"});
-  const bool clips = trainer == "huggingface" || draw.one_in(4);  // its default
+  const bool clips = trainer == "huggingface" || titan || draw.one_in(4);  // their default
   if (clips) text += "training: {clip_gradients: 1}\n";
   drawn.scenario = text + framework_text(draw, trainer, clips);
   return drawn;
