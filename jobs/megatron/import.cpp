@@ -201,6 +201,7 @@ FrameworkChoices framework_of(MegatronJob& m) {
   if (stage && *stage > 0) m.job.set("parallel.zero", *stage, m.deepspeed_zero ? "--deepspeed_config" : "--zero-stage");
   for (const char* option : {"--DDP-impl", "--activations-checkpoint-method", "--checkpoint-activations"}) older |= a.has(option);
   if (a.text("--DDP-impl").value_or("local") == "FSDP") m.job.not_modelled.emplace_back("--DDP-impl FSDP");
+  if (a.flag("--gpt-neox")) return {"gpt-neox", "the arguments are GPT-NeoX's"};
   if (deepspeed) return {"megatron-deepspeed", "--deepspeed: Megatron-LM of 2021 with DeepSpeed"};
   if (older) return {"megatron-core", "Megatron-LM of 2021, by --DDP-impl or --activations-checkpoint-method", "megatron"};
   return {"megatron-core", "Megatron-Core with Transformer Engine"};

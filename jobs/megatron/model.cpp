@@ -44,7 +44,8 @@ class MegatronModel {
 
   void read_traits() {
     gated_ = a_.flag("--swiglu"), squared_ = a_.flag("--squared-relu");
-    rms_ = a_.text("--normalization").value_or("LayerNorm") == "RMSNorm";
+    const std::string norm = a_.text("--normalization").value_or("LayerNorm");
+    rms_ = norm == "RMSNorm" || norm == "rmsnorm";  // Megatron-DeepSpeed's word
     bool flagged = false;
     for (const char* flag : {"--use-rotary-position-embeddings", "--use-llama2-rotary-position-embeddings"})
       flagged |= a_.flag(flag);
@@ -61,6 +62,7 @@ class MegatronModel {
     norms_ = a_.flag("--qk-layernorm");
     latent_ = a_.flag("--multi-latent-attention");
     experts_ = a_.integer("--num-experts", 1, kMostRanks);
+    if (experts_ == 1) experts_.reset();  // Megatron-DeepSpeed's word for none
     modern_ = rotary_ || rms_ || gated_ || squared_ || experts_ || latent_;
   }
 
@@ -88,8 +90,9 @@ class MegatronModel {
   }
 
   void add_dimensions(int sequence) {
-    const int groups =
-        a_.flag("--group-query-attention") ? count("--num-query-groups", 1) : (a_.integer("--num-query-groups"), heads_);
+    const bool grouped = a_.flag("--group-query-attention");
+    const auto stated = a_.integer("--num-query-groups");
+    const int groups = grouped ? stated.value_or(1) : count("--num-key-value-heads", heads_);
     config_.add("num_hidden_layers", m_.layers);
     config_.add("hidden_size", hidden_);
     config_.add("num_attention_heads", heads_);

@@ -12,6 +12,7 @@
 
 #include "base/text/characters.hpp"
 #include "jobs/megatron/import.hpp"
+#include "jobs/megatron/neox_arguments.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -28,7 +29,9 @@ constexpr PrintedPair kOpposites[] = {{"add_bias_linear", "--disable-bias-linear
 
 // Printed under another name than it is given by.
 constexpr PrintedPair kRenamed[] = {{"fp8", "fp8_format"},
-                                    {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"}};
+                                    {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"},
+                                    {"model_parallel_size", "tensor_model_parallel_size"},  // of 2020
+                                    {"batch_size", "micro_batch_size"}};
 
 // Derived from others, or of parts that a language model has not.
 constexpr std::string_view kDerived[] = {
@@ -165,6 +168,12 @@ class PrintedWords {
 
 Arguments printed_arguments(const std::string& text, const std::string& name, int line) {
   return Arguments(PrintedWords(text, line).words(), name);
+}
+
+ImportedJob import_printed_neox(const std::string& text, const std::string& name, int line, const JobOptions& options) {
+  ImportedJob job = import_printed_megatron(megatron_words_of_neox(text), name, line, options);
+  job.trainer = "GPT-NeoX";
+  return job;
 }
 
 ImportedJob import_printed_megatron(const std::string& text, const std::string& name, int line, const JobOptions& options) {

@@ -15,6 +15,7 @@ Arguments printed_arguments(const std::string& text, const std::string& name, in
 
 // The job that was printed. Every argument is printed, most of them defaults, so those that the import does not know are counted,
 // not listed.
+ImportedJob import_printed_neox(const std::string& text, const std::string& name, int line, const JobOptions& options);
 ImportedJob import_printed_megatron(const std::string& text, const std::string& name, int line, const JobOptions& options);
 
 }  // namespace panpipe::jobs
