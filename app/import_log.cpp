@@ -10,6 +10,7 @@
 #include "base/option_fault.hpp"
 #include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "costmodel/workload/language_model.hpp"
 #include "validation/runs/csv_table.hpp"
 #include "validation/runs/run_prediction.hpp"
 
@@ -34,12 +35,19 @@ void read_job(const LogRequest& request, LogAnswer& answer) {
   if (request.job.cluster.empty()) answer.open.push_back({"the log does not state the machine", "cluster"});
 }
 
-void plan_job(const LogRequest& request, LogAnswer& answer) {
-  if (!request.scenario.empty()) {
-    answer.planned = plan_scenario(
-        request.scenario, [&] { return load_scenario(request.scenario); }, "");
-    return;
-  }
+void plan_given_job(const LogRequest& request, LogAnswer& answer) {
+  answer.planned = plan_scenario(
+      request.scenario, [&] { return load_scenario(request.scenario); }, "");
+}
+
+jobs::JobSize size_of(const PlannedScenario& job) {
+  const Plan& plan = job.plan;
+  const auto model = language_model_of(job.experiment.scenario.workload);
+  return {static_cast<int>(plan.devices.size()), static_cast<long long>(plan.micro) * plan.schedule.microbatches * plan.data,
+          model ? model->dimensions.sequence : 0};
+}
+
+void plan_logged_job(const LogRequest& request, LogAnswer& answer) {
   read_job(request, answer);
   if (!answer.open.empty()) return;
   const std::string folder = request.output.empty() ? "." : fs::absolute(request.output).parent_path().string();
@@ -56,8 +64,10 @@ void plan_job(const LogRequest& request, LogAnswer& answer) {
 
 LogAnswer import_log(const LogRequest& request) {
   LogAnswer answer;
-  answer.log = jobs::read_training_log(request.file, request.run);
-  plan_job(request, answer);
+  const bool given = !request.scenario.empty();
+  if (given) plan_given_job(request, answer);
+  answer.log = jobs::read_training_log(request.file, request.run, given ? size_of(*answer.planned) : jobs::JobSize{});
+  if (!given) plan_logged_job(request, answer);
   if (!answer.planned) return answer;
   const PlannedScenario& planned = *answer.planned;
   const EstimatedStep step = estimated_step(planned.graph, planned.experiment.scenario, planned.plan);

@@ -71,6 +71,7 @@ std::string measured_text(const jobs::LoggedRun& run) {
                 ? ", no drift"
                 : fmt::format(", drift {} from the first third to the last", signed_percent(*steady.drift));
   text += "\n";
+  if (run.skipping) text += "every logged step skipped its update, so these count\n";
   if (run.disturbed) text += "every logged step holds an evaluation or a checkpoint, so these count\n";
   return text;
 }

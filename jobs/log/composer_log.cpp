@@ -42,7 +42,7 @@ class ComposerLog : public LogFormat {
     if (batch_ && samples_ && *batch_ > 0 && *samples_rate > 0)
       seconds = static_cast<double>(*samples_) / static_cast<double>(*batch_) / *samples_rate;
     if (batch_ && *batch_ >= 0) number_ = *batch_ + 1;
-    log.step({*number_, seconds, stamp_of(text), false, line.rank});
+    log.step({.number = *number_, .seconds = seconds, .stamp_s = stamp_of(line), .rank = line.rank});
     number_.reset();
   }
 

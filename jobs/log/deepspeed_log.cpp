@@ -1,7 +1,7 @@
 // What DeepSpeed's engine prints: ThroughputTimer, the pipeline engine, and the configuration (deepspeedai/DeepSpeed).
 #include <utility>
 
-#include "jobs/log/bracket_block.hpp"
+#include "jobs/log/bracketed_job.hpp"
 #include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
 
@@ -14,7 +14,7 @@ class DeepSpeedLog : public LogFormat {
     const std::string_view text = line.text;
     if (holds(text, "SamplesPerSec=")) return read_timer(line, log);
     if (holds(text, "iter time (s):")) return read_pipeline(line, log);
-    if (config_.open()) return read_config(text, log);
+    if (config_.open()) return config_.add(text, log.job());
     if (holds(text, "skipped=")) return read_skipped(text);
     if (holds(text, "json = {")) return begin_config(line, log);
     if (holds(text, "world_size ..")) return read_world(text, log);
@@ -32,7 +32,7 @@ class DeepSpeedLog : public LogFormat {
     if (!number && !holds(line.text, "global_step=")) number = number_before_rate(line.text);
     if (!number) return log.cut_line();
     config_.drop();
-    log.step({*number, 0, stamp_of(line.text), std::exchange(skips_, false), line.rank});
+    log.step({.number = *number, .stamp_s = stamp_of(line), .skipped = std::exchange(skips_, false), .rank = line.rank});
     // Its "GB" are 2^30 bytes.
     if (const auto gib = number_after(line.text, "MaxMemAllocated=")) log.peak(*gib * kGibibyte, PeakKind::Allocated);
   }
@@ -50,7 +50,7 @@ class DeepSpeedLog : public LogFormat {
     const auto seconds = number_after(line.text, "iter time (s):");
     if (!number || !seconds) return log.cut_line();
     by_pipeline_ = true;
-    log.step({*number, *seconds, stamp_of(line.text), std::exchange(skips_, false), line.rank});
+    log.step({.number = *number, .seconds = *seconds, .skipped = std::exchange(skips_, false), .rank = line.rank});
   }
 
   // "step=40, skipped=2, lr=[...]": of all steps until now.
@@ -67,18 +67,10 @@ class DeepSpeedLog : public LogFormat {
   }
 
   void begin_config(const LogLine& line, RunLog& log) {
-    log.begin();
-    log.job().line = line.number;
-    config_.begin();
-    read_config(line.text.substr(position_in(line.text, "json = {") + 7), log);
-  }
-  void read_config(std::string_view text, RunLog& log) {
-    if (!config_.add(text, RunLog::kMostText)) return;
-    log.job().trainer = "deepspeed";
-    log.job().text = config_.text();
+    config_.begin(line.text.substr(position_in(line.text, "json = {") + 7), log.begin_job("deepspeed", line.number));
   }
 
-  BracketBlock config_;
+  BracketedJob config_;
   bool by_pipeline_ = false, skips_ = false;
   long long skipped_ = 0;
 };

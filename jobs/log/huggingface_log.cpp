@@ -4,6 +4,7 @@
 
 #include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
+#include "jobs/log/smoothed_bar.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 // " 51%|#####     | 507/1000 [15:32<16:42,  2.03s/it]"
 struct Bar {
   long long number = 0, total = 0;
-  double seconds = 0;  // of a step, as tqdm smooths it: over about three steps
+  double seconds = 0;  // of a step, as the bar shows it
 };
 
 std::optional<Bar> bar_of(std::string_view text) {
@@ -43,7 +44,7 @@ class HuggingFaceLog : public LogFormat {
  public:
   void read(const LogLine& line, RunLog& log) override {
     const std::string_view text = line.text;
-    if (holds(text, "/it") || holds(text, "it/s")) return read_bar(line, log);
+    if (holds(text, "/it") || holds(text, "it/s")) read_bar(line, log);  // others write behind a bar, which ends no line
     if (holds(text, "***** Running training *****")) return begin(line, log);
     if (holds(text, "Total train batch size")) return read_batch(text, log);
     if (holds(text, "Total optimization steps =")) total_ = count_after(text, "Total optimization steps =", true).value_or(0);
@@ -54,9 +55,10 @@ class HuggingFaceLog : public LogFormat {
 
  private:
   void begin(const LogLine& line, RunLog& log) {
-    log.begin();
-    log.job().line = line.number;
-    total_ = number_ = 0;
+    if (log.started()) headings_ = 0;
+    ++headings_;
+    log.begin_job("", line.number);
+    total_ = number_ = 0, bar_ = {};
   }
 
   static void read_batch(std::string_view text, RunLog& log) {
@@ -70,18 +72,25 @@ class HuggingFaceLog : public LogFormat {
     if (total_ == 0) total_ = bar->total;
     if (bar->total != total_) return log.evaluation();
     if (bar->number == number_ || bar->number == 0) return;  // drawn again
+    if (bar->number < number_ && headings_ > 1) return log.other_rank();
+    if (bar->number < number_) bar_ = {};
     number_ = bar->number;
-    log.step({bar->number, bar->seconds, std::nullopt, false, line.rank});
+    log.step({.number = bar->number, .seconds = bar_.seconds(bar->number, bar->seconds), .rank = line.rank});
   }
 
-  // Without bars, the mean of the whole run.
+  // Without bars, the mean of the whole run. Its rate has three digits behind the point, which are few for slow steps.
   void read_end(const LogLine& line, RunLog& log) {
     const auto rate = number_after(line.text, "'train_steps_per_second':");
     if (!rate || *rate <= 0 || log.started()) return;
-    log.step({std::max(1LL, total_), 1 / *rate, std::nullopt, false, line.rank});
+    const long long steps = count_after(line.text, "global_step=").value_or(total_);
+    const auto runtime = number_after(line.text, "'train_runtime':");
+    const double seconds = runtime && steps > 0 ? *runtime / static_cast<double>(steps) : 1 / *rate;
+    log.step({.number = std::max(1LL, steps), .seconds = seconds, .rank = line.rank});
   }
 
   long long total_ = 0, number_ = 0;
+  long long headings_ = 0;  // of the run: each rank writes one where all of them report, and draws its own bar
+  SmoothedBar bar_;
 };
 
 }  // namespace

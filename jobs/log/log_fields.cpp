@@ -116,4 +116,9 @@ std::optional<double> stamp_of(std::string_view line) {
   return std::nullopt;
 }
 
+std::optional<double> stamp_of(const LogLine& line) {
+  const auto own = stamp_of(line.text);
+  return own || line.stamp.empty() ? own : stamp_at(line.stamp);
+}
+
 }  // namespace panpipe::jobs

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "jobs/log/log_lines.hpp"
+
 namespace panpipe::jobs {
 
 inline constexpr double kMebibyte = 1 << 20, kGibibyte = 1 << 30, kGigabyte = 1e9;
@@ -33,5 +35,7 @@ std::optional<double> short_number_after(std::string_view line, std::string_view
 // Seconds since 1970 of the first "2024-08-31 14:37:31,085" (also with a point, and with T) in the line; nullopt without
 // milliseconds.
 std::optional<double> stamp_of(std::string_view line);
+// The trainer's own, or that of the program which collected the line.
+std::optional<double> stamp_of(const LogLine& line);
 
 }  // namespace panpipe::jobs

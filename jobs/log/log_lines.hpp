@@ -1,5 +1,5 @@
-// The lines of a log of any size, in constant memory: colours are removed, and the mark of the process that wrote a line is split
-// off.
+// The lines of a log of any size, in constant memory: colours are removed, and what collectors of logs write in front of a line
+// is split off.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,10 @@
 namespace panpipe::jobs {
 
 struct LogLine {
-  std::string_view text;  // without colours and without the mark
-  std::string_view rank;  // "3" of "[rank3]: ", "worker-1" of "worker-1: "; empty: none
-  long long number = 0;   // in the file, from 1
+  std::string_view text;   // without colours and without the marks
+  std::string_view rank;   // "rank3" of "[rank3]: ", "worker-1" of "worker-1: "; empty: none
+  std::string_view stamp;  // "2024-05-01T10:00:00.123456Z" of `kubectl logs --timestamps`; empty: none
+  long long number = 0;    // in the file, from 1
 };
 
 class LogLines {
@@ -36,7 +37,10 @@ class LogLines {
   Source source_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
-  std::string plain_;  // a line without its colours
+  bool next_text(std::string_view& text);
+
+  std::string_view unwrapped_rest_;
+  std::string unwrapped_, plain_;  // a line without its JSON, and without its colours
   long long number_ = 1, cut_ = 0;
   bool ended_ = false, binary_ = false;
   bool skips_ = false;      // the rest of a line that was cut
@@ -46,7 +50,12 @@ class LogLines {
 // Removes the escape sequences of terminals. `buffer` holds the result if there were any.
 std::string_view without_escapes(std::string_view line, std::string& buffer);
 
-// Splits "[rank3]:", "[default7]:", "3: " (srun), "worker-1: " (kubectl, pdsh) off the front.
-LogLine split_rank(std::string_view line);
+// The text of a line that is a JSON string which ends its line (notebooks), or that of `{"log": ...}` (docker's files), which may
+// hold several redraws of a bar. `buffer` holds the result if there was one.
+std::string_view without_json(std::string_view line, std::string& buffer);
+
+// Splits marks off the front: "[rank3]:", "[default7]:", "3: " (srun), "worker-1: " (kubectl, pdsh), "trainer-1  | " (compose),
+// "(RayTrainWorker pid=7) ", a stamp as kubectl and CI write it, and "> " of quoted text.
+LogLine split_marks(std::string_view line);
 
 }  // namespace panpipe::jobs

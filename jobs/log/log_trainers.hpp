@@ -30,6 +30,7 @@ struct LogTrainer {
 const std::vector<LogTrainer>& log_trainers();
 
 std::unique_ptr<LogFormat> megatron_log();
+std::unique_ptr<LogFormat> nemo_log();
 std::unique_ptr<LogFormat> nanotron_log();
 std::unique_ptr<LogFormat> torchtitan_log();
 std::unique_ptr<LogFormat> composer_log();

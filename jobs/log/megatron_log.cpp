@@ -1,4 +1,6 @@
-// What Megatron-LM, its forks and Megatron-DeepSpeed print: training_log() and _print_args() of NVIDIA/Megatron-LM.
+// What Megatron-LM, its forks, Megatron-DeepSpeed and GPT-NeoX print: training_log() and _print_args() of NVIDIA/Megatron-LM.
+#include <algorithm>
+
 #include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
 
@@ -43,12 +45,12 @@ class MegatronLog : public LogFormat {
     if (in_arguments_) return read_argument(text, log);
     if (holds(text, "memory (MB)")) return read_memory(text, log);
     if (holds(text, "- arguments -")) return begin_arguments(line, log);
-    if (holds(text, "> padded vocab (size:")) return read_vocabulary(text, log);
+    if (holds(text, "padded vocab (size:")) return read_vocabulary(text, log);
     if (holds(text, "saving checkpoint at iteration")) return log.checkpoint();
     if (holds(text, "Evaluating ") || holds(text, "validation loss at")) return log.evaluation();
     if (holds(text, "using world size:")) read_world(text, log);
   }
-  std::string_view trainer() const override { return deepspeed_ ? "megatron-deepspeed" : ""; }
+  std::string_view trainer() const override { return neox_ ? "gpt-neox" : deepspeed_ ? "megatron-deepspeed" : ""; }
 
  private:
   void read_step(const LogLine& line, RunLog& log) {
@@ -60,13 +62,12 @@ class MegatronLog : public LogFormat {
       return;
     }
     in_arguments_ = false;
-    if (holds(line.text, "consumed tokens:") || holds(line.text, "consumed_tokens=") ||
-        holds(line.text, "approx flops per GPU:"))  // the last is GPT-NeoX's
-      deepspeed_ = true;
+    neox_ |= holds(line.text, "approx flops per GPU:");
+    deepspeed_ |= holds(line.text, "consumed tokens:") || holds(line.text, "consumed_tokens=");
     long long skipped = 0;
     for (const char* words : {"number of skipped iterations:", "number_of_skipped_iterations="})
       if (const auto count = count_after(line.text, words)) skipped = *count;
-    log.step({*number, *seconds, stamp_of(line.text), skipped > 0, line.rank});
+    log.step({.number = *number, .seconds = *seconds, .skipped = skipped > 0, .rank = line.rank});
   }
 
   // Its "MB" are 2^20 bytes.
@@ -81,12 +82,9 @@ class MegatronLog : public LogFormat {
 
   void begin_arguments(const LogLine& line, RunLog& log) {
     if (holds(line.text, "end of arguments")) return;
-    log.begin();
-    StatedJob& job = log.job();
-    job = {};
-    job.trainer = "megatron-core";
-    job.line = line.number + 1;
+    log.begin_job("megatron-core", line.number + 1);
     in_arguments_ = true, arguments_ = 0;
+    front_ = line.text.find_last_not_of('-', position_in(line.text, "- arguments -")) + 1;
   }
 
   // "  num_layers ...................................... 24". Other lines between them are other processes'.
@@ -97,6 +95,9 @@ class MegatronLog : public LogFormat {
       in_arguments_ = false;
       return;
     }
+    // What a collector of logs wrote before the heading, it writes before each line.
+    text = text.substr(std::min(front_, text.size()));
+    if (text.ends_with(".default") || text.ends_with(".updated")) job.trainer = "gpt-neox", neox_ = true;
     job.text.append(text).push_back('\n');
     const std::string_view value = after(text, ".. ");
     const std::string_view name = after(text.substr(0, text.find(" .")), "");
@@ -116,8 +117,9 @@ class MegatronLog : public LogFormat {
     job.text += "  padded_vocab_size ... " + std::to_string(*padded) + "\n";
   }
 
-  bool in_arguments_ = false, deepspeed_ = false;
+  bool in_arguments_ = false, deepspeed_ = false, neox_ = false;
   long long arguments_ = 0;
+  std::size_t front_ = 0;
 };
 
 }  // namespace

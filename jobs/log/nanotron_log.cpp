@@ -1,5 +1,5 @@
 // What nanotron prints: train_step_logs() and the configuration, from huggingface/nanotron's trainer.
-#include "jobs/log/bracket_block.hpp"
+#include "jobs/log/bracketed_job.hpp"
 #include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
 
@@ -14,14 +14,14 @@ LogLine of_logger(const LogLine& line) {
   if (to == std::string_view::npos) return line;
   std::string_view rest = line.text.substr(to + 2);
   if (!rest.empty() && rest[0] == ' ') rest.remove_prefix(1);
-  return {rest, line.text.substr(from + 1, to - from - 1), line.number};
+  return {rest, line.text.substr(from + 1, to - from - 1), line.stamp, line.number};
 }
 
 class NanotronLog : public LogFormat {
  public:
   void read(const LogLine& raw, RunLog& log) override {
     if (holds(raw.text, "elapsed_time_per_iteration_ms:")) return read_step(of_logger(raw), log);
-    if (config_.open()) return read_config(of_logger(raw).text, log);
+    if (config_.open()) return config_.add(of_logger(raw).text, log.job());
     if (holds(raw.text, "Peak allocated")) return read_memory(raw.text, log);
     if (holds(raw.text, "Config(general=")) return begin_config(of_logger(raw), log);
     if (holds(raw.text, "Saving checkpoint at")) return log.checkpoint();
@@ -34,7 +34,7 @@ class NanotronLog : public LogFormat {
     const auto milliseconds = short_number_after(line.text, "elapsed_time_per_iteration_ms:");
     if (!number || !milliseconds) return log.cut_line();
     config_.drop();
-    log.step({*number, *milliseconds * 1e-3, std::nullopt, false, line.rank});
+    log.step({.number = *number, .seconds = *milliseconds * 1e-3, .rank = line.rank});
   }
 
   static void read_memory(std::string_view text, RunLog& log) {
@@ -51,20 +51,10 @@ class NanotronLog : public LogFormat {
   }
 
   void begin_config(const LogLine& line, RunLog& log) {
-    log.begin();
-    log.job() = {};
-    log.job().line = line.number;
-    config_.begin();
-    read_config(line.text.substr(position_in(line.text, "Config(general=")), log);
+    config_.begin(line.text.substr(position_in(line.text, "Config(general=")), log.begin_job("nanotron", line.number));
   }
 
-  void read_config(std::string_view text, RunLog& log) {
-    if (!config_.add(text, RunLog::kMostText)) return;
-    log.job().trainer = "nanotron";
-    log.job().text = config_.text();
-  }
-
-  BracketBlock config_;
+  BracketedJob config_;
 };
 
 }  // namespace

@@ -47,6 +47,27 @@ class OpenFile {
   int file_;
 };
 
+// How files begin that hold no plain text, and what makes text of them.
+struct Packing {
+  std::string_view front, name, unpack;
+};
+constexpr Packing kPackings[] = {{"\x1f\x8b", "packed by gzip", "zcat"},
+                                 {"\x28\xb5\x2f\xfd", "packed by zstd", "zstdcat"},
+                                 {"\xfd"
+                                  "7zXZ",
+                                  "packed by xz", "xzcat"},
+                                 {"BZh", "packed by bzip2", "bzcat"},
+                                 {"PK\x03\x04", "a zip archive", "unzip -p"},
+                                 {"\xff\xfe", "in UTF-16", "iconv -f UTF-16 -t UTF-8"},
+                                 {"\xfe\xff", "in UTF-16", "iconv -f UTF-16 -t UTF-8"}};
+
+void refuse_packed(std::string_view front, const std::string& name) {
+  for (const Packing& packing : kPackings)
+    if (front.starts_with(packing.front))
+      throw InputError(fmt::format("{}: this is {}, and logs are read as plain text", name, packing.name),
+                       fmt::format("{} {} | panpipe import log -", packing.unpack, name));
+}
+
 struct TrainerReader {
   const LogTrainer* trainer;
   std::unique_ptr<LogFormat> format;
@@ -76,7 +97,7 @@ TrainingLog answer_of(const std::string& name, TrainerReader& reader, int run) {
   if (!log.answer() || log.answer()->measured.steps == 0)
     throw InputError(
         fmt::format("{}: {} steps of {} are in it, and none states how long it took", name, log.steps(), answer.title),
-        "lines need the trainer's own time, or a stamp with milliseconds");
+        "lines need the trainer's own time, or a stamp with milliseconds; a rate of tokens counts with the job (--job)");
   answer.run = *log.answer();
   answer.run_number = log.answer_number();
   return answer;
@@ -84,10 +105,15 @@ TrainingLog answer_of(const std::string& name, TrainerReader& reader, int run) {
 
 }  // namespace
 
-TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run) {
+TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run, const JobSize& known) {
   std::vector<TrainerReader> readers;
-  for (const LogTrainer& trainer : log_trainers()) readers.push_back({&trainer, trainer.make(), RunLog(run)});
-  LogLines lines(source);
+  for (const LogTrainer& trainer : log_trainers()) readers.push_back({&trainer, trainer.make(), RunLog(run, known)});
+  bool begins = true;
+  LogLines lines([&](char* buffer, std::size_t size) {
+    const std::size_t got = source(buffer, size);
+    if (std::exchange(begins, false)) refuse_packed({buffer, got}, name);
+    return got;
+  });
   for (LogLine line; lines.next(line);)
     for (TrainerReader& reader : readers) reader.format->read(line, reader.log);
   TrainerReader* first = nullptr;
@@ -107,11 +133,11 @@ TrainingLog read_training_log(const LogLines::Source& source, const std::string&
   return answer;
 }
 
-TrainingLog read_training_log(const std::string& file, int run) {
+TrainingLog read_training_log(const std::string& file, int run, const JobSize& known) {
   report_file_read(file);
   const OpenFile opened(file);
   return read_training_log([&](char* buffer, std::size_t size) { return opened.read(buffer, size, file); }, name_of_file(file),
-                           run);
+                           run, known);
 }
 
 ImportedJob import_stated_job(const TrainingLog& log, const JobOptions& options) {
@@ -124,8 +150,9 @@ ImportedJob import_stated_job(const TrainingLog& log, const JobOptions& options)
   if (!known.gpus && stated.gpus > 0 && (stated.trainer == "deepspeed" || stated.trainer == "torchtitan"))
     known.gpus = stated.gpus, known.gpus_origin = "the log's ranks";
   const std::string place = fmt::format("{} (line {})", log.file, stated.line);
-  if (stated.trainer == "megatron-core")
-    return import_printed_megatron(stated.text, log.file, static_cast<int>(stated.line), known);
+  const int line = static_cast<int>(stated.line);
+  if (stated.trainer == "megatron-core") return import_printed_megatron(stated.text, log.file, line, known);
+  if (stated.trainer == "gpt-neox") return import_printed_neox(stated.text, log.file, line, known);
   const std::string text = stated.trainer == "nanotron" ? json_of_python(stated.text, place) : stated.text;
   return importer_named(stated.trainer).read(text, place, known);
 }

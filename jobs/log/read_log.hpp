@@ -20,10 +20,10 @@ struct TrainingLog {
   std::vector<std::string> other_trainers;  // with steps in the same log, by name
 };
 
-// `run`: from 1; 0: the last one with a measured step. Throws InputError for a file that cannot be read, for one that is no log
-// of a known trainer, and for a run that does not exist.
-TrainingLog read_training_log(const std::string& file, int run = 0);
-TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run = 0);
+// `run`: from 1; 0: the last one with a measured step. `known`: of the job, for what the log does not state. Throws InputError
+// for a file that cannot be read, for one that is packed or no log of a known trainer, and for a run that does not exist.
+TrainingLog read_training_log(const std::string& file, int run = 0, const JobSize& known = {});
+TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run = 0, const JobSize& known = {});
 
 // The job as a scenario, by the importer of the trainer that stated it. Throws InputError if the log states none, and the errors
 // of the importer.

@@ -18,6 +18,20 @@ void RunLog::begin() {
   close();
 }
 
+StatedJob& RunLog::begin_job(std::string_view trainer, long long line) {
+  begin();
+  StatedJob& job = current_.job;
+  job.trainer = trainer, job.text.clear(), job.line = line;
+  return job;
+}
+
+double RunLog::tokens_per_gpu() const {
+  const auto stated = [](auto here, auto known) { return static_cast<double>(here > 0 ? here : known); };
+  const StatedJob& job = current_.job;
+  const double gpus = stated(job.gpus, known_.gpus);
+  return gpus > 0 ? stated(job.batch, known_.batch) * stated(job.sequence, known_.sequence) / gpus : 0;
+}
+
 bool RunLog::repeats(const LoggedStep& step) {
   if (!started_) return false;
   if (step.number == current_.last_step) return repeated_ = true;
@@ -31,12 +45,13 @@ double RunLog::seconds_of(const LoggedStep& step) const {
   double seconds = step.seconds;
   if (seconds == 0 && started_ && step.stamp_s && stamp_s_)
     seconds = (*step.stamp_s - *stamp_s_) / static_cast<double>(step.number - current_.last_step);
+  if (seconds == 0) seconds = step.by_rate_s;
   return seconds > 0 && seconds < kLongestStep ? seconds : 0;
 }
 
 void RunLog::step(const LoggedStep& step) {
   if (repeats(step)) {
-    ++current_.left_out.other_ranks;
+    other_rank();
     return;
   }
   if (started_ && step.number < current_.last_step) {
@@ -51,6 +66,7 @@ void RunLog::step(const LoggedStep& step) {
   ++total_, ++current_.logged;
   if (step.skipped) {
     ++left_out.skipped;
+    if (seconds > 0) skipping_.add(seconds);
   } else if (seconds == 0) {
     ++(started_ ? left_out.untimed : left_out.warm_up);  // the first stamp of a run has nothing before it
   } else if (evaluated_ || saved_) {
@@ -77,7 +93,9 @@ void RunLog::peak(double bytes, PeakKind kind) {
 void RunLog::close() {
   ++runs_;
   current_.disturbed = times_.count() <= 1 && !disturbed_.empty();  // the first step of a run is warm-up
-  current_.measured = (current_.disturbed ? disturbed_ : times_).steady_state();
+  current_.skipping = times_.empty() && disturbed_.empty() && !skipping_.empty();
+  current_.measured = (current_.skipping ? skipping_ : current_.disturbed ? disturbed_ : times_).steady_state();
+  if (current_.skipping) current_.left_out.skipped = 0;
   if (current_.disturbed) {
     current_.left_out.evaluation = current_.left_out.checkpoint = 0;
     current_.left_out.warm_up += times_.count();
@@ -85,13 +103,14 @@ void RunLog::close() {
   current_.left_out.warm_up += current_.measured.warm_up;
   if (summaries_.size() < kMostRuns)
     summaries_.push_back({current_.first_step, current_.last_step, current_.measured.steps, current_.measured.median_s});
-  const bool chosen = wanted_ == 0 ? current_.measured.steps > 0 : runs_ == wanted_;
+  const bool worse = current_.skipping && answer_ && !answer_->skipping;
+  const bool chosen = wanted_ == 0 ? current_.measured.steps > 0 && !worse : runs_ == wanted_;
   if (chosen) {
     answer_ = std::move(current_);
     answer_number_ = runs_;
   }
   current_ = {};
-  times_ = disturbed_ = {};
+  times_ = disturbed_ = skipping_ = {};
   started_ = evaluated_ = saved_ = repeated_ = false;
   interval_ = 1;
   stamp_s_.reset();

@@ -12,10 +12,11 @@ namespace panpipe::jobs {
 
 struct LoggedStep {
   long long number = 0;
-  double seconds = 0;             // of a step; 0: the line does not state it
-  std::optional<double> stamp_s;  // when the line was written, if stated at least to the millisecond
-  bool skipped = false;           // steps since the last line were skipped (loss scale)
-  std::string_view rank;          // who wrote it; empty: not stated
+  double seconds = 0;                  // of a step; 0: the line does not state it
+  double by_rate_s = 0;                // of a step, by a rate; counts where stamps are missing
+  std::optional<double> stamp_s = {};  // when the line was written, if stated at least to the millisecond
+  bool skipped = false;                // steps since the last line were skipped (loss scale)
+  std::string_view rank = {};          // who wrote it; empty: not stated
 };
 
 // Logged steps that are not part of the measured step, by reason; lines that were not read.
@@ -27,8 +28,8 @@ struct LeftOutSteps {
 
 // How the job was stated.
 struct StatedJob {
-  std::string trainer;                // whose importer reads the text: "megatron-core"; empty: the log states no job
-  std::string text;                   // as printed: arguments, Python, JSON
+  std::string trainer;                // whose importer reads the text: "megatron-core"; empty with no text
+  std::string text;                   // as printed: arguments, Python, JSON; empty: the log states no job
   long long line = 0;                 // where it begins
   int gpus = 0;                       // 0: not stated
   long long batch = 0, sequence = 0;  // samples of a step, tokens of a sample; 0: not stated
@@ -43,7 +44,14 @@ struct LoggedRun {
   PeakKind peak_kind = PeakKind::None;
   LeftOutSteps left_out;
   bool disturbed = false;  // all logged steps hold an evaluation or a checkpoint, and these count
+  bool skipping = false;   // all logged steps skipped their update, and these count
   StatedJob job;
+};
+
+// What a scenario of the job states, where the log does not.
+struct JobSize {
+  int gpus = 0;
+  long long batch = 0, sequence = 0;
 };
 
 struct RunSummary {
@@ -57,11 +65,13 @@ class RunLog {
   static constexpr std::size_t kMostText = (std::size_t{1} << 20) - 1;  // of a stated job
 
   // `wanted`: the number of the run to answer with, from 1; 0: the last one with a measured step.
-  explicit RunLog(int wanted) : wanted_(wanted) {}
+  explicit RunLog(int wanted, const JobSize& known = {}) : wanted_(wanted), known_(known) {}
 
   // A new run begins here: the job is stated again, or the trainer reports its start. Without a step since the last call it goes
   // on with the same run.
   void begin();
+  // A run begins, and the lines from `line` on state its job.
+  StatedJob& begin_job(std::string_view trainer, long long line);
   // A step number that goes back begins a run, too. The same step from several ranks counts once: as the first rank reports it.
   void step(const LoggedStep& step);
   void evaluation() {
@@ -71,9 +81,11 @@ class RunLog {
     if (started_) saved_ = true;
   }
   void cut_line() { ++current_.left_out.cut_lines; }
+  void other_rank() { ++current_.left_out.other_ranks; }
   void peak(double bytes, PeakKind kind);  // the largest of all ranks
   StatedJob& job() { return current_.job; }
   bool started() const { return started_; }  // the current run has steps
+  double tokens_per_gpu() const;             // of a step; 0: not known
 
   void finish();                              // call it at the end of the log
   long long steps() const { return total_; }  // logged, in all runs
@@ -88,8 +100,9 @@ class RunLog {
   void close();
 
   int wanted_;
+  JobSize known_;
   LoggedRun current_;
-  StepTimes times_, disturbed_;
+  StepTimes times_, disturbed_, skipping_;
   bool started_ = false, evaluated_ = false, saved_ = false, repeated_ = false;
   long long interval_ = 1;  // of the last two logged steps
   std::string rank_;        // whose lines count

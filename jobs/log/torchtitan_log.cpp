@@ -1,7 +1,7 @@
 // What torchtitan prints: components/metrics.py and train.py of pytorch/torchtitan, releases of 2024 to 2026.
 #include <algorithm>
 
-#include "jobs/log/bracket_block.hpp"
+#include "jobs/log/bracketed_job.hpp"
 #include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
 
@@ -15,7 +15,7 @@ class TorchtitanLog : public LogFormat {
   void read(const LogLine& line, RunLog& log) override {
     if (holds(line.text, "validate step:")) return log.evaluation();
     if (holds(line.text, "step:")) return read_step(line, log);
-    if (config_.open()) return read_config(line.text, log);
+    if (config_.open()) return config_.add(line.text, log.job());
     if (holds(line.text, "device mesh with")) return read_mesh(line.text, log);
     if (holds(line.text, "global batch size")) return read_batch(line.text, log);
     if (holds(line.text, "aving the checkpoint") || holds(line.text, "aving a full checkpoint")) return log.checkpoint();
@@ -24,7 +24,7 @@ class TorchtitanLog : public LogFormat {
   }
 
  private:
-  // The stamps give the time of a step. Without them the rate of tokens does, a mean over the same time.
+  // The stamps give the time of a step. Without them the rate of tokens on a GPU does, a mean over the same time.
   void read_step(const LogLine& line, RunLog& log) {
     auto rate = number_after(line.text, " tps:");
     if (!rate) rate = number_after(line.text, " wps:");
@@ -34,11 +34,10 @@ class TorchtitanLog : public LogFormat {
       return;
     }
     config_.drop();
-    LoggedStep step{*number, 0, stamp_of(line.text), false, line.rank};
-    const StatedJob& job = log.job();
-    if (!step.stamp_s && job.gpus > 0 && *rate > 0)
-      step.seconds = static_cast<double>(job.batch) * static_cast<double>(job.sequence) / (job.gpus * *rate);
-    log.step(step);
+    log.step({.number = *number,
+              .by_rate_s = *rate > 0 ? log.tokens_per_gpu() / *rate : 0,
+              .stamp_s = stamp_of(line),
+              .rank = line.rank});
     if (const auto gib = number_after(line.text, " memory:")) log.peak(*gib * kGibibyte, PeakKind::Reserved);
   }
 
@@ -70,19 +69,12 @@ class TorchtitanLog : public LogFormat {
   }
 
   void begin_config(const LogLine& line, RunLog& log) {
-    log.begin();
-    log.job().line = line.number;
-    config_.begin();
     const std::size_t brace = line.text.find('{');
-    read_config(brace == std::string_view::npos ? std::string_view() : line.text.substr(brace), log);
-  }
-  void read_config(std::string_view text, RunLog& log) {
-    if (!config_.add(text, RunLog::kMostText)) return;
-    log.job().trainer = "torchtitan";
-    log.job().text = config_.text();
+    config_.begin(brace == std::string_view::npos ? std::string_view() : line.text.substr(brace),
+                  log.begin_job("torchtitan", line.number));
   }
 
-  BracketBlock config_;
+  BracketedJob config_;
 };
 
 }  // namespace

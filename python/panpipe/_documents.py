@@ -200,7 +200,8 @@ def import_log(
 ) -> TrainingLog:
     """Read the measured step out of a training log, and predict its job.
 
-    file: What Megatron-LM, Megatron-DeepSpeed, nanotron, torchtitan, Composer, DeepSpeed or Hugging Face's Trainer printed.
+    file: What Megatron-LM, Megatron-DeepSpeed, GPT-NeoX, NeMo, nanotron, torchtitan, Composer, DeepSpeed or Hugging Face's
+      Trainer printed.
     job: A scenario file of the job, where the log does not state it.
     cluster: A cluster file or shipped name: the machine, which logs do not state. Without it nothing is predicted.
     gpus, model, sequence, vocabulary: What the job leaves open, as of `import_job`.

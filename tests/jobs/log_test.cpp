@@ -64,6 +64,36 @@ TEST(LogLines, MarksColoursAndBars) {
                                                   "4::10%|#| 2/9", "5::step: 10", "6::[titan] x: y"));
 }
 
+// What collectors of logs write in front of a line is no part of it.
+TEST(LogLines, MarksOfCollectors) {
+  const std::pair<std::string, std::string> marks[] = {
+      {"> ", ""},
+      {"node-0: [rank3]:", "node-0: [rank3"},
+      {"(RayTrainWorker pid=75298, ip=10.0.0.1) ", "RayTrainWorker pid=75298, ip=10.0.0.1"},
+      {"trainer-1  | ", "trainer-1"},
+      {"2024-05-01T10:00:00.123456789Z ", ""},
+      {"2024-05-01T10:00:00+02:00 7: ", "7"}};
+  for (const auto& [mark, rank] : marks) {
+    const std::string line = mark + "iteration 1 | a: 2";
+    const LogLine split = split_marks(line);
+    EXPECT_THAT(std::string(split.text), ::testing::EndsWith("iteration 1 | a: 2"));
+    EXPECT_LE(split.text.size(), 1 + std::strlen("iteration 1 | a: 2")) << mark;
+    EXPECT_EQ(split.rank, rank) << mark;
+  }
+  for (const std::string line : {"time (ms) | forward: 3", "iteration 4 | a", "(min, max) time: 1", "a: b", "step: 10 loss: 1"})
+    EXPECT_EQ(split_marks(line).text, line);
+  EXPECT_EQ(split_marks("2024-05-01T10:00:00.250Z x").stamp, "2024-05-01T10:00:00.250Z");
+  EXPECT_NEAR(*stamp_of(split_marks("2024-05-01T10:00:00.250Z x")) - *stamp_of("2024-05-01 10:00:00,000"), 0.25, 1e-6);
+}
+
+TEST(LogLines, TextInsideJson) {
+  const std::string text =
+      "{\"log\":\"\\u001b[31mstep: 1\\u001b[0m\\n\",\"stream\":\"stdout\"}\n      \" 5%|#| 1/9\\r10%|#| 2/9\\n\",\n"
+      "   \"train_batch_size\": 8,\n  \"float8\",\n";
+  EXPECT_THAT(lines_of(text, 1 << 20),
+              ElementsAre("1::step: 1", "2:: 5%|#| 1/9", "2::10%|#| 2/9", "3::   \"train_batch_size\": 8,", "4::  \"float8\","));
+}
+
 TEST(LogLines, LongLinesAreCut) {
   const std::string text = "first\n" + std::string(5 << 20, 'x') + "\nlast\n";
   LogLines lines(pieces_of(text));
@@ -144,6 +174,16 @@ TEST(MegatronLog, OnlyDisturbedSteps) {
   const TrainingLog log = log_of(text);
   EXPECT_TRUE(log.run.disturbed);
   EXPECT_EQ(log.run.measured.steps + log.run.left_out.warm_up, 4);
+}
+
+// As public logs of fp16 runs that stop early.
+TEST(MegatronLog, OnlySkippedSteps) {
+  const TrainingLog log = log_of(megatron_line(1, 900, 1) + megatron_line(2, 500, 1) + megatron_line(3, 510, 1));
+  EXPECT_TRUE(log.run.skipping);
+  EXPECT_EQ(log.run.left_out.skipped, 0);
+  EXPECT_DOUBLE_EQ(log.run.measured.median_s, 0.505);
+  const TrainingLog other = log_of(megatron_lines(25, 3) + megatron_line(1, 900, 1) + megatron_line(2, 500, 1));
+  EXPECT_EQ(other.run_number, 1);  // whose steps are whole
 }
 
 TEST(MegatronLog, RanksCountOnce) {
@@ -239,6 +279,80 @@ TEST(MegatronLog, PrintedArgumentsAreTheJob) {
   EXPECT_TRUE(job.not_modelled.empty());
 }
 
+// A collector's mark that is not known stands before each line alike.
+TEST(MegatronLog, ArgumentsBehindAnyMark) {
+  for (const std::string mark : {"train-worker-0 pytorch ", "2024-05-01 10:00:00 ", "> > "}) {
+    std::string text;
+    std::string_view rest = kPrintedArguments;
+    for (std::size_t end; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1))
+      text += mark + std::string(rest.substr(0, end)) + "\r\n";
+    const ImportedJob job = import_stated_job(log_of(text + megatron_lines(1, 20)), {});
+    EXPECT_EQ(value(job, "parallel.tensor"), "4") << mark;
+    EXPECT_THAT(value(job, "workload.config"), HasSubstr("vocab_size: 32256"));
+    EXPECT_TRUE(job.not_modelled.empty());
+  }
+}
+
+TEST(MegatronLog, WordsOfMegatronDeepSpeed) {
+  std::string text = kPrintedArguments;
+  text.replace(text.find("RMSNorm"), 7, "rmsnorm");
+  text.replace(text.find("  group_query_attention"), 0,
+               "  num_experts ..................................... [1]\n  topk .... 1\n"
+               "  num_key_value_heads ............................. 8\n");
+  text.erase(text.find("  group_query_attention"), text.find("  pipeline_model") - text.find("  group_query_attention"));
+  text.erase(text.find("  num_query_groups"), text.find("  num_experts") - text.find("  num_query_groups"));
+  const std::string config = value(import_stated_job(log_of(text + megatron_lines(1, 20)), {}), "workload.config");
+  EXPECT_THAT(config, HasSubstr("model_type: llama"));
+  EXPECT_THAT(config, HasSubstr("num_key_value_heads: 8"));
+}
+
+TEST(MegatronLog, ArgumentsOfGptNeoX) {
+  std::string text = "-------------------- arguments --------------------\n";
+  for (const char* line : {"attention_config ................ ['flash', 'flash']updated",
+                           "activation ...................... swiglu......................updated",
+                           "global_num_gpus ................. 16..........................updated",
+                           "hidden_size ..................... 4096........................updated",
+                           "model_parallel_size ............. 2...........................updated",
+                           "mlp_multiple_of ................. 256.........................updated",
+                           "no_weight_tying ................. True........................updated",
+                           "norm ............................ rmsnorm.....................updated",
+                           "num_attention_heads ............. 32..........................updated",
+                           "num_layers ...................... 32..........................updated",
+                           "pipe_parallel_size .............. 2...........................updated",
+                           "pos_emb ......................... rotary......................updated",
+                           "precision ....................... bfloat16....................updated",
+                           "seq_length ...................... 2048........................updated",
+                           "train_batch_size ................ 64..........................updated",
+                           "train_micro_batch_size_per_gpu .. 4...........................updated",
+                           "zero_stage ...................... 1...........................updated",
+                           "hidden_dropout .................. 0.0.........................default",
+                           "attention_dropout ............... 0.0.........................default",
+                           "intermediate_size ............... None........................default",
+                           "num_gpus ........................ None........................default"})
+    text += fmt::format("  {}\n", line);
+  text +=
+      "---------------- end of arguments ----------------\n > padded vocab (size: 50277) with 27 dummy tokens (new size: "
+      "50304)\n";
+  for (int i = 1; i <= 9; ++i)
+    text += fmt::format(
+        " samples/sec: 51.2 | iteration {:8}/ 50 | elapsed time per iteration (ms): 1250.0 | approx flops per GPU: 1TFLOPS |\n",
+        i);
+  const TrainingLog log = log_of(text);
+  EXPECT_EQ(log.trainer, "gpt-neox");
+  const ImportedJob job = import_stated_job(log, {});
+  EXPECT_EQ(value(job, "trainer"), "gpt-neox");
+  EXPECT_EQ(value(job, "parallel.tensor"), "2");
+  EXPECT_EQ(value(job, "parallel.pipeline"), "2");
+  EXPECT_EQ(value(job, "parallel.data"), "4");
+  EXPECT_EQ(value(job, "parallel.zero"), "1");
+  EXPECT_EQ(value(job, "batch.micro"), "4");
+  EXPECT_EQ(value(job, "precision"), "bf16");
+  // Two thirds of 4 x 4096, rounded up to a multiple of 256.
+  for (const char* part :
+       {"intermediate_size: 11008", "vocab_size: 50304", "tie_word_embeddings: false", "num_key_value_heads: 32"})
+    EXPECT_THAT(value(job, "workload.config"), HasSubstr(part));
+}
+
 TEST(MegatronLog, FaultsOfArgumentsHaveThePlaceInTheLog) {
   std::string text = kPrintedArguments;
   text.replace(text.find(". 32\n"), 4, ". 3x");
@@ -289,6 +403,15 @@ TEST(TorchtitanLog, RatesCountWithoutStamps) {
     text += fmt::format("step: {:2}  loss:  4.9  memory: 40.50GiB(42.60%)  tps: 8,192  mfu: 0.32%\n", i);
   EXPECT_DOUBLE_EQ(log_of(text).run.measured.median_s, 1);  // 8 x 8192 / (8 GPUs x 8192)
   EXPECT_EQ(log_of(text).run.job.gpus, 8);
+}
+
+// A line of a report, whose job a scenario states.
+TEST(TorchtitanLog, RatesCountWithTheJobsSize) {
+  const std::string line =
+      "0: 2025-03-04 00:44:44,441 - root - INFO - step: 1990  memory: 68.57GiB(86.69%)  tps: 8,192  mfu: 1%\n";
+  const TrainingLog log = read_training_log(pieces_of(line), "train.log", 0, {.gpus = 4, .batch = 8, .sequence = 8192});
+  EXPECT_DOUBLE_EQ(log.run.measured.median_s, 2);
+  EXPECT_THAT(log_fault(line), HasSubstr("none states how long it took"));
 }
 
 TEST(TorchtitanLog, PrintedArgumentsAreTheJob) {
@@ -397,11 +520,72 @@ TEST(HuggingFaceLog, BarsOfTraining) {
   EXPECT_EQ(log.run.job.batch, 64);
 }
 
+// The bar of tqdm's own smoothing, with evaluations that take as long as three steps: each step comes back.
+TEST(HuggingFaceLog, SmoothingIsUndone) {
+  std::string text;
+  double steps = 0, time = 0;
+  for (int i = 1; i <= 60; ++i) {
+    const double seconds = (i % 2 == 0 ? 19.8 : 20.2) + (i % 10 == 0 ? 60 : 0);
+    steps = 0.3 + 0.7 * steps, time = 0.3 * seconds + 0.7 * time;
+    if (i % 10 == 0) text += "***** Running Evaluation *****\n";
+    text += fmt::format("\r {:3}%|#     | {}/60 [15:32<16:42, {:5.2f}s/it]", i, i, time / steps);
+  }
+  const TrainingLog log = log_of(text + "\n");
+  EXPECT_EQ(log.run.left_out.evaluation, 6);
+  EXPECT_NEAR(log.run.measured.p10_s, 19.8, 0.03);
+  EXPECT_NEAR(log.run.measured.p90_s, 20.2, 0.03);
+}
+
+// Each rank reports the start and draws its own bar, one behind the other.
+TEST(HuggingFaceLog, BarsOfOtherRanks) {
+  std::string text;
+  for (int rank = 0; rank < 3; ++rank) text += "***** Running training *****\n  Total optimization steps = 8\n";
+  for (int rank = 0; rank < 3; ++rank) {
+    for (int i = 1; i <= 8; ++i) text += fmt::format("\r {:3}%|#     | {}/8 [15:32<16:42, 112.{}0s/it]", 12 * i, i, rank);
+    text += "\n";
+  }
+  const TrainingLog log = log_of(text);
+  EXPECT_EQ(log.runs, 1);
+  EXPECT_EQ(log.run.logged, 8);
+  EXPECT_DOUBLE_EQ(log.run.measured.median_s, 112);
+  EXPECT_GT(log.run.left_out.other_ranks, 0);
+}
+
+TEST(NemoLog, LinesOfNeMo2AndBarsOfNeMo1) {
+  std::string text;
+  for (int i = 0; i < 12; ++i)
+    text += fmt::format(
+        "[default0]:Training epoch 0, iteration {0}/19 | lr: 1e-07 | global_batch_size: 512 | global_step: {0} | "
+        "reduced_train_loss: 11.03 | train_step_timing in s: {1}{2}\n",
+        i, i == 0 ? 10.31 : 7.5, i == 0 ? "" : " | consumed_samples: 1024");
+  EXPECT_EQ(log_of(text).trainer, "nemo");
+  EXPECT_DOUBLE_EQ(log_of(text).run.measured.median_s, 7.5);
+  EXPECT_EQ(log_of(text).run.job.batch, 512);
+  text.clear();
+  for (int i = 1; i <= 12; ++i)
+    text += fmt::format(
+        "\rEpoch 0: : {0}%|#   | {0}/50 [31:51<00:00, reduced_train_loss=6.130, global_step={0}.0, "
+        "consumed_samples=76800.0, train_step_timing in s=5.900]",
+        i);
+  EXPECT_EQ(log_of(text).trainer, "nemo");
+  EXPECT_DOUBLE_EQ(log_of(text).run.measured.median_s, 5.9);
+  EXPECT_EQ(log_of(text).run.last_step, 12);
+  const TrainingLog older = log_of(
+      "Epoch 0:   1%|          | 794/77225 [9:07:17<878:01:48, 41.36s/it, loss=3.1, reduced_train_loss=3.090, "
+      "global_step=793.0]\n"
+      "Epoch 0:   1%|          | 795/77225 [9:07:58<878:01:48, 41.36s/it, loss=3.1, reduced_train_loss=3.090, "
+      "global_step=794.0]\n");
+  EXPECT_DOUBLE_EQ(older.run.measured.median_s, 41.36);
+}
+
 TEST(HuggingFaceLog, WithoutBarsTheMeanOfTheRun) {
   const TrainingLog log =
       log_of("  Total optimization steps = 203\n{'train_runtime': 40.6, 'train_steps_per_second': 5.0, 'epoch': 1}\n");
   EXPECT_DOUBLE_EQ(log.run.measured.median_s, 0.2);
   EXPECT_EQ(log.run.last_step, 203);
+  const TrainingLog slow =
+      log_of("TrainOutput(global_step=7, metrics={'train_runtime': 1003.8, 'train_steps_per_second': 0.007, 'epoch': 1.0})\n");
+  EXPECT_DOUBLE_EQ(slow.run.measured.median_s, 1003.8 / 7);
 }
 
 TEST(ComposerLog, SamplesSayMoreThanBatches) {
@@ -445,6 +629,12 @@ TEST(TrainingLogs, WhatIsNoLogIsRefused) {
 }
 
 // 64 MiB without a line end: read in blocks, and none of it is kept.
+TEST(TrainingLogs, PackedOnesAreNamed) {
+  EXPECT_THAT(log_fault("\x1f\x8b\x08 and more"), HasSubstr("this is packed by gzip"));
+  EXPECT_THAT(log_fault("\x1f\x8b\x08 and more"), HasSubstr("zcat train.log | panpipe import log -"));
+  EXPECT_THAT(log_fault(std::string("\xff\xfei\0t\0", 6)), HasSubstr("iconv -f UTF-16 -t UTF-8 train.log"));
+}
+
 TEST(TrainingLogs, NoLineEnd) {
   std::size_t left = 64UL << 20;
   const auto source = [&](char* buffer, std::size_t size) {

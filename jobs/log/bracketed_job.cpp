@@ -1,13 +1,22 @@
-#include "jobs/log/bracket_block.hpp"
+#include "jobs/log/bracketed_job.hpp"
+
+#include <utility>
 
 namespace panpipe::jobs {
 
-bool BracketBlock::add(std::string_view line, std::size_t most) {
-  if (!open_) return false;
-  if (text_.size() + line.size() + 1 > most) {
-    drop();
-    return false;
-  }
+void BracketedJob::begin(std::string_view front, StatedJob& job) {
+  drop();
+  open_ = true, depth_ = 0, quote_ = '\0';
+  add(front, job);
+}
+
+void BracketedJob::add(std::string_view line, StatedJob& job) {
+  if (!open_) return;
+  if (text_.size() + line.size() + 1 > RunLog::kMostText) return drop();
+  if (closes(line)) job.text = std::exchange(text_, {});
+}
+
+bool BracketedJob::closes(std::string_view line) {
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quote_ != '\0') {
