@@ -4,36 +4,19 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <string_view>
 
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
-#include "base/input/source_text.hpp"
 #include "base/option_fault.hpp"
 #include "base/text/counted.hpp"
 #include "cli/import_jobs.hpp"
 #include "cli/output.hpp"
-#include "jobs/captured/captured.hpp"
 #include "jobs/import.hpp"
 
 namespace panpipe::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Whether a text has the key `panpipe`, with which every scenario begins. Jobs that are no YAML are never parsed for it.
-bool has_scenario_key(std::string_view text) {
-  constexpr std::string_view kKey = "panpipe", kQuotes = "\"'";
-  for (std::size_t at = text.find(kKey); at != std::string_view::npos; at = text.find(kKey, at + 1)) {
-    std::string_view before = text.substr(0, at), after = text.substr(at + kKey.size());
-    if (!before.empty() && kQuotes.find(before.back()) != std::string_view::npos) before.remove_suffix(1);
-    if (!after.empty() && kQuotes.find(after.front()) != std::string_view::npos) after.remove_prefix(1);
-    const std::size_t last = before.find_last_not_of(" \t"), next = after.find_first_not_of(" \t");
-    const bool begins = last == std::string_view::npos || std::string_view("\n{,").find(before[last]) != std::string_view::npos;
-    if (begins && next != std::string_view::npos && after[next] == ':') return true;
-  }
-  return false;
-}
 
 std::string folder_of(const std::string& file) { return file.empty() ? "." : fs::absolute(file).parent_path().string(); }
 
@@ -55,12 +38,6 @@ void add_planned_job_options(CLI::App& sub, PlannedJob& job) {
   add_count("--sequence", job.options.sequence, "tokens of a sample, where the job states none", 1 << 24);
   add_count("--micro", job.options.micro, "samples of a microbatch, where they are open", 1 << 20);
   add_count("--vocabulary", job.options.vocabulary, "tokens of the tokenizer, where the job does not state them", 1 << 24);
-}
-
-bool is_job(const std::string& file, const std::string& trainer) {
-  if (trainer.empty() || !fs::exists(file) || fs::is_directory(file)) return false;
-  const std::string text = read_text_file(file);
-  return jobs::is_captured(text) || !has_scenario_key(text);
 }
 
 void refuse_job_options(const PlannedJob& job) {

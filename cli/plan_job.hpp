@@ -21,9 +21,6 @@ struct PlannedJob {
 
 void add_planned_job_options(CLI::App& sub, PlannedJob& job);
 
-// True if the file is read as a trainer's job: a trainer is named, and the file has no key `panpipe`.
-bool is_job(const std::string& file, const std::string& trainer);
-
 // Throws InputError for options of a job that are given with a scenario.
 void refuse_job_options(const PlannedJob& job);
 

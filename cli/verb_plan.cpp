@@ -130,7 +130,7 @@ void read_job(PlanOptions& options) {
 
 int run_plan(PlanOptions options) {
   app::check_search_request(options.search);  // reports an unknown trainer before anything is read
-  if (is_job(options.scenario, options.search.trainer))
+  if (jobs::is_job(options.scenario, options.search.trainer))
     read_job(options);
   else
     refuse_job_options(options.job);

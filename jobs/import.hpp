@@ -7,6 +7,9 @@
 
 namespace panpipe::jobs {
 
+// True if a file that may be a scenario is read as a trainer's job: a trainer is named, and the file has no key `panpipe`.
+bool is_job(const std::string& file, const std::string& trainer);
+
 // By a trainer's name or alias. Reads the file ("/dev/stdin": standard input). Throws InputError for an unknown trainer, and the
 // errors of its importer.
 ImportedJob import_job(const std::string& trainer, const std::string& file, const JobOptions& options);

@@ -111,6 +111,7 @@ void bind_documents(nb::module_& module) {
       "shipped",
       [](const std::string& kind) { return kind.empty() ? app::list_kinds_json() : app::to_json(app::list_kind_named(kind)); },
       nb::arg("kind"), Released());
+  module.def("is_job", &jobs::is_job, nb::arg("file"), nb::arg("trainer"), Released());
   module.def(
       "import_job",
       [](const std::string& trainer, const std::string& file, const std::string& cluster, std::optional<int> gpus,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, overload
 
 from panpipe import _core, _families, _orders, _work
+from panpipe._documents import ImportedJob, import_job
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
 from panpipe._inputs import (
@@ -102,10 +104,18 @@ def plan(
     deadline: str = "",
     budget: str = "",
     executor: Executor | None = None,
+    cluster: File | None = None,
+    model: File | None = None,
+    sequence: int | None = None,
+    micro: int | None = None,
+    vocabulary: int | None = None,
+    define: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Plan | Sizes:
     """Search the best cuts, schedule and degrees.
 
-    scenario, set: As of `check`; what the scenario states stays, what is absent or "auto" is searched.
+    scenario, set: As of `check`; what the scenario states stays, what is absent or "auto" is searched. With `trainer` also the path
+        of that trainer's job, as `import_job` reads it: it is open, and `.job` of the answer holds its scenario for `export`.
     method: {"auto", "pfeife", "piper"}; as of the command.
     objective: {"", "step", "cost", "energy", "time_per_sample"}; "cost" and "energy" compare sizes of the cluster;
         "time_per_sample" is of the method piper.
@@ -121,9 +131,22 @@ def plan(
     deadline, budget: How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
     executor: With `gpus` or `nodes` alone: searches the sizes in parallel, one thread each. Processes, Dask, Ray and
         mpi4py.futures have such executors.
+    cluster, model, sequence, micro, vocabulary, define, arguments: Of a job, as of `import_job`; its `gpus` is one number.
     Raises InputError: As of `check`; also a number of GPUs that the cluster's nodes do not divide, and a deadline without the
         tokens of the run.
     """
+    of_job = {
+        "cluster": cluster,
+        "model": model,
+        "sequence": sequence,
+        "micro": micro,
+        "vocabulary": vocabulary,
+        "define": define,
+        "arguments": arguments,
+    }
+    job = _job(scenario, trainer, gpus, of_job)
+    if job is not None:
+        scenario, open, gpus = job.scenario, True, None
     source, overrides = _asked(scenario, set, stated=True)
     if tokens != "":
         overrides.append(f"run.tokens={_value(tokens)}")
@@ -146,15 +169,32 @@ def plan(
         words = (_counts("gpus", gpus), _counts("nodes", nodes), "", _text("deadline", deadline), _text("budget", budget), limit)
         key, text, best, found = _core.plan_sizes(source, overrides, _core.plan_request(*request), *words)
         plans = {count: _plan_of(answer) if answer[0] else _no_plan(reason) for count, answer, reason in found}
-        return Sizes(key, plans, best or None, json.loads(text))
+        return Sizes(key, plans, best or None, json.loads(text), job)
     if not listed:
-        return _plan_of(_core.plan(source, overrides, _core.plan_request(*request), limit))
+        return replace(_plan_of(_core.plan(source, overrides, _core.plan_request(*request), limit)), job=job)
     key, wanted = _core.sizes(source, overrides, _counts("gpus", gpus), _counts("nodes", nodes))
     if executor is not None:
         request = (*request[:3], 1, *request[4:])
     calls = [(source, [*overrides, setting], request, limit) for _, setting in wanted]
     answers = _work.spread(executor, 1, _work.plan, calls)
-    return Sizes(key, {count: _plan_of(answer) for (count, _), answer in zip(wanted, answers)})
+    return Sizes(key, {count: _plan_of(answer) for (count, _), answer in zip(wanted, answers)}, job=job)
+
+
+def _job(scenario: Scenario, trainer: str, gpus: Sequence[int] | None, words: dict[str, Any]) -> ImportedJob | None:
+    """The job that stands for a scenario."""
+    if isinstance(scenario, Mapping) or not _core.is_job(_path("scenario", scenario), _text("trainer", trainer)):
+        given = next((name for name, value in words.items() if value), None)
+        if given is None:
+            return None
+        raise _fault(
+            given,
+            "this is an argument of a trainer's job, and this is read as a scenario",
+            "name the job's trainer with trainer=, or change a scenario with set=",
+        )
+    counts = _counts("gpus", gpus)
+    if len(counts) > 1:
+        raise _fault("gpus", "of a job it is one number, the GPUs that the job has", "to compare sizes, call import_job first")
+    return import_job(trainer, scenario, gpus=counts[0] if counts else None, **words)
 
 
 def _no_plan(reason: str) -> Plan:

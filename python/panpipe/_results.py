@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from panpipe._core import Table
 from panpipe._errors import NoAnswer
 from panpipe._views import Tabled, View, html_text, table_of
+
+if TYPE_CHECKING:
+    from panpipe._documents import ImportedJob
 
 _FIGURES = ("step_time_s", "peak_memory_bytes", "fits", "mfu")
 _TEXTS = ("plan_yaml", "scenario_yaml", "text", "svg", "page", "trace")
@@ -186,6 +189,7 @@ class Plan(Tabled):
     proved_optimal: Whether nothing that was searched is better.
     document: panpipe-plan/1.
     yours: The plan that the scenario states, predicted as the candidates are; None where it states no whole plan.
+    job: The trainer's job that was given in place of a scenario; its `.scenario` is what `export` takes with the plan. Else None.
     """
 
     candidates: list[Candidate]
@@ -194,6 +198,7 @@ class Plan(Tabled):
     reason: str
     document: dict[str, Any] = field(repr=False)
     yours: Candidate | None = None
+    job: ImportedJob | None = field(repr=False, default=None)
 
     @property
     def best(self) -> Candidate:
@@ -223,12 +228,14 @@ class Sizes(Tabled):
     plans: Number of GPUs to the Plan for so many.
     best: GPUs of the size that a deadline, a budget or an objective chooses; None where no size keeps them, or nothing chooses.
     document: panpipe-sizes/1, with the run's time and costs of each size; empty where nothing chooses.
+    job: As of Plan.
     """
 
     key: str
     plans: dict[int, Plan]
     best: int | None = None
     document: dict[str, Any] = field(repr=False, default_factory=dict)
+    job: ImportedJob | None = field(repr=False, default=None)
 
     @property
     def table(self) -> Table:

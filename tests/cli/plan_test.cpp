@@ -281,6 +281,18 @@ TEST(PlanJob, IsACapturedOne) {
   EXPECT_THAT(run.err, HasSubstr("read from tests/jobs/captured/megatron-core.json"));
 }
 
+// A variable that the script leaves open is stated as for import.
+TEST(PlanJob, TakesWhatItsScriptLeavesOpen) {
+  std::string script = kJob;
+  const std::string stated = "--tensor-model-parallel-size ";
+  script.replace(script.find(stated) + stated.size(), 1, "$TP");
+  const std::string job = write_file(temporary_folder() + "/train.sh", script);
+  EXPECT_THAT(refusal_of("plan " + job + " --for megatron"), HasSubstr("state them: --define TP=..."));
+  const json answer = json::parse(answer_of("plan " + job + " --for megatron --json --define TP=4"));
+  EXPECT_EQ(answer["yours"]["settings"]["parallel.tensor"], 4);
+  EXPECT_THAT(refusal_of("plan " + job + " --for megatron --define TP"), HasSubstr("--define: 'TP' is no NAME=VALUE"));
+}
+
 TEST(PlanJob, ItsOptionsAreNoneOfAScenario) {
   EXPECT_THAT(refusal_of("plan " + kGpt2 + " --for megatron --cluster h100x8"),
               HasSubstr("--cluster: error: this is an option of a trainer's job, and the file is read as a scenario\n"));

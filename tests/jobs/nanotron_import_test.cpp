@@ -126,7 +126,7 @@ TEST(TorchtitanImport, AFileAndWhatItsCommandLineOverrides) {
   EXPECT_EQ(value(other, "partition"), "[h.8.attention, h.17.attention, h.25.attention]");
 }
 
-// Releases 0.1 to 0.3 clip to a norm of 1 unless the file says otherwise.
+// Releases 0.1 to 0.3 clip to a norm of 1 unless the file states another norm.
 TEST(TorchtitanImport, GradientsAreClippedByDefault) {
   const auto framework = [](const std::string& norm) {
     return value(titan("[model]\nflavor = '8B'\n[training]\n" + norm), "framework");

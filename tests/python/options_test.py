@@ -8,6 +8,10 @@ from asked import LARGE, LLAMA, RUNS, SMALL, Cases, command, text
 
 FREE = {"parallel": {}, "schedule": "1f1b"}
 AUTO = {"parallel": {}, "schedule": "auto"}
+JOB = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP --pipeline-model-parallel-size 2 \\
+  --num-layers 12 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 \\
+  --micro-batch-size 1 --global-batch-size 16 --vocab-size 50304 --tokenizer-type NullTokenizer --bf16
+"""
 AS_WORDS = f"plan {LLAMA} --set parallel={{}} --set schedule=1f1b --tokens 10B --threads 1"
 
 
@@ -44,6 +48,24 @@ class Plans(Cases):
         found = panpipe.plan(LLAMA, set=AUTO, trainer="megatron", threads=1)
         document = command(f"plan {LLAMA} --set parallel={{}} --set schedule=auto --for megatron --threads 1")
         self.assertEqual([one.summary for one in found.candidates], [one["summary"] for one in document["candidates"]])
+
+    def test_a_job_in_place_of_a_scenario(self):
+        script = self.written("train.sh", JOB)
+        found = panpipe.plan(script, trainer="megatron", define={"TP": 2}, threads=1)
+        self.assertEqual(found.to_dict(), command(f"plan {script} --for megatron --define TP=2 --threads 1"))
+        self.assertEqual(found.yours.settings["parallel.tensor"], 2)
+        self.assertEqual(found.job.scenario, panpipe.import_job("megatron", script, define={"TP": 2}).scenario)
+        plan = self.written("plan.yaml", found.yaml)
+        exported = panpipe.export("megatron", found.job.scenario, plan=plan, base=script, define={"TP": "2"})
+        self.assertIn("pretrain_gpt.py", exported.text)
+        self.assertIsNone(panpipe.plan(LLAMA, set=FREE, trainer="megatron", threads=1).job)
+        for call, words in (
+            (lambda: panpipe.plan(script, trainer="megatron"), "these are not known: TP"),
+            (lambda: panpipe.plan(script, trainer="megatron", define={"TP": 2}, gpus=[8, 16]), "of a job it is one number"),
+            (lambda: panpipe.plan(LLAMA, trainer="megatron", define={"TP": 2}), "this is read as a scenario"),
+        ):
+            with self.assertRaisesRegex(panpipe.InputError, words):
+                call()
 
 
 class Measured(Cases):
