@@ -260,10 +260,13 @@ std::string candidates_table(const Answer& answer, const TextStyle& style, Table
   return table.text(style);
 }
 
-// What to know before the trainer starts the best plan.
-std::string caution_lines(const Candidate& best) {
+// What to know before the trainer starts the best plan, and what holds of yours alone.
+std::string caution_lines(const Answer& answer) {
   std::string lines;
-  for (const std::string& caution : best.cautions) lines += "  caution: " + caution + "\n";
+  const std::vector<std::string> none, &best = answer.candidates.empty() ? none : answer.candidates.front().cautions;
+  for (const std::string& caution : best) lines += "  caution: " + caution + "\n";
+  for (const std::string& caution : answer.yours ? answer.yours->cautions : none)
+    if (std::find(best.begin(), best.end(), caution) == best.end()) lines += "  caution for yours: " + caution + "\n";
   return lines;
 }
 
@@ -323,7 +326,8 @@ std::string without_yours_line(const Answer& answer) {
 std::string warnings(const Answer& answer, const Candidate& best) {
   const auto room = memory_room(best);
   const std::string doubt = room ? doubtful_room(room->need, room->limit) : "";
-  return (doubt.empty() ? "" : fmt::format("  memory of plan 1: {}\n", doubt)) + unused_line(answer, best) + caution_lines(best);
+  return (doubt.empty() ? "" : fmt::format("  memory of plan 1: {}\n", doubt)) + unused_line(answer, best) +
+         caution_lines(answer);
 }
 
 }  // namespace
@@ -332,7 +336,7 @@ std::string to_summary(const Answer& answer, const TextStyle& style) {
   std::string out;
   if (answer.candidates.empty()) {
     out = style.paint(kBold, "no plan") + ": " + answer.reason + "\n";
-    if (answer.yours) out += candidates_table(answer, style, TableOf::DecidingFigure);
+    if (answer.yours) out += candidates_table(answer, style, TableOf::DecidingFigure) + caution_lines(answer);
     return wrapped(out + without_yours_line(answer) + "  --verbose says what was searched\n", style.width);
   }
   const Candidate& best = answer.candidates.front();
@@ -352,12 +356,12 @@ std::string to_table(const Answer& answer, const TextStyle& style, int tokens_pe
   std::string out;
   if (answer.candidates.empty()) {
     out = style.paint(kBold, "no plan") + ": " + answer.reason + "\n";
-    if (answer.yours) out += candidates_table(answer, style, TableOf::BothFigures);
+    if (answer.yours) out += candidates_table(answer, style, TableOf::BothFigures) + caution_lines(answer);
   } else {
     const Candidate& best = answer.candidates.front();
     out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
           rates_line(answer, best, tokens_per_sample) + run_text(best) + stages_table(best, style) + memory_line(best) +
-          unused_line(answer, best) + caution_lines(best) + candidates_table(answer, style, TableOf::BothFigures) +
+          unused_line(answer, best) + caution_lines(answer) + candidates_table(answer, style, TableOf::BothFigures) +
           sureness_lines(answer, best);
   }
   out += without_yours_line(answer);

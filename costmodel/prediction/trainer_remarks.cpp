@@ -22,6 +22,10 @@ std::vector<std::string> trainer_remarks(const Scenario& scenario, const Plan& p
   for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan))
     remarks.push_back(fmt::format("{} does not have {}: {}", trainer.full_title(), obstacle.what, obstacle.has));
   for (std::string& caution : cautions(trainer, plan)) remarks.push_back(std::move(caution));
+  if (std::string release = unknown_release(trainer); !release.empty()) remarks.push_back(std::move(release));
+  if (const std::string& costs = scenario.framework.name; costs != trainer.framework)
+    remarks.push_back(fmt::format("steps cost as framework {}, as the scenario states; those of {} cost as {}", costs,
+                                  trainer.full_title(), trainer.framework));
   return remarks;
 }
 

@@ -9,8 +9,8 @@
 
 namespace panpipe {
 
-// A sentence for each thing that the trainer cannot run, then for each that is to be known before such a job is started. Empty
-// if the scenario states no trainer.
+// A sentence for each thing that the trainer cannot run, then for each that is to be known before such a job is started or its
+// figures are believed. Empty if the scenario states no trainer.
 std::vector<std::string> trainer_remarks(const Scenario& scenario, const Plan& plan);
 
 // The names of all trainers that can run the plan.

@@ -53,6 +53,7 @@ class TrainerFile {
     for (const char* heading : {"panpipe", "kind", "description"}) top_.find(heading);
     trainer_.name = top_.string("name");
     trainer_.title = top_.string("title");
+    trainer_.newest = top_.string("newest", "");
     if (top_.has("aliases")) trainer_.aliases = words("aliases");
     each("frameworks", [&](MapReader& row) { read_framework(row); });
     each("runs", [&](MapReader& row) { read_feature(row); });
@@ -287,3 +288,12 @@ std::vector<std::string> cautions(const Trainer& trainer, const Degrees& degrees
 }
 
 }  // namespace panpipe
+std::string unknown_release(const Trainer& trainer) {
+  const auto stated = release_numbers(trainer.release), newest = release_numbers(trainer.newest);
+  if (!stated || !newest || *stated <= *newest) return "";
+  // 0.3.1 is a release of 0.3.
+  if (stated->size() > newest->size() && std::equal(newest->begin(), newest->end(), stated->begin())) return "";
+  return fmt::format("release {} of {} is not known here: what can run is taken from {}", trainer.release, trainer.title,
+                     trainer.newest);
+}
+

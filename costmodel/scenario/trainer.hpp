@@ -26,6 +26,7 @@ struct Trainer {
   std::string name;     // "megatron-core": the word of `trainer:`, `--for`, import, export and capture
   std::string title;    // "Megatron-LM"
   std::string release;  // as stated, "0.12"; empty: the newest that the file knows
+  std::string newest;   // the newest release that the file was written for
   std::vector<std::string> aliases;
   std::string framework;  // the preset that prices its steps, for this release
   // What can run there, in this release.
@@ -80,3 +81,6 @@ std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan
 std::vector<std::string> cautions(const Trainer& trainer, const Degrees& degrees);
 
 }  // namespace panpipe
+// A sentence where a release is stated that is newer than what the file knows; else empty.
+std::string unknown_release(const Trainer& trainer);
+

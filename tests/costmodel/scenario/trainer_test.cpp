@@ -70,6 +70,15 @@ TEST(Trainer, AReleaseDecides) {
   EXPECT_EQ(load_trainer("megatron", "0.12").full_title(), "Megatron-LM 0.12");
 }
 
+TEST(Trainer, AReleaseBehindTheNewestIsNotKnown) {
+  const auto unknown = [](const char* release) { return unknown_release(load_trainer("torchtitan", release)); };
+  EXPECT_EQ(unknown("9.9"), "release 9.9 of torchtitan is not known here: what can run is taken from 0.3");
+  EXPECT_EQ(unknown("0.3"), "");
+  EXPECT_EQ(unknown("0.3.2"), "");  // a later one of the same release
+  EXPECT_NE(unknown("0.30"), "");
+  EXPECT_EQ(unknown(""), "");
+}
+
 TEST(Trainer, AScenarioTakesItsFramework) {
   const auto framework = [](const std::string& more) { return scenario_of(more).framework.title(); };
   EXPECT_EQ(framework("trainer: torchtitan\n"), "torchtitan");

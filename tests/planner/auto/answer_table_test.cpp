@@ -140,6 +140,16 @@ TEST(AnswerSummary, SaysWhetherYoursIsGood) {
   EXPECT_THAT(to_summary(alone, {}), HasSubstr("\n  your plan cannot run: it has no wheels\n"));
 }
 
+// A plan that the trainer does not have is no plan to compare with, whatever it would take.
+TEST(AnswerSummary, SaysWhatTheTrainerCannotRunOfYours) {
+  Answer answer = beside_yours({4.0, 500}, {{2.0, 800}});
+  answer.candidates.front().cautions = {"needs care"};
+  answer.yours->cautions = {"needs care", "torchtitan does not have ZeRO 1: it has 2, 3"};
+  const std::string lines = "\n  caution: needs care\n  caution for yours: torchtitan does not have ZeRO 1: it has 2, 3\n";
+  EXPECT_THAT(to_summary(answer, {}), HasSubstr(lines));
+  EXPECT_THAT(to_table(answer, {}, 0), HasSubstr(lines));
+}
+
 TEST(AnswerSummary, WhereNothingFitsYoursIsShownToo) {
   Answer answer = beside_yours({2.0, 1200}, {});
   answer.reason = "memory is in the way";

@@ -12,7 +12,9 @@ namespace panpipe::planner {
 namespace {
 
 using test::fault_of;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Of every trainer, all that is found can run there, and steps cost as there.
 TEST(TrainerSearch, FindsOnlyWhatCanRun) {
@@ -37,6 +39,17 @@ TEST(TrainerSearch, FindsOnlyWhatCanRun) {
 }
 
 TEST(TrainerSearch, RefusesWhatIsStatedAndCannotRun) {
+// Costs of one framework under the name of another trainer are no prediction of that trainer.
+TEST(TrainerSearch, SaysWhereStepsCostAsInAnotherFramework) {
+  const auto cautions = [](const std::string& more) {
+    return search(Experiment(testing::four_cards(more)), {}).candidates.front().cautions;
+  };
+  EXPECT_THAT(cautions("trainer: torchtitan\nframework: megatron-core\n"),
+              Contains("steps cost as framework megatron-core, as the scenario states; those of torchtitan cost as torchtitan"));
+  EXPECT_THAT(cautions("trainer: torchtitan\nframework: {attention: unfused}\n"), Not(Contains(HasSubstr("steps cost as"))));
+  EXPECT_THAT(cautions("trainer: {name: torchtitan, release: 9.9}\n"), Contains(HasSubstr("release 9.9 of torchtitan")));
+}
+
   const auto fault = [](const std::string& more) { return fault_of([&] { search(Experiment(testing::four_cards(more)), {}); }); };
   EXPECT_THAT(fault("trainer: megatron\nschedule: zb-h1\nparallel: {pipeline: 4}\n"),
               HasSubstr("Megatron-LM does not have the schedule zb-h1"));
