@@ -10,6 +10,7 @@
 #include "base/input/reader.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe {
@@ -67,11 +68,24 @@ void drop_other_count(Node& root, const std::string& counted) {
                         [&](const Node::Entry& stated) { return stated.key == counts.second && !stated.value->overridden; });
 }
 
+// `trainer=NAME`, as of `--for`, keeps the release that the scenario states of the same trainer.
+bool names_stated_trainer(const Node& root, const std::string& assignment) {
+  const Node* stated = root.kind == NodeKind::Map ? root.find("trainer") : nullptr;
+  const Node* name = stated != nullptr && stated->kind == NodeKind::Map ? stated->find("name") : nullptr;
+  if (name == nullptr || !assignment.starts_with("trainer=")) return false;
+  try {
+    return trainer_name_of(assignment.substr(std::string_view("trainer=").size())) == trainer_name_of(name->text);
+  } catch (const InputError&) {  // reported where it is read
+    return false;
+  }
+}
+
 }  // namespace
 
 void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
   ReadLog log;
   for (const std::string& assignment : overrides) {
+    if (names_stated_trainer(root, assignment)) continue;
     const ScheduleFamily* family = family_named_in(root);
     const std::string name = assignment.substr(0, assignment.find_first_of(".[="));
     const bool goes_inside = name.size() < assignment.size() && assignment[name.size()] == '.';

@@ -87,6 +87,10 @@ TEST(Trainer, AScenarioTakesItsFramework) {
   EXPECT_EQ(framework("trainer: megatron\nframework: megatron\n"), "megatron");
   EXPECT_EQ(framework("trainer: megatron\nframework: {name: stp, dropout: true}\n"), "stp (dropout: true)");
   EXPECT_EQ(scenario_of("", {"trainer=megatron", "trainer.release=0.9"}).trainer->full_title(), "Megatron-LM 0.9");
+  // --for MEGATRON does not ask for another release than the scenario's, but another trainer has others.
+  const std::string old = "trainer: {name: megatron-core, release: 0.9}\n";
+  EXPECT_EQ(scenario_of(old, {"trainer=megatron"}).trainer->full_title(), "Megatron-LM 0.9");
+  EXPECT_EQ(scenario_of(old, {"trainer=torchtitan"}).trainer->full_title(), "torchtitan");
   EXPECT_EQ(scenario_of("").trainer, nullptr);
 }
 
