@@ -62,6 +62,7 @@ PlanQuestion::PlanQuestion(std::function<NodePtr()> document, std::string name, 
       degrees_(planner::method_named(request.method) == planner::Method::Auto) {
   const NodePtr root = document_(), file = document_();
   apply_overrides(*root, overrides_);
+  if (open_) restore_stated_plan(*root, *file);
   keep_stated_plan(*root, *file);
   const bool states_global = node_in(root.get(), "batch.global") != nullptr;
   try {

@@ -22,7 +22,8 @@ class PlanQuestion {
   Scenario searched(const std::vector<std::string>& more = {}) const;
 
   // The scenario with a whole plan: it states how the devices are divided, and nothing that a plan decides is `auto`. What
-  // overrides open (`schedule=auto`, `parallel={}`) counts as the file states it. nullopt: it states none.
+  // overrides open (`schedule=auto`, `parallel={}`) counts as the file states it; with SearchRequest::open all that a plan
+  // decides does, because overrides narrow the search then. nullopt: it states none.
   const std::optional<Scenario>& yours() const { return yours_; }
 
   // The keys that the file states and the search keeps, though SearchRequest::open would search them: "parallel.pipeline".

@@ -231,6 +231,21 @@ void keep_stated_plan(Node& root, const Node& file) {
   }
 }
 
+void restore_stated_plan(Node& root, const Node& file) {
+  if (root.kind != NodeKind::Map || file.kind != NodeKind::Map || file.find("parallel") == nullptr) return;
+  const auto take = [](Node& into, const Node& from, std::string_view key) {
+    erase(into, key);
+    for (const Node::Entry& entry : from.entries)
+      if (entry.key == key) into.entries.push_back(entry);
+  };
+  take(root, file, "parallel");
+  for (const char* part : kPlanParts) take(root, file, part);
+  Node* batch = entry_of(root, "batch");
+  const Node* stated = file.find("batch");
+  if (batch != nullptr && batch->kind == NodeKind::Map && stated != nullptr && stated->kind == NodeKind::Map)
+    take(*batch, *stated, "micro");
+}
+
 void open_plan_keys(Node& root, const OpenedKeys& keys) {
   if (root.kind != NodeKind::Map) return;
   for (const char* part : kPlanParts) {

@@ -20,6 +20,9 @@ void fill_open_keys(Node& root, const Node& plan);
 // What overrides left open of all that a plan decides is the file's; `file` is its tree without overrides.
 void keep_stated_plan(Node& root, const Node& file);
 
+// All that a plan decides is the file's again, where it states degrees: overrides of it then narrow what `--open` searches.
+void restore_stated_plan(Node& root, const Node& file);
+
 // What a search is to choose though the file states it.
 struct OpenedKeys {
   bool degrees = true;   // with microbatch and placement; else only schedule, cuts and recompute

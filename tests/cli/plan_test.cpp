@@ -208,11 +208,14 @@ TEST(PlanYours, OpenSearchesWhatTheFileStates) {
   const json kept = json::parse(answer_of("plan --json " + stated));
   EXPECT_EQ(kept["best"]["schedule"]["name"], "interleaved-1f1b");
   EXPECT_EQ(kept["best"]["settings"]["recompute"], "full");
-  for (const json& one :
-       json::parse(answer_of("plan --json " + stated + " --open --set schedule=1f1b --set parallel.data=4"))["candidates"]) {
+  const json narrowed =
+      json::parse(answer_of("plan --json " + stated + " --open --set schedule=1f1b --set parallel.data=4 --set batch.micro=2"));
+  for (const json& one : narrowed["candidates"]) {
     EXPECT_EQ(one["schedule"]["name"], "1f1b");
     EXPECT_EQ(one["settings"]["parallel.data"], 4);
+    EXPECT_EQ(one["settings"]["batch.micro"], 2);
   }
+  EXPECT_EQ(narrowed["yours"], open["yours"]);  // the file's, not what the search is narrowed to
   // Without --open the keys that are opened take the samples of a replica with them.
   const json fewer = json::parse(answer_of("plan --json " + stated + " --set 'parallel={}'"));
   EXPECT_FALSE(fewer.contains("yours"));
