@@ -12,6 +12,7 @@
 #include "cli/import_jobs.hpp"
 #include "cli/output.hpp"
 #include "jobs/import.hpp"
+#include "jobs/megatron/export.hpp"
 
 namespace panpipe::cli {
 namespace {
@@ -75,9 +76,18 @@ JobScenario scenario_of_job(const std::string& file, const std::string& trainer,
   return scenario;
 }
 
+// The options without which the script cannot be read again, each with a blank before it.
+std::string script_words(const ScriptWords& script) {
+  std::string words;
+  for (const std::string& define : script.defines) words += " --define " + jobs::shell_word(define);
+  for (const std::string& argument : script.arguments) words += " --argument " + jobs::shell_word(argument);
+  return words;
+}
+
 std::string export_note(const std::string& file, const std::string& trainer, const PlannedJob& job, const std::string& plan) {
   if (job.scenario.empty()) return "panpipe: --scenario FILE keeps the job's scenario, with which export takes the plan\n";
-  return fmt::format("panpipe: back into the job: panpipe export {} {} --plan {} --base {}\n", trainer, job.scenario, plan, file);
+  return fmt::format("panpipe: back into the job: panpipe export {} {} --plan {} --base {}{}\n", trainer, job.scenario, plan,
+                     file, script_words(job.script));
 }
 
 }  // namespace panpipe::cli

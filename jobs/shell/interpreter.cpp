@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
+#include "base/text/did_you_mean.hpp"
 #include "jobs/shell/shell_pattern.hpp"
 
 namespace panpipe::jobs {
@@ -522,7 +523,29 @@ int Interpreter::stated_number(const std::string& name) const {
   return number > 0 && number <= (1 << 16) ? number : 0;
 }
 
+// A value for a name that stands nowhere in what was read is meant for another one. Names may be made where a script evaluates
+// text or `${!NAME}`, and Slurm's are read without standing in it.
+void Interpreter::check_defines() const {
+  std::set<std::string> names;
+  for (int file = 0; file < files_.count(); ++file) {
+    const std::string& text = files_.text(file);
+    if (text.find("${!") != std::string::npos || text.find("eval") != std::string::npos) return;
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t end = at;
+      while (end < text.size() && is_name_character(text[end])) ++end;
+      if (end > at) names.insert(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  for (const auto& [name, value] : options_.defines)
+    if (!names.contains(name) && !name.starts_with("SLURM_"))
+      throw InputError(fmt::format("{}: the script has no variable '{}'{}", name_, without_controls(name),
+                                   suggestion(name, {names.begin(), names.end()})),
+                       "--define states a variable that the script uses", code::kUnknownName);
+}
+
 LaunchScript Interpreter::result() {
+  check_defines();
   LaunchScript script;
   script.remarks = remarks_;
   script.nodes = stated_number("SLURM_NNODES");

@@ -134,6 +134,7 @@ class Interpreter {
   bool redirects_output(const ScriptCommand& command) const;
   void print(const ShellText& text);
   int stated_number(const std::string& name) const;
+  void check_defines() const;
   void state_machine(const std::string& text);  // #SBATCH lines
   void state_machine_line(const std::string& text, std::size_t begin, std::size_t end);
 

@@ -1,6 +1,7 @@
 // The files of a script, for places, and what reading them may cost.
 #pragma once
 
+#include <cctype>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,10 +11,14 @@
 
 namespace panpipe::jobs {
 
+// Of a variable's name.
+inline bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
 class ScriptFiles {
  public:
   // Checks the bytes as checked_text does, and returns the file's index.
   int add(const std::string& bytes, const std::string& name);
+  int count() const { return static_cast<int>(files_.size()); }
   const std::string& text(int file) const { return files_[static_cast<std::size_t>(file)].text; }
   const std::string& name(int file) const { return files_[static_cast<std::size_t>(file)].source.name; }
   int line(int file, std::size_t offset) const;

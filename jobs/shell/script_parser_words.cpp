@@ -8,7 +8,6 @@
 namespace panpipe::jobs {
 namespace {
 
-bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_blank_character(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 // The character of \n and its like in $'...'; the letter itself for others.

@@ -132,6 +132,12 @@ TEST(LaunchScript, AnUnknownHasItsNameAndLine) {
   EXPECT_EQ(words[6].pieces[0].unknown->name, "1");
   EXPECT_TRUE(words[8].stands_alone);
   EXPECT_EQ(run_words("B=$HERE\nrun --b $B", {.defines = {{"HERE", "5"}}}), "run|--b|5");
+  // A misspelt name would change nothing, and nobody would see it.
+  EXPECT_THAT(test::fault_of([] {
+                read_launch_script("TP=$N\nrun --tp $TP", "s.sh", {.defines = {{"TPP", "2"}}});
+              }),
+              HasSubstr("error: s.sh: the script has no variable 'TPP', did you mean 'TP'?"));
+  EXPECT_EQ(run_words("A_2=1\nK=2\neval B=\\$A_$K\nrun --b $B", {.defines = {{"A_3", "5"}}}), "run|--b|1");
   EXPECT_EQ(run_words("B=$(nvidia-smi -L | wc -l)\nrun --b $B", {.defines = {{"B", "8"}}}), "run|--b|8");
 }
 
