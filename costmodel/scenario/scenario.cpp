@@ -7,7 +7,10 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/input/bound_key.hpp"
+#include "base/input/source_text.hpp"
+#include "base/text/characters.hpp"
 #include "costmodel/cluster/cluster_keys.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/profile/load_profiles.hpp"
@@ -383,7 +386,18 @@ Scenario resolve_document(const NodePtr& root, const std::string& name, const st
   return read_scenario(root, name);
 }
 
-NodePtr scenario_document(const std::string& path) { return load_document(file_of_scenario(path)); }
+NodePtr scenario_document(const std::string& path) {
+  const std::string file = file_of_scenario(path), text = read_text_file(file);
+  // People give a launch script where its scenario is meant; what is wrong with it as YAML is no help to them.
+  if (file.ends_with(".sh") || text.starts_with("#!"))
+    throw InputError(
+        fmt::format("{}: this is a script, not a scenario", file),
+        fmt::format("panpipe plan {0} --for megatron plans the job that it starts, panpipe import megatron {0} makes "
+                    "a scenario of it; of other trainers alike",
+                    without_controls(file)),
+        code::kSyntax);
+  return parse_document(text, file, reference_folder(file));
+}
 
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides, const std::string& plan_file) {
   return resolve_document(scenario_document(path), path, overrides, plan_file);

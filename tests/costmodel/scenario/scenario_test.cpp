@@ -11,6 +11,7 @@
 #include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "tests/fault.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -461,6 +462,15 @@ TEST(ResolvedText, ARunComesBackWithItsDefaults) {
   EXPECT_EQ(origin_of(scenario, "run.failures.mtbf"),
             "default: Llama 3, 419 unexpected interruptions in 54 days on 16,384 H100 (arXiv 2407.21783)");
   expect_round_trip(scenario);
+}
+
+TEST(Scenario, AScriptIsNamedAsOne) {
+  const std::string text = "TP=2\ntorchrun pretrain_gpt.py --num-layers 2\n";
+  const test::TemporaryFolder folder;
+  for (const std::string& file : {folder.write("train.sh", text), folder.write("train", "#!/bin/bash\n" + text)})
+    EXPECT_THAT(test::fault_of([&] { load_scenario(file); }),
+                ::testing::AllOf(::testing::HasSubstr(file + ": this is a script, not a scenario"),
+                                 ::testing::HasSubstr("panpipe plan " + file + " --for megatron")));
 }
 
 TEST(ResolvedText, EveryExampleLoadsAndLoadsAgain) {
