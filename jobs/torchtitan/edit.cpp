@@ -102,8 +102,17 @@ std::vector<Setting> in_toml(const std::vector<Setting>& settings) {
   return words;
 }
 
-EditAttempt torchtitan_attempt(const EditRequest& request, const std::vector<Setting>& settings) {
+// A list of modules has several lines, which end as the file's do.
+std::vector<Setting> with_line_ends_of(const std::string& text, std::vector<Setting> settings) {
+  if (text.find("\r\n") == std::string::npos) return settings;
+  for (auto& [path, value] : settings)
+    for (std::size_t at = 0; (at = value.find('\n', at)) != std::string::npos; at += 2) value.insert(at, 1, '\r');
+  return settings;
+}
+
+EditAttempt torchtitan_attempt(const EditRequest& request, const std::vector<Setting>& changed) {
   const std::string& text = request.base.text;
+  const std::vector<Setting> settings = with_line_ends_of(text, changed);
   if (is_python(text)) return PythonEditor(text).edited(settings);
   EditAttempt attempt{TextEdits(text), {}};
   attempt.edits =

@@ -228,6 +228,17 @@ TEST(BaseJob, TorchtitanInPythonAndToml) {
       "data_parallel_shard_degree = 8\n\n[training]\nlocal_batch_size = 1\nglobal_batch_size = 8\nseq_len = 8192\n";
   EXPECT_THAT(edited("torchtitan", toml, "mine.toml", plan).text,
               HasSubstr("tensor_parallel_degree = 4 # within\ndata_parallel_shard_degree = 4\n"));
+  // A list of modules has lines of its own, which end as the file's do.
+  const auto crlf = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.insert(at, 1, '\r');
+    return text;
+  };
+  const std::string stages = "parallel={pipeline: 2, tensor: 1, data: 8, zero: 2};batch={micro: 1, global: 16}";
+  for (const auto& [text, name] : {std::pair(python, "mine.py"), std::pair(toml, "mine.toml")}) {
+    const std::string whole = edited("torchtitan", text, name, stages).text;
+    EXPECT_THAT(whole, HasSubstr("module_fqns_per_model_part"));
+    EXPECT_EQ(edited("torchtitan", crlf(text), name, stages).text, crlf(whole));
+  }
 }
 
 }  // namespace
