@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from panpipe import _core
-from panpipe._inputs import File, Scenario, Settings, _assignments, _count_if_given, _fault, _path, _text, _texts
+from panpipe._inputs import File, Scenario, Settings, _assignments, _count_if_given, _defines, _fault, _path, _text, _texts
 from panpipe._orders import asked as _asked
 from panpipe._results import Prediction
 from panpipe._views import Documented
@@ -181,7 +181,7 @@ def import_job(
             _count_if_given("micro", micro),
             _count_if_given("vocabulary", vocabulary),
             _texts("overrides", overrides),
-            {_text("define", name): _text("define", str(value)) for name, value in (define or {}).items()},
+            _defines(define),
             _texts("arguments", arguments),
         )
     )
@@ -247,6 +247,6 @@ def export(
             _path("plan", plan),
             _path("file", file),
             _path("base", base),
-            dict(define or {}),
+            _defines(define),
         )
     )

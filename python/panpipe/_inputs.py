@@ -180,6 +180,9 @@ def _source(scenario: Any) -> str | dict:
         return _plain(scenario, "")
     if isinstance(scenario, os.PathLike):
         return _path("scenario", scenario)
+    held = getattr(scenario, "scenario", None)  # of an ImportedJob
+    if isinstance(held, Mapping):
+        return _plain(held, "")
     raise _fault("scenario", f"a scenario is a path or a dict, not a {_kind(scenario)}")
 
 
@@ -197,6 +200,14 @@ def _overrides(settings: Any) -> list[str]:
     if not isinstance(settings, Mapping):
         raise _fault("set", f"a dict of keys and their values is wanted, not a {_kind(settings)}")
     return [f"{key}={_value(value, key)}" for key, value in _named(settings, "set")]
+
+
+def _defines(define: Any) -> dict[str, str]:
+    if define is None:
+        return {}
+    if not isinstance(define, Mapping):
+        raise _fault("define", f"a dict of variables and their values is wanted, not a {_kind(define)}")
+    return {name: _value(value, f"define.{name}") for name, value in _named(define, "define")}
 
 
 def _costs(costs: Mapping[str, Any] | str) -> str:

@@ -103,6 +103,8 @@ class Arguments(unittest.TestCase):
             ("costs", panpipe.schedule, ("1f1b",), {"ranks": 4, "microbatches": 8, "costs": 3}),
             ("kind", panpipe.shipped, (3,), {}),
             ("trainer", panpipe.import_job, (None, None), {}),
+            ("define", panpipe.import_job, ("megatron", "x.sh"), {"define": ["TP=2"]}),
+            ("define", panpipe.export, ("megatron", DICT), {"define": "TP=2"}),
             ("a", panpipe.compare, (3, 4), {}),
         ]
         for key, call, arguments, named in wrong:

@@ -157,6 +157,7 @@ class OtherVerbs(Cases):
         self.assertEqual(job.fault, "")
         # The file and the dict are the same scenario.
         self.assertEqual(panpipe.estimate(job.scenario).metrics, panpipe.estimate(self.folder / "job.yaml").metrics)
+        self.assertEqual(panpipe.estimate(job).metrics, panpipe.estimate(job.scenario).metrics)
         self.assertEqual(job.scenario["parallel"]["tensor"], 8)
         # And back into the file.
         same = panpipe.export("megatron", job.scenario, base=file)
