@@ -29,6 +29,7 @@ struct JobOptions {
   std::optional<int> micro = {};            // samples per microbatch
   std::optional<int> vocabulary = {};       // Megatron: tokens of the tokenizer, if the arguments do not state them
   std::vector<std::string> overrides = {};  // torchtitan: words after the file: "--parallelism.tensor_parallel_degree", "2"
+  std::string captured_release = {};        // of the trainer that a captured job is of; empty: not captured
   std::optional<CapturedModel> captured_model = {};  // where --model states none
   std::string captured_trainer = {};                 // empty: the job was not captured
   std::vector<std::string> captured_remarks = {};    // what the capture left open

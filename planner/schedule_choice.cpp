@@ -27,7 +27,9 @@ void check_trainer(const Scenario& scenario) {
     if (is_open(scenario, fmt::format("parallel.{}", axis.key))) axis.put(stated, axis.of(Degrees{}));
   const Recompute recompute = is_open(scenario, "recompute") ? Recompute::None : scenario.recompute;
   const std::string family = scenario.schedule.csv.empty() ? scenario.schedule.name : "";
-  for (const TrainerObstacle& obstacle : obstacles(trainer_of(scenario), {stated, family, recompute})) {
+  // Where the data is open, enough of it is chosen for the precision.
+  const Precision precision = is_open(scenario, "parallel.data") ? Precision::Fp32 : scenario.precision;
+  for (const TrainerObstacle& obstacle : obstacles(trainer_of(scenario), {stated, family, recompute, precision})) {
     if (is_open(scenario, obstacle.key)) continue;
     throw fault_at(scenario, obstacle.key, fmt::format("{} does not have {}", trainer_of(scenario).full_title(), obstacle.what),
                    obstacle.key == "schedule" ? obstacle.has + "; or leave it open: schedule: auto" : obstacle.has);

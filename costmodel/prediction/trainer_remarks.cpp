@@ -9,8 +9,8 @@ namespace panpipe {
 
 namespace {
 
-std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan) {
-  return obstacles(trainer, {plan, plan.schedule.name, most_recompute(plan)});
+std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan, Precision precision = Precision::Fp32) {
+  return obstacles(trainer, {plan, plan.schedule.name, most_recompute(plan), precision});
 }
 
 }  // namespace
@@ -19,7 +19,7 @@ std::vector<std::string> trainer_remarks(const Scenario& scenario, const Plan& p
   if (!scenario.trainer) return {};
   const Trainer& trainer = *scenario.trainer;
   std::vector<std::string> remarks;
-  for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan))
+  for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan, scenario.precision))
     remarks.push_back(fmt::format("{} does not have {}: {}", trainer.full_title(), obstacle.what, obstacle.has));
   for (std::string& caution : cautions(trainer, plan)) remarks.push_back(std::move(caution));
   if (std::string release = unknown_release(trainer); !release.empty()) remarks.push_back(std::move(release));

@@ -95,7 +95,8 @@ class TrainerFile {
 
   void read_feature(MapReader& row) {
     row.require("source");
-    const bool has = reaches(row.string("since", "0"));
+    const std::string until = row.string("until", "");
+    const bool has = reaches(row.string("since", "0")) && (until.empty() || !reaches(until));
     const bool alone = row.boolean("without_pipeline", false);
     if (const Node* list = row.find("schedules"); list != nullptr) {
       if (!trainer_.schedules) trainer_.schedules.emplace();
@@ -127,7 +128,8 @@ class TrainerFile {
                                                          {"cuts-inside-layers", &trainer_.cuts_layers},
                                                          {"orders-from-files", &trainer_.orders_from_files},
                                                          {"replica-ranks-adjacent", &trainer_.replica_ranks_adjacent},
-                                                         {"experts-need-sequence-parallel", &trainer_.experts_need_sequence}};
+                                                         {"experts-need-sequence-parallel", &trainer_.experts_need_sequence},
+                                                         {"mixed-precision-needs-sharded-data", &trainer_.mixed_needs_shards}};
     for (const auto& [word, trait] : traits)
       if (word == item.text) {
         *trait |= has;
@@ -272,7 +274,15 @@ std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan
                      fmt::format("it has {}", fmt::join(zero, ", "))});
   if (plan.recompute != Recompute::None && !holds(trainer.recompute, plan.recompute))
     found.push_back({"recompute", fmt::format("{} recompute", name_of(plan.recompute)), "leave it open: recompute: auto"});
+  if (!runs_in_precision(trainer, degrees, plan.precision))
+    found.push_back({"precision", "mixed precision where parameters are not divided over data ranks",
+                     "it trains in fp32 there: use parallel.data 2 or more, or precision: fp32"});
   return found;
+}
+
+bool runs_in_precision(const Trainer& trainer, const Degrees& degrees, Precision precision) {
+  const bool divided = degrees.replicas() > 1, parallel = degrees.pipeline * degrees.tensor > 1;
+  return divided || !parallel || !trainer.mixed_needs_shards || !is_mixed(precision);
 }
 
 std::vector<std::string> cautions(const Trainer& trainer, const Degrees& degrees) {
@@ -287,7 +297,6 @@ std::vector<std::string> cautions(const Trainer& trainer, const Degrees& degrees
   return found;
 }
 
-}  // namespace panpipe
 std::string unknown_release(const Trainer& trainer) {
   const auto stated = release_numbers(trainer.release), newest = release_numbers(trainer.newest);
   if (!stated || !newest || *stated <= *newest) return "";
@@ -297,3 +306,4 @@ std::string unknown_release(const Trainer& trainer) {
                      trainer.newest);
 }
 
+}  // namespace panpipe

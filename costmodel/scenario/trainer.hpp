@@ -38,6 +38,7 @@ struct Trainer {
   bool orders_from_files = false;       // runs an order without a name, from a file
   bool replica_ranks_adjacent = false;  // can number the ranks of a replica consecutively
   bool experts_need_sequence = false;   // trains experts with tensor parallelism only under sequence parallelism
+  bool mixed_needs_shards = false;      // with a pipeline or tensor parallelism it mixes precisions only where it divides data
   std::vector<TrainerCaution> cautions;
 
   // "Megatron-LM", "Megatron-LM 0.12"
@@ -66,6 +67,7 @@ struct TrainedPlan {
   const Degrees& degrees;
   std::string_view schedule;  // family; empty: an order from a file
   Recompute recompute;        // of the stage that recomputes most
+  Precision precision = Precision::Fp32;
 };
 
 // The field `trainer` of a document, in a scenario's form: the name, or {name, release}. Nothing for null.
@@ -77,10 +79,13 @@ struct TrainerObstacle {
 };
 std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan& plan);
 
+// Whether these degrees are trained in the precision that is stated, not in fp32.
+bool runs_in_precision(const Trainer& trainer, const Degrees& degrees, Precision precision);
+
 // What to know before the plan is started there, a sentence each.
 std::vector<std::string> cautions(const Trainer& trainer, const Degrees& degrees);
 
-}  // namespace panpipe
 // A sentence where a release is stated that is newer than what the file knows; else empty.
 std::string unknown_release(const Trainer& trainer);
 
+}  // namespace panpipe

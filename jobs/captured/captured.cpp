@@ -118,6 +118,7 @@ void apply_captured(const CapturedJob& captured, const std::string& trainer, con
                      fmt::format("panpipe import {} reads it", one_line(captured.trainer)));
   options.captured_trainer = captured.trainer;
   options.captured_model = captured.model;
+  options.captured_release = captured.release;
   options.captured_remarks = captured.remarks;
   if (options.gpus || !captured.world) return;
   options.gpus = captured.world;

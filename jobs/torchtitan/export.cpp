@@ -219,19 +219,13 @@ void add_recompute(const ExportRequest& request, Statements& statements, Exporte
   statements.set("activation_checkpoint", policy != nullptr ? fmt::format("{}.Config()", policy) : "None");
 }
 
-void add_precision(const ExportRequest& request, const DataRanks& ranks, Statements& statements, ExportedJob& job) {
-  const Plan& plan = request.plan;
+void add_precision(const ExportRequest& request, Statements& statements, ExportedJob& job) {
   const Precision precision = request.experiment.scenario.precision, outside = outside_products(precision);
   const bool half = precision == Precision::Bf16Pure;
   statements.set("training.dtype", half ? "\"bfloat16\"" : "\"float32\"");
   statements.set("training.mixed_precision_param", half || outside == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
   if (!half && outside != Precision::Bf16 && precision != Precision::Fp32)
     job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(precision)));
-  if (outside == Precision::Bf16 && !ranks.fsdp && plan.pipeline * plan.tensor > 1)
-    job.cannot.push_back(
-        fmt::format("precision {} beside fp32 parameters without FSDP: it trains in fp32; mixed precision needs "
-                    "data_parallel_shard_degree above 1",
-                    name_of(precision)));
   if (has_8bit_products(precision) &&
       language_model_of(request.experiment.scenario.workload)->dimensions.traits.experts.count > 0)
     job.cannot.push_back(fmt::format("precision {} of experts: their grouped products are in bf16", name_of(precision)));
@@ -284,7 +278,7 @@ void add_training(const ExportRequest& request, const DataRanks& ranks, LeftOut&
     statements.set("training.enable_cpu_offload", "True");
     job.stated.insert(job.stated.end(), {"offload.optimizer", "offload.parameters"});
   }
-  add_precision(request, ranks, statements, job);
+  add_precision(request, statements, job);
   add_optimizer(scenario, left_out, statements, job);
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
@@ -24,7 +25,8 @@ namespace {
 
 class TorchtitanImport : ConfigurationImport {
  public:
-  TorchtitanImport(JobKeys keys, const JobOptions& options) : ConfigurationImport("torchtitan", std::move(keys), options) {}
+  TorchtitanImport(JobKeys keys, const JobOptions& options, const std::string& release)
+      : ConfigurationImport("torchtitan", std::move(keys), options), trainer_(load_trainer("torchtitan", release)) {}
 
   ImportedJob job() {
     read_degrees();
@@ -156,8 +158,8 @@ class TorchtitanImport : ConfigurationImport {
           fmt::format("the {} passes of gradient accumulation run as one, without a drain between them.", global / pass));
   }
 
-  // Converters swap the linear layers for those of torchao. FSDP casts what it gathers; without it autocast does, but under
-  // tensor or pipeline parallelism nothing does (torchtitan's maybe_enable_amp).
+  // Converters swap the linear layers for those of torchao. FSDP casts what it gathers; without it autocast does, but before
+  // release 0.3, which reads no TOML, nothing did under tensor or pipeline parallelism (scenarios/trainers/torchtitan.yaml).
   void read_precision() {
     const std::string weights = keys_.text("training.dtype").value_or("float32");
     const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
@@ -169,9 +171,10 @@ class TorchtitanImport : ConfigurationImport {
     if (weights == "bfloat16") return job_.set("precision", "bf16-pure", "training.dtype");
     if (compute != "bfloat16" && compute != "float32")
       keys_.refuse("training.mixed_precision_param", fmt::format("is '{}'; it is bfloat16 or float32", one_line(compute)));
-    if (compute == "bfloat16" && !sharded_ && (degrees_.tensor > 1 || degrees_.pipeline > 1)) {
+    if (compute == "bfloat16" && !sharded_ && trainer_.mixed_needs_shards && degrees_.tensor * degrees_.pipeline > 1) {
       job_.assumptions.emplace_back(
-          "fp32: torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context parallelism alone.");
+          "fp32: before 0.3 torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context "
+          "parallelism alone.");
       return job_.set("precision", "fp32", "data_parallel_shard_degree 1: no mixed precision");
     }
     job_.set("precision", compute == "bfloat16" ? "bf16" : "fp32", "training.mixed_precision_param");
@@ -301,6 +304,7 @@ class TorchtitanImport : ConfigurationImport {
 
   int layers_ = 0;
   bool layers_known_ = true;
+  const Trainer trainer_;
   bool sharded_ = false;  // FSDP runs: it shards over replicas and over context parallelism
 };
 
@@ -308,13 +312,18 @@ class TorchtitanImport : ConfigurationImport {
 
 ImportedJob import_torchtitan(const std::string& text, const std::string& name, const JobOptions& options) {
   JobOptions mine = options;
+  const bool python = is_python(text);
   JobKeys keys = captured_keys_or(text, name, "torchtitan", mine, [&] {
     const std::size_t front = text.find_first_not_of(" \t\r\n");
     if (front != std::string::npos && text[front] == '{') return job_keys(text, name);  // JSON, as --job.print_args prints it
-    return JobKeys(is_python(text) ? read_python_config(text, name) : parse_toml(text, name));
+    return JobKeys(python ? read_python_config(text, name) : parse_toml(text, name));
   });
   override_torchtitan_keys(keys, options.overrides);
-  return TorchtitanImport(std::move(keys), mine).job();
+  // Configurations in Python came with 0.3; a captured job states its release ("0.3.0", "0.3.1.dev2+cu13", "unknown").
+  std::string release = mine.captured_release.substr(0, mine.captured_release.find_first_not_of("0123456789."));
+  while (!release.empty() && release.back() == '.') release.pop_back();
+  if (!python && mine.captured_release.empty()) release = "0.2";
+  return TorchtitanImport(std::move(keys), mine, release).job();
 }
 
 }  // namespace panpipe::jobs

@@ -77,6 +77,7 @@ class Worker {
   }
 
   bool possible(int p, int d) const {
+    if (space_.shards_where_divided && p * base_.tensor > 1 && d * base_.context == 1) return false;
     return fits_devices(p, d) && microbatches_of(space_, base_.micro, d) > 0 && degrees_hold(degrees(d));
   }
   Degrees degrees(int d) const {

@@ -147,6 +147,7 @@ void choose_experts(const Experiment& experiment, bool fixed, Space& space) {
   const int experts = experiment.workload.graph ? experiment.workload.graph->routing.experts : 0;
   space.expert = {stated.expert};
   space.expert_tensor = {stated.expert_tensor};
+  space.shards_where_divided = trainer_of(scenario).mixed_needs_shards && is_mixed(scenario.precision);
   space.sequence_with_tensor = experts > 0 && trainer_of(scenario).experts_need_sequence;
   if (fixed || experts == 0 || stated.shard > 0 || !trainer_of(scenario).expert) return;
   if (is_open(scenario, "parallel.expert")) space.expert = divisors(experts, space.devices);

@@ -22,6 +22,7 @@ struct Space {
   std::vector<int> one_zero;  // the only ZeRO stage tried with one replica, where all are equal
   std::vector<bool> sequence_parallel;
   bool sequence_with_tensor = false;  // sequence parallelism is always on with tensor parallelism
+  bool shards_where_divided = false;  // several data ranks where there are a pipeline or tensor ranks
   std::vector<Recompute> recompute;
   std::vector<int> families;  // into forms()
   std::vector<AxisOrder> orders;

@@ -188,8 +188,16 @@ TEST(TorchtitanImport, MixedPrecisionNeedsFsdp) {
   EXPECT_EQ(precision("tensor_parallel_degree = 4\ncontext_parallel_degree = 2\n", 8), "bf16");
   EXPECT_EQ(precision("data_parallel_replicate_degree = 8\n", 8), "bf16");
   EXPECT_THAT(titan("[model]\nflavor = '8B'\n[parallelism]\ntensor_parallel_degree = 8\n", {}, {.gpus = 8}).assumptions,
-              Contains("fp32: torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context "
+              Contains("fp32: before 0.3 torchtitan mixes precisions beside tensor or pipeline parallelism under FSDP or context "
                        "parallelism alone."));
+}
+
+// Release 0.3, whose configurations are Python, always runs FSDP: over one rank it casts alone.
+TEST(TorchtitanImport, SinceThirdReleasePrecisionsAreMixedEverywhere) {
+  const std::string python =
+      "from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef job():\n    config = llama3_8b()\n"
+      "    config.parallelism.tensor_parallel_degree = 8\n    return config\n";
+  EXPECT_EQ(value(titan(python, {}, {.gpus = 8}), "precision"), "bf16");
 }
 
 // --model takes the model's place, not the length of its samples.

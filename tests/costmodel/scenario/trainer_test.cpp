@@ -124,6 +124,23 @@ TEST(Trainer, WhatCannotRun) {
   EXPECT_THAT(keys_of("panpipe", {.tensor = 2, .pipeline = 4, .zero = 3}, "stp", Recompute::Selective), IsEmpty());
 }
 
+// Before 0.3 torchtitan's FSDP, over several ranks, was what mixed precisions next to other parallelism.
+TEST(Trainer, PrecisionMayNeedDataRanks) {
+  const Trainer torchtitan = load_trainer("torchtitan", "0.2.2");
+  const auto mixes = [&](const Degrees& degrees) { return runs_in_precision(torchtitan, degrees, Precision::Bf16); };
+  EXPECT_FALSE(mixes({.tensor = 2, .pipeline = 4, .data = 1}));
+  EXPECT_FALSE(mixes({.pipeline = 2}));
+  EXPECT_TRUE(mixes({.pipeline = 2, .data = 2, .zero = 2}));
+  EXPECT_TRUE(mixes({.tensor = 2, .context = 2}));
+  EXPECT_TRUE(mixes({.data = 1}));  // one device
+  EXPECT_TRUE(runs_in_precision(torchtitan, {.pipeline = 2}, Precision::Fp32));
+  EXPECT_TRUE(runs_in_precision(load_trainer("torchtitan", "0.3"), {.pipeline = 2}, Precision::Bf16));
+  EXPECT_TRUE(runs_in_precision(load_trainer("torchtitan"), {.pipeline = 2}, Precision::Bf16));
+  EXPECT_TRUE(runs_in_precision(load_trainer("megatron"), {.pipeline = 2}, Precision::Bf16));
+  const Degrees alone = {.pipeline = 2};
+  EXPECT_THAT(obstacles(torchtitan, {alone, "1f1b", Recompute::None, Precision::Bf16}), SizeIs(1));
+}
+
 // FSDP needs streams of its own; together with a pipeline it is a pull request.
 TEST(Trainer, WhatIsToBeKnown) {
   const Trainer megatron = load_trainer("megatron");

@@ -31,14 +31,14 @@ TEST(TrainerSearch, FindsOnlyWhatCanRun) {
       const Plan& plan = *candidate.plan;
       Recompute most = Recompute::None;
       for (const StagePlan& stage : plan.stages) most = std::max(most, stage.recompute);
-      for (const TrainerObstacle& obstacle : obstacles(*experiment.scenario.trainer, {plan, candidate.schedule, most}))
+      const Precision precision = experiment.scenario.precision;
+      for (const TrainerObstacle& obstacle : obstacles(*experiment.scenario.trainer, {plan, candidate.schedule, most, precision}))
         ADD_FAILURE() << candidate.summary << ": " << obstacle.what;
     }
     EXPECT_THAT(to_json(answer), HasSubstr("\"context\": {\"trainer\": \"" + name + "\"}"));
   }
 }
 
-TEST(TrainerSearch, RefusesWhatIsStatedAndCannotRun) {
 // Costs of one framework under the name of another trainer are no prediction of that trainer.
 TEST(TrainerSearch, SaysWhereStepsCostAsInAnotherFramework) {
   const auto cautions = [](const std::string& more) {
@@ -50,6 +50,7 @@ TEST(TrainerSearch, SaysWhereStepsCostAsInAnotherFramework) {
   EXPECT_THAT(cautions("trainer: {name: torchtitan, release: 9.9}\n"), Contains(HasSubstr("release 9.9 of torchtitan")));
 }
 
+TEST(TrainerSearch, RefusesWhatIsStatedAndCannotRun) {
   const auto fault = [](const std::string& more) { return fault_of([&] { search(Experiment(testing::four_cards(more)), {}); }); };
   EXPECT_THAT(fault("trainer: megatron\nschedule: zb-h1\nparallel: {pipeline: 4}\n"),
               HasSubstr("Megatron-LM does not have the schedule zb-h1"));
@@ -57,6 +58,8 @@ TEST(TrainerSearch, SaysWhereStepsCostAsInAnotherFramework) {
   EXPECT_THAT(fault("trainer: {name: megatron, release: 0.9}\nparallel: {zero: 2}\n"),
               HasSubstr("Megatron-LM 0.9 does not have ZeRO 2"));
   EXPECT_EQ(fault("trainer: deepspeed\nparallel: {zero: 3}\n"), "");  // without a pipeline
+  EXPECT_THAT(fault("trainer: {name: torchtitan, release: 0.2}\nparallel: {pipeline: 4, data: 1}\n"),
+              HasSubstr("torchtitan 0.2 does not have mixed precision where parameters are not divided over data ranks"));
 }
 
 }  // namespace
