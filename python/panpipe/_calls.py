@@ -182,7 +182,7 @@ def plan(
 
 def _job(scenario: Scenario, trainer: str, gpus: Sequence[int] | None, words: dict[str, Any]) -> ImportedJob | None:
     """The job that stands for a scenario."""
-    if isinstance(scenario, Mapping) or not _core.is_job(_path("scenario", scenario), _text("trainer", trainer)):
+    if isinstance(scenario, (Mapping, ImportedJob)) or not _core.is_job(_path("scenario", scenario), _text("trainer", trainer)):
         given = next((name for name, value in words.items() if value), None)
         if given is None:
             return None

@@ -158,6 +158,8 @@ class OtherVerbs(Cases):
         # The file and the dict are the same scenario.
         self.assertEqual(panpipe.estimate(job.scenario).metrics, panpipe.estimate(self.folder / "job.yaml").metrics)
         self.assertEqual(panpipe.estimate(job).metrics, panpipe.estimate(job.scenario).metrics)
+        planned = {"trainer": "megatron", "threads": 1}
+        self.assertEqual(panpipe.plan(job, **planned).to_dict(), panpipe.plan(job.scenario, **planned).to_dict())
         self.assertEqual(job.scenario["parallel"]["tensor"], 8)
         # And back into the file.
         same = panpipe.export("megatron", job.scenario, base=file)
