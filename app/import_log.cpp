@@ -64,6 +64,7 @@ void plan_logged_job(const LogRequest& request, LogAnswer& answer) {
 
 LogAnswer import_log(const LogRequest& request) {
   LogAnswer answer;
+  answer.scenario_file = request.scenario.empty() ? request.output : request.scenario;
   const bool given = !request.scenario.empty();
   if (given) plan_given_job(request, answer);
   answer.log = jobs::read_training_log(request.file, request.run, given ? size_of(*answer.planned) : jobs::JobSize{});
@@ -82,7 +83,7 @@ LogAnswer import_log(const LogRequest& request) {
 }
 
 std::string table_with_row(const LogAnswer& answer, const std::string& file) {
-  const validation::RunRow row = row_of(answer);
+  const validation::RunRow row = row_of(answer, file);
   if (!fs::exists(file)) return run_csv(row);
   const validation::CsvTable table = validation::load_csv(file);
   read_runs(table, file);  // it is a table of runs

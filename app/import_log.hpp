@@ -39,6 +39,7 @@ struct LogAnswer {
   jobs::TrainingLog log;
   std::optional<jobs::ImportedJob> job;            // where the log states it, and no scenario was given
   std::string scenario;                            // its text; empty: not known
+  std::string scenario_file;                       // that was given, or will hold the text; empty: none
   std::shared_ptr<const PlannedScenario> planned;  // null: see `open`
   std::optional<LoggedPrediction> predicted;
   std::vector<OpenPoint> open;  // why there is no scenario, or no prediction
@@ -47,9 +48,9 @@ struct LogAnswer {
 // Throws InputError for a log that cannot be read (jobs/log/read_log.hpp), and for a scenario that cannot be loaded.
 LogAnswer import_log(const LogRequest& request);
 
-// The run as a row of a table of runs (docs/validate.md). Throws InputError if the job or its GPUs are not known, and for a model
-// that no columns state.
-validation::RunRow row_of(const LogAnswer& answer);
+// The run as a row of a table of runs (docs/validate.md) in the folder of `table`. What no columns state, the row names the
+// scenario for. Throws InputError if the job or its GPUs are not known, and where such a scenario is no file in that folder.
+validation::RunRow row_of(const LogAnswer& answer, const std::string& table = "");
 
 // The contents of the table `file` with the answer's row, whether it exists or not. Throws InputError for a file that is no table
 // of runs.

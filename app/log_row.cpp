@@ -20,8 +20,8 @@ constexpr double kGib = 1 << 30;
 
 class RowWriter {
  public:
-  explicit RowWriter(const LogAnswer& answer)
-      : answer_(answer), scenario_(answer.planned->experiment.scenario), plan_(answer.planned->plan) {}
+  RowWriter(const LogAnswer& answer, std::string table)
+      : answer_(answer), table_(std::move(table)), scenario_(answer.planned->experiment.scenario), plan_(answer.planned->plan) {}
 
   validation::RunRow row() {
     name();
@@ -36,6 +36,18 @@ class RowWriter {
  private:
   [[noreturn]] void refuse(const std::string& what) const {
     throw option_fault("row", what, "the answer without a row has the measured step");
+  }
+
+  // What no column states is in the scenario, which the row names.
+  void name_scenario(const std::string& what) {
+    if (answer_.scenario_file.empty())
+      throw option_fault("row", what, "with -o SCENARIO beside the table, or --job, the row names the scenario");
+    namespace fs = std::filesystem;
+    const fs::path folder = fs::absolute(table_.empty() ? answer_.scenario_file : table_).parent_path();
+    const fs::path file = fs::absolute(answer_.scenario_file).lexically_normal().lexically_relative(folder.lexically_normal());
+    if (file.empty() || *file.begin() == "..")
+      throw option_fault("row", what, "the scenario must lie in the folder of the table, or below, for the row to name it");
+    row_.scenario = file.generic_string();
   }
 
   // The log's name, with what cannot stand in an id as '-', and the number of the run where there are several.
@@ -62,9 +74,9 @@ class RowWriter {
 
   void model() {
     const auto known = language_model_of(scenario_.workload);
-    if (!known) refuse("no columns state the model: it is no language model");
+    if (!known) return name_scenario("no columns state the model: it is no language model");
     const ModelDimensions& d = known->dimensions;
-    if (d.traits.experts.count > 0) refuse("no columns state the experts of a model");
+    if (d.traits.experts.count > 0) name_scenario("no columns state the experts of a model");
     row_.layers = d.layers, row_.hidden = d.hidden, row_.heads = d.heads, row_.ffn = d.ffn;
     row_.seq = d.sequence, row_.vocab = d.vocabulary;
     if (d.kv_heads > 0 && d.kv_heads != d.heads) row_.kv_heads = d.kv_heads;
@@ -76,6 +88,7 @@ class RowWriter {
   void division() {
     row_.tp = plan_.tensor, row_.pp = plan_.pipeline, row_.dp = plan_.data, row_.zero = plan_.zero;
     if (plan_.context > 1) row_.context_size = plan_.context;
+    if (plan_.expert > 1) row_.expert_size = plan_.expert;
     row_.seq_parallel = plan_.sequence_parallel;
     row_.micro_batch = plan_.micro;
     row_.global_batch = plan_.micro * plan_.schedule.microbatches * plan_.data;
@@ -89,6 +102,9 @@ class RowWriter {
   void choices() {
     row_.framework = scenario_.framework.name;
     const Node* document = scenario_.document.get();
+    const Node* parallel = document == nullptr ? nullptr : document->find("parallel");
+    const Node* exchange = parallel == nullptr ? nullptr : parallel->find("context_exchange");
+    if (exchange != nullptr) row_.context_exchange = exchange->text;
     const Node* recompute = document == nullptr ? nullptr : document->find("recompute");
     row_.recompute = recompute == nullptr ? std::string(name_of(scenario_.recompute)) : jobs::flow_text(*recompute);
     const Node* framework = document == nullptr ? nullptr : document->find("framework");
@@ -108,6 +124,7 @@ class RowWriter {
   }
 
   const LogAnswer& answer_;
+  const std::string table_;
   const Scenario& scenario_;
   const Plan& plan_;
   validation::RunRow row_;
@@ -115,13 +132,13 @@ class RowWriter {
 
 }  // namespace
 
-validation::RunRow row_of(const LogAnswer& answer) {
+validation::RunRow row_of(const LogAnswer& answer, const std::string& table) {
   if (!answer.planned)
     throw option_fault("row", answer.open.empty() ? "the job is not known" : answer.open.front().reason,
                        answer.open.empty() || answer.open.front().option.empty()
                            ? ""
                            : fmt::format("'{}' states it", answer.open.front().option));
-  return RowWriter(answer).row();
+  return RowWriter(answer, table).row();
 }
 
 }  // namespace panpipe::app

@@ -131,6 +131,36 @@ TEST(ImportLog, ScenarioAndRowAreTheJob) {
   EXPECT_THAT(answer_of("validate " + runs + " --json"), HasSubstr("\"rows\": 1,"));
 }
 
+// No columns state experts or how context is exchanged otherwise than by a ring: the row names the scenario, or has a column.
+TEST(ImportLog, ARowNamesTheScenarioOfExperts) {
+  const std::string folder = temporary_folder(), job = folder + "/jobs/mixtral.yaml", runs = folder + "/runs.csv";
+  const std::string log = "tests/jobs/data/megatron.log", mixtral = "scenarios/examples/mixtral-8x7b-h100x64.yaml";
+  EXPECT_THAT(refusal_of("import log " + log + " --job " + mixtral + " --row " + runs),
+              HasSubstr("must lie in the folder of the table, or below"));
+  std::filesystem::create_directory(folder + "/jobs");
+  write_file(job,
+             "panpipe: 1\ncluster: {file: clusters/h100x8.yaml, nodes: 1}\nworkload: {config: workloads/mixtral-8x7b.json, "
+             "sequence: 4096}\nbatch: {micro: 1, global: 64}\nprecision: bf16\nparallel: {data: 8, expert: 8, zero: 1}\n"
+             "framework: megatron-core\n");
+  const std::string document = answer_of("import log " + log + " --job " + job + " --row " + runs + " --json");
+  const double predicted = number_behind(document, "\"predicted\": {\"step_time_s\": ");
+  EXPECT_NEAR(number_behind(answer_of("validate " + runs + " --json"), "\"predicted_s\": "), predicted, 1e-9);
+}
+
+TEST(ImportLog, ARowHasTheExchangeOfContext) {
+  const std::string folder = temporary_folder(), job = folder + "/job.yaml", runs = folder + "/runs.csv";
+  write_file(job,
+             "panpipe: 1\ncluster: {file: clusters/h100x8.yaml, nodes: 1}\nworkload: {model: llama, layers: 8, hidden: 2048, "
+             "heads: 16, ffn: 5504, "
+             "sequence: 16384, vocabulary: 32000}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\n"
+             "parallel: {data: 2, context: 4, context_exchange: ulysses}\nframework: megatron-core\n");
+  const std::string document = answer_of("import log tests/jobs/data/megatron.log --job " + job + " --row " + runs + " --json");
+  const double predicted = number_behind(document, "\"predicted\": {\"step_time_s\": ");
+  EXPECT_NEAR(number_behind(answer_of("validate " + runs + " --json"), "\"predicted_s\": "), predicted, 1e-9);
+  write_file(runs, "id,gpu,step_s,scenario\na,H100-SXM,1,../job.yaml\n");
+  EXPECT_THAT(answer_of("validate " + runs + " --json"), HasSubstr("not in the folder of the table or below"));
+}
+
 TEST(ImportLog, WhatIsOpenIsNamed) {
   EXPECT_THAT(answer_of("import log " + kLog),
               HasSubstr("not predicted: the log does not state the machine; --cluster states it"));

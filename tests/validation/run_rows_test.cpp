@@ -79,7 +79,7 @@ TEST(Runs, ContextRanksAreNextToTheDataParallelOnes) {
   row.dp = std::nullopt;
   row.context_size = std::nullopt;
   row.expert_size = 8;
-  EXPECT_EQ(scenario_of(row).skipped, "expert_size: no column states the experts of a model");
+  EXPECT_EQ(scenario_of(row).skipped, "expert_size: no column states the experts of a model; `scenario` names a file that does");
 }
 
 TEST(Runs, LayersAreSharedOutAsTheTrainersDo) {

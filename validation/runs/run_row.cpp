@@ -136,6 +136,7 @@ std::vector<Column> make_columns() {
                              count("pp", &RunRow::pp, 1),
                              count("dp", &RunRow::dp, 1),
                              count("context_size", &RunRow::context_size, 1),
+                             text("context_exchange", &RunRow::context_exchange),
                              count("expert_size", &RunRow::expert_size, 1),
                              text("schedule", &RunRow::schedule),
                              count("virtual_stages", &RunRow::virtual_stages, 1),
@@ -149,6 +150,7 @@ std::vector<Column> make_columns() {
                              choice("peak_kind", &RunRow::peak_kind, {"device", "allocated", "reserved"}),
                              text("note", &RunRow::note)};
   all.push_back(choice("stages", &RunRow::stages, {kEqualLayers, kStagesByCost}));
+  all.push_back(text("scenario", &RunRow::scenario));
   all.push_back(text("optimizer", &RunRow::optimizer));
   all.push_back(choice("tied_embedding", &RunRow::tied_embedding, {"true", "false"}));
   all.push_back(text("attention_kernel", &RunRow::attention_kernel));

@@ -16,7 +16,8 @@ struct RunRow {
   int line = 0;
   std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
   std::string step_kind, peak_kind;
-  std::string stages, optimizer, attention_kernel, tied_embedding;
+  std::string scenario;  // file that states the job in place of columns, in the table's folder or below
+  std::string stages, context_exchange, optimizer, attention_kernel, tied_embedding;
   std::map<std::string, std::string> framework_choices;  // by column; each column is a key of `framework:`
   std::optional<int> gpus, gpus_per_node;
   std::optional<int> layers, hidden, heads, kv_heads, head_size, ffn, seq, vocab;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
+#include "base/error.hpp"
+#include "base/input/source_text.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_cluster.hpp"
@@ -27,6 +30,7 @@ class Writer {
   Writer(const RunRow& row, const std::string& calibration) : row_(row), cluster_(cluster_of(row, calibration)) {}
 
   RunScenario write() {
+    if (!row_.scenario.empty()) return stated_scenario();
     if (!cluster_.problem.empty()) skip(cluster_.problem);
     degrees();
     if (result_.skipped.empty()) require_dimensions();
@@ -49,6 +53,22 @@ class Writer {
   }
 
  private:
+  // The file states what no column does: experts, a model of another kind. It may not lead out of the table's folder.
+  RunScenario stated_scenario() {
+    const std::filesystem::path name = std::filesystem::path(row_.scenario).lexically_normal();
+    if (name.is_absolute() || *name.begin() == "..") {
+      skip(fmt::format("scenario: {} is not in the folder of the table or below", row_.scenario));
+      return result_;
+    }
+    result_.rolling = row_.step_kind == "period";
+    try {
+      result_.text = read_text_file((std::filesystem::path(row_.file).parent_path() / name).string());
+    } catch (const InputError& error) {
+      skip(error.diagnostics().front().message);
+    }
+    return result_;
+  }
+
   void add(const std::string& line) { result_.text += line + "\n"; }
   void skip(const std::string& why) {
     if (result_.skipped.empty()) result_.skipped = why;
@@ -73,7 +93,8 @@ class Writer {
     if (degrees_.device_count() > gpus)
       skip(fmt::format("tp {} x pp {} x dp {}{} needs more than {} GPUs", degrees_.tensor, degrees_.pipeline, degrees_.data,
                        context, gpus));
-    if (row_.expert_size.value_or(1) > 1) skip("expert_size: no column states the experts of a model");
+    if (row_.expert_size.value_or(1) > 1)
+      skip("expert_size: no column states the experts of a model; `scenario` names a file that does");
   }
 
   void require_dimensions() {
@@ -145,7 +166,9 @@ class Writer {
     degrees_.zero = stated("zero", row_.zero, 0);
     degrees_.sequence_parallel = row_.seq_parallel.value_or(false);
     if (!row_.seq_parallel && degrees_.tensor > 1) assume("seq_parallel: false");
-    add("parallel: " + yaml_of(degrees_));
+    std::string text = yaml_of(degrees_);
+    if (!row_.context_exchange.empty()) text.insert(text.size() - 1, ", context_exchange: " + row_.context_exchange);
+    add("parallel: " + text);
     // Stated with the schedule.
     if (row_.schedule == "interleaved-1f1b")
       degrees_.virtual_stages =
