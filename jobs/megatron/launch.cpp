@@ -36,8 +36,10 @@ void add_distinct(std::vector<Launch>& launches, const Launch& launch) {
 
 // Arguments that stand alone in a text, without a program: "--num-layers 2 ..." on lines of their own.
 bool is_bare(const LaunchScript& script) {
-  return std::any_of(script.launches.begin(), script.launches.end(),
-                     [](const Launch& launch) { return launch.words.front().text.rfind("--", 0) == 0; });
+  const auto begins = [](const Launch& launch) { return launch.words.front().text.rfind("--", 0) == 0; };
+  const auto trains = [&](const Launch& launch) { return !begins(launch) && states_layers(launch.words); };
+  return std::any_of(script.launches.begin(), script.launches.end(), begins) &&
+         std::none_of(script.launches.begin(), script.launches.end(), trains);
 }
 
 std::vector<ShellWord> bare_words(const LaunchScript& script, const std::string& text, const std::string& name) {
