@@ -45,6 +45,7 @@ class Interpreter {
     std::vector<Field> words;
     int file, line;
     std::vector<int> depends, notes;
+    bool unlikely;
   };
   struct Written {
     ShellText name, text;
@@ -79,7 +80,7 @@ class Interpreter {
   ShellText text_of(const ArithmeticResult& result, int line);
   ArithmeticVariables arithmetic_variables(int line);
 
-  // commands (interpreter.cpp)
+  // commands (interpreter_compound.cpp, interpreter_branches.cpp)
   Outcome run(const CommandList& commands);
   Outcome run(const ScriptCommand& command);
   Outcome run_kind(const ScriptCommand& command);
@@ -87,6 +88,7 @@ class Interpreter {
   Outcome run_and_or(const ScriptCommand& command);
   Outcome run_if(const ScriptCommand& command, std::size_t branch);
   Outcome run_case(const ScriptCommand& command);
+  Outcome matches_arm(const ScriptCase& arm, const ShellText& subject);
   Outcome run_cases(const ScriptCommand& command, const ShellText& subject, std::size_t arm);
   Outcome run_for(const ScriptCommand& command);
   Outcome run_count(const ScriptCommand& command);
@@ -94,6 +96,8 @@ class Interpreter {
   bool loop_goes_on();
   Outcome run_apart(const std::function<Outcome()>& commands);  // in a subshell
   Outcome run_either(const Outcome& condition, const std::function<Outcome()>& yes, const std::function<Outcome()>& no);
+  void run_way(const std::function<Outcome()>& way, bool unlikely);
+  Outcome run_presumed(const std::function<Outcome()>& taken, const std::function<Outcome()>& left);
   void merge(ScriptState taken, ScriptState other, const Outcome& condition, int line);
   void merge_variable(const std::string& name, const VariablePointer& a, const VariablePointer& b, const Outcome& condition,
                       int line);
@@ -107,6 +111,7 @@ class Interpreter {
   Outcome run_words(const ScriptCommand& command, std::vector<Field> words);
   bool run_builtin(const ScriptCommand& command, std::vector<Field>& words, Outcome& outcome);
   void assign(const ScriptAssignment& assignment, bool local = false);
+  std::shared_ptr<ScriptVariable> changed_variable(const std::string& name) const;
   void set(const std::string& name, const ShellText& text);
   void set_item(const std::string& name, const std::string& index, const ShellText& text);
   void set_array(const ScriptAssignment& assignment, ScriptVariable& variable);
@@ -125,6 +130,8 @@ class Interpreter {
   Outcome shift(const std::vector<Field>& words);
   Outcome leave(ScriptState::Flow flow, const std::vector<Field>& words);
   Outcome start(const ScriptCommand& command, std::vector<Field> words);
+  std::optional<std::size_t> script_among(const std::vector<Field>& words) const;
+  bool starts_itself(const std::vector<Field>& words) const;
   bool prints_known(const ScriptCommand& command, const std::vector<Field>& words);
   std::optional<std::string> answer_of(const std::string& program, const std::vector<std::string>& words);
   Outcome evaluate(const std::vector<Field>& words, int line);
@@ -135,7 +142,7 @@ class Interpreter {
   void print(const ShellText& text);
   int stated_number(const std::string& name) const;
   void check_defines() const;
-  void state_machine(const std::string& text);  // #SBATCH lines
+  void state_machine(const std::string& text);  // #SBATCH lines (interpreter_machine.cpp)
   void state_machine_line(const std::string& text, std::size_t begin, std::size_t end);
 
   // cat and sed (interpreter_filters.cpp)
@@ -150,6 +157,7 @@ class Interpreter {
   Outcome test_words(const std::vector<ScriptWord>& words, int line);
 
   int unknown(Unknown::Kind kind, const std::string& name, int line, const std::string& why = "");
+  int add_unknown(Unknown unknown);
   int note(const std::string& sentence);
   std::string spelled(const ShellText& text) const;
   ShellWord shell_word(const Field& field, int line) const;
@@ -173,7 +181,8 @@ class Interpreter {
   ShellText* output_ = nullptr;       // of a substitution or a redirected command; null: the terminal
   std::string folder_;                // canonical; files in and below it may be read
   std::string script_path_;
-  int level_ = 0;  // commands, functions, files and texts within each other
+  int unlikely_ = 0;  // ways around that are not taken where arguments and the environment state nothing
+  int level_ = 0;     // commands, functions, files and texts within each other
   int line_ = 0, file_ = 0;
 };
 

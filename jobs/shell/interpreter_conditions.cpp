@@ -90,7 +90,9 @@ class ConditionReader {
       const Unknown::Kind kind = in_.unknowns_[static_cast<std::size_t>(index)].kind;
       if (kind != Unknown::Kind::Variable && kind != Unknown::Kind::Argument) return Outcome::unknown(text.unknowns());
     }
-    return Outcome::of(true);
+    Outcome outcome = Outcome::of(true);
+    outcome.presumed = true;
+    return outcome;
   }
 
   Outcome asked(char question, const ShellText& about) {
@@ -144,7 +146,9 @@ class ConditionReader {
     }
     std::vector<int> unknowns = left.text.unknowns();
     for (const int unknown : right.text.unknowns()) unknowns.push_back(unknown);
-    return Outcome::unknown(unknowns);
+    Outcome outcome = Outcome::unknown(unknowns);
+    if (left.text.known() != right.text.known()) outcome.likely = false;
+    return outcome;
   }
 
   Outcome numbers(const ShellText& left, const std::string& operation, const ShellText& right) {

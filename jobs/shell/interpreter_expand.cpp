@@ -5,6 +5,11 @@
 #include "jobs/shell/shell_braces.hpp"
 
 namespace panpipe::jobs {
+namespace {
+
+constexpr std::size_t kFieldCost = 64;  // in steps: about the bytes of an empty one
+
+}  // namespace
 
 Interpreter::Field& Interpreter::Fields::field() {
   if (!open) all.emplace_back();
@@ -18,7 +23,9 @@ std::vector<Interpreter::Field> Interpreter::expand(const std::vector<ScriptWord
   Fields fields;
   for (const ScriptWord& word : words) {
     fields.close();
+    const std::size_t before = fields.all.size();
     expand_word(word, fields);
+    budget_.spend(kFieldCost * (fields.all.size() - before));
   }
   return std::move(fields.all);
 }
@@ -203,13 +210,30 @@ ShellText Interpreter::value_of(const ScriptPart& part) {
   return operate(part, lookup(part));
 }
 
+namespace {
+
+// A command that is nothing but an input; null: it is something else.
+const ScriptCommand* only_input(const CommandList& commands) {
+  if (commands.size() != 1 || commands[0]->kind != ScriptCommand::Kind::Simple) return nullptr;
+  const ScriptCommand& command = *commands[0];
+  const bool bare = command.words.empty() && command.assignments.empty() && command.redirects.size() == 1;
+  return bare && command.redirects[0].operation == "<" ? &command : nullptr;
+}
+
+}  // namespace
+
 // The output of $(...), without the line ends behind it.
 ShellText Interpreter::substitute(const ScriptPart& part) {
   const Level level(*this);
   ShellText output;
   ShellText* outer = output_;
   output_ = &output;
-  run_apart([&] { return run(part.body); });
+  if (const ScriptCommand* file = only_input(part.body)) {  // $(< FILE)
+    const auto text = input_of(*file);
+    print(text ? *text : ShellText::of_unknown(unknown(Unknown::Kind::Output, "$(< ...)", part.line)));
+  } else {
+    run_apart([&] { return run(part.body); });
+  }
   output_ = outer;
   std::vector<ShellPiece>& pieces = output.pieces();
   while (!pieces.empty() && pieces.back().unknown < 0) {

@@ -94,7 +94,7 @@ std::optional<ShellText> Interpreter::lookup(const ScriptPart& part) {
   const ScriptVariable* variable = state_.find(part.name);
   if (variable == nullptr) return lookup_special(part.name, part.line);
   if (!variable->is_array && !variable->is_map && !part.index) return variable->text;
-  const VariablePointer kept = state_.variables.at(part.name);  // an index may assign
+  const VariablePointer kept = state_.variables.find(part.name);  // an index may assign
   return lookup_item(*kept, part);
 }
 
@@ -106,8 +106,8 @@ bool Interpreter::list_of(const ScriptPart& part, std::vector<ShellText>& texts)
   if (!arguments && index != "@" && index != "*") return false;
   if (arguments) {
     for (const auto& [number, text] : state_.arguments) texts.push_back(text);
-  } else if (const auto found = state_.variables.find(part.name); found != state_.variables.end()) {
-    const ScriptVariable& variable = *found->second;
+  } else if (const VariablePointer found = state_.variables.find(part.name)) {
+    const ScriptVariable& variable = *found;
     budget_.spend(variable.items.size() + variable.named.size());
     if (part.prefix == '!') {
       for (const auto& [number, text] : variable.items) texts.emplace_back(std::to_string(number));

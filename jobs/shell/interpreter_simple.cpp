@@ -39,20 +39,14 @@ Outcome Interpreter::run_simple(const ScriptCommand& command) {
     return outcome;
   }
   // NAME=value COMMAND: for that command alone.
-  Variables before;
+  std::map<std::string, VariablePointer> before;
   for (const ScriptAssignment& assignment : command.assignments) {
-    const auto found = state_.variables.find(assignment.name);
-    before[assignment.name] = found == state_.variables.end() ? nullptr : found->second;
+    before.emplace(assignment.name, state_.variables.find(assignment.name));
     assign(assignment);
     export_name(assignment.name);
   }
   Outcome outcome = run_words(command, std::move(words));
-  for (const auto& [name, variable] : before) {
-    if (variable)
-      state_.variables[name] = variable;
-    else
-      state_.variables.erase(name);
-  }
+  for (const auto& [name, variable] : before) state_.variables.set(name, variable);
   return outcome;
 }
 
@@ -60,26 +54,45 @@ Outcome Interpreter::run_words(const ScriptCommand& command, std::vector<Field> 
   Outcome outcome;
   if (words.empty()) return outcome;
   const std::string program = words[0].text.known() ? words[0].text.plain() : "";
-  if (const auto function = state_.functions.find(program); function != state_.functions.end()) {
-    const CommandPointer body = function->second;
-    return run_function(body, words);
-  }
+  if (const CommandPointer body = state_.functions.find(program)) return run_function(body, words);
   if (run_builtin(command, words, outcome)) return outcome;
   return start(command, std::move(words));
+}
+
+// The word that is a script to follow: the program, or a file beside the script that a launcher starts, `srun OPTIONS ./run.sh`.
+std::optional<std::size_t> Interpreter::script_among(const std::vector<Field>& words) const {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].text.known()) continue;
+    const std::string word = words[i].text.plain();
+    if (word.ends_with(".py") || base_of(word).starts_with("python")) break;
+    if (!word.ends_with(".sh")) continue;
+    if (i == 0 || written_.contains(word) || file_beside(folder_, state_.folder, word)) return i;
+  }
+  return std::nullopt;
+}
+
+// `sbatch "$0"`: what it starts is read as the script itself.
+bool Interpreter::starts_itself(const std::vector<Field>& words) const {
+  const std::string program = words[0].text.known() ? base_of(words[0].text.plain()) : "";
+  if (program != "sbatch" && program != "qsub" && program != "bsub") return false;
+  return std::any_of(words.begin() + 1, words.end(), [&](const Field& word) {
+    return word.text.known() && word.text.plain() == (script_path_.empty() ? name_ : script_path_);
+  });
 }
 
 // Programs that start another one with the rest of their words.
 Outcome Interpreter::start(const ScriptCommand& command, std::vector<Field> words) {
   const std::vector<int> notes = used_notes_;
+  if (starts_itself(words)) return Outcome::of(true);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (!words[i].text.known() || !is_shell(words[i].text.plain())) continue;
     return run_script(std::move(words), i, command.line, true);
   }
-  const std::string program = words[0].text.known() ? words[0].text.plain() : "";
-  if (program.ends_with(".sh")) {
-    words.insert(words.begin(), Field{ShellText("bash"), false, false});
-    return run_script(std::move(words), 0, command.line, true);
+  if (const auto at = script_among(words)) {
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(*at), Field{ShellText("bash"), false, false});
+    return run_script(std::move(words), *at, command.line, true);
   }
+  const std::string program = words[0].text.known() ? words[0].text.plain() : "";
   bool options = false;
   for (const Field& word : words) {
     const std::string text = word.text.flat();
@@ -90,7 +103,8 @@ Outcome Interpreter::start(const ScriptCommand& command, std::vector<Field> word
     }
     options |= text.rfind("--", 0) == 0 || (word.alone && !word.text.known());
   }
-  if (options && started_.size() < kMostPrograms) started_.push_back({words, file_, command.line, depends_, notes});
+  if (options && started_.size() < kMostPrograms)
+    started_.push_back({words, file_, command.line, depends_, notes, unlikely_ > 0});
   if (output_ != nullptr) {
     const std::string name = command.words.empty() ? program : "$(" + spelled(words[0].text) + " ...)";
     print(ShellText::of_unknown(unknown(Unknown::Kind::Output, name, command.line)));
@@ -115,8 +129,8 @@ Outcome Interpreter::run_script(std::vector<Field> words, std::size_t at, int li
   std::vector<Field> arguments(words.begin() + static_cast<std::ptrdiff_t>(next), words.end());
   if (text && arguments.size() > 1) arguments.erase(arguments.begin());
   return run_apart([&] {
-    if (exports_only) std::erase_if(state_.variables, [](const auto& entry) { return !entry.second->exported; });
-    state_.functions.clear();
+    if (exports_only) state_.variables.keep([](const ScriptVariable& variable) { return variable.exported; });
+    state_.functions = {};
     state_.arguments.clear();
     state_.all_arguments = true, state_.shifted = 0;
     for (std::size_t i = 1; i < arguments.size(); ++i) state_.arguments[static_cast<int>(i)] = arguments[i].text;
@@ -167,25 +181,27 @@ ShellText Interpreter::named_after(const std::string& name, const ShellText& tex
   return named;
 }
 
+// A copy to change; of a name that is not set, an empty one.
+std::shared_ptr<ScriptVariable> Interpreter::changed_variable(const std::string& name) const {
+  const ScriptVariable* found = state_.find(name);
+  return found == nullptr ? std::make_shared<ScriptVariable>() : std::make_shared<ScriptVariable>(*found);
+}
+
 void Interpreter::set(const std::string& name, const ShellText& text) {
   if (options_.defines.contains(name)) return;
   budget_.spend(1);
-  const auto found = state_.variables.find(name);
-  auto variable =
-      found == state_.variables.end() ? std::make_shared<ScriptVariable>() : std::make_shared<ScriptVariable>(*found->second);
+  const auto variable = changed_variable(name);
   variable->text = named_after(name, text);
   if (variable->is_array) variable->items[0] = variable->text;
   if (text.flat().find("--") != std::string::npos &&
       std::find(assigned_options_.begin(), assigned_options_.end(), name) == assigned_options_.end())
     assigned_options_.push_back(name);
-  state_.variables[name] = variable;
+  state_.variables.set(name, variable);
 }
 
 void Interpreter::set_item(const std::string& name, const std::string& index, const ShellText& text) {
   if (options_.defines.contains(name)) return;
-  const auto found = state_.variables.find(name);
-  auto variable =
-      found == state_.variables.end() ? std::make_shared<ScriptVariable>() : std::make_shared<ScriptVariable>(*found->second);
+  const auto variable = changed_variable(name);
   budget_.spend(variable->items.size() + variable->named.size() + 1);
   if (variable->is_map) {
     variable->named[index] = named_after(name, text);
@@ -194,7 +210,7 @@ void Interpreter::set_item(const std::string& name, const std::string& index, co
     variable->is_array = true;
     variable->items[std::atoll(index.c_str())] = named_after(name, text);
   }
-  state_.variables[name] = variable;
+  state_.variables.set(name, variable);
 }
 
 std::string Interpreter::map_key(const ScriptVariable&, const ScriptWord& index) { return single(index).flat(); }
@@ -208,7 +224,7 @@ void Interpreter::assign(const ScriptAssignment& assignment, bool local) {
     if (before) *variable = *before;
     set_array(assignment, *variable);
     if (options_.defines.contains(assignment.name)) return;
-    state_.variables[assignment.name] = variable;
+    state_.variables.set(assignment.name, variable);
     return;
   }
   ShellText text;
@@ -270,17 +286,16 @@ void Interpreter::set_array(const ScriptAssignment& assignment, ScriptVariable& 
 
 void Interpreter::make_local(const std::string& name) {
   if (state_.hidden.empty() || state_.hidden.back().contains(name)) return;
-  const auto found = state_.variables.find(name);
-  state_.hidden.back()[name] = found == state_.variables.end() ? nullptr : found->second;
-  if (found != state_.variables.end() && !options_.defines.contains(name)) state_.variables.erase(found);
+  state_.hidden.back()[name] = state_.variables.find(name);
+  if (!options_.defines.contains(name)) state_.variables.erase(name);
 }
 
 void Interpreter::export_name(const std::string& name) {
-  const auto found = state_.variables.find(name);
-  if (found == state_.variables.end() || found->second->exported) return;
-  auto variable = std::make_shared<ScriptVariable>(*found->second);
+  const ScriptVariable* found = state_.find(name);
+  if (found == nullptr || found->exported) return;
+  const auto variable = changed_variable(name);
   variable->exported = true;
-  found->second = variable;
+  state_.variables.set(name, variable);
 }
 
 bool Interpreter::redirects_output(const ScriptCommand& command) const {

@@ -30,6 +30,7 @@ struct Launch {
   std::string file;
   int line = 0;
   std::vector<UnknownName> depends = {};  // conditions around it that are not known
+  bool unlikely = false;                  // another way is taken where arguments and the environment state nothing
   std::vector<std::string> assumed = {};  // sentences about what its words took for granted
 };
 

@@ -54,16 +54,12 @@ TextPlace ScriptFiles::place(int file, std::size_t begin, std::size_t length) co
 }
 
 void ScriptBudget::spend(std::size_t work) {
-  if (work > left_)
-    throw InputError(fmt::format("{}: the script takes too many steps to follow", name_),
-                     "give the arguments of the training program alone, as a shell would pass them");
+  if (work > left_) throw InputError(fmt::format("{}: the script takes too many steps to follow", name_), kArgumentsAlone);
   left_ -= work;
 }
 
 void ScriptBudget::check_size(std::size_t bytes, int line) const {
-  if (bytes > kMostValue)
-    throw InputError(fmt::format("{}:{}: a value grows beyond 1 MiB", name_, line),
-                     "give the arguments of the training program alone, as a shell would pass them");
+  if (bytes > kMostValue) throw InputError(fmt::format("{}:{}: a value grows beyond 1 MiB", name_, line), kArgumentsAlone);
 }
 
 }  // namespace panpipe::jobs

@@ -34,6 +34,9 @@ class ScriptFiles {
   std::vector<File> files_;
 };
 
+// The remedy where a script cannot be followed.
+constexpr const char* kArgumentsAlone = "give the arguments of the training program alone, as a shell would pass them";
+
 // Bounds the work on a script. Throws InputError where it is spent.
 class ScriptBudget {
  public:

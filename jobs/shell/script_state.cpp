@@ -26,17 +26,13 @@ std::vector<ShellText> ScriptVariable::all() const {
   return texts;
 }
 
-const ScriptVariable* ScriptState::find(const std::string& name) const {
-  const auto found = variables.find(name);
-  return found == variables.end() ? nullptr : found->second.get();
-}
-
 int ScriptState::argument_count() const { return arguments.empty() ? 0 : arguments.rbegin()->first; }
 
 Outcome Outcome::negated() const {
   Outcome other = *this;
   if (truth != Truth::Unknown) other.truth = truth == Truth::Yes ? Truth::No : Truth::Yes;
   if (assumed) other.assumed = !*assumed;
+  if (likely) other.likely = !*likely;
   other.external = false;
   return other;
 }
@@ -54,15 +50,21 @@ std::optional<bool> taken_for(const Outcome& outcome) {
   return outcome.truth == Outcome::Truth::Unknown ? outcome.assumed : std::optional(outcome.truth == Outcome::Truth::Yes);
 }
 
-}  // namespace
-
-Outcome both(const Outcome& a, const Outcome& b) {
+Outcome joint(const Outcome& a, const Outcome& b) {
   if (a.truth == Outcome::Truth::No || b.truth == Outcome::Truth::No) return Outcome::of(false);
   if (a.truth == Outcome::Truth::Yes) return b;
   if (b.truth == Outcome::Truth::Yes) return a;
   Outcome outcome = joined(a, b);
   const auto x = taken_for(a), y = taken_for(b);
   if (x && y) outcome.assumed = *x && *y;
+  return outcome;
+}
+
+}  // namespace
+
+Outcome both(const Outcome& a, const Outcome& b) {
+  Outcome outcome = joint(a, b);
+  outcome.presumed = a.presumed || b.presumed;
   return outcome;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jobs/shell/script_tree.hpp"
+#include "jobs/shell/shared_names.hpp"
 
 namespace panpipe::jobs {
 
@@ -21,14 +22,15 @@ struct ScriptVariable {
   std::vector<ShellText> all() const;  // ${X[@]}
 };
 using VariablePointer = std::shared_ptr<const ScriptVariable>;
-using Variables = std::map<std::string, VariablePointer>;
+using Variables = SharedNames<VariablePointer>;
 
 struct ScriptState {
   enum class Flow { Runs, Breaks, Continues, Returns, Exits };
 
   Variables variables = {};
-  std::vector<Variables> hidden = {};  // for each function that runs: what its locals hide; null: nothing
-  std::map<std::string, CommandPointer> functions = {};
+  // For each function that runs: what its locals hide; null: nothing.
+  std::vector<std::map<std::string, VariablePointer>> hidden = {};
+  SharedNames<CommandPointer> functions = {};
   std::map<int, ShellText> arguments = {};  // from 1
   int shifted = 0;                          // arguments that `shift` has taken, for names
   bool all_arguments = false;               // `arguments` are all of them
@@ -36,7 +38,7 @@ struct ScriptState {
   Flow flow = Flow::Runs;
   int levels = 0;  // of `break 2`, left
 
-  const ScriptVariable* find(const std::string& name) const;
+  const ScriptVariable* find(const std::string& name) const { return variables.find(name).get(); }
   int argument_count() const;
 };
 
@@ -48,6 +50,8 @@ struct Outcome {
   std::optional<bool> assumed = {};  // what an unknown truth is taken for
   int note = -1;                     // the assumption's sentence
   bool external = false;             // of a program, whose success is likely
+  std::optional<bool> likely = {};   // what it is where arguments and the environment state nothing
+  bool presumed = false;             // a truth for which something open counts as not set
 
   static Outcome of(bool yes) { return {yes ? Truth::Yes : Truth::No}; }
   static Outcome unknown(std::vector<int> why) { return {Truth::Unknown, std::move(why)}; }

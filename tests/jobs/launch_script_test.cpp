@@ -119,6 +119,19 @@ TEST(LaunchScript, ArgumentsOfTheScript) {
   EXPECT_EQ(run_words("set -- 7 8\nrun --a $2"), "run|--a|8");
 }
 
+// Where it ends without a value, and starts nothing, the value is needed.
+TEST(LaunchScript, AScriptThatEndsWithoutAValue) {
+  EXPECT_EQ(run_words("if [ -z $ID ]; then sbatch \"$0\"; exit; fi\nrun --a 1"), "run|--a|1");
+  EXPECT_EQ(run_words("usage() { echo no; exit 1; }\n[ -n \"$1\" ] || usage\n[[ -z $ID ]] && exit\nrun --a $1"), "run|--a|${1}");
+  EXPECT_EQ(run_words("if [ -z $ID ]; then run --a; exit; fi\nrun --b"), "run|--a");
+  EXPECT_EQ(run_words("ID=\nif [ -z $ID ]; then exit; fi\nrun --b"), "");
+}
+
+TEST(LaunchScript, AFileInsteadOfACommand) {
+  EXPECT_EQ(run_words("echo 12 > n; run --a $(<n) $(< n)"), "run|--a|12|12");
+  EXPECT_EQ(run_words("N=$(</etc/passwd)\nrun --a $N"), "run|--a|${N}");
+}
+
 TEST(LaunchScript, AnUnknownHasItsNameAndLine) {
   const LaunchScript script = read_launch_script("A=1\nB=$HERE\nrun --a $A --b x$B --c $1 --d $(nproc)", "job.sh");
   ASSERT_EQ(script.launches.size(), 1U);
@@ -184,10 +197,18 @@ class SourcedFiles : public ::testing::Test {
   void SetUp() override {
     folder_.write("outside.sh", "A=outside");
     folder_.write("jobs/conf/inside.sh", "A=inside");
+    folder_.write("jobs/conf/wrapper.sh", "source env.sh\npython \"$@\" > log");
     std::filesystem::create_symlink("../outside.sh", folder_.path() / "jobs/link.sh");
   }
   test::TemporaryFolder folder_;
 };
+
+TEST_F(SourcedFiles, AScriptThatALauncherStarts) {
+  const auto program = [&](const std::string& text) { return read(text).launches.at(0).words.front().text; };
+  EXPECT_EQ(program("srun --label singularity exec -B x:y image ./conf/wrapper.sh x.py --a 1"), "python");
+  EXPECT_EQ(program("srun --label ./absent.sh x.py --a 1"), "srun");
+  EXPECT_EQ(program("deepspeed x.py --script conf/wrapper.sh"), "deepspeed");
+}
 
 TEST_F(SourcedFiles, OnlyBesideTheScriptAndBelow) {
   const auto word = [&](const std::string& line) { return read(line + "\nrun --a $A").launches.at(0).words.back().text; };
@@ -211,6 +232,8 @@ TEST(LaunchScript, WorkIsBounded) {
   EXPECT_THAT(fault("while true; do x=$x; done"), HasSubstr("the script takes too many steps to follow"));
   EXPECT_THAT(fault("for ((;;)); do :; done"), HasSubstr("the script takes too many steps to follow"));
   EXPECT_THAT(fault("f() { f; }\nf"), HasSubstr("deep in each other"));
+  EXPECT_THAT(fault("f() { f \"$@\" \"$@\"; }\nf 1"), HasSubstr("the script takes too many steps to follow"));
+  EXPECT_THAT(fault("set 1\nwhile :; do set -- \"$@\" \"$@\"; done"), HasSubstr("the script takes too many steps to follow"));
   EXPECT_THAT(fault("e='eval \"$e\"'\neval \"$e\""), HasSubstr("deep in each other"));
   EXPECT_THAT(fault(std::string((1 << 20) + 1, 'a')), HasSubstr("a script of more than 1 MiB is none"));
   EXPECT_EQ(run_words("a=b+b; b=c+c; c=d+d; d=e+e; e=f+f; f=g+g; g=h+h; h=a\nrun --a $((a))"), "run|--a|$((...))");
@@ -221,6 +244,18 @@ TEST(LaunchScript, WorkIsBounded) {
     EXPECT_EQ(script.launches.size(), 1U) << open;
     EXPECT_THAT(script.remarks, ElementsAre(HasSubstr("a shell stops here"))) << open;
   }
+}
+
+// The work of a condition that is not known is that of what its branches change.
+TEST(LaunchScript, ManyConditionsThatAreNotKnown) {
+  std::string text, subshells, arms = "case x in ";
+  for (int i = 0; i < 1900; ++i) {
+    text += fmt::format("if [ \"$U\" = {} ]; then A{}=1; else A{}=2; fi\n", i, i, i);
+    subshells += fmt::format("f{}() {{ :; }}\nA{}=$(f{})\n", i, i, i);
+    arms += "a) A=1;; ";
+  }
+  EXPECT_EQ(read_launch_script(text + subshells + arms + "x) A=2;; esac\nrun --a $A", "job.sh").launches.at(0).words[2].text,
+            "2");
 }
 
 TEST(LaunchScript, TextThatIsNoScript) {
