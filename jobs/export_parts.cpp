@@ -12,6 +12,7 @@
 #include "base/version.hpp"
 #include "costmodel/workload/language_model.hpp"
 #include "jobs/job.hpp"
+#include "jobs/job_machine.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe::jobs {
@@ -155,12 +156,9 @@ void report_traits(const TransformerTraits& t, ExportedJob& job) {
 }
 
 bool replicas_in_a_row(const Plan& plan) {
+  if (plan.pipeline == 1 || plan.data == 1) return false;
   const int inner = static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data);
-  for (int i = 0; i < static_cast<int>(plan.devices.size()); ++i) {
-    const int rank = i / inner / plan.data, replica = i / inner % plan.data;
-    if (plan.devices[i] != (replica * plan.pipeline + rank) * inner + i % inner) return false;
-  }
-  return plan.pipeline > 1 && plan.data > 1;
+  return plan.devices == devices_of_replicas_in_a_row(inner, plan.data, plan.pipeline);
 }
 
 int context_ranks(const Plan& plan) { return static_cast<int>(plan.devices.size()) / (plan.pipeline * plan.data * plan.tensor); }

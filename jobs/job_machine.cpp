@@ -61,4 +61,12 @@ int replicas_of(const ImportedJob& job, const JobMachine& machine, long long ran
   return static_cast<int>(machine.gpus / ranks);
 }
 
+std::vector<int> devices_of_replicas_in_a_row(int inner, int data, int pipeline) {
+  std::vector<int> devices;
+  for (int rank = 0; rank < pipeline; ++rank)
+    for (int replica = 0; replica < data; ++replica)
+      for (int i = 0; i < inner; ++i) devices.push_back((replica * pipeline + rank) * inner + i);
+  return devices;
+}
+
 }  // namespace panpipe::jobs

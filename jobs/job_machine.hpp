@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "jobs/job.hpp"
 
@@ -25,5 +26,9 @@ void put_cluster(ImportedJob& job, const JobMachine& machine);
 // The data-parallel degree: GPUs divided by the ranks of one replica. `degrees` names these in messages: "tensor 2 x pipeline 4".
 // Throws InputError if they do not divide the GPUs.
 int replicas_of(const ImportedJob& job, const JobMachine& machine, long long ranks, const std::string& degrees);
+
+// The device of every position, as `placement:` lists them, if the ranks of a replica are neighbours. `inner`: devices of one
+// rank in one replica.
+std::vector<int> devices_of_replicas_in_a_row(int inner, int data, int pipeline);
 
 }  // namespace panpipe::jobs

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
@@ -20,12 +21,15 @@
 
 namespace panpipe::jobs {
 
-int MegatronJob::needed(const char* option, int at_most) {
+int MegatronJob::needed(const char* option, int at_most, const std::string& help) {
   const auto value = arguments.integer(option, 1, at_most);
   if (!value && arguments.is_unknown(option)) return 1;  // the job is refused as a whole then
   if (!value)
     throw InputError(fmt::format("{}: {} is missing", arguments.name(), option),
-                     "give the arguments of pretrain_gpt.py, as a shell would pass them", code::kMissingKey);
+                     !script.remarks.empty() ? script.remarks.front()
+                     : help.empty()          ? "give the arguments of pretrain_gpt.py, as a shell would pass them"
+                                             : help,
+                     code::kMissingKey);
   return *value;
 }
 
@@ -50,6 +54,26 @@ void read_degrees(MegatronJob& m) {
                                                               m.degrees.tensor, m.degrees.pipeline, ranks, kMostRanks));
 }
 
+// The fewest ranks that hold the model: one replica, or more where experts are divided over the ranks of several.
+long long fewest_ranks(MegatronJob& m) {
+  const long long replica = m.degrees.device_count(), inner = static_cast<long long>(m.degrees.tensor) * m.degrees.context;
+  const long long experts = static_cast<long long>(m.degrees.expert) *
+                            m.arguments.integer("--expert-tensor-parallel-size", 1, kMostRanks).value_or(m.degrees.tensor);
+  return m.degrees.expert == 1 ? replica : replica * (experts / std::gcd(experts, inner));
+}
+
+// A launch script that states one node, and a model that needs more, is a template: its owner states the nodes elsewhere.
+void widen(MegatronJob& m, JobMachine& machine) {
+  const long long fewest = fewest_ranks(m), nodes = std::lcm<long long>(fewest, machine.per_node) / machine.per_node;
+  if (machine.gpus != machine.per_node || machine.gpus >= fewest || nodes * machine.per_node > kMostRanks) return;
+  m.job.assumptions.push_back(
+      fmt::format("{} nodes of {} GPUs, the fewest that hold the model: the script states one, which does not; --gpus N states "
+                  "another number.",
+                  nodes, machine.per_node));
+  machine.gpus = static_cast<int>(nodes) * machine.per_node;
+  machine.origin = "assumed";
+}
+
 JobMachine read_machine(MegatronJob& m) {
   Arguments& a = m.arguments;
   JobMachine machine;
@@ -60,6 +84,7 @@ JobMachine read_machine(MegatronJob& m) {
     machine.per_node = a.integer("--nproc-per-node", 1, 1 << 10).value_or(kGpusOfANode);
     machine.gpus = machine.per_node * a.integer("--nnodes", 1, kMostRanks).value_or(1);
     machine.origin = "--nnodes x --nproc_per_node";
+    widen(m, machine);
   } else if (a.has("--num-gpus") || a.has("--num-nodes")) {  // the launcher of DeepSpeed
     machine.per_node = a.integer("--num-gpus", 1, 1 << 10).value_or(kGpusOfANode);
     machine.gpus = machine.per_node * a.integer("--num-nodes", 1, kMostRanks).value_or(1);
@@ -71,7 +96,7 @@ JobMachine read_machine(MegatronJob& m) {
     machine.gpus = machine.per_node * m.script.nodes;
     machine.origin = "#SBATCH lines";
   } else {
-    machine = assumed_machine(m.job, m.degrees.device_count());
+    machine = assumed_machine(m.job, static_cast<int>(std::min<long long>(fewest_ranks(m), kMostRanks)));
   }
   machine.cluster = m.options.cluster;
   return machine;
@@ -134,12 +159,24 @@ void read_parallel(MegatronJob& m) {
             fmt::format("{} GPUs / (tensor x pipeline{})", machine.gpus, m.degrees.context > 1 ? " x context" : ""));
   read_context(m);
   read_expert_degrees(m);
+  if (m.arguments.flag("--use-tp-pp-dp-mapping") && m.degrees.pipeline > 1 && m.degrees.data > 1)
+    m.job.set("placement",
+              fmt::format("[{}]", fmt::join(devices_of_replicas_in_a_row(m.degrees.tensor * m.degrees.context, m.degrees.data,
+                                                                         m.degrees.pipeline),
+                                            ", ")),
+              "--use-tp-pp-dp-mapping: the ranks of a replica are neighbours");
   if (m.arguments.flag("--sequence-parallel")) m.job.set("parallel.sequence_parallel", "true", "--sequence-parallel");
   read_sharding(m);
 }
 
 void read_batch(MegatronJob& m) {
-  m.job.set("batch.micro", m.needed("--micro-batch-size", kMostSamples), "--micro-batch-size");
+  // Before 2021 Megatron-LM called it so.
+  const char* option =
+      m.arguments.has("--batch-size") && !m.arguments.has("--micro-batch-size") ? "--batch-size" : "--micro-batch-size";
+  if (m.options.micro)
+    m.arguments.ignore(option), m.job.set("batch.micro", *m.options.micro, "--micro");
+  else
+    m.job.set("batch.micro", m.needed(option, kMostSamples, "--micro N states the samples of a microbatch"), option);
   if (const auto global = m.arguments.integer("--global-batch-size", 1, kMostSamples))
     m.job.set("batch.global", *global, "--global-batch-size");
   else
@@ -290,11 +327,16 @@ std::string difference(const ImportedJob& from, const ImportedJob& job) {
   return text.empty() ? "another model" : text;
 }
 
-[[noreturn]] void refuse_choice(const std::vector<std::pair<ImportedJob, int>>& jobs, const std::string& name) {
+struct Found {
+  ImportedJob job;
+  int line;
+  bool unlikely;  // Launch::unlikely
+};
+
+[[noreturn]] void refuse_choice(const std::vector<Found>& jobs, const std::string& name) {
   std::string list;
   for (std::size_t i = 0; i < jobs.size() && i < 8; ++i)
-    list +=
-        fmt::format("\n  {}: line {}{}", i + 1, jobs[i].second, i == 0 ? "" : ": " + difference(jobs[0].first, jobs[i].first));
+    list += fmt::format("\n  {}: line {}{}", i + 1, jobs[i].line, i == 0 ? "" : ": " + difference(jobs[0].job, jobs[i].job));
   throw InputError(fmt::format("{}: {} commands train with different arguments{}", name, jobs.size(), list),
                    "choose one: --launch N, or --define NAME=VALUE where a loop or a condition makes them", code::kConflict);
 }
@@ -340,13 +382,17 @@ ImportedJob import_megatron(const std::string& text, const std::string& name, co
     return import_printed_megatron(text.substr(printed, end == std::string::npos ? end : end - printed), name, line, options);
   }
   const MegatronLaunches found = megatron_launches(text, name, options);
-  std::vector<std::pair<ImportedJob, int>> jobs;
+  std::vector<Found> jobs;
   std::exception_ptr fault;
   for (const Launch& launch : found.launches) {
     try {
       ImportedJob job = read_launch(launch, found, name, options);
-      const auto same = [&](const auto& other) { return values_text(other.first) == values_text(job); };
-      if (std::none_of(jobs.begin(), jobs.end(), same)) jobs.emplace_back(std::move(job), launch.line);
+      const auto same = [&](const Found& other) { return values_text(other.job) == values_text(job); };
+      const auto known = std::find_if(jobs.begin(), jobs.end(), same);
+      if (known == jobs.end())
+        jobs.push_back({std::move(job), launch.line, launch.unlikely});
+      else if (known->unlikely && !launch.unlikely)
+        *known = {std::move(job), launch.line, false};
     } catch (const InputError&) {
       fault = std::current_exception();
     }
@@ -357,7 +403,7 @@ ImportedJob import_megatron(const std::string& text, const std::string& name, co
   const std::vector<UnknownName> conditions =
       options.launch || jobs.size() < 2 ? std::vector<UnknownName>() : conditions_of(found);
   if (!options.launch && jobs.size() > 1 && conditions.empty()) refuse_choice(jobs, name);
-  ImportedJob job = std::move(jobs[options.launch ? static_cast<std::size_t>(*options.launch) - 1 : 0].first);
+  ImportedJob job = std::move(jobs[options.launch ? static_cast<std::size_t>(*options.launch) - 1 : 0].job);
   job.unknown.insert(job.unknown.begin(), conditions.begin(), conditions.end());
   if (!job.unknown.empty() && !options.keeps_unknown) refuse_unknown(job);
   return job;

@@ -23,8 +23,8 @@ struct MegatronJob {
   std::optional<int> deepspeed_zero = {};  // of its configuration
   std::string deepspeed_precision = {};
 
-  // Throws InputError if the argument is missing.
-  int needed(const char* option, int at_most);
+  // Throws InputError if the argument is missing; `help` names what else states it.
+  int needed(const char* option, int at_most, const std::string& help = "");
 };
 
 // The model as keys of config.json: a class of transformers with the same layers.

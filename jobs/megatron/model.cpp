@@ -21,7 +21,7 @@ class MegatronModel {
     m_.layers = m_.needed("--num-layers", kMostLayers);
     hidden_ = m_.needed("--hidden-size", kMostHidden);
     heads_ = m_.needed("--num-attention-heads", kMostHidden);
-    const int sequence = m_.needed("--seq-length", kMostTokens);
+    const int sequence = read_sequence();
     ffn_ = a_.integer("--ffn-hidden-size").value_or(gated_ ? 8 * hidden_ / 3 / 64 * 64 : 4 * hidden_);
     if (experts_) read_experts();
     choose_type();
@@ -32,13 +32,26 @@ class MegatronModel {
     if (latent_) add_latent();
     if (experts_) add_experts();
     m_.job.set("workload.config", config_.text(), "the model's arguments, in the words of config.json");
-    m_.job.set("workload.sequence", sequence, "--seq-length");
     const double dropout = std::max(a_.number("--hidden-dropout").value_or(0.1), a_.number("--attention-dropout").value_or(0.1));
     if (dropout > 0)
       m_.job.set("workload.dropout", fmt::format("{:g}", dropout), "--hidden-dropout, --attention-dropout (default 0.1)");
   }
 
  private:
+  // Models with a decoder behind an encoder state two lengths, and no --seq-length.
+  int read_sequence() {
+    const bool encoder = a_.has("--encoder-seq-length") && !a_.has("--seq-length");
+    const char* option = encoder ? "--encoder-seq-length" : "--seq-length";
+    if (m_.options.sequence) a_.ignore(option);
+    const int sequence =
+        m_.options.sequence ? *m_.options.sequence : m_.needed(option, kMostTokens, "--sequence N states the tokens of a sample");
+    m_.job.set("workload.sequence", sequence, m_.options.sequence ? "--sequence" : option);
+    if (encoder && a_.has("--decoder-seq-length"))
+      m_.job.not_modelled.push_back(one_line("--decoder-seq-length " + a_.text("--decoder-seq-length").value_or("")) +
+                                    " (an encoder and a decoder are predicted as one stack of --num-layers)");
+    return sequence;
+  }
+
   int count(const char* option, int fallback) { return a_.integer(option).value_or(fallback); }
   bool is(std::string_view type) const { return type_ == type; }
 
@@ -150,8 +163,10 @@ class MegatronModel {
     std::vector<bool> sparse(layers, true);
     const auto text = a_.text("--moe-layer-freq");
     if (!text) return sparse;
-    if (!text->empty() && text->find_first_not_of("0123456789") == std::string::npos) {
-      const auto step = static_cast<std::size_t>(*a_.integer("--moe-layer-freq", 1, kMostLayers));
+    if (!text->empty() && text->find_first_not_of("0123456789", (*text)[0] == '-' ? 1 : 0) == std::string::npos) {
+      const int every = *a_.integer("--moe-layer-freq", -kMostLayers, kMostLayers);  // -1, of MindSpeed: every layer
+      if (every == 0) a_.refuse("--moe-layer-freq", "is 0; it must be at least 1");
+      const auto step = static_cast<std::size_t>(std::abs(every));
       for (std::size_t i = 0; i < layers; ++i) sparse[i] = i % step == 0;
       return sparse;
     }

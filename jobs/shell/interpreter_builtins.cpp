@@ -252,7 +252,7 @@ Outcome Interpreter::change_folder(const std::vector<Field>& words) {
 Outcome Interpreter::read_names(const std::vector<Field>& words, int line) {
   const std::string program = words[0].text.plain();
   if (program == "getopts" && !state_.all_arguments && state_.arguments.empty()) return Outcome::of(false);
-  const int input = unknown(Unknown::Kind::Output, "$(" + program + ")", line);
+  const int input = unknown(Unknown::Kind::Output, fmt::format("$({})", program), line);
   for (std::size_t i = program == "getopts" ? 2 : 1; i < words.size(); ++i) {
     const std::string name = words[i].text.flat();
     if (name.empty() || name[0] == '-') continue;
@@ -331,7 +331,7 @@ std::optional<std::string> Interpreter::answer_of(const std::string& program, co
     const int last = number_behind(words.back(), 0);
     if (step <= 0 || last - first > 1000) return std::nullopt;
     std::string numbers;
-    for (int i = first; i <= last; i += step) numbers += (numbers.empty() ? "" : "\n") + std::to_string(i);
+    for (int i = first; i <= last; i += step) numbers += fmt::format("{}{}", numbers.empty() ? "" : "\n", i);
     return numbers;
   }
   if (state_.folder.empty()) return std::nullopt;

@@ -104,7 +104,7 @@ class ConditionReader {
     if (written != in_.written_.end() && std::string_view("efsrw").find(question) != std::string_view::npos)
       return Outcome::of(question != 's' || !written->second.text.empty());
     const std::string path = one_line_of(in_.spelled(about));
-    Outcome outcome = Outcome::unknown({in_.unknown(Unknown::Kind::Output, "-" + std::string(1, question) + " " + path, line_)});
+    Outcome outcome = Outcome::unknown({in_.unknown(Unknown::Kind::Output, fmt::format("-{} {}", question, path), line_)});
     outcome.assumed = false;
     outcome.note = in_.note(fmt::format("line {}: {} is taken not to exist.", line_, path));
     return outcome;

@@ -1,4 +1,6 @@
 // Parameters of a script: what they are, and what ${X%...} and its like make of them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -56,7 +58,7 @@ std::optional<ShellText> Interpreter::lookup_special(const std::string& name, in
   if (name == "BASH_SOURCE") return ShellText(file_ > 0 ? files_.name(file_) : script_path_.empty() ? name_ : script_path_);
   if (name == "LINENO") return ShellText(std::to_string(line));
   if (name == "?" || name == "$" || name == "!" || name == "-" || name == "RANDOM" || name == "SECONDS")
-    return ShellText::of_unknown(unknown(Unknown::Kind::Output, name.size() == 1 ? "$" + name : name, line));
+    return ShellText::of_unknown(unknown(Unknown::Kind::Output, name.size() == 1 ? fmt::format("${}", name) : name, line));
   if (!all_digits(name)) return std::nullopt;
   const auto found = state_.arguments.find(std::stoi(name));
   return found == state_.arguments.end() ? std::nullopt : std::optional(found->second);

@@ -59,7 +59,7 @@ Outcome Interpreter::run_words(const ScriptCommand& command, std::vector<Field> 
   return start(command, std::move(words));
 }
 
-// The word that is a script to follow: the program, or a file beside the script that a launcher starts, `srun OPTIONS ./run.sh`.
+// The word that is a script to follow: the program, or a file next to the script that a launcher starts, `srun OPTIONS ./run.sh`.
 std::optional<std::size_t> Interpreter::script_among(const std::vector<Field>& words) const {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!words[i].text.known()) continue;
@@ -106,7 +106,7 @@ Outcome Interpreter::start(const ScriptCommand& command, std::vector<Field> word
   if (options && started_.size() < kMostPrograms)
     started_.push_back({words, file_, command.line, depends_, notes, unlikely_ > 0});
   if (output_ != nullptr) {
-    const std::string name = command.words.empty() ? program : "$(" + spelled(words[0].text) + " ...)";
+    const std::string name = command.words.empty() ? program : fmt::format("$({} ...)", spelled(words[0].text));
     print(ShellText::of_unknown(unknown(Unknown::Kind::Output, name, command.line)));
   }
   Outcome outcome = Outcome::unknown({unknown(Unknown::Kind::Output, program.empty() ? "a program" : program, command.line)});

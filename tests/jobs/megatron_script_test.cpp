@@ -85,6 +85,53 @@ TEST(MegatronScript, SeveralCommands) {
               HasSubstr("M (line 1)"));
 }
 
+// An option begins a line of its own where a variable holds a line end; the command before it trains.
+TEST(MegatronScript, ALineThatBeginsWithAnOption) {
+  EXPECT_EQ(value(job("A=\"" + kArguments + "\\ \n --bf16\"\nbash -c \"python x.py --num-layers 24 $A\""), "precision"), "fp32");
+}
+
+// Of commands that train alike, the one that runs where no argument is given.
+TEST(MegatronScript, TheCommandWithoutArguments) {
+  const ImportedJob found = job("if [ \"$1\" = debug ]; then\n debugpy x.py --num-layers 24 " + kArguments +
+                                "\nelse\n torchrun x.py --num-layers 24 " + kArguments + "\nfi");
+  EXPECT_EQ(found.launch.front().text, "torchrun");
+}
+
+TEST(MegatronScript, WhatAnOptionStates) {
+  const std::string start = "python x.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 ";
+  EXPECT_EQ(fault(start + "--micro-batch-size 2"),
+            "error: job.sh: --seq-length is missing\n  help: --sequence N states the tokens of a sample");
+  JobOptions options;
+  options.sequence = 512, options.micro = 4;
+  EXPECT_EQ(value(job(start, options), "workload.sequence"), "512");
+  EXPECT_EQ(value(job(start + "--seq-length 2048 --micro-batch-size 1", options), "batch.micro"), "4");
+  EXPECT_EQ(value(job(start + "--seq-length 2048 --batch-size 3"), "batch.micro"), "3");
+  const ImportedJob two = job(start + "--encoder-seq-length 512 --decoder-seq-length 128 --micro-batch-size 1");
+  EXPECT_EQ(value(two, "workload.sequence"), "512");
+  EXPECT_THAT(two.not_modelled, Contains(HasSubstr("--decoder-seq-length 128")));
+}
+
+// One node is what a template states; where the model needs more, its owner states them elsewhere.
+TEST(MegatronScript, ATemplateForOneNode) {
+  const auto gpus = [](const std::string& launcher, const std::string& degrees) {
+    return value(job("torchrun " + launcher + " x.py --num-layers 24 " + kArguments + degrees), "parallel.data");
+  };
+  const std::string deep = "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 6";
+  EXPECT_EQ(gpus("--nproc_per_node 8 --nnodes 1", deep), "1");
+  EXPECT_EQ(gpus("--nproc_per_node 8", "--num-experts 8 --expert-model-parallel-size 8 --pipeline-model-parallel-size 2"), "8");
+  EXPECT_EQ(gpus("", "--num-experts 8 --expert-model-parallel-size 8 --pipeline-model-parallel-size 2"), "8");
+  EXPECT_THAT(fault("torchrun --nproc_per_node 8 --nnodes 2 x.py --num-layers 24 " + kArguments + deep),
+              HasSubstr("16 GPUs (--nnodes x --nproc_per_node) are no multiple of tensor 4 x pipeline 6"));
+}
+
+TEST(MegatronScript, TheOrderOfTheRanks) {
+  const std::string start = "torchrun --nproc_per_node 8 x.py --num-layers 24 " + kArguments + "--tensor-model-parallel-size 2 ";
+  EXPECT_EQ(value(job(start + "--pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping"), "placement"),
+            "[0, 1, 4, 5, 2, 3, 6, 7]");
+  for (const char* one : {"--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 1"})
+    EXPECT_EQ(value(job(start + one + " --use-tp-pp-dp-mapping"), "placement"), "absent");
+}
+
 TEST(MegatronScript, TheConfigurationOfDeepSpeedThatItWrites) {
   const std::string script =
       "ZERO=2\nF=./ds.$JOB.json\ncat <<EOT > $F\n{\"zero_optimization\": {\"stage\": $ZERO}, \"bf16\": {\"enabled\": "
