@@ -162,6 +162,8 @@ CollectiveCost CostModel::collective(CollectiveKind kind, Bytes size, const std:
   base.kind = kind;
   base.members = static_cast<int>(devices.size());
   base.bytes = size;
+  base.crosses_nodes = std::any_of(devices.begin(), devices.end(),
+                                   [&](int d) { return cluster.devices[d].node != cluster.devices[devices.front()].node; });
   if (base.members <= 1 || kind == CollectiveKind::None) return base;
   if (const auto measured = as_measured(scenario_->profile.get(), base)) return *measured;
   if (cluster.given) return over_given_links(base, ring_hops(cluster, devices));

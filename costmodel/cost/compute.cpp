@@ -208,7 +208,9 @@ Breakdown gemm_cost(const GemmShape& g, const DeviceRates& rates) {
   cost.work = Flops(2 * batch * m * n * k);
   const double bytes = batch * (rates.operand * (m * k + k * n) + rates.element * m * n);
   cost.traffic = whole_bytes(bytes);
-  const Duration loop = std::max(felt_work(batch, m, n, k, rates) / rates.gemm, Duration(bytes / rates.memory.base()));
+  const Duration multiplied = felt_work(batch, m, n, k, rates) / rates.gemm, moved(bytes / rates.memory.base());
+  const Duration loop = std::max(multiplied, moved);
+  if (moved > multiplied) cost.operands = moved;
   // A thread block fills its stages of copies before the first product and drains them after the last. With one or two blocks per
   // multiprocessor nothing hides this time; it equals that of this many additional elements of k. The traffic of the loop does
   // not repeat for it.
@@ -249,8 +251,10 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
     cost.forward = both + traffic_cost(scores * (rates.score_forward + mask), rates);
     cost.backward = both + both + traffic_cost(scores * (rates.score_backward + mask), rates);
   }
-  cost.forward.total = cost.forward.compute + cost.forward.memory;
-  cost.backward.total = cost.backward.compute + cost.backward.memory;
+  for (Breakdown* pass : {&cost.forward, &cost.backward}) {
+    if (rates.flash) pass->attention = pass->compute;
+    pass->total = pass->compute + pass->memory;
+  }
   return cost;
 }
 

@@ -90,9 +90,13 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
   sum.work += b.work;
   sum.traffic += b.traffic;
   sum.compute += b.compute;
+  sum.attention += b.attention;
+  sum.operands += b.operands;
   sum.memory += b.memory;
   sum.communication += b.communication;
   sum.launch += b.launch;
+  sum.host += b.host;
+  sum.host_paced += b.host_paced;
   sum.total += b.total;
   // A sum is a formula unless nothing in it is.
   if (a.total <= Duration(0) && a.work <= Flops(0)) sum.source = b.source;

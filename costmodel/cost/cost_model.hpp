@@ -28,9 +28,13 @@ struct Breakdown {
   Flops work{0};
   Bytes traffic{0};           // memory read and written
   Duration compute{0};        // matrix products and attention
+  Duration attention{0};      // part of compute: the attention core
+  Duration operands{0};       // part of compute: products whose operands take longer to move than to multiply
   Duration memory{0};         // element-wise, normalization, loss traffic
   Duration communication{0};  // collectives of the pass, exposed part
   Duration launch{0};         // kernel gaps, and the part of the host's time that the device does not hide
+  Duration host{0};           // the host's time for its launches, hidden or not
+  Duration host_paced{0};     // part of total that grows with the time of a launch
   Duration total{0};
   CostSource source = CostSource::Formula;
 };
@@ -56,6 +60,7 @@ struct CollectiveCost {
   int parts = 1;     // number of equal parts of a collective that is cut; bytes, wire_bytes, latency and time are of one part
   CostSource source = CostSource::Formula;
   Among among = Among::Tensor;  // inside a pass: the group that communicates
+  bool crosses_nodes = false;   // members are on several nodes
 };
 
 // The groups that a rank's passes communicate in, for one device: members in ring order.

@@ -256,6 +256,7 @@ Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int 
   if (on_host)
     cost.compute = Duration(kHostAdam * traffic_share(scenario_->optimizer.name) * formats * updated.elements / kHostBytes *
                             devices_of_a_node(scenario_->cluster, degrees));
+  cost.host = cost.host_paced = cost.launch;
   cost.total = cost.compute + cost.memory + cost.launch;
   return cost;
 }

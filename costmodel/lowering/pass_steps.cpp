@@ -1,6 +1,7 @@
 // The steps of a pass or a group and their times, with the host and jitter added and rounded to whole picoseconds.
 // docs/models/lowering.md has the equations.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "costmodel/lowering/pass_draft.hpp"
@@ -129,10 +130,14 @@ double factor_reaching(double target, ValueOf value_of) {
   return high;
 }
 
+std::array<Duration*, 7> timed_parts(Breakdown& b) {
+  return {&b.compute, &b.attention, &b.operands, &b.memory, &b.launch, &b.host, &b.host_paced};
+}
+
 Breakdown shared_out(Breakdown breakdown, double share) {
   breakdown.work = breakdown.work * share;
   breakdown.traffic = Bytes(static_cast<std::int64_t>(static_cast<double>(breakdown.traffic.base()) * share));
-  for (Duration* part : {&breakdown.compute, &breakdown.memory, &breakdown.launch}) *part = *part * share;
+  for (Duration* part : timed_parts(breakdown)) *part = *part * share;
   return breakdown;
 }
 
@@ -189,7 +194,16 @@ HostBehind running_on(const Lowering& lowering, const SpanTime& time, Trial& tri
 
 struct Prolonged {
   double by_host = 0, by_collectives = 0;  // seconds
+  double host = 0, host_paced = 0;         // as in Breakdown
 };
+
+// The part of a span's time that grows with the time of a launch. Device and host determine the span's time T(device, host) to
+// the first degree, so that it is T - device dT/d(device).
+double paced_by_host(const LoweringCosts& costs, double device, int launches, int site) {
+  constexpr double kStep = 1e-4;  // of the device's time; the curve is smooth
+  const auto time = [&](double of) { return of + host_wait(costs, of, launches, site); };
+  return std::max(0.0, time(device) - (time(device * (1 + kStep)) - time(device)) / kStep);
+}
 
 // Scales a span's compute to the time of its launches and by jitter.
 Prolonged prolong(const Lowering& lowering, double jitter, int launches, int site, DraftProgram& draft, Span span) {
@@ -205,7 +219,10 @@ Prolonged prolong(const Lowering& lowering, double jitter, int launches, int sit
   // Without collectives its steps follow one another, and every factor is known.
   if (waits) time.bare = Trial(lowering, draft, span, site).run(1, 1);
   Prolonged result;
-  result.by_host = host_wait(lowering.costs, waits ? time.device(&RunAlone::lane) : time.untouched, launches, site);
+  const double device = waits ? time.device(&RunAlone::lane) : time.untouched;
+  result.by_host = host_wait(lowering.costs, device, launches, site);
+  result.host = host_wait(lowering.costs, 0, launches, site);
+  result.host_paced = paced_by_host(lowering.costs, device, launches, site);
   if (result.by_host > 0 && time.untouched == 0) {  // only collectives, or compute after a synchronisation: the host comes first
     DraftStep host;
     host.launched = result.by_host;
@@ -318,13 +335,15 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
     const Prolonged longer = prolong(lowering, jitter, launches, whole.site, draft, span);
     breakdown.compute += Duration(longer.by_collectives);
     breakdown.launch += Duration(longer.by_host);
+    breakdown.host += Duration(longer.host);
+    breakdown.host_paced += Duration(longer.host_paced);
   };
   // Under ZeRO 3 every part waits for a gather of its own; other passes have parts in a stage's first forward alone.
   if (lowering.zero() < 3 || draft.part_ends.empty())
     add(whole.launches, all_of(draft));
   else
     for (std::size_t k = 0; k < draft.part_ends.size(); ++k) add(whole.part_launches[k], part_of(draft, k));
-  for (Duration* part : {&breakdown.compute, &breakdown.memory, &breakdown.launch}) *part = *part * jitter;
+  for (Duration* part : timed_parts(breakdown)) *part = *part * jitter;
   breakdown.launch += Duration(given);
 
   TaskGraph& graph = lowering.graph;
