@@ -9,10 +9,9 @@ namespace panpipe::app {
 std::string to_json(const Support& support, const Metrics& figures) {
   JsonWriter out;
   out.object(JsonLayout::Lines).field("schema", "panpipe-support/1").field("step_time_s", figures.step_time_s);
-  out.field("step_time_p10_s", figures.step_time_p10_s).field("step_time_p90_s", figures.step_time_p90_s);
-  write_evidence(out, support.interval.evidence);
-  const Evidence& from = support.interval.stands_on;
-  out.object("interval_from").field("runs", from.runs).field("sources", from.sources).field("like", from.like).end();
+  out.field("step_time_p10_s", figures.step_time_p10_s).field("step_time_p50_s", figures.step_time_p50_s);
+  out.field("step_time_p90_s", figures.step_time_p90_s);
+  write_evidence(out, figures.evidence);
   out.list("parts", JsonLayout::Lines);
   for (const SupportedPart& part : support.parts) {
     out.object().field("what", part.what).field("value", part.value).field("runs", part.runs).field("sources", part.sources);

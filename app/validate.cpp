@@ -37,7 +37,7 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   RunsAnswer answer;
   if (!products.empty()) {
     refuse_with_products(!rows.empty() || !request.tolerances.empty() || !request.alone || !request.left_out.empty() ||
-                         !request.without.empty() || request.own_evidence);
+                         !request.without.empty() || request.learn || request.judge || !request.given.empty());
     answer.products = predict_products(products, request.prediction.calibrations);
     return answer;
   }
@@ -46,9 +46,12 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   options.left_out = validation::read_left_out(request.left_out);
   if (ready) ready(rows);
   std::vector<validation::RunPrediction> runs = predict(rows, options);
-  if (request.own_evidence) answer.evidence = validation::make_evidence(runs);
-  judge(runs, answer.evidence ? *answer.evidence : shipped_evidence());
+  if (request.learn) answer.evidence = validation::make_evidence(runs, options.threads);
+  judge(runs, (answer.evidence ? *answer.evidence : shipped_evidence()).prior, request.given);
+  std::optional<validation::Judgement> judgement;
+  if (request.judge) judgement = validation::judge_sources(validation::judged_sources(runs), options.threads);
   answer.report = make_run_report(std::move(runs), tolerances);
+  answer.report->judgement = std::move(judgement);
   return answer;
 }
 

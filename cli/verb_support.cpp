@@ -44,12 +44,9 @@ std::string device_text(const SupportedDevice& device) {
 }
 
 std::string support_text(const Support& support, const Metrics& figures, const TextStyle& style) {
-  std::string out = style.paint(kBold, to_text(figures.evidence)) + "\n";
+  std::string out = style.paint(kBold, fmt::format("step {}", to_text(Duration(figures.step_time_s)))) + "\n";
   if (figures.step_time_p90_s > 0)
-    out += fmt::format("  step {}; 80 % of runs are expected from {} to {}, by the errors of {} runs of {} sources ({})\n",
-                       to_text(Duration(figures.step_time_s)), to_text(Duration(figures.step_time_p10_s)),
-                       to_text(Duration(figures.step_time_p90_s)), support.interval.stands_on.runs,
-                       support.interval.stands_on.sources, support.interval.stands_on.like);
+    out += "  " + sureness_text(figures.step_time_p10_s, figures.step_time_p90_s, figures.evidence) + "\n";
   out += parts_text(support, style);
   for (const SupportedDevice& device : support.devices) out += device_text(device);
   for (const std::string& what : support.never_compared) out += style.paint(kYellow, "  never compared: " + what) + "\n";
@@ -70,7 +67,7 @@ void add_support_verb(CLI::App& sub, std::function<int()>& run) {
     const Experiment experiment(options->load());
     const Plan plan = experiment.plan(options->plan);
     const Prediction prediction = predict(experiment, plan);
-    const Support support = support_of(experiment.scenario, prediction.kind, shipped_evidence());
+    const Support support = support_of(experiment.scenario, prediction.traits, shipped_evidence());
     if (options->json) {
       print(app::to_json(support, prediction.metrics));
       return 0;

@@ -72,7 +72,13 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--without", options->without, "leave out rows of this id or source (repeatable)")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  sub.add_option("--evidence", options->evidence_file,
+  sub.add_option("--given", options->given,
+                 "rows that are evidence for the others of their source: the others are predicted with it (ids)")
+      ->type_name("ID,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub.add_flag("--judge", options->judge, "judge predictions and intervals with families of sources left out");
+  sub.add_option("--learn", options->evidence_file,
                  "write what these rows say of how sure predictions are into this file, and judge them by it; "
                  "evidence/steps.json of the data is one")
       ->type_name("FILE");
@@ -80,7 +86,7 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_flag("--json", options->json, "print a JSON document instead of the table");
   run = [options] {
     constexpr std::size_t kShown = 20;
-    options->own_evidence = !options->evidence_file.empty();
+    options->learn = !options->evidence_file.empty();
     options->alone = options->output.empty();
     const app::RunsAnswer answer = app::answer_runs(*options, [&](const std::vector<validation::RunRow>& rows) {
       if (!options->output.empty()) check_report_files(rows, options->output);

@@ -115,7 +115,7 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
   if (answer.trainer) note_trainer(experiment.scenario, answer);
   if (!answer.trainer && !answer.candidates.empty() && answer.candidates.front().plan)
     answer.runs_in = trainers_of(*answer.candidates.front().plan);
-  if (costs_alike(experiment.scenario) != "given") answer.tie_within = std::expm1(shipped_evidence().tie());
+  if (!has_given_costs(experiment.scenario)) answer.tie_within = std::expm1(shipped_evidence().tie());
   for (const Candidate& candidate : answer.candidates) check_finite(candidate);
   return answer;
 }

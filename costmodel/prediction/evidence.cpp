@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/files/files_read.hpp"
 #include "base/files/input_registry.hpp"
+#include "base/index.hpp"
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
 #include "base/text/json_writer.hpp"
@@ -19,110 +18,68 @@
 namespace panpipe {
 namespace {
 
-constexpr std::string_view kEvidenceSchema = "panpipe-evidence/1";
-constexpr double kInside = 0.8;  // share of runs that an interval shall hold
-// Minimum for an interval; fewer runs are no evidence about a source never seen.
-constexpr int kLeastSources = 2, kLeastRuns = 8;
-constexpr std::size_t kMostOff = 10;
-
-// From the narrowest to everything. The listed properties must be equal; costs are always compared.
-struct Rung {
-  bool device, choices, split;  // split: precision, kinds of parallelism, host-bound or not
-  std::string words(const Likeness& kind) const {
-    std::string text;
-    const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
-    if (device) add(kind.device);
-    if (choices) add(kind.choices);
-    if (!split) return kind.costs == "formulas" ? "everything" : "everything with costs from " + kind.costs;
-    if (kind.precision != "16 bit") add(kind.precision);
-    add(kind.parallel);
-    if (kind.host_bound) add("host-bound");
-    if (!device) add("on other devices");
-    if (!choices) add("with other kernels");
-    return text;
-  }
-  bool holds(const Likeness& a, const Likeness& b) const {
-    return a.costs == b.costs && (!device || a.device == b.device) && (!choices || a.choices == b.choices) &&
-           (!split || (a.precision == b.precision && a.parallel == b.parallel && a.host_bound == b.host_bound));
-  }
-};
-constexpr std::array<Rung, 4> kRungs = {Rung{true, true, true}, Rung{false, true, true}, Rung{true, false, true},
-                                        Rung{false, false, false}};
-
-using Found = std::vector<const ComparedRuns*>;
-
-struct LeftOut {
-  std::string_view source, device;
-  bool holds(const ComparedRuns& group) const {
-    return (!source.empty() && group.source == source) || (!device.empty() && group.kind.device == device);
-  }
-};
-
-Found alike(const std::vector<ComparedRuns>& runs, const Rung& rung, const Likeness& kind, const LeftOut& without) {
-  Found found;
-  for (const ComparedRuns& group : runs)
-    if (!without.holds(group) && rung.holds(group.kind, kind)) found.push_back(&group);
-  return found;
-}
-
-std::map<std::string_view, int> runs_by_source(const Found& found) {
-  std::map<std::string_view, int> counts;
-  for (const ComparedRuns* group : found) counts[group->source] += group->runs;
-  return counts;
-}
-
-Evidence evidence_of(const Found& found, const std::string& like) {
-  Evidence evidence{0, static_cast<int>(runs_by_source(found).size()), like};
-  for (const ComparedRuns* group : found) evidence.runs += group->runs;
-  return evidence;
-}
-
-// The size of errors within which `kInside` of the runs lie, wider for few sources: the next source's own bias is one more draw,
-// so its variance is 1 + 1/M times that of the known sources.
-double width_of(const Found& found) {
-  const auto counts = runs_by_source(found);
-  std::vector<std::pair<double, double>> sizes;
-  for (const ComparedRuns* group : found)
-    for (const double off : group->off)
-      sizes.emplace_back(std::abs(off),
-                         group->runs * run_weight(counts.at(group->source)) / static_cast<double>(group->off.size()));
-  return weighted_quantile(std::move(sizes), kInside) * (1 + 1 / static_cast<double>(std::max<std::size_t>(1, counts.size())));
-}
+constexpr std::string_view kEvidenceSchema = "panpipe-evidence/2";
+constexpr double kInOrder = 0.8;  // share of pairs of plans that a difference of `tie` puts in the right order
+constexpr std::size_t kMostValues = 10;
 
 using Json = nlohmann::json;
 
-// The words of a likeness in a document.
-constexpr std::pair<const char*, std::string Likeness::*> kWords[] = {
-    {"device", &Likeness::device},       {"choices", &Likeness::choices},   {"framework", &Likeness::framework},
-    {"precision", &Likeness::precision}, {"parallel", &Likeness::parallel}, {"schedule", &Likeness::schedule},
-    {"costs", &Likeness::costs}};
+// The words of traits in a document.
+constexpr std::pair<const char*, std::string StepTraits::*> kWords[] = {{"device", &StepTraits::device},
+                                                                        {"framework", &StepTraits::framework},
+                                                                        {"precision", &StepTraits::precision},
+                                                                        {"parallel", &StepTraits::parallel},
+                                                                        {"schedule", &StepTraits::schedule}};
 
-Likeness read_kind(const Json& row) {
-  Likeness kind;
-  for (const auto& [name, member] : kWords) kind.*member = row.at(name);
-  kind.host_bound = row.at("host_bound");
-  return kind;
+StepClass class_named(const std::string& name) {
+  for (std::size_t c = 0; c < kStepClasses; ++c)
+    if (name_of(static_cast<StepClass>(c)) == name) return static_cast<StepClass>(c);
+  throw InputError("there is no class of steps '" + name + "'");
 }
 
-void check_row(int count, const std::vector<double>& values, const std::string& place) {
-  if (count < 1 || values.empty() || values.size() > std::min(kMostOff, static_cast<std::size_t>(count)))
-    throw InputError(fmt::format("{}: {} values for {} of them; 1 to 10 are expected, and no more than there are", place,
-                                 values.size(), count));
-  if (!std::is_sorted(values.begin(), values.end())) throw InputError(place + ": the values are not in ascending order");
+std::vector<Weighted> read_grid(const Json& grid) {
+  std::vector<Weighted> read;
+  for (const Json& entry : grid) read.push_back({entry.at(0), entry.at(1)});
+  return read;
+}
+
+UncertaintyPrior read_prior(const Json& document, const std::string& name) {
+  UncertaintyPrior prior;
+  for (std::size_t d = 0; d < kDirections; ++d)
+    prior.spread[d] = document.at("spread").at(std::string(name_of(static_cast<Direction>(d))));
+  prior.block_spread = document.at("block_spread");
+  prior.scale = read_grid(document.at("scale"));
+  prior.scatter = read_grid(document.at("scatter"));
+  for (std::size_t c = 0; c < kStepClasses; ++c)
+    prior.missing[c] = document.at("missing").at(std::string(name_of(static_cast<StepClass>(c))));
+  prior.widening = document.at("widening");
+  prior.sources = document.at("sources");
+  prior.steps = document.at("steps");
+  check_prior(prior, name + ": prior");
+  return prior;
 }
 
 EvidenceTable table_of(const Json& document, const std::string& name) {
   EvidenceTable table;
-  table.widening = document.at("widening");
-  if (!(table.widening > 0)) throw InputError(name + ": widening is a factor above 0");
+  table.prior = read_prior(document.at("prior"), name);
   for (const Json& row : document.at("runs")) {
-    ComparedRuns group{row.at("source"), read_kind(row), row.at("runs"), row.at("off"), row.at("worst")};
-    check_row(group.runs, group.off, fmt::format("{}: runs[{}].off", name, table.runs.size()));
-    table.runs.push_back(std::move(group));
+    ComparedRuns& group = table.runs.emplace_back();
+    group.source = row.at("source");
+    group.traits.of = class_named(row.at("class"));
+    for (const auto& [word, member] : kWords) group.traits.*member = row.at(word);
+    group.runs = row.at("runs");
+    group.mean_error = row.at("mean_error");
+    group.worst_error = row.at("worst_error");
+    if (group.runs < 1) throw InputError(fmt::format("{}: runs[{}].runs: from 1", name, table.runs.size() - 1));
   }
   for (const Json& row : document.at("plans")) {
     ComparedPlans group{row.at("source"), row.at("pairs"), row.at("apart")};
-    check_row(group.pairs, group.apart, fmt::format("{}: plans[{}].apart", name, table.plans.size()));
+    const std::string place = fmt::format("{}: plans[{}].apart", name, table.plans.size());
+    if (group.pairs < 1 || group.apart.empty() || group.apart.size() > std::min(kMostValues, at(group.pairs)))
+      throw InputError(fmt::format("{}: {} values for {} of them; 1 to 10 are expected, and no more than there are", place,
+                                   group.apart.size(), group.pairs));
+    if (!std::is_sorted(group.apart.begin(), group.apart.end()))
+      throw InputError(place + ": the values are not in ascending order");
     table.plans.push_back(std::move(group));
   }
   return table;
@@ -138,9 +95,36 @@ EvidenceTable read_shipped() {
   return parse_evidence(*text, path);
 }
 
-}  // namespace
+void write_grid(JsonWriter& out, const char* name, const std::vector<Weighted>& grid) {
+  out.list(name);
+  for (const Weighted& entry : grid) out.value(std::vector<double>{entry.value, entry.weight});
+  out.end();
+}
 
-double run_weight(int runs_of_source) { return 1 / std::sqrt(static_cast<double>(runs_of_source)); }
+void write_prior(JsonWriter& out, const UncertaintyPrior& prior) {
+  out.object("prior", JsonLayout::Lines).field("sources", prior.sources).field("steps", prior.steps);
+  out.object("spread");
+  for (std::size_t d = 0; d < kDirections; ++d) out.field(name_of(static_cast<Direction>(d)), prior.spread[d]);
+  out.end().field("block_spread", prior.block_spread);
+  write_grid(out, "scale", prior.scale);
+  write_grid(out, "scatter", prior.scatter);
+  out.object("missing");
+  for (std::size_t c = 0; c < kStepClasses; ++c)
+    out.field(name_of(static_cast<StepClass>(c)), std::vector<double>(prior.missing[c].begin(), prior.missing[c].end()));
+  out.end().field("widening", prior.widening).end();
+}
+
+// "half", of a share.
+const char* words_of(double share) {
+  if (share >= 0.85) return "nearly all";
+  if (share >= 0.6) return "most";
+  if (share >= 0.4) return "half";
+  return share >= 0.28 ? "a third" : "a quarter";
+}
+constexpr double kNamed = 0.2;  // share of the spread from which on a cause is named
+constexpr std::size_t kMostNamed = 3;
+
+}  // namespace
 
 double weighted_quantile(std::vector<std::pair<double, double>> values, double share) {
   if (values.empty()) return 0;
@@ -160,48 +144,27 @@ double weighted_quantile(std::vector<std::pair<double, double>> values, double s
 
 std::vector<double> representatives(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  if (values.size() <= kMostOff) return values;
+  if (values.size() <= kMostValues) return values;
   std::vector<std::pair<double, double>> weighted;
   for (const double value : values) weighted.emplace_back(value, 1);
   std::vector<double> few;
-  for (std::size_t i = 0; i < kMostOff; ++i)
-    few.push_back(weighted_quantile(weighted, (static_cast<double>(i) + 0.5) / static_cast<double>(kMostOff)));
+  for (std::size_t i = 0; i < kMostValues; ++i)
+    few.push_back(weighted_quantile(weighted, (static_cast<double>(i) + 0.5) / static_cast<double>(kMostValues)));
   return few;
 }
 
-StepInterval EvidenceTable::interval(const Likeness& kind, std::string_view without_source,
-                                     std::string_view without_device) const {
-  StepInterval interval;
-  interval.evidence.like = "nothing";
-  for (const Rung& rung : kRungs) {
-    const Found found = alike(runs, rung, kind, {without_source, without_device});
-    if (found.empty()) continue;
-    const Evidence evidence = evidence_of(found, rung.words(kind));
-    if (rung.split && interval.evidence.runs == 0) interval.evidence = evidence;
-    if (rung.split && (evidence.sources < kLeastSources || evidence.runs < kLeastRuns)) continue;
-    const double width = widening * width_of(found);
-    interval.low = std::exp(-width);
-    interval.high = std::exp(width);
-    interval.stands_on = evidence;
-    break;
-  }
-  return interval;
-}
-
-double EvidenceTable::tie(std::string_view without_source) const {
-  std::vector<std::pair<double, double>> sizes;
-  for (const ComparedPlans& group : plans) {
-    if (!without_source.empty() && group.source == without_source) continue;
+double EvidenceTable::tie() const {
+  std::vector<std::pair<double, double>> sizes;  // a source with n pairs weighs n^-0.5 a pair: many count for more, none for all
+  for (const ComparedPlans& group : plans)
     for (const double apart : group.apart)
-      sizes.emplace_back(apart, group.pairs * run_weight(group.pairs) / static_cast<double>(group.apart.size()));
-  }
-  return weighted_quantile(std::move(sizes), kInside);
+      sizes.emplace_back(apart, std::sqrt(group.pairs) / static_cast<double>(group.apart.size()));
+  return weighted_quantile(std::move(sizes), kInOrder);
 }
 
 EvidenceTable parse_evidence(const std::string& text, const std::string& name) {
   const Json document = parse_json<Json>(text, name);
   if (!document.is_object() || document.value("schema", Json()) != kEvidenceSchema)
-    throw InputError(name + ": this is no document of schema 'panpipe-evidence/1'");
+    throw InputError(name + ": this is no document of schema 'panpipe-evidence/2'");
   try {
     return table_of(document, name);
   } catch (const Json::exception& error) {
@@ -211,14 +174,13 @@ EvidenceTable parse_evidence(const std::string& text, const std::string& name) {
 
 std::string to_json(const EvidenceTable& table) {
   JsonWriter out;
-  out.object(JsonLayout::Lines).field("schema", kEvidenceSchema).field("widening", table.widening);
+  out.object(JsonLayout::Lines).field("schema", kEvidenceSchema);
+  write_prior(out, table.prior);
   out.list("runs", JsonLayout::Lines);
   for (const ComparedRuns& group : table.runs) {
-    const Likeness& kind = group.kind;
-    out.object().field("source", group.source);
-    for (const auto& [name, member] : kWords) out.field(name, kind.*member);
-    out.field("host_bound", kind.host_bound).field("runs", group.runs).field("off", group.off);
-    out.field("worst", group.worst).end();
+    out.object().field("source", group.source).field("class", name_of(group.traits.of));
+    for (const auto& [word, member] : kWords) out.field(word, group.traits.*member);
+    out.field("runs", group.runs).field("mean_error", group.mean_error).field("worst_error", group.worst_error).end();
   }
   out.end().list("plans", JsonLayout::Lines);
   for (const ComparedPlans& group : table.plans)
@@ -232,29 +194,51 @@ const EvidenceTable& shipped_evidence() {
   return table;
 }
 
-void state_evidence(Metrics& figures, const Likeness& kind) {
-  const StepInterval interval = shipped_evidence().interval(kind);
-  figures.evidence = interval.evidence;
-  if (interval.stands_on.runs == 0) return;
-  figures.step_time_p10_s = interval.low * figures.step_time_s;
-  figures.step_time_p90_s = interval.high * figures.step_time_s;
+std::vector<std::string> limits_of(const StepPosterior& posterior, const StepTraits& traits) {
+  const StepCauses causes = posterior.causes(traits);
+  std::vector<std::pair<double, std::string>> named;
+  for (std::size_t c = 0; c < causes.size(); ++c) {
+    if (causes[c] < kNamed) continue;
+    std::string cause;
+    if (c < kDirections) cause = name_of(static_cast<Direction>(c));
+    if (c == kCauseBlock) cause = "this trainer, split and device together";
+    if (c == kCauseScatter) cause = "the scatter of single runs";
+    if (c == kCauseMissing) cause = fmt::format("what the model misses ({})", name_of(traits.of));
+    named.emplace_back(causes[c], fmt::format("{} of it: {}", words_of(causes[c]), cause));
+  }
+  std::stable_sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> limits;
+  for (const auto& [share, text] : named)
+    if (limits.size() < kMostNamed) limits.push_back(text);
+  return limits;
+}
+
+void state_evidence(Metrics& figures, const Scenario& scenario, const StepTraits& traits) {
+  if (has_given_costs(scenario)) return;
+  const UncertaintyPrior& prior = shipped_evidence().prior;
+  const StepPosterior posterior(prior, {}, traits.of);
+  const StepDistribution distribution = posterior.distribution(traits);
+  figures.step_time_p10_s = figures.step_time_s * std::exp(distribution.quantile(0.1));
+  figures.step_time_p50_s = figures.step_time_s * std::exp(distribution.quantile(0.5));
+  figures.step_time_p90_s = figures.step_time_s * std::exp(distribution.quantile(0.9));
+  figures.evidence.of_class = name_of(traits.of);
+  figures.evidence.limits = limits_of(posterior, traits);
 }
 
 void write_evidence(JsonWriter& out, const Evidence& evidence) {
-  out.object("evidence").field("runs", evidence.runs).field("sources", evidence.sources).field("like", evidence.like).end();
+  out.object("evidence").list("pieces");
+  for (const EvidencePiece& piece : evidence.pieces) {
+    out.object().field("file", piece.file).field("kind", piece.kind);
+    out.field("half_width_before", piece.half_width_before).field("half_width_after", piece.half_width_after).end();
+  }
+  out.end().field("class", evidence.of_class).field("limits", evidence.limits).end();
 }
 
 std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence) {
-  if (evidence.like.empty()) return "";
-  if (p90_s <= 0) return to_text(evidence);
-  return fmt::format("80 % of runs are expected from {} to {}; {}", to_text(Duration(p10_s)), to_text(Duration(p90_s)),
-                     to_text(evidence));
-}
-
-std::string to_text(const Evidence& evidence) {
-  if (evidence.runs == 0) return "nothing alike was ever compared";
-  return fmt::format("validated on {} run{} of {} source{} ({})", evidence.runs, evidence.runs == 1 ? "" : "s", evidence.sources,
-                     evidence.sources == 1 ? "" : "s", evidence.like);
+  if (p90_s <= 0) return "";
+  std::string text = fmt::format("80 % of runs are expected from {} to {}", to_text(Duration(p10_s)), to_text(Duration(p90_s)));
+  for (const std::string& limit : evidence.limits) text += "; " + limit;
+  return text;
 }
 
 }  // namespace panpipe

@@ -16,13 +16,23 @@ Engine idle_links() {
   return [](const TaskGraph& graph, const Cluster&) { return estimate(graph); };
 }
 
+namespace {
+
+// Of a simulated step too: what the links' sharing adds has the spread of the rest.
+StepTraits traits_on_idle_links(const TaskGraph& graph, const Scenario& scenario, const Plan& plan) {
+  const std::int32_t busiest = graph.device(busiest_rank(graph), 0, 0);
+  return traits_of(scenario, plan, sensitivity_of(graph, estimate_times_of(graph, busiest)));
+}
+
+}  // namespace
+
 Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan& plan, const Engine& engine) {
   Prediction prediction;
   prediction.timeline = engine(graph, scenario.cluster);
   Metrics& figures = prediction.metrics = metrics(prediction.timeline);
   prediction.terms = terms_of(graph, figures, figures.step_time_s);
-  prediction.kind = likeness_of(scenario, plan, prediction.terms, figures.step_time_s);
-  state_evidence(figures, prediction.kind);
+  prediction.traits = traits_on_idle_links(graph, scenario, plan);
+  state_evidence(figures, scenario, prediction.traits);
   state_run(figures, graph, scenario);
   return prediction;
 }
@@ -31,9 +41,7 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
   EstimatedStep step;
   step.times = estimate_times(graph, true);
   step.metrics = step_metrics(graph, step.times, TimelineKind::Estimated);
-  const Likeness kind =
-      likeness_of(scenario, plan, terms_of(graph, step.metrics, step.metrics.step_time_s), step.metrics.step_time_s);
-  state_evidence(step.metrics, kind);
+  state_evidence(step.metrics, scenario, traits_of(scenario, plan, sensitivity_of(graph, step.times)));
   state_run(step.metrics, graph, scenario);
   return step;
 }
@@ -45,11 +53,12 @@ StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const
   StepFigures figures;
   figures.step_time_s = to_duration(step_end(times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();
-  for (const DeviceTimeline& device : memory_of_ranks(graph, times))
+  for (const DeviceTimeline& device : memory_of_ranks(graph, times)) {
     figures.peak_memory_bytes = std::max(figures.peak_memory_bytes, static_cast<double>(device.peak.base()));
+    figures.fits = figures.fits && (device.limit <= Bytes(0) || device.peak <= device.limit);
+  }
   figures.exposed_communication_s = exposed_communication(graph, times, busiest);
-  const StepTerms terms = terms_of(graph, figures.exposed_communication_s, figures.step_time_s);
-  figures.kind = likeness_of(scenario, plan, terms, figures.step_time_s);
+  figures.traits = traits_of(scenario, plan, sensitivity_of(graph, times));
   return figures;
 }
 

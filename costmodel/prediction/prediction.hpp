@@ -6,6 +6,8 @@
 #include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/experiment.hpp"
+#include "costmodel/prediction/step_terms.hpp"
+#include "costmodel/prediction/step_traits.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
@@ -19,7 +21,7 @@ struct Prediction {
   Timeline timeline;
   Metrics metrics;  // with the interval of the step and its evidence
   StepTerms terms;
-  Likeness kind;
+  StepTraits traits;
 };
 
 Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine = idle_links());
@@ -34,7 +36,8 @@ struct StepFigures {
   double step_period_s = 0;  // with rolling steps (step_time.hpp)
   double peak_memory_bytes = 0;
   double exposed_communication_s = 0;  // of the busiest rank's device
-  Likeness kind;
+  bool fits = true;                    // as Metrics::fits
+  StepTraits traits;
 };
 StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan);
 

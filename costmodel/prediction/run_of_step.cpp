@@ -16,15 +16,27 @@ RunMachine machine_of(const Cluster& cluster) {
 
 void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenario) {
   if (!scenario.run) return;
-  const RunStep step{.time = Duration(figures.step_time_s),
-                     .samples = graph.samples_per_step,
-                     .tokens = graph.samples_per_step * graph.tokens_per_sample,
-                     .checkpoint_bytes = figures.parameters * checkpoint_bytes_per_parameter(scenario)};
-  RunAnswer answer = run_cost(*scenario.run, machine_of(scenario.cluster), step);
+  const RunMachine machine = machine_of(scenario.cluster);
+  RunStep step{.time = Duration(figures.step_time_s),
+               .samples = graph.samples_per_step,
+               .tokens = graph.samples_per_step * graph.tokens_per_sample,
+               .checkpoint_bytes = figures.parameters * checkpoint_bytes_per_parameter(scenario)};
+  RunAnswer answer = run_cost(*scenario.run, machine, step);
   if (!answer.cost)
     throw fault_at(scenario, answer.fault.key.empty() ? "run" : "run." + answer.fault.key, answer.fault.message,
                    answer.fault.help);
   figures.run = std::move(answer.cost);
+  if (figures.step_time_p90_s <= 0) return;
+  // A longer step may leave no time to train between failures: then that quantile is not known.
+  const auto at_step = [&](double seconds, std::optional<double>& time, std::optional<double>& cost) {
+    step.time = Duration(seconds);
+    const RunAnswer other = run_cost(*scenario.run, machine, step);
+    if (!other.cost) return;
+    time = other.cost->time_s;
+    cost = other.cost->cost;
+  };
+  at_step(figures.step_time_p10_s, figures.run->time_p10_s, figures.run->cost_p10);
+  at_step(figures.step_time_p90_s, figures.run->time_p90_s, figures.run->cost_p90);
 }
 
 }  // namespace panpipe

@@ -10,23 +10,20 @@
 namespace panpipe {
 namespace {
 
-double error_of(double off) { return std::exp(-off) - 1; }
-
 template <class Has>
 SupportedPart part_of(const EvidenceTable& table, const std::string& what, const std::string& value, const Has& has) {
   SupportedPart part{what, value};
   std::set<std::string_view> sources;
-  double sum = 0, worst = 0;
+  double sum = 0;
   for (const ComparedRuns& group : table.runs) {
-    if (!has(group.kind)) continue;
+    if (!has(group.traits)) continue;
     part.runs += group.runs;
     sources.insert(group.source);
-    for (const double off : group.off) sum += std::abs(error_of(off)) * group.runs / static_cast<double>(group.off.size());
-    if (std::abs(group.worst) > std::abs(worst)) worst = group.worst;
+    sum += group.mean_error * group.runs;
+    if (std::abs(group.worst_error) > std::abs(part.worst_error)) part.worst_error = group.worst_error;
   }
   part.sources = static_cast<int>(sources.size());
   part.mean_error = part.runs > 0 ? sum / part.runs : 0;
-  part.worst_error = error_of(worst);
   return part;
 }
 
@@ -57,23 +54,21 @@ NumberOrigin origin_of_number(const std::string& source) {
   return NumberOrigin::Measured;
 }
 
-Support support_of(const Scenario& scenario, const Likeness& kind, const EvidenceTable& table) {
+Support support_of(const Scenario& scenario, const StepTraits& traits, const EvidenceTable& table) {
   Support support;
-  support.interval = table.interval(kind);
   const auto add = [&](const std::string& what, const std::string& value, const auto& has) {
     support.parts.push_back(part_of(table, what, value, has));
     if (support.parts.back().runs == 0) support.never_compared.push_back(what + " " + value);
   };
-  using L = const Likeness&;
-  add("device", kind.device, [&](L other) { return other.device == kind.device; });
-  add("framework", kind.framework, [&](L other) { return other.framework == kind.framework; });
-  add("choices", kind.choices, [&](L other) { return other.choices == kind.choices; });
-  add("precision", kind.precision, [&](L other) { return other.precision == kind.precision; });
-  add("parallelism", kind.parallel, [&](L other) { return other.parallel == kind.parallel; });
-  if (kind.schedule != "none") add("schedule", kind.schedule, [&](L other) { return other.schedule == kind.schedule; });
-  add("costs from", kind.costs, [&](L other) { return other.costs == kind.costs; });
-  if (kind.host_bound) add("a host", "that sets the pace", [](L other) { return other.host_bound; });
-  if (kind.costs == "formulas")
+  using T = const StepTraits&;
+  add("class", std::string(name_of(traits.of)), [&](T other) { return other.of == traits.of; });
+  add("device", traits.device, [&](T other) { return other.device == traits.device; });
+  add("framework", traits.framework, [&](T other) { return other.framework == traits.framework; });
+  add("precision", traits.precision, [&](T other) { return other.precision == traits.precision; });
+  add("parallelism", traits.parallel, [&](T other) { return other.parallel == traits.parallel; });
+  if (traits.schedule != "none") add("schedule", traits.schedule, [&](T other) { return other.schedule == traits.schedule; });
+  add("all of these", "together", [&](T other) { return other.same_block(traits) && other.schedule == traits.schedule; });
+  if (traits.of != StepClass::Profiled && !has_given_costs(scenario))
     for (const DeviceType& type : scenario.cluster.types)
       if (type.has_rates()) support.devices.push_back(device_of(type));
   return support;

@@ -31,13 +31,12 @@ struct SupportedDevice {
 };
 
 struct Support {
-  StepInterval interval;
   std::vector<SupportedPart> parts;
   std::vector<SupportedDevice> devices;
-  std::vector<std::string> never_compared;  // "device H20", "schedule zb-v"
+  std::vector<std::string> never_compared;  // "device H20"
 };
 
-Support support_of(const Scenario& scenario, const Likeness& kind, const EvidenceTable& table);
+Support support_of(const Scenario& scenario, const StepTraits& traits, const EvidenceTable& table);
 
 // Classifies a source by its text: fitted if it mentions least squares over runs, inferred if taken from another device or
 // assumed, else measured (or published).

@@ -77,6 +77,8 @@ struct RunCost {
   std::optional<double> checkpoint_s, checkpoint_interval_s;
   std::optional<double> mtbf_s;  // of the whole run
   std::optional<double> cost;
+  // For the quantiles of the step: one run in ten takes less, one more. Not stated without an interval of the step.
+  std::optional<double> time_p10_s, time_p90_s, cost_p10, cost_p90;
   std::string currency, price_origin;
   std::string power_origin;  // "GPUs at 700 W, PUE 1.1"; for people
   std::optional<double> energy_kwh, carbon_kg;

@@ -18,6 +18,13 @@ std::string run_lines(const RunCost& cost) {
     out += cost.mtbf_s ? fmt::format(", a failure every {}\n", long_time_text(*cost.mtbf_s)) : "\n";
   }
   if (cost.cost) out += fmt::format("     {} at {} a GPU hour\n", money_text(*cost.cost, cost.currency), cost.price_origin);
+  if (cost.time_p10_s && cost.time_p90_s) {
+    out += fmt::format("     80 % of runs are expected to take {} to {}", long_time_text(*cost.time_p10_s),
+                       long_time_text(*cost.time_p90_s));
+    out += cost.cost_p10 && cost.cost_p90
+               ? fmt::format(", {} to {}\n", money_text(*cost.cost_p10, cost.currency), money_text(*cost.cost_p90, cost.currency))
+               : "\n";
+  }
   if (cost.energy_kwh) {
     out += fmt::format("     {} ({})", energy_text(*cost.energy_kwh), cost.power_origin);
     out += cost.carbon_kg ? fmt::format(", {:.4g} t of CO2 equivalent\n", *cost.carbon_kg / 1000) : "\n";

@@ -108,10 +108,17 @@ struct DeviceMetrics {
   bool fits = true;
 };
 
-// The measured runs that support a prediction: those of its kind.
+// A measurement that moved a prediction. Half widths: of the 80 % interval, as a share of the step.
+struct EvidencePiece {
+  std::string file, kind;
+  double half_width_before = 0, half_width_after = 0;
+};
+
+// What the interval of a predicted step rests on (docs/models/uncertainty.md).
 struct Evidence {
-  int runs = 0, sources = 0;  // 0 runs: nothing alike was ever compared
-  std::string like;           // "A100-SXM, megatron, tensor + pipeline"; "nothing"
+  std::vector<EvidencePiece> pieces;
+  std::string of_class;             // "dense, NVLink", "experts", ...; empty: no interval is stated
+  std::vector<std::string> limits;  // what the interval is made of: "half of it: host"
 };
 
 struct Metrics {
@@ -127,8 +134,8 @@ struct Metrics {
   double model_flops = 0;  // per step
   double mfu = 0;          // 0 if the peak is unknown
   double samples_per_s = 0;
-  // Predicted steps with evidence (docs/models/uncertainty.md): one run in ten is shorter, one is longer; 0 = not stated.
-  double step_time_p10_s = 0, step_time_p90_s = 0;
+  // Predicted steps (docs/models/uncertainty.md): one run in ten is shorter, half are, one is longer; 0 = not stated.
+  double step_time_p10_s = 0, step_time_p50_s = 0, step_time_p90_s = 0;
   Evidence evidence;
   double contention_s = 0;                          // simulated only
   double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps

@@ -133,6 +133,7 @@ std::string add_plan(const Experiment& experiment, const PlanningProblem& proble
       candidate.metrics.emplace_back("estimated_peak_memory_bytes", figures.peak_memory_bytes);
       candidate.metrics.emplace_back("fits", figures.fits ? 1 : 0);
       candidate.metrics.emplace_back("step_time_p10_s", figures.step_time_p10_s);
+      candidate.metrics.emplace_back("step_time_p50_s", figures.step_time_p50_s);
       candidate.metrics.emplace_back("step_time_p90_s", figures.step_time_p90_s);
       candidate.evidence = figures.evidence;
     }

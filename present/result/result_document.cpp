@@ -167,7 +167,15 @@ PlanFacts to_plan(const Json& row) {
   return plan;
 }
 
-Evidence to_evidence(const Json& row) { return {index(row, "runs", 0), index(row, "sources", 0), row.value("like", "")}; }
+Evidence to_evidence(const Json& row) {
+  Evidence evidence;
+  evidence.of_class = row.value("class", "");
+  evidence.limits = row.value("limits", std::vector<std::string>());
+  for (const Json& piece : row.value("pieces", Json::array()))
+    evidence.pieces.push_back({piece.value("file", ""), piece.value("kind", ""), figure(piece, "half_width_before", 0),
+                               figure(piece, "half_width_after", 0)});
+  return evidence;
+}
 
 DeviceMetrics to_device_metrics(const Json& row) {
   DeviceMetrics device;

@@ -56,7 +56,7 @@ std::string supported(nb::object scenario, const Overrides& overrides, const std
   const nb::gil_scoped_release no_gil;
   const auto kept = cached_scenario(input, overrides, plan);
   const Prediction prediction = predict(kept->graph, kept->experiment.scenario, kept->plan, idle_links());
-  return app::to_json(support_of(kept->experiment.scenario, prediction.kind, shipped_evidence()), prediction.metrics);
+  return app::to_json(support_of(kept->experiment.scenario, prediction.traits, shipped_evidence()), prediction.metrics);
 }
 
 // The fields of panpipe.ImportedJob: scenario, yaml, assumptions, not_modelled, not_understood, fault.

@@ -89,7 +89,7 @@ void bind_measured(nb::module_& module) {
   module.def(
       "validate",
       [](const Texts& files, const Texts& calibrations, const Texts& tolerances, const Texts& left_out, const Texts& without,
-         bool own_evidence, int threads) {
+         const Texts& given, bool learn, int threads) {
         app::RunsRequest request;
         request.files = files;
         request.tolerances = tolerances;
@@ -97,11 +97,12 @@ void bind_measured(nb::module_& module) {
         request.without = without;
         request.prediction.calibrations = calibrations;
         request.prediction.threads = threads;
-        request.own_evidence = own_evidence;
+        request.given = given;
+        request.learn = learn;
         return validated(request);
       },
-      nb::arg("files"), nb::arg("calibrations"), nb::arg("tolerances"), nb::arg("left_out"), nb::arg("without"),
-      nb::arg("own_evidence"), nb::arg("threads"), Released());
+      nb::arg("files"), nb::arg("calibrations"), nb::arg("tolerances"), nb::arg("left_out"), nb::arg("without"), nb::arg("given"),
+      nb::arg("learn"), nb::arg("threads"), Released());
   nb::class_<FitAnswer>(module, "FitAnswer")
       .def_ro("yaml", &FitAnswer::yaml)
       .def_ro("table", &FitAnswer::table)

@@ -22,7 +22,7 @@ class Validation(Tabled):
     document: panpipe-validation/1; of matrix products as the command prints it.
     page: A self-contained HTML page; empty of matrix products.
     text: The table for a terminal.
-    evidence: With `evidence=True` of `validate`: the file that states how sure predictions are.
+    evidence: With `learn=True` of `validate`: the file that states how sure predictions are.
     """
 
     ok: bool
@@ -77,7 +77,8 @@ def validate(
     tolerances: Mapping[str, str] | Sequence[str] = (),
     left_out: Files = (),
     without: str | Sequence[str] = (),
-    evidence: bool = False,
+    given: str | Sequence[str] = (),
+    learn: bool = False,
     threads: int | None = None,
 ) -> Validation:
     """Predict measured runs, and report how far predictions can be trusted.
@@ -87,8 +88,9 @@ def validate(
     tolerances: ``{"mean": "5%"}``: `.ok` is False when a figure is worse.
     left_out: Tables that `Fit.left_out_table` holds: their rows are judged by predictions of fits without their source.
     without: Rows of this id or source are left out.
-    evidence: Judge these rows by their own errors instead of the shipped ones; `.evidence` is then the file that
-        `panpipe validate --evidence` writes.
+    given: Ids of rows that are evidence for the others of their source: the others are predicted with it.
+    learn: Judge these rows by what they say of how sure predictions are; `.evidence` is then the file that
+        `panpipe validate --learn` writes.
     threads: Rows at a time; all cores unless given.
     Raises InputError: A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.
     """
@@ -98,7 +100,8 @@ def validate(
         _assignments("tolerances", tolerances),
         _files("left_out", left_out),
         _texts("without", without),
-        bool(evidence),
+        _texts("given", given),
+        bool(learn),
         _count("threads", threads, 0),
     )
     document = json.loads(text)

@@ -1,6 +1,7 @@
 #include "study/report/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -142,10 +143,7 @@ class Report {
       figures.insert(figures.begin() + 1,
                      {"80 % of runs are expected",
                       fmt::format("{} to {}", to_text(Duration(of("step_time_p10_s"))), to_text(Duration(of("step_time_p90_s")))),
-                      to_text(*result.evidence), present::Tone::Plain});
-    else if (result.evidence && !result.evidence->like.empty())
-      figures.insert(figures.begin() + 1,
-                     {"runs alike", std::to_string(result.evidence->runs), to_text(*result.evidence), present::Tone::Plain});
+                      fmt::format("{}", fmt::join(result.evidence->limits, "; ")), present::Tone::Plain});
     if (of("mfu") > 0)
       figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", present::Tone::Plain});
     if (of("run_time_s") > 0)  // the scenario states how much is trained

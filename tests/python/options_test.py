@@ -108,8 +108,8 @@ class Measured(Cases):
 
     def test_evidence(self):
         runs, file = self.some_runs("megatron21", "korth22"), self.folder / "evidence.json"
-        judged = panpipe.validate(runs, evidence=True)
-        self.assertEqual(judged.to_dict(), command(f"validate {runs} --evidence {file}"))
+        judged = panpipe.validate(runs, learn=True)
+        self.assertEqual(judged.to_dict(), command(f"validate {runs} --learn {file}"))
         self.assertEqual(judged.evidence, file.read_text())
         self.assertEqual(panpipe.validate(runs).evidence, "")
 

@@ -4,35 +4,44 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "validation/runs/run_statistics.hpp"
 
 namespace panpipe::validation {
 namespace {
 
-constexpr double kInside = 0.8;
-
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
-std::vector<double> rounded_representatives(std::vector<double> values) {
-  for (double& value : values = representatives(std::move(values))) value = rounded(value);
-  return values;
+double off(const RunPrediction& run) { return std::log(*run.row.step_s / run.by_model_s); }
+
+bool counts(const RunPrediction& run) { return run.error() && !run.row.source.empty() && run.row.fair != "no"; }
+
+std::string family_of(const RunRow& row) {
+  return row.family.empty() ? row.source.substr(0, row.source.find_first_of("_.-")) : row.family;
 }
 
-double off(const RunPrediction& run) { return std::log(*run.row.step_s / run.predicted_s); }
-
 std::vector<ComparedRuns> groups_of(const std::vector<const RunPrediction*>& runs) {
-  std::map<std::pair<std::string, Likeness>, std::vector<const RunPrediction*>> members;
-  for (const RunPrediction* run : runs) members[{run->row.source, run->kind}].push_back(run);
+  std::map<std::tuple<std::string, StepClass, std::string, std::string, std::string, std::string, std::string>,
+           std::vector<const RunPrediction*>>
+      members;
+  for (const RunPrediction* run : runs) {
+    const StepTraits& t = run->traits;
+    members[{run->row.source, t.of, t.device, t.framework, t.precision, t.parallel, t.schedule}].push_back(run);
+  }
   std::vector<ComparedRuns> groups;
   for (const auto& [key, of] : members) {
-    std::vector<double> values;
-    for (const RunPrediction* run : of) values.push_back(off(*run));
-    const double worst =
-        *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
-    groups.push_back(
-        {of.front()->row.source, of.front()->kind, static_cast<int>(of.size()), rounded_representatives(values), rounded(worst)});
+    ComparedRuns& group = groups.emplace_back();
+    group.source = of.front()->row.source;
+    group.traits = of.front()->traits;
+    group.runs = static_cast<int>(of.size());
+    double sum = 0;
+    for (const RunPrediction* run : of) {
+      const double error = *run->error();
+      sum += std::abs(error);
+      if (std::abs(error) > std::abs(group.worst_error)) group.worst_error = rounded(error);
+    }
+    group.mean_error = rounded(sum / group.runs);
   }
   return groups;
 }
@@ -44,38 +53,53 @@ std::vector<ComparedPlans> plans_of(const std::vector<const RunPrediction*>& run
       for (std::size_t j = i + 1; j < plans.size(); ++j)
         apart[plans[i]->row.source].push_back(std::abs(off(*plans[i]) - off(*plans[j])));
   std::vector<ComparedPlans> result;
-  for (const auto& [source, values] : apart)
-    result.push_back({source, static_cast<int>(values.size()), rounded_representatives(values)});
+  for (const auto& [source, values] : apart) {
+    ComparedPlans& plans = result.emplace_back(ComparedPlans{source, static_cast<int>(values.size()), representatives(values)});
+    for (double& value : plans.apart) value = rounded(value);
+  }
   return result;
 }
 
-// The factor at which the intervals from the other sources hold `kInside` of a source's runs: a quantile of how far off a run
-// was in units of its interval.
-double widening_of(const EvidenceTable& table) {
-  std::map<std::string, int> counts;
-  for (const ComparedRuns& group : table.runs) counts[group.source] += group.runs;
-  std::vector<std::pair<double, double>> ratios;
-  for (const ComparedRuns& group : table.runs) {
-    const double width = std::log(table.interval(group.kind, group.source).high);
-    if (width <= 0) continue;
-    for (const double value : group.off)
-      ratios.emplace_back(std::abs(value) / width,
-                          group.runs * run_weight(counts.at(group.source)) / static_cast<double>(group.off.size()));
-  }
-  const double factor = rounded(weighted_quantile(std::move(ratios), kInside));
-  return factor > 0 ? factor : 1;
+void round_numbers(UncertaintyPrior& prior) {
+  for (double& spread : prior.spread) spread = rounded(spread);
+  prior.block_spread = rounded(prior.block_spread);
+  prior.widening = rounded(prior.widening);
+  for (std::vector<Weighted>* grid : {&prior.scale, &prior.scatter})
+    for (Weighted& entry : *grid) entry.weight = rounded(entry.weight);
+  for (MissingWeights& weights : prior.missing)
+    for (double& weight : weights) weight = rounded(weight);
 }
 
 }  // namespace
 
-EvidenceTable make_evidence(const std::vector<RunPrediction>& runs) {
+std::vector<JudgedSource> judged_sources(const std::vector<RunPrediction>& runs) {
+  std::map<std::string, JudgedSource> sources;
+  for (const RunPrediction& run : runs) {
+    if (!counts(run)) continue;
+    JudgedSource& source = sources[run.row.source];
+    source.source = run.row.source;
+    source.family = family_of(run.row);
+    JudgedStep& step = source.steps.emplace_back();
+    static_cast<StepTraits&>(step) = run.traits;
+    step.off = off(run);
+    step.off_at_first = run.row.first_sight_s ? std::log(*run.row.step_s / *run.row.first_sight_s) : step.off;
+    step.gpus = run.row.gpus.value_or(1);
+    step.predicted_s = run.by_model_s;
+  }
+  std::vector<JudgedSource> all;
+  for (auto& [name, source] : sources) all.push_back(std::move(source));
+  return all;
+}
+
+EvidenceTable make_evidence(const std::vector<RunPrediction>& runs, int threads) {
   std::vector<const RunPrediction*> compared;
   for (const RunPrediction& run : runs)
-    if (run.error() && !run.row.source.empty()) compared.push_back(&run);
+    if (counts(run)) compared.push_back(&run);
   EvidenceTable table;
+  table.prior = widened_prior(judged_sources(runs), threads);
+  round_numbers(table.prior);
   table.runs = groups_of(compared);
   table.plans = plans_of(compared);
-  table.widening = widening_of(table);
   return table;
 }
 

@@ -1,14 +1,19 @@
-// Derives evidence for new predictions from compared runs: the file panpipe-evidence/1 (docs/models/uncertainty.md).
+// Derives evidence for new predictions from compared runs: the file panpipe-evidence/2 (docs/models/uncertainty.md), and the
+// judgement of it.
 #pragma once
 
 #include <vector>
 
+#include "costmodel/prediction/evidence.hpp"
+#include "validation/judge/judge.hpp"
 #include "validation/runs/run_prediction.hpp"
 
 namespace panpipe::validation {
 
-// Uses the rows with prediction and measurement. Each prediction should come from a fit without the row's own source
-// (PredictionOptions::left_out).
-EvidenceTable make_evidence(const std::vector<RunPrediction>& runs);
+// The rows with prediction, measurement and source whose columns are known (`fair` is not "no"). A source's family is the
+// column's, else the source's name up to the first of "_.-".
+std::vector<JudgedSource> judged_sources(const std::vector<RunPrediction>& runs);
+
+EvidenceTable make_evidence(const std::vector<RunPrediction>& runs, int threads);
 
 }  // namespace panpipe::validation

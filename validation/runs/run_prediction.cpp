@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <mutex>
-#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/option_fault.hpp"
 #include "base/parallel_for.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -42,6 +43,16 @@ class CalibrationCache {
   std::map<std::string, Calibration> known_;
 };
 
+// The columns by which rows are grouped, from what a row's scenario states.
+void fill_columns(const Scenario& scenario, const Plan& plan, RunRow& row) {
+  if (row.gpu.empty()) row.gpu = chips_of(scenario.cluster);
+  if (row.framework.empty()) row.framework = scenario.framework.name;
+  if (row.precision.empty()) row.precision = name_of(scenario.precision);
+  if (!row.gpus) row.gpus = static_cast<int>(plan.devices.size());
+  row.tp = plan.tensor, row.pp = plan.pipeline, row.dp = plan.data;
+  row.zero = plan.zero;
+}
+
 void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache, RunPrediction& run) {
   const RunScenario written = scenario_of(run.row, calibrations.of(run.row.gpu));
   run.assumed = written.assumed;
@@ -49,18 +60,20 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
   run.scenario = written.text;
   if (!run.skipped.empty()) return;
   try {
-    Scenario scenario = parse_scenario(written.text, run.row.id, data_directory());
+    Scenario scenario = parse_scenario(written.text, run.row.id, written.folder.empty() ? data_directory() : written.folder);
     std::vector<Calibration> numbers;
     for (const DeviceType& type : scenario.cluster.types) numbers.push_back(cache.of(type));
     const Experiment experiment(std::move(scenario), std::move(numbers));
     const Plan plan = experiment.plan("");
+    if (!run.row.scenario.empty()) fill_columns(experiment.scenario, plan, run.row);
     const TaskGraph graph = lower(experiment.scenario, plan, experiment.model);
     StepFigures figures = step_figures(graph, experiment.scenario, plan);
     run.predicted_s = written.rolling ? figures.step_period_s : figures.step_time_s;
     run.predicted_peak_gib = peak_of_kind(experiment.scenario.framework, figures.peak_memory_bytes, run.row.peak_kind) / kGib;
+    run.fits = figures.fits;
     run.parameters = static_cast<double>(experiment.workload.parameters);
     run.terms = terms_of(graph, figures.exposed_communication_s, run.predicted_s);
-    run.kind = std::move(figures.kind);
+    run.traits = std::move(figures.traits);
   } catch (const InputError& error) {
     run.skipped = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
@@ -68,21 +81,25 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
   }
 }
 
-std::optional<bool> lies_in(const StepInterval& interval, const RunPrediction& run) {
-  if (!run.error() || interval.stands_on.runs == 0) return std::nullopt;
-  const double step = *run.row.step_s;
-  return interval.low * run.predicted_s <= step && step <= interval.high * run.predicted_s;
+// A measured row as evidence.
+ComparedStep compared(const RunPrediction& run) {
+  ComparedStep step;
+  static_cast<StepTraits&>(step) = run.traits;
+  step.off = std::log(*run.row.step_s / run.by_model_s);
+  return step;
 }
 
 }  // namespace
 
 std::optional<double> RunPrediction::error() const {
-  if (!predicted() || !row.step_s) return std::nullopt;
+  if (!predicted() || !row.step_s || given) return std::nullopt;
   return predicted_s / *row.step_s - 1;
 }
 
-std::optional<bool> RunPrediction::inside() const { return lies_in(interval, *this); }
-std::optional<bool> RunPrediction::inside_elsewhere() const { return lies_in(elsewhere, *this); }
+std::optional<bool> RunPrediction::inside() const {
+  if (!error() || predicted_p90_s <= 0) return std::nullopt;
+  return predicted_p10_s <= *row.step_s && *row.step_s <= predicted_p90_s;
+}
 
 std::optional<double> RunPrediction::peak_error() const {
   if (!predicted() || !row.peak_gib) return std::nullopt;
@@ -127,18 +144,33 @@ std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const Predic
     predict_row(calibrations, cache, runs[i]);
     if (const auto found = options.left_out.find(rows[i].id); found != options.left_out.end())
       runs[i].predicted_s = found->second;
+    runs[i].by_model_s = runs[i].predicted_s;
   });
   return runs;
 }
 
-void judge(std::vector<RunPrediction>& runs, const EvidenceTable& table) {
-  std::map<std::pair<std::string, Likeness>, std::pair<StepInterval, StepInterval>> known;  // many rows are alike
+void judge(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, const std::vector<std::string>& given) {
+  std::map<std::string, std::vector<ComparedStep>> evidence;  // by source
+  for (const std::string& id : given) {
+    const auto found = std::find_if(runs.begin(), runs.end(), [&](const RunPrediction& run) { return run.row.id == id; });
+    if (found == runs.end()) throw option_fault("given", "no row has the id '" + id + "'", "", code::kUnknownName);
+    if (!found->predicted() || !found->row.step_s)
+      throw option_fault("given", fmt::format("row '{}' is no evidence: {}", id,
+                                              found->predicted() ? "it has no measured step" : found->skipped));
+    if (std::exchange(found->given, true)) continue;
+    evidence[found->row.source].push_back(compared(*found));
+  }
+  std::map<std::pair<std::string, StepClass>, StepPosterior> posteriors;
   for (RunPrediction& run : runs) {
-    if (!run.predicted()) continue;
-    const auto [place, is_new] = known.try_emplace({run.row.source, run.kind});
-    if (is_new)
-      place->second = {table.interval(run.kind, run.row.source), table.interval(run.kind, run.row.source, run.kind.device)};
-    std::tie(run.interval, run.elsewhere) = place->second;
+    if (!run.predicted() || run.given) continue;
+    const std::string& source = run.row.source;
+    const bool has_evidence = evidence.contains(source);
+    const auto posterior = posteriors.try_emplace({has_evidence ? source : "", run.traits.of}, prior,
+                                                  has_evidence ? evidence[source] : std::vector<ComparedStep>(), run.traits.of);
+    const StepDistribution distribution = posterior.first->second.distribution(run.traits);
+    if (has_evidence) run.predicted_s = run.by_model_s * std::exp(distribution.quantile(0.5));
+    run.predicted_p10_s = run.by_model_s * std::exp(distribution.quantile(0.1));
+    run.predicted_p90_s = run.by_model_s * std::exp(distribution.quantile(0.9));
   }
 }
 

@@ -20,19 +20,19 @@ struct RunPrediction {
   std::string scenario;  // text of the predicted scenario
   double predicted_s = 0;
   double predicted_peak_gib = 0;
+  bool fits = true;       // what is predicted not to fit but ran contradicts the prediction
   double parameters = 0;  // of the model
   StepTerms terms;
-  Likeness kind;
-  StepInterval interval;   // from runs of other sources; set by judge()
-  StepInterval elsewhere;  // from such runs on other devices
+  StepTraits traits;
+  double by_model_s = 0;  // what is predicted without given rows
+  bool given = false;     // evidence for the other rows of its source: neither judged nor counted
+  // Of the interval that should hold 80 % of steps; 0: not stated. Set by judge().
+  double predicted_p10_s = 0, predicted_p90_s = 0;
 
-  double predicted_p10_s() const { return interval.low * predicted_s; }
-  double predicted_p90_s() const { return interval.high * predicted_s; }
-  // True if the measured step lies in the interval; nullopt without a measured step or without compared runs.
+  // True if the measured step lies in the interval; nullopt without a measured step or an interval.
   std::optional<bool> inside() const;
-  std::optional<bool> inside_elsewhere() const;  // the same for the interval from other devices
   bool predicted() const { return skipped.empty(); }
-  // predicted / measured - 1; nullopt if either is absent.
+  // predicted / measured - 1; nullopt if either is absent, or the row is given.
   std::optional<double> error() const;
   std::optional<double> peak_error() const;
 };
@@ -55,7 +55,8 @@ double peak_of_kind(const Framework& framework, double peak_bytes, const std::st
 // an unreadable calibration.
 std::vector<RunPrediction> predict(const std::vector<RunRow>& rows, const PredictionOptions& options);
 
-// Sets the intervals of each predicted run from the table, without the runs of its own source.
-void judge(std::vector<RunPrediction>& runs, const EvidenceTable& table);
+// Sets the intervals by the prior. Rows with these ids are evidence for the others of their source, whose predictions they move.
+// Throws InputError for an id that no predicted and measured row has.
+void judge(std::vector<RunPrediction>& runs, const UncertaintyPrior& prior, const std::vector<std::string>& given = {});
 
 }  // namespace panpipe::validation

@@ -1,11 +1,13 @@
 #include "validation/runs/run_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/option_fault.hpp"
+#include "base/text/counted.hpp"
 #include "base/text/did_you_mean.hpp"
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
@@ -60,6 +62,12 @@ void write_summary(JsonWriter& out, const std::string& name, const Summary& s) {
   out.field("bias", s.memory.bias).end().end();
 }
 
+void write_sensitivity(JsonWriter& out, const Sensitivity& sensitivity) {
+  out.object("sensitivity");
+  for (std::size_t d = 0; d < kDirections; ++d) out.field(name_of(static_cast<Direction>(d)), sensitivity[d]);
+  out.end();
+}
+
 void write_terms(JsonWriter& out, const StepTerms& t) {
   out.object("terms").field("products_s", t.products).field("traffic_s", t.traffic).field("tensor_s", t.tensor);
   out.field("host_s", t.host).field("optimizer_s", t.optimizer).field("communication_s", t.communication);
@@ -72,21 +80,40 @@ void write_row(JsonWriter& out, const RunPrediction& run) {
   out.object().field("id", r.id).field("source", r.source).field("framework", r.framework).field("gpu", r.gpu);
   out.field("parallelism", parallelism_of(r)).field("measured_s", r.step_s);
   out.field("predicted_s", predicted(run.predicted_s)).field("relative_error", run.error());
-  const bool has_interval = run.predicted() && run.interval.stands_on.runs > 0;
-  out.field("predicted_p10_s", has_interval ? std::optional(run.predicted_p10_s()) : std::nullopt);
-  out.field("predicted_p90_s", has_interval ? std::optional(run.predicted_p90_s()) : std::nullopt);
-  out.field("inside", run.inside()).field("inside_elsewhere", run.inside_elsewhere());
-  out.field("host_bound", run.predicted() ? std::optional(run.kind.host_bound) : std::nullopt);
-  if (run.predicted())
-    write_evidence(out, run.interval.evidence);
-  else
-    out.field("evidence", nullptr);
+  const auto quantile = [](double seconds) { return seconds > 0 ? std::optional(seconds) : std::nullopt; };
+  out.field("given", run.given).field("predicted_by_model_s", predicted(run.by_model_s));
+  out.field("predicted_p10_s", quantile(run.predicted_p10_s)).field("predicted_p90_s", quantile(run.predicted_p90_s));
+  out.field("inside", run.inside());
+  out.field("class", run.predicted() ? std::optional(name_of(run.traits.of)) : std::nullopt);
   out.field("measured_peak_gib", r.peak_gib).field("predicted_peak_gib", predicted(run.predicted_peak_gib));
+  out.field("fits", run.predicted() ? std::optional(run.fits) : std::nullopt);
   out.field("relative_peak_error", run.peak_error()).field("assumed", run.assumed);
-  if (run.predicted())
+  if (run.predicted()) {
     write_terms(out.field("skipped", nullptr), run.terms);
-  else
-    out.field("skipped", run.skipped).field("terms", nullptr);
+    write_sensitivity(out, run.traits.sensitivity);
+  } else {
+    out.field("skipped", run.skipped).field("terms", nullptr).field("sensitivity", nullptr);
+  }
+  out.end();
+}
+
+void write_verdicts(JsonWriter& out, const char* name, const std::vector<Verdict>& verdicts) {
+  out.list(name, JsonLayout::Lines);
+  for (const Verdict& v : verdicts) {
+    out.object().field("of", v.of).field("given", v.given).field("how", v.given > 0 ? name_of(v.how) : "");
+    out.field("sources", v.sources).field("steps", v.steps).field("error", v.error).field("bias", v.bias);
+    out.field("inside_50", v.inside_50).field("inside_80", v.inside_80).field("inside_95", v.inside_95);
+    out.field("half_width", v.half_width).field("log_score", v.log_score).end();
+  }
+  out.end();
+}
+
+void write_judgement(JsonWriter& out, const Judgement& judgement) {
+  out.object("judgement", JsonLayout::Lines);
+  write_verdicts(out, "all", judgement.all);
+  write_verdicts(out, "classes", judgement.classes);
+  write_verdicts(out, "given", judgement.given);
+  write_verdicts(out, "sources", judgement.sources);
   out.end();
 }
 
@@ -95,7 +122,7 @@ double known(bool is_known, double value) { return is_known ? value : std::nan("
 // "101.1 ms to 118.9 ms"
 std::string interval_text(const RunPrediction& run) {
   if (!run.inside()) return "-";
-  return fmt::format("{} to {}", to_text(Duration(run.predicted_p10_s())), to_text(Duration(run.predicted_p90_s())));
+  return fmt::format("{} to {}", to_text(Duration(run.predicted_p10_s)), to_text(Duration(run.predicted_p90_s)));
 }
 
 std::string rows_table(const RunReport& report, std::size_t most) {
@@ -117,6 +144,29 @@ std::string skipped_text(const RunReport& report) {
   for (const RunPrediction& run : report.runs)
     if (!run.predicted()) out += fmt::format("  {}: {}\n", run.row.id, run.skipped);
   return out.empty() ? out : fmt::format("\nskipped\n{}", out);
+}
+
+// What the rows themselves contradict or leave open.
+std::string doubts_text(const RunReport& report) {
+  std::vector<std::string> too_large, no_framework;
+  for (const RunPrediction& run : report.runs) {
+    if (run.error() && !run.fits) too_large.push_back(run.row.id);
+    if (run.predicted() && run.row.framework.empty()) no_framework.push_back(run.row.id);
+  }
+  const auto listed = [](const std::vector<std::string>& ids) {
+    constexpr std::size_t kMost = 5;
+    const std::vector<std::string> shown(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ids.size())));
+    return fmt::format("{}{}", fmt::join(shown, ", "), ids.size() > kMost ? ", ..." : "");
+  };
+  std::string out;
+  if (!too_large.empty())
+    out += fmt::format("\n{} ran, and {} predicted not to fit: {}\n", counted(too_large.size(), "row"),
+                       too_large.size() == 1 ? "is" : "are", listed(too_large));
+  if (!no_framework.empty())
+    out += fmt::format("\n{} no framework, and {} predicted as Megatron-LM's of 2021: {}; fill in the column `framework`\n",
+                       counted(no_framework.size(), "row") + (no_framework.size() == 1 ? " states" : " state"),
+                       no_framework.size() == 1 ? "is" : "are", listed(no_framework));
+  return out;
 }
 
 }  // namespace
@@ -203,7 +253,7 @@ const std::vector<GroupFigure>& group_figures() {
        [](S s) { return known(s.choice.pairs > 0, s.choice.pairs_ordered); }},
       {"regret", "what choosing by prediction costs, mean", 2,
        [](S s) { return known(s.choice.groups > 0, s.choice.mean_regret); }},
-      {"inside", "measured steps inside the interval that should hold 80 %, which is from other sources", 1,
+      {"inside", "measured steps inside the interval that should hold 80 %", 1,
        [](S s) { return known(s.errors.judged > 0, s.errors.inside); }},
       {"memory", "mean absolute error of the peak", 1, [](S s) { return known(s.memory.rows > 0, s.memory.mean); }}};
   return figures;
@@ -234,7 +284,8 @@ std::string to_table(const RunReport& report, std::size_t most) {
   }
   begin("all");
   add("all", report.summary);
-  std::string out = rows_table(report, most) + skipped_text(report) + table.text();
+  std::string out = rows_table(report, most) + skipped_text(report) + doubts_text(report) + table.text();
+  if (report.judgement) out += "\n" + to_table(*report.judgement);
   for (const ToleranceCheck& check : report.checks)
     out += fmt::format("{} {}: {:.2f} %\n", check.ok ? "kept:  " : "broken:", check.tolerance.text, 100 * check.value);
   return out;
@@ -252,7 +303,9 @@ std::string to_json(const RunReport& report) {
     for (const auto& [name, summary] : names) write_summary(out, name, summary);
     out.end();
   }
-  out.end().list("tolerances");
+  out.end();
+  if (report.judgement) write_judgement(out, *report.judgement);
+  out.list("tolerances");
   for (const ToleranceCheck& check : report.checks)
     out.object().field("tolerance", check.tolerance.text).field("value", check.value).field("ok", check.ok).end();
   return out.end().end().finish() + "\n";

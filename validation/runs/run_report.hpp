@@ -1,9 +1,11 @@
 // The result of `panpipe validate` as a table, a JSON document (panpipe-validation/1), and a page.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "validation/judge/judge.hpp"
 #include "validation/runs/run_statistics.hpp"
 
 namespace panpipe::validation {
@@ -28,6 +30,7 @@ struct RunReport {
   Summary summary;
   Groups groups;
   std::vector<ToleranceCheck> checks;
+  std::optional<Judgement> judgement;  // of sources left out, where it was asked for
   bool ok() const;
 };
 

@@ -154,6 +154,9 @@ std::vector<Column> make_columns() {
   all.push_back(text("optimizer", &RunRow::optimizer));
   all.push_back(choice("tied_embedding", &RunRow::tied_embedding, {"true", "false"}));
   all.push_back(text("attention_kernel", &RunRow::attention_kernel));
+  all.push_back(choice("fair", &RunRow::fair, {"yes", "no"}));
+  all.push_back(text("family", &RunRow::family));
+  all.push_back(time("first_sight_s", &RunRow::first_sight_s));
   for (const std::string& key : framework_columns()) all.push_back(framework_choice(key));
   return all;
 }
@@ -177,7 +180,7 @@ std::vector<const Column*> match_heading(const CsvTable& table, ReadLog& log) {
       log.add(diagnostic_at(table, cell, fmt::format("there is no column '{}'", cell.text), did_you_mean(*near)));
   }
   for (const char* needed : {"id", "gpu", "step_s"})
-    if (!seen.count(needed))
+    if (!seen.count(needed) && (needed != std::string_view("gpu") || !seen.count("scenario")))
       log.add(diagnostic_at(table, table.heading.front(), fmt::format("the heading has no column '{}'", needed),
                             "the columns are described in docs/validate.md"));
   return found;

@@ -16,15 +16,19 @@ struct RunRow {
   int line = 0;
   std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
   std::string step_kind, peak_kind;
-  std::string scenario;  // file that states the job in place of columns, in the table's folder or below
   std::string stages, context_exchange, optimizer, attention_kernel, tied_embedding;
+  // States the run in place of the columns of model, machine and split: its text, or a file in the table's folder or below.
+  std::string scenario;
+  std::string fair;    // "no": columns that determine the step are not known
+  std::string family;  // of sources: those of one publisher, who shares habits and machines
   std::map<std::string, std::string> framework_choices;  // by column; each column is a key of `framework:`
   std::optional<int> gpus, gpus_per_node;
   std::optional<int> layers, hidden, heads, kv_heads, head_size, ffn, seq, vocab;
   std::optional<int> global_batch, micro_batch, tp, pp, dp, context_size, expert_size, virtual_stages, zero;
   std::optional<bool> seq_parallel;
   std::optional<double> step_s, peak_gib;
-  std::vector<std::string> assumed;  // "framework: timm (from 'timm')": derived from words of the row
+  std::optional<double> first_sight_s;  // predicted before anything was fitted to this source
+  std::vector<std::string> assumed;     // "framework: timm (from 'timm')": derived from words of the row
 };
 
 // Throws InputError with all faults: a file without `id`, a value that is not a number, a repeated id, or a column whose name is

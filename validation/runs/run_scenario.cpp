@@ -53,8 +53,14 @@ class Writer {
   }
 
  private:
-  // The file states what no column does: experts, a model of another kind. It may not lead out of the table's folder.
+  // The text or the file states what no column does: experts, a model of another kind. It may not lead out of the table's folder.
   RunScenario stated_scenario() {
+    if (row_.scenario.find_first_of("{\n") != std::string::npos) {
+      result_.rolling = row_.step_kind == "period";
+      result_.text = row_.scenario;
+      result_.folder = std::filesystem::path(row_.file).parent_path().string();
+      return result_;
+    }
     const std::filesystem::path name = std::filesystem::path(row_.scenario).lexically_normal();
     if (name.is_absolute() || *name.begin() == "..") {
       skip(fmt::format("scenario: {} is not in the folder of the table or below", row_.scenario));
@@ -62,7 +68,9 @@ class Writer {
     }
     result_.rolling = row_.step_kind == "period";
     try {
-      result_.text = read_text_file((std::filesystem::path(row_.file).parent_path() / name).string());
+      const std::filesystem::path file = std::filesystem::path(row_.file).parent_path() / name;
+      result_.text = read_text_file(file.string());
+      result_.folder = file.parent_path().string();
     } catch (const InputError& error) {
       skip(error.diagnostics().front().message);
     }

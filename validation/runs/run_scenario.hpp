@@ -10,6 +10,7 @@ namespace panpipe::validation {
 
 struct RunScenario {
   std::string text;                  // YAML; empty when the run is skipped
+  std::string folder;                // of the files that the text names; empty: the shipped data
   std::vector<std::string> assumed;  // "micro_batch: 2": values that the row leaves open, with their defaults
   std::string skipped;               // reason why it cannot be expressed
   // Steps follow each other without a barrier, so a rank starts the next one as soon as it is done (Zero Bubble's optimizer step,

@@ -89,7 +89,7 @@ MemorySummary memory_summary(const std::vector<const RunPrediction*>& runs) {
 std::vector<std::vector<const RunPrediction*>> choice_groups(const std::vector<const RunPrediction*>& runs) {
   std::map<std::tuple<std::string, std::string, std::string, std::vector<int>>, std::vector<const RunPrediction*>> groups;
   for (const RunPrediction* run : runs) {
-    if (!run->error()) continue;
+    if (!run->error() || !run->row.layers) continue;
     const RunRow& r = run->row;
     std::vector<int> sizes;
     for (const auto& value : {r.layers, r.hidden, r.heads, r.ffn, r.seq, r.vocab, r.gpus, r.global_batch})
@@ -138,6 +138,7 @@ Groups summarize_groups(const std::vector<RunPrediction>& runs) {
     members["gpu"][named(run.row.gpu)].push_back(&run);
     members["framework"][named(run.row.framework)].push_back(&run);
     members["parallelism"][parallelism_of(run.row)].push_back(&run);
+    members["class"][run.predicted() ? std::string(name_of(run.traits.of)) : "not known"].push_back(&run);
     members["model_size"][model_size_of(run)].push_back(&run);
   }
   Groups groups;

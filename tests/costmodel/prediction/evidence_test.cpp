@@ -1,4 +1,4 @@
-// How sure a prediction is: quantiles, what is alike, intervals, the shipped file.
+// The shipped file of evidence, what a prediction states of its interval, and what was compared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +6,8 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "costmodel/prediction/support.hpp"
 #include "tests/fault.hpp"
 
@@ -14,13 +16,17 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
-Likeness kind_of(const std::string& device, const std::string& framework, const std::string& parallel) {
-  return {device, framework, "16 bit", parallel, framework, "none", "formulas", false};
-}
-
-ComparedRuns group_of(const std::string& source, const Likeness& kind, int runs, double off) {
-  return {source, kind, runs, {off}, off};
+StepTraits traits_of(const std::string& device, const std::string& framework, const std::string& parallel) {
+  StepTraits traits;
+  traits.device = device;
+  traits.framework = framework;
+  traits.precision = "16 bit";
+  traits.parallel = parallel;
+  traits.schedule = "none";
+  return traits;
 }
 
 std::string message_of(const std::string& text) {
@@ -45,92 +51,34 @@ TEST(Evidence, TenValuesStandForMany) {
   EXPECT_THAT(representatives(many), ElementsAre(4.5, 14.5, 24.5, 34.5, 44.5, 54.5, 64.5, 74.5, 84.5, 94.5));
 }
 
-// Rungs: device, choices and split; choices and split; device and split; everything.
-TEST(Evidence, TheNarrowestGroupOfEnoughSourcesMakesTheInterval) {
-  const Likeness asked = kind_of("A100-SXM", "megatron", "tensor");
+EvidenceTable small_table() {
   EvidenceTable table;
-  table.runs = {group_of("one", asked, 10, 0.1), group_of("two", asked, 10, -0.1),
-                group_of("three", kind_of("H100-SXM", "megatron", "tensor"), 10, 0.3),
-                group_of("four", kind_of("V100", "other", "data"), 10, 0.9)};
-  const StepInterval all = table.interval(asked);
-  EXPECT_EQ(to_text(all.evidence), "validated on 20 runs of 2 sources (A100-SXM, megatron, tensor)");
-  // Every size is 0.1, and two sources widen by 1 + 1/2.
-  EXPECT_NEAR(all.high, std::exp(0.15), 1e-12);
-  EXPECT_NEAR(all.low, std::exp(-0.15), 1e-12);
-  // Without one of the two: a single source is evidence, but no interval. With `three` the sizes are 0.1 and 0.3 with equal
-  // weights, middles 1/4 and 3/4: 0.3, widened to 0.45.
-  const StepInterval left_out = table.interval(asked, "two");
-  EXPECT_EQ(to_text(left_out.evidence), "validated on 10 runs of 1 source (A100-SXM, megatron, tensor)");
-  EXPECT_EQ(left_out.stands_on.like, "megatron, tensor, on other devices");
-  EXPECT_NEAR(left_out.high, std::exp(0.45), 1e-12);
-  table.widening = 2;
-  EXPECT_NEAR(table.interval(asked, "two").high, std::exp(0.9), 1e-12);
+  table.prior = shipped_evidence().prior;
+  table.runs = {{"one", traits_of("A100-SXM", "megatron", "tensor"), 10, 0.1, -0.2}};
+  table.plans = {{"one", 3, {0.01, 0.02, 0.05}}};
+  return table;
 }
 
-TEST(Evidence, WhatIsNotAlikeIsReportedAndGetsTheIntervalOfEverything) {
-  EvidenceTable table;
-  table.runs = {group_of("one", kind_of("A100-SXM", "megatron", "tensor"), 10, 0.1),
-                group_of("two", kind_of("A100-SXM", "megatron", "data"), 10, 0.2)};
-  const StepInterval interval = table.interval(kind_of("A100-SXM", "megatron", "pipeline"));
-  EXPECT_EQ(to_text(interval.evidence), "nothing alike was ever compared");
-  EXPECT_EQ(interval.evidence.runs, 0);
-  EXPECT_EQ(interval.stands_on.runs, 20);
-  EXPECT_EQ(interval.stands_on.like, "everything");
-  EXPECT_NEAR(interval.high, std::exp(0.2 * 1.5), 1e-12);
-  // A host-bound step is not like one that is not, and measured units are not like formulas.
-  Likeness host_bound = kind_of("A100-SXM", "megatron", "tensor");
-  host_bound.host_bound = true;
-  EXPECT_EQ(table.interval(host_bound).evidence.runs, 0);
-  Likeness profiled = kind_of("A100-SXM", "megatron", "tensor");
-  profiled.costs = "profile";
-  EXPECT_EQ(table.interval(profiled).stands_on.runs, 0);
-  EXPECT_EQ(table.interval(profiled).high, 1);
-}
-
-// Two sources of three runs are too few for an interval of their own.
-TEST(Evidence, FewRunsGetAWiderGroup) {
-  const Likeness asked = kind_of("A100-SXM", "megatron", "tensor");
-  EvidenceTable table;
-  table.runs = {group_of("one", asked, 3, 0.01), group_of("two", asked, 3, 0.01),
-                group_of("three", kind_of("H100-SXM", "other", "data"), 30, 0.5)};
-  const StepInterval interval = table.interval(asked);
-  EXPECT_EQ(interval.evidence.runs, 6);
-  EXPECT_EQ(interval.stands_on.runs, 36);
-}
-
-// Sizes 0.02 (3 pairs of one source) and 0.1 (one pair): weights 3 x 3^-0.5 and 1, middles 0.866/2.732 and 2.232/2.732;
-// 0.02 + 0.08 x (0.8 - 0.31699) / (0.81699 - 0.31699).
-TEST(Evidence, ATieIsWhatPairsOfPlansWereApart) {
-  EvidenceTable table;
-  table.plans = {{"one", 3, {0.02}}, {"two", 1, {0.1}}};
-  EXPECT_NEAR(table.tie(), 0.02 + 0.08 * (0.8 - 0.316987) / 0.5, 1e-6);
-  EXPECT_EQ(table.tie("two"), 0.02);
-}
-
-TEST(Evidence, ItsFileIsReadBack) {
-  EvidenceTable table;
-  table.widening = 1.25;
-  table.runs = {group_of("one", kind_of("A100-SXM", "megatron", "tensor"), 10, 0.1)};
-  table.runs.front().worst = -0.4;
-  table.plans = {{"one", 3, {0.02, 0.03}}};
-  const EvidenceTable again = parse_evidence(to_json(table), "steps.json");
-  EXPECT_EQ(to_json(again), to_json(table));
-  EXPECT_EQ(again.runs.front().worst, -0.4);
+TEST(Evidence, AFileIsReadAsItWasWritten) {
+  const std::string text = to_json(small_table());
+  EXPECT_EQ(to_json(parse_evidence(text, "steps.json")), text);
 }
 
 TEST(Evidence, AFaultInTheFileIsNamed) {
-  EXPECT_EQ(message_of("{}"), "steps.json: this is no document of schema 'panpipe-evidence/1'");
-  EvidenceTable table;
-  table.runs = {group_of("one", kind_of("A100-SXM", "megatron", "tensor"), 10, 0.1)};
-  table.runs.front().off = {0.2, 0.1};
-  EXPECT_EQ(message_of(to_json(table)), "steps.json: runs[0].off: the values are not in ascending order");
-  table.runs.front() = {"one", {}, 1, {0.1, 0.2}, 0.2};
+  EXPECT_EQ(message_of("{}"), "steps.json: this is no document of schema 'panpipe-evidence/2'");
+  EXPECT_THAT(message_of(R"({"schema": "panpipe-evidence/2"})"), HasSubstr("steps.json: this evidence is broken: "));
+  EvidenceTable table = small_table();
+  table.plans.front().apart = {0.2, 0.1};
+  EXPECT_EQ(message_of(to_json(table)), "steps.json: plans[0].apart: the values are not in ascending order");
+  table.plans.front() = {"one", 1, {0.1, 0.2}};
   EXPECT_EQ(message_of(to_json(table)),
-            "steps.json: runs[0].off: 2 values for 1 of them; 1 to 10 are expected, and no more than there are");
-  table.runs.clear();
-  table.widening = -1;
-  EXPECT_EQ(message_of(to_json(table)), "steps.json: widening is a factor above 0");
-  EXPECT_THAT(message_of(R"({"schema": "panpipe-evidence/1"})"), HasSubstr("steps.json: this evidence is broken: "));
+            "steps.json: plans[0].apart: 2 values for 1 of them; 1 to 10 are expected, and no more than there are");
+  table = small_table();
+  table.runs.front().runs = 0;
+  EXPECT_EQ(message_of(to_json(table)), "steps.json: runs[0].runs: from 1");
+  table = small_table();
+  table.prior.widening = 0;
+  EXPECT_EQ(message_of(to_json(table)), "steps.json: prior: widening is a factor from 1");
 }
 
 // Its form, not its figures: `make accuracy` writes those anew.
@@ -139,21 +87,21 @@ TEST(Evidence, TheShippedFileHasRunsOfManySources) {
   std::set<std::string> sources;
   for (const ComparedRuns& group : table.runs) {
     sources.insert(group.source);
-    EXPECT_FALSE(group.kind.device.empty() || group.kind.framework.empty() || group.kind.parallel.empty()) << group.source;
-    for (const double off : group.off) EXPECT_LE(std::abs(off), std::abs(group.worst) + 1e-9) << group.source;
+    EXPECT_FALSE(group.traits.device.empty() || group.traits.framework.empty() || group.traits.parallel.empty()) << group.source;
+    EXPECT_LE(group.mean_error, std::abs(group.worst_error) + 1e-9) << group.source;
   }
-  EXPECT_GE(sources.size(), 5U);
+  EXPECT_GE(sources.size(), 20U);
+  EXPECT_GE(table.prior.sources, 20);
   EXPECT_FALSE(table.plans.empty());
   EXPECT_GT(table.tie(), 0);
 }
 
 TEST(Evidence, AStepReportsHowSureItIs) {
-  EXPECT_EQ(sureness_text(1.8, 2.25, {63, 2, "A100-SXM, megatron, pipeline"}),
-            "80 % of runs are expected from 1.8 s to 2.25 s; validated on 63 runs of 2 sources (A100-SXM, megatron, pipeline)");
-  EXPECT_EQ(sureness_text(1.8, 2.25, {0, 0, "nothing"}),
-            "80 % of runs are expected from 1.8 s to 2.25 s; nothing alike was ever compared");
-  EXPECT_EQ(sureness_text(0, 0, {0, 0, "nothing"}), "nothing alike was ever compared");  // given costs
-  EXPECT_EQ(sureness_text(0, 0, {}), "");                                                // a measurement
+  Evidence evidence;
+  evidence.limits = {"half of it: host", "a third of it: network"};
+  EXPECT_EQ(sureness_text(1.8, 2.25, evidence),
+            "80 % of runs are expected from 1.8 s to 2.25 s; half of it: host; a third of it: network");
+  EXPECT_EQ(sureness_text(0, 0, evidence), "");  // given costs, or a measurement
 }
 
 TEST(Evidence, AChipIsItsNameWithoutTheSizeOfItsMemory) {
@@ -173,39 +121,51 @@ precision: bf16
 framework: megatron
 )";
 
-TEST(Evidence, APredictionReportsWhatItIsLikeAndHowSureItIs) {
+TEST(Evidence, APredictionStatesItsIntervalAndWhatItIsMadeOf) {
   const Experiment experiment(parse_scenario(kScenario, "s", data_directory()));
   const Prediction prediction = predict(experiment, experiment.plan(""));
-  EXPECT_EQ(prediction.kind.device, "A100-SXM");
-  EXPECT_EQ(prediction.kind.framework, "megatron");
-  EXPECT_EQ(prediction.kind.choices, "fused kernels, attention with scores");
-  EXPECT_EQ(prediction.kind.precision, "16 bit");
-  EXPECT_EQ(prediction.kind.parallel, "tensor + pipeline + data");
-  EXPECT_EQ(prediction.kind.schedule, "1f1b");
-  EXPECT_EQ(prediction.kind.costs, "formulas");
+  EXPECT_EQ(prediction.traits.device, "A100-SXM");
+  EXPECT_EQ(prediction.traits.framework, "megatron");
+  EXPECT_EQ(prediction.traits.precision, "16 bit");
+  EXPECT_EQ(prediction.traits.parallel, "tensor + pipeline + data");
+  EXPECT_EQ(prediction.traits.schedule, "1f1b");
   const Metrics& figures = prediction.metrics;
-  EXPECT_LT(figures.step_time_p10_s, figures.step_time_s);
-  EXPECT_GT(figures.step_time_p90_s, figures.step_time_s);
-  // The interval is as wide to both sides, in the logarithm.
+  EXPECT_LT(figures.step_time_p10_s, figures.step_time_p50_s);
+  EXPECT_LT(figures.step_time_p50_s, figures.step_time_p90_s);
+  // Nothing is missing in this class: the median is the prediction, and the interval is as wide to both sides in the logarithm.
+  EXPECT_NEAR(figures.step_time_p50_s, figures.step_time_s, 1e-5 * figures.step_time_s);
   EXPECT_NEAR(figures.step_time_p10_s * figures.step_time_p90_s, figures.step_time_s * figures.step_time_s,
-              1e-9 * figures.step_time_s * figures.step_time_s);
+              1e-5 * figures.step_time_s * figures.step_time_s);
+  EXPECT_EQ(figures.evidence.of_class, "dense, NVLink");
+  EXPECT_THAT(figures.evidence.limits, Not(IsEmpty()));
+  EXPECT_THAT(figures.evidence.pieces, IsEmpty());
 }
 
-// Choices count, not names: presets of eager frameworks describe their kernels by a factor, and a scenario may change one.
-TEST(Evidence, FrameworksAreAlikeByTheirKernels) {
-  const auto choices = [](const std::string& framework) {
-    const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), {"framework=" + framework}));
-    return predict(experiment, experiment.plan("")).kind.choices;
-  };
-  EXPECT_EQ(choices("eager-sdpa"), "eager kernels, fused attention");
-  EXPECT_EQ(choices("torch-compile"), "compiled kernels, fused attention");
-  EXPECT_EQ(choices("{name: torch-compile, attention: unfused}"), "compiled kernels, attention with scores");
+std::string class_with(const std::vector<std::string>& changes) {
+  const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), changes));
+  return predict(experiment, experiment.plan("")).metrics.evidence.of_class;
+}
+
+TEST(Evidence, StepsAreOfOneClass) {
+  EXPECT_EQ(class_with({"parallel={pipeline: 1, data: 1}"}), "one GPU");
+  EXPECT_EQ(class_with({"cluster=clusters/h100x8.yaml", "precision=fp8"}), "8 bits");
+  EXPECT_EQ(class_with({"cluster=clusters/rtx3090x8.yaml"}), "PCIe");
+  EXPECT_EQ(class_with({"workload={model: gpt2, lora: {rank: 8, targets: all-linear}}", "parallel={pipeline: 1, data: 8}"}),
+            "adapters");
+  EXPECT_EQ(class_with({"offload={optimizer: cpu}", "parallel={pipeline: 1, data: 8, zero: 2}"}), "offload");
+}
+
+// A class in which a term is missing leans to longer steps.
+TEST(Evidence, WhereATermIsMissingTheIntervalLeansToLongerSteps) {
+  const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), {"cluster=clusters/rtx3090x8.yaml"}));
+  const Metrics figures = predict(experiment, experiment.plan("")).metrics;
+  EXPECT_GT(figures.step_time_p90_s / figures.step_time_s, 1.1 * figures.step_time_s / figures.step_time_p10_s);
 }
 
 TEST(Evidence, ShardedWeightsAreAnotherKindOfData) {
   const auto parallel = [](const std::string& keys) {
     const Experiment experiment(parse_scenario(kScenario, "s", data_directory(), {"parallel=" + keys}));
-    return predict(experiment, experiment.plan("")).kind.parallel;
+    return predict(experiment, experiment.plan("")).traits.parallel;
   };
   EXPECT_EQ(parallel("{data: 8, zero: 3}"), "sharded data");
   EXPECT_EQ(parallel("{data: 8, zero: 1}"), "data");
@@ -215,16 +175,15 @@ TEST(Evidence, ShardedWeightsAreAnotherKindOfData) {
 TEST(Support, ListsWhatWasComparedAndWhatNever) {
   const Scenario scenario = parse_scenario(kScenario, "s", data_directory());
   EvidenceTable table;
-  // Measured 10 % above, and 20 % below, what was predicted: errors of -9.1 % and +25 %.
-  table.runs = {group_of("one", kind_of("A100-SXM", "megatron", "tensor"), 3, std::log(1.1)),
-                group_of("two", kind_of("A100-SXM", "other", "data"), 1, std::log(0.8))};
-  const Support support = support_of(scenario, kind_of("A100-SXM", "megatron", "pipeline"), table);
-  ASSERT_EQ(support.parts.front().what, "device");
-  EXPECT_EQ(support.parts.front().runs, 4);
-  EXPECT_EQ(support.parts.front().sources, 2);
-  EXPECT_NEAR(support.parts.front().mean_error, (3 * (1 - 1 / 1.1) + 0.25) / 4, 1e-12);
-  EXPECT_NEAR(support.parts.front().worst_error, 0.25, 1e-12);
-  EXPECT_THAT(support.never_compared, ElementsAre("parallelism pipeline"));
+  table.runs = {{"one", traits_of("A100-SXM", "megatron", "tensor"), 3, 0.1, -0.2},
+                {"two", traits_of("A100-SXM", "other", "data"), 1, 0.25, 0.25}};
+  const Support support = support_of(scenario, traits_of("A100-SXM", "megatron", "pipeline"), table);
+  ASSERT_EQ(support.parts.at(1).what, "device");
+  EXPECT_EQ(support.parts.at(1).runs, 4);
+  EXPECT_EQ(support.parts.at(1).sources, 2);
+  EXPECT_NEAR(support.parts.at(1).mean_error, (3 * 0.1 + 0.25) / 4, 1e-12);
+  EXPECT_NEAR(support.parts.at(1).worst_error, 0.25, 1e-12);
+  EXPECT_THAT(support.never_compared, ElementsAre("parallelism pipeline", "all of these together"));
   ASSERT_EQ(support.devices.size(), 1U);
   EXPECT_EQ(support.devices.front().calibration, "a100-80g-sxm");
   EXPECT_GE(support.devices.front().numbers.size(), 12U);

@@ -46,7 +46,8 @@ TEST(StepFigures, AreThoseOfTheTimeline) {
     EXPECT_EQ(figures.step_time_s, whole.metrics.step_time_s);
     EXPECT_DOUBLE_EQ(figures.step_period_s, step_period(whole.timeline));
     EXPECT_EQ(figures.peak_memory_bytes, whole.metrics.peak_memory_bytes);
-    EXPECT_EQ(figures.kind, whole.kind);
+    EXPECT_EQ(figures.traits.sensitivity, whole.traits.sensitivity);
+    EXPECT_TRUE(figures.traits.same_block(whole.traits));
     const std::int32_t device = graph.device(busiest_rank(graph), 0, 0);
     const auto busiest = std::find_if(whole.metrics.per_device.begin(), whole.metrics.per_device.end(),
                                       [&](const DeviceMetrics& row) { return row.device == device; });
@@ -75,7 +76,7 @@ TEST(EstimatedStep, HasTheFiguresOfThePrediction) {
       for (std::size_t d = 0; metric.per_device() && d < whole.metrics.per_device.size(); ++d)
         EXPECT_EQ(metric.of_device(step.metrics.per_device[d]), metric.of_device(whole.metrics.per_device[d])) << d;
     }
-    EXPECT_EQ(step.metrics.evidence.like, whole.metrics.evidence.like);
+    EXPECT_EQ(step.metrics.evidence.limits, whole.metrics.evidence.limits);
     EXPECT_EQ(make_timeline(graph, step.times, TimelineKind::Estimated).spans.size(), whole.timeline.spans.size());
   }
 }

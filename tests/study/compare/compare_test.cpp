@@ -479,18 +479,18 @@ TEST(Compare, ReportsHowSureThePredictionIsAndWhetherItHeld) {
     json document = result("estimated", 1, 1);
     document["metrics"]["step_time_p10_s"] = 11;
     document["metrics"]["step_time_p90_s"] = high;
-    document["evidence"] = {{"runs", 63}, {"sources", 2}, {"like", "A100-SXM, pipeline"}};
+    document["evidence"] = {{"pieces", json::array()}, {"class", "dense, NVLink"}, {"limits", {"half of it: host"}}};
     return read(document);
   };
   const present::ResultDocument wide = estimated(13.5), narrow = estimated(12.5);
   EXPECT_THAT(to_table(compare(wide, measured, {})),
-              HasSubstr("A  estimated  a.json  (small.yaml)\n   80 % of runs are expected from 11 s to 13.5 s; validated on "
-                        "63 runs of 2 sources (A100-SXM, pipeline)\nB  measured   b.json  (small.yaml)\nthe measured step "
+              HasSubstr("A  estimated  a.json  (small.yaml)\n   80 % of runs are expected from 11 s to 13.5 s; half of it: "
+                        "host\nB  measured   b.json  (small.yaml)\nthe measured step "
                         "lies inside the interval that holds 80 % of runs\n"));
   EXPECT_THAT(to_table(compare(measured, narrow, {})), HasSubstr("the measured step lies outside the interval"));
   const json document = json::parse(to_json(compare(wide, measured, {})));
   EXPECT_EQ(document["inside"], true);
-  EXPECT_EQ(document["a"]["evidence"]["runs"], 63);
+  EXPECT_EQ(document["a"]["evidence"]["class"], "dense, NVLink");
   EXPECT_FALSE(document["b"].contains("evidence"));
   EXPECT_TRUE(json::parse(to_json(compare(wide, narrow, {})))["inside"].is_null());  // nothing was measured
 }

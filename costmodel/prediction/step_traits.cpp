@@ -1,0 +1,93 @@
+#include "costmodel/prediction/step_traits.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/index.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
+
+namespace panpipe {
+namespace {
+
+// What a profile of a machine leaves of the spread of the times that it measures: our own profiled runs are some per cent off.
+constexpr double kLeftByProfile = 0.25;
+
+// "80G", "32GB".
+bool is_memory_size(const std::string& part) {
+  const std::size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
+  const std::string unit = part.substr(digits);
+  return digits > 0 && (unit == "G" || unit == "GB");
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " + ") + name;
+  return text;
+}
+
+std::string precision_of(Precision precision) {
+  switch (precision) {
+    case Precision::Bf16:
+    case Precision::Fp16:
+      return "16 bit";
+    default:
+      return std::string(name_of(precision));
+  }
+}
+
+std::string parallel_of(const Scenario& scenario, const Plan& plan) {
+  std::string text;
+  const auto add = [&](int degree, const char* kind) {
+    if (degree > 1) text += (text.empty() ? "" : " + ") + std::string(kind);
+  };
+  add(plan.tensor, "tensor");
+  add(plan.context, "context");
+  add(plan.pipeline, "pipeline");
+  add(plan.data, zero_in_effect(scenario.framework, plan) >= 3 ? "sharded data" : "data");
+  return text.empty() ? "one device" : text;
+}
+
+}  // namespace
+
+std::string chips_of(const Cluster& cluster) {
+  std::set<std::int32_t> types;  // of thousands of devices a few
+  for (const Device& device : cluster.devices) types.insert(device.type);
+  std::set<std::string> chips;
+  for (const std::int32_t type : types) chips.insert(chip_of(cluster.types[type].name));
+  return joined(chips);
+}
+
+std::string chip_of(const std::string& device) {
+  std::string chip;
+  for (std::size_t at = 0; at <= device.size();) {
+    const std::size_t end = std::min(device.find('-', at), device.size());
+    const std::string part = device.substr(at, end - at);
+    if (!is_memory_size(part)) chip += (chip.empty() ? "" : "-") + part;
+    at = end + 1;
+  }
+  return chip;
+}
+
+bool has_given_costs(const Scenario& scenario) {
+  const auto& types = scenario.cluster.types;
+  return !scenario.workload.layers_file.empty() ||
+         std::none_of(types.begin(), types.end(), [](const DeviceType& type) { return type.has_rates(); });
+}
+
+StepTraits traits_of(const Scenario& scenario, const Plan& plan, const Sensitivity& sensitivity) {
+  StepTraits traits;
+  traits.sensitivity = sensitivity;
+  traits.of = class_of(scenario, plan);
+  if (traits.of == StepClass::Profiled)
+    for (const Direction measured : {Direction::Products, Direction::MemoryTraffic, Direction::Attention, Direction::Host,
+                                     Direction::Node, Direction::Synchronisation})
+      traits.sensitivity[at(measured)] *= kLeftByProfile;
+  traits.device = chips_of(scenario.cluster);
+  traits.framework = scenario.framework.name;
+  traits.precision = precision_of(scenario.precision);
+  traits.parallel = parallel_of(scenario, plan);
+  traits.schedule = plan.pipeline > 1 ? plan.schedule.name : "none";
+  return traits;
+}
+
+}  // namespace panpipe
