@@ -19,8 +19,8 @@ struct RunRow {
   std::string stages, context_exchange, optimizer, attention_kernel, tied_embedding;
   // States the run in place of the columns of model, machine and split: its text, or a file in the table's folder or below.
   std::string scenario;
-  std::string fair;    // "no": columns that determine the step are not known
-  std::string family;  // of sources: those of one publisher, who shares habits and machines
+  std::string fair;                                      // "no": columns that determine the step are not known
+  std::string family;                                    // of sources: those of one publisher, who shares habits and machines
   std::map<std::string, std::string> framework_choices;  // by column; each column is a key of `framework:`
   std::optional<int> gpus, gpus_per_node;
   std::optional<int> layers, hidden, heads, kv_heads, head_size, ffn, seq, vocab;

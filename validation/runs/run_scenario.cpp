@@ -58,7 +58,7 @@ class Writer {
     if (row_.scenario.find_first_of("{\n") != std::string::npos) {
       result_.rolling = row_.step_kind == "period";
       result_.text = row_.scenario;
-      result_.folder = std::filesystem::path(row_.file).parent_path().string();
+      result_.folder = (std::filesystem::path(row_.file).parent_path() / ".").string();
       return result_;
     }
     const std::filesystem::path name = std::filesystem::path(row_.scenario).lexically_normal();
@@ -70,7 +70,7 @@ class Writer {
     try {
       const std::filesystem::path file = std::filesystem::path(row_.file).parent_path() / name;
       result_.text = read_text_file(file.string());
-      result_.folder = file.parent_path().string();
+      result_.folder = (file.parent_path() / ".").string();
     } catch (const InputError& error) {
       skip(error.diagnostics().front().message);
     }
