@@ -13,7 +13,7 @@
 namespace panpipe {
 namespace {
 
-constexpr double kLeastWeight = 1e-12;  // of a cell; less says nothing
+constexpr double kLeastWeight = 1e-12;  // of a cell; less adds nothing
 constexpr double kLeastDeviation = 1e-5;
 
 double square(double x) { return x * x; }

@@ -89,7 +89,7 @@ def validate(
     left_out: Tables that `Fit.left_out_table` holds: their rows are judged by predictions of fits without their source.
     without: Rows of this id or source are left out.
     given: Ids of rows that are evidence for the others of their source: the others are predicted with it.
-    learn: Judge these rows by what they say of how sure predictions are; `.evidence` is then the file that
+    learn: Judge these rows by the evidence that they are; `.evidence` is then the file that
         `panpipe validate --learn` writes.
     threads: Rows at a time; all cores unless given.
     Raises InputError: A table that cannot be read, with line and column; a figure, or a row to leave out, that does not exist.

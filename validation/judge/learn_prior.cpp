@@ -22,7 +22,7 @@ constexpr double kScatters[] = {0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.24};
 // Of a class in which a term may be missing: sources before, mostly without.
 constexpr MissingWeights kMissingBefore = {2, 0.3, 0.3, 0.3};
 constexpr int kRounds = 25;
-constexpr std::size_t kMostSteps = 60;  // of a source: more of them say little more about it
+constexpr std::size_t kMostSteps = 60;  // of a source: more of them add little
 
 bool may_miss(StepClass of) {
   return of == StepClass::Experts || of == StepClass::Pcie || of == StepClass::Offload || of == StepClass::OneGpu;
