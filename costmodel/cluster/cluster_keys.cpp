@@ -128,6 +128,7 @@ Key wiring() {
                 .keys = {capacity("copy", "of a copy through the host, one direction"),
                          capacity("both_ways", "of both directions of a device together", "no limit"),
                          capacity("memory", "of a socket's memory", "no limit"),
+                         capacity("relay", "of all copies between devices through a socket's processor", "no limit"),
                          latency(exact_text(defaults::kHostLatency), "of a copy through the host")},
                 .meaning = "copies through the host"}},
       .meaning = "the connections inside a node",

@@ -107,10 +107,16 @@ class NodeBuilder {
       staging_.push_back(add(device(i) + ".staging", ResourceClass::HostMemory, host.copy));
       if (host.both_ways) both_ways_.push_back(add(device(i) + ".pcie.both", ResourceClass::PcieLink, *host.both_ways));
     }
-    if (!host.memory) return;
+    if (host.both_ways && !root_up_.empty()) {
+      const Bandwidth both = *host.both_ways * (wiring_.roots->uplink / *wiring_.pcie);
+      for (std::size_t root = 0; root < root_up_.size(); ++root)
+        root_both_.push_back(add(fmt::format("root{}.both", root), ResourceClass::PcieRoot, both));
+    }
     const std::size_t sockets = wiring_.sockets ? wiring_.sockets->groups.size() : 1;
-    for (std::size_t socket = 0; socket < sockets; ++socket)
-      memory_.push_back(add(fmt::format("socket{}.memory", socket), ResourceClass::HostMemory, *host.memory));
+    for (std::size_t socket = 0; socket < sockets; ++socket) {
+      if (host.memory) memory_.push_back(add(fmt::format("socket{}.memory", socket), ResourceClass::HostMemory, *host.memory));
+      if (host.relay) relay_.push_back(add(fmt::format("socket{}.relay", socket), ResourceClass::HostMemory, *host.relay));
+    }
   }
 
   void add_socket_links() {
@@ -126,8 +132,9 @@ class NodeBuilder {
     const auto link = private_links_.find({from, to});
     if (link != private_links_.end()) return link->second;
     if (wiring_.fabric) return switch_route(from, to);
-    if (wiring_.peer && wiring_.peer_access && wiring_.pcie) return peer_route(from, to);
-    if (wiring_.host) return host_route(from, to);
+    const bool peer = wiring_.peer && wiring_.peer_access && wiring_.pcie;
+    if (wiring_.host && !(peer && below_one_root(from, to))) return host_route(from, to);
+    if (peer) return peer_route(from, to);
     return std::nullopt;
   }
 
@@ -138,6 +145,8 @@ class NodeBuilder {
     route.hops = {{switch_out_[from], 1}, {switch_in_[to], 1}};
     return route;
   }
+
+  bool below_one_root(int from, int to) const { return root_of_[from] != kNone && root_of_[from] == root_of_[to]; }
 
   // Up from the sender's root complex and down to the receiver's, over the link between sockets where they differ.
   void cross_roots(Route& route, int from, int to) const {
@@ -157,8 +166,7 @@ class NodeBuilder {
     route.path = PathClass::PeerPcie;
     route.latency = wiring_.peer->latency;
     route.hops.push_back({pcie_out_[from], 1});
-    const bool below_one_root = root_of_[from] != kNone && root_of_[from] == root_of_[to];
-    if (!below_one_root) cross_roots(route, from, to);
+    if (!below_one_root(from, to)) cross_roots(route, from, to);
     route.hops.push_back({pcie_in_[to], 1});
     return route;
   }
@@ -174,11 +182,23 @@ class NodeBuilder {
       route.hops.push_back({both_ways_[from], 1});
       route.hops.push_back({both_ways_[to], 1});
     }
+    if (below_one_root(from, to)) {
+      root_both(route, from, 2);
+    } else {
+      root_both(route, from, 1);
+      root_both(route, to, 1);
+    }
     if (!pcie_out_.empty()) route.hops.push_back({pcie_out_[from], 1});
     if (!memory_.empty()) route.hops.push_back({memory_[socket_of_[from]], 2});
+    if (!relay_.empty()) route.hops.push_back({relay_[socket_of_[from]], 1});
     cross_roots(route, from, to);
     if (!pcie_in_.empty()) route.hops.push_back({pcie_in_[to], 1});
     return route;
+  }
+
+  // The uplink above a device carries a copy as often, up or down.
+  void root_both(Route& route, int device, int uses) const {
+    if (!root_both_.empty() && root_of_[device] != kNone) route.hops.push_back({root_both_[root_of_[device]], uses});
   }
 
   // The route between a device and the memory of its own socket, which such a copy crosses once.
@@ -188,6 +208,7 @@ class NodeBuilder {
     route.path = PathClass::Host;
     route.hops.push_back({(away ? pcie_out_ : pcie_in_)[device], 1});
     if (!both_ways_.empty()) route.hops.push_back({both_ways_[device], 1});
+    root_both(route, device, 1);
     if (root_of_[device] != kNone) route.hops.push_back({(away ? root_up_ : root_down_)[root_of_[device]], 1});
     if (!memory_.empty()) route.hops.push_back({memory_[socket_of_[device]], 1});
     set_bandwidth(route, resources_);
@@ -200,7 +221,8 @@ class NodeBuilder {
   std::vector<Resource> resources_;
   std::map<std::pair<int, int>, Route> private_links_;
   std::map<std::pair<int, int>, int> socket_links_;
-  std::vector<int> switch_out_, switch_in_, pcie_out_, pcie_in_, root_up_, root_down_, staging_, both_ways_, memory_;
+  std::vector<int> switch_out_, switch_in_, pcie_out_, pcie_in_, root_up_, root_down_;
+  std::vector<int> staging_, both_ways_, root_both_, memory_, relay_;
 };
 
 }  // namespace

@@ -41,9 +41,10 @@ struct PeerParameters {  // PCIe peer access
 // A copy from one device to another through host memory.
 struct HostParameters {
   Bandwidth copy{0};                   // of one such copy alone; a device's outgoing copies share it
-  std::optional<Bandwidth> both_ways;  // total of the copies out of and into one device
+  std::optional<Bandwidth> both_ways;  // total of the copies out of and into one device; a root's uplink has as large a share
   std::optional<Bandwidth> memory;     // of one socket's host memory; each copy writes and reads it
   Duration latency{0};
+  std::optional<Bandwidth> relay{};  // total of the copies between devices through one socket's processor
 };
 
 struct NodeWiring {

@@ -227,8 +227,10 @@ NodeWiring wiring_from_matrix(const TopologyMatrix& matrix, const DeviceType& ty
   if (matrix.sockets.size() > 1)
     wiring.sockets = SocketParameters{matrix.sockets, defaults::kSocketLink, defaults::kSocketLatency};
   wiring.peer = PeerParameters{defaults::kPeerLatency};
-  if (!type.peer_access)
-    wiring.host = HostParameters{defaults::kHostCopy, defaults::kHostBothWays, std::nullopt, defaults::kHostLatency};
+  if (!type.peer_access) {
+    wiring.host = HostParameters{defaults::kHostCopy, std::nullopt, std::nullopt, defaults::kHostLatency, defaults::kHostRelay};
+    if (type.copy_bandwidth > Bandwidth(0)) wiring.host->both_ways = type.copy_bandwidth * defaults::kHostBothWays;
+  }
   return wiring;
 }
 

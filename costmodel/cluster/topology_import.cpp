@@ -78,9 +78,10 @@ class Writer {
     if (wiring_.peer && wiring_.peer_access && pcie)
       line(fmt::format("  peer: {{latency: {}}}", written(wiring_.peer->latency)), "assumed");
     if (wiring_.host)
-      line(fmt::format("  host: {{copy: {}, both_ways: {}, latency: {}}}", written(wiring_.host->copy),
-                       written(*wiring_.host->both_ways), written(wiring_.host->latency)),
-           "no peer access; two RTX 3090: measure yours");
+      line(fmt::format("  host: {{copy: {}, {}relay: {}, latency: {}}}", written(wiring_.host->copy),
+                       wiring_.host->both_ways ? fmt::format("both_ways: {}, ", written(*wiring_.host->both_ways)) : "",
+                       written(*wiring_.host->relay), written(wiring_.host->latency)),
+           "no peer access; differs threefold between processors: measure yours");
   }
 
   void write_links() {

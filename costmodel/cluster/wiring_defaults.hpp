@@ -12,8 +12,11 @@ inline constexpr Duration kPeerLatency = micros(2.5);
 // club-3090, docs/PCIE_P2P.md: 15.23 us and 11.28 GB/s through the host, RTX 3090 with the stock driver.
 inline constexpr Duration kHostLatency = micros(15.2);
 inline constexpr Bandwidth kHostCopy = gb_per_s(11.2);
-// 2x RTX 3090 on a Threadripper Pro: 16.6 GB/s in total with both directions active.
-inline constexpr Bandwidth kHostBothWays = gb_per_s(16.6);
+// NCCL through the host on processors with PCIe 4.0 and 5.0 (validation/published/pcie_collectives.csv): both directions of a
+// port together reach this share of one direction, which is counted as 25 GB/s.
+inline constexpr double kHostBothWays = 1.4;
+// The same table: 14 GB/s through a socket of EPYC 7002 and 39.5 of Xeon (third generation); their geometric mean.
+inline constexpr Bandwidth kHostRelay = gb_per_s(23.5);
 // NCCL, src/graph/topo.h: the value that its path search assumes for the link between AMD sockets.
 inline constexpr Bandwidth kSocketLink = gb_per_s(16);
 // NVIDIA/nccl issue 1127, 8x RTX 3090 on two sockets: latencies through the host are 11.6 to 20.7 us whether or not the copy

@@ -157,6 +157,7 @@ void read_host(const Node& node, NodeWiring& wiring, ReadLog& log) {
   host.copy = read_capacity(reader, "copy");
   if (reader.has("both_ways")) host.both_ways = read_capacity(reader, "both_ways");
   if (reader.has("memory")) host.memory = read_capacity(reader, "memory");
+  if (reader.has("relay")) host.relay = read_capacity(reader, "relay");
   host.latency = reader.duration("latency", Sign::NonNegative, defaults::kHostLatency);
   reader.finish();
   wiring.host = host;

@@ -33,12 +33,12 @@ class Engines(unittest.TestCase):
             if row["cluster"] == "dgx-a100-80g":
                 self.assertEqual(row["links"], [], row["plan"])
 
-    def test_copies_through_the_host_meet_between_the_sockets(self):
-        # Four replicas of two stages: all four hand over across the sockets at the same time.
+    def test_copies_through_the_host_meet_in_the_processor(self):
+        # Four replicas of two stages: all four hand over, forward and back, through the processors at the same time.
         row = self.row("rtx3090x8-nobridge", "many short pipelines")
         self.assertGreater(row["difference"], 0.005)
-        self.assertIn("socket0-socket1", row["links"][0]["link"])
-        self.assertEqual(row["links"][0]["flows"], 4)
+        self.assertIn(".relay", row["links"][0]["link"])
+        self.assertEqual(row["links"][0]["flows"], 8)
 
     def test_sizes_are_read_through_files_that_name_others(self):
         self.assertEqual(engines.size_of("a100-80g-x64"), (8, 8))

@@ -67,21 +67,22 @@ TEST(NodeWiring, ACopyThroughTheHostUsesItsMemoryTwiceAndTheSocketLinkOnce) {
   wiring.roots = RootParameters{{{0, 1}, {2, 3}}, gb_per_s(24)};
   wiring.sockets = SocketParameters{{{0, 1}, {2, 3}}, gb_per_s(16), micros(1)};
   wiring.peer = PeerParameters{micros(2)};  // not usable: the devices refuse
-  wiring.host = HostParameters{gb_per_s(11), gb_per_s(16), gb_per_s(20), micros(15)};
+  wiring.host = HostParameters{gb_per_s(11), gb_per_s(25), gb_per_s(20), micros(15), gb_per_s(14)};
   const NodeTemplate node = make_node(wiring);
   const Route& near = *node.route(0, 1);
   EXPECT_EQ(near.path, PathClass::Host);
   EXPECT_EQ(near.latency, micros(15));
   EXPECT_EQ(near.bandwidth, gb_per_s(10));  // 20 GB/s of memory, written and read
   EXPECT_THAT(resource_names(node.resources, near),
-              testing::ElementsAre("gpu0.staging", "gpu0.pcie.both", "gpu1.pcie.both", "gpu0.pcie.out", "socket0.memory x2",
-                                   "root0.up", "root0.down", "gpu1.pcie.in"));
+              testing::ElementsAre("gpu0.staging", "gpu0.pcie.both", "gpu1.pcie.both", "root0.both x2", "gpu0.pcie.out",
+                                   "socket0.memory x2", "socket0.relay", "root0.up", "root0.down", "gpu1.pcie.in"));
   const Route& far = *node.route(3, 0);
   EXPECT_EQ(far.path, PathClass::HostSockets);
   EXPECT_EQ(far.latency, micros(16));
-  EXPECT_THAT(resource_names(node.resources, far),
-              testing::ElementsAre("gpu3.staging", "gpu3.pcie.both", "gpu0.pcie.both", "gpu3.pcie.out", "socket1.memory x2",
-                                   "root1.up", "socket1-socket0", "root0.down", "gpu0.pcie.in"));
+  EXPECT_THAT(
+      resource_names(node.resources, far),
+      testing::ElementsAre("gpu3.staging", "gpu3.pcie.both", "gpu0.pcie.both", "root1.both", "root0.both", "gpu3.pcie.out",
+                           "socket1.memory x2", "socket1.relay", "root1.up", "socket1-socket0", "root0.down", "gpu0.pcie.in"));
 }
 
 TEST(NodeWiring, PeersBelowOneRootDoNotUseItsUplink) {
@@ -96,6 +97,35 @@ TEST(NodeWiring, PeersBelowOneRootDoNotUseItsUplink) {
   EXPECT_THAT(resource_names(node.resources, *node.route(1, 2)),
               testing::ElementsAre("gpu1.pcie.out", "root0.up", "root1.down", "gpu2.pcie.in"));
   EXPECT_EQ(node.route(1, 2)->bandwidth, gb_per_s(20));
+}
+
+// NCCL's default: peer access below one PCIe switch, host memory between root ports.
+TEST(NodeWiring, PeersBelowDifferentRootsGoThroughAHostThatIsStated) {
+  NodeWiring wiring;
+  wiring.devices = 4;
+  wiring.pcie = gb_per_s(24);
+  wiring.roots = RootParameters{{{0, 1}}, gb_per_s(24)};  // 2 and 3 have ports of their own
+  wiring.peer = PeerParameters{micros(2)};
+  wiring.host = HostParameters{gb_per_s(22), gb_per_s(35), std::nullopt, micros(15)};
+  const NodeTemplate node = make_node(wiring);
+  EXPECT_EQ(node.route(0, 1)->path, PathClass::PeerPcie);
+  EXPECT_EQ(node.route(1, 2)->path, PathClass::Host);
+  EXPECT_EQ(node.route(2, 3)->path, PathClass::Host);
+}
+
+// Four devices below an uplink of half a slot's width: both ways 17.5, and every hop crosses it up and down.
+TEST(NodeWiring, AnUplinkCarriesBothWaysOfAllItsDevices) {
+  NodeWiring wiring;
+  wiring.devices = 4;
+  wiring.peer_access = false;
+  wiring.pcie = gb_per_s(24);
+  wiring.roots = RootParameters{{{0, 1, 2, 3}}, gb_per_s(12)};
+  wiring.host = HostParameters{gb_per_s(22), gb_per_s(35), std::nullopt, micros(15)};
+  const NodeTemplate node = make_node(wiring);
+  EXPECT_DOUBLE_EQ(ring_bandwidth(node).base(), 17.5e9 / 8);
+  // Copies to and from the host's memory cross it once.
+  EXPECT_THAT(resource_names(node.resources, *node.to_host[1]),
+              testing::ElementsAre("gpu1.pcie.out", "gpu1.pcie.both", "root0.both", "root0.up"));
 }
 
 TEST(NodeWiring, ARingGetsItsNarrowestResourcesShare) {

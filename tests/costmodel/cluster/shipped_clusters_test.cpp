@@ -145,14 +145,14 @@ TEST(ShippedClusters, EveryPairIsJoinedTheSameWayThereAndBack) {
         EXPECT_EQ(there.hops.empty(), from == to) << file << " " << from << " " << to;
         EXPECT_GT(there.bandwidth.base(), 0);
         if (from == to) continue;
-        // There and back differ in all directed resources; they share a copy's "both ways" and its host's memory, and through
-        // the host below one switch the upstream link, which both cross upwards and downwards.
+        // There and back differ in all directed resources; they share a copy's "both ways", its host's memory and relay, and
+        // through the host below one switch the upstream link, which both cross upwards and downwards.
         for (const Hop& out : there.hops)
           for (const Hop& in : back.hops) {
             if (out.resource != in.resource) continue;
             const std::string& name = cluster.resources[out.resource].name;
             const bool upstream = there.path == PathClass::Host && name.find(".root") != std::string::npos;
-            EXPECT_TRUE(name.ends_with(".pcie.both") || name.ends_with(".memory") || upstream) << name;
+            EXPECT_TRUE(name.ends_with(".both") || name.ends_with(".memory") || name.ends_with(".relay") || upstream) << name;
           }
       }
   }
@@ -192,13 +192,13 @@ TEST(ShippedClusters, PathsHaveTheStatedBandwidths) {
       {"b200x8", 0, 7, PathClass::Switch, 900, 2},
       {"h100-pcie-x4", 0, 1, PathClass::Bridge, 300, 2},
       {"h100-pcie-x4", 1, 2, PathClass::PeerPcie, 50, 2.5},
-      {"rtx4090x8", 0, 1, PathClass::Host, 22.2, 15.2},
-      {"rtx4090x8", 3, 4, PathClass::HostSockets, 10, 15.2},
+      {"rtx4090x8", 0, 1, PathClass::Host, 17.5, 15.2},  // up and down one uplink, both ways 35
+      {"rtx4090x8", 3, 4, PathClass::HostSockets, 20.4, 15.2},
       {"a6000x8", 0, 1, PathClass::Bridge, 56.25, 2},
-      {"a6000x8", 1, 2, PathClass::PeerPcie, 24, 2.5},
-      {"a6000x8", 3, 4, PathClass::PeerPcie, 16, 2.5},
+      {"a6000x8", 1, 2, PathClass::Host, 14, 15.2},
+      {"a6000x8", 3, 4, PathClass::HostSockets, 14, 15.2},
       {"l40sx8", 0, 1, PathClass::PeerPcie, 24, 2.5},
-      {"l40sx8", 0, 4, PathClass::PeerPcie, 22, 2.5},
+      {"l40sx8", 0, 4, PathClass::HostSockets, 22, 15.2},
   };
   for (const Expected& row : rows) {
     const Cluster cluster = cluster_from(row.cluster);
@@ -232,19 +232,16 @@ TEST(ShippedClusters, TheHybridCubeMeshIsWiredAsItsMatrix) {
   EXPECT_EQ(cluster.fabric_bandwidth, gb_per_s(50));
 }
 
-TEST(ShippedClusters, TwoCopiesThroughTheHostShareAsMeasured) {
-  // 2x RTX 3090: 11.2 GB/s one way alone, 16.6 GB/s both ways together, so 8.3 each. All narrower resources counted:
-  const Cluster cluster = cluster_from("rtx3090x8-nobridge");
-  std::vector<double> uses(cluster.resources.size(), 0);
-  for (const Route& route : {cluster.route(0, 1), cluster.route(1, 0)})
-    for (const Hop& hop : route.hops) uses[hop.resource] += hop.uses;
-  double share = 1e30;
-  for (std::size_t i = 0; i < uses.size(); ++i)
-    if (uses[i] > 0) share = std::min(share, cluster.resources[i].bandwidth.base() / uses[i]);
-  EXPECT_DOUBLE_EQ(share, 8.3e9);
-  EXPECT_DOUBLE_EQ(cluster.fabric_bandwidth.base(), 8.3e9);  // in a ring every device sends and receives
-  EXPECT_EQ(cluster_from("rtx3090x8").fabric_bandwidth, gb_per_s(11.2));
-  EXPECT_FALSE(cluster.switched);
+// Rings through the host, GB/s of each hop: what a socket's processor relays, shared by the hops that leave its devices, or both
+// ways of an uplink that every hop below it crosses up and down.
+TEST(ShippedClusters, RingsThroughTheHostShareItsProcessors) {
+  const auto ring = [](const std::string& name) { return cluster_from(name).fabric_bandwidth.base() / 1e9; };
+  EXPECT_DOUBLE_EQ(ring("rtx3090x8-nobridge"), 14.0 / 4);
+  EXPECT_DOUBLE_EQ(ring("rtx3090x8"), 14.0 / 2);
+  EXPECT_DOUBLE_EQ(ring("a6000x8"), 14.0 / 2);
+  EXPECT_DOUBLE_EQ(ring("rtx4090x8"), 35.0 / 8);
+  EXPECT_DOUBLE_EQ(ring("l40sx8"), 35.0 / 2);
+  EXPECT_FALSE(cluster_from("rtx3090x8-nobridge").switched);
 }
 
 TEST(ShippedClusters, FourThousandDevicesLoadAtOnce) {

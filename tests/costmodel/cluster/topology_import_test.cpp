@@ -94,7 +94,8 @@ TEST(TopologyImport, EveryNumberStatesWhereItIsFrom) {
       "  pcie: {bandwidth: 25 GB/s}                                            # the device's, each way\n"
       "  sockets: {groups: [[0, 1, 2, 3], [4, 5, 6, 7]], bandwidth: 16 GB/s, latency: 0 us}  # SYS and CPU affinity; rate of "
       "the link between them assumed\n"
-      "  host: {copy: 11.2 GB/s, both_ways: 16.6 GB/s, latency: 15.2 us}       # no peer access; two RTX 3090: measure yours\n"
+      "  host: {copy: 11.2 GB/s, both_ways: 35 GB/s, relay: 23.5 GB/s, latency: 15.2 us}  # no peer access; differs threefold "
+      "between processors: measure yours\n"
       "# network: {nics_per_node: 1, bandwidth: 25 GB/s, latency: 5 us}  # for nodes > 1\n");
 }
 
