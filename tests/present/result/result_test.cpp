@@ -44,7 +44,7 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_THAT(keys(json["metrics"]),
               ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
                                      "peak_memory_bytes", "memory_limit_bytes", "fits", "parameters", "model_flops", "mfu",
-                                     "samples_per_s", "step_time_p10_s", "step_time_p90_s", "per_device"));
+                                     "samples_per_s", "step_time_p10_s", "step_time_p50_s", "step_time_p90_s", "per_device"));
   EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
   EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
   EXPECT_EQ(json["metrics"]["fits"], false);

@@ -341,6 +341,7 @@ Metrics distinct_figures() {
   figures.mfu = 0.4;
   figures.samples_per_s = 12.8;
   figures.step_time_p10_s = 1.0625;
+  figures.step_time_p50_s = 1.3125;
   figures.step_time_p90_s = 1.4375;
   figures.contention_s = 0.0625;
   figures.step_time_min_s = 1.125;
@@ -353,7 +354,11 @@ Metrics distinct_figures() {
   run.checkpoint_s = 12.5;
   run.checkpoint_interval_s = 1800.5;
   run.mtbf_s = 7e5;
+  run.time_p10_s = 9e5;
+  run.time_p90_s = 2e6;
   run.cost = 99.5;
+  run.cost_p10 = 89.5;
+  run.cost_p90 = 199.5;
   run.currency = "EUR";
   run.energy_kwh = 1234.5;
   run.carbon_kg = 77.5;
@@ -376,7 +381,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
     EXPECT_EQ(again.metrics, expected);
-    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 24U : kind == TimelineKind::Simulated ? 25U : 15U);
+    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 29U : kind == TimelineKind::Simulated ? 30U : 15U);
     EXPECT_EQ(again.currency, kind == TimelineKind::Measured ? "" : "EUR");
     ASSERT_EQ(again.per_device.size(), 2U);
     for (std::size_t d = 0; d < 2; ++d) {
