@@ -77,7 +77,7 @@ MLLM = {
 SCENARIOS = [
     made(one_node("dgx-a100-80g", 2), {"pipeline": 2, "tensor": 2, "data": 4}),
     made(one_node("rtx3090x8"), {"pipeline": 4, "tensor": 2}),
-    made(one_node("rtx4090x8"), {"pipeline": 4, "tensor": 2}),
+    made(one_node("rtx4090x8-switches"), {"pipeline": 4, "tensor": 2}),
     made(one_node("rtx3090x8", 2), {"pipeline": 2, "data": 8}, framework="megatron"),
     made(
         one_node("h100x8", 2),

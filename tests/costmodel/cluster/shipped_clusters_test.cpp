@@ -192,7 +192,8 @@ TEST(ShippedClusters, PathsHaveTheStatedBandwidths) {
       {"b200x8", 0, 7, PathClass::Switch, 900, 2},
       {"h100-pcie-x4", 0, 1, PathClass::Bridge, 300, 2},
       {"h100-pcie-x4", 1, 2, PathClass::PeerPcie, 50, 2.5},
-      {"rtx4090x8", 0, 1, PathClass::Host, 17.5, 15.2},  // up and down one uplink, both ways 35
+      {"rtx4090x8", 0, 1, PathClass::Host, 22.2, 15.2},
+      {"rtx4090x8-switches", 0, 1, PathClass::Host, 17.5, 15.2},  // up and down one uplink, both ways 35
       {"rtx4090x8", 3, 4, PathClass::HostSockets, 20.4, 15.2},
       {"a6000x8", 0, 1, PathClass::Bridge, 56.25, 2},
       {"a6000x8", 1, 2, PathClass::Host, 14, 15.2},
@@ -239,7 +240,8 @@ TEST(ShippedClusters, RingsThroughTheHostShareItsProcessors) {
   EXPECT_DOUBLE_EQ(ring("rtx3090x8-nobridge"), 14.0 / 4);
   EXPECT_DOUBLE_EQ(ring("rtx3090x8"), 14.0 / 2);
   EXPECT_DOUBLE_EQ(ring("a6000x8"), 14.0 / 2);
-  EXPECT_DOUBLE_EQ(ring("rtx4090x8"), 35.0 / 8);
+  EXPECT_DOUBLE_EQ(ring("rtx4090x8"), 39.5 / 4);
+  EXPECT_DOUBLE_EQ(ring("rtx4090x8-switches"), 35.0 / 8);
   EXPECT_DOUBLE_EQ(ring("l40sx8"), 35.0 / 2);
   EXPECT_FALSE(cluster_from("rtx3090x8-nobridge").switched);
 }
