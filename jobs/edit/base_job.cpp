@@ -33,6 +33,10 @@ constexpr const char* kAnyModel = "{model: gpt, layers: 4, hidden: 64, heads: 4,
 
 ReadJob read_job(const Importer& importer, const std::string& text, const BaseJob& base, int gpus) {
   JobOptions options = base.options;
+  // An edit may put a number in place of a variable; a value that is stated for it then has nothing to state.
+  const auto stands_in = [](const std::string& where, const std::string& name) { return where.find(name) != std::string::npos; };
+  std::erase_if(options.script.defines,
+                [&](const auto& define) { return stands_in(base.text, define.first) && !stands_in(text, define.first); });
   const bool own_model = options.model.empty() && !importer.model.starts_with(';');
   if (!own_model && options.model.empty()) options.model = "the scenario's model";
   ImportedJob job = importer.read(text, base.name, options);
