@@ -336,7 +336,7 @@ class TableIsMet(Property):
 class PlanForIsNotBetter(Property):
     name = "plan-for-not-better"
     claim = "`plan --for X`, which searches what X can run, is never better than the search over everything"
-    tolerance = "1e-3, of the simulated step where links are shared"
+    tolerance = "1e-3, of the simulated step where links are shared; 2e-2 where plans that were not simulated may be faster"
     weight = 0.2
 
     @drawn
@@ -360,7 +360,9 @@ class PlanForIsNotBetter(Property):
     def judge(self, program, scenario, trainer):
         calls = [Call("plan", scenario, ("--for", trainer)), Call("plan", scenario)]
 
-        less, whole = (judged_by(program.answer(call).document["best"])["step_time_s"] for call in calls)
-        if less < whole * (1 - 1e-3):
+        documents = [program.answer(call).document for call in calls]
+        less, whole = (judged_by(document["best"])["step_time_s"] for document in documents)
+        is_open = any("more have a bound below the least simulated step" in note for note in documents[1]["notes"])
+        if less < whole * (1 - (2e-2 if is_open else 1e-3)):
             return Finding(calls, f"--for {trainer} finds {milliseconds(less)}, the free search {milliseconds(whole)}")
         return None
