@@ -224,7 +224,7 @@ TEST(PlanYours, OpenSearchesWhatTheFileStates) {
 }
 
 TEST(PlanYours, TheAnswerIsTenLines) {
-  const std::string open = answer_in_lines("plan " + kGpt2 + " --open", 10);
+  const std::string open = answer_in_lines("plan " + kGpt2 + " --open", 11);
   EXPECT_THAT(open, HasSubstr("\nplan 1 takes "));
   EXPECT_THAT(open, HasSubstr(" % less time than yours: step "));
   EXPECT_THAT(open, HasSubstr("; --verbose shows stages and search\n"));
