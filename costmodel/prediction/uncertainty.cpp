@@ -29,12 +29,6 @@ Eigen::Index index_of(std::size_t i) { return static_cast<Eigen::Index>(i); }
 StepDistribution::StepDistribution(std::vector<Normal> parts, double widening)
     : parts_(std::move(parts)), widening_(widening), median_(narrow_quantile(0.5)) {}
 
-double StepDistribution::below(double off) const {
-  double sum = 0;
-  for (const Normal& part : parts_) sum += part.weight * normal_below((off - part.mean) / part.deviation);
-  return sum;
-}
-
 // Bisection, with Newton's steps where they stay between the ends.
 double StepDistribution::narrow_quantile(double share) const {
   constexpr double kFar = 9, kEnough = 1e-7;
@@ -124,8 +118,7 @@ StepPosterior::StepPosterior(const UncertaintyPrior& prior, const std::vector<Co
   double most = -1e300, sum = 0;
   for (const double log : logs) most = std::max(most, log);
   for (const double log : logs) sum += std::exp(log - most);
-  log_likelihood_ = most + std::log(sum);
-  for (std::size_t c = 0; c < cells_.size(); ++c) cells_[c].weight = std::exp(logs[c] - log_likelihood_);
+  for (std::size_t c = 0; c < cells_.size(); ++c) cells_[c].weight = std::exp(logs[c] - most) / sum;
   std::erase_if(cells_, [](const Cell& cell) { return cell.weight < kLeastWeight; });
 }
 

@@ -51,7 +51,6 @@ class StepDistribution {
   double variance() const;
 
  private:
-  double below(double off) const;  // before widening
   double narrow_quantile(double share) const;
 
   std::vector<Normal> parts_;
@@ -72,8 +71,6 @@ class StepPosterior {
 
   StepDistribution distribution(const StepTraits& step) const;
   StepCauses causes(const StepTraits& step) const;
-  // ln of the evidence for the given steps: the logarithm of their density under the prior.
-  double log_likelihood() const { return log_likelihood_; }
 
  private:
   struct Cell;
@@ -83,7 +80,6 @@ class StepPosterior {
   std::vector<ComparedStep> given_;
   StepClass of_;
   std::vector<Cell> cells_;
-  double log_likelihood_ = 0;
 };
 
 // Throws InputError with `place` in front for numbers that are none of a prior.
