@@ -142,6 +142,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.elementwise = framework.elementwise;
   r.normalization = framework.normalization;
   r.activation = framework.activation;
+  r.expert_products = framework.expert_products;
   r.loss_in_chunks = framework.loss.in_chunks;
   const bool autocast = framework.autocast && is_mixed(scenario.precision);
   r.residual = autocast ? kFp32 : r.element;

@@ -37,6 +37,7 @@ struct DeviceRates {
   Elementwise elementwise = Elementwise::Fused;
   NormalizationKernel normalization = NormalizationKernel::Kernel;
   ActivationKernel activation = ActivationKernel::Kernel;
+  ExpertProducts expert_products = ExpertProducts::Grouped;
   bool loss_in_chunks = false;   // the backward recomputes logits
   double residual = 2;           // bytes of an element of residuals and normalizations
   double weight_cast = 0;        // bytes per weight of a product and pass: autocast's copies of the weight and of its gradient

@@ -237,6 +237,7 @@ class UnitKernels {
       result_[i].backward += of_chain_[i].backward;
     }
     add_sums_of_gradients();
+    if (rates_.expert_products != ExpertProducts::Grouped) launch_for_each_expert();
     return std::move(result_);
   }
 
@@ -337,6 +338,19 @@ class UnitKernels {
       kernels.backward += elements_out(unit_, i) + 2 * unit_.bytes(unit_.op(i).outputs.front());
     }
     if (add_once(launched_, chain)) kernels.launch(1, adds_input(unit_, i) && !masks_ ? 0 : 1);
+  }
+
+  // Of a rank's experts: a product each, or everything that a loop does for one of them.
+  void launch_for_each_expert() {
+    int experts = 1;
+    for (int i = 0; i < unit_.size(); ++i) experts = std::max(experts, unit_.experts_of(i));
+    const auto [first, end] = unit_.between_experts();
+    for (int i = first; i < end; ++i) {
+      if (rates_.expert_products == ExpertProducts::Each && unit_.experts_of(i) == 0) continue;
+      result_[i].forward_launches *= experts;
+      result_[i].backward_launches *= experts;
+      result_[i].weight_launches *= experts;
+    }
   }
 
   // A kernel reads its operands and writes its result. Backward, a kernel for each operand reads the result's gradient and what

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/index.hpp"
 #include "costmodel/cost/block_recompute.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/expert_dispatch.hpp"
@@ -23,6 +24,10 @@ namespace {
 constexpr int kEndForward = 8, kEndBackward = 12;
 // Operators of a backward pass relative to those of the forward, if no count per layer applies.
 constexpr double kBackwardOperators = 1.5;
+
+// Launches of a layer's forward behind the wait for numbers of rows, beyond products and collectives: chunks sorted by expert 3,
+// activation 3, rows added up 3 (megatron/core/transformer/moe, 0.12; docs/models/expert-parallelism.md).
+constexpr int kBehindWait = 9;
 
 constexpr int kFittedMembers = 8;  // of tensor-parallel groups, in the runs that showed how hosts wait for one another
 
@@ -98,13 +103,24 @@ class GraphCost {
       };
       for (end = u + 1; end < count && together(end);) ++end;
       if (use_.transformer[u] && framework.forward_operators > 0)
-        share(u, end, {framework.forward_operators, framework.backward_operators});
+        share(u, end, {framework.forward_operators, framework.backward_operators}), add_of_experts(u, end);
       else if (use_.transformer[u])
         for (std::size_t one = u; one < end; ++one) launches_[one] = counted(one);
       else if (is_end(u, end))
         share(u, end, {kEndForward, kEndBackward});
       else
         for (std::size_t one = u; one < end; ++one) launches_[one] = own_launches(one);
+    }
+  }
+
+  // Beyond those of a layer without experts, which the framework states.
+  void add_of_experts(std::size_t first, std::size_t end) {
+    const Framework& framework = model_.scenario().framework;
+    for (std::size_t u = first; u < end; ++u) {
+      const UnitTemplate& shape = templates_[shape_of_[u]];
+      if (shape.dispatch < 0) continue;
+      launches_[u].forward += framework.expert_forward_operators + shape.expert_forward;
+      launches_[u].backward += framework.expert_backward_operators + shape.expert_backward;
     }
   }
 
@@ -200,7 +216,8 @@ class GraphCost {
       if (!recompute.again[i]) continue;
       counted += shape.operators[i].counted ? 1 : 0;
     }
-    pass.launches = launches_again(shape, launches, [&](std::size_t i) { return recompute.again[i]; });
+    const int operators = launches_again(shape, launches, [&](std::size_t i) { return recompute.again[i]; });
+    pass.launches = operators;
     const Duration share = rates_.kernel_gap * (static_cast<double>(pass.launches) / std::max(counted, 1));
     for (std::size_t i = 0; i < shape.operators.size(); ++i) {
       if (!recompute.again[i]) continue;
@@ -214,6 +231,7 @@ class GraphCost {
       if (op.forward_collective == CollectiveKind::AllGather || recompute.whole[i])
         add_collective(pass, op, op.forward_collective, false);
     }
+    if (shape.dispatch >= 0 && recompute.again[at(shape.dispatch)]) wait_for_rows(shape, operators, pass);
     unit.recompute_selective = pass;
   }
 
@@ -223,6 +241,7 @@ class GraphCost {
   Duration weight_gap(const OperatorTime& op, const Launches& launches) const;
   PassCost make_backward(const UnitTemplate& shape, const UnitCost& unit, const Launches& launches, Duration input_gap);
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
+  void wait_for_rows(const UnitTemplate& shape, int operators, PassCost& pass) const;
   static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
   int collective_of(CollectiveKind kind, Bytes size, Among among);
   void add_collective(PassCost& pass, const OperatorTime& op, CollectiveKind kind, bool backward);
@@ -581,6 +600,23 @@ void GraphCost::add_forward(const UnitTemplate& shape, Duration gap, PassCost& f
   cut_products(forward);
 }
 
+// The host reads how many rows each expert gets, and so waits until the device has done everything before. What it then launches,
+// to the end of the unit, has no lead: the device waits for it. `operators`: launches that are no collectives. With a capacity
+// the numbers are known beforehand.
+void GraphCost::wait_for_rows(const UnitTemplate& shape, int operators, PassCost& pass) const {
+  if (shape.dispatch < 0) return;
+  const Scenario& scenario = model_.scenario();
+  if (scenario.framework.expert_counts == ExpertCounts::Device || scenario.expert_load.capacity || scenario.cluster.given) return;
+  const int behind = std::min(operators, kBehindWait + shape.expert_forward) + (pass.launches - operators);
+  const Duration wait = launch_alone(scenario.framework, calibration_) * static_cast<double>(behind);
+  pass.launches -= behind;
+  if (wait <= Duration(0)) return;
+  pass.breakdown.launch += wait;
+  pass.breakdown.total += wait;
+  pass.pieces.insert(pass.pieces.begin(), Piece{});
+  pass.pieces.front().time = wait;
+}
+
 void GraphCost::add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap) {
   const Duration own = op.counted ? gap : Duration(0);
   if (op.over_context()) return add_over_context(pass, op, op.input_gradient, own, true);
@@ -630,6 +666,7 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   };
   const Duration forward_gap = gap(unit.forward), input_gap = gap(unit.input_gradient);
   add_forward(shape, forward_gap, unit.forward);
+  wait_for_rows(shape, launches.forward, unit.forward);
   for (const OperatorTime& op : shape.operators) {
     add_operator(unit.weight_gradient, op.weight_gradient, weight_gap(op, launches));
     if (op.over_context())

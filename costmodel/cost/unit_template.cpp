@@ -1,6 +1,7 @@
 #include "costmodel/cost/unit_template.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
@@ -14,8 +15,13 @@ namespace {
 // backward for the gradients, which are scattered into fp32 (bytes per 2-byte element of the output; docs/models/compute.md).
 constexpr double kEmbeddingForward = 6.0 / 2, kEmbeddingBackward = 12.0 / 2;
 
-void add_products(Breakdown& cost, const PassWork& pass, const DeviceRates& rates) {
-  for (const GemmShape& shape : pass.gemms) cost = cost + gemm_cost(shape, rates);
+// `apart`: products of a batch follow one another, each with waves of tiles of its own.
+void add_products(Breakdown& cost, const PassWork& pass, const DeviceRates& rates, bool apart = false) {
+  for (GemmShape shape : pass.gemms) {
+    const std::int64_t times = apart ? std::exchange(shape.batch, 1) : 1;
+    const Breakdown one = gemm_cost(shape, rates);
+    for (std::int64_t k = 0; k < times; ++k) cost = cost + one;
+  }
 }
 
 bool makes_logits(const UnitView& unit, int i) { return !unit.op(i).outputs.empty() && unit.logits(unit.op(i).outputs.front()); }
@@ -80,16 +86,18 @@ void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, 
   switch (work.kind) {
     case OperatorClass::Gemm: {
       const DeviceRates own = in_8_bits(unit, i, rates) ? rates_in_8_bits(rates) : rates;
-      add_products(time.forward, work.forward, own);
-      add_products(time.input_gradient, work.input_gradient, own);
+      const int experts = rates.expert_products == ExpertProducts::Grouped ? 0 : unit.experts_of(i);
+      const bool apart = experts > 0 && rates.expert_products == ExpertProducts::Loop;
+      add_products(time.forward, work.forward, own, apart);
+      add_products(time.input_gradient, work.input_gradient, own, apart);
       if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, own);
-      add_products(time.weight_gradient, work.weight_gradient, own);
+      add_products(time.weight_gradient, work.weight_gradient, own, apart);
       if (in_8_bits(unit, i, rates)) {
         const Casts casts = casts_of(unit, i, rates);
         time.forward = time.forward + traffic_cost(casts.forward, rates);
         time.input_gradient = time.input_gradient + traffic_cost(casts.backward, rates);
       }
-      time.weight_products = static_cast<int>(work.weight_gradient.gemms.size());
+      time.weight_products = static_cast<int>(work.weight_gradient.gemms.size()) * std::max(experts, 1);
       add_weight_traffic(unit, i, rates, time);
       if (const double packed = rates.unpacking * unit.frozen_weight(i); packed > 0) {  // before each product that reads it
         time.forward = time.forward + traffic_cost(packed, rates);
@@ -150,6 +158,18 @@ void time_embedding(const UnitView& unit, const DeviceRates& rates, UnitTemplate
   }
 }
 
+void count_expert_launches(const UnitView& unit, const DeviceRates& rates, UnitTemplate& result) {
+  const auto [first, end] = unit.between_experts();
+  if (first == end) return;
+  result.dispatch = first;
+  for (int i = first; i < end; ++i) {
+    const bool each = rates.expert_products == ExpertProducts::Each && unit.experts_of(i) > 0;
+    if (!each && rates.expert_products != ExpertProducts::Loop) continue;
+    result.expert_forward += result.operators[i].forward_launches;
+    result.expert_backward += result.operators[i].backward_launches;
+  }
+}
+
 }  // namespace
 
 double logits(const UnitView& unit, int i) {
@@ -198,6 +218,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     if (op.among == Among::Tensor) result.collectives += collectives;
     time_operator(unit, i, own, rates, time);
   }
+  count_expert_launches(unit, rates, result);
   if (result.embedding) time_embedding(unit, rates, result);
   count_memory(unit, externals, rates, result);
   return result;

@@ -37,10 +37,12 @@ struct UnitTemplate {
   int sharing = 0;      // of these, those that share a number of launches that the framework states for a layer
   int collectives = 0;  // tensor-parallel ones
   bool embedding = false, loss = false, attention = false;
-  bool head = false;                          // makes the logits: the loss's own unit, or an earlier one
-  Bytes saved_inside{0};                      // made in the unit and kept
-  std::vector<SavedExternal> saved_external;  // made elsewhere and kept; the first unit that keeps one pays for it
-  Bytes attention_core{0};                    // the part of saved_inside that selective recompute drops
+  int dispatch = -1;                            // the operator that puts rows in the order of their experts
+  int expert_forward = 0, expert_backward = 0;  // launches that a layer's stated number does not hold: one for each expert
+  bool head = false;                            // makes the logits: the loss's own unit, or an earlier one
+  Bytes saved_inside{0};                        // made in the unit and kept
+  std::vector<SavedExternal> saved_external;    // made elsewhere and kept; the first unit that keeps one pays for it
+  Bytes attention_core{0};                      // the part of saved_inside that selective recompute drops
   Bytes kept_for_weight{0};
   Bytes temporary{0};
   Bytes graph_inputs{0};

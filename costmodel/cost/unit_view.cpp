@@ -165,6 +165,21 @@ double UnitView::own_bytes(int t) const {
   return bytes(gathered ? tensor_argument(maker, "self") : t);
 }
 
+int UnitView::experts_of(int i) const {
+  if (row_of(op(i)).role != OperatorRole::ExpertProduct) return 0;
+  return static_cast<int>(tensor(tensor_argument(op(i), "weight")).shape[0]);
+}
+
+std::pair<int, int> UnitView::between_experts() const {
+  std::pair<int, int> range{0, 0};
+  for (int i = 0; i < size(); ++i) {
+    if (row_of(op(i)).role != OperatorRole::ExpertRows) continue;
+    if (range.second == 0) range.first = i;
+    range.second = i + 1;
+  }
+  return range;
+}
+
 UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit) {
   UnitView view;
   view.graph = &graph;

@@ -55,6 +55,10 @@ struct UnitView {
     const int weight = use->product_weight[first + i];
     return weight < 0 || tensor(weight).requires_gradient ? 0 : static_cast<double>(tensor(weight).elements());
   }
+  // Experts of which the rank holds the weights that operator i multiplies with; 0: it is no product of experts.
+  int experts_of(int i) const;
+  // The operators from the one that puts rows in the order of their experts to the one that adds them up again.
+  std::pair<int, int> between_experts() const;
   bool transformer() const { return use->transformer[op(0).unit]; }
 };
 

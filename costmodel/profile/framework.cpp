@@ -42,7 +42,8 @@ BoundKey<Framework> reported(const char* fallback, BoundKey<Framework> row) {
 
 const std::vector<BoundKey<Framework>>& framework_rows() {
   constexpr std::string_view memory = "models/memory-terms.md", lowering = "models/lowering.md",
-                             collectives = "models/collectives.md", launches = "models/compute.md#launches-of-a-layer";
+                             collectives = "models/collectives.md", launches = "models/compute.md#launches-of-a-layer",
+                             experts = "models/expert-parallelism.md#host";
   static const std::vector<BoundKey<Framework>> all = {
       words(&Framework::attention, attention_kernels(), "attention", "the kernels of attention",
             "models/compute.md#a-framework-is-a-list-of-choices"),
@@ -121,6 +122,19 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
              "host launches of a layer's forward, instead of the count; with `backward_operators`", launches),
       number(&Framework::backward_operators, "backward_operators",
              "host launches of a layer's backward, instead of the count; with `forward_operators`", launches),
+      number(&Framework::expert_forward_operators, "expert_forward_operators",
+             "launches of routing, dispatch and combination in a forward, in addition to `forward_operators`", experts),
+      number(&Framework::expert_backward_operators, "expert_backward_operators",
+             "the same in a backward, in addition to `backward_operators`", experts),
+      reported(
+          "grouped",
+          words(&Framework::expert_products,
+                {{"grouped", ExpertProducts::Grouped}, {"each", ExpertProducts::Each}, {"loop", ExpertProducts::Loop}},
+                "expert_products",
+                "experts of a rank: one kernel for all, one for each, or a loop that runs one expert after another", experts)),
+      reported("device",
+               words(&Framework::expert_counts, {{"device", ExpertCounts::Device}, {"host", ExpertCounts::Host}}, "expert_counts",
+                     "rows of each expert are known to the device alone, or the host waits to read them", experts)),
       number(&Framework::launch, "launch", "host time per operator; 0: the device's"),
       number(&Framework::collective_launches, "collective_launches",
              "operators of a tensor-parallel collective; 0: one, and the wait for the other hosts"),

@@ -28,6 +28,11 @@ enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop };
 // Tokens are sent row by row to their experts, or once to each node with one of a token's experts and from there to its devices
 // (DeepEP, Megatron's flex dispatcher).
 enum class ExpertDispatch : std::uint8_t { Rows, Nodes };
+// Products of a rank's experts: one kernel for all of them; one for each, launched together (Transformer Engine's GroupedLinear);
+// or everything between dispatch and combination once for each expert, one after another (a loop in Python).
+enum class ExpertProducts : std::uint8_t { Grouped, Each, Loop };
+// Where the numbers of rows for each expert are known: on the device alone, or read back by the host, which waits for them.
+enum class ExpertCounts : std::uint8_t { Device, Host };
 enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
 // The scale of products in 8 bits: from the largest number in earlier steps, or in the tensor itself, which is then read once
@@ -94,7 +99,11 @@ struct Framework : Execution {
   // Host.
   // Host launches per transformer layer; 0 = counted from its operators and the choices.
   int forward_operators = 0, backward_operators = 0;
-  Duration launch{0};                 // host time per operator; 0 = from the device's calibration
+  Duration launch{0};  // host time per operator; 0 = from the device's calibration
+  // The same of routing, dispatch and combination in a layer with experts, in addition, where a layer's are stated.
+  int expert_forward_operators = 0, expert_backward_operators = 0;
+  ExpertProducts expert_products = ExpertProducts::Grouped;
+  ExpertCounts expert_counts = ExpertCounts::Device;
   int collective_launches = 0;        // operators per tensor-parallel collective; 0 = one, and its wait for the other hosts
   bool synchronous_launches = false;  // host and device times add up instead of overlapping
   // Communication.
