@@ -64,25 +64,27 @@ double width_in_8_bits(const DeviceRates& rates) { return rates.operand_8bit / r
 
 Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates) {
   Casts casts;
+  const bool apart = unit.experts_of(i) > 0;  // rows of experts are gathered before they are cast
   for_each_operand(unit.op(i), [&](int t) {
     if (!unit.activation(t) || unit.tensor(t).dtype == DType::Int64) return;
     const int source = unit.root(t);
     if (read_before(unit, i, source, rates)) return;
-    const Quantised input =
-        quantised(std::min(elements(unit, source), elements(unit, t)), elements(unit, t), unit.normalized(t), rates);
+    const double whole = elements(unit, t), part = apart ? whole : std::min(elements(unit, source), whole);
+    const Quantised input = quantised(part, whole, unit.normalized(t), rates);
     casts.forward += input.now;
     casts.backward += input.later;
     casts.forward_launches += input.launches;
     casts.backward_launches += input.turned;
   });
   const double result = elements(unit, unit.op(i).outputs.front());
-  const double part = gradient_is_gathered(unit, i) ? result / unit.graph->degrees.tensor : result;
+  const double part = !apart && gradient_is_gathered(unit, i) ? result / unit.graph->degrees.tensor : result;
   const Quantised gradient = quantised(part, result, false, rates);
   casts.backward += gradient.now + gradient.later;
   casts.backward_launches += gradient.launches + gradient.turned;
   return casts;
 }
 
+// Rows of experts are gathered by the dispatcher, which knows nothing of the products' format.
 bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
   if (unit.op(i).forward_collective != CollectiveKind::AllGather) return false;
   bool all = false;
@@ -90,7 +92,7 @@ bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
     if (unit.use->crosses[gathered]) return false;
     for (int j = i + 1; j < unit.size(); ++j) {
       if (!any_operand(unit.op(j), [&](int t) { return t == gathered; })) continue;
-      if (!in_8_bits(unit, j, rates)) return false;
+      if (!in_8_bits(unit, j, rates) || unit.experts_of(j) > 0) return false;
       all = true;
     }
   }
@@ -101,7 +103,9 @@ bool gathers_gradient_in_8_bits(const UnitView& unit, int i, const DeviceRates& 
   if (unit.op(i).backward_collective != CollectiveKind::AllGather) return false;
   return any_operand(unit.op(i), [&](int t) {
     const int source = unit.root(t);
-    return unit.inside(source) && in_8_bits(unit, unit.tensor(source).producer - unit.first, rates);
+    if (!unit.inside(source)) return false;
+    const int maker = unit.tensor(source).producer - unit.first;
+    return in_8_bits(unit, maker, rates) && unit.experts_of(maker) == 0;
   });
 }
 
