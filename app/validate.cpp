@@ -46,10 +46,13 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   options.left_out = validation::read_left_out(request.left_out);
   if (ready) ready(rows);
   std::vector<validation::RunPrediction> runs = predict(rows, options);
-  if (request.learn) answer.evidence = validation::make_evidence(runs, options.threads);
+  const std::vector<validation::JudgedSource> sources = validation::judged_sources(runs);
+  std::vector<validation::LeftOutSource> left_out;
+  if (request.learn || request.judge) left_out = leave_out_families(sources, options.threads);
+  if (request.learn) answer.evidence = validation::make_evidence(runs, widened_prior(sources, left_out));
   judge(runs, (answer.evidence ? *answer.evidence : shipped_evidence()).prior, request.given);
   std::optional<validation::Judgement> judgement;
-  if (request.judge) judgement = validation::judge_sources(validation::judged_sources(runs), options.threads);
+  if (request.judge) judgement = validation::judge_sources(left_out);
   answer.report = make_run_report(std::move(runs), tolerances);
   answer.report->judgement = std::move(judgement);
   return answer;

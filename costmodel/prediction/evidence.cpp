@@ -52,7 +52,7 @@ UncertaintyPrior read_prior(const Json& document, const std::string& name) {
   prior.scatter = read_grid(document.at("scatter"));
   for (std::size_t c = 0; c < kStepClasses; ++c)
     prior.missing[c] = document.at("missing").at(std::string(name_of(static_cast<StepClass>(c))));
-  prior.widening = document.at("widening");
+  for (const Json& entry : document.at("widening")) prior.widening.push_back({entry.at(0), entry.at(1)});
   prior.sources = document.at("sources");
   prior.steps = document.at("steps");
   check_prior(prior, name + ": prior");
@@ -111,7 +111,9 @@ void write_prior(JsonWriter& out, const UncertaintyPrior& prior) {
   out.object("missing");
   for (std::size_t c = 0; c < kStepClasses; ++c)
     out.field(name_of(static_cast<StepClass>(c)), std::vector<double>(prior.missing[c].begin(), prior.missing[c].end()));
-  out.end().field("widening", prior.widening).end();
+  out.end().list("widening");
+  for (const Widening& from : prior.widening) out.value(std::vector<double>{static_cast<double>(from.given), from.factor});
+  out.end().end();
 }
 
 // "half", of a share.

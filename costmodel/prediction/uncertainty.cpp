@@ -58,6 +58,13 @@ double StepDistribution::quantile(double share) const {
   return median_ + widening_ * (narrow_quantile(share) - median_);
 }
 
+double StepDistribution::below(double off) const {
+  const double narrow = median_ + (off - median_) / widening_;
+  double sum = 0;
+  for (const Normal& part : parts_) sum += part.weight * normal_below((narrow - part.mean) / part.deviation);
+  return sum;
+}
+
 double StepDistribution::log_density(double off) const {
   const double narrow = median_ + (off - median_) / widening_;
   double most = -1e300;
@@ -78,6 +85,19 @@ double StepDistribution::variance() const {
     second += part.weight * (square(part.mean) + square(part.deviation));
   }
   return (second - square(mean)) * square(widening_);
+}
+
+StepDistribution StepDistribution::widened(double factor) const {
+  StepDistribution wider = *this;
+  wider.widening_ *= factor;
+  return wider;
+}
+
+double widening_with(const std::vector<Widening>& widening, std::size_t given) {
+  double factor = 1;
+  for (const Widening& from : widening)
+    if (from.given <= given) factor = from.factor;
+  return factor;
 }
 
 struct StepPosterior::Cell {
@@ -139,7 +159,7 @@ StepDistribution StepPosterior::distribution(const StepTraits& step) const {
     const double variance = cell.scale * own + square(cell.scatter) - explained;
     parts.push_back({cell.weight, mean, std::max(kLeastDeviation, std::sqrt(std::max(0.0, variance)))});
   }
-  return {std::move(parts), prior_.widening};
+  return {std::move(parts), widening_with(prior_.widening, given_.size())};
 }
 
 StepCauses StepPosterior::causes(const StepTraits& step) const {
@@ -191,7 +211,11 @@ void check_prior(const UncertaintyPrior& prior, const std::string& place) {
   for (const double spread : prior.spread)
     if (!(spread >= 0)) fail("a spread is from 0");
   if (!(prior.block_spread >= 0)) fail("the spread of blocks is from 0");
-  if (!(prior.widening >= 1)) fail("widening is a factor from 1");
+  for (std::size_t i = 0; i < prior.widening.size(); ++i) {
+    if (!(prior.widening[i].factor >= 1)) fail("widening: factors are from 1");
+    if (i == 0 ? prior.widening[i].given != 0 : prior.widening[i].given <= prior.widening[i - 1].given)
+      fail("widening: numbers of given steps ascend from 0");
+  }
   check_grid(prior.scale, "scale");
   check_grid(prior.scatter, "scatter");
   for (const MissingWeights& weights : prior.missing)

@@ -24,19 +24,27 @@ struct Weighted {
 inline constexpr std::array<double, 4> kMissingTimes = {0, 0.25, 0.5, 1.0};
 using MissingWeights = std::array<double, kMissingTimes.size()>;
 
+// A factor on the logarithm's interval from this number of given steps on: what sources needed that no fit had seen.
+struct Widening {
+  std::size_t given = 0;
+  double factor = 1;
+};
+
 struct UncertaintyPrior {
   Sensitivity spread{};           // standard deviation of a direction between sources
   double block_spread = 0;        // of blocks within a source
   std::vector<Weighted> scale;    // factors on these variances; weights sum to 1
   std::vector<Weighted> scatter;  // standard deviations of steps about their block; weights sum to 1
   std::array<MissingWeights, kStepClasses> missing{};
-  double widening = 1;         // of the logarithm's interval: what sources needed that no fit had seen
-  int sources = 0, steps = 0;  // from which it was learnt
+  std::vector<Widening> widening;  // ascending, the first without given steps; empty: none
+  int sources = 0, steps = 0;      // from which it was learnt
 };
 
 struct ComparedStep : StepTraits {
   double off = 0;  // ln(measured / predicted)
 };
+
+double widening_with(const std::vector<Widening>& widening, std::size_t given);
 
 // A mixture of normal distributions of ln(measured / predicted).
 class StepDistribution {
@@ -46,9 +54,11 @@ class StepDistribution {
   };
   StepDistribution(std::vector<Normal> parts, double widening);
 
+  double below(double off) const;        // the share of steps with less
   double quantile(double share) const;   // 0 < share < 1; of the widened distribution
   double log_density(double off) const;  // natural logarithm
   double variance() const;
+  StepDistribution widened(double factor) const;  // once more
 
  private:
   double narrow_quantile(double share) const;

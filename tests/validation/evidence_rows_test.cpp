@@ -28,12 +28,16 @@ RunPrediction compared(const std::string& source, double predicted, double measu
   return run;
 }
 
+EvidenceTable evidence_of(const std::vector<RunPrediction>& runs) {
+  return make_evidence(runs, widened_prior(judged_sources(runs), {}));
+}
+
 TEST(EvidenceRows, GroupsHaveTheErrorsOfTheirRows) {
   RunPrediction other = compared("one", 1, 1);
   other.traits.parallel = "data";
   RunPrediction unfair = compared("one", 1, 9);
   unfair.row.fair = "no";
-  const EvidenceTable table = make_evidence({compared("one", 1, 0.8), compared("one", 1, 1.25), other, unfair}, 1);
+  const EvidenceTable table = evidence_of({compared("one", 1, 0.8), compared("one", 1, 1.25), other, unfair});
   ASSERT_EQ(table.runs.size(), 2U);
   EXPECT_EQ(table.runs.front().runs, 2);  // +25 % and -20 %
   EXPECT_NEAR(table.runs.front().mean_error, 0.225, 1e-4);
@@ -46,7 +50,7 @@ TEST(EvidenceRows, GroupsHaveTheErrorsOfTheirRows) {
 // Two plans on 8 GPUs, measured 1.0 and 1.1, predicted 1.0 and 1.0: their errors are ln 1.1 apart. A plan on 16 GPUs is no
 // choice.
 TEST(EvidenceRows, PairsOfPlansAreThoseOfOneModelAndMachine) {
-  const EvidenceTable table = make_evidence({compared("one", 1, 1), compared("one", 1, 1.1), compared("one", 1, 2, 16)}, 1);
+  const EvidenceTable table = evidence_of({compared("one", 1, 1), compared("one", 1, 1.1), compared("one", 1, 2, 16)});
   ASSERT_EQ(table.plans.size(), 1U);
   EXPECT_EQ(table.plans.front().pairs, 1);
   EXPECT_NEAR(table.plans.front().apart.front(), std::log(1.1), 1e-4);

@@ -82,7 +82,7 @@ TEST(Judge, LearnsTheSpreadsThatSourcesHave) {
 // coverage over 60 sources is about sqrt(0.8 x 0.2 / 60) = 5 %.
 TEST(Judge, IntervalsHoldWhatTheyState) {
   Normal normal;
-  const Judgement judgement = judge_sources(sources_of({}, 60, 10, normal), 0);
+  const Judgement judgement = judge_sources(leave_out_families(sources_of({}, 60, 10, normal), 0));
   const auto holds = [](const Verdict& verdict) {
     EXPECT_NEAR(verdict.inside_50, 0.5, 0.14) << verdict.given << name_of(verdict.how);
     EXPECT_NEAR(verdict.inside_80, 0.8, 0.12) << verdict.given << name_of(verdict.how);
@@ -94,7 +94,7 @@ TEST(Judge, IntervalsHoldWhatTheyState) {
 
 TEST(Judge, GivenStepsCorrectTheOthers) {
   Normal normal;
-  const Judgement judgement = judge_sources(sources_of({}, 60, 10, normal), 0);
+  const Judgement judgement = judge_sources(leave_out_families(sources_of({}, 60, 10, normal), 0));
   const auto error = [&](int given, GivenHow how) {
     for (const Verdict& verdict : judgement.given)
       if (verdict.given == given && verdict.how == how) return verdict.error;
@@ -116,7 +116,7 @@ TEST(Judge, AFamilySaysNothingOfItself) {
     sources[s].family = "slow";
     for (JudgedStep& step : sources[s].steps) step.off = step.off_at_first = 1;
   }
-  for (const Verdict& verdict : judge_sources(sources, 0).sources) {
+  for (const Verdict& verdict : judge_sources(leave_out_families(sources, 0)).sources) {
     if (verdict.of != "s0" && verdict.of != "s1") continue;
     EXPECT_EQ(verdict.inside_80, 0);
     EXPECT_NEAR(verdict.bias, std::exp(-1) - 1, 0.02);
@@ -131,7 +131,7 @@ TEST(Judge, EachSourceCountsOnce) {
   large.front().source = large.front().family = "large";
   for (JudgedStep& step : large.front().steps) step.off = step.off_at_first = 0.5;
   sources.push_back(large.front());
-  const Verdict all = judge_sources(sources, 0).all.front();
+  const Verdict all = judge_sources(leave_out_families(sources, 0)).all.front();
   EXPECT_EQ(all.sources, 10);
   EXPECT_EQ(all.steps, 227);
   EXPECT_NEAR(all.error, (1 - std::exp(-0.5)) / 10, 0.03);
@@ -139,9 +139,28 @@ TEST(Judge, EachSourceCountsOnce) {
 
 TEST(Judge, WideningIsWhatUnfittedSourcesNeeded) {
   Normal normal;
-  std::vector<JudgedSource> sources = sources_of({}, 40, 10, normal);
-  EXPECT_LT(widened_prior(sources, 0).widening, 1.3);
-  EXPECT_GE(widened_prior(sources, 0).widening, 1);
+  const std::vector<JudgedSource> sources = sources_of({}, 40, 10, normal);
+  const std::vector<Widening> widening = widened_prior(sources, leave_out_families(sources, 0)).widening;
+  ASSERT_EQ(widening.size(), 5U);  // 0, 1, 2, 3, 5 given steps
+  for (const Widening& from : widening) {
+    EXPECT_LT(from.factor, 1.3) << from.given;
+    EXPECT_GE(from.factor, 1) << from.given;
+  }
+}
+
+// A half is the distance from the median to the quantile on the step's side: that of 90 % is at 1.2816 deviations. Of the others'
+// steps, nine are 2 halves off and one is not: the 80 % quantile is 2. The named family, far off, has no part in it.
+TEST(Judge, WideningLeavesTheJudgedFamilyOut) {
+  const StepDistribution narrow({{1, 0, 0.1}}, 1);
+  const auto source = [&](const std::string& family, double halves) {
+    LeftOutSource made{family, family, {}};
+    for (int i = 0; i < 10; ++i) made.steps[{}].push_back({narrow, {}, 0, i == 0 ? 0 : halves * 1.2816 * 0.1});
+    return made;
+  };
+  const std::vector<LeftOutSource> sources = {source("others", 2), source("far", 50)};
+  ASSERT_EQ(widening_of(sources, "far").size(), 1U);
+  EXPECT_NEAR(widening_of(sources, "far").front().factor, 2, 1e-3);
+  EXPECT_NEAR(widening_of(sources, "others").front().factor, 50, 0.1);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ std::vector<ComparedPlans> plans_of(const std::vector<const RunPrediction*>& run
 void round_numbers(UncertaintyPrior& prior) {
   for (double& spread : prior.spread) spread = rounded(spread);
   prior.block_spread = rounded(prior.block_spread);
-  prior.widening = rounded(prior.widening);
+  for (Widening& from : prior.widening) from.factor = rounded(from.factor);
   for (std::vector<Weighted>* grid : {&prior.scale, &prior.scatter})
     for (Weighted& entry : *grid) entry.weight = rounded(entry.weight);
   for (MissingWeights& weights : prior.missing)
@@ -91,12 +91,12 @@ std::vector<JudgedSource> judged_sources(const std::vector<RunPrediction>& runs)
   return all;
 }
 
-EvidenceTable make_evidence(const std::vector<RunPrediction>& runs, int threads) {
+EvidenceTable make_evidence(const std::vector<RunPrediction>& runs, const UncertaintyPrior& prior) {
   std::vector<const RunPrediction*> compared;
   for (const RunPrediction& run : runs)
     if (counts(run)) compared.push_back(&run);
   EvidenceTable table;
-  table.prior = widened_prior(judged_sources(runs), threads);
+  table.prior = prior;
   round_numbers(table.prior);
   table.runs = groups_of(compared);
   table.plans = plans_of(compared);

@@ -14,6 +14,6 @@ namespace panpipe::validation {
 // column's, else the source's name up to the first of "_.-".
 std::vector<JudgedSource> judged_sources(const std::vector<RunPrediction>& runs);
 
-EvidenceTable make_evidence(const std::vector<RunPrediction>& runs, int threads);
+EvidenceTable make_evidence(const std::vector<RunPrediction>& runs, const UncertaintyPrior& prior);
 
 }  // namespace panpipe::validation
