@@ -123,6 +123,7 @@ PreparedFit prepare_fit(const FitRequest& request) {
   prepared.options = request.fit;
   if (!request.start.empty()) {
     prepared.start = load_calibration(start_file(request), "");
+    prepared.options.cluster_factor = validation::was_fitted(start_file(request));
     prepared.options.spread = validation::stated_spreads(start_file(request));
   }
   WantedRows wanted = wanted_rows(request);

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/option_fault.hpp"
+#include "validation/fit/cluster_factor.hpp"
 #include "validation/fit/left_out.hpp"
 
 namespace panpipe::validation {
@@ -59,6 +60,7 @@ class Fitter {
       // A start off by its spread weighs as one row off by the robust scale.
       prior_.strengths[at_index(p)] = loss_.scale / spreads_.back();
     }
+    starts_ = prior_.starts;
   }
 
   Fit run() {
@@ -89,9 +91,15 @@ class Fitter {
   }
 
   void search() {
+    if (options_.cluster_factor) {
+      result_.before = errors(model_.residuals(starts_, weights_));
+      const FactoredStart factored = factored_start(model_, weights_, loss_, starts_);
+      prior_.starts = factored.starts;
+      result_.cluster_factor = std::exp(factored.log_factor);
+    }
     MinimizeOptions options;
     options.iterations = options_.iterations;
-    bool first = true;
+    bool first = !options_.cluster_factor;
     options.progress = [&](const Minimum& best) {
       if (first) result_.before = errors(best.residuals);
       first = false;
@@ -111,7 +119,7 @@ class Fitter {
     for (std::size_t p = 0; p < model_.parameters().size(); ++p) {
       FittedParameter fitted;
       const FitParameter& parameter = *(fitted.parameter = model_.parameters()[p]);
-      fitted.start = std::exp(prior_.starts[at_index(p)]);
+      fitted.start = std::exp(starts_[at_index(p)]);
       fitted.spread = spreads_[p];
       fitted.value = std::stod(fmt::format("{:.4g}", std::exp(whole_.logs[at_index(p)])));
       fitted.uncertainty = fitted.value * relative[at_index(p)];
@@ -142,7 +150,7 @@ class Fitter {
   }
 
   void cross_validate() {
-    const LeftOut left_out{model_, weights_, loss_, prior_, whole_};
+    const LeftOut left_out{model_, weights_, loss_, prior_, options_.cluster_factor ? &starts_ : nullptr, whole_};
     Vector residuals = whole_.residuals;
     const auto leave = [&](const std::string& doing, const std::vector<bool>& out) {
       const Vector r = left_out.residuals(out);
@@ -213,6 +221,7 @@ class Fitter {
   const RobustLoss loss_;
   const RowModel model_;
   const Vector weights_;
+  Vector starts_;  // as given; the prior pulls to these times the cluster's factor
   Prior prior_;
   std::vector<double> spreads_;
   Minimum whole_;

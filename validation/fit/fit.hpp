@@ -21,7 +21,9 @@ struct FitOptions {
   std::vector<std::string> only;         // keys to fit; empty: all
   std::map<std::string, double> spread;  // key -> plausible ratio to its start; default: the parameter's own
   int folds = 5;
-  int iterations = 30;         // at most
+  int iterations = 30;  // at most
+  // Moves all times of the start by one factor before the numbers are fitted: where the start is of another cluster.
+  bool cluster_factor = false;
   double robust_scale = 0.05;  // of ln(predicted / measured): larger errors count by their size, not their square
   double balance = 0.5;        // a row weighs (rows of its source)^-balance: 0 = all rows equal, 1 = all sources equal
   std::function<void(const FitProgress&)> progress;
@@ -40,6 +42,7 @@ struct Fit {
   std::vector<FittedParameter> parameters;
   Calibration calibration;  // values as written to the file, to four digits
   FitOptions options;
+  double cluster_factor = 1;  // on the start's times; 1 also where none was sought
   std::vector<std::string> row_ids, row_sources, row_frameworks;
   std::vector<double> predicted_s, measured_s;
   std::vector<double> left_out_s;                 // each row predicted by a fit without its source; empty or NaN: not computed
@@ -59,6 +62,9 @@ bool fit_available();
 // Starts from `start`. Throws InputError for an unknown key, no rows, or fewer rows than parameters; NoAnswer if stopped before
 // anything was predicted.
 Fit fit(const std::vector<FitRow>& rows, const Calibration& start, const FitOptions& options);
+
+// Whether a calibration file was fitted to runs, which are of some cluster; others have a data sheet's values.
+bool was_fitted(const std::string& calibration_file);
 
 // The stated uncertainties of a calibration file: key -> uncertainty / value, for keys that state one. Throws InputError.
 std::map<std::string, double> stated_spreads(const std::string& calibration_file);

@@ -13,6 +13,7 @@ struct FitParameter {
   const char* unit;  // "us", "ms"; empty for shares and counts
   double low, high;  // plausible, in the unit
   double spread;     // ratio to the start that a single measured run may plausibly cause: the width of the weak prior
+  double time;  // power with which times follow the number: -1 for rates, 1 for times, 0 where a slower cluster need not differ
   double (*get)(const Calibration& calibration);
   void (*set)(Calibration& calibration, double value);
   const char* bounds_source;  // source of these bounds

@@ -36,6 +36,9 @@ const FittedParameter* fitted(const Fit& fit, const std::string& key) {
   return nullptr;
 }
 
+// Of steps predicted by fitted numbers: more is no scatter.
+constexpr double kNotableBias = 0.03;
+
 // Ids in lines of at most this many characters.
 constexpr std::size_t kLine = 120;
 
@@ -121,6 +124,7 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
   for (const FittedParameter& p : fit.parameters)
     out += fmt::format("{}{}: {:.3g}", &p == &fit.parameters.front() ? "" : ", ", p.parameter->key, p.spread);
   out += "}\n";
+  if (fit.options.cluster_factor) out += fmt::format("  cluster_factor: {:.4g}\n", fit.cluster_factor);
   if (!record.files.empty()) out += "  files:\n";
   for (const FitRecord::File& file : record.files)
     out += fmt::format("  - {{name: {}, sha256: {}}}\n", quoted_scalar(file.name), file.sha256.substr(0, 16));
@@ -143,6 +147,10 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
 }
 
 std::string to_table(const Fit& fit) {
+  std::string out;
+  if (fit.options.cluster_factor)
+    out = fmt::format("the cluster takes {:.3g} times as long as its start says; each number was fitted from there\n\n",
+                      fit.cluster_factor);
   TextTable numbers({"<", "start", "fitted", "+-", "<range"});
   for (const FittedParameter& p : fit.parameters) {
     const FitParameter& of = *p.parameter;
@@ -162,13 +170,23 @@ std::string to_table(const Fit& fit) {
     if (const auto found = fit.without_own.find(source); found != fit.without_own.end())
       row("  fitted without it", found->second);
   }
-  std::string out = numbers.text() + "\n" + errors.text();
+  out += numbers.text() + "\n" + errors.text();
   out += fmt::format("\n  {} iterations, {}\n", fit.iterations,
                      fit.interrupted ? "interrupted, the best until then"
                      : fit.converged ? "converged"
                                      : "not converged: more with --iterations");
   for (const std::string& warning : fit.overfits) out += "  overfitted: " + warning + "\n";
+  if (std::abs(fit.after.bias) > kNotableBias)
+    out += fmt::format(
+        "  a bias of {} is left, which these numbers cannot take up: fit more of them, or predict with the rows "
+        "as evidence (--evidence FILE)\n",
+        signed_percent(fit.after.bias));
   return out;
+}
+
+bool was_fitted(const std::string& calibration_file) {
+  const NodePtr root = load_document(calibration_file);
+  return root->kind == NodeKind::Map && root->find("fit") != nullptr;
 }
 
 std::map<std::string, double> stated_spreads(const std::string& calibration_file) {

@@ -1,5 +1,7 @@
 #include "validation/fit/left_out.hpp"
 
+#include "validation/fit/cluster_factor.hpp"
+
 namespace panpipe::validation {
 
 Vector LeftOut::residuals(const std::vector<bool>& out) const {
@@ -9,9 +11,11 @@ Vector LeftOut::residuals(const std::vector<bool>& out) const {
     kept[at_index(i)] = 0;
     wanted[at_index(i)] = 1;
   }
+  Prior own = prior;
+  if (starts != nullptr) own.starts = factored_start(model, kept, loss, *starts).starts;
   MinimizeOptions options;
   options.renewals = 0;  // it begins near its end, with the derivatives of the whole
-  const Minimum refit = minimize(model, kept, loss, prior, whole, options);
+  const Minimum refit = minimize(model, kept, loss, own, whole, options);
   return model.residuals(refit.logs, wanted);
 }
 

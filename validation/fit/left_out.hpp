@@ -14,6 +14,7 @@ struct LeftOut {
   const Vector& weights;
   const RobustLoss& loss;
   const Prior& prior;
+  const Vector* starts;  // for a cluster's factor of each refit; null: the prior's own
   const Minimum& whole;  // the fit of all rows, the start of every refit
 
   // ln(predicted / measured) of the rows in `out`, predicted by a fit of the others; the other entries are undefined.
