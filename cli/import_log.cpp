@@ -56,6 +56,26 @@ int import_log(const LogOptions& options) {
 
 }  // namespace
 
+void refer_from_output(app::LogRequest& request) {
+  for (std::string* path : {&request.job.cluster, &request.job.model})
+    if (!path->empty()) *path = reference_from(request.output, *path);
+}
+
+void add_job_of_log(CLI::App& sub, app::LogRequest& request, const char* scenario) {
+  sub.add_option(scenario, request.scenario, "the job, where the log does not state it")->type_name("SCENARIO");
+  sub.add_option("--cluster", request.job.cluster, "cluster file: the machine, which logs do not state")->type_name("FILE");
+  const auto add_count = [&](const char* name, std::optional<int>& count, const std::string& description, int most) {
+    sub.add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most));
+  };
+  add_count("--gpus", request.job.gpus, "GPUs of the job, where the log does not state them", 1 << 16);
+  sub.add_option("--model", request.job.model, "the model's config.json, where the log does not state it")->type_name("CONFIG");
+  add_count("--sequence", request.job.sequence, "tokens of a sample, where the log does not state them", 1 << 24);
+  add_count("--vocabulary", request.job.vocabulary, "tokens of the tokenizer, where the log does not state them", 1 << 24);
+  sub.add_option("--run", request.run, "number of the run, in a log of several (default: the last one)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
 void add_log_import(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<LogOptions>();
   app::LogRequest& request = options->request;
@@ -64,24 +84,11 @@ void add_log_import(CLI::App& sub, std::function<int()>& run) {
   log->add_option("-o", request.output, "scenario to write: the job that the log states")->type_name("SCENARIO");
   log->add_option("--row", options->row, "table of runs to add the measured run to (made if it does not exist)")
       ->type_name("RUNS.csv");
-  log->add_option("--job", request.scenario, "the job, where the log does not state it")->type_name("SCENARIO");
-  log->add_option("--cluster", request.job.cluster, "cluster file: the machine, which logs do not state")->type_name("FILE");
-  const auto add_count = [&](const char* name, std::optional<int>& count, const std::string& description, int most) {
-    log->add_option(name, count, description)->type_name("N")->check(CLI::Range(1, most));
-  };
-  add_count("--gpus", request.job.gpus, "GPUs of the job, where the log does not state them", 1 << 16);
-  log->add_option("--model", request.job.model, "the model's config.json, where the log does not state it")->type_name("CONFIG");
-  add_count("--sequence", request.job.sequence, "tokens of a sample, where the log does not state them", 1 << 24);
-  add_count("--vocabulary", request.job.vocabulary, "tokens of the tokenizer, where the log does not state them", 1 << 24);
-  log->add_option("--run", request.run, "number of the run, in a log of several (default: the last one)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+  add_job_of_log(*log, request, "--job");
   log->add_flag("--json", options->json, "print a JSON document instead of the table");
   log->callback([options, &run] {
     run = [options] {
-      app::LogRequest& wanted = options->request;
-      for (std::string* path : {&wanted.job.cluster, &wanted.job.model})
-        if (!path->empty()) *path = reference_from(wanted.output, *path);
+      refer_from_output(options->request);
       return import_log(*options);
     };
   });

@@ -81,6 +81,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe import kineto trace.json.gz --scenario my.yaml\n"
      "  panpipe import log train.log --cluster h100x8 --row runs.csv\n",
      cli::add_import_verb},
+    {"forecast", "say from the log of a run under way when it will end, what it will cost, and whether it runs as it should",
+     "  panpipe forecast train.log\n"
+     "  panpipe forecast train.log --scenario my.yaml --json\n",
+     cli::add_forecast_verb},
     {"export", "write a plan for another trainer: Megatron-LM, torchtitan, DeepSpeed, torch.distributed.pipelining",
      "  panpipe plan my.yaml --for megatron -o plan.yaml\n"
      "  panpipe export megatron my.yaml --plan plan.yaml -o arguments.sh\n",

@@ -17,6 +17,7 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run);
 void add_simulate_verb(CLI::App& sub, std::function<int()>& run);
 void add_plan_verb(CLI::App& sub, std::function<int()>& run);
 void add_import_verb(CLI::App& sub, std::function<int()>& run);
+void add_forecast_verb(CLI::App& sub, std::function<int()>& run);
 void add_export_verb(CLI::App& sub, std::function<int()>& run);
 void add_profile_verb(CLI::App& sub, std::function<int()>& run);
 void add_sweep_verb(CLI::App& sub, std::function<int()>& run);

@@ -75,7 +75,7 @@ class HuggingFaceLog : public LogFormat {
     if (bar->number < number_ && headings_ > 1) return log.other_rank();
     if (bar->number < number_) bar_ = {};
     number_ = bar->number;
-    log.step({.number = bar->number, .seconds = bar_.seconds(bar->number, bar->seconds), .rank = line.rank});
+    log.step({.number = bar->number, .seconds = bar_.seconds(bar->number, bar->seconds), .planned = total_, .rank = line.rank});
   }
 
   // Without bars, the mean of the whole run. Its rate has three digits behind the point, which are few for slow steps.

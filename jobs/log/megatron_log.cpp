@@ -9,14 +9,22 @@ namespace {
 
 constexpr long long kMostArguments = 5000;
 
-// The step's number: "iteration       43/     100 |", and "iteration=  43/ 100 |" of Argonne's fork.
-std::optional<long long> iteration_of(std::string_view line) {
+struct Iteration {
+  long long number = 0, planned = 0;
+};
+
+// "iteration       43/     100 |", and "iteration=  43/ 100 |" of Argonne's fork.
+std::optional<Iteration> iteration_of(std::string_view line) {
   constexpr std::string_view kWord = "iteration";
   for (std::size_t at = position_in(line, kWord); at != std::string_view::npos;) {
     std::string_view rest = line.substr(at + kWord.size());
     if (!rest.empty() && (rest[0] == ' ' || rest[0] == '=')) {
       const std::size_t digit = rest.find_first_not_of(" =");
-      if (digit != std::string_view::npos && rest[digit] >= '0' && rest[digit] <= '9') return count_after(rest.substr(digit), "");
+      if (digit != std::string_view::npos && is_digit(rest[digit])) {
+        const auto number = count_after(rest.substr(digit), "");
+        const auto planned = count_after(rest.substr(digit, rest.find('|') - digit), "/", true);
+        return number ? std::optional(Iteration{*number, planned.value_or(0)}) : std::nullopt;
+      }
     }
     const std::size_t next = position_in(rest, kWord);
     at = next == std::string_view::npos ? next : at + kWord.size() + next;
@@ -54,10 +62,10 @@ class MegatronLog : public LogFormat {
 
  private:
   void read_step(const LogLine& line, RunLog& log) {
-    const auto number = iteration_of(line.text);
-    if (!number && !holds(line.text, "iteration")) return;
+    const auto iteration = iteration_of(line.text);
+    if (!iteration && !holds(line.text, "iteration")) return;
     const auto seconds = seconds_of(line.text);
-    if (!number || !seconds) {
+    if (!iteration || !seconds) {
       if (holds(line.text, "elapsed time per iteration (") && holds(line.text, "consumed")) log.cut_line();
       return;
     }
@@ -67,7 +75,11 @@ class MegatronLog : public LogFormat {
     long long skipped = 0;
     for (const char* words : {"number of skipped iterations:", "number_of_skipped_iterations="})
       if (const auto count = count_after(line.text, words)) skipped = *count;
-    log.step({.number = *number, .seconds = *seconds, .skipped = skipped > 0, .rank = line.rank});
+    log.step({.number = iteration->number,
+              .seconds = *seconds,
+              .planned = iteration->planned,
+              .skipped = skipped > 0,
+              .rank = line.rank});
   }
 
   // Its "MB" are 2^20 bytes.

@@ -34,7 +34,11 @@ class NanotronLog : public LogFormat {
     const auto milliseconds = short_number_after(line.text, "elapsed_time_per_iteration_ms:");
     if (!number || !milliseconds) return log.cut_line();
     config_.drop();
-    log.step({.number = *number, .seconds = *milliseconds * 1e-3, .rank = line.rank});
+    const std::string_view counts = after(line.text, "iteration:");
+    log.step({.number = *number,
+              .seconds = *milliseconds * 1e-3,
+              .planned = count_after(counts.substr(0, counts.find('|')), "/", true).value_or(0),
+              .rank = line.rank});
   }
 
   static void read_memory(std::string_view text, RunLog& log) {

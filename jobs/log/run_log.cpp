@@ -75,6 +75,7 @@ void RunLog::step(const LoggedStep& step) {
   } else {
     times_.add(seconds);
   }
+  if (step.planned > 0) current_.planned_steps = step.planned;
   started_ = true, evaluated_ = saved_ = false;
   current_.last_step = step.number;
   rank_ = step.rank;
@@ -99,6 +100,11 @@ void RunLog::close() {
   if (current_.disturbed) {
     current_.left_out.evaluation = current_.left_out.checkpoint = 0;
     current_.left_out.warm_up += times_.count();
+  }
+  if (const auto steps = static_cast<double>(current_.measured.steps); steps > 0) {
+    const bool others = !current_.skipping && !current_.disturbed;
+    current_.mean_s = (current_.measured.mean_s * steps + (others ? disturbed_.sum_s() : 0)) /
+                      (steps + (others ? static_cast<double>(disturbed_.count()) : 0));
   }
   current_.left_out.warm_up += current_.measured.warm_up;
   if (summaries_.size() < kMostRuns)

@@ -15,6 +15,7 @@ struct LoggedStep {
   double seconds = 0;                  // of a step; 0: the line does not state it
   double by_rate_s = 0;                // of a step, by a rate; counts where stamps are missing
   std::optional<double> stamp_s = {};  // when the line was written, if stated at least to the millisecond
+  long long planned = 0;               // steps of the whole run; 0: the line does not state them
   bool skipped = false;                // steps since the last line were skipped (loss scale)
   std::string_view rank = {};          // who wrote it; empty: not stated
 };
@@ -40,6 +41,8 @@ enum class PeakKind { None, Allocated, Reserved };
 struct LoggedRun {
   long long first_step = 0, last_step = 0, logged = 0;  // `logged`: number of logged steps
   SteadyState measured;
+  double mean_s = 0;            // of measured steps and those with an evaluation or a checkpoint
+  long long planned_steps = 0;  // of the whole run; 0: not stated
   double peak_bytes = 0;
   PeakKind peak_kind = PeakKind::None;
   LeftOutSteps left_out;

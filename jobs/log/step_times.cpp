@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace panpipe::jobs {
 namespace {
@@ -13,6 +14,15 @@ constexpr std::size_t kLeastForDrift = 9;
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return quantile(values, 0.5);
+}
+
+std::vector<double> levels_of(const std::vector<double>& values) {
+  const std::size_t parts = std::min(SteadyState::kMostLevels, values.size() / SteadyState::kLeastInLevel);
+  std::vector<double> levels;
+  if (parts < SteadyState::kLeastLevels) return levels;
+  const auto place = [&](std::size_t part) { return values.begin() + static_cast<std::ptrdiff_t>(values.size() * part / parts); };
+  for (std::size_t part = 0; part < parts; ++part) levels.push_back(median_of({place(part), place(part + 1)}));
+  return levels;
 }
 
 }  // namespace
@@ -50,6 +60,7 @@ void ThinnedSeries::thin() {
 }
 
 void StepTimes::add(double seconds) {
+  sum_s_ += seconds;
   if (head_.size() < kMostWarmUp)
     head_.push_back(seconds);
   else
@@ -76,6 +87,8 @@ SteadyState StepTimes::steady_state() const {
     const auto third = static_cast<std::ptrdiff_t>(used.size() / 3);
     state.drift = median_of({used.end() - third, used.end()}) / median_of({used.begin(), used.begin() + third}) - 1;
   }
+  state.levels_s = levels_of(used);
+  state.mean_s = std::accumulate(used.begin(), used.end(), 0.0) / static_cast<double>(used.size());
   std::sort(used.begin(), used.end());
   state.median_s = quantile(used, 0.5), state.p10_s = quantile(used, 0.1), state.p90_s = quantile(used, 0.9);
   return state;

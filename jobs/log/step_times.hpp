@@ -32,6 +32,11 @@ struct SteadyState {
   long long steps = 0;    // logged steps that count
   long long warm_up = 0;  // logged steps left out
   double median_s = 0, p10_s = 0, p90_s = 0;
+  double mean_s = 0;
+  // Medians of equal parts of the counted steps, in order: at most kMostLevels, of at least kLeastInLevel steps each; empty:
+  // fewer than kLeastLevels such parts.
+  std::vector<double> levels_s;
+  static constexpr std::size_t kMostLevels = 12, kLeastLevels = 4, kLeastInLevel = 5;
   std::optional<double> drift;  // median of the last third over that of the first third, less 1; from nine steps on
 };
 
@@ -42,10 +47,12 @@ class StepTimes {
   void add(double seconds);
   bool empty() const { return head_.empty(); }
   long long count() const { return static_cast<long long>(head_.size()) + rest_.count(); }
+  double sum_s() const { return sum_s_; }
   SteadyState steady_state() const;
 
  private:
   std::vector<double> head_;  // the first ten
+  double sum_s_ = 0;
   ThinnedSeries rest_;
 };
 

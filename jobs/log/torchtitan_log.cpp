@@ -15,7 +15,7 @@ class TorchtitanLog : public LogFormat {
   void read(const LogLine& line, RunLog& log) override {
     if (holds(line.text, "validate step:")) return log.evaluation();
     if (holds(line.text, "step:")) return read_step(line, log);
-    if (config_.open()) return config_.add(line.text, log.job());
+    if (config_.open()) return read_config(line.text, log);
     if (holds(line.text, "device mesh with")) return read_mesh(line.text, log);
     if (holds(line.text, "global batch size")) return read_batch(line.text, log);
     if (holds(line.text, "aving the checkpoint") || holds(line.text, "aving a full checkpoint")) return log.checkpoint();
@@ -37,6 +37,7 @@ class TorchtitanLog : public LogFormat {
     log.step({.number = *number,
               .by_rate_s = *rate > 0 ? log.tokens_per_gpu() / *rate : 0,
               .stamp_s = stamp_of(line),
+              .planned = planned_,
               .rank = line.rank});
     if (const auto gib = number_after(line.text, " memory:")) log.peak(*gib * kGibibyte, PeakKind::Reserved);
   }
@@ -68,6 +69,11 @@ class TorchtitanLog : public LogFormat {
     if (const auto sequence = count_after(text, "sequence length")) log.job().sequence = *sequence;
   }
 
+  void read_config(std::string_view text, RunLog& log) {
+    config_.add(text, log.job());
+    if (!config_.open()) planned_ = count_after(after(log.job().text, "\"training\""), "\"steps\":").value_or(0);
+  }
+
   void begin_config(const LogLine& line, RunLog& log) {
     const std::size_t brace = line.text.find('{');
     config_.begin(brace == std::string_view::npos ? std::string_view() : line.text.substr(brace),
@@ -75,6 +81,7 @@ class TorchtitanLog : public LogFormat {
   }
 
   BracketedJob config_;
+  long long planned_ = 0;
 };
 
 }  // namespace

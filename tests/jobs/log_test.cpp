@@ -55,6 +55,27 @@ std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
   return all;
 }
 
+// 20 steps: one of warm-up, 19 count, in floor(19 / 5) = 3 parts, too few; of 61 steps 60 count in 12 parts of five, each 100,
+// 101, 102 ms and again: medians are 101 ms, or 102 or 100 where the part begins so. The line says that there will be 100.
+TEST(TrainingLog, PartsOfTheRunAndItsLength) {
+  EXPECT_TRUE(log_of(megatron_lines(1, 20)).run.measured.levels_s.empty());
+  const LoggedRun run = log_of(megatron_lines(1, 61)).run;
+  ASSERT_EQ(run.measured.levels_s.size(), 12U);
+  for (const double level : run.measured.levels_s) EXPECT_NEAR(level, 0.101, 0.001 + 1e-9);
+  EXPECT_EQ(run.planned_steps, 100);
+  EXPECT_NEAR(run.mean_s, 0.101, 1e-9);
+}
+
+// A step with an evaluation counts for the mean: (19 x 0.1 + 2) / 20 = 0.195 s.
+TEST(TrainingLog, TheMeanHasWhatTheMedianLeavesOut) {
+  std::string text;
+  for (int i = 1; i <= 20; ++i) text += megatron_line(i, 100);
+  text += " Evaluating iter 1/10\n" + megatron_line(21, 2000);
+  const LoggedRun run = log_of(text).run;
+  EXPECT_NEAR(run.measured.median_s, 0.1, 1e-9);
+  EXPECT_NEAR(run.mean_s, 0.195, 1e-9);
+}
+
 TEST(LogLines, MarksColoursAndBars) {
   const std::string text =
       "[rank3]: a\n12: b\nworker-1: \x1b[31mred\x1b[0m and \x1b]0;title\x07plain\r\n 5%|#| 1/9\r10%|#| 2/9\nstep: 10\n[titan] x: "

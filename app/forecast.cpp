@@ -1,0 +1,151 @@
+#include "app/forecast.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/option_fault.hpp"
+#include "base/text/percent.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/estimated_step.hpp"
+#include "costmodel/prediction/evidence.hpp"
+#include "costmodel/prediction/run_of_step.hpp"
+
+namespace panpipe::app {
+namespace {
+
+constexpr double kTenth = 1.2816;  // deviations from the median to the quantile of 10 %
+// Student's quantile of 10 % by Fisher's expansion, to 1 % from four values on: (z^3 + z) / 4 = 0.847.
+double tenth_of(std::size_t values) { return kTenth + 0.847 / static_cast<double>(values - 1); }
+
+constexpr double kAlarmDeviations = 3, kLeastAlarm = 0.02;
+constexpr double kNotableLoss = 0.04;  // of the run's time
+
+struct Spread {
+  double mean = 0, deviation = 0;
+};
+Spread spread_of_logs(const std::vector<double>& values, std::size_t count) {
+  Spread spread;
+  for (std::size_t i = 0; i < count; ++i) spread.mean += std::log(values[i]) / static_cast<double>(count);
+  for (std::size_t i = 0; i < count; ++i) spread.deviation += std::pow(std::log(values[i]) - spread.mean, 2);
+  spread.deviation = std::sqrt(spread.deviation / static_cast<double>(count - 1));
+  return spread;
+}
+
+// The deviation of a mean like the parts' about theirs.
+double of_another(const Spread& spread, std::size_t count) {
+  return spread.deviation * std::sqrt(1 + 1 / static_cast<double>(count));
+}
+
+void set_steps(const ForecastRequest& request, const std::optional<RunCost>& run, Forecast& forecast) {
+  const jobs::LoggedRun& logged = forecast.log.log.run;
+  if (request.steps > 0)
+    forecast.steps = request.steps, forecast.steps_origin = "--steps";
+  else if (logged.planned_steps > 0)
+    forecast.steps = logged.planned_steps, forecast.steps_origin = "the log";
+  else if (run)
+    forecast.steps = std::llround(std::ceil(run->steps)), forecast.steps_origin = "the scenario";
+  else
+    throw option_fault("steps", fmt::format("{}: how many steps the run will have is not known", forecast.log.log.file),
+                       "--steps N states it, or `run: {tokens: ...}` of --scenario S", code::kMissingKey);
+  forecast.steps_left = std::max(0LL, forecast.steps - logged.last_step);
+}
+
+// By the run's own variation: its parts are alike, and what is left is one more of them. A log of few steps says too little of
+// that; then by how much other runs of one job differ.
+void set_step(Forecast& forecast) {
+  const jobs::LoggedRun& run = forecast.log.log.run;
+  const std::vector<double>& levels = run.measured.levels_s;
+  double narrow = 0, wide = 0;
+  if (!levels.empty()) {
+    wide = tenth_of(levels.size()) * of_another(spread_of_logs(levels, levels.size()), levels.size());
+    narrow = -wide;
+  } else if (forecast.after_s) {
+    narrow = std::log(forecast.after_s->p10 / forecast.after_s->p50);
+    wide = std::log(forecast.after_s->p90 / forecast.after_s->p50);
+  } else {
+    narrow = std::log(run.measured.p10_s / run.measured.median_s);
+    wide = std::log(run.measured.p90_s / run.measured.median_s);
+  }
+  forecast.step_s = {run.mean_s * std::exp(narrow), run.mean_s, run.mean_s * std::exp(wide)};
+}
+
+void set_posterior(const PlannedScenario& planned, const EstimatedStep& step, Forecast& forecast) {
+  const Metrics& figures = step.metrics;
+  if (figures.step_time_p90_s <= 0) return;
+  forecast.before_s = {figures.step_time_p10_s, figures.step_time_p50_s, figures.step_time_p90_s};
+  const double measured = forecast.log.log.run.measured.median_s;
+  ComparedStep given;
+  static_cast<StepTraits&>(given) = step_figures(planned.graph, planned.experiment.scenario, planned.plan).traits;
+  given.off = std::log(measured / figures.step_time_s);
+  const UncertaintyPrior& prior = shipped_evidence().prior;
+  const StepDistribution after = StepPosterior(prior, {given}, given.of).distribution(given);
+  const auto at = [&](double share) { return figures.step_time_s * std::exp(after.quantile(share)); };
+  forecast.after_s = {at(0.1), at(0.5), at(0.9)};
+  const double rank = StepPosterior(prior, {}, given.of).distribution(given).below(given.off);
+  if (rank > 0.025 && rank < 0.975) return;
+  const bool slow = rank > 0.5;
+  forecast.alarms.push_back(
+      fmt::format("{} than {:.1f} % of such jobs are expected to be: {} a step, predicted {} to {}{}", slow ? "slower" : "faster",
+                  100 * (slow ? rank : 1 - rank), to_text(Duration(measured)), to_text(Duration(figures.step_time_p10_s)),
+                  to_text(Duration(figures.step_time_p90_s)),
+                  slow ? "; `panpipe import log` compares its parts" : "; is the scenario that of this job?"));
+}
+
+// The last part of the run against those before it.
+void watch_drift(Forecast& forecast) {
+  const jobs::LoggedRun& run = forecast.log.log.run;
+  const std::vector<double>& levels = run.measured.levels_s;
+  if (!levels.empty()) {
+    const std::size_t before = levels.size() - 1;
+    const Spread spread = spread_of_logs(levels, before);
+    const double change = std::log(levels.back()) - spread.mean;
+    if (std::abs(change) > std::max(kLeastAlarm, kAlarmDeviations * of_another(spread, before)))
+      forecast.alarms.push_back(fmt::format(
+          "the run drifts: the last {} logged steps take {} a step, {} against those before; if that stays, {} are left",
+          run.measured.steps / static_cast<long long>(levels.size()), to_text(Duration(levels.back())),
+          signed_percent(std::expm1(change)),
+          to_text(Duration(static_cast<double>(forecast.steps_left) * levels.back() * run.mean_s / run.measured.median_s))));
+  }
+  if (const double lost = 1 - run.measured.median_s / run.mean_s; lost > kNotableLoss)
+    forecast.alarms.push_back(fmt::format("{:.0f} % of the time goes into steps that are longer than the median", 100 * lost));
+}
+
+// With checkpoints and failures: in proportion to the whole run's time at such a step.
+void set_rest(const PlannedScenario* planned, Metrics figures, Forecast& forecast) {
+  const auto left = static_cast<double>(forecast.steps_left);
+  const Quantiles& step = forecast.step_s;
+  forecast.left_s = {left * step.p10, left * step.p50, left * step.p90};
+  if (planned == nullptr || !figures.run || !(figures.run->steps > 0)) return;
+  figures.step_time_s = step.p50, figures.step_time_p10_s = step.p10, figures.step_time_p90_s = step.p90;
+  state_run(figures, planned->graph, planned->experiment.scenario);
+  const RunCost& run = *(forecast.run = figures.run);
+  const double share = left / run.steps;
+  forecast.left_s = {run.time_p10_s.value_or(run.time_s) * share, run.time_s * share,
+                     run.time_p90_s.value_or(run.time_s) * share};
+  if (run.cost)
+    forecast.cost_left = {run.cost_p10.value_or(*run.cost) * share, *run.cost * share, run.cost_p90.value_or(*run.cost) * share};
+}
+
+}  // namespace
+
+Forecast forecast(const ForecastRequest& request) {
+  Forecast forecast;
+  forecast.log = import_log(request.log);
+  const PlannedScenario* planned = forecast.log.planned.get();
+  Metrics figures;
+  if (planned != nullptr) {
+    const EstimatedStep step = estimated_step(planned->graph, planned->experiment.scenario, planned->plan);
+    figures = step.metrics;
+    set_posterior(*planned, step, forecast);
+  }
+  set_steps(request, figures.run, forecast);
+  set_step(forecast);
+  set_rest(planned, figures, forecast);
+  watch_drift(forecast);
+  return forecast;
+}
+
+}  // namespace panpipe::app

@@ -1,0 +1,34 @@
+// panpipe forecast: when a run under way will end, from its log.
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <memory>
+
+#include "app/forecast.hpp"
+#include "cli/import_log.hpp"
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+
+namespace panpipe::cli {
+
+void add_forecast_verb(CLI::App& sub, std::function<int()>& run) {
+  struct Settings : app::ForecastRequest {
+    bool json = false;
+  };
+  auto settings = std::make_shared<Settings>();
+  sub.add_option("LOG", settings->log.file, "what the trainer printed; - for standard input")->required();
+  add_job_of_log(sub, settings->log, "--scenario");
+  sub.add_option("--steps", settings->steps,
+                 "steps of the whole run (default: as the log states them, else `run` of the scenario)")
+      ->type_name("N")
+      ->check(CLI::Range(1LL, 1LL << 40));
+  sub.add_flag("--json", settings->json, "print the document panpipe-forecast/1");
+  run = [settings] {
+    refer_from_output(settings->log);
+    const app::Forecast forecast = app::forecast(*settings);
+    const auto now = static_cast<double>(std::time(nullptr));
+    settings->json ? print(to_json(forecast, now)) : show(to_text(forecast, now, style_of_output()));
+    return 0;
+  };
+}
+
+}  // namespace panpipe::cli

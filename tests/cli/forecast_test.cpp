@@ -1,0 +1,95 @@
+// Forecasts of runs under way, with the program.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// A log of Megatron-LM with `count` of 1,000 steps.
+std::string log_of(int count, const std::function<double(int)>& milliseconds) {
+  std::string text;
+  for (int i = 1; i <= count; ++i)
+    text +=
+        fmt::format(" iteration {:8}/    1000 | consumed samples: {} | elapsed time per iteration (ms): {:.1f} | lm loss: 2 |\n",
+                    i, 8 * i, milliseconds(i));
+  return text;
+}
+
+Json forecast(const std::string& log, const std::string& options = "") {
+  const std::string file = temporary_folder() + "/train.log";
+  write_file(file, log);
+  const Outcome run = panpipe("forecast " + file + " --json " + options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return Json::parse(run.out);
+}
+
+// 101 steps of 2 s: 899 are left, 1,798 s. Twelve equal parts leave no spread.
+TEST(Forecast, WhatIsLeftIsTheStepsTime) {
+  const Json f = forecast(log_of(101, [](int) { return 2000; }));
+  EXPECT_EQ(f["steps_left"], 899);
+  for (const char* q : {"p10", "p50", "p90"}) EXPECT_NEAR(f["left_s"][q], 1798, 1e-6);
+  EXPECT_TRUE(f["alarms"].empty());
+  EXPECT_TRUE(f["predicted_before_s"].is_null());
+}
+
+// Each fifth step takes 10 % longer, and no part has a longer median: the mean is 2.04 s.
+TEST(Forecast, SlowStepsCountInTheMean) {
+  const Json f = forecast(log_of(101, [](int i) { return i % 5 == 0 ? 2200 : 2000; }));
+  EXPECT_NEAR(f["step_s"]["p50"], 2.04, 0.001);
+  EXPECT_NEAR(f["median_step_s"], 2, 1e-9);
+}
+
+TEST(Forecast, ADriftIsAnAlarmAndNoiseIsNone) {
+  const auto noise = [](int i) { return 2000.0 + 20 * ((i * 7919) % 11); };
+  EXPECT_TRUE(forecast(log_of(240, noise))["alarms"].empty());
+  const Json f = forecast(log_of(240, [&](int i) { return noise(i) * (i > 220 ? 1.1 : 1); }));
+  ASSERT_EQ(f["alarms"].size(), 1U);
+  EXPECT_THAT(f["alarms"][0].get<std::string>(), HasSubstr("the run drifts"));
+}
+
+// The job's own prediction: a log of ten times as long steps is beyond what is expected of it, and one as predicted is not.
+// Money: tokens / (tokens of a step) steps at 2 EUR an hour and GPU.
+TEST(Forecast, IsComparedWithTheJobsPrediction) {
+  const std::string scenario = temporary_folder() + "/job.yaml";
+  write_file(
+      scenario,
+      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt, layers: 24, hidden: 2048, heads: 16, sequence: "
+      "1024, vocabulary: 50304}\nbatch: {micro: 4, microbatches: 4}\nparallel: {data: 8}\nrun: {steps: 1000, price: 2 EUR}\n");
+  const Outcome estimate = panpipe("estimate " + scenario + " --json");
+  ASSERT_EQ(estimate.exit_code, 0) << estimate.err;
+  const double predicted = Json::parse(estimate.out)["metrics"]["step_time_s"];
+  const Json same = forecast(log_of(101, [&](int) { return 1000 * predicted; }), "--scenario " + scenario);
+  EXPECT_TRUE(same["alarms"].empty()) << same["alarms"];
+  const double before = same["predicted_before_s"]["p90"].get<double>() / same["predicted_before_s"]["p10"].get<double>();
+  const double after = same["predicted_after_s"]["p90"].get<double>() / same["predicted_after_s"]["p10"].get<double>();
+  EXPECT_LT(after, before);
+  EXPECT_NEAR(same["cost"], 1000 * predicted * 8 * 2 / 3600, 0.001 * same["cost"].get<double>());
+  EXPECT_NEAR(same["cost_left"]["p50"], 0.899 * same["cost"].get<double>(), 1e-6);
+  const Json slow = forecast(log_of(101, [&](int) { return 10000 * predicted; }), "--scenario " + scenario);
+  ASSERT_EQ(slow["alarms"].size(), 1U);
+  EXPECT_THAT(slow["alarms"][0].get<std::string>(), HasSubstr("slower than"));
+}
+
+TEST(Forecast, AsksForTheLengthOfTheRun) {
+  const std::string file = temporary_folder() + "/train.log";
+  write_file(
+      file,
+      "{\"a\": 1}\niteration 1 | elapsed time per iteration (ms): 5.0 |\niteration 2 | elapsed time per iteration (ms): 5.0 |\n");
+  const Outcome run = panpipe("forecast " + file);
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("how many steps the run will have is not known"));
+  EXPECT_THAT(run.err, HasSubstr("--steps N"));
+  EXPECT_EQ(panpipe("forecast " + file + " --steps 10").exit_code, 0);
+}
+
+}  // namespace
+}  // namespace panpipe::test
