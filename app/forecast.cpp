@@ -53,7 +53,7 @@ void set_steps(const ForecastRequest& request, const std::optional<RunCost>& run
   forecast.steps_left = std::max(0LL, forecast.steps - logged.last_step);
 }
 
-// By the run's own variation: its parts are alike, and what is left is one more of them. A log of few steps says too little of
+// By the run's own variation: its parts are alike, and what is left is one more of them. A log of few steps states too little of
 // that; then by how much other runs of one job differ.
 void set_step(Forecast& forecast) {
   const jobs::LoggedRun& run = forecast.log.log.run;

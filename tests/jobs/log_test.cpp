@@ -56,7 +56,7 @@ std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
 }
 
 // 20 steps: one of warm-up, 19 count, in floor(19 / 5) = 3 parts, too few; of 61 steps 60 count in 12 parts of five, each 100,
-// 101, 102 ms and again: medians are 101 ms, or 102 or 100 where the part begins so. The line says that there will be 100.
+// 101, 102 ms and again: medians are 101 ms, or 102 or 100 where the part begins so. The line states that there will be 100.
 TEST(TrainingLog, PartsOfTheRunAndItsLength) {
   EXPECT_TRUE(log_of(megatron_lines(1, 20)).run.measured.levels_s.empty());
   const LoggedRun run = log_of(megatron_lines(1, 61)).run;

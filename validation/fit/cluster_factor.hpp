@@ -1,4 +1,4 @@
-// How much longer a cluster takes than the start of a fit says, in everything: found before the numbers are fitted, because the
+// How much longer a cluster takes than the start of a fit states, in everything: found before the numbers are fitted, because the
 // weak pull of each number to its start would leave a part of what they have in common. Private to this folder.
 #pragma once
 
