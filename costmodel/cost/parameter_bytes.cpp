@@ -139,9 +139,11 @@ double unscaling_traffic(const Scenario& scenario) {
   return scenario.framework.gradient_scaler && scenario.precision == Precision::Fp16 && scenario.optimizer.name != "none" ? 8 : 0;
 }
 
-// Adam on a host: 10^9 parameters in 0.257 s on two Xeon 8168 (CPU-Adam of ZeRO-Offload, arXiv 2101.06840, table 4), which move
-// 30 bytes each. The devices of a node share it.
-constexpr double kHostAdam = 30, kHostBytes = 30 / 0.257e-9;
+// Adam on a host, for all devices of a node together: 30 bytes a parameter, 10^9 of them in 0.55 s. So did DeepSpeed in training:
+// 72.7e9 over four nodes of eight A100 in 10 s (deepspeedai/DeepSpeed issue 6834). Whole steps of Qwen2.5-3B on two A100 leave no
+// more than 0.77 s where processes are bound to cores, and 1.0 where they are not (pull request 7474); a small server takes 1.0
+// to 1.25 (issue 6695). With nothing else on two Xeon 8168 it is 0.257 s (ZeRO-Offload, arXiv 2101.06840, table 4).
+constexpr double kHostAdam = 30, kHostBytes = 30 / 0.55e-9;
 
 double devices_of_a_node(const Cluster& cluster, const Degrees& degrees) {
   double first = 0;

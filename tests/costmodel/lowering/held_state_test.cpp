@@ -74,7 +74,7 @@ TEST(HeldState, OfWeightsInEightBits) {
   EXPECT_EQ(weights("fp8", "{data: 8, zero: 3}"), weights("bf16", "{data: 8, zero: 3}"));
 }
 
-// ZeRO 2 over 8 devices of one node. The host's Adam takes 0.257 ns a parameter for all 8 together; each device's gradients, 4 n
+// ZeRO 2 over 8 devices of one node. The host's Adam takes 0.55 ns a parameter for all 8 together; each device's gradients, 4 n
 // / 8 bytes, go down during the last backward, and its weights, 2 n / 8, come back.
 TEST(HeldState, OptimizerInTheHostsMemory) {
   const std::string parallel = "parallel: {data: 8, zero: 2}\n";
@@ -87,7 +87,7 @@ TEST(HeldState, OptimizerInTheHostsMemory) {
                up = shared_host_copy_bandwidth(cluster, made.plan.devices, 0, false).base();
   const double exposed = std::max(0.0, 4 * n / 8 / down - made.last_backward().base());
   const double device = made.made->model->calibration(0).step.base();
-  EXPECT_NEAR(made.step().base() / (device + 0.257e-9 * n + exposed + 2 * n / 8 / up), 1, 1e-6);
+  EXPECT_NEAR(made.step().base() / (device + 0.55e-9 * n + exposed + 2 * n / 8 / up), 1, 1e-6);
   EXPECT_GT(made.step(), plain.step());
 }
 
