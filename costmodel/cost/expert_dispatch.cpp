@@ -26,6 +26,10 @@ double nodes_of_token(const Routing& routing, int nodes) {
   return of_groups * places_of(experts / groups, std::max(1.0, chosen / of_groups), nodes / groups);
 }
 
+bool sends_to_nodes(ExpertDispatch dispatch, const Routing& routing) {
+  return dispatch == ExpertDispatch::Nodes || (dispatch == ExpertDispatch::ByModel && routing.groups > 1);
+}
+
 double copies_over_network(const Routing& routing, const Cluster& cluster, const std::vector<int>& group) {
   std::set<int> nodes;
   for (const int device : group) nodes.insert(cluster.devices[device].node);

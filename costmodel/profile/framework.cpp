@@ -145,10 +145,12 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
       number(&Framework::overlap_tensor_collectives, "overlap_tensor_collectives",
              "a full backward hides the input gradient's collective behind the weight gradient", collectives),
       reported(
-          "rows",
-          words(&Framework::expert_dispatch, {{"rows", ExpertDispatch::Rows}, {"nodes", ExpertDispatch::Nodes}},
+          "model",
+          words(&Framework::expert_dispatch,
+                {{"model", ExpertDispatch::ByModel}, {"rows", ExpertDispatch::Rows}, {"nodes", ExpertDispatch::Nodes}},
                 "expert_dispatch",
-                "each token goes to the devices of its experts, a copy each, or one copy to each node and from there (DeepEP)",
+                "each token goes to the devices of its experts, a copy each (`rows`), or one copy to each node and from there "
+                "(`nodes`, DeepEP); `model`: `nodes` where routing is limited to groups of experts",
                 "models/expert-parallelism.md")),
       number(&Framework::residual_before_reduction, "residual_before_reduction",
              "each tensor-parallel rank adds its part of the residual before the all-reduce"),

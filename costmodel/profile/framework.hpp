@@ -26,8 +26,9 @@ enum class GradientAccumulation : std::uint8_t { Fused, Fp32, Buffer, Flat, Auto
 // One kernel for many parameters; one per operation for many parameters; one per operation and parameter.
 enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop };
 // Tokens are sent row by row to their experts, or once to each node with one of a token's experts and from there to its devices
-// (DeepEP, Megatron's flex dispatcher).
-enum class ExpertDispatch : std::uint8_t { Rows, Nodes };
+// (DeepEP, Megatron's flex dispatcher). ByModel: the latter where a token's experts are limited to groups of experts, which
+// DeepSeek did for this way (arXiv 2412.19437, section 2.1.2).
+enum class ExpertDispatch : std::uint8_t { ByModel, Rows, Nodes };
 // Products of a rank's experts: one kernel for all of them; one for each, launched together (Transformer Engine's GroupedLinear);
 // or everything between dispatch and combination once for each expert, one after another (a loop in Python).
 enum class ExpertProducts : std::uint8_t { Grouped, Each, Loop };
@@ -110,7 +111,7 @@ struct Framework : Execution {
   bool scatter_gather = true;  // a hand-over is divided among the tensor-parallel ranks and gathered at the receiver
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
-  ExpertDispatch expert_dispatch = ExpertDispatch::Rows;
+  ExpertDispatch expert_dispatch = ExpertDispatch::ByModel;
   bool residual_before_reduction = false;  // each tensor-parallel rank adds its part of the residual before the all-reduce
   // ZeRO 3: how many blocks ahead parameters are requested, and how many blocks may be whole at once.
   int gather_prefetch = 1, gathers_in_flight = 2;

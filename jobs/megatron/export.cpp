@@ -57,7 +57,7 @@ class PlanArguments {
   }
 
   void add_dispatch() {
-    if (scenario_.framework.expert_dispatch == ExpertDispatch::Rows) return line("--moe-token-dispatcher-type alltoall");
+    if (scenario_.framework.expert_dispatch != ExpertDispatch::Nodes) return line("--moe-token-dispatcher-type alltoall");
     line("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
     job_.stated.emplace_back("framework.expert_dispatch");
   }

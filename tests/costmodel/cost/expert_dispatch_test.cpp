@@ -25,6 +25,15 @@ TEST(ExpertDispatch, NodesOfATokenWithoutGroups) {
   EXPECT_NEAR(nodes_of_token({8, 8, 1, 1}, 4), 4, 1e-12);
 }
 
+// Routing limited to groups is made for one copy a node; a stated way counts first.
+TEST(ExpertDispatch, GroupsAreSentToNodes) {
+  const Routing grouped{256, 8, 8, 4}, free{128, 8, 1, 1};
+  EXPECT_TRUE(sends_to_nodes(ExpertDispatch::ByModel, grouped));
+  EXPECT_FALSE(sends_to_nodes(ExpertDispatch::ByModel, free));
+  EXPECT_FALSE(sends_to_nodes(ExpertDispatch::Rows, grouped));
+  EXPECT_TRUE(sends_to_nodes(ExpertDispatch::Nodes, free));
+}
+
 // 64 members on 8 nodes of 8: row by row 56 / 64 of S leave each member over its 1 / 8 of the node's way out; a copy a node
 // halves that, and then 7 / 8 of S go on inside.
 TEST(ExpertDispatch, OneCopyANodeCrosses) {
