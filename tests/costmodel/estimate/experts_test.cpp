@@ -207,7 +207,7 @@ TEST(Experts, GroupsHideAllToAlls) {
 }
 
 // DeepSeek-V3 on 2,048 H800: 180,000 GPU hours per 10^12 tokens (arXiv 2412.19437, table 1), of 15,360 x 4,096 tokens a step:
-// 19.9 s, without a key that says how its tokens travel.
+// 19.9 s, without a key that states how its tokens travel.
 TEST(Experts, DeepSeekTakesItsPublishedStep) {
   const Predicted run(
       "panpipe: 1\ncluster: {file: clusters/h800x8.yaml, nodes: 256}\nworkload: {config: workloads/deepseek-v3.json, sequence: "
