@@ -45,6 +45,8 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                              collectives = "models/collectives.md", launches = "models/compute.md#launches-of-a-layer",
                              experts = "models/expert-parallelism.md#host";
   static const std::vector<BoundKey<Framework>> all = {
+      number(&Framework::software, "software", "the year of the CUDA libraries; 0: the newest",
+             "models/compute.md#the-generation-of-software", {.example = "2024"}),
       words(&Framework::attention, attention_kernels(), "attention", "the kernels of attention",
             "models/compute.md#a-framework-is-a-list-of-choices"),
       words(&Framework::elementwise,

@@ -75,6 +75,7 @@ struct Execution {
 struct Framework : Execution {
   std::string name = "megatron";
   std::string changed;  // "attention: unfused": the choices that a scenario states in addition to the name
+  int software = 0;     // year of the CUDA libraries that it runs with; 0: the newest
   // Choices.
   AttentionKernel attention = AttentionKernel::FusedSoftmax;
   Elementwise elementwise = Elementwise::Fused;

@@ -178,6 +178,13 @@ DefaultFramework framework_without_name(const WorkloadRequest& workload, const T
   return {trainer->framework, "trainer " + trainer->name};
 }
 
+Framework stated_framework(const Node* node, const std::string& fallback, ReadLog& log) {
+  if (node == nullptr) return load_framework(fallback, "");
+  if (node->kind == NodeKind::Map) return read_framework_choices(*node, fallback, log);
+  const auto name = read_string(*node, log);
+  return name ? load_framework(*name, node->source->directory) : Framework();
+}
+
 Framework read_framework(MapReader& reader, const WorkloadRequest& workload, const Trainer* trainer, bool given_cluster) {
   const Node* node = reader.find("framework");
   // Devices written in place have no kernels that a framework could launch.
@@ -185,11 +192,10 @@ Framework read_framework(MapReader& reader, const WorkloadRequest& workload, con
   const DefaultFramework fallback = framework_without_name(workload, trainer);
   if (node == nullptr) reader.log().resolved("framework", fallback.name, fallback.origin);
   try {
-    if (node == nullptr) return load_framework(fallback.name, "");
-    if (node->kind == NodeKind::Map) return read_framework_choices(*node, fallback.name, reader.log());
-    const auto name = read_string(*node, reader.log());
-    if (!name) return {};
-    return load_framework(*name, node->source->directory);
+    Framework framework = stated_framework(node, fallback.name, reader.log());
+    const bool stated = node != nullptr && node->kind == NodeKind::Map && node->find("software") != nullptr;
+    if (!stated && trainer != nullptr && trainer->software > 0) framework.software = trainer->software;
+    return framework;
   } catch (const InputError& error) {
     if (node != nullptr)
       reader.log().add_at(*node, error);

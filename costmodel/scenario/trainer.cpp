@@ -56,6 +56,7 @@ class TrainerFile {
     trainer_.newest = top_.string("newest", "");
     if (top_.has("aliases")) trainer_.aliases = words("aliases");
     each("frameworks", [&](MapReader& row) { read_framework(row); });
+    each("software", [&](MapReader& row) { read_software(row); });
     each("runs", [&](MapReader& row) { read_feature(row); });
     each("cautions", [&](MapReader& row) { read_caution(row); });
     log_.throw_if_errors();
@@ -91,6 +92,14 @@ class TrainerFile {
     const std::string name = row.string("name"), until = row.string("until", "");
     row.find("source");
     if (trainer_.framework.empty() && (until.empty() || !reaches(until))) trainer_.framework = name;
+  }
+
+  // The first row that holds for the release; without a stated release the software is the newest.
+  void read_software(MapReader& row) {
+    const int year = row.integer("year", 1);
+    const std::string since = row.string("since", "0"), until = row.string("until");
+    row.find("source");
+    if (trainer_.software == 0 && !release_.empty() && reaches(since) && !reaches(until)) trainer_.software = year;
   }
 
   void read_feature(MapReader& row) {

@@ -29,6 +29,7 @@ struct Trainer {
   std::string newest;   // the newest release that the file was written for
   std::vector<std::string> aliases;
   std::string framework;  // the preset that prices its steps, for this release
+  int software = 0;       // year of this release; 0: the newest software
   // What can run there, in this release.
   std::optional<std::vector<std::string>> schedules;  // families of pipelines; empty: it has no pipeline; nullopt: all
   bool tensor = false, context = false, expert = false;

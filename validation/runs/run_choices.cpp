@@ -39,7 +39,8 @@ char flash_version(const std::string& words) {
 }  // namespace
 
 const std::vector<std::string>& framework_columns() {
-  static const std::vector<std::string> columns = {"attention",
+  static const std::vector<std::string> columns = {"software",
+                                                   "attention",
                                                    "elementwise",
                                                    "normalization",
                                                    "activation",

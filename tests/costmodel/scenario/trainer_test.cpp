@@ -70,6 +70,26 @@ TEST(Trainer, AReleaseDecides) {
   EXPECT_EQ(load_trainer("megatron", "0.12").full_title(), "Megatron-LM 0.12");
 }
 
+// Megatron-Core 0.5 is of 2024, 0.10 of 2025; NeMo's containers are named by year and month. A scenario's own year and then a
+// release's go before the year of a preset.
+TEST(Trainer, AReleaseHasTheSoftwareOfItsYear) {
+  EXPECT_EQ(load_trainer("megatron").software, 0);
+  EXPECT_EQ(load_trainer("megatron", "0.4").software, 2023);
+  EXPECT_EQ(load_trainer("megatron", "0.9").software, 2024);
+  EXPECT_EQ(load_trainer("megatron", "0.10").software, 0);
+  EXPECT_EQ(load_trainer("nemo", "1.21").software, 2023);
+  EXPECT_EQ(load_trainer("nemo", "2.0").software, 2024);
+  EXPECT_EQ(load_trainer("nemo", "2.1").software, 0);
+  EXPECT_EQ(load_trainer("nemo", "24.07").software, 2024);
+  EXPECT_EQ(load_trainer("nemo", "25.02").software, 0);
+  const auto year = [](const std::string& more) { return scenario_of(more).framework.software; };
+  EXPECT_EQ(year("framework: llm-foundry\n"), 2023);
+  EXPECT_EQ(year("trainer: megatron\n"), 0);
+  EXPECT_EQ(year("trainer: {name: megatron, release: 0.9}\n"), 2024);
+  EXPECT_EQ(year("trainer: {name: megatron, release: 0.9}\nframework: {software: 2026}\n"), 2026);
+  EXPECT_EQ(year("trainer: {name: llm-foundry, release: 0.10}\n"), 2024);
+}
+
 TEST(Trainer, AReleaseBehindTheNewestIsNotKnown) {
   const auto unknown = [](const char* release) { return unknown_release(load_trainer("torchtitan", release)); };
   EXPECT_EQ(unknown("9.9"), "release 9.9 of torchtitan is not known here: what can run is taken from 0.3");
