@@ -106,8 +106,9 @@ constexpr double kBlockOfScale = 32;  // elements that share a scale of a byte (
 
 void choose_8bit(const DeviceType& type, const Calibration& calibration, const Scenario& scenario, DeviceRates& r) {
   if (!has_8bit_products(scenario.precision)) return;
-  const double efficiency =
-      calibration.fp8_gemm_efficiency > 0 ? calibration.fp8_gemm_efficiency : kFp8Share * calibration.gemm_efficiency;
+  const double efficiency = calibration.fp8_gemm_efficiency > 0
+                                ? calibration.fp8_gemm_efficiency
+                                : kFp8Share * calibration.gemm_efficiency_in(scenario.framework.software);
   r.gemm_8bit =
       type.has_rates() ? type.peak_for(scenario.precision) * efficiency : ComputeRate(std::numeric_limits<double>::infinity());
   const bool blocks = scenario.precision == Precision::Mxfp8;
@@ -126,7 +127,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.operand = r.element;
   const ComputeRate peak = type.has_rates() ? type.peak_for(outside_products(scenario.precision)) : ComputeRate(infinite);
   choose_8bit(type, calibration, scenario, r);
-  r.gemm = peak * calibration.gemm_efficiency;
+  r.gemm = peak * calibration.gemm_efficiency_in(framework.software);
   r.unaligned = peak * calibration.unaligned_gemm_efficiency;
   r.attention = peak * calibration.attention_efficiency;
   r.multiprocessors = type.multiprocessors;

@@ -20,13 +20,17 @@ struct AttentionRates {
 // Best measured products on H100: 1402.6 of 1979 TFLOP/s in 8 bits, 794.5 of 989 in bf16 (stas00/ml-engineering, MAMF).
 constexpr double kFp8Share = 0.709 / 0.803;
 
+// The year from which CUDA's libraries multiply at gemm_efficiency where a file distinguishes them from earlier ones.
+constexpr int kNewerProducts = 2025;
+
 // The defaults are a-priori values for a device with only a data sheet.
 struct Calibration {
   std::string name = "data sheet";
-  double gemm_efficiency = 0.85;   // of data-sheet peak, for large matrix products
-  double fp8_gemm_efficiency = 0;  // the same for products in 8 bits; 0: kFp8Share of gemm_efficiency
-  double wave_quantisation = 1;    // share of the loss in a product's last, partly filled wave of tiles that shows in its time
-  double gemm_fill = 0;            // filling and draining a product's tiles takes as long as this many elements of k
+  double gemm_efficiency = 0.85;       // of data-sheet peak, for large matrix products
+  double earlier_gemm_efficiency = 0;  // the same with software from before kNewerProducts; 0: the same number
+  double fp8_gemm_efficiency = 0;      // the same for products in 8 bits; 0: kFp8Share of gemm_efficiency
+  double wave_quantisation = 1;  // share of the loss in a product's last, partly filled wave of tiles that shows in its time
+  double gemm_fill = 0;          // filling and draining a product's tiles takes as long as this many elements of k
   double attention_efficiency = 0.40;  // of peak: fused attention, forward, causal work, at 4096 tokens
   double attention_ramp = 0;           // number of tokens at which fused attention reaches half of its rate for long sequences
   std::map<AttentionKernel, AttentionRates> attention_rates;  // per kernel, if published
@@ -51,6 +55,12 @@ struct Calibration {
   std::vector<std::string> devices;            // devices it was made for; empty: any device that names it
   std::map<std::string, std::string> sources;  // key -> the number's source
   std::map<std::string, std::string> values;   // key -> the number as written in its file
+
+  // With the software of that year; 0: the newest.
+  double gemm_efficiency_in(int year) const {
+    const bool earlier = year > 0 && year < kNewerProducts && earlier_gemm_efficiency > 0;
+    return earlier ? earlier_gemm_efficiency : gemm_efficiency;
+  }
 };
 
 // `name_or_path` is a shipped calibration ("a100-80g-sxm"), or a file, relative to `directory` or to the data folder. Throws

@@ -81,6 +81,28 @@ TEST(Gemm, LargerIsNeverFaster) {
       }
 }
 
+// Up to software of 2024 an H100 has its earlier rate, in bf16 and, by the same share, in FP8; an A100 has one rate for all
+// years.
+TEST(Gemm, TheRateIsThatOfTheSoftware) {
+  const auto rates_of = [](const std::string& cluster, const std::string& precision, int year) {
+    GptCase c;
+    c.cluster = cluster;
+    c.precision = precision;
+    c.framework = fmt::format("{{name: megatron-core, software: {}}}", year);
+    const auto made = make_gpt(c);
+    return device_rates(made->scenario.cluster.types.front(), made->model->calibration(0), made->scenario);
+  };
+  const Calibration h100 = load_calibration("h100-sxm", "");
+  ASSERT_GT(h100.gemm_efficiency, h100.earlier_gemm_efficiency);
+  for (const int year : {0, 2025, 2026})
+    EXPECT_DOUBLE_EQ(rates_of("h100x8", "bf16", year).gemm.base(), 989e12 * h100.gemm_efficiency);
+  for (const int year : {2023, 2024}) {
+    EXPECT_DOUBLE_EQ(rates_of("h100x8", "bf16", year).gemm.base(), 989e12 * h100.earlier_gemm_efficiency);
+    EXPECT_DOUBLE_EQ(rates_of("h100x8", "fp8", year).gemm_8bit.base(), 1979e12 * kFp8Share * h100.earlier_gemm_efficiency);
+  }
+  EXPECT_DOUBLE_EQ(rates_of("dgx-a100-80g", "bf16", 2022).gemm.base(), rates_of("dgx-a100-80g", "bf16", 0).gemm.base());
+}
+
 // A layer on more tokens is never faster in any pass: the weight gradient's inner dimension is the tokens. BERT's pooler has one
 // row a sample.
 TEST(Units, MoreTokensAreNeverFaster) {
