@@ -45,7 +45,8 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
 Duration launch_time(const Framework& framework, const Calibration& c, const Degrees& degrees) {
   const double p = degrees.pipeline, m = degrees.microbatches;
   const double at_work = p * m / (m + p - 1);
-  return launch_alone(framework, c) * (1 + c.launch_contention * (at_work - 1));
+  const bool hooked = degrees.zero >= 3 && framework.sharded_launch > Duration(0);
+  return (hooked ? framework.sharded_launch : launch_alone(framework, c)) * (1 + c.launch_contention * (at_work - 1));
 }
 
 // The expected maximum of n normal deviates, in standard deviations.

@@ -138,6 +138,8 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                words(&Framework::expert_counts, {{"device", ExpertCounts::Device}, {"host", ExpertCounts::Host}}, "expert_counts",
                      "rows of each expert are known to the device alone, or the host waits to read them", experts)),
       number(&Framework::launch, "launch", "host time per operator; 0: the device's"),
+      number(&Framework::sharded_launch, "sharded_launch",
+             "the same under ZeRO 3, where hooks of every module fetch and release parameters; 0: as `launch`", launches),
       number(&Framework::collective_launches, "collective_launches",
              "operators of a tensor-parallel collective; 0: one, and the wait for the other hosts"),
       number(&Framework::synchronous_launches, "synchronous_launches", "times of host and device add up instead of overlapping"),

@@ -101,7 +101,8 @@ struct Framework : Execution {
   // Host.
   // Host launches per transformer layer; 0 = counted from its operators and the choices.
   int forward_operators = 0, backward_operators = 0;
-  Duration launch{0};  // host time per operator; 0 = from the device's calibration
+  Duration launch{0};          // host time per operator; 0 = from the device's calibration
+  Duration sharded_launch{0};  // the same under ZeRO 3, with the hooks of its modules; 0 = launch
   // The same of routing, dispatch and combination in a layer with experts, in addition, where a layer's are stated.
   int expert_forward_operators = 0, expert_backward_operators = 0;
   ExpertProducts expert_products = ExpertProducts::Grouped;

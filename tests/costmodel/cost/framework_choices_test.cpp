@@ -445,6 +445,18 @@ TEST(Launches, AreTheFrameworksAndTakeItsTime) {
   EXPECT_NEAR(counted->model->host_bound(Duration(0), 100, 0, counted->degrees()).base(), 1e-3, 1e-9);
 }
 
+// 100 launches take 2 ms alone, and 7.5 ms where the hooks of ZeRO 3 come with each; lower stages have none.
+TEST(Launches, OfShardedParametersTakeTheirHooksTime) {
+  GptCase c;
+  c.framework = "{name: deepspeed, launch: 20 us, sharded_launch: 75 us}";
+  const auto made = make_gpt(c);
+  Degrees degrees = made->degrees();
+  for (const int stage : {0, 1, 2, 3}) {
+    degrees.zero = stage;
+    EXPECT_NEAR(made->model->host_bound(Duration(0), 100, 0, degrees).base(), stage == 3 ? 7.5e-3 : 2e-3, 1e-9) << stage;
+  }
+}
+
 // The wait of a collective over eight ranks is the calibration's 246 us whatever a launch takes: it is counted in launches of the
 // time at which they are priced, so that only their rounding to whole ones remains.
 TEST(Launches, TheWaitOfACollectiveIsAsLongAtEveryLaunch) {
