@@ -13,7 +13,9 @@
 #include "base/input/json_input.hpp"
 #include "base/input/reader.hpp"
 #include "base/text/json_writer.hpp"
+#include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/given_evidence.hpp"
 
 namespace panpipe {
 namespace {
@@ -123,6 +125,13 @@ const char* words_of(double share) {
   if (share >= 0.4) return "half";
   return share >= 0.28 ? "a third" : "a quarter";
 }
+// Given costs have no errors to learn.
+void leave_out_all(Evidence& evidence, const Scenario& scenario) {
+  if (!scenario.given_evidence) return;
+  for (const GivenPiece& piece : scenario.given_evidence->pieces)
+    evidence.pieces.push_back({piece.file, piece.kind, 0, 0, piece.what, "the costs of this step are given, not predicted"});
+}
+
 constexpr double kNamed = 0.2;  // share of the spread from which on a cause is named
 constexpr std::size_t kMostNamed = 3;
 
@@ -216,30 +225,72 @@ std::vector<std::string> limits_of(const StepPosterior& posterior, const StepTra
 }
 
 void state_evidence(Metrics& figures, const Scenario& scenario, const StepTraits& traits) {
-  if (has_given_costs(scenario)) return;
+  if (has_given_costs(scenario)) return leave_out_all(figures.evidence, scenario);
   const UncertaintyPrior& prior = shipped_evidence().prior;
-  const StepPosterior posterior(prior, {}, traits.of);
-  const StepDistribution distribution = posterior.distribution(traits);
-  figures.step_time_p10_s = figures.step_time_s * std::exp(distribution.quantile(0.1));
-  figures.step_time_p50_s = figures.step_time_s * std::exp(distribution.quantile(0.5));
-  figures.step_time_p90_s = figures.step_time_s * std::exp(distribution.quantile(0.9));
-  figures.evidence.of_class = name_of(traits.of);
-  figures.evidence.limits = limits_of(posterior, traits);
+  WeighedEvidence weighed;
+  if (scenario.given_evidence) weighed = weigh(*scenario.given_evidence, prior, traits);
+  const StepPosterior posterior(prior, weighed.counting, traits.of);
+  const auto state = [&](const StepDistribution& distribution, double& p10_s, double& p50_s, double& p90_s) {
+    p10_s = figures.step_time_s * std::exp(distribution.quantile(0.1));
+    p50_s = figures.step_time_s * std::exp(distribution.quantile(0.5));
+    p90_s = figures.step_time_s * std::exp(distribution.quantile(0.9));
+  };
+  Evidence& evidence = figures.evidence;
+  state(posterior.distribution(traits), figures.step_time_p10_s, figures.step_time_p50_s, figures.step_time_p90_s);
+  if (!weighed.counting.empty())
+    state(StepPosterior(prior, {}, traits.of).distribution(traits), evidence.p10_before_s, evidence.p50_before_s,
+          evidence.p90_before_s);
+  evidence.pieces = std::move(weighed.pieces);
+  evidence.of_class = name_of(traits.of);
+  evidence.limits = limits_of(posterior, traits);
 }
 
 void write_evidence(JsonWriter& out, const Evidence& evidence) {
   out.object("evidence").list("pieces");
   for (const EvidencePiece& piece : evidence.pieces) {
     out.object().field("file", piece.file).field("kind", piece.kind);
-    out.field("half_width_before", piece.half_width_before).field("half_width_after", piece.half_width_after).end();
+    out.field("half_width_before", piece.half_width_before).field("half_width_after", piece.half_width_after);
+    out.field("what", piece.what);
+    if (!piece.left_out.empty()) out.field("left_out", piece.left_out);
+    out.end();
   }
-  out.end().field("class", evidence.of_class).field("limits", evidence.limits).end();
+  out.end();
+  if (evidence.p90_before_s > 0)
+    out.object("before")
+        .field("step_time_p10_s", evidence.p10_before_s)
+        .field("step_time_p50_s", evidence.p50_before_s)
+        .field("step_time_p90_s", evidence.p90_before_s)
+        .end();
+  out.field("class", evidence.of_class).field("limits", evidence.limits).end();
 }
 
 std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence) {
   if (p90_s <= 0) return "";
   std::string text = fmt::format("80 % of runs are expected from {} to {}", to_text(Duration(p10_s)), to_text(Duration(p90_s)));
   for (const std::string& limit : evidence.limits) text += "; " + limit;
+  return text;
+}
+
+std::vector<std::string> evidence_lines(double p50_s, const Evidence& evidence) {
+  std::vector<std::string> lines;
+  if (evidence.p90_before_s > 0)
+    lines.push_back(fmt::format("by the evidence, half of the runs take more than {}; without it {}, and 80 % from {} to {}",
+                                to_text(Duration(p50_s)), to_text(Duration(evidence.p50_before_s)),
+                                to_text(Duration(evidence.p10_before_s)), to_text(Duration(evidence.p90_before_s))));
+  for (const EvidencePiece& piece : evidence.pieces) {
+    std::string line = fmt::format("{} ({})", piece.file, piece.kind);
+    if (!piece.what.empty()) line += ": " + piece.what;
+    line += piece.left_out.empty()
+                ? fmt::format("; half width {} -> {}", percent(piece.half_width_before), percent(piece.half_width_after))
+                : "; left out: " + piece.left_out;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string evidence_text(double p50_s, const Evidence& evidence) {
+  std::string text;
+  for (const std::string& line : evidence_lines(p50_s, evidence)) text += "  " + line + "\n";
   return text;
 }
 

@@ -65,4 +65,8 @@ void write_evidence(JsonWriter& out, const Evidence& evidence);
 // Seconds.
 std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence);
 
+// For people: what the pieces moved, and what each contributed after those above it. Empty without pieces. Seconds.
+std::vector<std::string> evidence_lines(double p50_s, const Evidence& evidence);
+std::string evidence_text(double p50_s, const Evidence& evidence);  // the lines, indented
+
 }  // namespace panpipe

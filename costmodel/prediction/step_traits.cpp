@@ -47,6 +47,26 @@ std::string parallel_of(const Scenario& scenario, const Plan& plan) {
   return text.empty() ? "one device" : text;
 }
 
+std::string devices_of_cluster(const Cluster& cluster) {
+  std::set<std::int32_t> types;
+  for (const Device& device : cluster.devices) types.insert(device.type);
+  std::set<std::string> names;
+  for (const std::int32_t type : types) names.insert(cluster.types[type].name);
+  return joined(names);
+}
+
+// Of the first two devices of the plan that share a node.
+std::string wiring_of(const Cluster& cluster, const Plan& plan) {
+  for (std::size_t i = 1; i < plan.devices.size(); ++i) {
+    const int before = plan.devices[i - 1], device = plan.devices[i];
+    if (cluster.devices[before].node != cluster.devices[device].node) continue;
+    const PathClass path = cluster.route(before, device).path;
+    // How a pair without peer access reaches its neighbour is one kind, with one socket or two.
+    return std::string(name_of(path == PathClass::HostSockets ? PathClass::Host : path));
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string chips_of(const Cluster& cluster) {
@@ -86,6 +106,8 @@ StepTraits traits_of(const Scenario& scenario, const Plan& plan, const Sensitivi
   traits.framework = scenario.framework.name;
   traits.precision = precision_of(scenario.precision);
   traits.parallel = parallel_of(scenario, plan);
+  traits.machine = devices_of_cluster(scenario.cluster);
+  traits.wiring = wiring_of(scenario.cluster, plan);
   traits.schedule = plan.pipeline > 1 ? plan.schedule.name : "none";
   return traits;
 }

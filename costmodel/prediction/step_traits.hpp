@@ -18,6 +18,8 @@ struct StepTraits {
   std::string precision;  // "16 bit" for bf16 and fp16, else as in the scenario
   std::string parallel;   // "tensor + pipeline + data", "sharded data" under ZeRO 3, "one device"
   std::string schedule;   // "none" without a pipeline; steps of one block may differ in it
+  std::string machine;    // "A100-80G-SXM": the types of device as their files name them
+  std::string wiring;     // "switch", of neighbours in a node (PathClass); empty for a step without two devices in a node
 
   // Steps of one source that share a deviation.
   bool same_block(const StepTraits& other) const {

@@ -114,21 +114,25 @@ StepPosterior::StepPosterior(const UncertaintyPrior& prior, const std::vector<Co
   const Eigen::Index n = index_of(given_.size());
   Matrix shared(n, n);  // at scale 1
   for (Eigen::Index i = 0; i < n; ++i)
-    for (Eigen::Index j = 0; j < n; ++j) shared(i, j) = covariance(given_[at(i)], given_[at(j)]);
+    for (Eigen::Index j = 0; j < n; ++j)
+      shared(i, j) = covariance(given_[at(i)], given_[at(j)], given_[at(i)].is_step() && given_[at(j)].is_step());
   std::vector<double> logs;
   for (const Weighted& scale : prior.scale)
     for (const Weighted& scatter : prior.scatter) {
       Cell cell;
       cell.scale = scale.value;
       cell.scatter = scatter.value;
-      cell.covariance.compute(scale.value * shared + square(scatter.value) * Matrix::Identity(n, n));
+      Matrix all = scale.value * shared;
+      for (Eigen::Index i = 0; i < n; ++i) all(i, i) += square(given_[at(i)].is_step() ? scatter.value : given_[at(i)].scatter);
+      cell.covariance.compute(all);
       const double log_volume = cell.covariance.matrixLLT().diagonal().array().log().sum();
       for (std::size_t m = 0; m < kMissingTimes.size(); ++m) {
         const double weight = scale.weight * scatter.weight * prior.missing[at(of)][m];
         if (weight <= 0) continue;
         cell.missing = kMissingTimes[m];
         Vector off(n);
-        for (Eigen::Index i = 0; i < n; ++i) off[i] = given_[at(i)].off - (given_[at(i)].of == of ? cell.missing : 0);
+        for (Eigen::Index i = 0; i < n; ++i)
+          off[i] = given_[at(i)].off - (given_[at(i)].is_step() && given_[at(i)].of == of ? cell.missing : 0);
         cell.pull = cell.covariance.solve(off);
         logs.push_back(std::log(weight) - off.dot(cell.pull) / 2 - log_volume -
                        static_cast<double>(n) * std::log(2 * std::numbers::pi) / 2);
@@ -142,21 +146,28 @@ StepPosterior::StepPosterior(const UncertaintyPrior& prior, const std::vector<Co
   std::erase_if(cells_, [](const Cell& cell) { return cell.weight < kLeastWeight; });
 }
 
-double StepPosterior::covariance(const StepTraits& a, const StepTraits& b) const {
-  double sum = a.same_block(b) ? square(prior_.block_spread) : 0;
+double StepPosterior::covariance(const StepTraits& a, const StepTraits& b, bool steps) const {
+  double sum = steps && a.same_block(b) ? square(prior_.block_spread) : 0;
   for (std::size_t d = 0; d < kDirections; ++d) sum += square(prior_.spread[d]) * a.sensitivity[d] * b.sensitivity[d];
   return sum;
 }
 
-StepDistribution StepPosterior::distribution(const StepTraits& step) const {
+StepDistribution StepPosterior::distribution(const StepTraits& step) const { return distribution(step, 0); }
+
+StepDistribution StepPosterior::distribution_of(const ComparedStep& measurement) const {
+  return distribution(measurement, measurement.scatter);
+}
+
+StepDistribution StepPosterior::distribution(const StepTraits& step, double scatter) const {
+  const bool is_step = scatter == 0;
   Vector along(index_of(given_.size()));  // covariances with the given steps at scale 1
-  for (Eigen::Index i = 0; i < along.size(); ++i) along[i] = covariance(step, given_[at(i)]);
-  const double own = covariance(step, step);
+  for (Eigen::Index i = 0; i < along.size(); ++i) along[i] = covariance(step, given_[at(i)], is_step && given_[at(i)].is_step());
+  const double own = covariance(step, step, is_step);
   std::vector<StepDistribution::Normal> parts;
   for (const Cell& cell : cells_) {
-    const double mean = (step.of == of_ ? cell.missing : 0) + cell.scale * along.dot(cell.pull);
+    const double mean = (is_step && step.of == of_ ? cell.missing : 0) + cell.scale * along.dot(cell.pull);
     const double explained = square(cell.scale) * along.dot(cell.covariance.solve(along));
-    const double variance = cell.scale * own + square(cell.scatter) - explained;
+    const double variance = cell.scale * own + square(is_step ? cell.scatter : scatter) - explained;
     parts.push_back({cell.weight, mean, std::max(kLeastDeviation, std::sqrt(std::max(0.0, variance)))});
   }
   return {std::move(parts), widening_with(prior_.widening, given_.size())};
@@ -164,19 +175,20 @@ StepDistribution StepPosterior::distribution(const StepTraits& step) const {
 
 StepCauses StepPosterior::causes(const StepTraits& step) const {
   // A cause's covariance with the whole deviation of the step, less what the given steps explain of it.
-  const auto cause = [&](std::size_t c, const StepTraits& a, const StepTraits& b) {
+  const auto cause = [&](std::size_t c, const StepTraits& a, const StepTraits& b, bool steps) {
     if (c < kDirections) return square(prior_.spread[c]) * a.sensitivity[c] * b.sensitivity[c];
-    return a.same_block(b) ? square(prior_.block_spread) : 0;
+    return steps && a.same_block(b) ? square(prior_.block_spread) : 0;
   };
   Vector along(index_of(given_.size()));
-  for (Eigen::Index i = 0; i < along.size(); ++i) along[i] = covariance(step, given_[at(i)]);
+  for (Eigen::Index i = 0; i < along.size(); ++i) along[i] = covariance(step, given_[at(i)], given_[at(i)].is_step());
   StepCauses shares{};
   double missing = 0, missing_squared = 0;
   for (const Cell& cell : cells_) {
     const Vector weights = cell.scale * cell.covariance.solve(along);
     for (std::size_t c = 0; c <= kDirections; ++c) {
-      double left = cause(c, step, step);
-      for (Eigen::Index i = 0; i < weights.size(); ++i) left -= cause(c, step, given_[at(i)]) * weights[i];
+      double left = cause(c, step, step, true);
+      for (Eigen::Index i = 0; i < weights.size(); ++i)
+        left -= cause(c, step, given_[at(i)], given_[at(i)].is_step()) * weights[i];
       shares[c] += cell.weight * cell.scale * left;
     }
     shares[kCauseScatter] += cell.weight * square(cell.scatter);

@@ -40,8 +40,12 @@ struct UncertaintyPrior {
   int sources = 0, steps = 0;      // from which it was learnt
 };
 
+// A measured step, or with a `scatter` of its own a measurement that is no step: products, a collective. That has no block and no
+// missing time.
 struct ComparedStep : StepTraits {
-  double off = 0;  // ln(measured / predicted)
+  double off = 0;      // ln(measured / predicted)
+  double scatter = 0;  // standard deviation of `off`; 0: a step, whose scatter is the source's
+  bool is_step() const { return scatter == 0; }
 };
 
 double widening_with(const std::vector<Widening>& widening, std::size_t given);
@@ -80,11 +84,13 @@ class StepPosterior {
   ~StepPosterior();
 
   StepDistribution distribution(const StepTraits& step) const;
+  StepDistribution distribution_of(const ComparedStep& measurement) const;  // with its own scatter where it is no step
   StepCauses causes(const StepTraits& step) const;
 
  private:
   struct Cell;
-  double covariance(const StepTraits& a, const StepTraits& b) const;  // at scale 1, without scatter
+  StepDistribution distribution(const StepTraits& step, double scatter) const;
+  double covariance(const StepTraits& a, const StepTraits& b, bool steps) const;  // at scale 1, without scatter
 
   const UncertaintyPrior& prior_;
   std::vector<ComparedStep> given_;

@@ -80,6 +80,26 @@ bool names_stated_trainer(const Node& root, const std::string& assignment) {
   }
 }
 
+// "evidence+=FILE", as of `--evidence`, adds a piece to those that the scenario names.
+bool add_evidence(Node& root, const std::string& assignment) {
+  constexpr std::string_view kAdds = "evidence+=";
+  if (!assignment.starts_with(kAdds) || root.kind != NodeKind::Map) return false;
+  const Node* stated = root.find("evidence");
+  std::vector<NodePtr> pieces = stated == nullptr ? std::vector<NodePtr>() : stated->items;
+  if (stated != nullptr && stated->kind != NodeKind::Sequence && stated->kind != NodeKind::Null)
+    return true;  // its reader reports it
+  apply_override(root, fmt::format("evidence=[{}]", assignment.substr(kAdds.size())));
+  for (Node::Entry& entry : root.entries) {
+    if (entry.key != "evidence") continue;
+    for (const NodePtr& added : entry.value->items) {
+      added->path = fmt::format("evidence[{}]", pieces.size());
+      pieces.push_back(added);
+    }
+    entry.value->items = pieces;
+  }
+  return true;
+}
+
 }  // namespace
 
 void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
@@ -97,6 +117,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
           if (entry.key == name) entry.value = overridable_reference(entry.value);
     }
     try {
+      if (add_evidence(root, assignment)) continue;
       apply_override(root, assignment);
       if (assignment.rfind("schedule.name=", 0) == 0) drop_options_of(family, root);
       if (assignment.rfind("batch.", 0) == 0) drop_other_count(root, assignment.substr(6, assignment.find('=') - 6));

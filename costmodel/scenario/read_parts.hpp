@@ -26,6 +26,7 @@ Key partition_key();
 Key placement_key();
 Key data_key();
 Key run_key();
+Key evidence_key();
 
 // "a.yaml:7" of the last value recorded for a path; the enclosing key's when the value is a default.
 std::string place_of(MapReader& scenario, const std::string& path);
@@ -94,6 +95,9 @@ std::optional<std::vector<int>> read_placement(MapReader& scenario, const Cluste
 
 // `data:`.
 DataRequest read_data(MapReader& scenario);
+
+// `evidence:`, the files that hold measurements. They are not read here.
+std::vector<EvidenceRequest> read_evidence(MapReader& scenario);
 
 // `run:`; needs the cluster, for prices and power of its devices.
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);

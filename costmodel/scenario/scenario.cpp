@@ -136,6 +136,7 @@ const std::vector<BoundKey<Scenario>>& scenario_rows() {
                                 .exports = InExports::Apart}),
       structured(data_key()),
       structured(run_key()),
+      structured(evidence_key()),
       structured({.name = "kind",
                   .words = {"scenario"},
                   .meaning = "the kind of the file",
@@ -354,6 +355,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.data = read_data(reader);
   check_evaluation(reader, scenario);
   scenario.run = read_run(reader, cluster);
+  scenario.evidence = read_evidence(reader);
   reader.find("kind");
   suggest_names(reader, kOtherBatchNames, "batch.");
   suggest_names(reader, other_degree_names(), "parallel.");

@@ -20,6 +20,7 @@
 
 namespace panpipe {
 
+struct GivenEvidence;
 struct Trainer;
 
 enum class Recompute { None, Selective, Full };
@@ -95,6 +96,14 @@ struct DataRequest {
   double held_out = 0;     // share at the end of the file that is used for evaluation, not for training
 };
 
+// A piece of evidence as `evidence` names it: a measurement of this machine or trainer (docs/evidence.md).
+struct EvidenceRequest {
+  std::string file;              // resolved path
+  std::vector<std::string> ids;  // of a table of runs: these rows; empty: all
+  std::string job;               // resolved path of the scenario that a log is of; empty: as the log states it, or this one
+  std::string key;               // "evidence[1]", which gives messages their place
+};
+
 struct Scenario {
   std::string file;  // as the user named it
   std::string name;  // file name without folder and suffix
@@ -125,9 +134,11 @@ struct Scenario {
   std::optional<double> usable;            // share of a device's memory that a plan may fill; not stated: each device's own
   int seed = 0;
   DataRequest data;
-  std::optional<RunRequest> run;         // the whole run whose cost is requested; predictions of a step ignore it
-  std::vector<ResolvedValue> resolved;   // every value with its origin, for `panpipe check`
-  std::shared_ptr<const Node> document;  // the tree with overrides applied: gives places to later messages
+  std::vector<EvidenceRequest> evidence;
+  std::shared_ptr<const GivenEvidence> given_evidence;  // what these files hold; null: nothing was read (app/evidence/)
+  std::optional<RunRequest> run;                        // the whole run whose cost is requested; predictions of a step ignore it
+  std::vector<ResolvedValue> resolved;                  // every value with its origin, for `panpipe check`
+  std::shared_ptr<const Node> document;                 // the tree with overrides applied: gives places to later messages
 };
 
 // Loads and resolves a scenario; throws InputError with all faults. `overrides` are "KEY=VALUE". The decisions in a plan file

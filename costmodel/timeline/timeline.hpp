@@ -110,15 +110,19 @@ struct DeviceMetrics {
 
 // A measurement that moved a prediction. Half widths: of the 80 % interval, as a share of the step.
 struct EvidencePiece {
-  std::string file, kind;
+  std::string file, kind;  // kind: "log", "runs", "collectives", "trace", "profile", "device"
+  // sqrt(p90 / p10) - 1 of the step, with the pieces before this one, and with it too.
   double half_width_before = 0, half_width_after = 0;
+  std::string what;      // "10 steps, 12 % longer than predicted"
+  std::string left_out;  // reason; empty: it counts
 };
 
 // What the interval of a predicted step rests on (docs/models/uncertainty.md).
 struct Evidence {
   std::vector<EvidencePiece> pieces;
-  std::string of_class;             // "dense, NVLink", "experts", ...; empty: no interval is stated
-  std::vector<std::string> limits;  // what the interval is made of: "half of it: host"
+  double p10_before_s = 0, p50_before_s = 0, p90_before_s = 0;  // without pieces; 0 where none counts
+  std::string of_class;                                         // "dense, NVLink", "experts", ...; empty: no interval is stated
+  std::vector<std::string> limits;                              // what the interval is made of: "half of it: host"
 };
 
 struct Metrics {

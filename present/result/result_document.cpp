@@ -173,7 +173,12 @@ Evidence to_evidence(const Json& row) {
   evidence.limits = row.value("limits", std::vector<std::string>());
   for (const Json& piece : row.value("pieces", Json::array()))
     evidence.pieces.push_back({piece.value("file", ""), piece.value("kind", ""), figure(piece, "half_width_before", 0),
-                               figure(piece, "half_width_after", 0)});
+                               figure(piece, "half_width_after", 0), piece.value("what", ""), piece.value("left_out", "")});
+  if (const auto before = row.find("before"); before != row.end()) {
+    evidence.p10_before_s = figure(*before, "step_time_p10_s", 0);
+    evidence.p50_before_s = figure(*before, "step_time_p50_s", 0);
+    evidence.p90_before_s = figure(*before, "step_time_p90_s", 0);
+  }
   return evidence;
 }
 

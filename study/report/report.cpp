@@ -122,6 +122,10 @@ class Report {
         const std::string& text = inputs_[i].result.heading[line];
         page.note(alike || line > 0 ? text : named(i, text));
       }
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      if (const auto& evidence = inputs_[i].result.evidence)
+        for (const std::string& line : evidence_lines(metric(inputs_[i].result, "step_time_p50_s"), *evidence))
+          page.note(named(i, line));
   }
 
   // "simulated, " in front of what both have.

@@ -1,0 +1,125 @@
+#include "costmodel/prediction/given_evidence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <tuple>
+
+namespace panpipe {
+namespace {
+
+constexpr double kOutside = 0.005;  // on either side: 99 % lie inside
+// One piece alone is measured against the prior, which knows only what other machines did: it may be far out and right.
+constexpr double kOutsideAlone = 0.0005;
+
+std::vector<ComparedStep> observations_of(const std::vector<const GivenPiece*>& pieces, const GivenPiece* without = nullptr) {
+  std::vector<ComparedStep> all;
+  for (const GivenPiece* piece : pieces)
+    if (piece != without) all.insert(all.end(), piece->observations.begin(), piece->observations.end());
+  // Sums do not depend on the order in which pieces are named.
+  std::stable_sort(all.begin(), all.end(), [](const ComparedStep& a, const ComparedStep& b) {
+    return std::tie(a.off, a.scatter, a.sensitivity, a.parallel) < std::tie(b.off, b.scatter, b.sensitivity, b.parallel);
+  });
+  return all;
+}
+
+double distance(const ComparedStep& observation, const StepPosterior& posterior, double outside) {
+  const StepDistribution expected = posterior.distribution_of(observation);
+  const double median = expected.quantile(0.5), side = observation.off - median;
+  return std::abs(side) / std::abs(expected.quantile(side < 0 ? outside : 1 - outside) - median);
+}
+
+// The median over the observations of a piece.
+double distance(const GivenPiece& piece, const std::vector<ComparedStep>& others, const UncertaintyPrior& prior) {
+  std::vector<double> distances;
+  for (const ComparedStep& observation : piece.observations) {
+    const StepPosterior posterior(prior, others, observation.of);
+    distances.push_back(distance(observation, posterior, others.empty() ? kOutsideAlone : kOutside));
+  }
+  std::nth_element(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2), distances.end());
+  return distances[distances.size() / 2];
+}
+
+std::string joined_by(const std::string& wiring) {
+  if (wiring == "bridge" || wiring == "switch") return "an NVLink " + wiring;
+  return wiring == "host" ? "the host's memory" : wiring == "peer-pcie" ? "PCIe" : wiring;
+}
+
+// Why a piece does not bear on the step; empty: it does.
+std::string out_of_scope(const GivenPiece& piece, const StepTraits& step) {
+  if (!piece.left_out.empty()) return piece.left_out;
+  if (!piece.machine.empty() && piece.machine != step.machine)
+    return fmt::format("it was measured on {}, and this step is on {}", piece.machine, step.machine);
+  if (!piece.trainer.empty() && trainer_family(piece.trainer) != trainer_family(step.framework))
+    return fmt::format("it was measured with {}, and this step is of {}", piece.trainer, step.framework);
+  if (!piece.wiring.empty() && !step.wiring.empty() && piece.wiring != step.wiring)
+    return fmt::format("its devices were joined by {}, and these are by {}", joined_by(piece.wiring), joined_by(step.wiring));
+  if (piece.observations.empty()) return "it holds nothing that bears on a step";
+  return "";
+}
+
+// Leaves out the piece that lies farthest from what the others expect, until none contradicts them.
+std::optional<const GivenPiece*> contradicting(const std::vector<const GivenPiece*>& counting, const UncertaintyPrior& prior) {
+  double farthest = 1;
+  std::optional<const GivenPiece*> found;
+  for (const GivenPiece* piece : counting) {
+    const double away = distance(*piece, observations_of(counting, piece), prior);
+    if (away > farthest || (found && away == farthest && piece->file > (*found)->file)) farthest = away, found = piece;
+  }
+  return found;
+}
+
+std::string contradiction_text(bool alone) {
+  return alone ? "it lies outside all that was ever measured of such steps: is it of this machine and job, and in seconds a step?"
+               : "it contradicts the other pieces; if it is right, leave those out";
+}
+
+}  // namespace
+
+std::string trainer_family(const std::string& framework) { return framework.substr(0, framework.find('-')); }
+
+double half_width(const StepDistribution& distribution) {
+  return std::expm1((distribution.quantile(0.9) - distribution.quantile(0.1)) / 2);
+}
+
+std::vector<double> contradictions(const std::vector<ComparedStep>& observations, const UncertaintyPrior& prior) {
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    std::vector<ComparedStep> others = observations;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    distances.push_back(distance(observations[i], StepPosterior(prior, others, observations[i].of), kOutside));
+  }
+  return distances;
+}
+
+WeighedEvidence weigh(const GivenEvidence& given, const UncertaintyPrior& prior, const StepTraits& step) {
+  WeighedEvidence weighed;
+  std::vector<const GivenPiece*> counting;
+  for (const GivenPiece& piece : given.pieces) {
+    weighed.pieces.push_back({piece.file, piece.kind, 0, 0, piece.what, out_of_scope(piece, step)});
+    if (weighed.pieces.back().left_out.empty()) counting.push_back(&piece);
+  }
+  while (const auto contradicts = contradicting(counting, prior)) {
+    weighed.pieces[static_cast<std::size_t>(*contradicts - given.pieces.data())].left_out =
+        contradiction_text(counting.size() == 1);
+    std::erase(counting, *contradicts);
+  }
+  std::vector<const GivenPiece*> so_far;
+  double width = half_width(StepPosterior(prior, {}, step.of).distribution(step));
+  for (std::size_t p = 0; p < given.pieces.size(); ++p) {
+    EvidencePiece& piece = weighed.pieces[p];
+    piece.half_width_before = width;
+    if (piece.left_out.empty()) {
+      so_far.push_back(&given.pieces[p]);
+      width = half_width(StepPosterior(prior, observations_of(so_far), step.of).distribution(step));
+    }
+    piece.half_width_after = width;
+  }
+  weighed.counting = observations_of(counting);
+  return weighed;
+}
+
+}  // namespace panpipe
