@@ -33,12 +33,6 @@ bool is_left_to_search(const Scenario& scenario, const std::string& key) {
   return key != "partition" && key != "placement" && node_at(scenario, key) != nullptr && is_open(scenario, key);
 }
 
-bool states_plan(const Scenario& scenario) {
-  for (const std::string& key : searched_keys())
-    if (is_left_to_search(scenario, key)) return false;
-  return states_split(scenario);
-}
-
 // Costs that were measured hold for the sizes of the measurement.
 bool is_measured(const Scenario& scenario) {
   return !scenario.workload.layers_file.empty() || !scenario.workload.pt2_file.empty() || scenario.profile;
@@ -51,6 +45,12 @@ bool states_split(const Scenario& scenario) {
   for (const char* degree : {"parallel.pipeline", "parallel.tensor", "parallel.data", "parallel.context", "parallel.expert"})
     if (node_at(scenario, degree) != nullptr) return true;
   return false;
+}
+
+bool states_plan(const Scenario& scenario) {
+  for (const std::string& key : searched_keys())
+    if (is_left_to_search(scenario, key)) return false;
+  return states_split(scenario);
 }
 
 PlanQuestion::PlanQuestion(std::function<NodePtr()> document, std::string name, std::vector<std::string> overrides,
@@ -66,7 +66,7 @@ PlanQuestion::PlanQuestion(std::function<NodePtr()> document, std::string name, 
   keep_stated_plan(*root, *file);
   const bool states_global = node_in(root.get(), "batch.global") != nullptr;
   try {
-    Scenario stated = resolve_document(root, name_);
+    Scenario stated = evidence_.with(resolve_document(root, name_));
     sizes_ = !is_measured(stated);
     if (!states_global) global_batch_ = stated.degrees.micro * stated.degrees.microbatches * stated.degrees.data;
     if (states_plan(stated)) yours_ = std::move(stated);
@@ -83,7 +83,7 @@ Scenario PlanQuestion::searched(const std::vector<std::string>& more) const {
   if (open_) open_plan_keys(*root, {.degrees = degrees_, .sizes = sizes_, .global_batch = global_batch_});
   std::vector<std::string> all = overrides_;
   all.insert(all.end(), more.begin(), more.end());
-  return resolve_document(root, name_, all);
+  return evidence_.with(resolve_document(root, name_, all));
 }
 
 std::vector<std::string> PlanQuestion::kept(const Scenario& searched) const {

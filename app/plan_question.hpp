@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/evidence/read_evidence.hpp"
 #include "app/plan.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 
@@ -36,6 +37,7 @@ class PlanQuestion {
   std::function<NodePtr()> document_;
   std::string name_;
   std::vector<std::string> overrides_;
+  mutable EvidenceOfCells evidence_;
   bool open_ = false, degrees_ = true;
   int global_batch_ = 0;
   bool sizes_ = true;
@@ -45,5 +47,8 @@ class PlanQuestion {
 
 // True if the scenario states a degree by which its devices are divided, or has one device.
 bool states_split(const Scenario& scenario);
+
+// True if nothing that a plan decides is left to a search.
+bool states_plan(const Scenario& scenario);
 
 }  // namespace panpipe::app

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "app/evidence/read_evidence.hpp"
 #include "base/files/files_read.hpp"
 #include "base/index_ranges.hpp"
 #include "costmodel/prediction/evidence.hpp"
@@ -23,7 +24,7 @@ double seconds_since(PredictedStep::Clock::time_point begin) {
 std::shared_ptr<const PlannedScenario> plan_scenario(const std::string& name, const std::function<Scenario()>& load,
                                                      const std::string& plan_file) {
   const FilesRead files;
-  auto planned = std::make_shared<PlannedScenario>(load(), plan_file);
+  auto planned = std::make_shared<PlannedScenario>(with_evidence(load()), plan_file);
   planned->name = name;
   shipped_evidence();  // the interval of every prediction is made from it
   planned->hashes = present::hashes_of(files);

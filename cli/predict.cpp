@@ -6,6 +6,7 @@
 
 #include "app/plan_question.hpp"
 #include "base/index_ranges.hpp"
+#include "base/input/scalar_text.hpp"
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
@@ -22,12 +23,30 @@ void add_scenario_options(CLI::App& sub, ScenarioOptions& options) {
       ->allow_extra_args(false);
 }
 
+void add_evidence_option(CLI::App& sub, ScenarioOptions& options) {
+  sub.add_option("--evidence", options.evidence,
+                 "a measurement of this machine and trainer, which narrows the interval: a log, a table of runs (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void add_evidence(const std::vector<std::string>& files, std::vector<std::string>& overrides) {
+  for (const std::string& file : files) overrides.push_back("evidence+=" + quoted_scalar(file));
+}
+
+std::vector<std::string> ScenarioOptions::all_overrides() const {
+  std::vector<std::string> all = overrides;
+  add_evidence(evidence, all);
+  return all;
+}
+
 void add_plan_option(CLI::App& sub, ScenarioOptions& options) {
   sub.add_option("--plan", options.plan, "take partition, placement and schedule from a plan file")->type_name("FILE");
 }
 
 void add_predict_options(CLI::App& sub, PredictOptions& options) {
   add_scenario_options(sub, options);
+  add_evidence_option(sub, options);
   add_plan_option(sub, options);
   sub.add_option("-o", options.output,
                  "write result.json, trace.json, scenario.yaml, plan.yaml, report.txt and schedule.svg into this folder")

@@ -17,8 +17,14 @@ struct ScenarioOptions {
   std::vector<std::string> overrides;  // --set
   std::string plan;                    // --plan
 
-  Scenario load() const { return load_scenario(scenario, overrides, plan); }
+  std::vector<std::string> evidence;  // --evidence, of a verb that has it
+
+  std::vector<std::string> all_overrides() const;  // with the evidence
+  Scenario load() const { return load_scenario(scenario, all_overrides(), plan); }
 };
+
+// Files of --evidence as overrides, after the others.
+void add_evidence(const std::vector<std::string>& files, std::vector<std::string>& overrides);
 
 struct PredictOptions : ScenarioOptions {
   std::string output;  // -o
@@ -28,6 +34,7 @@ struct PredictOptions : ScenarioOptions {
 };
 
 void add_scenario_options(CLI::App& sub, ScenarioOptions& options);  // without --plan
+void add_evidence_option(CLI::App& sub, ScenarioOptions& options);
 void add_plan_option(CLI::App& sub, ScenarioOptions& options);
 void add_predict_options(CLI::App& sub, PredictOptions& options);
 

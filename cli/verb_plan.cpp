@@ -92,7 +92,7 @@ app::PlanQuestion question_of(const PlanOptions& options) {
     return options.job_scenario ? options.job_scenario->document() : scenario_document(options.scenario);
   };
   return {document, options.job_scenario ? options.job_scenario->name : options.scenario,
-          app::with_options(options.search, options.sizes, options.overrides), options.search};
+          app::with_options(options.search, options.sizes, options.all_overrides()), options.search};
 }
 
 // The best plan on clusters of several sizes.
@@ -163,6 +163,7 @@ int run_plan(PlanOptions options) {
 void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
   auto options = std::make_shared<PlanOptions>();
   add_scenario_options(sub, *options);
+  add_evidence_option(sub, *options);
   sub.get_option("SCENARIO")->description("scenario file (YAML), or with --for the trainer's job, as panpipe import takes it");
   sub.add_option(
          "--for", options->search.trainer,

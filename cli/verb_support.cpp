@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "app/evidence/read_evidence.hpp"
 #include "app/support.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/quantity_text.hpp"
@@ -46,7 +47,8 @@ std::string device_text(const SupportedDevice& device) {
 std::string support_text(const Support& support, const Metrics& figures, const TextStyle& style) {
   std::string out = style.paint(kBold, fmt::format("step {}", to_text(Duration(figures.step_time_s)))) + "\n";
   if (figures.step_time_p90_s > 0)
-    out += "  " + sureness_text(figures.step_time_p10_s, figures.step_time_p90_s, figures.evidence) + "\n";
+    out += "  " + sureness_text(figures.step_time_p10_s, figures.step_time_p90_s, figures.evidence) + "\n" +
+           evidence_text(figures.step_time_p50_s, figures.evidence);
   out += parts_text(support, style);
   for (const SupportedDevice& device : support.devices) out += device_text(device);
   for (const std::string& what : support.never_compared) out += style.paint(kYellow, "  never compared: " + what) + "\n";
@@ -61,10 +63,11 @@ void add_support_verb(CLI::App& sub, std::function<int()>& run) {
   };
   auto options = std::make_shared<Settings>();
   add_scenario_options(sub, *options);
+  add_evidence_option(sub, *options);
   add_plan_option(sub, *options);
   sub.add_flag("--json", options->json, "print the document panpipe-support/1");
   run = [options] {
-    const Experiment experiment(options->load());
+    const Experiment experiment(app::with_evidence(options->load()));
     const Plan plan = experiment.plan(options->plan);
     const Prediction prediction = predict(experiment, plan);
     const Support support = support_of(experiment.scenario, prediction.traits, shipped_evidence());

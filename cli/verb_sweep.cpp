@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "app/evidence/read_evidence.hpp"
 #include "app/sweep.hpp"
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
@@ -26,6 +27,7 @@ constexpr std::size_t kMostTried = 40;  // cells that are read for the heading o
 
 struct SweepSettings {
   app::SweepRequest request;
+  std::vector<std::string> evidence;
   std::string output, shard, method = "auto";
   std::vector<std::string> over, merge;
   bool plan_each = false, json = false, csv = false;
@@ -80,12 +82,13 @@ std::string price_line(const Scenario& scenario, const std::vector<std::string>&
   return fmt::format("costs in {}, at {} a GPU hour\n", scenario.run->currency, scenario.run->price_origin);
 }
 
-// The heading of the first cell that can be read; empty where none can, or where the files of shards are elsewhere.
-std::string heading_of(const study::SweepGrid& grid) {
+// The heading of the first cell that can be read; empty where none can, or where the files of shards are elsewhere. Evidence is
+// read here, before there are worker processes.
+std::string heading_of(const study::SweepGrid& grid, app::EvidenceOfCells& evidence) {
   std::vector<std::string> keys;
   for (const study::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
   for (std::size_t cell = 0; cell < std::min(grid.size(), kMostTried); ++cell) try {
-      const Scenario scenario = load_scenario(grid.scenario, grid.overrides(cell));
+      const Scenario scenario = evidence.with(load_scenario(grid.scenario, grid.overrides(cell)));
       return present::heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty()) +
              price_line(scenario, keys);
     } catch (const InputError&) {
@@ -95,7 +98,10 @@ std::string heading_of(const study::SweepGrid& grid) {
 }
 
 int merge(const SweepSettings& settings) {
-  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, heading_of);
+  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, [](const study::SweepGrid& grid) {
+    app::EvidenceOfCells evidence;
+    return heading_of(grid, evidence);
+  });
   present(settings, merged.grid, merged.cells, "");
   const std::size_t missing = merged.grid.size() - merged.cells.size();
   if (missing > 0) {
@@ -114,8 +120,11 @@ int sweep(const SweepSettings& settings) {
   options.stop = &stop_requested();
   if (progress_wanted()) options.progress = show_progress;
   options.load = [&](const auto& overrides) { study::load_cell(settings.request.scenario, overrides); };
-  options.answer = [&](const auto& overrides) { return study::answer_of_cell(grid, overrides); };
-  grid.heading = heading_of(grid);
+  app::EvidenceOfCells evidence;
+  options.answer = [&](const auto& overrides) {
+    return study::answer_of_scenario(grid, evidence.with(load_scenario(grid.scenario, overrides)));
+  };
+  grid.heading = heading_of(grid, evidence);
   const StopOnSignal stop;
   const study::SweepRun run = run_sweep(grid, options);
   if (!run.complete) {
@@ -142,6 +151,10 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--set", settings->request.overrides, "set a key in all cells: --set batch.micro=4 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  sub.add_option("--evidence", settings->evidence,
+                 "a measurement of this machine and trainer, which narrows the intervals: a log, a table of runs (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   sub.add_option("--engine", settings->request.engine, "estimate (idle links) or simulate (shared links)")->type_name("NAME");
   sub.add_flag("--plan-each", settings->plan_each, "search the best plan for each cell");
   sub.add_option("--method", settings->method, "method of --plan-each: auto (default), pfeife or piper")->type_name("NAME");
@@ -156,6 +169,7 @@ void add_sweep_verb(CLI::App& sub, std::function<int()>& run) {
     if (settings->plan_each) settings->request.method = settings->method;
     for (const std::string& axis : settings->over) settings->request.axes.push_back(study::parse_axis(axis));
     planner::method_named(settings->method);
+    add_evidence(settings->evidence, settings->request.overrides);
     app::grid_of(settings->request);
     if (settings->json && settings->csv) throw InputError("panpipe sweep: give --json or --csv, not both");
     if (!settings->merge.empty()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -93,6 +94,11 @@ bool add_evidence(Node& root, const std::string& assignment) {
     if (entry.key != "evidence") continue;
     for (const NodePtr& added : entry.value->items) {
       added->path = fmt::format("evidence[{}]", pieces.size());
+      auto source = std::make_shared<SourceText>(*added->source);
+      source->name = "--evidence";
+      source->lines = {assignment.substr(kAdds.size())};
+      added->source = source;
+      added->column = 1;
       pieces.push_back(added);
     }
     entry.value->items = pieces;

@@ -1,0 +1,189 @@
+// Measurements of a machine as evidence: profiles of `panpipe profile`, and devices that measured themselves.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "app/evidence/piece_readers.hpp"
+#include "base/error.hpp"
+#include "base/index.hpp"
+#include "base/input/reader.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/cluster/device_reader.hpp"
+#include "costmodel/profile/calibration.hpp"
+#include "costmodel/profile/framework.hpp"
+
+namespace panpipe::app {
+namespace {
+
+double ratio(double longer, double shorter) { return std::log(longer / shorter); }
+
+// A unit's time, and the directions that it lies in.
+struct UnitTime {
+  double seconds = 0;
+  Sensitivity of{};
+};
+
+UnitTime time_of(const UnitCost& unit) {
+  Breakdown all = unit.forward.breakdown;
+  all = all + (unit.backward ? unit.backward->breakdown : unit.input_gradient.breakdown + unit.weight_gradient.breakdown);
+  UnitTime time;
+  time.seconds = all.total.base();
+  if (time.seconds <= 0) return time;
+  const double products = (all.compute - all.attention - all.operands).base(), memory = (all.memory + all.operands).base();
+  const double device = products + memory + all.attention.base(), share = device > 0 ? 1 / std::max(device, time.seconds) : 0;
+  time.of[at(Direction::Products)] = products * share;
+  time.of[at(Direction::Attention)] = all.attention.base() * share;
+  time.of[at(Direction::MemoryTraffic)] = memory * share;
+  time.of[at(Direction::Host)] = std::max(0.0, 1 - device * share);
+  return time;
+}
+
+// The scenario as the executor runs it, which measured the profile.
+Scenario of_executor(Scenario scenario) {
+  scenario.profile = nullptr;
+  scenario.framework = load_framework("panpipe", "");
+  return scenario;
+}
+
+int add_units(GivenPiece& piece, const Profile& profile, const Scenario& scenario) {
+  const Experiment experiment(of_executor(scenario));
+  std::set<std::string> seen;  // layers are alike
+  double sum = 0;
+  for (const UnitCost& unit : experiment.model.units(scenario.cluster.devices.front().type).units) {
+    const ProfiledUnit* measured = profile.unit(unit.name, unit.structure);
+    if (measured == nullptr || !seen.insert(unit.structure).second) continue;
+    const UnitTime predicted = time_of(unit);
+    const double seconds = (measured->forward + measured->backward).base();
+    if (predicted.seconds <= 0 || seconds <= 0) continue;
+    ComparedStep observation = in_direction(Direction::Products, ratio(seconds, predicted.seconds));
+    observation.sensitivity = predicted.of;
+    sum += observation.off;
+    piece.observations.push_back(observation);
+  }
+  const auto count = static_cast<int>(piece.observations.size());
+  if (count > 0)
+    piece.what = fmt::format("{} kind{} of units {}{}", count, count == 1 ? "" : "s", longer_text(sum / count),
+                             count > 1 ? " in the mean" : "");
+  return count;
+}
+
+// What of a measured device's calibration bears on steps: its times over those of the scenario's device.
+void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration& numbers, const Scenario& scenario) {
+  const DeviceType& type = *only_type(scenario);
+  const Calibration known = calibration_for(type);
+  const auto stated = [&](const char* key) { return numbers.values.contains(key); };
+  const double peak = measured.peak_for(scenario.precision).base(), known_peak = type.peak_for(scenario.precision).base();
+  const auto rate = [&](const char* key, Direction direction, const char* what, double of_measured, double of_known) {
+    if (stated(key) && of_measured > 0 && of_known > 0) add_measurements(piece, what, direction, {ratio(of_known, of_measured)});
+  };
+  rate("gemm_efficiency", Direction::Products, "products", peak * numbers.gemm_efficiency, known_peak * known.gemm_efficiency);
+  rate("attention_efficiency", Direction::Attention, "attention", peak * numbers.attention_efficiency,
+       known_peak * known.attention_efficiency);
+  rate("memory_efficiency", Direction::MemoryTraffic, "memory traffic",
+       measured.memory_bandwidth.base() * numbers.memory_efficiency, type.memory_bandwidth.base() * known.memory_efficiency);
+  // A launch's time is counted the other way: the longer, the slower.
+  rate("launch", Direction::Host, "launches", 1 / numbers.launch.base(), 1 / known.launch.base());
+  rate("fabric_efficiency", Direction::Node, "links in a node", numbers.fabric_efficiency, known.fabric_efficiency);
+  if (piece.observations.empty()) piece.left_out = "it states no number that was measured";
+}
+
+bool names_device(const NodePtr& root, const DeviceType& type) {
+  const auto is = [&](const Node* node) {
+    return node != nullptr && (node->text == type.name || node->text == type.driver_name);
+  };
+  if (is(root->find("name")) || is(root->find("driver_name"))) return true;
+  const Node* devices = root->find("devices");
+  if (devices == nullptr) return false;
+  for (const NodePtr& device : devices->items)
+    if (is(device.get())) return true;
+  return false;
+}
+
+}  // namespace
+
+const DeviceType* only_type(const Scenario& scenario) {
+  return scenario.cluster.types.size() == 1 ? &scenario.cluster.types.front() : nullptr;
+}
+
+std::string machine_named(const std::string& driver_name, const Scenario& scenario) {
+  const DeviceType* type = only_type(scenario);
+  if (driver_name.empty() || type == nullptr) return "";
+  return driver_name == type->driver_name || driver_name == type->name ? type->name : driver_name;
+}
+
+ComparedStep in_direction(Direction direction, double off, double scatter) {
+  ComparedStep measurement;
+  measurement.sensitivity[at(direction)] = 1;
+  measurement.off = off;
+  measurement.scatter = scatter;
+  return measurement;
+}
+
+void add_measurements(GivenPiece& piece, const std::string& what, Direction direction, const std::vector<double>& offs) {
+  if (offs.empty()) return;
+  double sum = 0, squares = 0;
+  for (const double off : offs) sum += off, squares += off * off;
+  const auto count = static_cast<double>(offs.size());
+  const double mean = sum / count, variance = std::max(0.0, squares / count - mean * mean);
+  piece.observations.push_back(in_direction(direction, mean, std::hypot(kOtherWork, std::sqrt(variance / count))));
+  piece.what += fmt::format("{}{} {}", piece.what.empty() ? "" : ", ", what, longer_text(mean));
+}
+
+std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Scenario& scenario) {
+  const Profile profile = load_profile(request.file);
+  GivenPiece piece;
+  piece.file = request.file;
+  piece.kind = "profile";
+  const DeviceType* type = only_type(scenario);
+  if (type == nullptr || !type->has_rates()) {
+    piece.left_out = "this machine has devices of several types, or without rates";
+    return {piece};
+  }
+  const auto gpu = profile.measured.find("gpu");
+  if (gpu != profile.measured.end())
+    piece.machine = machine_named(gpu->second, scenario);
+  else
+    piece.machine = type->kind == "gpu" ? "a processor" : type->name;
+  if (piece.machine != type->name) return {piece};  // its units mean nothing here
+  if (add_units(piece, profile, scenario) == 0) piece.left_out = "it has no unit of this workload";
+  return {piece};
+}
+
+std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scenario& scenario) {
+  GivenPiece piece;
+  piece.file = request.file;
+  piece.kind = "device";
+  const DeviceType* type = only_type(scenario);
+  if (type == nullptr || !type->has_rates()) {
+    piece.left_out = "this machine has devices of several types, or without rates";
+    return {piece};
+  }
+  const NodePtr root = load_document(request.file);
+  const Node* kind = root->find("kind");
+  DeviceType measured = *type;
+  Calibration numbers;
+  if (kind->text == "calibration") {
+    numbers = load_calibration(request.file, "");
+  } else {
+    ReadLog log;
+    auto reference = std::make_shared<Node>();
+    reference->kind = NodeKind::Scalar;
+    reference->text = std::filesystem::absolute(request.file).string();
+    reference->source = root->source;
+    measured = read_device(*reference, log);
+    log.throw_if_errors();
+    numbers = calibration_for(measured);
+  }
+  if (!names_device(root, *type)) {
+    const Node* name = root->find("name");
+    piece.machine = name == nullptr ? "a device without a name" : name->text;
+    return {piece};
+  }
+  piece.machine = type->name;
+  add_device(piece, measured, numbers, scenario);
+  return {piece};
+}
+
+}  // namespace panpipe::app

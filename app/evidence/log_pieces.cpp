@@ -1,0 +1,133 @@
+// A training log as evidence: its measured step, compared with the prediction of the job that it is of.
+#include <fmt/format.h>
+
+#include "app/evidence/piece_readers.hpp"
+#include "base/error.hpp"
+#include "base/input/yaml_document.hpp"
+#include "base/text/quantity_text.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/scenario/resolve_document.hpp"
+#include "costmodel/scenario/trainer.hpp"
+#include "costmodel/workload/language_model.hpp"
+#include "jobs/log/read_log.hpp"
+
+namespace panpipe::app {
+namespace {
+
+struct Job {
+  std::unique_ptr<Experiment> owned;  // of a job that is not this scenario's
+  const Experiment* experiment = nullptr;
+  const Plan* plan = nullptr;
+  std::optional<Plan> owned_plan;
+  std::string of;  // "the job that it states"
+
+  void own(Scenario scenario) {
+    owned = std::make_unique<Experiment>(std::move(scenario));
+    owned_plan = owned->plan("");
+    experiment = owned.get();
+    plan = &*owned_plan;
+  }
+};
+
+jobs::JobSize size_of(const Experiment& experiment, const Plan& plan) {
+  const auto model = language_model_of(experiment.scenario.workload);
+  return {static_cast<int>(plan.devices.size()), static_cast<long long>(plan.micro) * plan.schedule.microbatches * plan.data,
+          model ? model->dimensions.sequence : 0};
+}
+
+// The file of the scenario's cluster; empty where it is written in place.
+std::string cluster_file(const Scenario& scenario) {
+  const Node* cluster = scenario.document ? scenario.document->find("cluster") : nullptr;
+  const NodePtr map = cluster == nullptr ? nullptr : overridable_reference(std::make_shared<Node>(*cluster));
+  const Node* file = map && map->kind == NodeKind::Map ? map->find("file") : nullptr;
+  return file == nullptr ? "" : find_file(file->text, file->source->directory).value_or(file->text);
+}
+
+// The imported job names the cluster's file; what the scenario states over it belongs to the machine too.
+Scenario on_machine(const std::string& text, const std::string& name, const Scenario& asked) {
+  const NodePtr root = parse_document(text, name, ".");
+  const Node* stated = asked.document->find("cluster");
+  for (Node::Entry& entry : root->entries) {
+    if (entry.key != "cluster") continue;
+    entry.value = overridable_reference(entry.value);
+    for (const Node::Entry& of_machine : stated->entries)
+      if (of_machine.key != "file" && of_machine.key != "nodes" && entry.value->find(of_machine.key) == nullptr)
+        entry.value->entries.push_back(of_machine);
+  }
+  return resolve_document(root, name);
+}
+
+// The job that the log states, on this scenario's machine: a log does not state its own.
+std::string plan_stated_job(const jobs::TrainingLog& log, const Scenario& asked, Job& job) {
+  jobs::JobOptions options;
+  options.cluster = cluster_file(asked);
+  if (options.cluster.empty()) return "this scenario's cluster is written in place, so the stated job cannot be put on it";
+  try {
+    const jobs::ImportedJob imported = jobs::import_stated_job(log, options);
+    job.own(on_machine(jobs::scenario_text(imported), log.file, asked));
+  } catch (const InputError& error) {
+    return "its job cannot be predicted on this machine: " +
+           (error.diagnostics().empty() ? std::string(error.what()) : error.diagnostics().front().message);
+  } catch (const NoAnswer& error) {
+    return fmt::format("its job cannot be predicted: {}", error.what());
+  }
+  job.of = "the job that it states, on this machine";
+  return "";
+}
+
+// What the log states of the job and the scenario has otherwise; empty: nothing.
+std::string contradiction(const jobs::TrainingLog& log, const Experiment& experiment, const Plan& plan) {
+  const jobs::JobSize size = size_of(experiment, plan);
+  const jobs::StatedJob& stated = log.run.job;
+  if (stated.gpus > 0 && stated.gpus != size.gpus)
+    return fmt::format("it states {} GPUs, and this scenario has {}", stated.gpus, size.gpus);
+  if (stated.batch > 0 && stated.batch != size.batch)
+    return fmt::format("it states {} samples a step, and this scenario has {}", stated.batch, size.batch);
+  if (stated.sequence > 0 && size.sequence > 0 && stated.sequence != size.sequence)
+    return fmt::format("it states {} tokens a sample, and this scenario has {}", stated.sequence, size.sequence);
+  const Trainer trainer = load_trainer(log.trainer);
+  const std::string& framework = experiment.scenario.framework.name;
+  if (trainer_family(trainer.framework) != trainer_family(framework))
+    return fmt::format("{} wrote it, and this scenario is predicted as {}; 'trainer: {}' says who trains", log.title, framework,
+                       log.trainer);
+  return "";
+}
+
+std::string plan_own_job(const jobs::TrainingLog& log, StatedJob& stated, Job& job) {
+  job.experiment = stated.experiment();
+  if (job.experiment == nullptr) return stated.why() + ", and the log states no job: name it, as in {log: FILE, job: SCENARIO}";
+  job.plan = stated.plan();
+  job.of = "the scenario in its file: the log states no job";
+  return contradiction(log, *job.experiment, *job.plan);
+}
+
+}  // namespace
+
+std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& stated) {
+  Job job;
+  if (!request.job.empty()) {
+    job.own(load_scenario(request.job));
+    job.of = "the job " + request.job;
+  }
+  jobs::JobSize known;
+  if (job.experiment != nullptr)
+    known = size_of(*job.experiment, *job.plan);
+  else if (stated.experiment() != nullptr)
+    known = size_of(*stated.experiment(), *stated.plan());
+  const jobs::TrainingLog log = jobs::read_training_log(request.file, 0, known);
+  GivenPiece piece;
+  piece.file = request.file;
+  piece.kind = "log";
+  if (job.experiment == nullptr)
+    piece.left_out = log.run.job.text.empty() ? plan_own_job(log, stated, job) : plan_stated_job(log, stated.asked(), job);
+  else
+    piece.left_out = contradiction(log, *job.experiment, *job.plan);
+  const double measured_s = log.run.measured.median_s;
+  piece.what = fmt::format("{} steps of {}", log.run.measured.steps, to_text(Duration(measured_s)));
+  if (!piece.left_out.empty()) return {piece};
+  const double off = add_step(piece, *job.experiment, *job.plan, measured_s);
+  piece.what += fmt::format(", {}, of {}", longer_text(off), job.of);
+  return {piece};
+}
+
+}  // namespace panpipe::app

@@ -1,0 +1,315 @@
+// `evidence:` and `--evidence`: what was measured on a machine narrows what is predicted of it, alike in every verb.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/program.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// Tests run in tests/, and the program in the folder above.
+const std::string kSources = std::filesystem::absolute("..").lexically_normal().string();
+const std::string kLogs = kSources + "validation/logs/";
+
+// The job of a published log on V100, with what else its file states.
+std::string scenario_with(const std::string& more = "") {
+  const std::string file = temporary_folder() + "/job.yaml";
+  answer_of("import log " + kLogs + "megatron-gpt-18b-v100x16.log --cluster " + kLogs + "jean-zay-v100.yaml -o " + file);
+  write_file(file, read_file(file) + more);
+  return file;
+}
+
+json answer(const std::string& arguments) { return json::parse(answer_of(arguments)); }
+
+double middle(const json& document) { return document["metrics"]["step_time_p50_s"]; }
+
+void expect_same_interval(const json& a, const json& b) {
+  for (const char* name : {"step_time_p10_s", "step_time_p50_s", "step_time_p90_s"}) EXPECT_EQ(a[name], b[name]) << name;
+}
+
+// The step lines of a published log, without its arguments, and with its times multiplied.
+std::string log_without_job(double factor) {
+  std::string text;
+  std::istringstream lines(read_file(kLogs + "megatron-gpt-18b-v100x16.log"));
+  const std::string name = "elapsed time per iteration (ms): ";
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(name);
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + name.size(), end = line.find(' ', begin);
+    const double milliseconds = std::stod(line.substr(begin, end - begin));
+    text += line.substr(0, begin) + std::to_string(milliseconds * factor) + line.substr(end) + "\n";
+  }
+  EXPECT_FALSE(text.empty());
+  return text;
+}
+
+TEST(Evidence, ALogNarrowsAndMovesTheStep) {
+  const std::string scenario = scenario_with();
+  const json before = answer("estimate --json " + scenario);
+  const json after = answer("estimate --json " + scenario + " --evidence " + kLogs + "megatron-gpt-30b-v100x32.log");
+  EXPECT_EQ(before["metrics"]["step_time_s"], after["metrics"]["step_time_s"]);
+  ASSERT_EQ(after["evidence"]["pieces"].size(), 1U);
+  const json& piece = after["evidence"]["pieces"][0];
+  EXPECT_EQ(piece["kind"], "log");
+  EXPECT_LT(piece["half_width_after"], piece["half_width_before"]);
+  EXPECT_FALSE(piece.contains("left_out")) << piece;
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("of the job that it states, on this machine"));
+  EXPECT_EQ(after["evidence"]["before"]["step_time_p50_s"], before["metrics"]["step_time_p50_s"]);
+  EXPECT_NE(middle(before), middle(after));
+  EXPECT_TRUE(before["evidence"]["pieces"].empty());
+}
+
+// Of the scenario's own log the measured step lies inside the interval, whose width is of one more run.
+TEST(Evidence, ItsOwnLogIsNearlyTheAnswer) {
+  const std::string log = temporary_folder() + "/run.log";
+  write_file(log, log_without_job(1));
+  const std::string scenario = scenario_with("evidence: [" + log + "]\n");
+  const json document = answer("estimate --json " + scenario);
+  const json& piece = document["evidence"]["pieces"][0];
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("of the scenario in its file: the log states no job"));
+  EXPECT_LT(piece["half_width_after"], 0.12);
+  EXPECT_THAT(answer_of("estimate " + scenario), HasSubstr("by the evidence, half of the runs take more than"));
+  // Another split is asked for: the log stays one of the split in the file.
+  const json other =
+      answer("estimate --json " + scenario + " --set parallel.pipeline=8 --set parallel.tensor=2 --set partition=auto");
+  EXPECT_EQ(other["evidence"]["pieces"][0]["what"], piece["what"]);
+  EXPECT_GE(other["evidence"]["pieces"][0]["half_width_after"], piece["half_width_after"]);
+}
+
+TEST(Evidence, EveryVerbShowsTheSameInterval) {
+  const std::string log = kLogs + "megatron-gpt-30b-v100x32.log";
+  const std::string scenario = scenario_with("evidence: [" + log + "]\n"), plain = scenario_with();
+  const json expected = answer("estimate --json " + scenario)["metrics"];
+  expect_same_interval(answer("estimate --json " + plain + " --evidence " + log)["metrics"], expected);
+  expect_same_interval(answer("support --json " + scenario), expected);
+  const json planned = answer("plan --json " + plain + " --evidence " + log);
+  expect_same_interval(planned["yours"]["metrics"], expected);
+  EXPECT_THAT(answer_of("plan " + scenario), HasSubstr("evidence corrects times; the order of the plans hardly changes by it"));
+  const json swept = answer("sweep --json " + plain + " --over batch.micro=1,2 --evidence " + log);
+  EXPECT_EQ(swept["cells"][0]["metrics"]["step_time_p50_s"], expected["step_time_p50_s"]);
+  const json simulated = answer("simulate --json " + plain + " --evidence " + log);
+  EXPECT_EQ(simulated["evidence"]["pieces"].dump(), answer("estimate --json " + scenario)["evidence"]["pieces"].dump());
+}
+
+TEST(Evidence, PiecesAddUpInAnyOrder) {
+  const std::string scenario = scenario_with(), a = kLogs + "megatron-gpt-30b-v100x32.log",
+                    b = kLogs + "megatron-gpt-66b-v100x64.log";
+  const json both = answer("estimate --json " + scenario + " --evidence " + a + " --evidence " + b);
+  const json turned = answer("estimate --json " + scenario + " --evidence " + b + " --evidence " + a);
+  expect_same_interval(both["metrics"], turned["metrics"]);
+  EXPECT_EQ(both["evidence"]["pieces"].size(), 2U);
+  // --evidence adds to what the file names.
+  const std::string stated = scenario_with("evidence: [" + a + "]\n");
+  expect_same_interval(answer("estimate --json " + stated + " --evidence " + b)["metrics"], both["metrics"]);
+}
+
+TEST(Evidence, APieceOfAnotherMachineChangesNothing) {
+  const std::string scenario = scenario_with();
+  const std::string table = temporary_folder() + "/runs.csv";
+  write_file(table,
+             "id,source,framework,gpu,gpus,layers,hidden,heads,seq,vocab,global_batch,micro_batch,tp,pp,dp,step_s\n"
+             "a,mine,megatron-core,A100-80G-SXM,8,24,2048,16,2048,51200,64,4,8,1,1,9\n");
+  const json without = answer("estimate --json " + scenario);
+  const json with = answer("estimate --json " + scenario + " --evidence " + table);
+  expect_same_interval(with["metrics"], without["metrics"]);
+  EXPECT_THAT(with["evidence"]["pieces"][0]["left_out"].get<std::string>(), HasSubstr("it was measured on A100-80G-SXM"));
+  EXPECT_FALSE(with["evidence"].contains("before"));
+}
+
+TEST(Evidence, AWrongLogAmongRightOnesIsLeftOut) {
+  const std::string folder = temporary_folder();
+  write_file(folder + "/wrong.log", log_without_job(4));
+  const std::string scenario = scenario_with();
+  std::string arguments = "estimate --json " + scenario;
+  for (const char* log : {"megatron-gpt-30b-v100x32.log", "megatron-gpt-66b-v100x64.log", "megatron-gpt-18b-v100x16.log"})
+    arguments += " --evidence " + kLogs + log;
+  const json right = answer(arguments);
+  for (const json& piece : right["evidence"]["pieces"]) EXPECT_FALSE(piece.contains("left_out")) << piece;
+  const json with_wrong = answer(arguments + " --evidence " + folder + "/wrong.log");
+  expect_same_interval(with_wrong["metrics"], right["metrics"]);
+  EXPECT_THAT(with_wrong["evidence"]["pieces"][3]["left_out"].get<std::string>(), HasSubstr("it contradicts the other pieces"));
+}
+
+// The rows of one source: the rest of it is predicted alike by `validate --given` and by a scenario that names them.
+TEST(Evidence, AgreesWithGivenRows) {
+  const std::string folder = temporary_folder();
+  const auto scenario = [](int nodes, int data, int micro) {
+    return "panpipe: 1\ncluster: {file: clusters/dgx-a100-80g.yaml, nodes: " + std::to_string(nodes) +
+           "}\nworkload: {model: gpt, layers: 24, hidden: 2048, heads: 16, sequence: 2048, vocabulary: 51200}\nbatch: {micro: " +
+           std::to_string(micro) + ", microbatches: 8}\nprecision: bf16\nparallel: {tensor: 8, data: " + std::to_string(data) +
+           "}\ntrainer: megatron-core\n";
+  };
+  write_file(folder + "/a.yaml", scenario(1, 1, 4));
+  write_file(folder + "/b.yaml", scenario(2, 2, 2));
+  write_file(folder + "/c.yaml", scenario(4, 4, 4) + "evidence: [{rows: runs.csv, ids: [a, b]}]\n");
+  const std::string table = folder + "/runs.csv";
+  write_file(table, "id,source,scenario,step_s\na,mine,a.yaml,0.9\nb,mine,b.yaml,0.5\nc,mine,c.yaml,1\n");
+  const json validated = answer("validate " + table + " --given a,b --json");
+  json row;
+  for (const json& each : validated["rows"])
+    if (each["id"] == "c") row = each;
+  const json document = answer("estimate --json " + folder + "/c.yaml");
+  EXPECT_FALSE(document["evidence"]["pieces"][0].contains("left_out")) << document["evidence"];
+  EXPECT_DOUBLE_EQ(middle(document), row["predicted_s"].get<double>());
+  EXPECT_DOUBLE_EQ(document["metrics"]["step_time_p10_s"].get<double>(), row["predicted_p10_s"].get<double>());
+  EXPECT_DOUBLE_EQ(document["metrics"]["step_time_p90_s"].get<double>(), row["predicted_p90_s"].get<double>());
+}
+
+TEST(Evidence, ALogThatTheScenarioContradictsIsLeftOut) {
+  const std::string folder = temporary_folder(), log = folder + "/run.log";
+  write_file(log, log_without_job(1));
+  const std::string scenario = scenario_with("evidence: [" + log + "]\n");
+  const auto reason = [&](const std::string& from, const std::string& to) {
+    const std::string changed = folder + "/changed.yaml";
+    std::string text = read_file(scenario);
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    write_file(changed, text.replace(at, from.size(), to));
+    const json piece = answer("estimate --json " + changed)["evidence"]["pieces"][0];
+    return piece.value("left_out", "");
+  };
+  EXPECT_EQ(reason("evidence:", "evidence:"), "");
+  EXPECT_THAT(reason("framework: {name: megatron}", "framework: {name: torchtitan}"), HasSubstr("Megatron-LM wrote it"));
+}
+
+TEST(Evidence, HostileFilesAreRefusedWithTheirPlace) {
+  const std::string folder = temporary_folder();
+  const auto refusal = [&](const std::string& name, const std::string& bytes) {
+    write_file(folder + "/" + name, bytes);
+    const std::string scenario = scenario_with("evidence: [" + folder + "/" + name + "]\n");
+    return refusal_of("estimate " + scenario);
+  };
+  EXPECT_THAT(refusal("empty", ""), HasSubstr("evidence"));
+  EXPECT_THAT(refusal("binary", std::string("\0\1\2\3\377", 5) + std::string(100, '\0')), HasSubstr("binary"));
+  EXPECT_THAT(refusal("words.txt", "there is no step here\n"), HasSubstr("words.txt"));
+  const std::string heading =
+      "id,source,framework,gpu,gpus,layers,hidden,heads,seq,vocab,global_batch,micro_batch,tp,pp,dp,step_s\n";
+  const std::string row = "a,mine,megatron-core,A100-80G-SXM,8,24,2048,16,2048,51200,64,4,8,1,1,";
+  EXPECT_THAT(refusal("nan.csv", heading + row + "nan\n"), HasSubstr("nan.csv:2:"));
+  EXPECT_THAT(refusal("negative.csv", heading + row + "-3\n"), HasSubstr("must be positive"));
+  EXPECT_THAT(refusal("empty.csv", heading), HasSubstr("has no rows"));
+  std::string many = heading;
+  for (int i = 0; i < 2000; ++i) many += std::to_string(i) + row + "9\n";
+  EXPECT_THAT(refusal("many.csv", many), HasSubstr("2000 rows"));
+  EXPECT_THAT(refusal_of("estimate " + scenario_with() + " --evidence /no/such.log"), HasSubstr("there is no file of evidence"));
+  EXPECT_THAT(refusal_of("estimate " + scenario_with("evidence: [{rows: " + folder + "/nan.csv, ids: []}]\n")),
+              HasSubstr("'ids'"));
+  EXPECT_THAT(refusal_of("estimate " + scenario_with("evidence: run.log\n")), HasSubstr("'evidence' is a list of files"));
+}
+
+// One node of eight A100 with data and tensor ranks.
+std::string a100_scenario(const std::string& more = "") {
+  return write_file(temporary_folder() + "/a100.yaml",
+                    "panpipe: 1\ncluster: {file: clusters/dgx-a100-80g.yaml, nodes: 1}\n"
+                    "workload: {model: gpt, layers: 24, hidden: 2048, heads: 16, sequence: 2048, vocabulary: 51200}\n"
+                    "batch: {micro: 4, microbatches: 8}\nprecision: bf16\nparallel: {tensor: 8}\ntrainer: megatron-core\n" +
+                        more);
+}
+
+json piece_of(const std::string& scenario, const std::string& file) {
+  return answer("estimate --json " + scenario + " --evidence " + file)["evidence"]["pieces"][0];
+}
+
+// An output of nccl-tests on one node; the times are its in-place ones.
+std::string nccl_output(const std::string& device) {
+  std::string text =
+      "# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor) warmup iters: 5 iters: 20\n#\n# Using devices\n";
+  for (int i = 0; i < 8; ++i)
+    text += "#  Rank " + std::to_string(i) + " Group  0 Pid 10" + std::to_string(i) + " on      n0 device  " + std::to_string(i) +
+            " [0000:07:00] " + device + "\n";
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       \n"
+      "   268435456      67108864     float     sum      -1   2200.0  122.0  213.5      0   2200.0  122.0  213.5      0\n"
+      "  1073741824     268435456     float     sum      -1   8400.0  127.8  223.7      0   8400.0  127.8  223.7      0\n";
+  return text;
+}
+
+TEST(Evidence, ATableOfNcclTestsBearsOnLinks) {
+  const std::string scenario = a100_scenario(), folder = temporary_folder();
+  const json piece = piece_of(scenario, write_file(folder + "/table.txt", nccl_output("NVIDIA A100-SXM4-80GB")));
+  EXPECT_EQ(piece["kind"], "collectives");
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("all_reduce over 8 ranks"));
+  EXPECT_FALSE(piece.contains("left_out")) << piece;
+  EXPECT_LT(piece["half_width_after"], piece["half_width_before"]);
+  const json other = piece_of(scenario, write_file(folder + "/other.txt", nccl_output("NVIDIA H100 80GB HBM3")));
+  EXPECT_EQ(other["left_out"], "it was measured on NVIDIA H100 80GB HBM3, and this step is on A100-80G-SXM");
+  // One card of the machine has no links to measure.
+  EXPECT_THAT(piece_of(a100_scenario() + " --set cluster.devices_per_node=1 --set parallel.tensor=1", folder + "/table.txt")
+                  .value("left_out", ""),
+              HasSubstr("this cluster has no such group"));
+}
+
+// Products at 0.7 of the peak instead of 0.8062: 15.2 % longer.
+TEST(Evidence, AMeasuredDeviceBearsOnItsDirections) {
+  const std::string folder = temporary_folder();
+  std::string text = read_file(kSources + "scenarios/calibrations/a100-80g-sxm.yaml");
+  const std::string from = "gemm_efficiency: {value: 0.8062";
+  ASSERT_NE(text.find(from), std::string::npos);
+  text.replace(text.find(from), from.size(), "gemm_efficiency: {value: 0.7");
+  const json piece = piece_of(a100_scenario(), write_file(folder + "/mine.yaml", text));
+  EXPECT_EQ(piece["kind"], "device");
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("products 15.2 % longer than predicted"));
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("launches as predicted"));
+  EXPECT_LT(piece["half_width_after"], piece["half_width_before"]);
+  EXPECT_EQ(piece_of("scenarios/examples/llama-3-8b-h100.yaml", folder + "/mine.yaml").value("left_out", "").substr(0, 18),
+            "it was measured on");
+}
+
+// Kernels of a tensor-parallel rank, each group a twentieth longer than it is predicted.
+TEST(Evidence, ATraceBearsOnItsGroupsOfKernels) {
+  const std::string scenario = a100_scenario(), folder = temporary_folder();
+  const json groups = answer("import kineto tests/jobs/data/kineto-2-steps.json --scenario " + scenario + " --json");
+  const auto predicted = [&](const std::string& name) {
+    for (const json& row : groups["groups"])
+      if (row["group"].get<std::string>().starts_with(name)) return row["predicted_s"].get<double>() * 1e6;
+    ADD_FAILURE() << name << " in " << groups;
+    return 0.0;
+  };
+  std::string text =
+      R"({"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 8}, "traceEvents": [)"
+      R"({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 9e6})";
+  double now = 0;
+  const auto kernel = [&](const std::string& name, double duration_us) {
+    text += R"(, {"ph": "X", "cat": "kernel", "name": ")" + name + R"(", "pid": 0, "tid": 7, "ts": )" + std::to_string(now) +
+            R"(, "dur": )" + std::to_string(duration_us) + R"(, "args": {"device": 0, "stream": 7}})";
+    now += duration_us;
+  };
+  kernel("sm80_xmma_gemm_bf16", 1.05 * predicted("products"));
+  kernel("void flash_fwd_kernel", 1.05 * predicted("attention"));
+  const std::string trace = write_file(folder + "/trace.txt", text + "]}");
+  const json piece = piece_of(scenario, trace);
+  EXPECT_EQ(piece["kind"], "trace");
+  EXPECT_EQ(piece["what"], "products 5.0 % longer than predicted, attention 5.0 % longer than predicted");
+  EXPECT_LT(piece["half_width_after"], piece["half_width_before"]);
+  EXPECT_EQ(piece_of("scenarios/examples/gpt3-175b-a100x64.yaml", trace)["left_out"],
+            "it states 8 ranks, and this scenario has 64");
+}
+
+TEST(Evidence, NextNamesWhatNarrowsMostWithItsCost) {
+  const std::string scenario = a100_scenario();
+  const json next = answer("evidence next --json " + scenario);
+  ASSERT_GT(next["pieces"].size(), 4U);
+  double before = 0;
+  for (const json& piece : next["pieces"]) {
+    EXPECT_LT(piece["half_width_after"], next["half_width"]);
+    EXPECT_GT(piece["gpu_seconds"], 0);
+    EXPECT_FALSE(piece["commands"].empty());
+    EXPECT_GT(piece["half_width_after"].get<double>(), before - 0.005);  // those that are alike stand by their cost
+    before = piece["half_width_after"];
+  }
+  EXPECT_NEAR(next["half_width"].get<double>(), piece_of(scenario, "scenarios/calibrations/h100-sxm.yaml")["half_width_before"],
+              1e-9);
+  EXPECT_THAT(answer_of("evidence next " + scenario), HasSubstr("half width of the 80 % interval now: "));
+}
+
+}  // namespace
+}  // namespace panpipe::test
