@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "app/evidence/read_evidence.hpp"
 #include "app/plan_question.hpp"
 #include "app/sweep.hpp"
 #include "base/error.hpp"
@@ -134,7 +135,9 @@ std::pair<int, int> pipeline_sizes(nb::object scenario, const Overrides& overrid
 study::SweepOptions options_of(const ScenarioInput& input, const study::SweepGrid& grid, const Meanings& meanings) {
   study::SweepOptions options;
   options.load = [&](const auto& overrides) { study::check_scenario_of_cell(input.load(meant(overrides, meanings))); };
-  options.answer = [&](const auto& overrides) { return study::answer_of_scenario(grid, input.load(meant(overrides, meanings))); };
+  options.answer = [&](const auto& overrides) {
+    return study::answer_of_scenario(grid, app::with_evidence(input.load(meant(overrides, meanings))));
+  };
   return options;
 }
 

@@ -20,6 +20,7 @@ from panpipe._inputs import (
     _count,
     _count_if_given,
     _counts,
+    _evidence,
     _fault,
     _named,
     _overrides,
@@ -48,10 +49,12 @@ def check(scenario: Scenario, *, set: Settings = None, plan: File | None = None)
     return Checked(**_core.check(*_asked(scenario, set), _path("plan", plan)))
 
 
-def estimate(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> Prediction:
+def estimate(scenario: Scenario, *, set: Settings = None, plan: File | None = None, evidence: Sequence[File] = ()) -> Prediction:
     """Predict a training step as if links were never shared; a millisecond for a scenario that was asked before.
 
     scenario, set, plan: As of `check`. What was read and planned is kept for the next call while the files hold the same bytes.
+    evidence: Files of measurements of this machine and trainer, in addition to those that the scenario names: logs, tables of
+        runs. They narrow the interval; `metrics["step_time_p50_s"]` is the corrected step.
     Returns Prediction: Times in seconds, memory in bytes.
     Raises InputError, NoAnswer: As of `check`.
 
@@ -59,7 +62,7 @@ def estimate(scenario: Scenario, *, set: Settings = None, plan: File | None = No
     >>> f"{step.step_time_s:.3f} s"
     '0.393 s'
     """
-    return Prediction(_core.estimate(*_asked(scenario, set), _path("plan", plan)))
+    return Prediction(_core.estimate(*_asked(scenario, set, evidence=evidence), _path("plan", plan)))
 
 
 def simulate(
@@ -70,6 +73,7 @@ def simulate(
     backend: str = "simgrid",
     merge: bool = True,
     fold: bool = True,
+    evidence: Sequence[File] = (),
 ) -> Prediction:
     """Predict a training step on the topology, where transfers share links.
 
@@ -77,12 +81,17 @@ def simulate(
     backend: {"simgrid", "flow"}; SimGrid, or Panpipe's own max-min solver.
     merge: Let a pass run as one activity where nothing shares its links.
     fold: Simulate devices that do the same as one.
+    evidence: As of `estimate`.
     Raises InputError, NoAnswer: As of `check`.
     Raises MachineError: There is no SimGrid here.
     """
     return Prediction(
         _core.simulate(
-            *_asked(scenario, set), _path("plan", plan), _text("backend", backend), _truth("merge", merge), _truth("fold", fold)
+            *_asked(scenario, set, evidence=evidence),
+            _path("plan", plan),
+            _text("backend", backend),
+            _truth("merge", merge),
+            _truth("fold", fold),
         )
     )
 
@@ -111,6 +120,7 @@ def plan(
     vocabulary: int | None = None,
     define: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
+    evidence: Sequence[File] = (),
 ) -> Plan | Sizes:
     """Search the best cuts, schedule and degrees.
 
@@ -131,6 +141,7 @@ def plan(
     deadline, budget: How many GPUs train the whole run in so long ("7d"), or for so much ("50000USD"): the answer is a Sizes.
     executor: With `gpus` or `nodes` alone: searches the sizes in parallel, one thread each. Processes, Dask, Ray and
         mpi4py.futures have such executors.
+    evidence: As of `estimate`. It corrects times; the order of plans hardly changes by it.
     cluster, model, sequence, micro, vocabulary, define, arguments: Of a job, as of `import_job`; its `gpus` is one number.
     Raises InputError: As of `check`; also a number of GPUs that the cluster's nodes do not divide, and a deadline without the
         tokens of the run.
@@ -147,7 +158,7 @@ def plan(
     job = _job(scenario, trainer, gpus, of_job)
     if job is not None:
         scenario, open, gpus = job.scenario, True, None
-    source, overrides = _asked(scenario, set, stated=True)
+    source, overrides = _asked(scenario, set, stated=True, evidence=evidence)
     if tokens != "":
         overrides.append(f"run.tokens={_value(tokens)}")
     of_sizes = bool(deadline or budget or objective in ("cost", "energy"))
@@ -224,6 +235,7 @@ def sweep(
     threads: int | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], Any] | None = None,
+    evidence: Sequence[File] = (),
 ) -> Sweep:
     """Predict a grid over any keys of a scenario.
 
@@ -235,11 +247,12 @@ def sweep(
     executor: Does the cells instead. A work item is a cell, and can be pickled; workers need this package, and the files of the
         scenario at the same paths.
     progress: Called with the number of cells done and of all.
+    evidence: As of `estimate`, in all cells.
     Returns Sweep: `.table` has a row per cell. A cell that is refused is an answer: its status and reason state why.
     Raises InputError: A key that does not exist, or a scenario that cannot be read whatever the values.
     """
     bare, rest, order = _orders.without_order(scenario, set)
-    source, sets = _source(bare), _overrides(rest)
+    source, sets = _source(bare), _overrides(rest) + _evidence(evidence)
     axes = _axes(over)
     orders = _orders.SweptOrders(
         [value for values in over.values() for value in values if _orders.is_order(value)] + ([order] if order else [])

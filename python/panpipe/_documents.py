@@ -119,14 +119,16 @@ def report(result: Result, other: Result | None = None) -> str:
     return _core.report([_result("result", result)] + ([] if other is None else [_result("other", other)]))
 
 
-def support(scenario: Scenario, *, set: Settings = None, plan: File | None = None) -> dict[str, Any]:
+def support(
+    scenario: Scenario, *, set: Settings = None, plan: File | None = None, evidence: Sequence[File] = ()
+) -> dict[str, Any]:
     """Say what of a scenario was ever compared with measured runs, and how sure its prediction therefore is.
 
-    scenario, set, plan: As of `check`.
+    scenario, set, plan, evidence: As of `estimate`.
     Returns dict: The document panpipe-support/1: the interval of the step in seconds, parts with their errors as shares of 1,
         devices, and what was never compared.
     """
-    return json.loads(_core.support(*_asked(scenario, set), _path("plan", plan)))
+    return json.loads(_core.support(*_asked(scenario, set, evidence=evidence), _path("plan", plan)))
 
 
 def shipped(kind: str = "") -> list[dict[str, Any]]:

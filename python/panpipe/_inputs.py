@@ -202,6 +202,13 @@ def _overrides(settings: Any) -> list[str]:
     return [f"{key}={_value(value, key)}" for key, value in _named(settings, "set")]
 
 
+def _evidence(files: Any) -> list[str]:
+    """Files of measurements, as what adds them to those that a scenario names."""
+    if isinstance(files, (str, bytes, Mapping)) or not isinstance(files, Iterable):
+        raise _fault("evidence", f"files stand in a list: [{files!r}]")
+    return [f"evidence+={json.dumps(_path('evidence', file), ensure_ascii=False)}" for file in files]
+
+
 def _defines(define: Any) -> dict[str, str]:
     if define is None:
         return {}

@@ -10,7 +10,7 @@ from typing import Any
 from panpipe import _core
 from panpipe._errors import InputError
 from panpipe._families import OwnFamily
-from panpipe._inputs import Scenario, Settings, _overrides, _source
+from panpipe._inputs import File, Scenario, Settings, _evidence, _overrides, _source
 from panpipe._schedules import Schedule
 
 KEY = "schedule"
@@ -44,10 +44,12 @@ def without_order(scenario: Scenario, settings: Settings) -> "tuple[Scenario, Se
     return scenario, settings, order
 
 
-def asked(scenario: Scenario, settings: Settings, stated: bool = False) -> "tuple[str | dict, list[str]]":
+def asked(
+    scenario: Scenario, settings: Settings, stated: bool = False, evidence: "Sequence[File]" = ()
+) -> "tuple[str | dict, list[str]]":
     """Scenario and overrides, with the rows of the order that they name. `stated`: the sizes must be, since a search would choose them."""
     scenario, settings, order = without_order(scenario, settings)
-    source, overrides = _source(scenario), _overrides(settings)
+    source, overrides = _source(scenario), _overrides(settings) + _evidence(evidence)
     if order is None:
         return source, overrides
     return source, [f"{KEY}={json.dumps(_made(order, source, overrides, stated))}", *overrides]
