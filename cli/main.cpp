@@ -119,6 +119,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe support scenarios/examples/gpt3-175b-a100x64.yaml\n"
      "  panpipe support my.yaml --json\n",
      cli::add_support_verb},
+    {"evidence", "say which measurement would narrow the interval of a prediction most, and what it costs",
+     "  panpipe evidence next my.yaml\n"
+     "  panpipe evidence next my.yaml --evidence run.log --json\n",
+     cli::add_evidence_verb},
     {"doctor", "say what this machine has, what each verb can do here, and how to get the rest",
      "  panpipe doctor\n"
      "  panpipe doctor --json\n",

@@ -29,6 +29,7 @@ void add_fit_verb(CLI::App& sub, std::function<int()>& run);
 void add_doctor_verb(CLI::App& sub, std::function<int()>& run);
 void add_selftest_verb(CLI::App& sub, std::function<int()>& run);
 void add_schema_verb(CLI::App& sub, std::function<int()>& run);
+void add_evidence_verb(CLI::App& sub, std::function<int()>& run);
 void add_support_verb(CLI::App& sub, std::function<int()>& run);
 void add_list_verb(CLI::App& sub, std::function<int()>& run);
 void add_new_verb(CLI::App& sub, std::function<int()>& run);
