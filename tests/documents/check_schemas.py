@@ -17,6 +17,7 @@ GPT, LLAMA = f"{EXAMPLES}/gpt2-large-rtx3090x8.yaml", f"{EXAMPLES}/llama-3-8b-h1
 PREPARED = [
     f"estimate {GPT} -o {{folder}}/a",
     f"estimate {GPT} --set schedule=1f1b -o {{folder}}/b",
+    "import log tests/jobs/data/megatron.log --cluster dgx-a100-80g -o {folder}/job.yaml",
     f"import piper {EXAMPLES}/piper-input.json --devices 4 --memory 4GB --bandwidth 25GB/s --microbatches 16 -o {{folder}}/piper.yaml",
 ]
 PRINTED = {
@@ -28,6 +29,7 @@ PRINTED = {
         f"estimate {LLAMA} --set trainer=deepspeed --set parallel.tensor=2 --set run.tokens=10B",
         f"estimate {LLAMA} --set trainer=nemo --set trainer.release=1.2 --set parallel.context=2 --set parallel.data=4",
         f"estimate {GPT} --set schedule.offload=full",
+        "estimate {folder}/job.yaml --evidence tests/jobs/data/megatron.log",
     ],
     "plan": [
         f"plan {GPT} --set schedule=auto --set recompute=auto",
@@ -48,6 +50,7 @@ PRINTED = {
         "schedule zb-auto --ranks 4 --microbatches 8 --costs F=10,I=12,W=8,comm=1",
     ],
     "memory-sweep": ["schedule v-auto --ranks 4 --microbatches 8 --memory-sweep"],
+    "evidence-next": [f"evidence next {GPT}"],
     "support": [f"support {GPT}", f"support {EXAMPLES}/mixtral-8x7b-h100x64.yaml"],
     "validation": ["validate validation/published/fp8.csv"],
     "comparison": ["compare {folder}/a {folder}/a", "compare {folder}/a {folder}/b --metrics-only"],
