@@ -163,6 +163,8 @@ StepDistribution StepPosterior::distribution(const StepTraits& step, double scat
   Vector along(index_of(given_.size()));  // covariances with the given steps at scale 1
   for (Eigen::Index i = 0; i < along.size(); ++i) along[i] = covariance(step, given_[at(i)], is_step && given_[at(i)].is_step());
   const double own = covariance(step, step, is_step);
+  const auto steps =
+      static_cast<std::size_t>(std::count_if(given_.begin(), given_.end(), [](const auto& g) { return g.is_step(); }));
   std::vector<StepDistribution::Normal> parts;
   for (const Cell& cell : cells_) {
     const double mean = (is_step && step.of == of_ ? cell.missing : 0) + cell.scale * along.dot(cell.pull);
@@ -170,7 +172,7 @@ StepDistribution StepPosterior::distribution(const StepTraits& step, double scat
     const double variance = cell.scale * own + square(is_step ? cell.scatter : scatter) - explained;
     parts.push_back({cell.weight, mean, std::max(kLeastDeviation, std::sqrt(std::max(0.0, variance)))});
   }
-  return {std::move(parts), widening_with(prior_.widening, given_.size())};
+  return {std::move(parts), widening_with(prior_.widening, steps)};
 }
 
 StepCauses StepPosterior::causes(const StepTraits& step) const {
