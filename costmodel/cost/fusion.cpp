@@ -16,7 +16,7 @@ bool is_sum(const Operator& op) { return row_of(op).role == OperatorRole::Sum; }
 // Element-wise operators of one chain run as one kernel: it reads what comes from outside and writes what is used outside.
 class Chains {
  public:
-  explicit Chains(const UnitView& unit) : unit_(unit), parent_(static_cast<std::size_t>(unit.size())) {
+  explicit Chains(const UnitView& unit) : parent_(static_cast<std::size_t>(unit.size())) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (int i = 0; i < unit.size(); ++i) {
       if (unit.of(i).kind != OperatorClass::Elementwise) continue;
@@ -34,7 +34,6 @@ class Chains {
   }
 
  private:
-  const UnitView& unit_;
   std::vector<int> parent_;
 };
 
