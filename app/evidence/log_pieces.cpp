@@ -1,8 +1,13 @@
-// A training log as evidence: its measured step, compared with the prediction of the job that it is of.
+// A training log as evidence, or the result of a run of Panpipe's executor: the measured step, compared with the prediction of
+// the job that it is of.
 #include <fmt/format.h>
+
+#include <tuple>
+#include <utility>
 
 #include "app/evidence/piece_readers.hpp"
 #include "base/error.hpp"
+#include "base/input/source_text.hpp"
 #include "base/input/yaml_document.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -10,6 +15,7 @@
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/workload/language_model.hpp"
 #include "jobs/log/read_log.hpp"
+#include "present/result/result_document.hpp"
 
 namespace panpipe::app {
 namespace {
@@ -61,7 +67,6 @@ Scenario on_machine(const std::string& text, const std::string& name, const Scen
 std::string plan_stated_job(const jobs::TrainingLog& log, const Scenario& asked, Job& job) {
   jobs::JobOptions options;
   options.cluster = cluster_file(asked);
-  if (options.cluster.empty()) return "this scenario's cluster is written in place, so the stated job cannot be put on it";
   try {
     const jobs::ImportedJob imported = jobs::import_stated_job(log, options);
     job.own(on_machine(jobs::scenario_text(imported), log.file, asked));
@@ -97,18 +102,68 @@ std::string plan_own_job(const jobs::TrainingLog& log, StatedJob& stated, Job& j
   job.experiment = stated.experiment();
   if (job.experiment == nullptr) return stated.why() + ", and the log states no job: name it, as in {log: FILE, job: SCENARIO}";
   job.plan = stated.plan();
-  job.of = "the scenario in its file: the log states no job";
+  job.of = log.run.job.text.empty() ? "the scenario in its file: the log states no job" : "the scenario in its file";
   return contradiction(log, *job.experiment, *job.plan);
+}
+
+// What the result's plan has otherwise than the scenario; empty: nothing.
+std::string contradiction(const present::ResultDocument& result, const Experiment& experiment, const Plan& plan) {
+  const Degrees& ran = result.plan.degrees;
+  if (std::tie(ran.pipeline, ran.tensor, ran.data, ran.micro) != std::tie(plan.pipeline, plan.tensor, plan.data, plan.micro))
+    return fmt::format("it ran pipeline {} x tensor {} x data {} with {} samples a microbatch, and this scenario does not",
+                       ran.pipeline, ran.tensor, ran.data, ran.micro);
+  const Scenario& scenario = experiment.scenario;
+  if (scenario.profile || scenario.framework.name == "panpipe") return "";
+  return fmt::format("Panpipe's executor ran it, and this scenario is predicted as {}; 'trainer: panpipe' says who trains",
+                     scenario.framework.name);
+}
+
+// Adds the measured step, unless the piece is left out.
+std::vector<GivenPiece> with_step(GivenPiece piece, const Job& job, double measured_s) {
+  if (!piece.left_out.empty()) return {piece};
+  const double off = add_step(piece, *job.experiment, *job.plan, measured_s);
+  piece.what += fmt::format(", {}, of {}", longer_text(off), job.of);
+  return {piece};
+}
+
+Job named_job(const EvidenceRequest& request) {
+  Job job;
+  if (request.job.empty()) return job;
+  job.own(load_scenario(request.job));
+  job.of = "the job " + request.job;
+  return job;
 }
 
 }  // namespace
 
-std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& stated) {
-  Job job;
-  if (!request.job.empty()) {
-    job.own(load_scenario(request.job));
-    job.of = "the job " + request.job;
+std::vector<GivenPiece> result_pieces(const EvidenceRequest& request, StatedJob& stated) {
+  const present::ResultDocument result = present::parse_result(read_text_file(request.file), request.file);
+  if (!result.measured())
+    throw InputError(fmt::format("{}: this is a prediction, and evidence was measured", request.file),
+                     "'panpipe run SCENARIO -o DIR' writes a measured result");
+  double measured_s = 0;
+  for (const auto& [name, value] : result.metrics)
+    if (name == "step_time_s") measured_s = value;
+  if (!(measured_s > 0)) throw InputError(fmt::format("{}: it has no measured step", request.file));
+  GivenPiece piece;
+  piece.file = request.file;
+  piece.kind = "result";
+  piece.what = fmt::format("a measured step of {}", to_text(Duration(measured_s)));
+  Job job = named_job(request);
+  if (job.experiment == nullptr) {
+    job.experiment = stated.experiment();
+    job.plan = stated.plan();
+    job.of = "the scenario in its file";
   }
+  if (job.experiment == nullptr)
+    piece.left_out = stated.why() + ": name what ran, as in {log: FILE, job: SCENARIO}";
+  else
+    piece.left_out = contradiction(result, *job.experiment, *job.plan);
+  return with_step(std::move(piece), job, measured_s);
+}
+
+std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& stated) {
+  Job job = named_job(request);
   jobs::JobSize known;
   if (job.experiment != nullptr)
     known = size_of(*job.experiment, *job.plan);
@@ -119,15 +174,15 @@ std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& st
   piece.file = request.file;
   piece.kind = "log";
   if (job.experiment == nullptr)
-    piece.left_out = log.run.job.text.empty() ? plan_own_job(log, stated, job) : plan_stated_job(log, stated.asked(), job);
+    piece.left_out =
+        log.run.job.text.empty() || cluster_file(stated.asked()).empty()  // a job cannot be put on a cluster written in place
+            ? plan_own_job(log, stated, job)
+            : plan_stated_job(log, stated.asked(), job);
   else
     piece.left_out = contradiction(log, *job.experiment, *job.plan);
   const double measured_s = log.run.measured.median_s;
   piece.what = fmt::format("{} steps of {}", log.run.measured.steps, to_text(Duration(measured_s)));
-  if (!piece.left_out.empty()) return {piece};
-  const double off = add_step(piece, *job.experiment, *job.plan, measured_s);
-  piece.what += fmt::format(", {}, of {}", longer_text(off), job.of);
-  return {piece};
+  return with_step(std::move(piece), job, measured_s);
 }
 
 }  // namespace panpipe::app

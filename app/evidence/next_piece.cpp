@@ -117,7 +117,8 @@ std::vector<std::string> commands_of_steps(const std::string& name, const std::v
     commands.push_back(fmt::format("panpipe run {} --steps {} -o measured", job, kSteps));
   else
     commands.push_back(fmt::format("train {} steps of {} with your trainer, and keep its log as run.log", kSteps, job));
-  commands.push_back(fmt::format("name it in the scenario: evidence: [{{log: run.log, job: {}}}]", job));
+  const char* log = scenario.framework.name == "panpipe" ? "measured/result.json" : "run.log";
+  commands.push_back(fmt::format("name it in the scenario: evidence: [{{log: {}, job: {}}}]", log, job));
   return commands;
 }
 

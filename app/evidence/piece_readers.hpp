@@ -32,6 +32,7 @@ class StatedJob {
 
 // Throw InputError for a file that cannot be read.
 std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& job);
+std::vector<GivenPiece> result_pieces(const EvidenceRequest& request, StatedJob& job);
 std::vector<GivenPiece> run_pieces(const EvidenceRequest& request);
 std::vector<GivenPiece> trace_pieces(const EvidenceRequest& request, StatedJob& job);
 std::vector<GivenPiece> nccl_pieces(const EvidenceRequest& request, const std::string& text, const Scenario& scenario);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kFront = 1 << 16;  // bytes that a kind is recognised by
 
-enum class Kind { Log, Runs, Trace, Nccl, Collectives, Profile, Device };
+enum class Kind { Log, Runs, Trace, Nccl, Collectives, Profile, Device, Result };
 
 bool holds(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
 
@@ -54,6 +54,7 @@ Kind kind_of(std::string_view front) {
   if (stated == "profile") return Kind::Profile;
   if (stated == "device" || stated == "calibration") return Kind::Device;
   if (stated == "collectives") return Kind::Collectives;
+  if (heading.starts_with('{') && holds(front, "\"panpipe-result/1\"")) return Kind::Result;
   constexpr std::string_view kGzip = "\x1f\x8b";
   if (front.starts_with(kGzip) ||
       (heading.starts_with('{') && (holds(front, "\"traceEvents\"") || holds(front, "\"schemaVersion\""))))
@@ -83,6 +84,8 @@ std::vector<GivenPiece> pieces_of(const EvidenceRequest& request, StatedJob& job
       return profile_pieces(request, job.asked());
     case Kind::Device:
       return device_pieces(request, job.asked());
+    case Kind::Result:
+      return result_pieces(request, job);
     case Kind::Log:
       break;
   }
@@ -110,13 +113,20 @@ const Experiment* StatedJob::experiment() {
     why_ = "this scenario was changed since, and is in no file";
     return nullptr;
   }
-  Scenario stated = is_of_file(asked_) ? resolve_document(scenario_document(asked_.file), asked_.file) : asked_;
-  if (!states_plan(stated)) {
-    why_ = "this scenario states no whole plan";
-    return nullptr;
+  try {
+    Scenario stated = is_of_file(asked_) ? resolve_document(scenario_document(asked_.file), asked_.file) : asked_;
+    if (!states_plan(stated)) {
+      why_ = "this scenario states no whole plan";
+      return nullptr;
+    }
+    auto experiment = std::make_unique<Experiment>(std::move(stated));
+    plan_ = experiment->plan("");
+    experiment_ = std::move(experiment);
+  } catch (const InputError&) {  // a trainer's job, or what only overrides complete
+    why_ = "its file alone is no scenario";
+  } catch (const NoAnswer&) {
+    why_ = "the scenario in its file cannot be predicted";
   }
-  experiment_ = std::make_unique<Experiment>(std::move(stated));
-  plan_ = experiment_->plan("");
   return experiment_.get();
 }
 

@@ -54,7 +54,8 @@ std::string out_of_scope(const GivenPiece& piece, const StepTraits& step) {
   if (!piece.machine.empty() && piece.machine != step.machine)
     return fmt::format("it was measured on {}, and this step is on {}", piece.machine, step.machine);
   if (!piece.trainer.empty() && trainer_family(piece.trainer) != trainer_family(step.framework))
-    return fmt::format("it was measured with {}, and this step is of {}", piece.trainer, step.framework);
+    return fmt::format("it was measured with {}, and this step is of {}; 'trainer' states who trains", piece.trainer,
+                       step.framework);
   if (!piece.wiring.empty() && !step.wiring.empty() && piece.wiring != step.wiring)
     return fmt::format("its devices were joined by {}, and these are by {}", joined_by(piece.wiring), joined_by(step.wiring));
   if (piece.observations.empty()) return "it holds nothing that bears on a step";

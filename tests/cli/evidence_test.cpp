@@ -294,6 +294,35 @@ TEST(Evidence, ATraceBearsOnItsGroupsOfKernels) {
             "it states 8 ranks, and this scenario has 64");
 }
 
+// A measured result, made of a predicted one, of a step a twentieth longer.
+TEST(Evidence, AResultOfTheExecutorIsAMeasuredStep) {
+  const std::string folder = temporary_folder();
+  std::string text = read_file(a100_scenario());
+  text.replace(text.find("megatron-core"), 13, "panpipe");
+  const std::string scenario = write_file(folder + "/own.yaml", text);
+  json result = answer("estimate --json " + scenario);
+  const std::string predicted = write_file(folder + "/predicted.json", result.dump());
+  EXPECT_THAT(refusal_of("estimate " + scenario + " --evidence " + predicted), HasSubstr("this is a prediction"));
+  result["kind"] = "measured";
+  result["metrics"]["step_time_s"] = 1.05 * result["metrics"]["step_time_s"].get<double>();
+  const json piece = piece_of(scenario, write_file(folder + "/result.json", result.dump()));
+  EXPECT_EQ(piece["kind"], "result");
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("5.0 % longer than predicted, of the scenario in its file"));
+  EXPECT_FALSE(piece.contains("left_out")) << piece;
+  EXPECT_THAT(piece_of(a100_scenario(), folder + "/result.json").value("left_out", ""), HasSubstr("Panpipe's executor ran it"));
+}
+
+// A trainer's job is planned with evidence too: the log states its own job.
+TEST(Evidence, AJobInPlaceOfAScenarioTakesIt) {
+  const std::string job = kSources + "scenarios/examples/jobs/megatron-llama-3-70b.sh";
+  const json answered =
+      answer("plan " + job + " --for megatron --cluster dgx-a100-80g --json --threads 1 --time-limit 20 --evidence " + kSources +
+             "tests/jobs/data/megatron.log");
+  const json& piece = answered["candidates"][0]["evidence"]["pieces"][0];
+  EXPECT_EQ(piece["kind"], "log");
+  EXPECT_FALSE(piece.contains("left_out")) << piece;
+}
+
 TEST(Evidence, NextNamesWhatNarrowsMostWithItsCost) {
   const std::string scenario = a100_scenario();
   const json next = answer("evidence next --json " + scenario);

@@ -113,7 +113,8 @@ TEST(GivenEvidence, PiecesOfAnotherMachineTrainerOrWiringAreLeftOut) {
   const WeighedEvidence weighed = weigh(given, plain_prior(), step);
   EXPECT_TRUE(weighed.counting.empty());
   EXPECT_EQ(weighed.pieces[0].left_out, "it was measured on A100-40G-SXM, and this step is on A100-80G-SXM");
-  EXPECT_EQ(weighed.pieces[1].left_out, "it was measured with torchtitan, and this step is of megatron-core");
+  EXPECT_EQ(weighed.pieces[1].left_out,
+            "it was measured with torchtitan, and this step is of megatron-core; 'trainer' states who trains");
   EXPECT_EQ(weighed.pieces[2].left_out, "its devices were joined by the host's memory, and these are by an NVLink switch");
   for (const EvidencePiece& piece : weighed.pieces) EXPECT_EQ(piece.half_width_before, piece.half_width_after);
   const StepDistribution without = posterior_of({}, step), with = posterior_of(given, step);
