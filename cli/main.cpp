@@ -75,6 +75,10 @@ constexpr Verb kVerbs[] = {
      "  panpipe profile my.yaml -o my-profile.yaml --ranks 2\n"
      "  panpipe estimate my.yaml --set profile=my-profile.yaml\n",
      cli::add_profile_verb},
+    {"measure-device", "measure what a card, or this CPU, reaches; write a device file with its calibration",
+     "  panpipe measure-device -o my-card.yaml\n"
+     "  panpipe estimate my.yaml --set cluster.device=my-card.yaml\n",
+     cli::add_measure_device_verb},
     {"import", "turn the inputs of other tools into scenarios and cluster files",
      "  panpipe import megatron train.sh --gpus 64 -o my.yaml\n"
      "  panpipe import topology topo.txt --device h100-sxm -o cluster.yaml\n"

@@ -26,6 +26,7 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run);
 void add_run_verb(CLI::App& sub, std::function<int()>& run);
 void add_validate_verb(CLI::App& sub, std::function<int()>& run);
 void add_fit_verb(CLI::App& sub, std::function<int()>& run);
+void add_measure_device_verb(CLI::App& sub, std::function<int()>& run);
 void add_doctor_verb(CLI::App& sub, std::function<int()>& run);
 void add_selftest_verb(CLI::App& sub, std::function<int()>& run);
 void add_schema_verb(CLI::App& sub, std::function<int()>& run);

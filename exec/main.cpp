@@ -12,12 +12,14 @@
 #include "base/error.hpp"
 #include "base/files/input_registry.hpp"
 #include "base/files/standard_output.hpp"
+#include "exec/engine/profile/execute_device.hpp"
 #include "exec/engine/profile/execute_profile.hpp"
 #include "exec/engine/profile/host_copies.hpp"
 #include "exec/engine/program/execute.hpp"
 #include "exec/engine/program/execute_contract.hpp"
 #include "exec/engine/program/failure.hpp"
 #include "exec/engine/run/stop.hpp"
+#include "exec/launch/device_request.hpp"
 #include "exec/launch/profile_options.hpp"
 #include "exec/launch/run_options.hpp"
 #include "exec/launch/selftest_parts.hpp"
@@ -72,6 +74,9 @@ int run(int argc, char** argv) {
   exec::ContractRequest contract_request;
   CLI::App* contract = app.add_subcommand("contract", "try the rules that a transport keeps");
   exec::add_contract_options(*contract, contract_request);
+  exec::DeviceRequest device_request;
+  CLI::App* device = app.add_subcommand("device", "measure a card, or this CPU");
+  exec::add_device_options(*device, device_request);
   const CLI::App* copies = app.add_subcommand("copies", "measure copies between the host and its GPUs");
   try {
     app.parse(argc, argv);
@@ -88,6 +93,7 @@ int run(int argc, char** argv) {
     return exec::report(name + ": error: " + error.what() + "\n  see " + name + " --help", static_cast<int>(ExitCode::Input));
   }
   if (copies->parsed()) return exec::execute_copies();
+  if (device->parsed()) return exec::execute_device(device_request);
   if (contract->parsed()) return exec::execute_contract(contract_request, exec::world_of_environment());
   if (profile->parsed()) {
     stop_by(on_stop_of_profile);

@@ -66,8 +66,9 @@ Key device() {
        .meaning = "its NVLink ports"},
       {.name = "calibration",
        .forms = {form::shipped()},
+       .open = true,
        .otherwise = "a priori constants",
-       .meaning = "physical numbers of this device from measured runs",
+       .meaning = "physical numbers of this device from measured runs: a file, or the numbers where a device's file holds them",
        .page = "models/calibration.md"},
       {.name = "driver_name", .forms = {form::text()}, .meaning = "what the driver calls the device", .acts_on = ActsOn::Nothing},
       {.name = "server",
@@ -78,6 +79,11 @@ Key device() {
        .forms = {form::number(Sign::Positive)},
        .meaning = "decides which kernels a library chooses in a measured run; scenarios state the kernels",
        .example = "9",
+       .acts_on = ActsOn::Nothing},
+      {.name = "measured",
+       .open = true,
+       .meaning = "what `panpipe measure-device` measured: evidence, and for people",
+       .page = "measure-device.md",
        .acts_on = ActsOn::Nothing},
       sources()};
   keys.insert(keys.end(), own.begin(), own.end());
@@ -203,6 +209,11 @@ Key cluster_key() {
        .forms = {form::shipped()},
        .meaning = "measured times of collectives, which come before formulas",
        .page = "models/collectives.md"},
+      {.name = "measured",
+       .open = true,
+       .meaning = "what `panpipe measure-device` measured: evidence, and for people",
+       .page = "measure-device.md",
+       .acts_on = ActsOn::Nothing},
       sources()};
   keys.insert(keys.end(), nodes.begin(), nodes.end());
   keys.insert(keys.end(), own.begin(), own.end());

@@ -1,7 +1,10 @@
 #include "costmodel/cluster/device_reader.hpp"
 
 #include <array>
+#include <filesystem>
+#include <system_error>
 
+#include "base/input/cached_document.hpp"
 #include "base/input/run_scalars.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/value_or_file.hpp"
@@ -36,6 +39,20 @@ void read_nvlink(MapReader& reader, DeviceType& type) {
   nvlink.finish();
 }
 
+// The name of a calibration; where a device's file holds the numbers themselves, that file.
+std::string read_calibration(MapReader& reader) {
+  const Node* node = reader.find("calibration");
+  if (node == nullptr || node->kind != NodeKind::Map) return reader.string("calibration");
+  namespace fs = std::filesystem;
+  const std::string file =
+      node->source ? (fs::path(node->source->directory) / fs::path(node->source->name).filename()).string() : "";
+  if (std::error_code ignored; fs::is_regular_file(file, ignored))
+    if (const Node* kind = cached_document(file)->find("kind"); kind != nullptr && kind->text == kDevice.kind) return file;
+  reader.log().error(*node, "the numbers of a calibration stand in a device's file or in a file of their own",
+                     "write them into a file, and name it here");
+  return "";
+}
+
 }  // namespace
 
 DeviceType read_device(const Node& node, ReadLog& log) {
@@ -55,7 +72,8 @@ DeviceType read_device(const Node& node, ReadLog& log) {
   type.peer_access = reader.boolean("peer_access", true);
   type.multicast = reader.boolean("multicast", false);
   read_nvlink(reader, type);
-  if (reader.has("calibration")) type.calibration = reader.string("calibration");
+  if (reader.has("calibration")) type.calibration = read_calibration(reader);
+  if (reader.has("measured")) reader.find("measured");  // for people and for --evidence
   if (reader.find("driver_name")) type.driver_name = reader.string("driver_name");
   if (reader.find("server")) type.server = reader.string("server");
   if (reader.find("compute_capability")) type.compute_capability = reader.number("compute_capability", Sign::Positive);

@@ -27,11 +27,18 @@ std::string resolve(const std::string& kind, const std::string& name_or_path, co
                    code::kUnknownName);
 }
 
+// The map with the numbers: the whole file, or `calibration:` of a device's file.
+const Node& numbers_of(const Node& root, const std::string& kind) {
+  const Node* of = root.kind == NodeKind::Map ? root.find("kind") : nullptr;
+  const Node* inside = of != nullptr && of->text == "device" ? root.find(kind) : nullptr;
+  return inside != nullptr && inside->kind == NodeKind::Map ? *inside : root;
+}
+
 }  // namespace
 
 SourcedFile::SourcedFile(const std::string& kind, const std::string& name_or_path, const std::string& directory)
-    : root_(cached_document(resolve(kind, name_or_path, directory))), reader_(*root_, log_) {
-  read_heading(reader_, kind);
+    : root_(cached_document(resolve(kind, name_or_path, directory))), reader_(numbers_of(*root_, kind), log_) {
+  if (&reader_.node() == root_.get()) read_heading(reader_, kind);
 }
 
 std::string SourcedFile::name() { return reader_.string("name"); }

@@ -5,11 +5,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/input/bound_key.hpp"
 #include "base/quantity.hpp"
 
 namespace panpipe {
+
+// The source of a number in a measured device's file begins so where it was taken from elsewhere.
+inline constexpr std::string_view kNotMeasured = "not measured";
 
 // Reads the keys of one such file. Keys are optional, and absent ones keep the struct's default; unknown keys are errors.
 class SourcedFile {

@@ -1,0 +1,77 @@
+// Times work on a device within a budget of seconds, and prints what it finds as lines of JSON:
+//   {"facts": {"libtorch": ..., "memory": bytes, ...}}                       first
+//   {"quantity": "product", "form": "bf16", "m": ..., "median": seconds, "spread": ..., "samples": ...}
+//   {"unknown": "product fp8", "why": "..."}                                 what could not be measured
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "exec/engine/profile/stopwatch.hpp"
+
+namespace panpipe::exec {
+
+enum class Timed : std::uint8_t {
+  Device,  // by events on the device's stream, several calls behind one another
+  Whole,   // by the host's clock, until the device is done
+};
+
+class DeviceMeter {
+ public:
+  using Line = nlohmann::ordered_json;
+
+  DeviceMeter(c10::Device device, double seconds);
+
+  c10::Device device() const { return device_; }
+  // The size of a tensor that leaves room for others: a sixteenth of the device's memory at most.
+  std::int64_t largest() const { return largest_; }
+
+  // Queues a measurement. `line` holds its quantity and sizes. `make` allocates what it needs and returns the work to time;
+  // `expected`: seconds that a call takes by earlier measurements, asked just before (nullptr: unknown).
+  void add(Line line, std::function<std::function<void()>()> make, Timed timed = Timed::Device,
+           std::function<double()> expected = nullptr);
+  // The same for measurements that time themselves and return seconds.
+  void add_own(Line line, std::function<std::vector<double>()> measure);
+  void unknown(const std::string& what, const std::string& why) const;
+  // Takes all that were queued, short ones first; each gets an equal part of the time that is left.
+  void take();
+
+  // The best rate of work so far among lines of this quantity and form: `work` (FLOPs or bytes) per second; 0: none yet.
+  double best_rate(const std::string& quantity, const std::string& form) const;
+
+ private:
+  struct Queued {
+    Line line;
+    std::function<std::function<void()>()> make;
+    std::function<std::vector<double>()> measure;
+    std::function<double()> expected;
+    Timed timed = Timed::Device;
+  };
+  void take(const Queued& one, double share);
+  std::vector<double> samples_of(const std::function<void()>& work, Timed timed, double share);
+  double once(const std::function<void()>& work) const;
+  void keep_busy(double seconds);
+  void report(Line line, const std::vector<double>& samples);
+
+  c10::Device device_;
+  std::int64_t largest_ = 0;
+  std::chrono::steady_clock::time_point end_;
+  std::vector<Queued> queued_;
+  std::vector<Line> done_;
+  std::function<void(double)> busy_;  // gives the device work for so many seconds
+};
+
+// Adds the measurements of each kind.
+void add_products(DeviceMeter& meter);
+void add_attention(DeviceMeter& meter);
+void add_memory_traffic(DeviceMeter& meter);
+void add_launches(DeviceMeter& meter);
+void add_host_copies(DeviceMeter& meter);
+void add_peer_copies(DeviceMeter& meter, int cards);
+
+}  // namespace panpipe::exec

@@ -1,0 +1,51 @@
+#include "exec/engine/profile/execute_device.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/files/standard_output.hpp"
+#include "exec/engine/device.hpp"
+#include "exec/engine/profile/device_memory_size.hpp"
+#include "exec/engine/profile/device_meter.hpp"
+#include "exec/launch/host.hpp"
+
+namespace panpipe::exec {
+
+int execute_device(const DeviceRequest& request) {
+  const int card = card_of(request.device);
+  int cards = 0;
+  if (card >= 0) {
+    std::string why;
+    cards = gpu_count(&why);
+    if (cards == 0) throw MachineError(fmt::format("--device {}: {}", request.device, why));
+    if (card >= cards)
+      throw InputError(fmt::format("--device {}: this process sees {} card{}: cuda:0{}", request.device, cards,
+                                   cards == 1 ? "" : "s", cards == 1 ? "" : fmt::format(" to cuda:{}", cards - 1)));
+  } else {
+    at::set_num_threads(host_cores());
+  }
+  const RankDevice device(card < 0 ? "cpu" : "cuda", card);
+  nlohmann::ordered_json facts = device_facts(device.device());
+  facts["libtorch"] = TORCH_VERSION;
+  facts["cards"] = cards;
+  print(nlohmann::ordered_json{{"facts", facts}}.dump() + "\n");
+  std::fflush(stdout);
+  DeviceMeter meter(device.device(), request.seconds);
+  add_launches(meter);
+  add_products(meter);
+  add_memory_traffic(meter);
+  add_host_copies(meter);
+  add_peer_copies(meter, cards);
+  add_attention(meter);
+  meter.take();
+  device.synchronize();
+  return 0;
+}
+
+}  // namespace panpipe::exec

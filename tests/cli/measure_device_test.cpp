@@ -1,0 +1,158 @@
+// panpipe measure-device: the file that measurements make, by closed forms; what it refuses; and this machine's CPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/measure_device/device_file.hpp"
+#include "cli/measure_device/measured_rates.hpp"
+#include "costmodel/cluster/cluster_reader.hpp"
+#include "costmodel/profile/calibration.hpp"
+#include "tests/cli/program.hpp"
+#include "tests/exec/processes.hpp"
+
+namespace panpipe::test {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using testing::HasSubstr;
+
+ordered_json line(const std::string& quantity, double median, ordered_json more) {
+  more["quantity"] = quantity;
+  more["median"] = median;
+  more["spread"] = 0.02;
+  more["samples"] = 10;
+  return more;
+}
+
+// A card of our own: 100 TFLOP/s in bf16, 1 TB/s, 20 GB/s to it and 25 GB/s from it.
+cli::MeasuredDevice own_card() {
+  cli::MeasuredDevice device;
+  device.name = "A card of our own";
+  device.gpu = true;
+  device.facts = {{"date", "2026-11-28"}, {"memory", 24LL << 30}};
+  const double flops = 2.0 * 4096 * 4096 * 4096;  // 1.374e11: 1.374 ms at 100 TFLOP/s
+  device.quantities.push_back(
+      line("product", flops / 1e14, {{"form", "bf16"}, {"m", 4096}, {"n", 4096}, {"k", 4096}, {"flops", flops}}));
+  // Half of that rate.
+  device.quantities.push_back(
+      line("product", flops / 2 / 5e13, {{"form", "bf16"}, {"m", 4096}, {"n", 2048}, {"k", 4096}, {"flops", flops / 2}}));
+  for (const double size : {1e6, 1e8, 2e8, 4e8}) {
+    const double rate = size < 1e7 ? 1e11 : 1e12;
+    device.quantities.push_back(line("copy", 2 * size / rate, {{"size", size}, {"bytes", 2 * size}}));
+    device.quantities.push_back(line("elementwise", 3 * size / (0.9 * rate), {{"size", size}, {"bytes", 3 * size}}));
+  }
+  device.quantities.push_back(line("host_copy", 64e6 / 20e9, {{"form", "pinned"}, {"way", "to_device"}, {"bytes", 64e6}}));
+  device.quantities.push_back(line("host_copy", 64e6 / 25e9, {{"form", "pinned"}, {"way", "from_device"}, {"bytes", 64e6}}));
+  device.quantities.push_back(line("kernel_gap", 2e-6, ordered_json::object()));
+  device.quantities.push_back(line("launch", 4e-6, ordered_json::object()));
+  // At 4096 tokens 1 ms forward and 3.125 ms backward for 5e10 FLOPs; at 512 the same time for half of the work.
+  for (const auto& [tokens, work] : {std::pair{4096, 5e10}, {512, 2.5e10}}) {
+    device.quantities.push_back(line("attention_forward", 1e-3, {{"tokens", tokens}, {"head", 128}, {"flops", work}}));
+    device.quantities.push_back(line("attention_backward", 3.125e-3, {{"tokens", tokens}, {"head", 128}, {"flops", 2.5 * work}}));
+  }
+  return device;
+}
+
+std::string written(const cli::MeasuredDevice& device) {
+  const std::string file = temporary_folder() + "/card.yaml";
+  write_file(file, cli::device_file(device));
+  return file;
+}
+
+DeviceType read(const std::string& file) {
+  ReadLog log;
+  DeviceType type = load_device(file, "", log);
+  log.throw_if_errors();
+  return type;
+}
+
+TEST(MeasuredDevice, ItsFileReadsBackAsTheNumbersMeasured) {
+  const DeviceType type = read(written(own_card()));
+  EXPECT_EQ(type.memory, gib(24));
+  EXPECT_NEAR(type.peak_for(Precision::Bf16).base(), 1e14, 1e8);
+  EXPECT_NEAR(type.memory_bandwidth.base(), 1e12, 1e6);
+  EXPECT_NEAR(type.copy_bandwidth.base(), 20e9, 1e3);  // the slower way
+  const Calibration numbers = calibration_for(type);
+  // One product at the peak and one at half of it: three quarters in the median. (Without multiprocessors there are no waves.)
+  EXPECT_NEAR(numbers.gemm_efficiency, 0.75, 1e-3);
+  EXPECT_NEAR(numbers.memory_efficiency, 0.9, 1e-3);
+  // 5e10 x (1 + 3.125) / (1e14 x 4.125 ms) = 0.5.
+  EXPECT_NEAR(numbers.attention_efficiency, 0.5, 1e-3);
+  // Twice the time for the same work: (1 + r / 512) / (1 + r / 4096) = 2, so r = 1 / (1 / 512 - 2 / 4096) = 682.7.
+  EXPECT_NEAR(numbers.attention_ramp, 682.7, 0.1);
+  EXPECT_NEAR(numbers.kernel_gap.base(), 2e-6, 1e-12);
+  // The executor's launches are not a trainer's: the a-priori value stays.
+  EXPECT_EQ(numbers.launch, micros(30));
+  EXPECT_FALSE(numbers.values.contains("launch"));
+}
+
+TEST(MeasuredDevice, SaysFromWhichSizeCopiesReachTheirRate) {
+  EXPECT_DOUBLE_EQ(cli::saturates_at(own_card()), 1e8);  // the copy of 1 MB runs at a tenth
+}
+
+TEST(MeasuredDevice, OfAShippedCardTheSharesAreOfItsDataSheet) {
+  cli::MeasuredDevice device = own_card();
+  device.name = "NVIDIA A100-SXM4-80GB";
+  const DeviceType type = read(written(device));
+  EXPECT_EQ(type.peak_for(Precision::Bf16), ComputeRate(312e12));
+  EXPECT_EQ(type.server, "dgx-a100-80g");
+  const Calibration numbers = calibration_for(type), shipped = load_calibration("a100-80g-sxm", "");
+  EXPECT_NEAR(numbers.memory_efficiency, 0.9e12 / 2039e9, 1e-3);
+  // What nothing here measures is the shipped file's.
+  EXPECT_EQ(numbers.launch, shipped.launch);
+  EXPECT_EQ(numbers.overlap_loss, shipped.overlap_loss);
+  EXPECT_THAT(numbers.sources.at("launch"), HasSubstr("not measured; a100-80g-sxm"));
+}
+
+TEST(MeasuredDevice, AnEstimateUsesIt) {
+  const std::string file = written(own_card());
+  const std::string scenario = temporary_folder() + "/s.yaml";
+  write_file(scenario, "panpipe: 1\ncluster: {devices_per_node: 1, device: " + file +
+                           "}\nworkload: {model: gpt2}\nbatch: {micro: 4, microbatches: 1}\nprecision: bf16\n");
+  const double fast = json::parse(answer_of("estimate " + scenario + " --json"))["metrics"]["step_time_s"];
+  cli::MeasuredDevice half = own_card();
+  for (ordered_json& each : half.quantities) each["median"] = 2 * each["median"].get<double>();
+  write_file(file, cli::device_file(half));
+  const double slow = json::parse(answer_of("estimate " + scenario + " --json"))["metrics"]["step_time_s"];
+  EXPECT_GT(slow, 1.2 * fast);  // all but the host's part and the time of a step's frame
+}
+
+TEST(MeasureDevice, RefusesWhatItCannotMeasureBeforeItStarts) {
+  EXPECT_THAT(refusal_of("measure-device --device gpu -o " + temporary_folder() + "/d.yaml"),
+              HasSubstr("--device gpu: unknown; a device is cpu, cuda or cuda:N, N from 0"));
+  EXPECT_THAT(refusal_of("measure-device --minutes 0 -o " + temporary_folder() + "/d.yaml"),
+              HasSubstr("--minutes must be positive, not 0"));
+  EXPECT_THAT(refusal_of("measure-device -o " + temporary_folder()), HasSubstr("choose another file with -o"));
+  EXPECT_THAT(refusal_of("measure-device"), HasSubstr("-o"));
+}
+
+TEST(MeasureDevice, MeasuresThisProcessor) {
+  const char* bin = std::getenv("PANPIPE_BIN");
+  if (bin == nullptr || !std::filesystem::exists(std::string(bin) + "/panpipe-exec"))
+    GTEST_SKIP() << "this build has no executor";
+  const std::string file = temporary_folder() + "/cpu.yaml";
+  const json document = json::parse(answer_of("measure-device --device cpu --minutes 0.1 --json -o " + file));
+  int products = 0;
+  for (const json& each : document["quantities"]) {
+    if (each["quantity"] != "product") continue;
+    ++products;
+    // 2 m n k is its work, and a rate times its time gives that back.
+    EXPECT_EQ(each["flops"].get<double>(), 2.0 * each["m"].get<double>() * each["n"].get<double>() * each["k"].get<double>());
+    EXPECT_GT(each["median"], 0.0);
+    EXPECT_GE(each["samples"], 3);
+  }
+  EXPECT_GT(products, 0);
+  const DeviceType type = read(file);
+  EXPECT_EQ(type.kind, "cpu");
+  const Calibration numbers = calibration_for(type);
+  for (const json& number : document["calibration"]) EXPECT_TRUE(numbers.values.contains(number["key"])) << number;
+  EXPECT_GT(numbers.gemm_efficiency, 0);
+}
+
+}  // namespace
+}  // namespace panpipe::test
