@@ -65,6 +65,10 @@ deb:    ## Debian packages in build/deb/
 wheel: setup  ## a Python wheel for machines without compiler or apt, in build/wheel/; PYTHON=python3.13: for 3.12 and newer
 	@$(or $(PYTHON),python3) tools/wheel
 
+.PHONY: kit
+kit: wheel  ## what measures a machine with a GPU in nine minutes, from the wheel: build/kit/panpipe-kit.tar.gz
+	@tools/kit
+
 .PHONY: notebooks site
 notebooks: ## run the notebooks and write them with their outputs into build/notebooks/
 	@tools/setup --notebooks
