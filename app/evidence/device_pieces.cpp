@@ -13,6 +13,7 @@
 #include "costmodel/cluster/device_reader.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
+#include "costmodel/profile/sourced_file.hpp"
 
 namespace panpipe::app {
 namespace {
@@ -73,7 +74,10 @@ int add_units(GivenPiece& piece, const Profile& profile, const Scenario& scenari
 void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration& numbers, const Scenario& scenario) {
   const DeviceType& type = *only_type(scenario);
   const Calibration known = calibration_for(type);
-  const auto stated = [&](const char* key) { return numbers.values.contains(key); };
+  const auto stated = [&](const char* key) {
+    const auto source = numbers.sources.find(key);
+    return source != numbers.sources.end() && !source->second.starts_with(kNotMeasured);
+  };
   const double peak = measured.peak_for(scenario.precision).base(), known_peak = type.peak_for(scenario.precision).base();
   const auto rate = [&](const char* key, Direction direction, const char* what, double of_measured, double of_known) {
     if (stated(key) && of_measured > 0 && of_known > 0) add_measurements(piece, what, direction, {ratio(of_known, of_measured)});
