@@ -11,6 +11,7 @@
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/prediction/evidence.hpp"
+#include "costmodel/prediction/given_evidence.hpp"
 #include "costmodel/prediction/run_of_step.hpp"
 
 namespace panpipe::app {
@@ -81,10 +82,13 @@ void set_posterior(const PlannedScenario& planned, const EstimatedStep& step, Fo
   static_cast<StepTraits&>(given) = step_figures(planned.graph, planned.experiment.scenario, planned.plan).traits;
   given.off = std::log(measured / figures.step_time_s);
   const UncertaintyPrior& prior = shipped_evidence().prior;
-  const StepDistribution after = StepPosterior(prior, {given}, given.of).distribution(given);
+  std::vector<ComparedStep> known;
+  if (const auto& evidence = planned.experiment.scenario.given_evidence) known = weigh(*evidence, prior, given).counting;
+  const double rank = StepPosterior(prior, known, given.of).distribution(given).below(given.off);
+  known.push_back(given);
+  const StepDistribution after = StepPosterior(prior, known, given.of).distribution(given);
   const auto at = [&](double share) { return figures.step_time_s * std::exp(after.quantile(share)); };
   forecast.after_s = {at(0.1), at(0.5), at(0.9)};
-  const double rank = StepPosterior(prior, {}, given.of).distribution(given).below(given.off);
   if (rank > 0.025 && rank < 0.975) return;
   const bool slow = rank > 0.5;
   forecast.alarms.push_back(
@@ -119,7 +123,8 @@ void set_rest(const PlannedScenario* planned, Metrics figures, Forecast& forecas
   const Quantiles& step = forecast.step_s;
   forecast.left_s = {left * step.p10, left * step.p50, left * step.p90};
   if (planned == nullptr || !figures.run || !(figures.run->steps > 0)) return;
-  figures.step_time_s = step.p50, figures.step_time_p10_s = step.p10, figures.step_time_p90_s = step.p90;
+  figures.step_time_s = step.p50, figures.step_time_p10_s = step.p10, figures.step_time_p50_s = step.p50,
+  figures.step_time_p90_s = step.p90;
   state_run(figures, planned->graph, planned->experiment.scenario);
   const RunCost& run = *(forecast.run = figures.run);
   const double share = left / run.steps;

@@ -37,7 +37,7 @@ void read_job(const LogRequest& request, LogAnswer& answer) {
 
 void plan_given_job(const LogRequest& request, LogAnswer& answer) {
   answer.planned = plan_scenario(
-      request.scenario, [&] { return load_scenario(request.scenario); }, "");
+      request.scenario, [&] { return load_scenario(request.scenario, request.overrides); }, "");
 }
 
 jobs::JobSize size_of(const PlannedScenario& job) {

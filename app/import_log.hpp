@@ -17,10 +17,11 @@ namespace panpipe::app {
 
 struct LogRequest {
   std::string file;
-  std::string scenario;  // of the job; empty: as the log states it
-  jobs::JobOptions job;  // what the log leaves open; without a cluster nothing is predicted
-  int run = 0;           // from 1; 0: the last one with a measured step
-  std::string output;    // file that will hold the scenario; empty: none
+  std::string scenario;                // of the job; empty: as the log states it
+  std::vector<std::string> overrides;  // of the scenario
+  jobs::JobOptions job;                // what the log leaves open; without a cluster nothing is predicted
+  int run = 0;                         // from 1; 0: the last one with a measured step
+  std::string output;                  // file that will hold the scenario; empty: none
 };
 
 struct LoggedPrediction {

@@ -4,14 +4,17 @@
 #include <memory>
 
 #include "app/forecast.hpp"
+#include "base/option_fault.hpp"
 #include "cli/import_log.hpp"
 #include "cli/output.hpp"
+#include "cli/predict.hpp"
 #include "cli/verbs.hpp"
 
 namespace panpipe::cli {
 
 void add_forecast_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings : app::ForecastRequest {
+    std::vector<std::string> evidence;
     bool json = false;
   };
   auto settings = std::make_shared<Settings>();
@@ -21,9 +24,15 @@ void add_forecast_verb(CLI::App& sub, std::function<int()>& run) {
                  "steps of the whole run (default: as the log states them, else `run` of the scenario)")
       ->type_name("N")
       ->check(CLI::Range(1LL, 1LL << 40));
+  sub.add_option("--evidence", settings->evidence, "what else was measured of this machine, with --scenario (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   sub.add_flag("--json", settings->json, "print the document panpipe-forecast/1");
   run = [settings] {
+    if (!settings->evidence.empty() && settings->log.scenario.empty())
+      throw option_fault("evidence", "evidence belongs to a scenario", "--scenario S names it");
     refer_from_output(settings->log);
+    add_evidence(settings->evidence, settings->log.overrides);
     const app::Forecast forecast = app::forecast(*settings);
     const auto now = static_cast<double>(std::time(nullptr));
     settings->json ? print(to_json(forecast, now)) : show(to_text(forecast, now, style_of_output()));

@@ -47,8 +47,8 @@ std::string device_text(const SupportedDevice& device) {
 std::string support_text(const Support& support, const Metrics& figures, const TextStyle& style) {
   std::string out = style.paint(kBold, fmt::format("step {}", to_text(Duration(figures.step_time_s)))) + "\n";
   if (figures.step_time_p90_s > 0)
-    out += "  " + sureness_text(figures.step_time_p10_s, figures.step_time_p90_s, figures.evidence) + "\n" +
-           evidence_text(figures.step_time_p50_s, figures.evidence);
+    out += "  " + sureness_text(figures.step_time_p10_s, figures.step_time_p50_s, figures.step_time_p90_s, figures.evidence) +
+           "\n" + evidence_text(figures.step_time_p50_s, figures.evidence);
   out += parts_text(support, style);
   for (const SupportedDevice& device : support.devices) out += device_text(device);
   for (const std::string& what : support.never_compared) out += style.paint(kYellow, "  never compared: " + what) + "\n";

@@ -180,8 +180,9 @@ std::string run_text(const Candidate& best) { return best.run ? run_lines(*best.
 std::string sureness(const Answer& answer, const Candidate& best) {
   const auto& metrics = answer.simulation_decides ? best.simulated : best.metrics;
   const double* low = find_metric(metrics, "step_time_p10_s");
+  const double* middle = find_metric(metrics, "step_time_p50_s");
   const double* high = find_metric(metrics, "step_time_p90_s");
-  return best.evidence && low && high ? sureness_text(*low, *high, *best.evidence) : "";
+  return best.evidence && low && middle && high ? sureness_text(*low, *middle, *high, *best.evidence) : "";
 }
 
 // The runner-ups, and yours, that the errors do not distinguish from the plan.

@@ -132,6 +132,16 @@ void leave_out_all(Evidence& evidence, const Scenario& scenario) {
     evidence.pieces.push_back({piece.file, piece.kind, 0, 0, piece.what, "the costs of this step are given, not predicted"});
 }
 
+// Indexed by Direction.
+constexpr const char* kCauseWords[kDirections] = {"the machine as a whole",
+                                                  "matrix products",
+                                                  "memory traffic",
+                                                  "attention",
+                                                  "the host's time with this trainer",
+                                                  "links in a node",
+                                                  "the network",
+                                                  "communication that may not be hidden",
+                                                  "the host's waits for the device"};
 constexpr double kNamed = 0.2;  // share of the spread from which on a cause is named
 constexpr std::size_t kMostNamed = 3;
 
@@ -211,7 +221,7 @@ std::vector<std::string> limits_of(const StepPosterior& posterior, const StepTra
   for (std::size_t c = 0; c < causes.size(); ++c) {
     if (causes[c] < kNamed) continue;
     std::string cause;
-    if (c < kDirections) cause = name_of(static_cast<Direction>(c));
+    if (c < kDirections) cause = kCauseWords[c];
     if (c == kCauseBlock) cause = "this trainer, split and device together";
     if (c == kCauseScatter) cause = "the scatter of single runs";
     if (c == kCauseMissing) cause = fmt::format("what the model misses ({})", name_of(traits.of));
@@ -264,9 +274,10 @@ void write_evidence(JsonWriter& out, const Evidence& evidence) {
   out.field("class", evidence.of_class).field("limits", evidence.limits).end();
 }
 
-std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence) {
+std::string sureness_text(double p10_s, double p50_s, double p90_s, const Evidence& evidence) {
   if (p90_s <= 0) return "";
-  std::string text = fmt::format("80 % of runs are expected from {} to {}", to_text(Duration(p10_s)), to_text(Duration(p90_s)));
+  std::string text = fmt::format("80 % of runs are expected from {} to {}, half above {}", to_text(Duration(p10_s)),
+                                 to_text(Duration(p90_s)), to_text(Duration(p50_s)));
   for (const std::string& limit : evidence.limits) text += "; " + limit;
   return text;
 }

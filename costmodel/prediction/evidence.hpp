@@ -61,9 +61,9 @@ std::vector<std::string> limits_of(const StepPosterior& posterior, const StepTra
 // Writes the field `evidence` of a document.
 void write_evidence(JsonWriter& out, const Evidence& evidence);
 
-// A sentence about a step: "80 % of runs are expected from 101 ms to 119 ms; half of it: host". Empty without an interval.
-// Seconds.
-std::string sureness_text(double p10_s, double p90_s, const Evidence& evidence);
+// A sentence about a step: "80 % of runs are expected from 101 ms to 119 ms, half above 108 ms; half of it: the host's time".
+// Empty without an interval. Seconds.
+std::string sureness_text(double p10_s, double p50_s, double p90_s, const Evidence& evidence);
 
 // For people: what the pieces moved, and what each contributed after those above it. Empty without pieces. Seconds.
 std::vector<std::string> evidence_lines(double p50_s, const Evidence& evidence);

@@ -17,7 +17,9 @@ RunMachine machine_of(const Cluster& cluster) {
 void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenario) {
   if (!scenario.run) return;
   const RunMachine machine = machine_of(scenario.cluster);
-  RunStep step{.time = Duration(figures.step_time_s),
+  // Measurements correct the step: then the run is that of the corrected one.
+  const bool corrected = figures.evidence.p90_before_s > 0;
+  RunStep step{.time = Duration(corrected ? figures.step_time_p50_s : figures.step_time_s),
                .samples = graph.samples_per_step,
                .tokens = graph.samples_per_step * graph.tokens_per_sample,
                .checkpoint_bytes = figures.parameters * checkpoint_bytes_per_parameter(scenario)};

@@ -168,7 +168,8 @@ std::string steps_text(const Timeline& timeline, const Metrics& metrics) {
 }
 
 std::string sureness_line(const Metrics& metrics) {
-  const std::string text = sureness_text(metrics.step_time_p10_s, metrics.step_time_p90_s, metrics.evidence);
+  const std::string text =
+      sureness_text(metrics.step_time_p10_s, metrics.step_time_p50_s, metrics.step_time_p90_s, metrics.evidence);
   return (text.empty() ? "" : "  " + text + "\n") + evidence_text(metrics.step_time_p50_s, metrics.evidence);
 }
 

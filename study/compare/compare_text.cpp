@@ -133,7 +133,7 @@ std::string sureness(const present::ResultDocument& document) {
       if (metric == name) return value;
     return 0.0;
   };
-  return sureness_text(figure("step_time_p10_s"), figure("step_time_p90_s"), *document.evidence);
+  return sureness_text(figure("step_time_p10_s"), figure("step_time_p50_s"), figure("step_time_p90_s"), *document.evidence);
 }
 
 }  // namespace

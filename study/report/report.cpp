@@ -146,7 +146,8 @@ class Report {
     if (result.evidence && of("step_time_p90_s") > 0)
       figures.insert(figures.begin() + 1,
                      {"80 % of runs are expected",
-                      fmt::format("{} to {}", to_text(Duration(of("step_time_p10_s"))), to_text(Duration(of("step_time_p90_s")))),
+                      fmt::format("{} to {}, half above {}", to_text(Duration(of("step_time_p10_s"))),
+                                  to_text(Duration(of("step_time_p90_s"))), to_text(Duration(of("step_time_p50_s")))),
                       fmt::format("{}", fmt::join(result.evidence->limits, "; ")), present::Tone::Plain});
     if (of("mfu") > 0)
       figures.insert(figures.begin() + 1, {"MFU", percent(of("mfu")), "of the dense peak", present::Tone::Plain});

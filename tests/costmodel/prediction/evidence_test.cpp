@@ -99,9 +99,9 @@ TEST(Evidence, TheShippedFileHasRunsOfManySources) {
 TEST(Evidence, AStepReportsHowSureItIs) {
   Evidence evidence;
   evidence.limits = {"half of it: host", "a third of it: network"};
-  EXPECT_EQ(sureness_text(1.8, 2.25, evidence),
-            "80 % of runs are expected from 1.8 s to 2.25 s; half of it: host; a third of it: network");
-  EXPECT_EQ(sureness_text(0, 0, evidence), "");  // given costs, or a measurement
+  EXPECT_EQ(sureness_text(1.8, 2, 2.25, evidence),
+            "80 % of runs are expected from 1.8 s to 2.25 s, half above 2 s; half of it: host; a third of it: network");
+  EXPECT_EQ(sureness_text(0, 0, 0, evidence), "");  // given costs, or a measurement
 }
 
 TEST(Evidence, AChipIsItsNameWithoutTheSizeOfItsMemory) {

@@ -65,9 +65,10 @@ TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotReportApartIsATie) {
   EXPECT_TRUE(is_tie(answer, answer.candidates[1]));
   EXPECT_FALSE(is_tie(answer, answer.candidates[2]));
   answer.candidates.front().metrics.insert(answer.candidates.front().metrics.end(),
-                                           {{"step_time_p10_s", 1.8}, {"step_time_p90_s", 2.25}});
-  answer.candidates.front().evidence = Evidence{{}, "dense, NVLink", {"half of it: host"}};
-  EXPECT_THAT(to_table(answer, {}, 0), HasSubstr("\n  80 % of runs are expected from 1.8 s to 2.25 s; half of it: host\n"));
+                                           {{"step_time_p10_s", 1.8}, {"step_time_p50_s", 2}, {"step_time_p90_s", 2.25}});
+  answer.candidates.front().evidence = Evidence{.of_class = "dense, NVLink", .limits = {"half of it: host"}};
+  EXPECT_THAT(to_table(answer, {}, 0),
+              HasSubstr("\n  80 % of runs are expected from 1.8 s to 2.25 s, half above 2 s; half of it: host\n"));
 }
 
 // Two cards, four plans of one stage; times in s, memory in MiB of 1020.
