@@ -139,6 +139,7 @@ void bind_documents(nb::module_& module) {
         return imported_log(
             {.file = file,
              .scenario = job,
+             .overrides = {},
              .job = {.cluster = cluster, .gpus = gpus, .model = model, .sequence = sequence, .vocabulary = vocabulary},
              .run = run.value_or(0),
              .output = {}});

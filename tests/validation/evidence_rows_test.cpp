@@ -71,7 +71,7 @@ TEST(EvidenceRows, PriorsAreLearntFromFirstSight) {
   run.row.first_sight_s = 0.55;
   const JudgedStep step = judged_sources({run}).front().steps.front();
   EXPECT_NEAR(step.off, std::log(1.1), 1e-12);
-  EXPECT_NEAR(step.off_at_first, std::log(2), 1e-12);
+  EXPECT_NEAR(step.off_unseen, std::log(2) / 2, 1e-12);
 }
 
 TEST(EvidenceRows, ShareInsideIsAFigureWithATolerance) {

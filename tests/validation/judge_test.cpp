@@ -44,7 +44,7 @@ std::vector<JudgedSource> sources_of(const Truth& truth, int count, int steps, N
       step.sensitivity[at(Direction::Products)] = share;
       step.sensitivity[at(Direction::Host)] = 1 - share;
       step.parallel = i % 2 ? "data" : "tensor";
-      step.off = step.off_at_first = share * products + (1 - share) * host + normal(truth.scatter);
+      step.off = step.off_unseen = share * products + (1 - share) * host + normal(truth.scatter);
       step.gpus = 1 << (i % 4);
       step.predicted_s = 1 + i;
     }
@@ -114,7 +114,7 @@ TEST(Judge, AFamilySaysNothingOfItself) {
   std::vector<JudgedSource> sources = sources_of({0.02, 0.02, 0.01}, 20, 8, normal);
   for (const std::size_t s : {0U, 1U}) {
     sources[s].family = "slow";
-    for (JudgedStep& step : sources[s].steps) step.off = step.off_at_first = 1;
+    for (JudgedStep& step : sources[s].steps) step.off = step.off_unseen = 1;
   }
   for (const Verdict& verdict : judge_sources(leave_out_families(sources, 0)).sources) {
     if (verdict.of != "s0" && verdict.of != "s1") continue;
@@ -129,7 +129,7 @@ TEST(Judge, EachSourceCountsOnce) {
   std::vector<JudgedSource> sources = sources_of({0.02, 0.02, 0.01}, 9, 3, normal);
   std::vector<JudgedSource> large = sources_of({0.02, 0.02, 0.01}, 1, 200, normal);
   large.front().source = large.front().family = "large";
-  for (JudgedStep& step : large.front().steps) step.off = step.off_at_first = 0.5;
+  for (JudgedStep& step : large.front().steps) step.off = step.off_unseen = 0.5;
   sources.push_back(large.front());
   const Verdict all = judge_sources(leave_out_families(sources, 0)).all.front();
   EXPECT_EQ(all.sources, 10);

@@ -26,7 +26,7 @@ std::vector<SourceSteps> learnt_from(const std::vector<JudgedSource>& sources, c
     SourceSteps& steps = learnt.emplace_back(SourceSteps{source.source, source.family, {}});
     for (const JudgedStep& step : source.steps) {
       steps.steps.push_back(step);
-      steps.steps.back().off = step.off_at_first;
+      steps.steps.back().off = step.off_unseen;
     }
   }
   return learnt;
@@ -42,7 +42,7 @@ void predict_others(const UncertaintyPrior& prior, const JudgedSource& source, c
     if (std::find(given.begin(), given.end(), i) != given.end()) continue;
     const JudgedStep& step = source.steps[i];
     const auto posterior = posteriors.try_emplace(step.of, prior, evidence, step.of).first;
-    predicted.push_back({posterior->second.distribution(step), step.of, step.off, given.empty() ? step.off_at_first : step.off});
+    predicted.push_back({posterior->second.distribution(step), step.of, step.off, given.empty() ? step.off_unseen : step.off});
   }
 }
 

@@ -15,8 +15,9 @@ namespace panpipe::validation {
 struct JudgedStep : ComparedStep {
   int gpus = 1;
   double predicted_s = 0;
-  // ln(measured / predicted) at first sight, before anything was fitted to the source. Priors are learnt from it.
-  double off_at_first = 0;
+  // ln(measured / predicted) as it would be of a source that nobody has seen: between the present prediction and that at first
+  // sight, before anything was fitted to the source. Priors are learnt from it.
+  double off_unseen = 0;
 };
 
 struct JudgedSource {
@@ -40,7 +41,7 @@ struct LeftOutStep {
   StepDistribution distribution;
   StepClass of{};
   double off = 0;
-  double unseen = 0;  // what intervals should hold: the error at first sight, and with given steps that of the present prediction
+  double unseen = 0;  // what intervals should hold: the unseen error, and with given steps that of the present prediction
 };
 
 struct LeftOutSource {

@@ -66,7 +66,8 @@ TEST(AnswerTable, ARunnerUpThatTheErrorsDoNotReportApartIsATie) {
   EXPECT_FALSE(is_tie(answer, answer.candidates[2]));
   answer.candidates.front().metrics.insert(answer.candidates.front().metrics.end(),
                                            {{"step_time_p10_s", 1.8}, {"step_time_p50_s", 2}, {"step_time_p90_s", 2.25}});
-  answer.candidates.front().evidence = Evidence{.of_class = "dense, NVLink", .limits = {"half of it: host"}};
+  Evidence& evidence = answer.candidates.front().evidence.emplace();
+  evidence.of_class = "dense, NVLink", evidence.limits = {"half of it: host"};
   EXPECT_THAT(to_table(answer, {}, 0),
               HasSubstr("\n  80 % of runs are expected from 1.8 s to 2.25 s, half above 2 s; half of it: host\n"));
 }
