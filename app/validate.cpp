@@ -1,5 +1,6 @@
 #include "app/validate.hpp"
 
+#include <filesystem>
 #include <utility>
 
 #include "base/error.hpp"
@@ -27,7 +28,8 @@ RunsAnswer answer_runs(const RunsRequest& request, const std::function<void(cons
   for (const std::string& text : request.tolerances) tolerances.push_back(validation::parse_run_tolerance(text));
   std::vector<validation::RunRow> rows;
   std::vector<validation::ProductRow> products;
-  for (const std::string& file : request.files) {
+  for (const std::string& named : request.files) {
+    const std::string file = std::filesystem::is_directory(named) ? named + "/runs.csv" : named;
     const validation::CsvTable table = validation::load_csv(file);
     if (holds_products(table))
       for (validation::ProductRow& row : read_products(table)) products.push_back(std::move(row));

@@ -52,7 +52,9 @@ void add_validate_verb(CLI::App& sub, std::function<int()>& run) {
     bool json = false, all = false;
   };
   auto options = std::make_shared<Settings>();
-  sub.add_option("RUNS", options->files, "tables of measured runs, or of matrix products by shape (CSV)")->required();
+  sub.add_option("RUNS", options->files,
+                 "tables of measured runs, or of matrix products by shape (CSV); a folder stands for its runs.csv")
+      ->required();
   sub.add_option("--calibration", options->prediction.calibrations,
                  "device calibration to use instead of the shipped one (repeatable)")
       ->type_name("FILE")
