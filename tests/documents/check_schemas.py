@@ -55,6 +55,10 @@ PRINTED = {
     "validation": ["validate validation/published/fp8.csv"],
     "comparison": ["compare {folder}/a {folder}/a", "compare {folder}/a {folder}/b --metrics-only"],
     "doctor": ["doctor"],
+    "forecast": [
+        "forecast tests/jobs/data/megatron.log --cluster dgx-a100-80g --steps 20000",
+        f"forecast tests/jobs/data/megatron.log --scenario {LLAMA}",
+    ],
     "device": ["measure-device --device cpu --minutes 0.05 -o {folder}/device.yaml"],
     "selftest": ["selftest --quick --device cpu -o {folder}/selftest"],
     "links": ["check scenarios/clusters/rtx3090x8.yaml --links", "check scenarios/clusters/dgx-a100-80g.yaml --links"],
