@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/option_fault.hpp"
@@ -73,28 +74,42 @@ void set_step(Forecast& forecast) {
   forecast.step_s = {run.mean_s * std::exp(narrow), run.mean_s, run.mean_s * std::exp(wide)};
 }
 
+// What was known before the log: its pieces of evidence without the log itself.
+std::vector<ComparedStep> known_before(const PlannedScenario& planned, const std::string& log, const StepTraits& step) {
+  const auto& given = planned.experiment.scenario.given_evidence;
+  if (!given) return {};
+  GivenEvidence others = *given;
+  std::erase_if(others.pieces, [&](const GivenPiece& piece) {
+    std::error_code unknown;
+    return std::filesystem::equivalent(piece.file, log, unknown);
+  });
+  return weigh(others, shipped_evidence().prior, step).counting;
+}
+
 void set_posterior(const PlannedScenario& planned, const EstimatedStep& step, Forecast& forecast) {
   const Metrics& figures = step.metrics;
   if (figures.step_time_p90_s <= 0) return;
-  forecast.before_s = {figures.step_time_p10_s, figures.step_time_p50_s, figures.step_time_p90_s};
   const double measured = forecast.log.log.run.measured.median_s;
   ComparedStep given;
   static_cast<StepTraits&>(given) = step_figures(planned.graph, planned.experiment.scenario, planned.plan).traits;
   given.off = std::log(measured / figures.step_time_s);
   const UncertaintyPrior& prior = shipped_evidence().prior;
-  std::vector<ComparedStep> known;
-  if (const auto& evidence = planned.experiment.scenario.given_evidence) known = weigh(*evidence, prior, given).counting;
-  const double rank = StepPosterior(prior, known, given.of).distribution(given).below(given.off);
+  std::vector<ComparedStep> known = known_before(planned, forecast.log.log.file, given);
+  const auto quantiles = [&](const StepDistribution& distribution) {
+    const auto at = [&](double share) { return figures.step_time_s * std::exp(distribution.quantile(share)); };
+    return Quantiles{at(0.1), at(0.5), at(0.9)};
+  };
+  const StepDistribution before = StepPosterior(prior, known, given.of).distribution(given);
+  forecast.before_s = quantiles(before);
+  const double rank = before.below(given.off);
   known.push_back(given);
-  const StepDistribution after = StepPosterior(prior, known, given.of).distribution(given);
-  const auto at = [&](double share) { return figures.step_time_s * std::exp(after.quantile(share)); };
-  forecast.after_s = {at(0.1), at(0.5), at(0.9)};
+  forecast.after_s = quantiles(StepPosterior(prior, known, given.of).distribution(given));
   if (rank > 0.025 && rank < 0.975) return;
   const bool slow = rank > 0.5;
   forecast.alarms.push_back(
       fmt::format("{} than {:.1f} % of such jobs are expected to be: {} a step, predicted {} to {}{}", slow ? "slower" : "faster",
-                  100 * (slow ? rank : 1 - rank), to_text(Duration(measured)), to_text(Duration(figures.step_time_p10_s)),
-                  to_text(Duration(figures.step_time_p90_s)),
+                  100 * (slow ? rank : 1 - rank), to_text(Duration(measured)), to_text(Duration(forecast.before_s->p10)),
+                  to_text(Duration(forecast.before_s->p90)),
                   slow ? "; `panpipe import log` compares its parts" : "; is the scenario that of this job?"));
 }
 

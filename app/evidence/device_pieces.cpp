@@ -11,6 +11,7 @@
 #include "base/input/reader.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/device_reader.hpp"
+#include "costmodel/cost/compute.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/sourced_file.hpp"
@@ -70,27 +71,38 @@ int add_units(GivenPiece& piece, const Profile& profile, const Scenario& scenari
   return count;
 }
 
-// What of a measured device's calibration bears on steps: its times over those of the scenario's device.
+// A number that somebody measured, or fitted to runs: not one that is in force for this device, and so predicted the step, and
+// not one that stood in for a measurement.
+bool is_measured(const std::string& key, const Calibration& numbers, const Calibration& in_force) {
+  const auto source = numbers.sources.find(key), value = numbers.values.find(key), shipped = in_force.values.find(key);
+  if (source == numbers.sources.end() || value == numbers.values.end()) return false;
+  for (const std::string_view stands_in : {kNotMeasured, std::string_view("not fitted")})
+    if (source->second.starts_with(stands_in)) return false;
+  return shipped == in_force.values.end() || shipped->second != value->second || in_force.sources.at(key) != source->second;
+}
+
+// What of a measured device's calibration bears on steps: its times over those by which the scenario's steps are predicted.
 void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration& numbers, const Scenario& scenario) {
   const DeviceType& type = *only_type(scenario);
-  const Calibration known = calibration_for(type);
-  const auto stated = [&](const char* key) {
-    const auto source = numbers.sources.find(key);
-    return source != numbers.sources.end() && !source->second.starts_with(kNotMeasured);
+  const Calibration in_force = calibration_for(type);
+  const DeviceRates predicted = device_rates(type, in_force, scenario);
+  const auto rate = [&](const char* key, Direction direction, const char* what, double of_measured, double of_predicted) {
+    const double off = ratio(of_predicted, of_measured);
+    if (is_measured(key, numbers, in_force) && of_measured > 0 && of_predicted > 0 && std::isfinite(off))
+      add_measurements(piece, what, direction, {off});
   };
-  const double peak = measured.peak_for(scenario.precision).base(), known_peak = type.peak_for(scenario.precision).base();
-  const auto rate = [&](const char* key, Direction direction, const char* what, double of_measured, double of_known) {
-    if (stated(key) && of_measured > 0 && of_known > 0) add_measurements(piece, what, direction, {ratio(of_known, of_measured)});
-  };
-  rate("gemm_efficiency", Direction::Products, "products", peak * numbers.gemm_efficiency, known_peak * known.gemm_efficiency);
-  rate("attention_efficiency", Direction::Attention, "attention", peak * numbers.attention_efficiency,
-       known_peak * known.attention_efficiency);
+  const double peak = measured.peak_for(outside_products(scenario.precision)).base();
+  rate("gemm_efficiency", Direction::Products, "products", peak * numbers.gemm_efficiency, predicted.gemm.base());
+  if (in_force.attention_rates.empty())  // published rates of a kernel would stand for this number
+    rate("attention_efficiency", Direction::Attention, "attention", peak * numbers.attention_efficiency,
+         predicted.attention.base());
   rate("memory_efficiency", Direction::MemoryTraffic, "memory traffic",
-       measured.memory_bandwidth.base() * numbers.memory_efficiency, type.memory_bandwidth.base() * known.memory_efficiency);
-  // A launch's time is counted the other way: the longer, the slower.
-  rate("launch", Direction::Host, "launches", 1 / numbers.launch.base(), 1 / known.launch.base());
-  rate("fabric_efficiency", Direction::Node, "links in a node", numbers.fabric_efficiency, known.fabric_efficiency);
-  if (piece.observations.empty()) piece.left_out = "it states no number that was measured";
+       measured.memory_bandwidth.base() * numbers.memory_efficiency, predicted.memory.base());
+  // A launch's time is counted the other way: the longer, the slower. A framework's own stands for it.
+  if (scenario.framework.launch <= Duration(0) && numbers.launch > Duration(0))
+    rate("launch", Direction::Host, "launches", 1 / numbers.launch.base(), 1 / in_force.launch.base());
+  rate("fabric_efficiency", Direction::Node, "links in a node", numbers.fabric_efficiency, in_force.fabric_efficiency);
+  if (piece.observations.empty()) piece.left_out = "it states no measured number that this device's own calibration has not";
 }
 
 bool names_device(const NodePtr& root, const DeviceType& type) {
@@ -165,7 +177,8 @@ std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scen
     return {piece};
   }
   const NodePtr root = load_document(request.file);
-  const Node* kind = root->find("kind");
+  const Node* kind = root->kind == NodeKind::Map ? root->find("kind") : nullptr;
+  if (kind == nullptr) throw InputError(request.file + ": this is neither a device file nor a calibration");
   DeviceType measured = *type;
   Calibration numbers;
   if (kind->text == "calibration") {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "base/input/source_text.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
+#include "jobs/trainer_data.hpp"
 
 namespace panpipe::app {
 namespace {
@@ -153,7 +156,11 @@ std::string longer_text(double off) {
 std::shared_ptr<const GivenEvidence> read_evidence(const Scenario& scenario) {
   auto given = std::make_shared<GivenEvidence>();
   StatedJob job(scenario);
+  std::set<std::tuple<std::string, std::vector<std::string>, std::string>> seen;
   for (const EvidenceRequest& request : scenario.evidence) try {
+      std::error_code unknown;
+      const std::string file = std::filesystem::weakly_canonical(request.file, unknown).string();
+      if (!seen.insert({unknown ? request.file : file, request.ids, request.job}).second) continue;  // it counts once
       for (GivenPiece& piece : pieces_of(request, job)) given->pieces.push_back(std::move(piece));
     } catch (const InputError& error) {
       throw placed(error, scenario, request.key);
@@ -171,11 +178,16 @@ Scenario EvidenceOfCells::with(Scenario scenario) {
   const auto same = [](const EvidenceRequest& a, const EvidenceRequest& b) {
     return std::tie(a.file, a.ids, a.job) == std::tie(b.file, b.ids, b.job);
   };
-  if (!given_ || !std::equal(requests_.begin(), requests_.end(), scenario.evidence.begin(), scenario.evidence.end(), same)) {
-    given_ = read_evidence(scenario);
-    requests_ = scenario.evidence;
-  }
-  scenario.given_evidence = given_;
+  // What pieces are compared with.
+  std::string compared;
+  if (scenario.document)
+    for (const char* key : {"cluster", "workload", "precision", "framework", "trainer", "profile", "optimizer"})
+      if (const Node* value = scenario.document->find(key)) compared += fmt::format("{}: {}\n", key, jobs::flow_text(*value));
+  if (!std::equal(requests_.begin(), requests_.end(), scenario.evidence.begin(), scenario.evidence.end(), same)) read_.clear();
+  requests_ = scenario.evidence;
+  std::shared_ptr<const GivenEvidence>& given = read_[compared];
+  if (!given) given = read_evidence(scenario);
+  scenario.given_evidence = given;
   return scenario;
 }
 

@@ -2,7 +2,9 @@
 // every verb are moved by.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "costmodel/prediction/given_evidence.hpp"
@@ -17,14 +19,14 @@ std::shared_ptr<const GivenEvidence> read_evidence(const Scenario& scenario);
 // The scenario with what its evidence holds.
 Scenario with_evidence(Scenario scenario);
 
-// For many scenarios of one file, which name the same pieces: each is read once.
+// For many scenarios of one file, which name the same pieces: each is read once for each machine, model and trainer.
 class EvidenceOfCells {
  public:
   Scenario with(Scenario scenario);
 
  private:
   std::vector<EvidenceRequest> requests_;
-  std::shared_ptr<const GivenEvidence> given_;
+  std::map<std::string, std::shared_ptr<const GivenEvidence>> read_;
 };
 
 }  // namespace panpipe::app

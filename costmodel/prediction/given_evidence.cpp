@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <tuple>
 
@@ -18,7 +19,9 @@ constexpr double kOutsideAlone = 0.0005;
 std::vector<ComparedStep> observations_of(const std::vector<const GivenPiece*>& pieces, const GivenPiece* without = nullptr) {
   std::vector<ComparedStep> all;
   for (const GivenPiece* piece : pieces)
-    if (piece != without) all.insert(all.end(), piece->observations.begin(), piece->observations.end());
+    if (piece != without)
+      std::copy_if(piece->observations.begin(), piece->observations.end(), std::back_inserter(all),
+                   [](const ComparedStep& observation) { return std::isfinite(observation.off); });
   // Sums do not depend on the order in which pieces are named.
   std::stable_sort(all.begin(), all.end(), [](const ComparedStep& a, const ComparedStep& b) {
     return std::tie(a.off, a.scatter, a.sensitivity, a.parallel) < std::tie(b.off, b.scatter, b.sensitivity, b.parallel);

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 // Tests run in tests/, and the program in the folder above.
 const std::string kSources = std::filesystem::absolute("..").lexically_normal().string();
@@ -196,6 +197,7 @@ TEST(Evidence, HostileFilesAreRefusedWithTheirPlace) {
   EXPECT_THAT(refusal("nan.csv", heading + row + "nan\n"), HasSubstr("nan.csv:2:"));
   EXPECT_THAT(refusal("negative.csv", heading + row + "-3\n"), HasSubstr("must be positive"));
   EXPECT_THAT(refusal("empty.csv", heading), HasSubstr("has no rows"));
+  EXPECT_THAT(refusal("list.yaml", "[\"panpipe:\",\nkind: device ]\n"), HasSubstr("neither a device file nor"));
   std::string many = heading;
   for (int i = 0; i < 2000; ++i) many += std::to_string(i) + row + "9\n";
   EXPECT_THAT(refusal("many.csv", many), HasSubstr("2000 rows"));
@@ -254,14 +256,41 @@ TEST(Evidence, AMeasuredDeviceBearsOnItsDirections) {
   std::string text = read_file(kSources + "scenarios/calibrations/a100-80g-sxm.yaml");
   const std::string from = "gemm_efficiency: {value: 0.8062";
   ASSERT_NE(text.find(from), std::string::npos);
-  text.replace(text.find(from), from.size(), "gemm_efficiency: {value: 0.7");
+  text.replace(text.find(from), from.size(), "gemm_efficiency: {value: 0.79");
   const json piece = piece_of(a100_scenario(), write_file(folder + "/mine.yaml", text));
   EXPECT_EQ(piece["kind"], "device");
-  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("products 15.2 % longer than predicted"));
-  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("launches as predicted"));
+  EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("products 2.1 % longer than predicted"));
+  // What is not another number than the one that predicts the step says nothing.
+  EXPECT_THAT(piece["what"].get<std::string>(), Not(HasSubstr("launches")));
+  EXPECT_THAT(piece_of(a100_scenario(), kSources + "scenarios/calibrations/a100-80g-sxm.yaml").value("left_out", ""),
+              HasSubstr("no measured number"));
   EXPECT_LT(piece["half_width_after"], piece["half_width_before"]);
   EXPECT_EQ(piece_of("scenarios/examples/llama-3-8b-h100.yaml", folder + "/mine.yaml").value("left_out", "").substr(0, 18),
             "it was measured on");
+}
+
+// A launch of no time is no measurement; the other numbers count.
+TEST(Evidence, ANumberOfZeroIsNone) {
+  const std::string folder = temporary_folder();
+  std::string text = read_file(kSources + "scenarios/calibrations/a100-80g-sxm.yaml");
+  const std::size_t launch = text.find("launch: {value: ");
+  ASSERT_NE(launch, std::string::npos);
+  text.replace(launch, text.find(',', launch) - launch, "launch: {value: 0 us");
+  const json piece = piece_of(a100_scenario(), write_file(folder + "/mine.yaml", text));
+  EXPECT_GT(piece["half_width_after"], 0.05);
+}
+
+TEST(Evidence, APieceNamedTwiceCountsOnce) {
+  const std::string folder = temporary_folder();
+  std::string text = read_file(kSources + "scenarios/calibrations/a100-80g-sxm.yaml");
+  const std::string from = "gemm_efficiency: {value: 0.8062";
+  text.replace(text.find(from), from.size(), "gemm_efficiency: {value: 0.7");
+  const std::string file = write_file(folder + "/mine.yaml", text), scenario = a100_scenario();
+  const std::string other = folder + "/../" + folder.substr(folder.rfind('/') + 1) + "/mine.yaml";
+  const json once = answer("estimate " + scenario + " --json --evidence " + file);
+  const json twice = answer("estimate " + scenario + " --json --evidence " + file + " --evidence " + other);
+  EXPECT_EQ(once["metrics"], twice["metrics"]);
+  EXPECT_EQ(twice["evidence"]["pieces"].size(), 1U);
 }
 
 // Kernels of a tensor-parallel rank, each group a twentieth longer than it is predicted.
