@@ -57,7 +57,11 @@ class PlanArguments {
   }
 
   void add_dispatch() {
-    if (scenario_.framework.expert_dispatch != ExpertDispatch::Nodes) return line("--moe-token-dispatcher-type alltoall");
+    const auto model = language_model_of(scenario_.workload);
+    const bool grouped = model && model->dimensions.traits.experts.groups > 1;
+    const ExpertDispatch dispatch = scenario_.framework.expert_dispatch;
+    if (dispatch == ExpertDispatch::Rows || (dispatch == ExpertDispatch::ByModel && !grouped))
+      return line("--moe-token-dispatcher-type alltoall");
     line("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
     job_.stated.emplace_back("framework.expert_dispatch");
   }

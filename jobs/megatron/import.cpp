@@ -258,6 +258,10 @@ void read_framework(MegatronJob& m) {
     framework.choose("overlap_all_reduce: true, overlap_reduce_scatter: true", "--overlap-grad-reduce");
   if (a.flag("--overlap-param-gather")) framework.choose("overlap_parameter_gather: true", "--overlap-param-gather");
   if (a.flag("--tp-comm-overlap")) framework.choose("overlap_tensor_collectives: true", "--tp-comm-overlap");
+  if (m.dispatcher == "flex")
+    framework.choose("expert_dispatch: nodes", "--moe-token-dispatcher-type flex");
+  else if (m.expert_groups > 1)
+    framework.choose("expert_dispatch: rows", "--moe-token-dispatcher-type alltoall");
   bool unfused = false;
   for (const char* flag : {"--no-bias-gelu-fusion", "--no-bias-swiglu-fusion", "--no-bias-dropout-fusion"})
     unfused |= a.flag(flag);

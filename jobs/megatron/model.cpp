@@ -206,10 +206,9 @@ class MegatronModel {
     for (const char* known : {"--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor",
                               "--moe-router-bias-update-rate", "--moe-shared-expert-gate", "--moe-grouped-gemm"})
       a_.flag(known);
-    // Tokens travel to experts by all-to-all.
-    const std::string dispatcher = a_.text("--moe-token-dispatcher-type").value_or("alltoall");
-    if (dispatcher != "alltoall")
-      m_.job.not_modelled.push_back(one_line("--moe-token-dispatcher-type " + dispatcher) + " (predicted as alltoall)");
+    m_.dispatcher = a_.text("--moe-token-dispatcher-type").value_or("alltoall");
+    if (m_.dispatcher != "alltoall" && m_.dispatcher != "flex")
+      m_.job.not_modelled.push_back(one_line("--moe-token-dispatcher-type " + m_.dispatcher) + " (predicted as alltoall)");
   }
 
   void add_experts_of_deepseek(int shared, int width, const std::vector<bool>& sparse) {
@@ -217,6 +216,9 @@ class MegatronModel {
       a_.refuse("--moe-shared-expert-intermediate-size",
                 fmt::format("is {}, no multiple of an expert's {} features", shared, width));
     config_.add("n_shared_experts", shared / width);
+    m_.expert_groups = a_.integer("--moe-router-num-groups").value_or(1);
+    config_.add("n_group", m_.expert_groups);
+    config_.add("topk_group", a_.integer("--moe-router-group-topk").value_or(m_.expert_groups));
     const auto first = static_cast<int>(std::find(sparse.begin(), sparse.end(), true) - sparse.begin());
     config_.add("first_k_dense_replace", first);
     if (std::find(sparse.begin() + first, sparse.end(), false) != sparse.end())

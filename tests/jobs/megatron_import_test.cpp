@@ -103,14 +103,21 @@ TEST(MegatronImport, ExpertsAndLatentAttention) {
   EXPECT_EQ(value(spread, "parallel.expert"), "4");
   EXPECT_EQ(value(spread, "parallel.expert_tensor"), "1");
   EXPECT_EQ(value(spread, "experts.capacity"), "1.25");
-  const ImportedJob latent =
-      job(kLlama +
-          "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 64 --qk-head-dim 32 --qk-pos-emb-head-dim 16 "
-          "--v-head-dim 32 --num-experts 8 --moe-ffn-hidden-size 256 --moe-shared-expert-intermediate-size 512");
+  const std::string deepseek =
+      kLlama +
+      "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 64 --qk-head-dim 32 --qk-pos-emb-head-dim 16 "
+      "--v-head-dim 32 --num-experts 8 --moe-ffn-hidden-size 256 --moe-shared-expert-intermediate-size 512 ";
+  const ImportedJob latent = job(deepseek);
   EXPECT_THAT(value(latent, "workload.config"), HasSubstr("model_type: deepseek_v3"));
   EXPECT_THAT(value(latent, "workload.config"),
               HasSubstr("q_lora_rank: 256, kv_lora_rank: 64, qk_nope_head_dim: 32, qk_rope_head_dim: 16, v_head_dim: 32"));
   EXPECT_THAT(value(latent, "workload.config"), HasSubstr("n_shared_experts: 2"));  // 512 / 256
+  // Megatron routes in groups where arguments say so, and sends a row to each expert but with flex.
+  EXPECT_THAT(value(latent, "workload.config"), HasSubstr("n_group: 1, topk_group: 1"));
+  const ImportedJob grouped = job(deepseek + "--moe-router-num-groups 4 --moe-router-group-topk 2");
+  EXPECT_THAT(value(grouped, "workload.config"), HasSubstr("n_group: 4, topk_group: 2"));
+  EXPECT_EQ(value(grouped, "framework"), "{expert_dispatch: rows}");
+  EXPECT_THAT(grouped.not_modelled, IsEmpty());
 }
 
 TEST(MegatronImport, StagesThatAreNotEqual) {
@@ -218,6 +225,8 @@ TEST(MegatronImport, ArgumentsThatPredictionsHave) {
   EXPECT_THAT(job(experts + "alltoall").not_understood, IsEmpty());
   EXPECT_THAT(job(experts + "allgather").not_modelled,
               ElementsAre("--moe-token-dispatcher-type allgather (predicted as alltoall)"));
+  EXPECT_EQ(value(job(experts + "flex"), "framework"), "{expert_dispatch: nodes}");
+  EXPECT_THAT(job(experts + "flex").not_modelled, IsEmpty());
   EXPECT_THAT(job(kLlama + "--use-tp-pp-dp-mapping").not_modelled, IsEmpty());
   EXPECT_EQ(value(job(kLlama + "--attention-backend fused"), "framework"), "{attention: cudnn}");
   const std::string turns = "--pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 4 ";
