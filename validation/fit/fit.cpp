@@ -33,7 +33,8 @@ std::vector<const FitParameter*> chosen(const std::vector<std::string>& only) {
   std::vector<std::string> names;
   for (const FitParameter& parameter : fit_parameters()) {
     names.push_back(parameter.key);
-    if (only.empty() || std::find(only.begin(), only.end(), parameter.key) != only.end()) result.push_back(&parameter);
+    if ((only.empty() && !parameter.if_named) || std::find(only.begin(), only.end(), parameter.key) != only.end())
+      result.push_back(&parameter);
   }
   for (const std::string& key : only)
     if (std::find(names.begin(), names.end(), key) == names.end()) throw unknown_choice("only", key, names);

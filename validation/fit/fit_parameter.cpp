@@ -8,10 +8,13 @@ const std::vector<FitParameter>& fit_parameters() {
   using C = Calibration;
   static const std::vector<FitParameter> all = {
       {"gemm_efficiency", "", 0.5, 1.1, 0.1, -1, [](const C& c) { return c.gemm_efficiency; },
-       [](C& c, double v) { c.gemm_efficiency = v; },
+       [](C& c, double v) {
+         c.earlier_gemm_efficiency *= v / c.gemm_efficiency;  // a slower card is slower with earlier software, too
+         c.gemm_efficiency = v;
+       },
        "best measured products reach 0.87 (A100) and 1.02 (RTX 3090 Ti) of the data sheet"},
       {"earlier_gemm_efficiency", "", 0.5, 1.1, 0.1, -1, [](const C& c) { return c.gemm_efficiency_in(1); },
-       [](C& c, double v) { c.earlier_gemm_efficiency = v; }, "as gemm_efficiency, software from before 2025"},
+       [](C& c, double v) { c.earlier_gemm_efficiency = v; }, "as gemm_efficiency, software from before 2025", true},
       {"wave_quantisation", "", 0.2, 1.0, 0.3, 0, [](const C& c) { return c.wave_quantisation; },
        [](C& c, double v) { c.wave_quantisation = v; }, "1: nothing runs beside the last wave"},
       {"attention_efficiency", "", 0.15, 0.75, 0.2, -1, [](const C& c) { return c.attention_efficiency; },

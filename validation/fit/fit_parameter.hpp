@@ -17,6 +17,7 @@ struct FitParameter {
   double (*get)(const Calibration& calibration);
   void (*set)(Calibration& calibration, double value);
   const char* bounds_source;  // source of these bounds
+  bool if_named = false;      // fitted only where it is asked for by name
 };
 
 // All parameters, at most a dozen.

@@ -91,7 +91,10 @@ std::string numbers_text(const Fit& fit) {
   for (const auto& [key, value] : fit.calibration.values) {
     if (fitted(fit, key) != nullptr) continue;
     const auto source = fit.calibration.sources.find(key);
-    out += fmt::format("{}: {{value: {}, source: {}}}\n", key, value,
+    // It follows gemm_efficiency.
+    const bool follows = key == "earlier_gemm_efficiency";
+    out += fmt::format("{}: {{value: {}, source: {}}}\n", key,
+                       follows ? fmt::format("{:.4g}", fit.calibration.earlier_gemm_efficiency) : value,
                        quoted_scalar("not fitted; " + (source == fit.calibration.sources.end() ? "" : source->second)));
   }
   return out;
