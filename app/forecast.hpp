@@ -28,8 +28,9 @@ struct Forecast {
   Quantiles left_s;          // until the last step; with checkpoints and failures where the scenario states them
   // Where the job is known: a step of such a job before this log, and another run of it after the log.
   std::optional<Quantiles> before_s, after_s;
-  std::optional<RunCost> run;  // of the whole run at the step's p50, where the scenario has `run`
+  std::optional<RunCost> run;  // of the whole run at the step's p50, where the scenario has `run`; of `steps`
   std::optional<Quantiles> cost_left;
+  std::vector<std::string> notes;
   std::vector<std::string> alarms;  // the run drifts, or is outside of what is expected
 };
 

@@ -23,6 +23,9 @@ std::string date_text(double seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
+// The options of `panpipe import log` have one other name here.
+std::string option_named(const std::string& option) { return option == "job" ? "scenario" : option; }
+
 void write_quantiles(JsonWriter& out, const char* name, const std::optional<Quantiles>& q) {
   if (!q) {
     out.field(name, nullptr);
@@ -55,10 +58,11 @@ std::string to_text(const Forecast& f, double now, const TextStyle& style) {
                         f.cost_left ? fmt::format(", {}; left of it {} ({} to {})", money(*f.run->cost), money(f.cost_left->p50),
                                                   money(f.cost_left->p10), money(f.cost_left->p90))
                                     : "");
+  for (const std::string& note : f.notes) text += note + "\n";
   for (const std::string& alarm : f.alarms) text += style.paint(kYellow, "ALARM: " + alarm) + "\n";
   for (const OpenPoint& point : f.log.open)
     text += fmt::format("not compared with a prediction: {}{}\n", point.reason,
-                        point.option.empty() ? "" : fmt::format("; --{} states it", point.option));
+                        point.option.empty() ? "" : fmt::format("; --{} states it", option_named(point.option)));
   return wrapped(text, style.width);
 }
 
@@ -77,9 +81,10 @@ std::string to_json(const Forecast& f, double now) {
   out.field("cost", f.run ? f.run->cost : std::nullopt);
   write_quantiles(out, "cost_left", f.cost_left);
   out.field("currency", f.run && f.run->cost ? std::optional(f.run->currency) : std::nullopt);
-  out.field("alarms", f.alarms);
+  out.field("notes", f.notes).field("alarms", f.alarms);
   out.list("open", JsonLayout::Lines);
-  for (const OpenPoint& point : f.log.open) out.object().field("reason", point.reason).field("option", point.option).end();
+  for (const OpenPoint& point : f.log.open)
+    out.object().field("reason", point.reason).field("option", option_named(point.option)).end();
   return out.end().end().finish() + "\n";
 }
 

@@ -45,8 +45,9 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
 Duration launch_time(const Framework& framework, const Calibration& c, const Degrees& degrees) {
   const double p = degrees.pipeline, m = degrees.microbatches;
   const double at_work = p * m / (m + p - 1);
-  const bool hooked = degrees.zero >= 3 && framework.sharded_launch > Duration(0);
-  return (hooked ? framework.sharded_launch : launch_alone(framework, c)) * (1 + c.launch_contention * (at_work - 1));
+  // Hooks only add: bounds of a step are taken without them.
+  const Duration alone = launch_alone(framework, c);
+  return (degrees.zero >= 3 ? std::max(alone, framework.sharded_launch) : alone) * (1 + c.launch_contention * (at_work - 1));
 }
 
 // The expected maximum of n normal deviates, in standard deviations.

@@ -56,6 +56,28 @@ TEST(Forecast, ADriftIsAnAlarmAndNoiseIsNone) {
   EXPECT_THAT(f["alarms"][0].get<std::string>(), HasSubstr("the run drifts"));
 }
 
+// From 4 s to 4.8 s in 120 steps: the rest is counted at the end of the line, 4.8 s less half a part of ten steps.
+TEST(Forecast, ASteadyDriftMovesTheRest) {
+  const Json f = forecast(log_of(121, [](int i) { return 4000 * (1 + 0.2 * i / 121); }));
+  ASSERT_EQ(f["alarms"].size(), 1U);
+  EXPECT_THAT(f["alarms"][0].get<std::string>(), HasSubstr("the run drifts: +"));
+  EXPECT_NEAR(f["step_s"]["p50"], 4.77, 0.03);
+}
+
+// The log has 1,000 steps and the scenario 4,000: a quarter of its money.
+TEST(Forecast, TheLengthOfTheLogCounts) {
+  const std::string scenario = temporary_folder() + "/job.yaml",
+                    text =
+                        "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt, layers: 24, hidden: 2048, "
+                        "heads: 16, sequence: "
+                        "1024, vocabulary: 50304}\nbatch: {micro: 4, microbatches: 4}\nparallel: {data: 8}\n";
+  write_file(scenario, text + "run: {steps: 4000, price: 2 EUR}\n");
+  const Json f = forecast(log_of(101, [](int) { return 500; }), "--scenario " + scenario);
+  EXPECT_NEAR(f["cost"], 1000 * 0.5 * 8 * 2 / 3600, 0.001);
+  EXPECT_NEAR(f["cost_left"]["p50"], 0.899 * f["cost"].get<double>(), 1e-6);
+  ASSERT_EQ(f["notes"].size(), 1U);
+}
+
 // The job's own prediction: a log of ten times as long steps is beyond what is expected of it, and one as predicted is not.
 // Money: tokens / (tokens of a step) steps at 2 EUR an hour and GPU.
 TEST(Forecast, IsComparedWithTheJobsPrediction) {
