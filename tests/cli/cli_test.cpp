@@ -46,11 +46,11 @@ TEST(CommandLine, TheFirstExampleOfRunIsForALaptop) {
 }
 
 TEST(CommandLine, AMisspeltVerbIsAnInputErrorWithASuggestion) {
-  EXPECT_EQ(
-      refusal_of("estimte x.yaml"),
-      "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
-      "  verbs: check, schedule, arena, estimate, simulate, plan, sweep, compare, report, profile, import, export, validate, "
-      "fit, run, new, list, schema, support, doctor, selftest, version, completion, manual\n");
+  EXPECT_EQ(refusal_of("estimte x.yaml"),
+            "panpipe: error: unknown verb 'estimte', did you mean 'estimate'?\n"
+            "  verbs: check, schedule, arena, estimate, simulate, plan, sweep, compare, report, profile, measure-device, import, "
+            "forecast, export, validate, fit, run, new, list, schema, support, evidence, doctor, selftest, version, completion, "
+            "manual\n");
 }
 
 TEST(CommandLine, AnUnknownOptionIsAnInputError) {

@@ -260,7 +260,7 @@ TEST(Evidence, AMeasuredDeviceBearsOnItsDirections) {
   const json piece = piece_of(a100_scenario(), write_file(folder + "/mine.yaml", text));
   EXPECT_EQ(piece["kind"], "device");
   EXPECT_THAT(piece["what"].get<std::string>(), HasSubstr("products 2.1 % longer than predicted"));
-  // What is not another number than the one that predicts the step says nothing.
+  // What is not another number than the one that predicts the step states nothing.
   EXPECT_THAT(piece["what"].get<std::string>(), Not(HasSubstr("launches")));
   EXPECT_THAT(piece_of(a100_scenario(), kSources + "scenarios/calibrations/a100-80g-sxm.yaml").value("left_out", ""),
               HasSubstr("no measured number"));

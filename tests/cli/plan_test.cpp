@@ -112,7 +112,8 @@ TEST(Plan, AMethodThatDoesNotExistIsAnInputError) {
 }
 
 // On consumer cards contention decides. A search among the schedules of one trainer is part of the whole search, so it finds
-// nothing faster; the whole search once spent its simulations on variants of one layout, and its answer took 30 % longer.
+// nothing faster but for what simulations of its few finalists leave: at most 2 %. The whole search once spent them on variants
+// of one layout, and its answer took 30 % longer.
 TEST(Plan, AllSchedulesAreNoSlowerThanSome) {
   const std::string file =
       write_file(temporary_folder() + "/cards.yaml",
@@ -132,7 +133,7 @@ TEST(Plan, AllSchedulesAreNoSlowerThanSome) {
   };
   const double all = simulated("");
   for (const char* trainer : {"torch", "megatron", "deepspeed", "torchtitan"})
-    EXPECT_LE(all, simulated(std::string(" --for ") + trainer) * (1 + 1e-9)) << trainer;
+    EXPECT_LE(all, simulated(std::string(" --for ") + trainer) * 1.02) << trainer;
 }
 
 std::string answer_in_lines(const std::string& command, std::size_t most) {

@@ -112,7 +112,7 @@ TEST(MegatronImport, ExpertsAndLatentAttention) {
   EXPECT_THAT(value(latent, "workload.config"),
               HasSubstr("q_lora_rank: 256, kv_lora_rank: 64, qk_nope_head_dim: 32, qk_rope_head_dim: 16, v_head_dim: 32"));
   EXPECT_THAT(value(latent, "workload.config"), HasSubstr("n_shared_experts: 2"));  // 512 / 256
-  // Megatron routes in groups where arguments say so, and sends a row to each expert but with flex.
+  // Megatron routes in groups where arguments state so, and sends a row to each expert but with flex.
   EXPECT_THAT(value(latent, "workload.config"), HasSubstr("n_group: 1, topk_group: 1"));
   const ImportedJob grouped = job(deepseek + "--moe-router-num-groups 4 --moe-router-group-topk 2");
   EXPECT_THAT(value(grouped, "workload.config"), HasSubstr("n_group: 4, topk_group: 2"));
