@@ -209,11 +209,6 @@ Key cluster_key() {
        .forms = {form::shipped()},
        .meaning = "measured times of collectives, which come before formulas",
        .page = "models/collectives.md"},
-      {.name = "measured",
-       .open = true,
-       .meaning = "what `panpipe measure-device` measured: evidence, and for people",
-       .page = "measure-device.md",
-       .acts_on = ActsOn::Nothing},
       sources()};
   keys.insert(keys.end(), nodes.begin(), nodes.end());
   keys.insert(keys.end(), own.begin(), own.end());
