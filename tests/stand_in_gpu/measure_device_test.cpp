@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 TEST(MeasureDeviceOnGpus, MeasuresEveryKindOfQuantity) {
   const std::string file = temporary_folder() + "/card.yaml";
-  const Ended run = on_stand_in("measure-device --device cuda:1 --minutes 0.5 --json -o " + file,
+  const Ended run = on_stand_in("measure-device --device cuda:1 --minutes 1 --json -o " + file,
                                 {{"STAND_IN_GPUS", "2"}, {"STAND_IN_SLOWED", "64"}});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const auto document = nlohmann::json::parse(run.out);
