@@ -117,7 +117,7 @@ void set_posterior(const PlannedScenario& planned, const EstimatedStep& step, Fo
   if (figures.step_time_p90_s <= 0) return;
   const double measured = forecast.log.log.run.measured.median_s;
   ComparedStep given;
-  static_cast<StepTraits&>(given) = step_figures(planned.graph, planned.experiment.scenario, planned.plan).traits;
+  static_cast<StepTraits&>(given) = step.traits;
   given.off = std::log(measured / figures.step_time_s);
   const UncertaintyPrior& prior = shipped_evidence().prior;
   std::vector<ComparedStep> known = known_before(planned, forecast.log.log.file, given);

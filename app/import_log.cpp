@@ -40,13 +40,6 @@ void plan_given_job(const LogRequest& request, LogAnswer& answer) {
       request.scenario, [&] { return load_scenario(request.scenario, request.overrides); }, "");
 }
 
-jobs::JobSize size_of(const PlannedScenario& job) {
-  const Plan& plan = job.plan;
-  const auto model = language_model_of(job.experiment.scenario.workload);
-  return {static_cast<int>(plan.devices.size()), static_cast<long long>(plan.micro) * plan.schedule.microbatches * plan.data,
-          model ? model->dimensions.sequence : 0};
-}
-
 void plan_logged_job(const LogRequest& request, LogAnswer& answer) {
   read_job(request, answer);
   if (!answer.open.empty()) return;
@@ -62,12 +55,19 @@ void plan_logged_job(const LogRequest& request, LogAnswer& answer) {
 
 }  // namespace
 
+jobs::JobSize job_size(const Scenario& scenario, const Plan& plan) {
+  const auto model = language_model_of(scenario.workload);
+  return {static_cast<int>(plan.devices.size()), static_cast<long long>(plan.micro) * plan.schedule.microbatches * plan.data,
+          model ? model->dimensions.sequence : 0};
+}
+
 LogAnswer import_log(const LogRequest& request) {
   LogAnswer answer;
   answer.scenario_file = request.scenario.empty() ? request.output : request.scenario;
   const bool given = !request.scenario.empty();
   if (given) plan_given_job(request, answer);
-  answer.log = jobs::read_training_log(request.file, request.run, given ? size_of(*answer.planned) : jobs::JobSize{});
+  answer.log = jobs::read_training_log(
+      request.file, request.run, given ? job_size(answer.planned->experiment.scenario, answer.planned->plan) : jobs::JobSize{});
   if (!given) plan_logged_job(request, answer);
   if (!answer.planned) return answer;
   const PlannedScenario& planned = *answer.planned;

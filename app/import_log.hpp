@@ -15,6 +15,9 @@
 
 namespace panpipe::app {
 
+// What logs may leave open of a job.
+jobs::JobSize job_size(const Scenario& scenario, const Plan& plan);
+
 struct LogRequest {
   std::string file;
   std::string scenario;                // of the job; empty: as the log states it

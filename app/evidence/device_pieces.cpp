@@ -105,6 +105,14 @@ void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration
   if (piece.observations.empty()) piece.left_out = "it states no measured number that this device's own calibration has not";
 }
 
+GivenPiece piece_of_one_device(const EvidenceRequest& request, const char* kind, const DeviceType* type) {
+  GivenPiece piece;
+  piece.file = request.file;
+  piece.kind = kind;
+  if (type == nullptr || !type->has_rates()) piece.left_out = "this machine has devices of several types, or without rates";
+  return piece;
+}
+
 bool names_device(const NodePtr& root, const DeviceType& type) {
   const auto is = [&](const Node* node) {
     return node != nullptr && (node->text == type.name || node->text == type.driver_name);
@@ -149,14 +157,9 @@ void add_measurements(GivenPiece& piece, const std::string& what, Direction dire
 
 std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Scenario& scenario) {
   const Profile profile = load_profile(request.file);
-  GivenPiece piece;
-  piece.file = request.file;
-  piece.kind = "profile";
   const DeviceType* type = only_type(scenario);
-  if (type == nullptr || !type->has_rates()) {
-    piece.left_out = "this machine has devices of several types, or without rates";
-    return {piece};
-  }
+  GivenPiece piece = piece_of_one_device(request, "profile", type);
+  if (!piece.left_out.empty()) return {piece};
   const auto gpu = profile.measured.find("gpu");
   if (gpu != profile.measured.end())
     piece.machine = machine_named(gpu->second, scenario);
@@ -168,14 +171,9 @@ std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Sce
 }
 
 std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scenario& scenario) {
-  GivenPiece piece;
-  piece.file = request.file;
-  piece.kind = "device";
   const DeviceType* type = only_type(scenario);
-  if (type == nullptr || !type->has_rates()) {
-    piece.left_out = "this machine has devices of several types, or without rates";
-    return {piece};
-  }
+  GivenPiece piece = piece_of_one_device(request, "device", type);
+  if (!piece.left_out.empty()) return {piece};
   const NodePtr root = load_document(request.file);
   const Node* kind = root->kind == NodeKind::Map ? root->find("kind") : nullptr;
   if (kind == nullptr) throw InputError(request.file + ": this is neither a device file nor a calibration");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/evidence/piece_readers.hpp"
+#include "app/import_log.hpp"
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
 #include "base/input/yaml_document.hpp"
@@ -13,7 +14,6 @@
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 #include "costmodel/scenario/trainer.hpp"
-#include "costmodel/workload/language_model.hpp"
 #include "jobs/log/read_log.hpp"
 #include "present/result/result_document.hpp"
 
@@ -34,12 +34,6 @@ struct Job {
     plan = &*owned_plan;
   }
 };
-
-jobs::JobSize size_of(const Experiment& experiment, const Plan& plan) {
-  const auto model = language_model_of(experiment.scenario.workload);
-  return {static_cast<int>(plan.devices.size()), static_cast<long long>(plan.micro) * plan.schedule.microbatches * plan.data,
-          model ? model->dimensions.sequence : 0};
-}
 
 // The file of the scenario's cluster; empty where it is written in place.
 std::string cluster_file(const Scenario& scenario) {
@@ -82,7 +76,7 @@ std::string plan_stated_job(const jobs::TrainingLog& log, const Scenario& asked,
 
 // What the log states of the job and the scenario has otherwise; empty: nothing.
 std::string contradiction(const jobs::TrainingLog& log, const Experiment& experiment, const Plan& plan) {
-  const jobs::JobSize size = size_of(experiment, plan);
+  const jobs::JobSize size = job_size(experiment.scenario, plan);
   const jobs::StatedJob& stated = log.run.job;
   if (stated.gpus > 0 && stated.gpus != size.gpus)
     return fmt::format("it states {} GPUs, and this scenario has {}", stated.gpus, size.gpus);
@@ -166,9 +160,9 @@ std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& st
   Job job = named_job(request);
   jobs::JobSize known;
   if (job.experiment != nullptr)
-    known = size_of(*job.experiment, *job.plan);
+    known = job_size(job.experiment->scenario, *job.plan);
   else if (stated.experiment() != nullptr)
-    known = size_of(*stated.experiment(), *stated.plan());
+    known = job_size(stated.experiment()->scenario, *stated.plan());
   const jobs::TrainingLog log = jobs::read_training_log(request.file, 0, known);
   GivenPiece piece;
   piece.file = request.file;

@@ -142,6 +142,11 @@ bool adds_input(const UnitView& unit, int i) {
 
 bool is_replicated(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i); }
 
+bool launches_for_each_expert(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.expert_products == ExpertProducts::Loop ||
+         (rates.expert_products == ExpertProducts::Each && unit.experts_of(i) > 0);
+}
+
 bool adds_masks(const UnitView& unit, const DeviceRates& rates) {
   if (!rates.dropout || !unit.transformer()) return false;
   for (int i = 0; i < unit.size(); ++i)
@@ -345,7 +350,7 @@ class UnitKernels {
     for (int i = 0; i < unit_.size(); ++i) experts = std::max(experts, unit_.experts_of(i));
     const auto [first, end] = unit_.between_experts();
     for (int i = first; i < end; ++i) {
-      if (rates_.expert_products == ExpertProducts::Each && unit_.experts_of(i) == 0) continue;
+      if (!launches_for_each_expert(unit_, i, rates_)) continue;
       result_[i].forward_launches *= experts;
       result_[i].backward_launches *= experts;
       result_[i].weight_launches *= experts;

@@ -35,6 +35,9 @@ bool adds_input(const UnitView& unit, int i);
 // True if operator i works on activations that every tensor-parallel rank holds completely (a normalization, a residual sum).
 bool is_replicated(const UnitView& unit, int i);
 
+// True if operator i, between dispatch and combination, is launched for each expert of a rank.
+bool launches_for_each_expert(const UnitView& unit, int i, const DeviceRates& rates);
+
 // True if the framework applies dropout that the unit's graph lacks.
 bool adds_masks(const UnitView& unit, const DeviceRates& rates);
 

@@ -163,8 +163,7 @@ void count_expert_launches(const UnitView& unit, const DeviceRates& rates, UnitT
   if (first == end) return;
   result.dispatch = first;
   for (int i = first; i < end; ++i) {
-    const bool each = rates.expert_products == ExpertProducts::Each && unit.experts_of(i) > 0;
-    if (!each && rates.expert_products != ExpertProducts::Loop) continue;
+    if (!launches_for_each_expert(unit, i, rates)) continue;
     result.expert_forward += result.operators[i].forward_launches;
     result.expert_backward += result.operators[i].backward_launches;
   }

@@ -8,6 +8,7 @@ namespace panpipe {
 
 struct EstimatedStep {
   TaskTimes times;  // for make_timeline(graph, times, TimelineKind::Estimated)
+  StepTraits traits;
   Metrics metrics;  // as from predict(), with the interval of the step and its evidence
 };
 

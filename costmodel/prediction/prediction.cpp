@@ -41,7 +41,8 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
   EstimatedStep step;
   step.times = estimate_times(graph, true);
   step.metrics = step_metrics(graph, step.times, TimelineKind::Estimated);
-  state_evidence(step.metrics, scenario, traits_of(scenario, plan, sensitivity_of(graph, step.times)));
+  step.traits = traits_of(scenario, plan, sensitivity_of(graph, step.times));
+  state_evidence(step.metrics, scenario, step.traits);
   state_run(step.metrics, graph, scenario);
   return step;
 }
