@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import sys
 import textwrap
 import time
@@ -25,13 +26,13 @@ class Violated(Exception):
 
 
 class Enough(BaseException):  # which Hypothesis lets through
-    """No more cases are drawn: the time is over, or so many were refused and none judged."""
+    """No more cases are drawn: the time is over, Ctrl-C was pressed, or so many were refused and none judged."""
 
 
 PATIENCE = 50  # cases
 
 
-def compare(prop, program, seed, examples, until=None):
+def compare(prop, program, seed, examples, until=None, stopped=lambda: False):
     """(comparisons, case, finding): the smallest case that breaks the property, or None, None."""
     judged, refused, last = [0], [0], [None, None]
 
@@ -48,7 +49,7 @@ def compare(prop, program, seed, examples, until=None):
     )
     @hypothesis.given(prop.cases(program))
     def holds(case):
-        if until and time.monotonic() >= until and not last[1]:
+        if stopped() or until and time.monotonic() >= until and not last[1]:
             raise Enough
         try:
             finding = case and prop.judge(program, **case)
@@ -71,11 +72,11 @@ def compare(prop, program, seed, examples, until=None):
     return judged[0], *last
 
 
-def compare_until(prop, program, seed, until):
+def compare_until(prop, program, seed, until, stopped):
     """The same until a time, in parts of ten cases, or fewer where a case takes long."""
     compared, part = 0, 0
-    while time.monotonic() < until:
-        more, case, finding = compare(prop, program, f"{seed}/{part}", max(1, round(10 * min(1, prop.weight))), until)
+    while time.monotonic() < until and not stopped():
+        more, case, finding = compare(prop, program, f"{seed}/{part}", max(1, round(10 * min(1, prop.weight))), until, stopped)
         compared, part = compared + more, part + 1
         if finding:
             return compared, case, finding
@@ -100,20 +101,32 @@ class Run:
         """One property after the other; each has its share of the comparisons or of the time."""
         self.counted = comparisons
         shares = sum(prop.weight if comparisons else 1 for prop in properties)
+        before = signal.signal(signal.SIGINT, self.stop)
         try:
             for prop in properties:
-                self.one(prop, comparisons and max(1, round(comparisons * prop.weight / shares)), seconds / shares)
-        except KeyboardInterrupt:
-            self.stopped = True
+                if not self.stopped:
+                    self.one(prop, comparisons and max(1, round(comparisons * prop.weight / shares)), seconds / shares)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if self.stopped:
             return 130
         return 1 if self.violations() or self.idle() else 0
 
+    def stop(self, *_):
+        """Ctrl-C: ends before the next case, because Hypothesis cannot be interrupted everywhere. The second one ends at once."""
+        if self.stopped:
+            raise KeyboardInterrupt
+        self.stopped = True
+
     def one(self, prop, comparisons, seconds):
+        def stopped():
+            return self.stopped
+
         try:
             if comparisons:
-                found = compare(prop, self.program, self.seed, comparisons)
+                found = compare(prop, self.program, self.seed, comparisons, stopped=stopped)
             else:
-                found = compare_until(prop, self.program, self.seed, time.monotonic() + seconds)
+                found = compare_until(prop, self.program, self.seed, time.monotonic() + seconds, stopped)
             self.counts[prop.name].comparisons, case, finding = found
         except Broken as broken:
             self.broken.append((prop, broken))
