@@ -54,7 +54,10 @@ UncertaintyPrior read_prior(const Json& document, const std::string& name) {
   prior.scatter = read_grid(document.at("scatter"));
   for (std::size_t c = 0; c < kStepClasses; ++c)
     prior.missing[c] = document.at("missing").at(std::string(name_of(static_cast<StepClass>(c))));
-  for (const Json& entry : document.at("widening")) prior.widening.push_back({entry.at(0), entry.at(1)});
+  for (const Json& entry : document.at("widening")) {
+    Widening& from = prior.widening.emplace_back(Widening{entry.at("given"), {}});
+    for (std::size_t c = 0; c < kStepClasses; ++c) from.factor[c] = entry.at(std::string(name_of(static_cast<StepClass>(c))));
+  }
   prior.sources = document.at("sources");
   prior.steps = document.at("steps");
   check_prior(prior, name + ": prior");
@@ -114,7 +117,11 @@ void write_prior(JsonWriter& out, const UncertaintyPrior& prior) {
   for (std::size_t c = 0; c < kStepClasses; ++c)
     out.field(name_of(static_cast<StepClass>(c)), std::vector<double>(prior.missing[c].begin(), prior.missing[c].end()));
   out.end().list("widening");
-  for (const Widening& from : prior.widening) out.value(std::vector<double>{static_cast<double>(from.given), from.factor});
+  for (const Widening& from : prior.widening) {
+    out.object().field("given", from.given);
+    for (std::size_t c = 0; c < kStepClasses; ++c) out.field(name_of(static_cast<StepClass>(c)), from.factor[c]);
+    out.end();
+  }
   out.end().end();
 }
 

@@ -93,10 +93,10 @@ StepDistribution StepDistribution::widened(double factor) const {
   return wider;
 }
 
-double widening_with(const std::vector<Widening>& widening, std::size_t given) {
+double widening_with(const std::vector<Widening>& widening, std::size_t given, StepClass of) {
   double factor = 1;
   for (const Widening& from : widening)
-    if (from.given <= given) factor = from.factor;
+    if (from.given <= given) factor = from.factor[at(of)];
   return factor;
 }
 
@@ -172,7 +172,7 @@ StepDistribution StepPosterior::distribution(const StepTraits& step, double scat
     const double variance = cell.scale * own + square(is_step ? cell.scatter : scatter) - explained;
     parts.push_back({cell.weight, mean, std::max(kLeastDeviation, std::sqrt(std::max(0.0, variance)))});
   }
-  return {std::move(parts), widening_with(prior_.widening, steps)};
+  return {std::move(parts), widening_with(prior_.widening, steps, step.of)};
 }
 
 StepCauses StepPosterior::causes(const StepTraits& step) const {
@@ -226,7 +226,8 @@ void check_prior(const UncertaintyPrior& prior, const std::string& place) {
     if (!(spread >= 0)) fail("a spread is from 0");
   if (!(prior.block_spread >= 0)) fail("the spread of blocks is from 0");
   for (std::size_t i = 0; i < prior.widening.size(); ++i) {
-    if (!(prior.widening[i].factor >= 1)) fail("widening: factors are from 1");
+    for (const double factor : prior.widening[i].factor)
+      if (!(factor > 0)) fail("widening: factors are above 0");
     if (i == 0 ? prior.widening[i].given != 0 : prior.widening[i].given <= prior.widening[i - 1].given)
       fail("widening: numbers of given steps ascend from 0");
   }

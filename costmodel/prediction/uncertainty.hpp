@@ -24,10 +24,10 @@ struct Weighted {
 inline constexpr std::array<double, 4> kMissingTimes = {0, 0.25, 0.5, 1.0};
 using MissingWeights = std::array<double, kMissingTimes.size()>;
 
-// A factor on the logarithm's interval from this number of given steps on: what sources needed that no fit had seen.
+// Factors by class on the logarithm's interval, from this number of given steps on: what sources needed that no fit had seen.
 struct Widening {
   std::size_t given = 0;
-  double factor = 1;
+  std::array<double, kStepClasses> factor{};
 };
 
 struct UncertaintyPrior {
@@ -48,7 +48,7 @@ struct ComparedStep : StepTraits {
   bool is_step() const { return scatter == 0; }
 };
 
-double widening_with(const std::vector<Widening>& widening, std::size_t given);
+double widening_with(const std::vector<Widening>& widening, std::size_t given, StepClass of);
 
 // A mixture of normal distributions of ln(measured / predicted).
 class StepDistribution {

@@ -66,12 +66,12 @@ TEST(EvidenceRows, FamiliesAreNamedByTheColumnOrTheSource) {
   EXPECT_EQ(sources[2].family, "sea");
 }
 
-TEST(EvidenceRows, PriorsAreLearntHalfWayFromFirstSight) {
+TEST(EvidenceRows, AStepKeepsItsErrorAtFirstSight) {
   RunPrediction run = compared("one", 1, 1.1);
   run.row.first_sight_s = 0.55;
   const JudgedStep step = judged_sources({run}).front().steps.front();
   EXPECT_NEAR(step.off, std::log(1.1), 1e-12);
-  EXPECT_NEAR(step.off_unseen, (std::log(1.1) + std::log(2)) / 2, 1e-12);
+  EXPECT_NEAR(step.off_at_first_sight, std::log(2), 1e-12);
 }
 
 TEST(EvidenceRows, ShareInsideIsAFigureWithATolerance) {

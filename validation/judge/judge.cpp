@@ -59,23 +59,24 @@ Verdict verdict_of(const std::string& of, int given, GivenHow how, const std::ve
 
 // The tallies of one source.
 struct SourceVerdicts {
-  Tally without;
-  std::array<Tally, kStepClasses> classes;
+  Tally without, first_sight;
+  std::array<Tally, kStepClasses> classes, classes_at_first_sight;
   std::map<Giving, Tally> given;  // empty for a source of few steps
 };
 
 SourceVerdicts verdicts_of(const LeftOutSource& source, const std::vector<Widening>& widening) {
   SourceVerdicts verdicts;
   for (const auto& [giving, steps] : source.steps) {
-    const double wider = widening_with(widening, at(giving.count));
     for (const LeftOutStep& step : steps) {
-      const StepDistribution distribution = step.distribution.widened(wider);
+      const StepDistribution distribution = step.distribution.widened(widening_with(widening, at(giving.count), step.of));
       if (giving.count > 0) {
         verdicts.given[giving].add(distribution, step.off);
         continue;
       }
       verdicts.without.add(distribution, step.off);
       verdicts.classes[at(step.of)].add(distribution, step.off);
+      verdicts.first_sight.add(distribution, step.off_at_first_sight);
+      verdicts.classes_at_first_sight[at(step.of)].add(distribution, step.off_at_first_sight);
     }
   }
   return verdicts;
@@ -97,11 +98,16 @@ Judgement judge_sources(const std::vector<LeftOutSource>& sources) {
     for (const SourceVerdicts& source : verdicts) tallies.push_back(tally_of(source));
     return verdict_of(of, given, how, tallies);
   };
-  judgement.all.push_back(means("all", 0, GivenHow::Random, [](const SourceVerdicts& v) { return v.without; }));
+  const auto without = [&](const std::string& of, std::vector<Verdict>& verdicts_of_it, const auto& tally_of) {
+    const Verdict verdict = means(of, 0, GivenHow::Random, tally_of);
+    if (verdict.sources > 0) verdicts_of_it.push_back(verdict);
+  };
+  without("all", judgement.all, [](const SourceVerdicts& v) { return v.without; });
+  without("all", judgement.first_sight, [](const SourceVerdicts& v) { return v.first_sight; });
   for (std::size_t c = 0; c < kStepClasses; ++c) {
-    const Verdict verdict = means(std::string(name_of(static_cast<StepClass>(c))), 0, GivenHow::Random,
-                                  [c](const SourceVerdicts& v) { return v.classes[c]; });
-    if (verdict.sources > 0) judgement.classes.push_back(verdict);
+    const std::string name(name_of(static_cast<StepClass>(c)));
+    without(name, judgement.classes, [c](const SourceVerdicts& v) { return v.classes[c]; });
+    without(name, judgement.first_sight, [c](const SourceVerdicts& v) { return v.classes_at_first_sight[c]; });
   }
   judgement.given.push_back(
       means("all", 0, GivenHow::Random, [](const SourceVerdicts& v) { return v.given.empty() ? Tally() : v.without; }));
@@ -132,6 +138,8 @@ std::string to_table(const Judgement& judgement) {
   table.line("families of sources left out; each source counts once; errors and shares in %");
   add(judgement.all);
   add(judgement.classes);
+  table.line("the same steps as they were predicted at first sight: intervals are made to hold these");
+  add(judgement.first_sight);
   table.line(fmt::format("sources of at least {} steps, with some of them given", kLeastGiven));
   add(judgement.given);
   table.line("by source, the worst first");

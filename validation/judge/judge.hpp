@@ -22,10 +22,11 @@ struct Verdict {
 };
 
 struct Judgement {
-  std::vector<Verdict> all;      // without given steps: all sources
-  std::vector<Verdict> classes;  // the same by class
-  std::vector<Verdict> given;    // sources of at least kLeastGiven steps, by number of given steps and how these are chosen
-  std::vector<Verdict> sources;  // without given steps, by source, the worst first
+  std::vector<Verdict> all;          // without given steps: all sources
+  std::vector<Verdict> classes;      // the same by class
+  std::vector<Verdict> first_sight;  // both of the predictions before anything was fitted or mended for a source
+  std::vector<Verdict> given;        // sources of at least kLeastGiven steps, by number of given steps and how these are chosen
+  std::vector<Verdict> sources;      // without given steps, by source, the worst first
 };
 
 // An interval is as wide as the sources of other families need.

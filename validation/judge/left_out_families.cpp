@@ -1,6 +1,7 @@
 #include "validation/judge/left_out_families.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -15,7 +16,8 @@
 namespace panpipe::validation {
 namespace {
 
-constexpr int kDraws = 8;  // of random given steps
+constexpr int kDraws = 8;      // of random given steps
+constexpr int kGivenWays = 3;  // to give steps: GivenHow
 
 using Places = std::vector<std::size_t>;  // of steps in a source
 
@@ -26,7 +28,7 @@ std::vector<SourceSteps> learnt_from(const std::vector<JudgedSource>& sources, c
     SourceSteps& steps = learnt.emplace_back(SourceSteps{source.source, source.family, {}});
     for (const JudgedStep& step : source.steps) {
       steps.steps.push_back(step);
-      steps.steps.back().off = step.off_unseen;
+      steps.steps.back().off = step.off_at_first_sight;
     }
   }
   return learnt;
@@ -42,7 +44,7 @@ void predict_others(const UncertaintyPrior& prior, const JudgedSource& source, c
     if (std::find(given.begin(), given.end(), i) != given.end()) continue;
     const JudgedStep& step = source.steps[i];
     const auto posterior = posteriors.try_emplace(step.of, prior, evidence, step.of).first;
-    predicted.push_back({posterior->second.distribution(step), step.of, step.off, given.empty() ? step.off_unseen : step.off});
+    predicted.push_back({posterior->second.distribution(step), step.of, step.off, step.off_at_first_sight});
   }
 }
 
@@ -113,9 +115,28 @@ LeftOutSource left_out_source(const UncertaintyPrior& prior, const JudgedSource&
 }
 
 // How far off a step was, in units of its interval's half.
-double halves_off(const LeftOutStep& step) {
-  const double median = step.distribution.quantile(0.5), side = step.unseen - median;
+double halves_off(const LeftOutStep& step, std::size_t given) {
+  const double median = step.distribution.quantile(0.5), side = step.to_hold(given) - median;
   return std::abs(side / (step.distribution.quantile(side < 0 ? 0.1 : 0.9) - median));
+}
+
+using Halves = std::vector<std::pair<double, double>>;  // how far off, weight
+
+double weight_of(const Halves& halves) {
+  return std::accumulate(halves.begin(), halves.end(), 0.0, [](double sum, const auto& entry) { return sum + entry.second; });
+}
+
+// With `ways` to give steps a source has a weight of 1 in each.
+double factor_of(const std::array<Halves, kStepClasses>& by_class, std::size_t of, double ways) {
+  constexpr double kInside = 0.8;
+  Halves halves = by_class[of];
+  double others = 0;
+  for (std::size_t c = 0; c < kStepClasses; ++c)
+    if (c != of) others += weight_of(by_class[c]);
+  for (std::size_t c = 0; c < kStepClasses; ++c)
+    if (c != of)
+      for (const auto& [off, weight] : by_class[c]) halves.emplace_back(off, weight * kOtherClasses * ways / others);
+  return halves.empty() ? 1 : weighted_quantile(std::move(halves), kInside);
 }
 
 std::vector<std::string> families_of(const std::vector<JudgedSource>& sources) {
@@ -143,18 +164,22 @@ std::vector<LeftOutSource> leave_out_families(const std::vector<JudgedSource>& s
 }
 
 std::vector<Widening> widening_of(const std::vector<LeftOutSource>& sources, const std::string& but) {
-  constexpr double kInside = 0.8;
-  std::map<int, std::vector<std::pair<double, double>>> halves;  // by the number of given steps
+  std::map<std::size_t, std::array<Halves, kStepClasses>> halves;  // by the number of given steps
   halves[0];
   for (const LeftOutSource& source : sources) {
     if (source.family == but) continue;
-    for (const auto& [giving, steps] : source.steps)
+    for (const auto& [giving, steps] : source.steps) {
+      std::array<double, kStepClasses> counts{};
+      for (const LeftOutStep& step : steps) ++counts[at(step.of)];
       for (const LeftOutStep& step : steps)
-        halves[giving.count].emplace_back(halves_off(step), 1.0 / static_cast<double>(steps.size()));
+        halves[at(giving.count)][at(step.of)].emplace_back(halves_off(step, at(giving.count)), 1 / counts[at(step.of)]);
+    }
   }
   std::vector<Widening> widening;
-  for (auto& [count, values] : halves)
-    widening.push_back({at(count), std::max(1.0, weighted_quantile(std::move(values), kInside))});
+  for (const auto& [given, by_class] : halves) {
+    Widening& from = widening.emplace_back(Widening{given, {}});
+    for (std::size_t c = 0; c < kStepClasses; ++c) from.factor[c] = factor_of(by_class, c, given == 0 ? 1 : kGivenWays);
+  }
   return widening;
 }
 

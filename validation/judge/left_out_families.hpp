@@ -15,9 +15,7 @@ namespace panpipe::validation {
 struct JudgedStep : ComparedStep {
   int gpus = 1;
   double predicted_s = 0;
-  // ln(measured / predicted) as it would be of a source that nobody has seen: between the present prediction and that at first
-  // sight, before anything was fitted to the source. Priors are learnt from it.
-  double off_unseen = 0;
+  double off_at_first_sight = 0;  // the same of the prediction before anything was fitted or mended for the source
 };
 
 struct JudgedSource {
@@ -41,7 +39,8 @@ struct LeftOutStep {
   StepDistribution distribution;
   StepClass of{};
   double off = 0;
-  double unseen = 0;  // what intervals should hold: the unseen error, and with given steps that of the present prediction
+  double off_at_first_sight = 0;  // what the interval should hold while no step is given
+  double to_hold(std::size_t given) const { return given == 0 ? off_at_first_sight : off; }
 };
 
 struct LeftOutSource {
@@ -52,8 +51,10 @@ struct LeftOutSource {
 // `threads`: 0 for all of the machine.
 std::vector<LeftOutSource> leave_out_families(const std::vector<JudgedSource>& sources, int threads);
 
-// The factors, by the number of given steps, on the logarithms' intervals with which 80 % of the steps would have been inside,
-// each source and each way to give steps counting alike; none is below 1. `but`: a family that has no part in it.
+// The factors, by the number of given steps and by class, on the logarithms' intervals with which 80 % of the steps would have
+// been inside, each source and each way to give steps counting alike; the sources of other classes together count as
+// kOtherClasses. `but`: a family that has no part in it.
+inline constexpr double kOtherClasses = 2;
 std::vector<Widening> widening_of(const std::vector<LeftOutSource>& sources, const std::string& but = "");
 
 // The prior from all sources, widened by what they needed when their families were left out.

@@ -11,10 +11,6 @@
 namespace panpipe::validation {
 namespace {
 
-// Of what a source's steps were further off at first sight: the part that another source will show, too. The rest was mended for
-// both, by terms that were missing or wrong. No source can tell the two apart, so it is one half.
-constexpr double kLeftUnmended = 0.5;
-
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 double off(const RunPrediction& run) { return std::log(*run.row.step_s / run.by_model_s); }
@@ -67,7 +63,8 @@ std::vector<ComparedPlans> plans_of(const std::vector<const RunPrediction*>& run
 void round_numbers(UncertaintyPrior& prior) {
   for (double& spread : prior.spread) spread = rounded(spread);
   prior.block_spread = rounded(prior.block_spread);
-  for (Widening& from : prior.widening) from.factor = rounded(from.factor);
+  for (Widening& from : prior.widening)
+    for (double& factor : from.factor) factor = rounded(factor);
   for (std::vector<Weighted>* grid : {&prior.scale, &prior.scatter})
     for (Weighted& entry : *grid) entry.weight = rounded(entry.weight);
   for (MissingWeights& weights : prior.missing)
@@ -86,8 +83,7 @@ std::vector<JudgedSource> judged_sources(const std::vector<RunPrediction>& runs)
     JudgedStep& step = source.steps.emplace_back();
     static_cast<StepTraits&>(step) = run.traits;
     step.off = off(run);
-    step.off_unseen = step.off;
-    if (run.row.first_sight_s) step.off_unseen += kLeftUnmended * (std::log(*run.row.step_s / *run.row.first_sight_s) - step.off);
+    step.off_at_first_sight = run.row.first_sight_s ? std::log(*run.row.step_s / *run.row.first_sight_s) : step.off;
     step.gpus = run.row.gpus.value_or(1);
     step.predicted_s = run.by_model_s;
   }

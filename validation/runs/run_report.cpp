@@ -112,6 +112,7 @@ void write_judgement(JsonWriter& out, const Judgement& judgement) {
   out.object("judgement", JsonLayout::Lines);
   write_verdicts(out, "all", judgement.all);
   write_verdicts(out, "classes", judgement.classes);
+  write_verdicts(out, "first_sight", judgement.first_sight);
   write_verdicts(out, "given", judgement.given);
   write_verdicts(out, "sources", judgement.sources);
   out.end();

@@ -77,8 +77,8 @@ TEST(Evidence, AFaultInTheFileIsNamed) {
   table.runs.front().runs = 0;
   EXPECT_EQ(message_of(to_json(table)), "steps.json: runs[0].runs: from 1");
   table = small_table();
-  table.prior.widening = {{0, 0.9}};
-  EXPECT_EQ(message_of(to_json(table)), "steps.json: prior: widening: factors are from 1");
+  table.prior.widening = {{0, {0}}};
+  EXPECT_EQ(message_of(to_json(table)), "steps.json: prior: widening: factors are above 0");
 }
 
 // Its form, not its figures: `make accuracy` writes those anew.

@@ -136,7 +136,7 @@ TEST(Uncertainty, QuantilesAndDensityAreOfOneDistribution) {
 
 TEST(Uncertainty, WideningStretchesTheLogarithm) {
   UncertaintyPrior prior = plain_prior(0.2, 0, 0, 0.05);
-  prior.widening = {{0, 1.5}};
+  prior.widening = {{0, {1.5}}};  // of the first class
   const StepDistribution distribution = StepPosterior(prior, {}, StepClass::Dense).distribution(step_of(1, 0, "data"));
   EXPECT_NEAR(distribution.quantile(0.9), 1.5 * kTenth * std::sqrt(0.0425), 1e-6);
 }
@@ -152,8 +152,8 @@ TEST(Uncertainty, AFaultOfAPriorIsNamed) {
   prior = plain_prior(-0.2, 0, 0, 0.05);
   EXPECT_EQ(fault(prior), "error: p: a spread is from 0");
   prior = plain_prior(0.2, 0, 0, 0.05);
-  prior.widening = {{0, 0.9}};
-  EXPECT_EQ(fault(prior), "error: p: widening: factors are from 1");
+  prior.widening = {{0, {0}}};
+  EXPECT_EQ(fault(prior), "error: p: widening: factors are above 0");
   prior = plain_prior(0.2, 0, 0, 0.05);
   prior.missing[0] = {1, 1, 0, 0};
   EXPECT_EQ(fault(prior), "error: p: missing: weights are from 0 and add up to 1");
