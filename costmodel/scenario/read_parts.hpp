@@ -14,6 +14,7 @@
 namespace panpipe {
 
 // The declared keys of each part.
+Key batch_key();
 Key parallel_key();
 Key experts_key();
 Key schedule_key();
@@ -56,6 +57,14 @@ bool read_auto(MapReader& reader, const std::string& key, const std::string& fal
 using NamePair = std::pair<std::string_view, std::string_view>;
 void suggest_names(MapReader& reader, std::span<const NamePair> names, const std::string& prefix = "");
 std::vector<NamePair> other_degree_names();
+
+// `batch:`. Returns the samples of a step over all replicas where they are stated: `microbatches` then follow from the degrees.
+std::optional<int> read_batch(MapReader& reader, Scenario& scenario);
+void divide_batch(MapReader& reader, int global, Scenario& scenario);
+std::vector<NamePair> other_batch_names();
+
+// `framework:`; needs the workload and the trainer.
+Framework read_framework(MapReader& reader, const WorkloadRequest& workload, const Trainer* trainer, bool given_cluster);
 
 // `parallel:`. Absent keys keep their defaults; pipeline is 0 until the cluster is known.
 void read_parallel(MapReader& reader, Scenario& scenario);

@@ -14,7 +14,6 @@
 #include "costmodel/cluster/cluster_keys.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/profile/load_profiles.hpp"
-#include "costmodel/scenario/default_framework.hpp"
 #include "costmodel/scenario/document_edits.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
@@ -34,26 +33,6 @@ const Choices<Precision>& precisions() {
     return found;
   }();
   return all;
-}
-
-Key batch_key() {
-  return {
-      .name = "batch",
-      .keys = {{.name = "micro",
-                .forms = {form::whole(1)},
-                .words = {"auto"},
-                .required = true,
-                .meaning = "samples of a microbatch"},
-               {.name = "microbatches", .forms = {form::whole(1)}, .meaning = "per step of one replica; or `global`"},
-               {.name = "global",
-                .forms = {form::whole(1)},
-                .otherwise = "micro x microbatches x data",
-                .meaning = "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must "
-                           "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
-                .example = "64"}},
-      .required = true,
-      .meaning = "the samples of a step",
-      .exports = InExports::Stated};
 }
 
 // The keys of a scenario, in the order of their listing. The bound ones are read by their rows alone.
@@ -173,39 +152,6 @@ WorkloadRequest read_workload_part(MapReader& reader) {
   return read_or_log(reader.log(), [&] { return read_workload(*node, reader.log()); });
 }
 
-// The preset of a scenario that names none: its trainer's, else the one for its kind of model.
-DefaultFramework framework_without_name(const WorkloadRequest& workload, const Trainer* trainer) {
-  if (trainer == nullptr) return default_framework(workload);
-  return {trainer->framework, "trainer " + trainer->name};
-}
-
-Framework stated_framework(const Node* node, const std::string& fallback, ReadLog& log) {
-  if (node == nullptr) return load_framework(fallback, "");
-  if (node->kind == NodeKind::Map) return read_framework_choices(*node, fallback, log);
-  const auto name = read_string(*node, log);
-  return name ? load_framework(*name, node->source->directory) : Framework();
-}
-
-Framework read_framework(MapReader& reader, const WorkloadRequest& workload, const Trainer* trainer, bool given_cluster) {
-  const Node* node = reader.find("framework");
-  // Devices written in place have no kernels that a framework could launch.
-  if (node == nullptr && given_cluster) return {};
-  const DefaultFramework fallback = framework_without_name(workload, trainer);
-  if (node == nullptr) reader.log().resolved("framework", fallback.name, fallback.origin);
-  try {
-    Framework framework = stated_framework(node, fallback.name, reader.log());
-    const bool stated = node != nullptr && node->kind == NodeKind::Map && node->find("software") != nullptr;
-    if (!stated && trainer != nullptr && trainer->software > 0) framework.software = trainer->software;
-    return framework;
-  } catch (const InputError& error) {
-    if (node != nullptr)
-      reader.log().add_at(*node, error);
-    else
-      reader.log().add(error);
-    return {};
-  }
-}
-
 std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
   const Node* node = reader.find("profile");
   if (node == nullptr) return nullptr;
@@ -221,49 +167,6 @@ std::shared_ptr<const Profile> read_profile_part(MapReader& reader) {
   if (several && node->items.empty()) reader.log().error(*node, "'profile' names no file", "name one, or leave the key out");
   if (paths.empty()) return nullptr;
   return read_or_log(reader.log(), [&] { return std::make_shared<const Profile>(load_profiles(paths)); });
-}
-
-// The names of other trainers.
-constexpr NamePair kOtherBatchNames[] = {{"micro_batch_size", "micro"},        {"microbatch_size", "micro"},
-                                         {"global_batch_size", "global"},      {"train_batch_size", "global"},
-                                         {"num_microbatches", "microbatches"}, {"gradient_accumulation_steps", "microbatches"}};
-
-// The samples of a step over all replicas, where the scenario states them: `microbatches` then follow from the degrees.
-std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
-  const Node* node = reader.require("batch");
-  if (node == nullptr) return std::nullopt;
-  MapReader batch(*node, reader.log());
-  if (!read_auto(batch, "micro", "1")) scenario.degrees.micro = batch.integer("micro", 1);
-  const Node* counted = batch.find("microbatches");
-  std::optional<int> global;
-  if (const Node* stated = batch.find("global")) {
-    global = read_integer(*stated, reader.log(), 1);
-    if (counted != nullptr)
-      reader.log().error(*stated, fmt::format("batch.global and batch.microbatches ({}) exclude each other", origin_of(*counted)),
-                         "keep one of the two: microbatches = global / (micro x data)", code::kConflict);
-  } else {
-    scenario.degrees.microbatches = batch.integer("microbatches", 1);
-  }
-  suggest_names(batch, kOtherBatchNames);
-  batch.finish();
-  return global;
-}
-
-void divide_batch(MapReader& reader, int global, Scenario& scenario) {
-  const int data = scenario.degrees.data;
-  const long long together = static_cast<long long>(scenario.degrees.micro) * data;
-  if (const long long below = global / together * together; below != global) {
-    const std::string nearest = below > 0 ? fmt::format("the nearest that fit are {} and {}", below, below + together)
-                                          : fmt::format("the least that fits is {}", together);
-    reader.log().error(*reader.node().find("batch")->find("global"),
-                       fmt::format("a global batch of {} is no multiple of {} (micro {} x data {})", global, together,
-                                   scenario.degrees.micro, data),
-                       "microbatches = global / (micro x data); " + nearest);
-    return;
-  }
-  scenario.degrees.microbatches = static_cast<int>(global / together);
-  reader.log().resolved("batch.microbatches", std::to_string(scenario.degrees.microbatches),
-                        fmt::format("derived: global {} / (micro {} x data {})", global, scenario.degrees.micro, data));
 }
 
 // Reports sizes beyond every schedule at the number's place, since the schedule may not be written at all.
@@ -357,7 +260,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.run = read_run(reader, cluster);
   scenario.evidence = read_evidence(reader);
   reader.find("kind");
-  suggest_names(reader, kOtherBatchNames, "batch.");
+  suggest_names(reader, other_batch_names(), "batch.");
   suggest_names(reader, other_degree_names(), "parallel.");
   reader.finish();
   log.throw_if_errors();

@@ -88,6 +88,19 @@ TEST(Trainer, AReleaseHasTheSoftwareOfItsYear) {
   EXPECT_EQ(year("trainer: {name: megatron, release: 0.9}\n"), 2024);
   EXPECT_EQ(year("trainer: {name: megatron, release: 0.9}\nframework: {software: 2026}\n"), 2026);
   EXPECT_EQ(year("trainer: {name: llm-foundry, release: 0.10}\n"), 2024);
+  // A release behind all years, and a trainer without a release, have the newest; files without years leave it to the preset.
+  EXPECT_EQ(year("trainer: {name: llm-foundry, release: 0.22}\n"), 0);
+  EXPECT_EQ(year("trainer: {name: huggingface, release: 5.24}\n"), 0);
+  EXPECT_EQ(year("trainer: nanotron\n"), 0);
+  EXPECT_EQ(year("trainer: {name: nanotron, release: 0.4}\n"), 2024);
+  EXPECT_EQ(year("trainer: fms-fsdp\n"), 2024);
+  // A dated preset that somebody named keeps its year; one that stands in has no date.
+  EXPECT_EQ(year("framework: megatron\n"), 2022);
+  EXPECT_EQ(year("framework: megatron-deepspeed\n"), 2022);
+  EXPECT_EQ(year("framework: megatron-zb\n"), 2023);
+  EXPECT_EQ(year("trainer: megatron\nframework: megatron\n"), 2022);
+  EXPECT_EQ(year(""), 0);
+  EXPECT_EQ(year("framework: {attention: unfused}\n"), 0);
 }
 
 TEST(Trainer, AReleaseBehindTheNewestIsNotKnown) {

@@ -1,0 +1,78 @@
+// `batch:`, the samples of a step.
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "base/error.hpp"
+#include "costmodel/scenario/read_parts.hpp"
+
+namespace panpipe {
+namespace {
+
+// The names of other trainers.
+constexpr NamePair kOtherNames[] = {{"micro_batch_size", "micro"},        {"microbatch_size", "micro"},
+                                    {"global_batch_size", "global"},      {"train_batch_size", "global"},
+                                    {"num_microbatches", "microbatches"}, {"gradient_accumulation_steps", "microbatches"}};
+
+}  // namespace
+
+Key batch_key() {
+  return {
+      .name = "batch",
+      .keys = {{.name = "micro",
+                .forms = {form::whole(1)},
+                .words = {"auto"},
+                .required = true,
+                .meaning = "samples of a microbatch"},
+               {.name = "microbatches", .forms = {form::whole(1)}, .meaning = "per step of one replica; or `global`"},
+               {.name = "global",
+                .forms = {form::whole(1)},
+                .otherwise = "micro x microbatches x data",
+                .meaning = "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must "
+                           "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
+                .example = "64"}},
+      .required = true,
+      .meaning = "the samples of a step",
+      .exports = InExports::Stated};
+}
+
+std::vector<NamePair> other_batch_names() { return {std::begin(kOtherNames), std::end(kOtherNames)}; }
+
+std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
+  const Node* node = reader.require("batch");
+  if (node == nullptr) return std::nullopt;
+  MapReader batch(*node, reader.log());
+  if (!read_auto(batch, "micro", "1")) scenario.degrees.micro = batch.integer("micro", 1);
+  const Node* counted = batch.find("microbatches");
+  std::optional<int> global;
+  if (const Node* stated = batch.find("global")) {
+    global = read_integer(*stated, reader.log(), 1);
+    if (counted != nullptr)
+      reader.log().error(*stated, fmt::format("batch.global and batch.microbatches ({}) exclude each other", origin_of(*counted)),
+                         "keep one of the two: microbatches = global / (micro x data)", code::kConflict);
+  } else {
+    scenario.degrees.microbatches = batch.integer("microbatches", 1);
+  }
+  suggest_names(batch, kOtherNames);
+  batch.finish();
+  return global;
+}
+
+void divide_batch(MapReader& reader, int global, Scenario& scenario) {
+  const int data = scenario.degrees.data;
+  const long long together = static_cast<long long>(scenario.degrees.micro) * data;
+  if (const long long below = global / together * together; below != global) {
+    const std::string nearest = below > 0 ? fmt::format("the nearest that fit are {} and {}", below, below + together)
+                                          : fmt::format("the least that fits is {}", together);
+    reader.log().error(*reader.node().find("batch")->find("global"),
+                       fmt::format("a global batch of {} is no multiple of {} (micro {} x data {})", global, together,
+                                   scenario.degrees.micro, data),
+                       "microbatches = global / (micro x data); " + nearest);
+    return;
+  }
+  scenario.degrees.microbatches = static_cast<int>(global / together);
+  reader.log().resolved("batch.microbatches", std::to_string(scenario.degrees.microbatches),
+                        fmt::format("derived: global {} / (micro {} x data {})", global, scenario.degrees.micro, data));
+}
+
+}  // namespace panpipe
