@@ -34,9 +34,9 @@ std::string number_text(const MeasuredNumber& number, double value) {
 // The measured numbers; of a shipped card also its file's other ones, which nothing here measures.
 std::string calibration_text(const MeasuredDevice& device) {
   std::string text = fmt::format("calibration:\n  name: {}\n", quoted_scalar(device.name + ", measured"));
-  std::set<std::string> measured;
+  std::map<std::string, double> measured;
   for (const MeasuredNumber& number : calibration_of(device)) {
-    measured.insert(number.key);
+    measured[number.key] = number.value;
     text += entry(number.key, number_text(number, number.value),
                   fmt::format("uncertainty: {}, ", number_text(number, number.uncertainty)), number.source);
   }
@@ -45,14 +45,20 @@ std::string calibration_text(const MeasuredDevice& device) {
   const Calibration others = load_calibration(known->calibration, "");
   for (const auto& [key, value] : others.values) {
     if (measured.contains(key)) continue;
-    text += entry(key, value, "", fmt::format("{}; {}: {}", kNotMeasured, known->calibration, others.sources.at(key)));
+    const std::string source = fmt::format("{}; {}: {}", kNotMeasured, known->calibration, others.sources.at(key));
+    // A card that multiplies more slowly than its file states does so with earlier software, too.
+    if (const auto products = measured.find("gemm_efficiency"); key == "earlier_gemm_efficiency" && products != measured.end())
+      text += entry(key, fmt::format("{:.4g}", others.earlier_gemm_efficiency * products->second / others.gemm_efficiency), "",
+                    source + "; times this card's gemm_efficiency over that file's");
+    else
+      text += entry(key, value, "", source);
   }
   return text;
 }
 
 // A card without a data sheet here: its best measured rates stand for it.
 std::string rates_text(const MeasuredDevice& device) {
-  std::string text = fmt::format("memory_bandwidth: {}\n", exact_text(Bandwidth(rounded(memory_rate(device).median))));
+  std::string text = fmt::format("memory_bandwidth: {}\n", exact_text(Bandwidth(rounded(own_bandwidth(device)))));
   std::string peaks;
   for (const auto& [form, rate] : best_products(device))
     peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", form, exact_text(ComputeRate(rounded(rate))));
@@ -107,7 +113,7 @@ std::string device_file(const MeasuredDevice& device) {
   if (copies > 0)
     text += fmt::format("copy_bandwidth: {}\n", exact_text(Bandwidth(rounded(copies))));
   else if (known == nullptr)
-    text += fmt::format("copy_bandwidth: {}\n", exact_text(Bandwidth(rounded(memory_rate(device).median / 2))));
+    text += fmt::format("copy_bandwidth: {}\n", exact_text(Bandwidth(rounded(own_bandwidth(device) / 2))));
   return text + calibration_text(device) + measured_text(device);
 }
 

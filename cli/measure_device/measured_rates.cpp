@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/error.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "validation/runs/run_cluster.hpp"
@@ -156,6 +157,15 @@ std::map<std::string, double> best_products(const MeasuredDevice& device) {
 RateOfSize memory_rate(const MeasuredDevice& device) { return rate_of_largest(device, "copy"); }
 RateOfSize elementwise_rate(const MeasuredDevice& device) { return rate_of_largest(device, "elementwise"); }
 
+double own_bandwidth(const MeasuredDevice& device) {
+  for (const RateOfSize& rate : {memory_rate(device), elementwise_rate(device)})
+    if (rate.median > 0) return rate.median;
+  throw MachineError(
+      fmt::format("{}: neither copies nor sums were measured, so the bandwidth of its memory is not known; give it more time "
+                  "with --minutes, and memory that no other program holds",
+                  device.name));
+}
+
 double saturates_at(const MeasuredDevice& device) {
   std::vector<ordered_json> lines = lines_of(device, "copy");
   std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a["size"] > b["size"]; });
@@ -188,7 +198,7 @@ std::vector<MeasuredNumber> calibration_of(const MeasuredDevice& device) {
   const bool two_bytes = device.gpu && best.contains("bf16");
   const char* form = two_bytes ? "bf16" : "fp32";
   const double products = peak(form, two_bytes ? Precision::Bf16 : Precision::Fp32);
-  const double bandwidth = known != nullptr ? known->memory_bandwidth.base() : memory_rate(device).median;
+  const double bandwidth = known != nullptr ? known->memory_bandwidth.base() : own_bandwidth(device);
   const RateOfSize moved = elementwise_rate(device);
   Calibration of_shape;
   if (known != nullptr) of_shape = calibration_for(*known);

@@ -23,6 +23,9 @@ std::map<std::string, double> best_products(const MeasuredDevice& device);
 RateOfSize memory_rate(const MeasuredDevice& device);
 // The same of sums of two tensors.
 RateOfSize elementwise_rate(const MeasuredDevice& device);
+// What stands for the data sheet's memory bandwidth of a card without one: that of copies, else of sums. Throws MachineError if
+// neither was measured, for a step's time is not known without it.
+double own_bandwidth(const MeasuredDevice& device);
 // The least size from which on copies reach nine tenths of memory_rate().
 double saturates_at(const MeasuredDevice& device);
 // Pinned, one way, the slower of the two; 0: not measured.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/error.hpp"
 #include "cli/measure_device/device_file.hpp"
 #include "cli/measure_device/measured_rates.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -87,7 +88,7 @@ TEST(MeasuredDevice, ItsFileReadsBackAsTheNumbersMeasured) {
   EXPECT_NEAR(numbers.attention_ramp, 682.7, 0.1);
   EXPECT_NEAR(numbers.kernel_gap.base(), 2e-6, 1e-12);
   // The executor's launches are not a trainer's: the a-priori value stays.
-  EXPECT_EQ(numbers.launch, micros(30));
+  EXPECT_EQ(numbers.launch, Calibration().launch);
   EXPECT_FALSE(numbers.values.contains("launch"));
 }
 
@@ -107,6 +108,31 @@ TEST(MeasuredDevice, OfAShippedCardTheSharesAreOfItsDataSheet) {
   EXPECT_EQ(numbers.launch, shipped.launch);
   EXPECT_EQ(numbers.overlap_loss, shipped.overlap_loss);
   EXPECT_THAT(numbers.sources.at("launch"), HasSubstr("not measured; a100-80g-sxm"));
+}
+
+// The H100's file has a rate for earlier software too. A card that multiplies more slowly does so with that software as well.
+TEST(MeasuredDevice, EarlierProductsAreScaledWithTheMeasuredOnes) {
+  cli::MeasuredDevice device = own_card();
+  device.name = "NVIDIA H100 80GB HBM3";
+  const Calibration numbers = calibration_for(read(written(device))), shipped = load_calibration("h100-sxm", "");
+  ASSERT_GT(shipped.earlier_gemm_efficiency, 0);
+  EXPECT_NEAR(numbers.earlier_gemm_efficiency / numbers.gemm_efficiency,
+              shipped.earlier_gemm_efficiency / shipped.gemm_efficiency, 1e-3);
+  EXPECT_THAT(numbers.sources.at("earlier_gemm_efficiency"), HasSubstr("times this card's gemm_efficiency"));
+}
+
+// Sums of two tensors, 0.9 TB/s, stand for copies that were not measured; without both no step's time is known.
+TEST(MeasuredDevice, WithoutCopiesTheSumsAreItsBandwidth) {
+  cli::MeasuredDevice device = own_card();
+  const auto drop = [&](const char* quantity) {
+    std::erase_if(device.quantities, [&](const ordered_json& each) { return each["quantity"] == quantity; });
+  };
+  drop("copy");
+  const DeviceType type = read(written(device));
+  EXPECT_NEAR(type.memory_bandwidth.base(), 0.9e12, 1e6);
+  EXPECT_NEAR(calibration_for(type).memory_efficiency, 1, 1e-3);
+  drop("elementwise");
+  EXPECT_THROW(cli::device_file(device), MachineError);
 }
 
 TEST(MeasuredDevice, AnEstimateUsesIt) {
