@@ -9,6 +9,8 @@
 #include <optional>
 #include <tuple>
 
+#include "base/input/shipped.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -83,7 +85,13 @@ std::string contradiction_text(bool alone) {
 
 }  // namespace
 
-std::string trainer_family(const std::string& framework) { return framework.substr(0, framework.find('-')); }
+std::string trainer_family(const std::string& framework) {
+  static const std::vector<std::string> presets = shipped_names("frameworks");
+  std::string family = framework;
+  for (const std::string& preset : presets)
+    if (preset.size() < family.size() && framework.starts_with(preset + "-")) family = preset;
+  return family;
+}
 
 double half_width(const StepDistribution& distribution) {
   return std::expm1((distribution.quantile(0.9) - distribution.quantile(0.1)) / 2);

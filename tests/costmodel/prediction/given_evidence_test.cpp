@@ -52,6 +52,17 @@ StepDistribution posterior_of(const GivenEvidence& given, const ComparedStep& st
   return StepPosterior(prior, weigh(given, prior, step).counting, step.of).distribution(step);
 }
 
+// A shipped preset and those whose names begin with it are a family, so that a fork bears on what it was forked from. A preset of
+// one's own is not of LLM Foundry because its name begins with the same word.
+TEST(GivenEvidence, AFamilyIsAPresetAndThoseNamedAfterIt) {
+  EXPECT_EQ(trainer_family("megatron-core"), "megatron");
+  EXPECT_EQ(trainer_family("megatron-zb"), "megatron");
+  EXPECT_EQ(trainer_family("eager-sdpa-chunked-loss"), "eager");
+  EXPECT_EQ(trainer_family("torch-compile-2.0"), "torch-compile");
+  EXPECT_EQ(trainer_family("llm-foundry"), "llm-foundry");
+  EXPECT_NE(trainer_family("llm-mine"), trainer_family("llm-foundry"));
+}
+
 // A log of products alone, 0.3 off. Its variance is 0.2^2 + 0.03^2 + 0.05^2 = 0.0434; a step of products with another split
 // shares 0.04 of it: mean 0.3 x 0.04 / 0.0434, variance 0.0434 - 0.04^2 / 0.0434.
 TEST(GivenEvidence, OnePieceMovesTheStepByWhatTheyShare) {
