@@ -117,6 +117,18 @@ void choose_8bit(const DeviceType& type, const Calibration& calibration, const S
   r.measured_8bit = !blocks && scenario.framework.fp8_scaling == Fp8Scaling::Current;
 }
 
+// A 4-bit weight is read, and written in the products' format. bitsandbytes before 0.48 (September 2025) branched for each
+// element: a multiprocessor of the A100 takes 3.0e9 elements a second, 2.1 times as long as their bytes (arXiv 2604.02556: 2.0
+// to 2.2 times; bitsandbytes pull request 1747: 1.4 to 2.1 on A100 and H100, none for large weights on A10, L4 and RTX 4090,
+// whose multiprocessors have less bandwidth each).
+double unpacking(const DeviceRates& r, int software) {
+  constexpr double kBranchingElements = 3.0e9, kMostSlower = 2.1;
+  constexpr int kWithoutBranches = 2026;
+  const double bytes = kNf4Bytes + r.element;
+  if (software == 0 || software >= kWithoutBranches || r.multiprocessors == 0) return bytes;
+  return std::clamp(r.memory.base() / (kBranchingElements * r.multiprocessors), bytes, kMostSlower * bytes);
+}
+
 }  // namespace
 
 DeviceRates device_rates(const DeviceType& type, const Calibration& calibration, const Scenario& scenario) {
@@ -154,7 +166,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.accumulation = accumulation_traffic(scenario, r.element);
   r.head_accumulation = framework.gradient_accumulation == GradientAccumulation::Fused ? kHeadAccumulation : r.accumulation;
   choose_attention(framework, calibration, autocast, r);
-  if (scenario.workload.tuning.quantized) r.unpacking = kNf4Bytes + r.element;
+  if (scenario.workload.tuning.quantized) r.unpacking = unpacking(r, framework.software);
   r.dropout = framework.dropout;
   // In chunks the backward does the forward again: the figure holds three passes.
   const double once = framework.loss.bytes_per_logit / (framework.loss.in_chunks ? 1 + kLossForward : 1);
