@@ -156,8 +156,10 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
 }
 
 // LoRA (Hu et al., arXiv 2106.09685): two narrow products next to the frozen one, which read the same input and are added to its
-// result. They are divided as in other tensor-parallel LoRA implementations: for a column-parallel product the second one by its
-// rows, for a row-parallel one the first by its columns, so that the following sum over the ranks covers both.
+// result, scaled by an operator of its own (PEFT, tuners/lora/layer.py: lora_B(lora_A(x)) * scaling; torchtune,
+// modules/peft/lora.py, alike). They are divided as in other tensor-parallel LoRA implementations: for a column-parallel product
+// the second one by its rows, for a row-parallel one the first by its columns, so that the following sum over the ranks covers
+// both.
 int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options) {
   if (request_.tuning == nullptr || !has_adapter(*request_.tuning, name, !graph_.units.back().block.empty())) return y;
   const Tuning& tuning = *request_.tuning;
@@ -171,9 +173,10 @@ int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight,
   module(name + ".lora_A");
   const int narrow = linear_op(x, first);
   module(name + ".lora_B");
-  const int added = linear_op(narrow, second);
+  const int wide = linear_op(narrow, second);
+  const int scaled = op("aten::mul.Scalar", shape(wide), dtype(wide), TensorRef{wide}, tuning.alpha / tuning.rank);
   module(name);
-  return op("aten::add.Tensor", shape(y), dtype(y), TensorRef{y}, TensorRef{added}, tuning.alpha / tuning.rank);
+  return op("aten::add.Tensor", shape(y), dtype(y), TensorRef{y}, TensorRef{scaled}, std::int64_t{1});
 }
 
 int GraphBuilder::linear_op(int x, int weight, int bias) {

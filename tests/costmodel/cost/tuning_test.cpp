@@ -71,6 +71,39 @@ TEST(Lora, ComputesNoGradientOfFrozenWeights) {
   EXPECT_LT(second.saved, before.saved) << "frozen products keep no input";
 }
 
+// Eager PyTorch runs the scale as a kernel of its own, which reads and writes the target's result in 2 bytes; the sum reads two
+// and writes one: 10 bytes and two launches in addition to the two products', of which the second writes the result and reads its
+// factor of 16 columns.
+TEST(Lora, ScalesInAnOperatorOfItsOwn) {
+  const auto forward = [](const std::string& tuning) {
+    return layer_of(make("panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {config: workloads/llama-3-8b.json, layers: 2, "
+                         "sequence: 2048" +
+                         tuning +
+                         "}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\nparallel: {pipeline: 1}\n"
+                         "framework: {name: eager-sdpa, autocast: false}\n")
+                        ->cost(),
+                    1);
+  };
+  const Layer plain = forward(""), query = forward(", lora: {rank: 16, targets: [q_proj]}");
+  EXPECT_EQ(query.forward_launches - plain.forward_launches, 2 + 2);
+  const Layer value = forward(", lora: {rank: 16, targets: [v_proj]}");
+  const auto elements = [](const Layer& layer) { return static_cast<double>(layer.forward.traffic.base()); };
+  EXPECT_DOUBLE_EQ(elements(query) - elements(value), (kHidden - kKeys) * (kTokens * (10 + 2) + 2 * 16));
+}
+
+// PEFT makes each of a layer's seven targets four modules more, whose hooks DeepSpeed runs: (11 + 28) / 11 of the modules over
+// (150 + 7 x 18) / 150 of the operators, 1.927, so 55 us of hooks an operator are 106.
+TEST(Lora, HasModulesWithHooksOfTheirOwn) {
+  const auto launch = [](const std::string& tuning) {
+    const auto made = make("panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {config: workloads/llama-3-8b.json, layers: 2" +
+                           tuning + "}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\n" +
+                           "parallel: {pipeline: 1, data: 8, zero: 3}\nframework: deepspeed\n");
+    return made->model->host_bound(Duration(0), 1, 0, made->degrees()).base();
+  };
+  EXPECT_NEAR(launch(""), 75e-6, 1e-9);
+  EXPECT_NEAR(launch(", lora: {rank: 8, targets: all-linear}"), (20 + 55 * (39.0 / 11) / (276.0 / 150)) * 1e-6, 1e-9);
+}
+
 // The optimizer and its gradients are the factors' alone.
 TEST(Lora, TakesTheStepOfItsFactors) {
   const auto made = llama(", lora: {rank: 16, targets: [q_proj, v_proj]}");
@@ -91,6 +124,26 @@ TEST(Lora, OfAQuantizedBase) {
   };
   for (const auto pass : {&Layer::forward, &Layer::input_gradient})
     EXPECT_NEAR((bytes(*made, pass) - bytes(*plain, pass)) / (kProducts * (width + 2)), 1, 1e-6);
+}
+
+// Software of before 2026 unpacks 3.0e9 elements a second on each of an A100's 108 multiprocessors, 0.82 TB/s, less than half of
+// what its memory does; 2.1 times the bytes' time is the most. An RTX 4090's 128 would do 0.97 TB/s, more than its memory.
+TEST(Lora, OldKernelsUnpackAsFastAsTheirMultiprocessors) {
+  const auto seconds = [](const char* cluster, const std::string& base, const char* software) {
+    return layer_of(make(std::string("panpipe: 1\ncluster: clusters/") + cluster +
+                         ".yaml\nworkload: {config: workloads/llama-3-8b.json, layers: 2, lora: {rank: 16, targets: [q_proj], "
+                         "base: " +
+                         base + "}}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\nparallel: {pipeline: 1}\n" +
+                         "framework: {name: eager-sdpa, software: " + software + "}\n")
+                        ->cost(),
+                    1)
+        .forward.memory.base();
+  };
+  const auto unpacked = [&](const char* cluster, const char* software) {
+    return seconds(cluster, "nf4", software) - seconds(cluster, "bf16", software);
+  };
+  EXPECT_NEAR(unpacked("dgx-a100-80g", "2024") / unpacked("dgx-a100-80g", "0"), 2.1, 1e-6);
+  EXPECT_DOUBLE_EQ(unpacked("rtx4090x8", "2024"), unpacked("rtx4090x8", "0"));
 }
 
 // GPT-OSS-20B's experts have biases of (experts, width), which do not depend on the weights' format: 32 experts on E ranks take
