@@ -12,6 +12,7 @@
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/device_reader.hpp"
 #include "costmodel/cost/compute.hpp"
+#include "costmodel/cost/launch.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/sourced_file.hpp"
@@ -92,15 +93,17 @@ void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration
       add_measurements(piece, what, direction, {off});
   };
   const double peak = measured.peak_for(outside_products(scenario.precision)).base();
-  rate("gemm_efficiency", Direction::Products, "products", peak * numbers.gemm_efficiency, predicted.gemm.base());
+  rate("gemm_efficiency", Direction::Products, "products", peak * numbers.gemm_efficiency_in(scenario.framework.software),
+       predicted.gemm.base());
   if (in_force.attention_rates.empty())  // published rates of a kernel would stand for this number
     rate("attention_efficiency", Direction::Attention, "attention", peak * numbers.attention_efficiency,
          predicted.attention.base());
   rate("memory_efficiency", Direction::MemoryTraffic, "memory traffic",
        measured.memory_bandwidth.base() * numbers.memory_efficiency, predicted.memory.base());
-  // A launch's time is counted the other way: the longer, the slower. A framework's own stands for it.
-  if (scenario.framework.launch <= Duration(0) && numbers.launch > Duration(0))
-    rate("launch", Direction::Host, "launches", 1 / numbers.launch.base(), 1 / in_force.launch.base());
+  // A launch's time is counted the other way: the longer, the slower.
+  const Framework& framework = scenario.framework;
+  if (const Duration here = launch_alone(framework, numbers); here > Duration(0))
+    rate("launch", Direction::Host, "launches", 1 / here.base(), 1 / launch_alone(framework, in_force).base());
   rate("fabric_efficiency", Direction::Node, "links in a node", numbers.fabric_efficiency, in_force.fabric_efficiency);
   if (piece.observations.empty()) piece.left_out = "it states no measured number that this device's own calibration has not";
 }

@@ -42,12 +42,11 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
 // Where one process drives all ranks of a pipeline (`launch_contention` 1; 0: each has its own), a launch takes its time as often
 // as ranks are at work: on average, of p ranks in a step of m microbatches, p m / (m + p - 1). Loops keep more at work; they are
 // not counted, so that a plan's costs do not turn on the number of stages that it chooses.
-Duration launch_time(const Framework& framework, const Calibration& c, const Degrees& degrees) {
+Duration launch_time(const Framework& framework, const Calibration& c, const Degrees& degrees, double hooked_modules) {
   const double p = degrees.pipeline, m = degrees.microbatches;
   const double at_work = p * m / (m + p - 1);
-  // Hooks only add: bounds of a step are taken without them.
-  const Duration alone = launch_alone(framework, c);
-  return (degrees.zero >= 3 ? std::max(alone, framework.sharded_launch) : alone) * (1 + c.launch_contention * (at_work - 1));
+  const Duration alone = degrees.zero >= 3 ? sharded_launch(framework, c, hooked_modules) : launch_alone(framework, c);
+  return alone * (1 + c.launch_contention * (at_work - 1));
 }
 
 // The expected maximum of n normal deviates, in standard deviations.
@@ -108,7 +107,7 @@ Breakdown operator+(const Breakdown& a, const Breakdown& b) {
 CostModel::CostModel(const Scenario& scenario, const Workload& workload)
     : scenario_(&scenario),
       workload_(&workload),
-      sites_(std::make_shared<Sites>(scenario, workload.shape)),
+      sites_(std::make_shared<Sites>(scenario, workload)),
       weights_in_8_bits_(share_in_8_bits(scenario, workload)) {
   for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
 }
@@ -117,7 +116,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
     : scenario_(&scenario),
       workload_(&workload),
       calibrations_(std::move(calibrations)),
-      sites_(std::make_shared<Sites>(scenario, workload.shape)),
+      sites_(std::make_shared<Sites>(scenario, workload)),
       weights_in_8_bits_(share_in_8_bits(scenario, workload)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
 }
@@ -136,7 +135,8 @@ const WorkloadCost& CostModel::workload(int site) const {
 
 Duration CostModel::host_bound(Duration device, int launches, int site, const Degrees& degrees) const {
   if (launches <= 0 || workload_->layers || scenario_->cluster.given) return device;
-  const Duration host = launch_time(scenario_->framework, calibration(type_of(site)), degrees) * static_cast<double>(launches);
+  const Duration host = launch_time(scenario_->framework, calibration(type_of(site)), degrees, sites_->hooked_modules()) *
+                        static_cast<double>(launches);
   if (scenario_->framework.synchronous_launches) return device + host;
   const double larger = std::max(device.base(), host.base());
   if (larger <= 0) return Duration(0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
@@ -36,6 +37,24 @@ void find_networks(const Occupancy& occupancy, Site& site) {
   for (const Among among : kAmongInPasses) site.networks[index_of(among)] = occupancy.network_of(site.groups.of(among));
 }
 
+// Modules per operator of a layer whose targets have LoRA factors, over those of one without: `sharded_launch` was counted with
+// 11 modules over 150 operators of a recomputed layer. PEFT makes a target five modules, the target itself, its base layer, both
+// factors and dropout (tuners/lora/layer.py), and adds five operators to a forward, which recompute repeats, and eight to its
+// backward.
+double hooked_modules_of(const Scenario& scenario, const Workload& workload) {
+  constexpr double kModules = 11, kOperators = 150, kModulesOfTarget = 4, kOperatorsOfTarget = 2 * 5 + 8;
+  if (scenario.workload.tuning.rank == 0 || !workload.graph) return 1;
+  std::set<std::string_view> blocks;
+  int targets = 0;
+  for (const UnitInfo& unit : workload.graph->units)
+    if (!unit.block.empty()) blocks.insert(unit.block);
+  for (const Tensor& tensor : workload.graph->tensors)
+    if (tensor.role == TensorRole::Parameter && tensor.name.ends_with(".lora_A.weight")) ++targets;
+  if (blocks.empty()) return 1;
+  const double per_layer = targets / static_cast<double>(blocks.size());
+  return (1 + per_layer * kModulesOfTarget / kModules) / (1 + per_layer * kOperatorsOfTarget / kOperators);
+}
+
 }  // namespace
 
 PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, int rank, int replica) {
@@ -48,8 +67,9 @@ PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, 
   }
 }
 
-Sites::Sites(const Scenario& scenario, const WorkloadShape& shape) {
+Sites::Sites(const Scenario& scenario, const Workload& workload) : hooked_modules_(hooked_modules_of(scenario, workload)) {
   const Cluster& cluster = scenario.cluster;
+  const WorkloadShape& shape = workload.shape;
   Degrees degrees = shape.degrees.of_graph();
   degrees.tensor = std::max(1, degrees.tensor);
   const int tensor = degrees.tensor;

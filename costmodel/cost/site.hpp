@@ -27,7 +27,7 @@ class Sites {
  public:
   // Creates one site per type of the cluster, with the best-connected groups of such devices. A search that knows only types
   // thereby gets a lower bound.
-  Sites(const Scenario& scenario, const WorkloadShape& shape);
+  Sites(const Scenario& scenario, const Workload& workload);
 
   bool is_type(int site) const { return site < static_cast<int>(types_.size()); }
   // References stay valid. Hold the mutex while using any site other than those of types.
@@ -38,6 +38,8 @@ class Sites {
   int add(const std::vector<int>& form, const std::vector<double>& probe, Site site);
   int remember(const std::vector<int>& form, int site) { return forms_[form] = site; }
   std::recursive_mutex& mutex() { return mutex_; }
+  // Modules per operator, relative to a model without adapters.
+  double hooked_modules() const { return hooked_modules_; }
 
  private:
   std::vector<Site> types_;
@@ -45,6 +47,7 @@ class Sites {
   std::map<std::vector<int>, int> forms_;
   std::map<std::pair<int, std::vector<double>>, int> probes_;
   std::recursive_mutex mutex_;
+  double hooked_modules_ = 1;
 };
 
 }  // namespace panpipe

@@ -137,7 +137,8 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
       reported("device",
                words(&Framework::expert_counts, {{"device", ExpertCounts::Device}, {"host", ExpertCounts::Host}}, "expert_counts",
                      "rows of each expert are known to the device alone, or the host waits to read them", experts)),
-      number(&Framework::launch, "launch", "host time per operator; 0: the device's"),
+      number(&Framework::launch, "launch",
+             "host time per operator: of a preset, relative to others; 0: 32.9 us. Stated in a scenario it holds as it is"),
       number(&Framework::sharded_launch, "sharded_launch",
              "the same under ZeRO 3, where hooks of every module fetch and release parameters; 0: as `launch`", launches),
       number(&Framework::collective_launches, "collective_launches",
@@ -232,6 +233,7 @@ Framework read_framework_choices(const Node& node, const std::string& otherwise,
   }
   read_keys(map, framework_rows(), f);
   check_framework(map, f);
+  for (const Node::Entry& entry : node.entries) f.sources.erase(entry.key);  // the preset's, of numbers that it does not give
   for (const Node::Entry& entry : node.entries)
     if (entry.key != "name") f.changed += (f.changed.empty() ? "" : ", ") + entry.key + ": " + entry.value->text;
   map.finish();

@@ -84,7 +84,7 @@ TEST(Calibrations, OneProcessForAllRanksLaunchesForThoseAtWork) {
   const auto launch = [&](int ranks) {
     return model.host_bound(Duration(0), 1, 0, {.pipeline = ranks, .microbatches = 8}).base();
   };
-  const double own = load_calibration("rtx-3090-fp32", "").launch.base();
+  const double own = load_calibration("rtx-3090-fp32", "").launch.base() * 20 / 32.9;  // eager PyTorch's
   EXPECT_NEAR(launch(1), own, 1e-12);
   EXPECT_NEAR(launch(8), own * 64 / 15, 1e-12);
   EXPECT_NEAR(launch(4), own * 32 / 11, 1e-12);
