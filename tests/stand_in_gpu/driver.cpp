@@ -1,4 +1,4 @@
-// Stands for the driver's library, libcuda.so.1: LibTorch asks it whether a device has been used, and nothing else.
+// Stands for the driver's library, libcuda.so.1: LibTorch asks it whether a device has been used, and for the thread's context.
 #include <cuda.h>
 
 #include "tests/stand_in_gpu/settings.hpp"
@@ -15,6 +15,13 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
   *active = 1;
   return CUDA_SUCCESS;
 }
+// One context for all, without content.
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  static char any;
+  *context = reinterpret_cast<CUcontext>(&any);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
 CUresult cuGetErrorString(CUresult, const char** text) {
   *text = "not supported by the stand-in GPU";
   return CUDA_SUCCESS;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -48,6 +49,16 @@ inline int world_rank() { return static_cast<int>(number_setting("RANK", -1)); }
 // 13.0, those of 550 for 12.4 (NVIDIA, CUDA Toolkit release notes, table 3).
 inline std::string driver() { return text_setting("STAND_IN_DRIVER", "580.65.06"); }
 inline int cuda_of_driver() { return std::atoi(driver().c_str()) >= 580 ? 13000 : 12040; }
+
+// STAND_IN_ARITHMETIC=0: nothing is computed and large copies are left out, so that only shapes, allocations and order are as on
+// a GPU.
+inline bool computes() {
+  static const bool asked = number_setting("STAND_IN_ARITHMETIC", 1) != 0;
+  return asked;
+}
+// What is copied all the same, on devices and between ranks: sizes, counts and shapes that programs read back.
+constexpr std::size_t kAlwaysCopied = 64 << 10;
+inline bool is_copied(std::size_t bytes) { return computes() || bytes <= kAlwaysCopied; }
 
 // Upper and lower case count the same: `allreduce` is in `ncclAllReduce`.
 inline bool contains(std::string_view text, std::string_view part) {

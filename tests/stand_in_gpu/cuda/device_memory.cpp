@@ -1,6 +1,7 @@
 #include "tests/stand_in_gpu/cuda/memory.hpp"
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -11,14 +12,19 @@
 #include "tests/stand_in_gpu/cuda/counts.hpp"
 #include "tests/stand_in_gpu/cuda/devices.hpp"
 #include "tests/stand_in_gpu/cuda/streams.hpp"
+#include "tests/stand_in_gpu/settings.hpp"
 
 namespace panpipe::stand_in {
 namespace {
 
 // Unwritten memory reads as not a number, in every floating-point type.
 constexpr int kUnwritten = 0xFF;
-// As aligned as CUDA's allocations (CUDA C++ Programming Guide, device memory accesses: at least 256 bytes) and its pages.
-constexpr std::size_t kDeviceAlignment = 512, kHostAlignment = 4096;
+// As pages. Memory of devices is mapped in pages too; CUDA's is aligned to at least 256 bytes (CUDA C++ Programming Guide, device
+// memory accesses).
+constexpr std::size_t kHostAlignment = 4096;
+
+// What a process holds on each of its devices before it allocates anything.
+std::size_t context_memory() { return static_cast<std::size_t>(number_setting("STAND_IN_CONTEXT_MIB", 0)) << 20; }
 
 struct Block {
   std::size_t size;
@@ -28,7 +34,7 @@ struct Block {
 struct Memory {
   std::mutex lock;
   std::map<const char*, Block> blocks;
-  std::vector<std::size_t> used = std::vector<std::size_t>(static_cast<std::size_t>(device_count()));
+  std::vector<std::size_t> used = std::vector<std::size_t>(static_cast<std::size_t>(device_count()), context_memory());
 
   // The block that an address lies in; null where there is none. The lock is held.
   const Block* find(const void* address) const {
@@ -65,6 +71,27 @@ int device_of(const void* address) {
   return block ? block->device : -1;
 }
 
+bool take_memory(int device, std::size_t size) {
+  const std::lock_guard hold(memory().lock);
+  std::size_t& used = memory().used.at(static_cast<std::size_t>(device));
+  if (used + size > device_memory()) return false;
+  used += size;
+  return true;
+}
+void give_memory_back(int device, std::size_t size) {
+  const std::lock_guard hold(memory().lock);
+  memory().used.at(static_cast<std::size_t>(device)) -= size;
+}
+
+void* reserve_addresses(std::size_t size) {
+  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+void release_addresses(void* address, std::size_t size) { munmap(address, size); }
+
+void add_device_memory(const void* address, std::size_t size, int device) { memory().add(address, {size, device}); }
+void remove_device_memory(const void* address) { memory().remove(address); }
+
 }  // namespace panpipe::stand_in
 
 using namespace panpipe::stand_in;
@@ -76,15 +103,11 @@ cudaError_t cudaMalloc(void** address, size_t size) {
   *address = nullptr;
   if (size == 0) return cudaSuccess;
   const int device = current_device();
-  {
-    const std::lock_guard hold(memory().lock);
-    std::size_t& used = memory().used.at(static_cast<std::size_t>(device));
-    if (used + size > device_memory()) return remember(cudaErrorMemoryAllocation);
-    used += size;
-  }
-  if (posix_memalign(address, kDeviceAlignment, size) != 0) return remember(cudaErrorMemoryAllocation);
-  std::memset(*address, kUnwritten, size);
-  memory().add(*address, {size, device});
+  if (!take_memory(device, size)) return remember(cudaErrorMemoryAllocation);
+  *address = reserve_addresses(size);
+  if (!*address) return remember(cudaErrorMemoryAllocation);
+  if (computes()) std::memset(*address, kUnwritten, size);
+  add_device_memory(*address, size, device);
   return cudaSuccess;
 }
 
@@ -95,12 +118,14 @@ cudaError_t cudaFree(void* address) {
   if (device < 0) return remember(cudaErrorInvalidValue);
   count_host_wait("cudaFree");
   wait_for_device(device);
+  std::size_t size = 0;
   {
     const std::lock_guard hold(memory().lock);
-    memory().used.at(static_cast<std::size_t>(device)) -= memory().find(address)->size;
-    memory().blocks.erase(static_cast<const char*>(address));
+    size = memory().find(address)->size;
   }
-  std::free(address);
+  remove_device_memory(address);
+  give_memory_back(device, size);
+  release_addresses(address, size);
   return cudaSuccess;
 }
 

@@ -72,6 +72,16 @@ int current_device() { return this_threads_device; }
 void set_current_device(int device) { this_threads_device = device; }
 std::size_t device_memory() { return static_cast<std::size_t>(number_setting("STAND_IN_MEMORY_MIB", 4096)) << 20; }
 
+Capability capability() {
+  static const Capability asked = [] {
+    const std::string value = text_setting("STAND_IN_CAPABILITY", "8.6");
+    int major = 0, minor = 0;
+    if (std::sscanf(value.c_str(), "%d.%d", &major, &minor) != 2) refuse_setting("STAND_IN_CAPABILITY", value, "as in 9.0");
+    return Capability{major, minor};
+  }();
+  return asked;
+}
+
 cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
@@ -124,13 +134,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "Stand-in GPU");
   properties->totalGlobalMem = device_memory();
-  properties->major = 8;
-  properties->minor = 6;
+  properties->major = capability().major;
+  properties->minor = capability().minor;
   properties->multiProcessorCount = 82;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
   properties->maxThreadsPerMultiProcessor = 1536;
+  properties->maxBlocksPerMultiProcessor = 16;
   properties->sharedMemPerBlock = 48 << 10;
+  properties->sharedMemPerBlockOptin = 99 << 10;
+  properties->sharedMemPerMultiprocessor = 100 << 10;
+  properties->regsPerMultiprocessor = 64 << 10;
   properties->regsPerBlock = 64 << 10;
   properties->l2CacheSize = 6 << 20;
   properties->maxGridSize[0] = 0x7fffffff;
@@ -154,12 +168,30 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMultiProcessorCount:
       *value = properties.multiProcessorCount;
       break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = static_cast<int>(properties.sharedMemPerBlock);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(properties.sharedMemPerBlockOptin);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = properties.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = properties.maxThreadsPerMultiProcessor;
+      break;
     case cudaDevAttrWarpSize:
       *value = properties.warpSize;
       break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = static_cast<int>(properties.sharedMemPerBlock);
+    case cudaDevAttrMaxGridDimX:
+      *value = properties.maxGridSize[0];
+      break;
+    case cudaDevAttrMaxGridDimY:
+    case cudaDevAttrMaxGridDimZ:
+      *value = properties.maxGridSize[1];
       break;
     default:
       *value = 0;
@@ -177,6 +209,9 @@ cudaError_t cudaDeviceSynchronize() {
   wait_for_device(current_device());
   return health();
 }
+
+cudaError_t cudaProfilerStart() { return cudaSuccess; }
+cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = cuda_of_driver();

@@ -12,6 +12,10 @@ int physical_device(int device);  // its number on the host
 int current_device();
 void set_current_device(int device);
 std::size_t device_memory();  // bytes of one device
+struct Capability {
+  int major, minor;
+};
+Capability capability();  // STAND_IN_CAPABILITY
 
 // CUDA's error of a thread: cudaGetLastError reports it once. Returns its argument.
 cudaError_t remember(cudaError_t error);

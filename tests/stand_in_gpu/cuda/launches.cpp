@@ -1,5 +1,6 @@
 // Kernels that LibTorch's libraries bring with them. None of them can run here: the operators that would launch them are replaced
-// (kernels/). A kernel that is launched all the same is named, and fails.
+// (kernels/). A kernel that is launched all the same is named, and fails. Without arithmetic (STAND_IN_ARITHMETIC=0) operators
+// are CUDA's own, which allocate what they need, and launching a kernel does nothing.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -9,9 +10,11 @@
 
 #include "tests/stand_in_gpu/cuda/counts.hpp"
 #include "tests/stand_in_gpu/cuda/devices.hpp"
+#include "tests/stand_in_gpu/settings.hpp"
 
 namespace {
 
+using panpipe::stand_in::capability;
 using panpipe::stand_in::remember;
 
 // Tens of thousands are registered when LibTorch is loaded: kept as they come, looked up when one is launched.
@@ -24,7 +27,12 @@ Kernels& registered() {
   return *instance;
 }
 
-cudaError_t refuse(const void* kernel) {
+// With arithmetic a kernel of CUDA's is a hole in the stand-in; without, it does nothing.
+cudaError_t launch(const void* kernel) {
+  if (!panpipe::stand_in::computes()) {
+    panpipe::stand_in::count("kernels");
+    return cudaSuccess;
+  }
   const std::lock_guard hold(registered().lock);
   const char* name = "one that nobody registered";
   for (const auto& [address, text] : registered().names)
@@ -75,17 +83,17 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(function));
   return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, size_t, cudaStream_t) { return refuse(kernel); }
-cudaError_t cudaLaunchKernel(const void* function, dim3, dim3, void**, size_t, cudaStream_t) { return refuse(function); }
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, size_t, cudaStream_t) { return launch(kernel); }
+cudaError_t cudaLaunchKernel(const void* function, dim3, dim3, void**, size_t, cudaStream_t) { return launch(function); }
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3, dim3, void**, size_t, cudaStream_t) {
-  return refuse(function);
+  return launch(function);
 }
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void* function, void**) { return refuse(function); }
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void* function, void**) { return launch(function); }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
-  attributes->binaryVersion = 86;
+  attributes->binaryVersion = attributes->ptxVersion = 10 * capability().major + capability().minor;
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }

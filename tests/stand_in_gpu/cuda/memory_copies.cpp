@@ -8,12 +8,17 @@
 #include "tests/stand_in_gpu/cuda/devices.hpp"
 #include "tests/stand_in_gpu/cuda/memory.hpp"
 #include "tests/stand_in_gpu/cuda/streams.hpp"
+#include "tests/stand_in_gpu/settings.hpp"
 
 using namespace panpipe::stand_in;
 
 namespace {
 
 bool is_pageable(const void* address) { return device_of(address) < 0 && !is_pinned(address); }
+
+void copy(void* to, const void* from, std::size_t size) {
+  if (is_copied(size)) std::memmove(to, from, size);
+}
 
 }  // namespace
 
@@ -22,7 +27,7 @@ extern "C" {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind, cudaStream_t on) {
   count("copies");
   Stream& stream = stream_of(on);
-  stream.enqueue([=] { std::memmove(to, from, size); });
+  stream.enqueue([=] { copy(to, from, size); });
   if (is_pageable(to) || is_pageable(from)) {
     count_host_wait("pageable_copies");
     stream.wait();
@@ -39,7 +44,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) 
   count("copies");
   count_host_wait("cudaMemcpy");
   Stream& stream = stream_of(nullptr);
-  stream.enqueue([=] { std::memmove(to, from, size); });
+  stream.enqueue([=] { copy(to, from, size); });
   stream.wait();
   return health();
 }
@@ -49,6 +54,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   count("copies");
   Stream& stream = stream_of(on);
   stream.enqueue([=] {
+    if (!is_copied(width * height)) return;
     for (size_t row = 0; row < height; ++row)
       std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
   });
@@ -61,7 +67,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t on) {
-  stream_of(on).enqueue([=] { std::memset(to, value, size); });
+  if (is_copied(size)) stream_of(on).enqueue([=] { std::memset(to, value, size); });
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* to, int value, size_t size) { return cudaMemsetAsync(to, value, size, nullptr); }

@@ -135,6 +135,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned, int) {
   *handle = reinterpret_cast<cudaStream_t>(stream);
   return cudaSuccess;
 }
+cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
+  *priority = 0;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
   return cudaStreamCreateWithPriority(handle, flags, 0);
 }

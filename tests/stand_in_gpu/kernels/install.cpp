@@ -1,5 +1,6 @@
 // Puts the CPU's kernels in the place of CUDA's, when this library is loaded (cuda/devices.cpp loads it). Unreplaced operators
-// work on sizes and strides alone, or consist of calls of the runtime.
+// work on sizes and strides alone, or consist of calls of the runtime. Without arithmetic (STAND_IN_ARITHMETIC=0) CUDA's own
+// stay, but for those of cuDNN, which is not here.
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
@@ -9,8 +10,10 @@
 #include <set>
 #include <string>
 
+#include "tests/stand_in_gpu/kernels/cudnn_memory.hpp"
 #include "tests/stand_in_gpu/kernels/freed_memory.hpp"
 #include "tests/stand_in_gpu/kernels/operators.hpp"
+#include "tests/stand_in_gpu/settings.hpp"
 
 namespace panpipe::stand_in {
 namespace {
@@ -64,6 +67,13 @@ struct Installed {
   Installed() {
     Silence silence;
     const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    if (computes())
+      install_kernels();
+    else
+      install_cudnn_memory(library);
+  }
+
+  void install_kernels() {
     for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
       if (name.name.rfind("aten::", 0) != 0 || left_as_they_are().contains(name.name)) continue;
       if (name.name == "aten::copy_" || name.name == "aten::_fused_sdp_choice") continue;

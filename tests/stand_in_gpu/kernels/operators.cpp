@@ -184,7 +184,8 @@ class Call {
 
   static void fill(std::vector<at::Tensor>& into, const std::vector<at::Tensor>& values, const c10::OperatorHandle& op) {
     for (std::size_t i = 0; i < into.size(); ++i) {
-      if (!into[i].defined() || into[i].numel() == 0) continue;
+      // A result that the CPU leaves empty is one that nobody reads: statistics of a batch norm in evaluation.
+      if (!into[i].defined() || into[i].numel() == 0 || values.at(i).numel() == 0) continue;
       TORCH_CHECK(into[i].sizes() == values.at(i).sizes(), op.schema().name(),
                   " has another shape on the CPU than in LibTorch's meta kernel");
       into[i].copy_(values[i]);

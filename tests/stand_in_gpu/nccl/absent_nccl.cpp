@@ -8,12 +8,10 @@
     return 3; /* ncclInternalError */                                                \
   }
 
-STAND_IN_ABSENT(ncclAlltoAll)
 STAND_IN_ABSENT(ncclCommDeregister)
 STAND_IN_ABSENT(ncclCommInitAll)
 STAND_IN_ABSENT(ncclCommRegister)
 STAND_IN_ABSENT(ncclCommShrink)
-STAND_IN_ABSENT(ncclCommSplit)
 STAND_IN_ABSENT(ncclCommWindowDeregister)
 STAND_IN_ABSENT(ncclCommWindowRegister)
 STAND_IN_ABSENT(ncclDevCommCreate)
@@ -21,5 +19,3 @@ STAND_IN_ABSENT(ncclDevCommDestroy)
 STAND_IN_ABSENT(ncclGroupSimulateEnd)
 STAND_IN_ABSENT(ncclMemAlloc)
 STAND_IN_ABSENT(ncclMemFree)
-STAND_IN_ABSENT(ncclRedOpCreatePreMulSum)
-STAND_IN_ABSENT(ncclRedOpDestroy)

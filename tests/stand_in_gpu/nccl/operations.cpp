@@ -3,16 +3,19 @@
 // ends when its receiver has taken everything: NCCL may end it earlier for small messages, which no program may rely on.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 #include <thread>
 
 #include "tests/stand_in_gpu/cuda/work.hpp"
 #include "tests/stand_in_gpu/nccl/communicator.hpp"
+#include "tests/stand_in_gpu/nccl/scaled_sums.hpp"
 #include "tests/stand_in_gpu/nccl/sockets.hpp"
 #include "tests/stand_in_gpu/nccl/types.hpp"
 #include "tests/stand_in_gpu/settings.hpp"
@@ -48,7 +51,30 @@ struct Operation {
   ncclComm_t communicator;
   cudaStream_t stream;
   std::function<void()> run;
+  // Of a send or receive: its connection. Those of a group that share one run in order, as NCCL matches them.
+  std::optional<int> connection = {};
 };
+
+int sending_to(int member) { return 2 * member; }
+int receiving_from(int member) { return 2 * member + 1; }
+
+// Collectives in order, then sends and receives: those of different connections at once, so that two members may send to each
+// other.
+void run_group(const std::vector<Operation>& operations) {
+  std::map<int, std::vector<const Operation*>> by_connection;
+  for (const Operation& operation : operations) {
+    if (operation.connection)
+      by_connection[*operation.connection].push_back(&operation);
+    else
+      operation.run();
+  }
+  std::vector<std::thread> threads;
+  for (const auto& entry : by_connection)
+    threads.emplace_back([&in_order = entry.second] {
+      for (const Operation* operation : in_order) operation->run();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
 
 void enqueue_operations(std::vector<Operation> operations) {
   const Operation& first = operations.front();
@@ -66,11 +92,7 @@ void enqueue_operations(std::vector<Operation> operations) {
     if (hanging) std::fprintf(stderr, "stand-in GPU: %s of rank %d does not end (STAND_IN_HANG)\n", hanging, world_rank());
     while (hanging && !communicator->aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::this_thread::sleep_for(std::chrono::milliseconds(slower));
-    // The operations of a group run at once, so that two members may send to each other in it.
-    std::vector<std::thread> others;
-    for (std::size_t i = 1; i < operations.size(); ++i) others.emplace_back(operations[i].run);
-    operations.front().run();
-    for (std::thread& other : others) other.join();
+    run_group(operations);
     communicator->end_turn();
   });
 }
@@ -141,11 +163,20 @@ bool spread(ncclComm_t c, const char* name, void* data, std::size_t bytes, int r
   return true;
 }
 
+// The elements that travel: none of large buffers without arithmetic, where members only wait for each other.
+std::size_t carried(std::size_t count, ncclDataType_t type) { return is_copied(count * width_of(type)) ? count : 0; }
+
 // The reduction of all members' buffers at `root`, in member order.
 bool reduce_to(ncclComm_t c, const char* name, const void* in, std::vector<char>& result, std::size_t count, ncclDataType_t type,
                ncclRedOp_t operation, int root) {
   const std::size_t bytes = count * width_of(type);
-  std::vector<char> all(c->rank() == root ? bytes * static_cast<std::size_t>(c->size()) : 0);
+  std::vector<char> scaled, all(c->rank() == root ? bytes * static_cast<std::size_t>(c->size()) : 0);
+  if (const std::optional<double> factor = factor_of(operation)) {
+    scaled.assign(static_cast<const char*>(in), static_cast<const char*>(in) + bytes);
+    multiply(scaled.data(), count, type, *factor);
+    in = scaled.data();
+    operation = ncclSum;
+  }
   if (c->rank() != root) return give(c, root, name, in, bytes);
   if (!gather_parts(c, name, in, all.data(), bytes, root)) return false;
   result.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes));
@@ -156,10 +187,23 @@ bool reduce_to(ncclComm_t c, const char* name, const void* in, std::vector<char>
 }
 
 bool unusable(ncclDataType_t type, ncclRedOp_t operation) {
-  if (can_reduce(type, operation)) return false;
+  if (can_reduce(type, operation >= ncclNumOps ? ncclSum : operation)) return false;
   std::fprintf(stderr, "stand-in GPU: NCCL's reduction %d of type %d is not here\n", static_cast<int>(operation),
                static_cast<int>(type));
   return true;
+}
+
+// What each member brings, at every member; waits for all of them, as calls that make communicators do.
+template <class Part>
+std::vector<Part> exchange(ncclComm_t c, const Part& mine) {
+  std::vector<Part> all(static_cast<std::size_t>(c->size()));
+  const std::uint64_t turn = c->next_turn();
+  const bool done = c->wait_for_turn(turn) &&
+                    gather_parts(c, "split", &mine, reinterpret_cast<char*>(all.data()), sizeof(Part), 0) &&
+                    spread(c, "split", all.data(), sizeof(Part) * all.size(), 0);
+  c->end_turn();
+  if (!done) all.clear();
+  return all;
 }
 
 ncclResult_t join(const char* name, ncclComm_t* communicator, int size, const ncclUniqueId& id, int rank) {
@@ -201,6 +245,30 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* communicator, int size, int rank, int, ncclUniqueId* ids,
                                       ncclConfig_t* config) {
   return is_foreign(config) ? ncclInvalidArgument : join("ncclCommInitRankScalable", communicator, size, ids[0], rank);
+}
+// Members with one colour make a communicator, in the order of their keys.
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* communicator, ncclConfig_t* config) {
+  if (is_foreign(config)) return ncclInvalidArgument;
+  struct Choice {
+    int color, key;
+  };
+  const std::vector<Choice> choices = exchange(parent, Choice{color, key});
+  std::vector<int> members;
+  for (int rank = 0; rank < static_cast<int>(choices.size()); ++rank)
+    if (choices[static_cast<std::size_t>(rank)].color == color) members.push_back(rank);
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return choices[static_cast<std::size_t>(a)].key < choices[static_cast<std::size_t>(b)].key;
+  });
+  const bool alone = color < 0;  // NCCL_SPLIT_NOCOLOR
+  ncclUniqueId own{};
+  if (!alone && !members.empty() && members.front() == parent->rank() && !make_unique_id(own)) return ncclSystemError;
+  const std::vector<ncclUniqueId> ids = exchange(parent, own);
+  *communicator = nullptr;
+  if (alone) return ncclSuccess;
+  if (ids.empty() || members.empty()) return ncclSystemError;
+  const auto place = std::find(members.begin(), members.end(), parent->rank()) - members.begin();
+  return join("ncclCommSplit", communicator, static_cast<int>(members.size()), ids[static_cast<std::size_t>(members.front())],
+              static_cast<int>(place));
 }
 // Not freed: what is enqueued may still look at it.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
@@ -252,15 +320,28 @@ ncclResult_t ncclGroupEnd() {
 }
 
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
-  return post({"ncclSend", c, stream, [=] { give(c, peer, "p2p", data, count * width_of(type)); }});
+  return post(
+      {"ncclSend", c, stream, [=] { give(c, peer, "p2p", data, carried(count, type) * width_of(type)); }, sending_to(peer)});
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t stream) {
-  return post({"ncclRecv", c, stream, [=] { take(c, peer, "p2p", data, count * width_of(type)); }});
+  return post(
+      {"ncclRecv", c, stream, [=] { take(c, peer, "p2p", data, carried(count, type) * width_of(type)); }, receiving_from(peer)});
+}
+
+ncclResult_t ncclAlltoAll(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t c, cudaStream_t stream) {
+  const std::size_t bytes = count * width_of(type);
+  ncclGroupStart();
+  for (int member = 0; member < c->size(); ++member) {
+    const std::size_t at = bytes * static_cast<std::size_t>(member);
+    ncclSend(static_cast<const char*>(in) + at, count, type, member, c, stream);
+    ncclRecv(static_cast<char*>(out) + at, count, type, member, c, stream);
+  }
+  return ncclGroupEnd();
 }
 
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t c,
                            cudaStream_t stream) {
-  const std::size_t bytes = count * width_of(type);
+  const std::size_t bytes = carried(count, type) * width_of(type);
   return post({"ncclBroadcast", c, stream, [=] {
                  if (c->rank() == root) std::memmove(out, in, bytes);
                  spread(c, "broadcast", out, bytes, root);
@@ -273,6 +354,7 @@ ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, 
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, ncclComm_t c,
                            cudaStream_t stream) {
   if (unusable(type, operation)) return ncclInvalidArgument;
+  count = carried(count, type);
   return post({"ncclAllReduce", c, stream, [=] {
                  std::vector<char> result;
                  if (!reduce_to(c, "allreduce", in, result, count, type, operation, 0)) return;
@@ -283,6 +365,7 @@ ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType
 ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, int root,
                         ncclComm_t c, cudaStream_t stream) {
   if (unusable(type, operation)) return ncclInvalidArgument;
+  count = carried(count, type);
   return post({"ncclReduce", c, stream, [=] {
                  std::vector<char> result;
                  if (reduce_to(c, "reduce", in, result, count, type, operation, root) && c->rank() == root)
@@ -292,6 +375,7 @@ ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t 
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t operation, ncclComm_t c,
                                cudaStream_t stream) {
   if (unusable(type, operation)) return ncclInvalidArgument;
+  count = carried(count, type);
   return post({"ncclReduceScatter", c, stream, [=] {
                  const std::size_t bytes = count * width_of(type), all = bytes * static_cast<std::size_t>(c->size());
                  std::vector<char> result;
@@ -303,6 +387,7 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclData
                }});
 }
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t c, cudaStream_t stream) {
+  count = carried(count, type);
   return post({"ncclAllGather", c, stream, [=] {
                  const std::size_t bytes = count * width_of(type);
                  if (gather_parts(c, "allgather", in, static_cast<char*>(out), bytes, 0))

@@ -110,6 +110,23 @@ void reduce(void* into, const void* from, std::size_t count, ncclDataType_t type
   });
 }
 
+void multiply(void* values, std::size_t count, ncclDataType_t type, double by) {
+  with_type(type, [&]<class Value>(Value) {
+    using Number = typename Computed<Value>::Type;
+    auto* all = static_cast<Value*>(values);
+    for (std::size_t i = 0; i < count; ++i) all[i] = static_cast<Value>(static_cast<Number>(all[i]) * static_cast<Number>(by));
+  });
+}
+
+double number_at(const void* value, ncclDataType_t type) {
+  double number = 0;
+  with_type(type, [&]<class Value>(Value) {
+    using Number = typename Computed<Value>::Type;
+    number = static_cast<double>(static_cast<Number>(*static_cast<const Value*>(value)));
+  });
+  return number;
+}
+
 void divide(void* values, std::size_t count, ncclDataType_t type, int by) {
   with_type(type, [&]<class Value>(Value) {
     using Number = typename Computed<Value>::Type;
