@@ -1,0 +1,165 @@
+"""Runs the study: every run of runs.json in processes of its own on the stand-in GPU, a row for each rank in rows.csv."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import tempfile
+import time
+import traceback
+
+from . import scenario
+
+HERE = pathlib.Path(__file__).parent
+COLUMNS = [
+    *("run", "rank", "torch", "card_mib", "outcome", "allocated", "reserved", "start", "parameters", "states"),
+    *(f"{what}_{step}" for step in (1, 2, 3) for what in ("forward", "backward", "optimizer", "kept", "reserved")),
+    *("parts", "scenario"),
+]
+LONGEST = 600  # seconds of a run
+# Of every kind some, small ones: runs that are made again to see that they give the committed rows.
+CHECKED = (
+    *("precision-gpt-t-fp32", "precision-gpt-t-amp-bf16", "precision-gpt-t-bf16", "precision-bert-b-amp-bf16"),
+    *("precision-vit-b-amp-bf16", "precision-unet-s-amp-bf16", "precision-mixtral-s-amp-bf16", "recompute-qwen-s-full"),
+    *("optimizer-gpt-s-adamw-8bit", "loss-gpt-s-chunked-4", "ddp-gpt-s-x2", "fsdp2-gpt-m-x2-zero3-mixed"),
+    *("tp-gpt-m-x2-adamw-loop", "pp-gpt-m-x2-1f1b-n4-b1-bf16", "card-gpt-m-2gib-b8"),
+)
+
+DEFAULTS = {
+    "precision": "amp-bf16",
+    "attention": "flash",
+    "recompute": "none",
+    "every": 1,
+    "optimizer": "adamw",
+    "loss": "plain",
+    "parallel": "one",
+    "ranks": 1,
+    "microbatches": 1,
+    "card_mib": 16384,
+}
+
+
+def runs():
+    """Name of each run and its settings: those of its line over those of its model over the defaults."""
+    listed = json.loads((HERE / "runs.json").read_text(encoding="utf-8"))
+    return {
+        line["run"]: {**DEFAULTS, **listed["models"][line["model"]], **{k: v for k, v in line.items() if k != "run"}}
+        for line in listed["runs"]
+    }
+
+
+def child(settings, rank, folder):
+    os.environ.update(STAND_IN_MEMORY_MIB=str(settings["card_mib"]), RANK=str(rank), **settings.get("environment", {}))
+    errors = open(f"{folder}/{rank}.txt", "w", encoding="utf-8")
+    os.dup2(errors.fileno(), 1)
+    os.dup2(errors.fileno(), 2)
+    try:
+        from . import measure
+
+        row = measure.measure(settings, rank, folder)
+    except Exception:
+        row = {"rank": rank, "outcome": "failed: " + traceback.format_exc().strip().splitlines()[-1][:200]}
+        traceback.print_exc(file=errors)
+    (pathlib.Path(folder) / f"{rank}.json").write_text(json.dumps(row), encoding="utf-8")
+    errors.flush()
+    os._exit(0)
+
+
+def wait_for(processes):
+    until = time.monotonic() + LONGEST
+    left = set(processes)
+    while left and time.monotonic() < until:
+        for process in list(left):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                left.remove(process)
+        time.sleep(0.02)
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def run_one(settings):
+    """Rows of all ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        processes = []
+        for rank in range(settings["ranks"]):
+            process = os.fork()
+            if process == 0:
+                child(settings, rank, folder)
+            processes.append(process)
+        wait_for(processes)
+        rows = []
+        for rank in range(settings["ranks"]):
+            made = pathlib.Path(folder) / f"{rank}.json"
+            text = pathlib.Path(folder) / f"{rank}.txt"
+            if os.environ.get("MEMORY_STUDY_ERRORS") and text.exists():
+                print(text.read_text(encoding="utf-8"))
+            ended = made.exists()
+            rows.append(json.loads(made.read_text()) if ended else {"rank": rank, "outcome": "ended without an answer"})
+        return rows
+
+
+def read(path):
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def row_of(name, settings, measured, torch_version):
+    parts = "; ".join(f"{label} = {size}" for label, size in measured.pop("parts", {}).items())
+    described = json.dumps(scenario.describe(settings), separators=(",", ":"))
+    return {
+        **measured,
+        "run": name,
+        "torch": torch_version,
+        "card_mib": settings["card_mib"],
+        "parts": parts,
+        "scenario": described,
+    }
+
+
+def make(path, pattern, again):
+    """Runs what `path` lacks of the runs whose name contains `pattern`, or all of these `again`. Yields (name, settings, rows)."""
+    import torch
+
+    from . import measure  # noqa: F401 (before the forks, so that every run finds it)
+
+    rows, all_runs = read(path), runs()
+    wanted = [name for name in all_runs if pattern in name]
+    done = {row["run"] for row in rows if row["outcome"] in ("ran", "out of memory")}
+    for name in wanted:
+        if name in done and not again:
+            continue
+        measured = run_one(all_runs[name])
+        fresh = [row_of(name, all_runs[name], row, torch.__version__) for row in measured]
+        rows = [row for row in rows if row["run"] != name] + fresh
+        order = {each: number for number, each in enumerate(all_runs)}
+        rows = sorted((row for row in rows if row["run"] in order), key=lambda row: (order[row["run"]], int(row["rank"])))
+        write(path, rows)
+        yield name, all_runs[name], fresh
+
+
+def check(path):
+    """Runs CHECKED again. Yields (name, what differs from the rows of `path`): nothing where all is as committed."""
+    import torch
+
+    committed = {(row["run"], row["rank"]): row for row in read(path)}
+    for name in CHECKED:
+        differing = []
+        for row in run_one(runs()[name]):
+            known = committed[name, str(row["rank"])]
+            if known["torch"] != torch.__version__:
+                raise NotImplementedError(f"rows are of torch {known['torch']}, this is {torch.__version__}")
+            for column in ("outcome", "allocated", "reserved", "parameters", "states"):
+                if str(row.get(column, "")) != known[column]:
+                    differing.append(f"rank {row['rank']}: {column} is {row.get(column)}, in {path.name} {known[column]}")
+        yield name, differing
