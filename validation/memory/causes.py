@@ -14,6 +14,8 @@ STEPS = (
     "autocast's copies of weights",
     "DDP's buckets",
     "a pipeline's results of all microbatches, and joined",
+    "ZeRO 2: gathered parameters beyond the shards",
+    "12 bytes per logit, for 14",
 )
 
 
@@ -53,6 +55,10 @@ def corrected(one, count):
     if count >= 6 and s["parallel"] == "pp":
         results = s["microbatches"] * s["micro"] * s["sequence"] * s["vocabulary"] * (4 if s["precision"] == "fp32" else 2)
         passes, behind = passes + results, parameters + 2 * results
+    if count >= 7 and s.get("zero") == 2:
+        passes += parameters * s["ranks"] * (0.5 if s.get("mixed") else 1)
+    if count >= 8 and s["loss"] == "plain" and "vocabulary" in s:
+        passes -= 2 * s["micro"] * s["sequence"] * s["vocabulary"] / (s["ranks"] if s["parallel"] == "tp" else 1)
     return always + max(kept + passes, in_step, behind)
 
 
