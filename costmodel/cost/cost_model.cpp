@@ -133,10 +133,10 @@ const WorkloadCost& CostModel::workload(int site) const {
   return units(site);
 }
 
-Duration CostModel::host_bound(Duration device, int launches, int site, const Degrees& degrees) const {
-  if (launches <= 0 || workload_->layers || scenario_->cluster.given) return device;
-  const Duration host = launch_time(scenario_->framework, calibration(type_of(site)), degrees, sites_->hooked_modules()) *
-                        static_cast<double>(launches);
+Duration CostModel::host_bound(Duration device, const HostWork& work, int site, const Degrees& degrees) const {
+  if (work.none() || workload_->layers || scenario_->cluster.given) return device;
+  const Duration launch = launch_time(scenario_->framework, calibration(type_of(site)), degrees, sites_->hooked_modules());
+  const Duration host = launch * static_cast<double>(work.launches) + work.other;
   if (scenario_->framework.synchronous_launches) return device + host;
   const double larger = std::max(device.base(), host.base());
   if (larger <= 0) return Duration(0);

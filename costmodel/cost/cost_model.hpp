@@ -101,10 +101,28 @@ struct Piece {
   bool chunk = false;  // of a collective and its product that are cut: compute waits for all earlier collectives except the last
 };
 
+// What the host does for a pass: launches, whose time is the framework's, and work that takes its time whatever a launch takes
+// (waits for other ranks' hosts in collectives; products that a loop in C++ launches).
+struct HostWork {
+  HostWork(int launched = 0, Duration beside = Duration(0)) : launches(launched), other(beside) {}
+
+  bool none() const { return launches <= 0 && other <= Duration(0); }
+  HostWork& operator+=(const HostWork& more) {
+    launches += more.launches;
+    other += more.other;
+    return *this;
+  }
+  friend HostWork operator-(const HostWork& a, const HostWork& b) { return {a.launches - b.launches, a.other - b.other}; }
+  bool operator==(const HostWork&) const = default;
+
+  int launches = 0;
+  Duration other{0};
+};
+
 struct PassCost {
   std::vector<Piece> pieces;
   Breakdown breakdown;  // sum of the pieces, without host effects
-  int launches = 0;     // operators that the host launches; waiting for other ranks' hosts in a collective counts as several more
+  HostWork host;
   bool synchronises = false;  // host and device synchronise (the loss): its time is added after the host-device norm
 };
 
@@ -202,7 +220,7 @@ class CostModel {
 
   // Time when host and device run in parallel: (device^4 + host^4)^(1/4), or their sum with synchronous launches. A launch takes
   // longer when one process launches for all ranks of a pipeline, and least on one rank.
-  Duration host_bound(Duration device, int launches, int site, const Degrees& degrees) const;
+  Duration host_bound(Duration device, const HostWork& work, int site, const Degrees& degrees) const;
   // Time that a compute piece loses while a collective of this length runs.
   Duration overlap_slowdown(Duration collective, int site = 0) const;
   // Factor on pass times for the slowest of the ranks and nodes in use, and for shared cores. The second form uses the devices of

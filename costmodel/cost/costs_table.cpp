@@ -25,7 +25,7 @@ struct UnitClass {
 };
 
 bool same_cost(const PassCost& a, const PassCost& b) {
-  return a.breakdown.total == b.breakdown.total && a.launches == b.launches && a.breakdown.work == b.breakdown.work;
+  return a.breakdown.total == b.breakdown.total && a.host == b.host && a.breakdown.work == b.breakdown.work;
 }
 
 std::vector<UnitClass> unit_classes(const WorkloadCost& cost) {
@@ -70,7 +70,7 @@ void add_pass(TextTable& table, const std::string& unit, const std::string& coun
               const std::string& saved) {
   const Breakdown& b = cost.breakdown;
   table.row({unit, count, pass, or_dash(b.total), or_dash(b.compute), or_dash(b.memory), or_dash(b.communication),
-             or_dash(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", std::to_string(cost.launches), saved,
+             or_dash(b.launch), b.work > Flops(0) ? to_text(b.work) : "-", std::to_string(cost.host.launches), saved,
              std::string(name_of(b.source))});
 }
 
@@ -130,7 +130,7 @@ Json pass_json(const PassCost& pass) {
   return {{"total_s", b.total.base()},         {"compute_s", b.compute.base()},
           {"memory_s", b.memory.base()},       {"communication_s", b.communication.base()},
           {"launch_s", b.launch.base()},       {"work_flop", b.work.base()},
-          {"traffic_bytes", b.traffic.base()}, {"launches", pass.launches},
+          {"traffic_bytes", b.traffic.base()}, {"launches", pass.host.launches},
           {"source", name_of(b.source)}};
 }
 

@@ -158,14 +158,26 @@ void time_embedding(const UnitView& unit, const DeviceRates& rates, UnitTemplate
   }
 }
 
-void count_expert_launches(const UnitView& unit, const DeviceRates& rates, UnitTemplate& result) {
+bool routes(const Operator& op) {
+  const OperatorRole role = row_of(op).role;
+  return role == OperatorRole::Routing || role == OperatorRole::ExpertRows || role == OperatorRole::Regroup;
+}
+
+void mark_experts(const UnitView& unit, const DeviceRates& rates, UnitTemplate& result) {
   const auto [first, end] = unit.between_experts();
   if (first == end) return;
   result.dispatch = first;
+  int experts = 1;
+  for (int i = 0; i < unit.size(); ++i) {
+    experts = std::max(experts, unit.experts_of(i));
+    result.operators[i].routes = routes(unit.op(i));
+  }
   for (int i = first; i < end; ++i) {
-    if (!launches_for_each_expert(unit, i, rates)) continue;
-    result.expert_forward += result.operators[i].forward_launches;
-    result.expert_backward += result.operators[i].backward_launches;
+    OperatorTime& time = result.operators[i];
+    time.by_expert = i > first;
+    time.for_each_expert = launches_for_each_expert(unit, i, rates);
+    time.each = time.for_each_expert && rates.expert_products == ExpertProducts::Each;
+    time.experts = experts;
   }
 }
 
@@ -217,7 +229,7 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     if (op.among == Among::Tensor) result.collectives += collectives;
     time_operator(unit, i, own, rates, time);
   }
-  count_expert_launches(unit, rates, result);
+  mark_experts(unit, rates, result);
   if (result.embedding) time_embedding(unit, rates, result);
   count_memory(unit, externals, rates, result);
   return result;

@@ -24,6 +24,12 @@ struct OperatorTime {
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // number of kernels; backward: both gradients
   int weight_launches = 0;                          // the part of these for weight gradients
+  // Of a layer with experts.
+  bool routes = false;           // chooses experts, or brings rows to them and back
+  bool by_expert = false;        // behind the dispatch of rows, up to their sum
+  bool for_each_expert = false;  // launched once for each of the rank's `experts`
+  bool each = false;             // and at once, so that experts' products run next to one another
+  int experts = 1;
 };
 
 struct SavedExternal {
@@ -37,12 +43,11 @@ struct UnitTemplate {
   int sharing = 0;      // of these, those that share a number of launches that the framework states for a layer
   int collectives = 0;  // tensor-parallel ones
   bool embedding = false, loss = false, attention = false;
-  int dispatch = -1;                            // the operator that puts rows in the order of their experts
-  int expert_forward = 0, expert_backward = 0;  // launches that a layer's stated number does not hold: one for each expert
-  bool head = false;                            // makes the logits: the loss's own unit, or an earlier one
-  Bytes saved_inside{0};                        // made in the unit and kept
-  std::vector<SavedExternal> saved_external;    // made elsewhere and kept; the first unit that keeps one pays for it
-  Bytes attention_core{0};                      // the part of saved_inside that selective recompute drops
+  int dispatch = -1;                          // the operator that puts rows in the order of their experts
+  bool head = false;                          // makes the logits: the loss's own unit, or an earlier one
+  Bytes saved_inside{0};                      // made in the unit and kept
+  std::vector<SavedExternal> saved_external;  // made elsewhere and kept; the first unit that keeps one pays for it
+  Bytes attention_core{0};                    // the part of saved_inside that selective recompute drops
   Bytes kept_for_weight{0};
   Bytes temporary{0};
   Bytes graph_inputs{0};

@@ -183,7 +183,7 @@ void add_group_program(Lowering& lowering, const std::vector<std::int32_t>& memb
     const PassDraft& pass = lowering.drafts[m];
     pieces.push_back(&pass.pieces);
     whole.breakdown = whole.breakdown + pass.breakdown;
-    whole.launches += pass.launches;
+    whole.host += pass.host;
     whole.site = pass.site;
   }
   DraftProgram woven = Weaver(lowering).weave(pieces);

@@ -111,10 +111,10 @@ struct UnitPiece {
 struct PassDraft {
   std::vector<UnitPiece> pieces;
   Breakdown breakdown;
-  int launches = 0;
+  HostWork host;
   int site = 0;
   std::vector<std::size_t> part_ends{};  // pieces before the end of each part
-  std::vector<int> part_launches{};      // of each part
+  std::vector<HostWork> part_host{};     // of each part
 };
 
 // Steps of a program up to the last step of a member, and up to the last one that its gradient needs.

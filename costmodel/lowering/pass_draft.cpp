@@ -59,7 +59,7 @@ class PassBuilder {
       }
     }
     draft_.breakdown = draft_.breakdown + pass.breakdown;
-    draft_.launches += pass.launches;
+    draft_.host += pass.host;
   }
   // Behind a unit's weight gradients: they are added to those of earlier passes.
   void add_accumulation(const UnitCost& unit) {
@@ -81,8 +81,8 @@ class PassBuilder {
     if (unit != (forwards ? part.end_unit - 1 : part.first_unit)) return;
     close();
     draft_.part_ends.push_back(draft_.pieces.size());
-    draft_.part_launches.push_back(draft_.launches - launches_before_part_);
-    launches_before_part_ = draft_.launches;
+    draft_.part_host.push_back(draft_.host - host_before_part_);
+    host_before_part_ = draft_.host;
   }
   // The next work may not hide the collective that the previous compute hides.
   void close() {
@@ -114,7 +114,7 @@ class PassBuilder {
   std::size_t next_train_ = 0;
   std::int32_t first_flow_ = 0;
   int slice_ = 0;
-  int launches_before_part_ = 0;
+  HostWork host_before_part_;
   bool overlaps_ = false;  // what is added now overlaps a collective
   PassDraft draft_;
 };

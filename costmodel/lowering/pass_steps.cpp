@@ -161,13 +161,14 @@ struct SpanTime {
   RunAlone bare;
   double given = 0, synchronous = 0, untouched = 0;  // compute, seconds
   double jitter = 1;
-  int launches = 0, site = 0;
+  HostWork host;
+  int site = 0;
 
   double device(double RunAlone::*at) const { return bare.*at / kTicksPerSecond - given - synchronous; }
 };
 
 Moment moment_of(const Lowering& lowering, const SpanTime& time, Trial& trial, double RunAlone::*at) {
-  const double device = time.device(at), longer = host_wait(lowering.costs, device, time.launches, time.site);
+  const double device = time.device(at), longer = host_wait(lowering.costs, device, time.host, time.site);
   Moment moment;
   if (longer > 0)
     moment.launched = factor_reaching(time.bare.*at + longer * kTicksPerSecond, [&](double f) { return trial.run(f, 1).*at; });
@@ -199,20 +200,20 @@ struct Prolonged {
 
 // The part of a span's time that grows with the time of a launch. Device and host determine the span's time T(device, host) to
 // the first degree, so that it is T - device dT/d(device).
-double paced_by_host(const LoweringCosts& costs, double device, int launches, int site) {
+double paced_by_host(const LoweringCosts& costs, double device, const HostWork& work, int site) {
   constexpr double kStep = 1e-4;  // of the device's time; the curve is smooth
-  const auto time = [&](double of) { return of + host_wait(costs, of, launches, site); };
+  const auto time = [&](double of) { return of + host_wait(costs, of, work, site); };
   return std::max(0.0, time(device) - (time(device * (1 + kStep)) - time(device)) / kStep);
 }
 
 // Scales a span's compute to the time of its launches and by jitter.
-Prolonged prolong(const Lowering& lowering, double jitter, int launches, int site, DraftProgram& draft, Span span) {
+Prolonged prolong(const Lowering& lowering, double jitter, const HostWork& work, int site, DraftProgram& draft, Span span) {
   SpanTime time;
   time.given = sum_of(draft, span, &DraftStep::given);
   time.synchronous = sum_of(draft, span, &DraftStep::synchronous);
   time.untouched = sum_of(draft, span, &DraftStep::launched);
   time.jitter = jitter;
-  time.launches = launches;
+  time.host = work;
   time.site = site;
   const double computed = time.given + time.synchronous + time.untouched;
   const bool waits = has_collectives(draft, span);
@@ -220,9 +221,9 @@ Prolonged prolong(const Lowering& lowering, double jitter, int launches, int sit
   if (waits) time.bare = Trial(lowering, draft, span, site).run(1, 1);
   Prolonged result;
   const double device = waits ? time.device(&RunAlone::lane) : time.untouched;
-  result.by_host = host_wait(lowering.costs, device, launches, site);
-  result.host = host_wait(lowering.costs, 0, launches, site);
-  result.host_paced = paced_by_host(lowering.costs, device, launches, site);
+  result.by_host = host_wait(lowering.costs, device, work, site);
+  result.host = host_wait(lowering.costs, 0, work, site);
+  result.host_paced = paced_by_host(lowering.costs, device, work, site);
   if (result.by_host > 0 && time.untouched == 0) {  // only collectives, or compute after a synchronisation: the host comes first
     DraftStep host;
     host.launched = result.by_host;
@@ -331,8 +332,8 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   const double given = sum_of(draft, all_of(draft), &DraftStep::given);
   const double jitter = lowering.costs.stage_jitter(lowering.plan.pipeline);
   Breakdown breakdown = whole.breakdown;
-  const auto add = [&](int launches, Span span) {
-    const Prolonged longer = prolong(lowering, jitter, launches, whole.site, draft, span);
+  const auto add = [&](const HostWork& work, Span span) {
+    const Prolonged longer = prolong(lowering, jitter, work, whole.site, draft, span);
     breakdown.compute += Duration(longer.by_collectives);
     breakdown.launch += Duration(longer.by_host);
     breakdown.host += Duration(longer.host);
@@ -340,9 +341,9 @@ std::int32_t add_program(Lowering& lowering, DraftProgram& draft, const PassDraf
   };
   // Under ZeRO 3 every part waits for a gather of its own; other passes have parts in a stage's first forward alone.
   if (lowering.zero() < 3 || draft.part_ends.empty())
-    add(whole.launches, all_of(draft));
+    add(whole.host, all_of(draft));
   else
-    for (std::size_t k = 0; k < draft.part_ends.size(); ++k) add(whole.part_launches[k], part_of(draft, k));
+    for (std::size_t k = 0; k < draft.part_ends.size(); ++k) add(whole.part_host[k], part_of(draft, k));
   for (Duration* part : timed_parts(breakdown)) *part = *part * jitter;
   breakdown.launch += Duration(given);
 

@@ -16,7 +16,7 @@ double between(const std::vector<double>& sums, int first, int end) { return sum
 bool cost_alike(const UnitCost& a, const UnitCost& b) {
   if (a.structure.empty() || a.structure != b.structure || a.block.empty() != b.block.empty()) return false;
   const auto same = [](const PassCost& x, const PassCost& y) {
-    return x.launches == y.launches && x.synchronises == y.synchronises && x.breakdown.total == y.breakdown.total;
+    return x.host == y.host && x.synchronises == y.synchronises && x.breakdown.total == y.breakdown.total;
   };
   const auto bytes = [](const UnitCost& u) {
     return std::array{u.saved, u.saved_selective, u.saved_full, u.kept_for_weight, u.temporary};
@@ -62,7 +62,7 @@ StageTable::StageTable(const Scenario& scenario, const LoweringCosts& costs, int
   add_parameters(workload);
   draft_units(scenario, workload, drafted);
   each_sums(drafted, [&](PassSums& sums) {
-    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches}) add_up(*part, like_);
+    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches, &sums.host}) add_up(*part, like_);
     synchronises_ = synchronises_ || sums.synchronous.back() > 0;
   });
 }
@@ -82,7 +82,7 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
   lowering.flow_of_collective[site_] = 0;
   add_collective_flows(lowering, workload.collectives);
   each_sums(modes, [&](PassSums& sums) {
-    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches})
+    for (auto* part : {&sums.device, &sums.synchronous, &sums.compute, &sums.launches, &sums.host})
       part->assign(static_cast<std::size_t>(units_) + 1, 0.0);
   });
   StageInfo info;
@@ -94,7 +94,8 @@ void StageTable::draft_units(const Scenario& scenario, const WorkloadCost& workl
     sums.device[entry] = time.launched;
     sums.synchronous[entry] = time.synchronous;
     sums.compute[entry] = compute_of_draft(draft);
-    sums.launches[entry] = draft.launches;
+    sums.launches[entry] = draft.host.launches;
+    sums.host[entry] = draft.host.other.base();
     has_collectives_ = has_collectives_ || has_collective(draft);
   };
   for (int u = 0; u < units_; ++u) {
@@ -156,10 +157,9 @@ double StageTable::sum(std::vector<double> PassSums::*part, ActionKind kind, Rec
 }
 
 double StageTable::launched(ActionKind kind, Recompute mode, int first, int end) const {
-  return costs_
-      .host_bound(Duration(sum(&PassSums::device, kind, mode, first, end)),
-                  static_cast<int>(sum(&PassSums::launches, kind, mode, first, end)), site_)
-      .base();
+  const auto summed = [&](std::vector<double> PassSums::*part) { return sum(part, kind, mode, first, end); };
+  const HostWork work(static_cast<int>(summed(&PassSums::launches)), Duration(summed(&PassSums::host)));
+  return costs_.host_bound(Duration(summed(&PassSums::device)), work, site_).base();
 }
 
 double StageTable::device(ActionKind kind, Recompute mode, int first, int end) const {

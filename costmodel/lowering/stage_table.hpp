@@ -21,6 +21,7 @@ struct PassSums {
   std::vector<double> synchronous;  // compute after a synchronisation of host and device: outside the host's norm
   std::vector<double> compute;      // of both, without collectives and their slow-down
   std::vector<double> launches;
+  std::vector<double> host;  // seconds of other work of the host
 };
 
 // A parameter that several units use.

@@ -36,7 +36,7 @@ class LoweringCosts {
   // Adds a pass's gradients to those of earlier passes: of so many elements, and of so many of experts that replicas divide. The
   // mean over the passes of a step, of which a microbatch has `splits`.
   virtual Breakdown accumulation(std::int64_t, std::int64_t, int /* splits */, int) const { return {}; }
-  virtual Duration host_bound(Duration device, int, int) const { return device; }
+  virtual Duration host_bound(Duration device, const HostWork&, int) const { return device; }
   virtual Duration overlap_slowdown(Duration, int) const { return Duration(0); }
   virtual double stage_jitter(int) const { return 1.0; }
   virtual double parameter_bytes() const { return 4; }
@@ -58,14 +58,14 @@ class LoweringCosts {
 };
 
 // Seconds that the host adds to the device time it launches: all of its time where the device has nothing to do.
-inline double host_wait(const LoweringCosts& costs, double device, int launches, int site) {
-  return costs.host_bound(Duration(device), launches, site).base() - device;
+inline double host_wait(const LoweringCosts& costs, double device, const HostWork& work, int site) {
+  return costs.host_bound(Duration(device), work, site).base() - device;
 }
 
 // Time of a unit's pass run alone, host and device together. Cuts are balanced by it, and searched orders use it. Sums over a
 // stage are close to the stage's time (docs/decisions/0010-stage-table.md).
 inline Duration time_alone(const LoweringCosts& costs, const PassCost& pass, int site) {
-  return costs.host_bound(pass.breakdown.total, pass.launches, site);
+  return costs.host_bound(pass.breakdown.total, pass.host, site);
 }
 
 // Of a unit's gradients.

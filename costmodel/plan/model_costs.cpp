@@ -48,8 +48,8 @@ ElementBytes ModelCosts::expert_bytes() const {
 
 double ModelCosts::reduced_bytes() const { return travelling_gradient_bytes(model_->scenario()); }
 
-Duration ModelCosts::host_bound(Duration device, int launches, int site) const {
-  return measured_ ? device : model_->host_bound(device, launches, site, degrees_);
+Duration ModelCosts::host_bound(Duration device, const HostWork& work, int site) const {
+  return measured_ ? device : model_->host_bound(device, work, site, degrees_);
 }
 
 double ModelCosts::stage_jitter(int pipeline) const {

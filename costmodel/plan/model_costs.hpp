@@ -25,7 +25,7 @@ class ModelCosts : public LoweringCosts {
   Breakdown optimizer(std::int64_t elements, std::int64_t tensors, int site) const override;
   Breakdown expert_optimizer(std::int64_t elements, std::int64_t tensors, int site) const override;
   Breakdown accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const override;
-  Duration host_bound(Duration device, int launches, int site) const override;
+  Duration host_bound(Duration device, const HostWork& work, int site) const override;
   Duration overlap_slowdown(Duration collective, int site) const override { return model_->overlap_slowdown(collective, site); }
   double stage_jitter(int pipeline) const override;
   double parameter_bytes() const override { return model_->parameter_bytes(degrees_); }

@@ -32,8 +32,9 @@ enum class ExpertDispatch : std::uint8_t { ByModel, Rows, Nodes };
 // Products of a rank's experts: one kernel for all of them; one for each, launched together (Transformer Engine's GroupedLinear);
 // or everything between dispatch and combination once for each expert, one after another (a loop in Python).
 enum class ExpertProducts : std::uint8_t { Grouped, Each, Loop };
-// Where the numbers of rows for each expert are known: on the device alone, or read back by the host, which waits for them.
-enum class ExpertCounts : std::uint8_t { Device, Host };
+// Where the numbers of rows for each expert are known: on the device alone; or read back by the host, which waits for them, once
+// for all experts or for each one's before it launches what that one does.
+enum class ExpertCounts : std::uint8_t { Device, Host, Each };
 enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
 // The scale of products in 8 bits: from the largest number in earlier steps, or in the tensor itself, which is then read once
@@ -107,6 +108,8 @@ struct Framework : Execution {
   int expert_forward_operators = 0, expert_backward_operators = 0;
   ExpertProducts expert_products = ExpertProducts::Grouped;
   ExpertCounts expert_counts = ExpertCounts::Device;
+  Duration expert_launch{0};          // host time of one expert's product that a loop in C++ launches; 0 = launch
+  Duration expert_weight_hook{0};     // host time behind each expert's weight gradient, for hooks of its parameter
   int collective_launches = 0;        // operators per tensor-parallel collective; 0 = one, and its wait for the other hosts
   bool synchronous_launches = false;  // host and device times add up instead of overlapping
   // Communication.

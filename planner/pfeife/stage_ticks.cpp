@@ -54,27 +54,31 @@ void StageTicks::choose_modes(const Scenario& scenario, const WorkloadCost& work
   }
 }
 
-// The host's bound is convex and homogeneous in (device time, launches): a supporting line at the model's own ratio is a floor.
+// The host's bound is convex and homogeneous in (device time, host time): a supporting line at the model's own ratio is a floor.
 void StageTicks::make_floors(OfSite& of, int site) {
   for (const ActionKind kind : kPasses) {
     const PassSums& sums = of.table->least_sums(kind, modes_.front());
-    const double device = sums.device.back(), launches = sums.launches.back();
-    double per_second = 1, per_launch = 0;
-    const auto bound = [&](double seconds) {
-      return costs_.host_bound(Duration(seconds), static_cast<int>(launches), site).base();
+    const auto bound_of = [&](double seconds, std::size_t units) {
+      const HostWork work(static_cast<int>(sums.launches[units]), Duration(sums.host[units]));
+      return costs_.host_bound(Duration(seconds), work, site).base();
     };
+    const std::size_t all = sums.device.size() - 1;
+    const double device = sums.device[all], host = bound_of(0, all);
+    double per_second = 1, per_host = 0;
+    const auto bound = [&](double seconds) { return bound_of(seconds, all); };
     if (bound(device) != device) {
       host_counts_ = true;
       constexpr double kStep = 1e-4;
       per_second = device > 0 ? (bound(device * (1 + kStep)) - bound(device * (1 - kStep))) / (2 * kStep * device) : 0;
       per_second = std::clamp(per_second, 0.0, 1.0);
-      per_launch = launches > 0 ? (bound(device) - per_second * device) / launches * kSlopeSafety : 0;
+      per_host = host > 0 ? (bound(device) - per_second * device) / host * kSlopeSafety : 0;
       per_second *= kSlopeSafety;
     }
     Sums& floor = of.floor[at(kind)];
     floor.resize(sums.device.size());
     for (std::size_t u = 0; u < floor.size(); ++u)
-      floor[u] = (per_second * sums.device[u] + per_launch * sums.launches[u] + sums.synchronous[u]) * jitter_ * kTicksPerSecond;
+      floor[u] = (per_second * sums.device[u] + (per_host > 0 ? per_host * bound_of(0, u) : 0) + sums.synchronous[u]) * jitter_ *
+                 kTicksPerSecond;
   }
 }
 
