@@ -65,7 +65,7 @@ Sum sum_of(const WorkloadCost& cost, bool embedding) {
     const std::array<const PassCost*, 3> passes = {&unit.forward, &unit.input_gradient, &unit.weight_gradient};
     for (std::size_t p = 0; p < passes.size(); ++p) {
       sum.passes[p] = sum.passes[p] + passes[p]->breakdown;
-      sum.launches[p] += passes[p]->launches;
+      sum.launches[p] += passes[p]->host.launches;
       if (passes[p]->synchronises) sum.synchronous[p] += passes[p]->breakdown.compute.base();
     }
     sum.saved += static_cast<double>(unit.saved.base());

@@ -100,7 +100,7 @@ TEST(FullBackward, HidesTheReductionBehindColumnParallelWeightGradients) {
     EXPECT_NEAR(computing, alone, 1e-12);
     const double overlapped = unit.backward->pieces[4].time.base();
     EXPECT_NEAR(overlapped / weight, share, 0.02) << name;  // kernel gaps shift it a little
-    EXPECT_EQ(unit.backward->launches, unit.input_gradient.launches + unit.weight_gradient.launches);
+    EXPECT_EQ(unit.backward->host.launches, unit.input_gradient.host.launches + unit.weight_gradient.host.launches);
   }
   EXPECT_FALSE(unit_named(*with(""), "h.0.mlp").backward) << "without overlap the sum of both gradients does";
 }

@@ -56,6 +56,7 @@ framework: {}
 struct Layer {
   Breakdown forward, input_gradient, weight_gradient, recompute_full, recompute_selective;
   int forward_launches = 0, backward_launches = 0;
+  double forward_beside = 0, backward_beside = 0;  // seconds of other work of the host
   double saved = 0, saved_selective = 0, saved_full = 0, kept_for_weight = 0;
 };
 
@@ -68,8 +69,10 @@ inline Layer layer_of(const WorkloadCost& cost, int layer = 0) {
     sum.weight_gradient = sum.weight_gradient + u.weight_gradient.breakdown;
     sum.recompute_full = sum.recompute_full + u.recompute_full.breakdown;
     sum.recompute_selective = sum.recompute_selective + u.recompute_selective.breakdown;
-    sum.forward_launches += u.forward.launches;
-    sum.backward_launches += u.input_gradient.launches + u.weight_gradient.launches;
+    sum.forward_launches += u.forward.host.launches;
+    sum.backward_launches += u.input_gradient.host.launches + u.weight_gradient.host.launches;
+    sum.forward_beside += u.forward.host.other.base();
+    sum.backward_beside += (u.input_gradient.host.other + u.weight_gradient.host.other).base();
     sum.saved += static_cast<double>(u.saved.base());
     sum.saved_selective += static_cast<double>(u.saved_selective.base());
     sum.saved_full += static_cast<double>(u.saved_full.base());

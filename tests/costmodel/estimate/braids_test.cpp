@@ -85,9 +85,9 @@ TEST(Braids, TakeAtLeastTheirLaunches) {
   costs.host_floor = 5e-3;
   const auto launch = [&](int forward, int input, int weight) {
     for (UnitCost& unit : costs.table.units) {
-      unit.forward.launches = forward;
-      unit.input_gradient.launches = input;
-      unit.weight_gradient.launches = weight;
+      unit.forward.host.launches = forward;
+      unit.input_gradient.host.launches = input;
+      unit.weight_gradient.host.launches = weight;
     }
   };
   launch(4, 5, 1);
@@ -106,7 +106,7 @@ TEST(Braids, TrailingCollectivesHideNoLaunches) {
   auto costs = units_with_collectives(2, millis(4));
   costs.is_measured = false;
   costs.host_floor = 5e-3;
-  for (UnitCost& unit : costs.table.units) unit.forward.launches = 3;
+  for (UnitCost& unit : costs.table.units) unit.forward.host.launches = 3;
   Scenario scenario = scenario_of(1, 2, "gpipe");
   scenario.collectives_run_on = true;
   Plan plan = make_plan(scenario, costs);

@@ -163,7 +163,7 @@ TEST(Experts, ImbalanceStretchesProductsAndExchanges) {
   EXPECT_NEAR(unit(uneven).forward.breakdown.compute / unit(even).forward.breakdown.compute, 1.5, 0.02);
   const auto sent = [](const Predicted& made) {
     for (const CollectiveCost& cost : made.experiment.model.workload(0).collectives)
-      if (cost.among == Among::Expert) return cost;
+      if (cost.among == Among::Expert && cost.kind == CollectiveKind::AllToAll) return cost;
     return CollectiveCost{};
   };
   EXPECT_EQ(sent(even).kind, CollectiveKind::AllToAll);
@@ -214,7 +214,7 @@ TEST(Experts, DeepSeekTakesItsPublishedStep) {
       "4096}\nbatch: {micro: 1, global: 15360}\nprecision: fp8\nparallel: {pipeline: 16, data: 128, expert: 64, zero: "
       "1}\nschedule: dualpipe\nframework: megatron-core\n");
   const double published = 180e3 * 3600 / 2048 * 15360 * 4096 / 1e12;
-  EXPECT_NEAR(estimate(run.graph).step_time.base() / published, 1, 0.1);
+  EXPECT_NEAR(estimate(run.graph).step_time.base() / published, 0.95, 0.02);  // 19.0 s
 }
 
 }  // namespace

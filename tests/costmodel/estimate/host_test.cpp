@@ -55,11 +55,14 @@ partition: [{}]
   const CostModel model(scenario, workload);
   Ticks last(0);
   for (const Ticks end : estimate_times(lower(scenario, make_plan(scenario, model), model)).task_end) last = std::max(last, end);
-  int launches = 0;
-  for (const UnitCost& unit : model.workload(0).units)
-    launches += unit.forward.launches +
-                (unit.backward ? unit.backward->launches : unit.input_gradient.launches + unit.weight_gradient.launches);
-  return {last.base() * 1e-12, model.calibration(0).launch.base() * launches * kMicrobatches / c.pipeline};
+  HostWork host;
+  for (const UnitCost& unit : model.workload(0).units) {
+    host += unit.forward.host;
+    host += unit.backward ? unit.backward->host : unit.input_gradient.host;
+    if (!unit.backward) host += unit.weight_gradient.host;
+  }
+  const Duration launched = model.calibration(0).launch * host.launches + host.other;
+  return {last.base() * 1e-12, launched.base() * kMicrobatches / c.pipeline};
 }
 
 const std::vector<Case> kSplitBackwards = {{.schedule = "zb-h1"},

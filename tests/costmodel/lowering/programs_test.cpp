@@ -29,7 +29,7 @@ test::TableCosts tensor_parallel_units(int count, double weight) {
   for (UnitCost& unit : costs.table.units) {
     test::add_collective(unit.forward, millis(4));
     test::add_collective(unit.input_gradient, millis(4), true);
-    unit.forward.launches = unit.input_gradient.launches = unit.weight_gradient.launches = 1;
+    unit.forward.host.launches = unit.input_gradient.host.launches = unit.weight_gradient.host.launches = 1;
   }
   return costs;
 }
@@ -88,7 +88,7 @@ TEST(Programs, HostBoundPassesTakeTheHostsTime) {
 // shared as 12 : 6. With 2 ms a launch 28 and 6 ms.
 TEST(Programs, HalvesOfABackwardTakeTheTimeOfTheirOwnLaunches) {
   test::TableCosts costs = tensor_parallel_units(1, 6e-3);
-  costs.table.units[0].input_gradient.launches = 14;
+  costs.table.units[0].input_gradient.host.launches = 14;
   for (const double launch : {1e-3, 2e-3}) {
     costs.host_floor = launch;
     const TaskGraph split = lower_on_one_rank(costs, "zb-h1");
@@ -118,7 +118,7 @@ TEST(Programs, LaunchesOfAStageWithOnlySynchronousWorkCount) {
     costs.host_floor = 20e-3;
     UnitCost& head = costs.table.units[0];
     for (PassCost UnitCost::*pass : {&UnitCost::forward, &UnitCost::input_gradient, &UnitCost::weight_gradient})
-      (head.*pass).synchronises = true, (head.*pass).launches = 1;
+      (head.*pass).synchronises = true, (head.*pass).host.launches = 1;
     if (beside > 0) costs.table.units.insert(costs.table.units.begin(), test::unit_of(1, beside, beside, beside));
     const TaskGraph graph = lower_on_one_rank(costs, "gpipe");
     EXPECT_NEAR(program_of(graph, "0F0").duration.base(), 25 * kMs, 1) << beside;

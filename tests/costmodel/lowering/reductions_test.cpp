@@ -142,10 +142,10 @@ TEST(Accumulation, BelongsToTheBackwardPasses) {
 TEST(Zero3, APartTakesTheTimeOfItsOwnLaunches) {
   test::TableCosts costs = chain_of(2, 10e-3, 1e-3, 1e-3);
   costs.host_floor = 1e-3;
-  costs.table.units[1].forward.launches = 4;
+  costs.table.units[1].forward.host.launches = 4;
   for (const double first : {2e-3, 0.1e-3}) {
     costs.table.units[0].forward = test::pass_of(first);
-    costs.table.units[0].forward.launches = 8;
+    costs.table.units[0].forward.host.launches = 8;
     Scenario scenario = scenario_of(1, 1, "gpipe", 1, 2);
     scenario.degrees.zero = 3;
     const TaskGraph graph = test::lowered(scenario, costs);

@@ -72,7 +72,7 @@ TEST(Slices, KernelGapsComeOncePerSlice) {
 TEST(Slices, TheHostLaunchesEverySlice) {
   test::TableCosts costs = test::chain_of(2, 10e-3, 20e-3, 4e-3);
   costs.host_floor = 5e-3;
-  for (UnitCost& unit : costs.table.units) unit.forward.launches = 1;
+  for (UnitCost& unit : costs.table.units) unit.forward.host.launches = 1;
   EXPECT_NEAR(duration(sliced(costs, true), "0F0.2"), 5, 1e-9);
 }
 

@@ -22,7 +22,7 @@ test::TableCosts drawn_units() {
   std::mt19937 random(11);
   const auto draw = [&] {
     PassCost pass = pass_of(1e-3 * (1 + static_cast<double>(random() % 100)));
-    pass.launches = static_cast<int>(random() % 5);
+    pass.host.launches = static_cast<int>(random() % 5);
     return pass;
   };
   for (std::size_t u = 0; u < costs.table.units.size(); ++u) {

@@ -39,8 +39,8 @@ Breakdown TableCosts::accumulation(std::int64_t others, std::int64_t experts, in
   return cost;
 }
 
-Duration TableCosts::host_bound(Duration device, int launches, int) const {
-  return std::max(device, Duration(host_floor * launches));
+Duration TableCosts::host_bound(Duration device, const HostWork& work, int) const {
+  return std::max(device, Duration(host_floor * work.launches) + work.other);
 }
 
 PassCost pass_of(double seconds) {

@@ -31,7 +31,7 @@ class TableCosts : public LoweringCosts {
   CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const override;
   Breakdown optimizer(std::int64_t elements, std::int64_t, int) const override;
   Breakdown accumulation(std::int64_t others, std::int64_t experts, int splits, int) const override;
-  Duration host_bound(Duration device, int launches, int) const override;
+  Duration host_bound(Duration device, const HostWork& work, int) const override;
   Duration overlap_slowdown(Duration collective, int) const override { return collective * slowdown; }
   double stage_jitter(int) const override { return jitter; }
   bool measured() const override { return is_measured; }
