@@ -20,6 +20,8 @@ class FrameworkChoices {
     if (!preset.empty() && preset != load_trainer(trainer_).framework) choose("name: " + preset, origin_);
   }
 
+  const std::string& trainer() const { return trainer_; }
+
   // `choice` is "attention: flash-2"; `origin` is the argument or key that shows it.
   void choose(std::string choice, std::string origin) {
     choices_.push_back(std::move(choice));

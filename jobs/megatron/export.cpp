@@ -47,8 +47,9 @@ class PlanArguments {
     if (context_ranks(plan_) > 1) line("--context-parallel-size {}", context_ranks(plan_));
     if (plan_.expert > 1) line("--expert-model-parallel-size {}", plan_.expert);
     if (plan_.expert_tensor > 0) line("--expert-tensor-parallel-size {}", plan_.expert_tensor);
-    job_.stated = {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor",
-                   "overlap_gradients"};
+    for (const char* key :
+         {"parallel.context", "parallel.context_exchange", "parallel.expert", "parallel.expert_tensor", "overlap_gradients"})
+      job_.stated.emplace_back(key);
     if (plan_.expert > 1) add_dispatch();
     if (context_ranks(plan_) > 1) line("--cp-comm-type {}", exchange_name(scenario_.context_exchange));
     job_.places_ranks = replicas_in_a_row(plan_);

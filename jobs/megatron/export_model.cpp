@@ -7,6 +7,7 @@
 
 #include "jobs/export_parts.hpp"
 #include "jobs/megatron/export.hpp"
+#include "jobs/megatron/fused_permutation.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -153,10 +154,26 @@ class ModelArguments {
     if (e.correction) router += " --moe-router-enable-expert-bias";
     if (e.scale != 1) router += fmt::format(" --moe-router-topk-scaling-factor {}", number_text(e.scale));
     if (!router.empty()) lines_.push_back(router.substr(1));
-    // Grouped products have no kernel in fp32.
-    if (compute_dtype(scenario_.precision) == DType::BFloat16 && is_mixed(scenario_.precision)) line("--moe-grouped-gemm");
+    add_products();
+    if (const auto capacity = scenario_.expert_load.capacity) {
+      line("--moe-expert-capacity-factor {} --moe-pad-expert-input-to-capacity", number_text(*capacity));
+      job_.stated.emplace_back("experts.capacity");
+    }
     cannot_if(e.router_bias || e.biases, "biases of the router and of experts");
     cannot_if(e.sigmoid && !e.normalized, "weights of experts by the logistic function that do not add up to one");
+  }
+
+  // Without --moe-grouped-gemm Megatron-LM runs one expert after another; with it each has a product.
+  void add_products() {
+    const Framework& framework = scenario_.framework;
+    const bool loop = framework.expert_products == ExpertProducts::Loop;
+    // Grouped products have no kernel in fp32.
+    const bool bf16 = compute_dtype(scenario_.precision) == DType::BFloat16 && is_mixed(scenario_.precision);
+    if (!loop && bf16) line("--moe-grouped-gemm");
+    cannot_if(!loop && !bf16, "products of all experts at once in another format than bf16 (--moe-grouped-gemm)");
+    if (loop || framework.expert_products == ExpertProducts::Each) job_.stated.emplace_back("framework.expert_products");
+    if (framework.expert_forward_operators == kFusedForward && framework.expert_backward_operators == kFusedBackward)
+      line("--moe-permute-fusion");
   }
 
   const ModelDimensions& d_;

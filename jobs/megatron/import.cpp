@@ -13,6 +13,7 @@
 #include "jobs/captured/captured.hpp"
 #include "jobs/framework_choices.hpp"
 #include "jobs/job_machine.hpp"
+#include "jobs/megatron/fused_permutation.hpp"
 #include "jobs/megatron/job.hpp"
 #include "jobs/megatron/launch.hpp"
 #include "jobs/megatron/printed_arguments.hpp"
@@ -244,6 +245,23 @@ FrameworkChoices framework_of(MegatronJob& m) {
   return {"megatron-core", "Megatron-Core with Transformer Engine"};
 }
 
+// How experts' products and rows are launched, against the preset, which groups products and fuses no permutation.
+void choose_experts(const MegatronJob& m, FrameworkChoices& framework) {
+  if (m.dispatcher.empty()) return;
+  if (m.dispatcher == "flex")
+    framework.choose("expert_dispatch: nodes", "--moe-token-dispatcher-type flex");
+  else if (m.expert_groups > 1)
+    framework.choose("expert_dispatch: rows", "--moe-token-dispatcher-type alltoall");
+  if (framework.trainer() != "megatron-core") return;
+  if (!m.grouped_products) framework.choose("expert_products: loop", "no --moe-grouped-gemm");
+  if (m.fused_permutation)
+    framework.choose(fmt::format("expert_forward_operators: {}, expert_backward_operators: {}", kFusedForward, kFusedBackward),
+                     "--moe-permute-fusion");
+  // Nothing inside a graph can wait for the host.
+  if (const ShellWord* graph = m.arguments.word("--cuda-graph-impl"); graph != nullptr && graph->text == "full_iteration")
+    framework.choose("expert_counts: device", "--cuda-graph-impl full_iteration");
+}
+
 void read_framework(MegatronJob& m) {
   Arguments& a = m.arguments;
   FrameworkChoices framework = framework_of(m);
@@ -258,10 +276,7 @@ void read_framework(MegatronJob& m) {
     framework.choose("overlap_all_reduce: true, overlap_reduce_scatter: true", "--overlap-grad-reduce");
   if (a.flag("--overlap-param-gather")) framework.choose("overlap_parameter_gather: true", "--overlap-param-gather");
   if (a.flag("--tp-comm-overlap")) framework.choose("overlap_tensor_collectives: true", "--tp-comm-overlap");
-  if (m.dispatcher == "flex")
-    framework.choose("expert_dispatch: nodes", "--moe-token-dispatcher-type flex");
-  else if (m.expert_groups > 1)
-    framework.choose("expert_dispatch: rows", "--moe-token-dispatcher-type alltoall");
+  choose_experts(m, framework);
   bool unfused = false;
   for (const char* flag : {"--no-bias-gelu-fusion", "--no-bias-swiglu-fusion", "--no-bias-dropout-fusion"})
     unfused |= a.flag(flag);

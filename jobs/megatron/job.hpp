@@ -22,8 +22,9 @@ struct MegatronJob {
   int layers = 0;
   std::optional<int> deepspeed_zero = {};  // of its configuration
   std::string deepspeed_precision = {};
-  std::string dispatcher = {};  // of tokens to experts; empty: there are none
-  int expert_groups = 1;        // to some of which a token's experts are limited
+  std::string dispatcher = {};                               // of tokens to experts; empty: there are none
+  int expert_groups = 1;                                     // to some of which a token's experts are limited
+  bool grouped_products = false, fused_permutation = false;  // of experts
 
   // Throws InputError if the argument is missing; `help` names what else states it.
   int needed(const char* option, int at_most, const std::string& help = "");

@@ -204,8 +204,10 @@ class MegatronModel {
     else if (!is("mixtral"))
       add_experts_of_qwen(shared_, sparse_);
     for (const char* known : {"--moe-router-enable-expert-bias", "--moe-router-topk-scaling-factor",
-                              "--moe-router-bias-update-rate", "--moe-shared-expert-gate", "--moe-grouped-gemm"})
+                              "--moe-router-bias-update-rate", "--moe-shared-expert-gate"})
       a_.flag(known);
+    m_.grouped_products = a_.flag("--moe-grouped-gemm");
+    m_.fused_permutation = a_.flag("--moe-permute-fusion");
     m_.dispatcher = a_.text("--moe-token-dispatcher-type").value_or("alltoall");
     if (m_.dispatcher != "alltoall" && m_.dispatcher != "flex")
       m_.job.not_modelled.push_back(one_line("--moe-token-dispatcher-type " + m_.dispatcher) + " (predicted as alltoall)");

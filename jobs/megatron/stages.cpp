@@ -39,9 +39,19 @@ class MegatronStages {
  private:
   void put_interleaved() {
     const char* turn = "--microbatch-group-size-per-virtual-pipeline-stage";
-    if (const auto group = a_.integer(turn, 1, kMostSamples))
-      return m_.job.set("schedule", fmt::format("{{name: interleaved-1f1b, group: {}}}", *group), turn);
-    m_.job.set("schedule", "interleaved-1f1b", "Megatron's schedule with virtual stages");
+    const char* overlap = "--overlap-moe-expert-parallel-comm";
+    std::vector<std::string> options, origins;
+    if (const auto group = a_.integer(turn, 1, kMostSamples)) {
+      options.push_back(fmt::format("group: {}", *group));
+      origins.emplace_back(turn);
+    }
+    if (a_.flag(overlap)) {
+      options.emplace_back("combined: true");
+      origins.emplace_back(overlap);
+    }
+    if (options.empty()) return m_.job.set("schedule", "interleaved-1f1b", "Megatron's schedule with virtual stages");
+    m_.job.set("schedule", fmt::format("{{name: interleaved-1f1b, {}}}", fmt::join(options, ", ")),
+               fmt::format("{}", fmt::join(origins, ", ")));
   }
 
   // Stages of a rank, and in `origin_` where they come from.

@@ -120,7 +120,8 @@ TEST(Export, MegatronHasExpertsAndLatentAttention) {
   expect_same_job(experts + "precision: bf16\n");
   EXPECT_THAT(exported("megatron", experts + "precision: bf16\n").text, HasSubstr("--moe-layer-freq '([0]*1+[1]*3)'"));
   EXPECT_THAT(exported("megatron", experts + "precision: bf16\n").text, HasSubstr("--moe-grouped-gemm"));
-  EXPECT_THAT(exported("megatron", experts + "precision: fp32\n").text, Not(HasSubstr("--moe-grouped-gemm")));
+  EXPECT_THAT(exported("megatron", experts + "precision: fp32\n").text, Not(HasSubstr("\n  --moe-grouped-gemm")));
+  EXPECT_THAT(exported("megatron", experts + "precision: fp32\n").cannot, ElementsAre(HasSubstr("(--moe-grouped-gemm)")));
 }
 
 TEST(Export, MegatronsFlagsNeedEachOther) {
@@ -383,6 +384,30 @@ TEST(Export, ATorchScriptScalesAdapters) {
   EXPECT_THAT(exported("torch", kGpt + "parallel: {pipeline: 2, data: 4}\n" + kPlain).text, Not(HasSubstr(" * 1\n")));
 }
 
+// What decides how experts are launched comes back, and with it the prediction.
+TEST(Export, MegatronLaunchesExpertsAlike) {
+  const std::string text = kExperts + kPlain + "parallel: {pipeline: 2, data: 4, expert: 4}\n";
+  for (const std::string choices :
+       {"framework: megatron-core\n", "framework: {name: megatron-core, expert_products: loop}\n",
+        "framework: {name: megatron-core, expert_forward_operators: 45, expert_backward_operators: 28}\n",
+        "framework: megatron-core\nexperts: {capacity: 1.25}\n"}) {
+    SCOPED_TRACE(choices);
+    const Experiment ours(scenario(text + choices));
+    const ExportedJob job = exported("megatron", ours, ours.plan(""));
+    EXPECT_THAT(job.cannot, IsEmpty());
+    const Experiment theirs(parse_scenario(scenario_text(import_megatron(job.text, "job.sh", {})), "imported.yaml", "."));
+    EXPECT_EQ(ours.scenario.framework.expert_products, theirs.scenario.framework.expert_products);
+    EXPECT_EQ(ours.scenario.framework.expert_forward_operators, theirs.scenario.framework.expert_forward_operators);
+    EXPECT_EQ(ours.scenario.expert_load.capacity, theirs.scenario.expert_load.capacity);
+    const auto forward = [](const Experiment& made) {
+      Duration sum(0);
+      for (const UnitCost& unit : made.model.workload(0).units) sum += unit.forward.breakdown.total + unit.forward.host.other;
+      return sum.base();
+    };
+    EXPECT_NEAR(forward(ours), forward(theirs), 1e-12);
+  }
+}
+
 TEST(Export, MegatronRecomputesModules) {
   const std::string text = kExperts + kPlain + "parallel: {pipeline: 2, data: 4}\n";
   const ExportedJob job = exported("megatron", text + "recompute: {modules: [core_attn, moe_act, layernorm]}\n");
@@ -400,7 +425,9 @@ TEST(Export, KeysOfKnownMapsAreReported) {
                               "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n"
                               "optimizer: {name: adamw, states: 8bit, master: none}\n";
   EXPECT_THAT(exported("megatron", formats).cannot, ElementsAre("optimizer.states: 8bit", "optimizer.master: none"));
-  EXPECT_THAT(exported("megatron", kExperts + of_eight + "experts: {capacity: 1}\n").cannot, ElementsAre("experts.capacity: 1"));
+  const std::string capacity =
+      kExperts + kPlain + "parallel: {pipeline: 1, data: 8, zero: 2, expert: 4}\nexperts: {capacity: 1}\n";
+  EXPECT_THAT(exported("torchtitan", capacity).cannot, Contains("experts.capacity: 1"));
   EXPECT_THAT(exported("megatron", kGpt + of_eight + "overlap_gradients: true\n").cannot, IsEmpty());
   // Of the prediction, not of the job; and a default, which changes no job.
   EXPECT_THAT(exported("megatron", kGpt + of_eight + "trailing_collectives: overlapped\ndescription: words\n").cannot, IsEmpty());
