@@ -47,7 +47,7 @@ def judge_measured(torch, folder):
         return
     expect(not (folder / ".scratch").exists(), "the scratch folder is left")
     summary = (folder / "summary.md").read_text()
-    expect("with tiny sizes: it shows that the kit works here, and says nothing of a card" in summary, summary)
+    expect("With tiny sizes: it shows that the kit works here, and says nothing of a card" in summary, summary)
     rows = list(csv.DictReader(open(folder / "runs.csv")))
     expect({row["framework"] for row in rows} == {"panpipe", "eager-sdpa"}, f"frameworks of {rows}")
     for row in rows:
