@@ -23,6 +23,9 @@ constexpr unsigned kTextLength = 96;  // NVML's longest buffer (NVML_DEVICE_NAME
 struct NvmlMemory {
   unsigned long long total = 0, free = 0, used = 0;
 };
+struct NvmlUtilization {
+  unsigned gpu = 0, memory = 0;  // percent
+};
 using NvmlDevice = void*;
 // Values of NVML's enumerations (nvml.h).
 constexpr int kClockOfMultiprocessors = 1, kTemperatureOfGpu = 0, kPeersRead = 0, kPeersFine = 0, kPeersNotKnown = 6;
@@ -117,6 +120,9 @@ class Nvml {
       state.pcie_lanes = number("nvmlDeviceGetCurrPcieLinkWidth", device);
       state.most_pcie_lanes = number("nvmlDeviceGetMaxPcieLinkWidth", device);
       state.exclusive = number("nvmlDeviceGetComputeMode", device) != kComputeModeDefault;
+      int (*busy)(NvmlDevice, NvmlUtilization*) = nullptr;
+      NvmlUtilization used;
+      if (find("nvmlDeviceGetUtilizationRates", busy) && busy(device, &used) == 0) state.busy = used.gpu * 1e-2;
       int (*reasons)(NvmlDevice, unsigned long long*) = nullptr;
       unsigned long long bits = 0;
       if (find("nvmlDeviceGetCurrentClocksThrottleReasons", reasons) && reasons(device, &bits) == 0) state.slowed = bits;

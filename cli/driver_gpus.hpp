@@ -29,6 +29,7 @@ struct GpuState {
   int clock = 0, top_clock = 0;                       // of the multiprocessors, MHz
   double power_limit = 0, usual_power_limit = 0;      // watts: enforced, and the default of the card
   int temperature = 0;                                // degrees Celsius
+  double busy = 0;                                    // share of the last moments in which a kernel ran
   std::uint64_t slowed = 0;                           // kSlowed... bits: reasons for reduced clocks
   int pcie_generation = 0, most_pcie_generation = 0;  // an idle card drops to 1
   int pcie_lanes = 0, most_pcie_lanes = 0;

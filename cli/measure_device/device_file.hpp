@@ -20,7 +20,7 @@ struct MeasuredDevice {
 struct MeasuredNumber {
   std::string key;         // of the device, or of its calibration
   double value = 0;        // a share, seconds, or bytes per second
-  double uncertainty = 0;  // half of the interquartile range over what it is the median of
+  double uncertainty = 0;  // half of the interquartile range over what it is the median of, or more with other work
   std::string source;
 };
 

@@ -16,6 +16,7 @@
 #include "base/text/quantity_text.hpp"
 #include "cli/machine.hpp"
 #include "cli/measure_device/device_file.hpp"
+#include "cli/measure_device/other_work.hpp"
 #include "cli/output.hpp"
 #include "cli/selftest/child.hpp"
 #include "cli/stop_on_signal.hpp"
@@ -64,6 +65,11 @@ std::string today() {
 class Watch {
  public:
   explicit Watch(std::optional<std::size_t> card) : card_(card) {}
+  // The share of the last moments in which the card computed for somebody.
+  double busy() const {
+    const std::vector<GpuState> states = card_ ? monitor_.now() : std::vector<GpuState>();
+    return card_ && *card_ < states.size() ? states[*card_].busy : 0;
+  }
   void look() {
     const auto now = std::chrono::steady_clock::now();
     if (!card_ || now - last_ < kBetweenLooks) return;
@@ -86,8 +92,7 @@ class Watch {
     device.facts["clock_mhz"] = ordered_json{
         {"median", at(0.5)}, {"p10", at(0.1)}, {"p90", at(0.9)}, {"top", last_state_.top_clock}, {"samples", clocks_.size()}};
     if ((slowed_ & (kSlowedByHeat | kSlowedByHardware | kSlowedByPowerBrake)) != 0)
-      device.notes.emplace_back(
-          "the card slowed down because of heat or at the hardware's wish: its rates here are too low for a cooler one");
+      device.facts["too_hot"] = true;
     else if ((slowed_ & kSlowedByPowerLimit) != 0)
       device.notes.push_back(
           fmt::format("the card ran at its power limit of {:.0f} W, as cards do under full load", last_state_.power_limit));
@@ -156,6 +161,7 @@ int measure_device(const MeasureDeviceRequest& request) {
   note_other_users(machine, number, device);
   const StopOnSignal signals;
   Watch watch(number);
+  if (const double busy = watch.busy(); busy > 0) device.facts["busy_before"] = busy;
   ChildEnd end;
   try {
     end = run_child([&] { return exec::launch_device(asked); }, kLonger * asked.seconds + kStartSeconds, [&] { watch.look(); });
@@ -169,6 +175,7 @@ int measure_device(const MeasureDeviceRequest& request) {
   }
   read_lines(end.out, device);
   if (device.gpu) watch.add_to(device);
+  note_other_work(device);
   if (calibration_of(device).empty())
     throw MachineError("the time given sufficed for no product and no copy: give more --minutes");
   write_file(request.output, device_file(device), kAdvice);

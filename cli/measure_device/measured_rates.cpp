@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "costmodel/cost/compute.hpp"
 #include "costmodel/profile/calibration.hpp"
+#include "costmodel/profile/measured_keys.hpp"
 #include "validation/runs/run_cluster.hpp"
 
 namespace panpipe::cli {
@@ -16,8 +17,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Products that take less are timed with what starts a kernel.
-constexpr double kLeastProduct = 100e-6;
 constexpr std::size_t kLargest = 3;  // sizes of copies: the caches of no device hold them
 // Backward over forward work, and over forward time in the cost model (costmodel/cost/compute.cpp: kFlashBackward).
 constexpr double kBackwardTime = 3.125;
@@ -130,9 +129,8 @@ void add_host_numbers(const MeasuredDevice& device, std::vector<MeasuredNumber>&
       numbers.push_back({key, median, median * line["spread"].get<double>() / 2, source});
     }
   };
-  // Launches of trainers in Python take longer than those of the executor, and on GPUs the number is theirs.
-  if (!device.gpu) take("launch", "launch", "host time of an operator in the executor");
-  if (device.gpu) take("kernel_gap", "kernel_gap", "kernels of one element, one behind another");
+  take("launch", "launch", "host time of an operator in the executor");
+  take("kernel_gap", "kernel_gap", "kernels of one element, one behind another");
 }
 
 }  // namespace
@@ -214,6 +212,13 @@ std::vector<MeasuredNumber> calibration_of(const MeasuredDevice& device) {
     numbers.push_back({"memory_efficiency", moved.median / bandwidth, moved.uncertainty / bandwidth,
                        "sums of two tensors of the largest sizes over the memory's bandwidth"});
   add_host_numbers(device, numbers);
+  std::erase_if(numbers, [&](const MeasuredNumber& number) { return !device_measures(number.key, device.gpu); });
+  if (const double faster = device.facts.value("may_be_faster", 0.0); faster > 0) {
+    for (MeasuredNumber& number : numbers) {
+      number.uncertainty = std::max(number.uncertainty, faster * number.value);
+      number.source += "; measured beside other work";
+    }
+  }
   return numbers;
 }
 

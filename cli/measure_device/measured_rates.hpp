@@ -9,6 +9,9 @@
 
 namespace panpipe::cli {
 
+// Products that take less, in seconds, are timed with what starts a kernel.
+inline constexpr double kLeastProduct = 100e-6;
+
 // The shipped device with this driver's name and its file's name; nullptr and empty if there is none.
 const DeviceType* shipped_device(const MeasuredDevice& device);
 std::string shipped_device_file(const MeasuredDevice& device);

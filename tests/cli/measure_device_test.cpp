@@ -5,13 +5,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "base/error.hpp"
 #include "cli/measure_device/device_file.hpp"
 #include "cli/measure_device/measured_rates.hpp"
+#include "cli/measure_device/other_work.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/profile/calibration.hpp"
+#include "costmodel/profile/measured_keys.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/exec/processes.hpp"
 
@@ -90,6 +93,77 @@ TEST(MeasuredDevice, ItsFileReadsBackAsTheNumbersMeasured) {
   // The executor's launches are not a trainer's: the a-priori value stays.
   EXPECT_EQ(numbers.launch, Calibration().launch);
   EXPECT_FALSE(numbers.values.contains("launch"));
+}
+
+TEST(MeasuredDevice, GivesTheNumbersThatEvidenceCountsOn) {
+  for (const bool gpu : {true, false}) {
+    cli::MeasuredDevice device = own_card();
+    device.gpu = gpu;
+    ordered_json product = device.quantities.front();
+    for (const char* form : {"fp8", "fp32"}) {
+      product["form"] = form;
+      device.quantities.push_back(product);
+    }
+    std::set<std::string> given, promised;
+    for (const cli::MeasuredNumber& number : cli::calibration_of(device)) given.insert(number.key);
+    for (const MeasuredKey& key : kMeasuredKeys)
+      if (device_measures(key.key, gpu)) promised.insert(std::string(key.key));
+    EXPECT_EQ(given, promised) << (gpu ? "GPU" : "CPU");
+  }
+}
+
+// The numbers' relative uncertainties, at least; what the file states of other work.
+void expect_wider(cli::MeasuredDevice device, double faster, const std::string& sign) {
+  cli::note_other_work(device);
+  ASSERT_FALSE(device.notes.empty()) << sign;
+  EXPECT_NEAR(device.facts["may_be_faster"], faster, 1e-9);
+  EXPECT_THAT(device.notes[0], HasSubstr("DISTURBED"));
+  EXPECT_THAT(device.notes[1], HasSubstr(sign));
+  for (const cli::MeasuredNumber& number : cli::calibration_of(device)) {
+    EXPECT_GE(number.uncertainty, faster * number.value * (1 - 1e-9)) << number.key;
+    EXPECT_THAT(number.source, HasSubstr("measured beside other work")) << number.key;
+  }
+  const std::string text = cli::device_file(device);
+  EXPECT_THAT(text, HasSubstr("may_be_faster: "));
+  EXPECT_THAT(text, HasSubstr(sign));
+  EXPECT_THAT(cli::device_text(device), HasSubstr("note: DISTURBED"));
+  read(written(device));  // and it is still a device file
+}
+
+TEST(MeasuredDevice, BesideOtherWorkIsWiderAndSaysSo) {
+  cli::MeasuredDevice alone = own_card();
+  alone.facts["waited"] = 0.01;
+  alone.facts["busy_before"] = 0.0;
+  cli::note_other_work(alone);
+  EXPECT_TRUE(alone.notes.empty());
+  EXPECT_FALSE(alone.facts.contains("may_be_faster"));
+
+  // A fifth of the time somebody else had the core: alone a quarter faster.
+  cli::MeasuredDevice host = own_card();
+  host.gpu = false;
+  host.quantities[0]["form"] = "fp32";
+  host.facts["waited"] = 0.2;
+  expect_wider(host, 0.25, "waited 20.0 % of their time for a core");
+  host.facts["waited"] = 0.8;
+  expect_wider(host, 4, "waited 80.0 %");
+  // Threads of a GPU's host wait without an effect on its times.
+  cli::MeasuredDevice card = own_card();
+  card.facts["waited"] = 0.8;
+  cli::note_other_work(card);
+  EXPECT_TRUE(card.notes.empty());
+  card.facts["busy_before"] = 0.2;
+  expect_wider(card, 0.25, "busy for 20.0 % of the time just before");
+
+  cli::MeasuredDevice hot = own_card();
+  hot.facts["clock_mhz"] = {{"median", 1200}, {"top", 1800}};
+  hot.facts["too_hot"] = true;
+  expect_wider(hot, 0.5, "because of heat");
+
+  cli::MeasuredDevice uneven = own_card();
+  uneven.quantities.push_back(uneven.quantities[0]);
+  for (ordered_json& each : uneven.quantities)
+    if (each["quantity"] == "product") each["spread"] = 0.3;
+  expect_wider(uneven, 0.3, "differ by 30.0 %");
 }
 
 TEST(MeasuredDevice, SaysFromWhichSizeCopiesReachTheirRate) {
@@ -173,6 +247,11 @@ TEST(MeasureDevice, MeasuresThisProcessor) {
     EXPECT_GE(each["samples"], 3);
   }
   EXPECT_GT(products, 0);
+  EXPECT_GE(document["measured"]["waited"], 0.0);
+  EXPECT_LE(document["measured"]["waited"], 1.0);
+  // What is not waited for shows in no note.
+  const bool noted = document["notes"].dump().find("of their time for a core") != std::string::npos;
+  EXPECT_EQ(noted, document["measured"]["waited"] > 0.05) << document["measured"] << document["notes"];
   const DeviceType type = read(file);
   EXPECT_EQ(type.kind, "cpu");
   const Calibration numbers = calibration_for(type);

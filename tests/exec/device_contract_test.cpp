@@ -4,10 +4,16 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "base/error.hpp"
 #include "exec/engine/measure/device_memory.hpp"
+#include "exec/engine/profile/core_time.hpp"
 #include "exec/engine/profile/stopwatch.hpp"
 
 namespace panpipe::exec {
@@ -99,6 +105,33 @@ TEST(Stopwatch, OfACpuNeedsNoReading) {
   std::vector<double> samples;
   watch.time(samples, [] {});
   EXPECT_EQ(samples.size(), 1u);
+}
+
+// Two threads on one core: each waits while the other computes, half of their time or, where others have the core too, more.
+TEST(CoreTime, CountsTheWaitForACore) {
+  EXPECT_EQ(waited_between({1, 1}, {4, 2}), 0.25);
+  EXPECT_EQ(waited_between({1, 1}, {1, 1}), 0);
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  std::atomic<bool> stop = false;
+  const auto compute = [&] {
+    sched_setaffinity(0, sizeof(one), &one);
+    while (!stop) continue;
+  };
+  const CoreTime begin = core_time();
+  std::thread first(compute), second(compute);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const CoreTime end = core_time();
+  stop = true;
+  first.join();
+  second.join();
+  if (end.computed == 0) GTEST_SKIP() << "this kernel does not count";
+  EXPECT_GT(waited_between(begin, end), 0.4);
+  EXPECT_LE(waited_between(begin, end), 1);
 }
 
 TEST(DeviceMemory, IsWhatTheAllocatorCounts) {

@@ -1,5 +1,6 @@
 // Times work on a device within a budget of seconds, and prints what it finds as lines of JSON:
 //   {"facts": {"libtorch": ..., "memory": bytes, ...}}                       first
+//   {"facts": {"waited": 0.01}}                                              last: core_time.hpp
 //   {"quantity": "product", "form": "bf16", "m": ..., "median": seconds, "spread": ..., "samples": ...}
 //   {"unknown": "product fp8", "why": "..."}                                 what could not be measured
 #pragma once

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/files/standard_output.hpp"
 #include "exec/engine/device.hpp"
+#include "exec/engine/profile/core_time.hpp"
 #include "exec/engine/profile/device_memory_size.hpp"
 #include "exec/engine/profile/device_meter.hpp"
 #include "exec/launch/host.hpp"
@@ -36,6 +38,7 @@ int execute_device(const DeviceRequest& request) {
   facts["cards"] = cards;
   print(nlohmann::ordered_json{{"facts", facts}}.dump() + "\n");
   std::fflush(stdout);
+  const CoreTime begin = core_time();
   DeviceMeter meter(device.device(), request.seconds);
   add_launches(meter);
   add_products(meter);
@@ -45,6 +48,8 @@ int execute_device(const DeviceRequest& request) {
   add_attention(meter);
   meter.take();
   device.synchronize();
+  print(nlohmann::ordered_json{{"facts", {{"waited", std::round(1e4 * waited_between(begin, core_time())) / 1e4}}}}.dump() +
+        "\n");
   return 0;
 }
 
