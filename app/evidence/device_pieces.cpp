@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "app/evidence/piece_readers.hpp"
 #include "base/error.hpp"
@@ -15,6 +17,7 @@
 #include "costmodel/cost/launch.hpp"
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
+#include "costmodel/profile/measured_keys.hpp"
 #include "costmodel/profile/sourced_file.hpp"
 
 namespace panpipe::app {
@@ -82,29 +85,70 @@ bool is_measured(const std::string& key, const Calibration& numbers, const Calib
   return shipped == in_force.values.end() || shipped->second != value->second || in_force.sources.at(key) != source->second;
 }
 
-// What of a measured device's calibration bears on steps: its times over those by which the scenario's steps are predicted.
-void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration& numbers, const Scenario& scenario) {
+// What of a device's calibration bears on steps.
+struct DeviceNumber {
+  const char* key;
+  Direction direction;
+  const char* what;
+};
+constexpr DeviceNumber kDeviceNumbers[] = {{"gemm_efficiency", Direction::Products, "products"},
+                                           {"attention_efficiency", Direction::Attention, "attention"},
+                                           {"memory_efficiency", Direction::MemoryTraffic, "memory traffic"},
+                                           {"launch", Direction::Host, "launches"},
+                                           {"fabric_efficiency", Direction::Node, "links in a node"}};
+
+// Whether steps of the scenario are predicted by this number: published rates of a kernel stand for attention's, and launches
+// that the scenario states hold on every device.
+bool predicts(const DeviceNumber& number, const Calibration& in_force, const Scenario& scenario) {
+  if (number.direction == Direction::Attention) return in_force.attention_rates.empty();
+  if (number.direction != Direction::Host) return true;
+  Calibration slower = in_force;
+  slower.launch = 2 * in_force.launch;
+  return launch_alone(scenario.framework, slower) != launch_alone(scenario.framework, in_force);
+}
+
+// Of the number that `key` names, relative; 0: its file states none.
+double uncertainty_of(const Node& root, const std::string& key) {
+  const Node* inside = root.find("calibration");
+  const Node& numbers = inside != nullptr && inside->kind == NodeKind::Map ? *inside : root;
+  const Node* number = numbers.find(key);
+  if (number == nullptr || number->kind != NodeKind::Map) return 0;
+  const auto plain = [&](const char* part) {
+    const Node* node = number->find(part);
+    if (node == nullptr) return 0.0;
+    if (const auto found = parse_number(node->text); found.value) return *found.value;
+    const auto time = parse_duration(node->text);
+    return time.value ? time.value->base() : 0.0;
+  };
+  const double value = plain("value"), uncertainty = plain("uncertainty");
+  return value > 0 && uncertainty > 0 ? uncertainty / value : 0;
+}
+
+// The times of a measured device over those by which the scenario's steps are predicted.
+void add_device(GivenPiece& piece, const DeviceType& measured, const Calibration& numbers, const Node& root,
+                const Scenario& scenario) {
   const DeviceType& type = *only_type(scenario);
   const Calibration in_force = calibration_for(type);
   const DeviceRates predicted = device_rates(type, in_force, scenario);
-  const auto rate = [&](const char* key, Direction direction, const char* what, double of_measured, double of_predicted) {
-    const double off = ratio(of_predicted, of_measured);
-    if (is_measured(key, numbers, in_force) && of_measured > 0 && of_predicted > 0 && std::isfinite(off))
-      add_measurements(piece, what, direction, {off});
-  };
   const double peak = measured.peak_for(outside_products(scenario.precision)).base();
-  rate("gemm_efficiency", Direction::Products, "products", peak * numbers.gemm_efficiency_in(scenario.framework.software),
-       predicted.gemm.base());
-  if (in_force.attention_rates.empty())  // published rates of a kernel would stand for this number
-    rate("attention_efficiency", Direction::Attention, "attention", peak * numbers.attention_efficiency,
-         predicted.attention.base());
-  rate("memory_efficiency", Direction::MemoryTraffic, "memory traffic",
-       measured.memory_bandwidth.base() * numbers.memory_efficiency, predicted.memory.base());
-  // A launch's time is counted the other way: the longer, the slower.
   const Framework& framework = scenario.framework;
-  if (const Duration here = launch_alone(framework, numbers); here > Duration(0))
-    rate("launch", Direction::Host, "launches", 1 / here.base(), 1 / launch_alone(framework, in_force).base());
-  rate("fabric_efficiency", Direction::Node, "links in a node", numbers.fabric_efficiency, in_force.fabric_efficiency);
+  const Duration here = launch_alone(framework, numbers);
+  // Measured and predicted rates; a launch's time is counted the other way: the longer, the slower.
+  const std::pair<double, double> rates[] = {
+      {peak * numbers.gemm_efficiency_in(framework.software), predicted.gemm.base()},
+      {peak * numbers.attention_efficiency, predicted.attention.base()},
+      {measured.memory_bandwidth.base() * numbers.memory_efficiency, predicted.memory.base()},
+      {here > Duration(0) ? 1 / here.base() : 0, 1 / launch_alone(framework, in_force).base()},
+      {numbers.fabric_efficiency, in_force.fabric_efficiency}};
+  static_assert(std::size(rates) == std::size(kDeviceNumbers));
+  for (std::size_t i = 0; i < std::size(rates); ++i) {
+    const DeviceNumber& number = kDeviceNumbers[i];
+    const auto& [of_measured, of_predicted] = rates[i];
+    const double off = ratio(of_predicted, of_measured);
+    if (predicts(number, in_force, scenario) && is_measured(number.key, numbers, in_force) && of_measured > 0 &&
+        of_predicted > 0 && std::isfinite(off))
+      add_measurements(piece, number.what, number.direction, {off}, uncertainty_of(root, number.key));
+  }
   if (piece.observations.empty()) piece.left_out = "it states no measured number that this device's own calibration has not";
 }
 
@@ -148,13 +192,25 @@ ComparedStep in_direction(Direction direction, double off, double scatter) {
   return measurement;
 }
 
-void add_measurements(GivenPiece& piece, const std::string& what, Direction direction, const std::vector<double>& offs) {
+std::vector<Direction> directions_of_device(const Scenario& scenario) {
+  const DeviceType* type = only_type(scenario);
+  if (type == nullptr || !type->has_rates()) return {};
+  const Calibration in_force = calibration_for(*type);
+  std::vector<Direction> found;
+  for (const DeviceNumber& number : kDeviceNumbers)
+    if (device_measures(number.key, type->kind == "gpu") && predicts(number, in_force, scenario))
+      found.push_back(number.direction);
+  return found;
+}
+
+void add_measurements(GivenPiece& piece, const std::string& what, Direction direction, const std::vector<double>& offs,
+                      double uncertainty) {
   if (offs.empty()) return;
   double sum = 0, squares = 0;
   for (const double off : offs) sum += off, squares += off * off;
   const auto count = static_cast<double>(offs.size());
   const double mean = sum / count, variance = std::max(0.0, squares / count - mean * mean);
-  piece.observations.push_back(in_direction(direction, mean, std::hypot(kOtherWork, std::sqrt(variance / count))));
+  piece.observations.push_back(in_direction(direction, mean, std::hypot(kOtherWork, std::sqrt(variance / count), uncertainty)));
   piece.what += fmt::format("{}{} {}", piece.what.empty() ? "" : ", ", what, longer_text(mean));
 }
 
@@ -200,7 +256,7 @@ std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scen
     return {piece};
   }
   piece.machine = type->name;
-  add_device(piece, measured, numbers, scenario);
+  add_device(piece, measured, numbers, *root, scenario);
   return {piece};
 }
 

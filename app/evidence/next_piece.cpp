@@ -24,8 +24,7 @@ constexpr int kSteps = 10;
 constexpr double kStartSeconds = 60;  // of a job before its first step: assumed
 // Seconds of the programs on idle devices: assumed.
 constexpr double kSecondsOfTable = 60, kSecondsOfDevice = 300, kSecondsOfProfile = 60;
-constexpr double kOtherHost = 0.2;  // of another program's launches than the trainer's: assumed
-constexpr double kEqual = 0.005;    // half widths that are alike
+constexpr double kEqual = 0.005;  // half widths that are alike
 constexpr std::size_t kShown = 8;
 constexpr double kShares[] = {0.1, 0.3, 0.5, 0.7, 0.9};  // quantiles of a measurement
 
@@ -169,10 +168,12 @@ void add_programs(const std::string& name, const Question& question, const Varia
          use + "nccl.txt"},
         cluster.size(), kSecondsOfTable, {in_direction(Direction::Network, 0)});
   const std::string device = cluster.types.front().kind == "gpu" ? "cuda" : "cpu";
-  add("device", "the numbers of one device",
-      {fmt::format("panpipe measure-device --device {} -o device.yaml", device), use + "device.yaml"}, 1, kSecondsOfDevice,
-      {in_direction(Direction::Products, 0), in_direction(Direction::MemoryTraffic, 0), in_direction(Direction::Attention, 0),
-       in_direction(Direction::Host, 0, kOtherHost)});
+  std::vector<ComparedStep> of_device;
+  for (const Direction direction : directions_of_device(own.scenario)) of_device.push_back(in_direction(direction, 0));
+  if (!of_device.empty())
+    add("device", "the numbers of one device",
+        {fmt::format("panpipe measure-device --device {} -o device.yaml", device), use + "device.yaml"}, 1, kSecondsOfDevice,
+        of_device);
   add("profile", "the units of this model on one device",
       {fmt::format("panpipe profile {} --device {} --ranks 1 -o profile.yaml", name, device), use + "profile.yaml"}, 1,
       kSecondsOfProfile,

@@ -40,6 +40,9 @@ std::vector<GivenPiece> collective_pieces(const EvidenceRequest& request, const 
 std::vector<GivenPiece> profile_pieces(const EvidenceRequest& request, const Scenario& scenario);
 std::vector<GivenPiece> device_pieces(const EvidenceRequest& request, const Scenario& scenario);
 
+// The directions in which the file of `panpipe measure-device` bears on this scenario's steps.
+std::vector<Direction> directions_of_device(const Scenario& scenario);
+
 // A measured step of a plan: sets machine, trainer and wiring, and adds the observation. `rolling`: the measured time is the
 // period of steps without a barrier. Returns ln(measured / predicted).
 double add_step(GivenPiece& piece, const Experiment& experiment, const Plan& plan, double measured_s);
@@ -52,7 +55,9 @@ constexpr double kOtherWork = 0.1;
 ComparedStep in_direction(Direction direction, double off, double scatter = kOtherWork);
 
 // Adds the mean of ln(measured / predicted) over measurements of one kind, with what they scatter; nothing for none.
-void add_measurements(GivenPiece& piece, const std::string& what, Direction direction, const std::vector<double>& offs);
+// `uncertainty`: of each alike, relative.
+void add_measurements(GivenPiece& piece, const std::string& what, Direction direction, const std::vector<double>& offs,
+                      double uncertainty = 0);
 
 // The name of a scenario's devices where they are of one type; its machine for pieces that are of no other.
 const DeviceType* only_type(const Scenario& scenario);

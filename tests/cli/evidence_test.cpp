@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "app/evidence/piece_readers.hpp"
+#include "costmodel/profile/measured_keys.hpp"
 #include "tests/cli/program.hpp"
 
 namespace panpipe::test {
@@ -269,6 +271,22 @@ TEST(Evidence, AMeasuredDeviceBearsOnItsDirections) {
             "it was measured on");
 }
 
+// A number with half of itself as its uncertainty narrows less than the same one without.
+TEST(Evidence, AnUncertainNumberOfADeviceCountsLess) {
+  const std::string folder = temporary_folder(), scenario = a100_scenario();
+  std::string text = read_file(kSources + "scenarios/calibrations/a100-80g-sxm.yaml");
+  const std::string from = "gemm_efficiency: {value: 0.8062";
+  ASSERT_NE(text.find(from), std::string::npos);
+  text.replace(text.find(from), from.size(), "gemm_efficiency: {value: 0.79");
+  const json sure = piece_of(scenario, write_file(folder + "/sure.yaml", text));
+  const std::size_t uncertainty = text.find("uncertainty: ", text.find("value: 0.79"));
+  text.replace(uncertainty, text.find(',', uncertainty) - uncertainty, "uncertainty: 0.395");
+  const json unsure = piece_of(scenario, write_file(folder + "/unsure.yaml", text));
+  EXPECT_EQ(sure["what"], unsure["what"]);
+  EXPECT_LT(sure["half_width_after"], unsure["half_width_after"]);
+  EXPECT_LE(unsure["half_width_after"], unsure["half_width_before"]);
+}
+
 // A launch of no time is no measurement; the other numbers count.
 TEST(Evidence, ANumberOfZeroIsNone) {
   const std::string folder = temporary_folder();
@@ -367,6 +385,37 @@ TEST(Evidence, NextNamesWhatNarrowsMostWithItsCost) {
   EXPECT_NEAR(next["half_width"].get<double>(), piece_of(scenario, "scenarios/calibrations/h100-sxm.yaml")["half_width_before"],
               1e-9);
   EXPECT_THAT(answer_of("evidence next " + scenario), HasSubstr("half width of the 80 % interval now: "));
+}
+
+// What is hoped for of a measured device is what its file gives: on A100 published rates of a kernel stand for attention, and
+// launches of a trainer in Python are measured on no GPU.
+TEST(Evidence, NextHopesForWhatAMeasuredDeviceGives) {
+  const std::string file = a100_scenario();
+  const Scenario on_gpu = load_scenario(file);
+  EXPECT_EQ(app::directions_of_device(on_gpu), (std::vector{Direction::Products, Direction::MemoryTraffic}));
+  std::string text = read_file(kSources + "scenarios/calibrations/a100-80g-sxm.yaml");
+  // Every number that a device measures of itself, other in its last digit than the one in force.
+  for (const MeasuredKey& key : kMeasuredKeys) {
+    const std::size_t at = text.find("\n" + std::string(key.key) + ": {value: ");
+    if (at == std::string::npos || !device_measures(key.key, true)) continue;
+    const std::size_t value = text.find("value: ", at) + 7, digit = text.find_first_of(", ", value);
+    text.insert(digit, text.substr(value, digit - value).find('.') == std::string::npos ? ".001" : "001");
+    const std::size_t unmeasured = text.find("not fitted; ", value);
+    if (unmeasured < text.find('\n', value)) text.erase(unmeasured, 12);
+  }
+  EXPECT_EQ(piece_of(file, write_file(temporary_folder() + "/mine.yaml", text))["what"],
+            "products as predicted, memory traffic as predicted");
+  // On a CPU the executor's launches are those of the device.
+  const std::string folder = temporary_folder();
+  write_file(folder + "/box.yaml",
+             "panpipe: 1\nkind: device\nname: box\nprocessor: cpu\nmemory: 16 GiB\nmemory_bandwidth: 20 GB/s\n"
+             "peak: {fp32: 200 GFLOP/s}\ncopy_bandwidth: 10 GB/s\n");
+  const Scenario on_cpu =
+      load_scenario(write_file(folder + "/cpu.yaml",
+                               "panpipe: 1\ncluster: {devices_per_node: 1, device: box.yaml}\nworkload: {model: gpt2}\n"
+                               "batch: {micro: 1, microbatches: 1}\nprecision: fp32\nframework: panpipe\n"));
+  EXPECT_EQ(app::directions_of_device(on_cpu),
+            (std::vector{Direction::Products, Direction::Attention, Direction::MemoryTraffic, Direction::Host}));
 }
 
 }  // namespace
