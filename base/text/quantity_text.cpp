@@ -417,6 +417,8 @@ std::string long_time_text(double seconds) {
   return scaled(seconds, {{3600, "h"}, {60, "min"}, {1, "s"}});
 }
 
+std::string time_text(double seconds) { return seconds < 600 ? to_text(Duration(seconds)) : long_time_text(seconds); }
+
 std::string energy_text(double kwh) { return scaled(kwh, {{1e6, "GWh"}, {1e3, "MWh"}, {1, "kWh"}, {1e-3, "Wh"}}); }
 
 std::string money_text(double amount, const std::string& currency) {

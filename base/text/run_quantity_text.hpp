@@ -19,6 +19,7 @@ std::string exact_text(Power value);  // "700 W"
 
 // For people: "12.3 d" (from two days on), "5.2 h"; "1.2 MWh"; "47,250 USD" (`currency` may be empty); "300 B".
 std::string long_time_text(double seconds);
+std::string time_text(double seconds);  // of a step: "1.234 s", and from ten minutes on as a long time
 std::string energy_text(double kwh);
 std::string money_text(double amount, const std::string& currency);
 std::string count_text(double count);

@@ -309,6 +309,16 @@ KinetoTrace parse_kineto_trace(const std::string& text, const std::string& name,
   return read_from(bytes, name, per_node);
 }
 
+std::optional<std::string> unpacked_front(const std::string& path, std::size_t most) {
+  const std::unique_ptr<gzFile_s, CloseTrace> file(gzopen(path.c_str(), "rb"));
+  if (!file || gzdirect(file.get()) != 0) return std::nullopt;
+  std::string front(most, '\0');
+  const int got = gzread(file.get(), front.data(), static_cast<unsigned>(most));
+  if (got <= 0) return std::nullopt;
+  front.resize(static_cast<std::size_t>(got));
+  return front;
+}
+
 namespace {
 
 // Time in which a kernel runs whose group `counts`; spans are sorted by their starts.

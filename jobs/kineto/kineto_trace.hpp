@@ -2,7 +2,9 @@
 // read as a stream, and memory grows only with the number of kernels.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -46,6 +48,9 @@ struct KinetoTrace {
 KinetoTrace read_kineto_trace(const std::string& path, int per_node);
 // The same for text in memory.
 KinetoTrace parse_kineto_trace(const std::string& text, const std::string& name, int per_node);
+
+// The first `most` bytes of a gzipped file, unpacked; nullopt: it is not gzipped, or cannot be unpacked.
+std::optional<std::string> unpacked_front(const std::string& path, std::size_t most);
 
 // Times of a step on a device, averaged over steps and devices. Microseconds.
 struct TraceSummary {

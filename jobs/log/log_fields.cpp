@@ -47,20 +47,38 @@ int digits_at(std::string_view text, std::size_t at, std::size_t width) {
   return number;
 }
 
-// "2024-08-31 14:37:31,085" at the front.
-std::optional<double> stamp_at(std::string_view text) {
-  constexpr std::size_t kLength = 23;
-  if (text.size() < kLength || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
-  if ((text[10] != ' ' && text[10] != 'T') || (text[19] != ',' && text[19] != '.')) return std::nullopt;
+constexpr std::size_t kToSeconds = 19, kToThousandths = 23;  // characters of a stamp
+
+// "2024-08-31 14:37:31" at the front.
+std::optional<double> second_at(std::string_view text) {
+  if (text.size() < kToSeconds || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
+  if (text[10] != ' ' && text[10] != 'T') return std::nullopt;
   const int year = digits_at(text, 0, 4), month = digits_at(text, 5, 2), day = digits_at(text, 8, 2);
   const int hour = digits_at(text, 11, 2), minute = digits_at(text, 14, 2), second = digits_at(text, 17, 2);
-  const int thousandth = digits_at(text, 20, 3);
-  if (year < 0 || month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0 || thousandth < 0) return std::nullopt;
+  if (year < 0 || month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
                                          std::chrono::day(static_cast<unsigned>(day))};
   if (!date.ok()) return std::nullopt;
   const double days = static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
-  return ((days * 24 + hour) * 60 + minute) * 60 + second + thousandth / 1000.0;
+  return ((days * 24 + hour) * 60 + minute) * 60 + second;
+}
+
+// With milliseconds: "2024-08-31 14:37:31,085".
+std::optional<double> stamp_at(std::string_view text) {
+  if (text.size() < kToThousandths || (text[kToSeconds] != ',' && text[kToSeconds] != '.')) return std::nullopt;
+  const auto second = second_at(text);
+  const int thousandth = digits_at(text, kToSeconds + 1, 3);
+  return second && thousandth >= 0 ? std::optional(*second + thousandth / 1000.0) : std::nullopt;
+}
+
+// The first stamp at the front of a line, read by `at`.
+template <class At>
+std::optional<double> front_stamp(std::string_view line, At read) {
+  constexpr std::size_t kFront = 160;  // stamps stand before the text
+  const std::string_view front = line.substr(0, kFront);
+  for (std::size_t at = front.find("20"); at != std::string_view::npos; at = front.find("20", at + 1))
+    if (const auto stamp = read(line.substr(at))) return stamp;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -108,12 +126,12 @@ std::optional<double> short_number_after(std::string_view line, std::string_view
   }
 }
 
-std::optional<double> stamp_of(std::string_view line) {
-  constexpr std::size_t kFront = 160;  // stamps stand before the text
-  const std::string_view front = line.substr(0, kFront);
-  for (std::size_t at = front.find("20"); at != std::string_view::npos; at = front.find("20", at + 1))
-    if (const auto stamp = stamp_at(line.substr(at))) return stamp;
-  return std::nullopt;
+std::optional<double> stamp_of(std::string_view line) { return front_stamp(line, stamp_at); }
+
+std::optional<LogClock> clock_of(const LogLine& line) {
+  if (const auto own = front_stamp(line.text, second_at)) return LogClock{*own, false};
+  const auto collected = second_at(line.stamp);
+  return collected ? std::optional(LogClock{*collected, line.stamp.ends_with('Z')}) : std::nullopt;
 }
 
 std::optional<double> stamp_of(const LogLine& line) {

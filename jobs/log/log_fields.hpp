@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "jobs/log/log_lines.hpp"
+#include "jobs/log/run_log.hpp"
 
 namespace panpipe::jobs {
 
@@ -35,6 +36,8 @@ std::optional<double> short_number_after(std::string_view line, std::string_view
 // Seconds since 1970 of the first "2024-08-31 14:37:31,085" (also with a point, and with T) in the line; nullopt without
 // milliseconds.
 std::optional<double> stamp_of(std::string_view line);
+// To the second; nullopt: none is in front of the text, nor did a collector write one.
+std::optional<LogClock> clock_of(const LogLine& line);
 // The trainer's own, or that of the program which collected the line.
 std::optional<double> stamp_of(const LogLine& line);
 

@@ -1,5 +1,6 @@
 // What Megatron-LM, its forks, Megatron-DeepSpeed and GPT-NeoX print: training_log() and _print_args() of NVIDIA/Megatron-LM.
 #include <algorithm>
+#include <cmath>
 
 #include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
@@ -32,7 +33,12 @@ std::optional<Iteration> iteration_of(std::string_view line) {
   return std::nullopt;
 }
 
-// Seconds, and whether a bar or a slash (a mean follows) ends the number.
+bool is_no_number(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return text.starts_with("nan") || text.starts_with("NaN") || text.starts_with("inf");
+}
+
+// Seconds, and whether a bar or a slash (a mean follows) ends the number; not a number where the line states that.
 std::optional<double> seconds_of(std::string_view line) {
   struct Spelling {
     std::string_view words;
@@ -41,7 +47,10 @@ std::optional<double> seconds_of(std::string_view line) {
   for (const Spelling& known : {Spelling{"elapsed time per iteration (ms):", 1e-3},
                                 {"elapsed time per iteration (s):", 1},
                                 {"elapsed_time_per_iteration_ms=", 1e-3}})
-    if (const auto number = number_after(line, known.words)) return *number * known.unit;
+    if (const auto number = number_after(line, known.words))
+      return *number * known.unit;
+    else if (is_no_number(after(line, known.words)))
+      return std::nan("");
   return std::nullopt;
 }
 
@@ -77,6 +86,7 @@ class MegatronLog : public LogFormat {
       if (const auto count = count_after(line.text, words)) skipped = *count;
     log.step({.number = iteration->number,
               .seconds = *seconds,
+              .samples = count_after(line.text, "global batch size:").value_or(0),
               .planned = iteration->planned,
               .skipped = skipped > 0,
               .rank = line.rank});

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include "base/files/files_read.hpp"
 #include "base/option_fault.hpp"
 #include "costmodel/scenario/trainer.hpp"
+#include "jobs/log/log_fields.hpp"
 #include "jobs/log/log_trainers.hpp"
 #include "jobs/megatron/printed_arguments.hpp"
 #include "jobs/nanotron/python_value.hpp"
@@ -29,6 +31,11 @@ std::string name_of_file(const std::string& file) { return file == kStandardInpu
 class OpenFile {
  public:
   explicit OpenFile(const std::string& file) : file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat status {};
+    if (file_ >= 0 && file != kStandardInput && ::fstat(file_, &status) == 0 && S_ISCHR(status.st_mode)) {
+      ::close(file_);
+      throw InputError(fmt::format("{}: this is a device, and a log is a file, a pipe or standard input", file));
+    }
     if (file_ < 0) throw InputError(fmt::format("{}: cannot be read: {}", name_of_file(file), std::strerror(errno)));
   }
   OpenFile(const OpenFile&) = delete;
@@ -61,13 +68,6 @@ constexpr Packing kPackings[] = {{"\x1f\x8b", "packed by gzip", "zcat"},
                                  {"\xff\xfe", "in UTF-16", "iconv -f UTF-16 -t UTF-8"},
                                  {"\xfe\xff", "in UTF-16", "iconv -f UTF-16 -t UTF-8"}};
 
-void refuse_packed(std::string_view front, const std::string& name) {
-  for (const Packing& packing : kPackings)
-    if (front.starts_with(packing.front))
-      throw InputError(fmt::format("{}: this is {}, and logs are read as plain text", name, packing.name),
-                       fmt::format("{} {} | panpipe import log -", packing.unpack, name));
-}
-
 struct TrainerReader {
   const LogTrainer* trainer;
   std::unique_ptr<LogFormat> format;
@@ -94,16 +94,30 @@ TrainingLog answer_of(const std::string& name, TrainerReader& reader, int run) {
   answer.title = load_trainer(answer.trainer).title;
   answer.runs = log.runs();
   answer.summaries = log.summaries();
-  if (!log.answer() || log.answer()->measured.steps == 0)
+  if (!log.answer() || log.answer()->measured.steps == 0) {
+    const std::string steps = fmt::format("{} step{} of {} {} in it", log.steps(), log.steps() == 1 ? "" : "s", answer.title,
+                                          log.steps() == 1 ? "is" : "are");
+    if (const auto stated = log.impossible_s())
+      throw InputError(
+          fmt::format("{}: {}, and none has a time that a step can take: the last states {} s", name, steps, *stated),
+          "times are from 0 to 10^6 s");
     throw InputError(
-        fmt::format("{}: {} steps of {} are in it, and none states how long it took", name, log.steps(), answer.title),
+        fmt::format("{}: {}, and none states how long it took", name, steps),
         "lines need the trainer's own time, or a stamp with milliseconds; a rate of tokens counts with the job (--job)");
+  }
   answer.run = *log.answer();
   answer.run_number = log.answer_number();
   return answer;
 }
 
 }  // namespace
+
+void refuse_packed(std::string_view front, const std::string& name) {
+  for (const Packing& packing : kPackings)
+    if (front.starts_with(packing.front))
+      throw InputError(fmt::format("{}: this is {}, and logs are read as plain text", name, packing.name),
+                       fmt::format("{} {} > plain.log unpacks it", packing.unpack, name));
+}
 
 TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run, const JobSize& known) {
   std::vector<TrainerReader> readers;
@@ -115,7 +129,11 @@ TrainingLog read_training_log(const LogLines::Source& source, const std::string&
     return got;
   });
   for (LogLine line; lines.next(line);)
-    for (TrainerReader& reader : readers) reader.format->read(line, reader.log);
+    for (TrainerReader& reader : readers) {
+      const long long before = reader.log.steps();
+      reader.format->read(line, reader.log);
+      if (reader.log.steps() > before) reader.log.written(clock_of(line));
+    }
   TrainerReader* first = nullptr;
   std::vector<std::string> others;
   for (TrainerReader& reader : readers) {

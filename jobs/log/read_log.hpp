@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "jobs/job_options.hpp"
@@ -24,6 +25,9 @@ struct TrainingLog {
 // for a file that cannot be read, for one that is packed or no log of a known trainer, and for a run that does not exist.
 TrainingLog read_training_log(const std::string& file, int run = 0, const JobSize& known = {});
 TrainingLog read_training_log(const LogLines::Source& source, const std::string& name, int run = 0, const JobSize& known = {});
+
+// Throws InputError with the command that unpacks it where a file begins as packed ones do, or as UTF-16.
+void refuse_packed(std::string_view front, const std::string& name);
 
 // The job as a scenario, by the importer of the trainer that stated it. Throws InputError if the log states none, and the errors
 // of the importer.

@@ -41,12 +41,22 @@ bool RunLog::repeats(const LoggedStep& step) {
   return apart < 0 && near && repeated_ && rank_.empty();  // ranks without a mark, not in step with each other
 }
 
-double RunLog::seconds_of(const LoggedStep& step) const {
+double RunLog::seconds_of(const LoggedStep& step) {
   double seconds = step.seconds;
   if (seconds == 0 && started_ && step.stamp_s && stamp_s_)
     seconds = (*step.stamp_s - *stamp_s_) / static_cast<double>(step.number - current_.last_step);
   if (seconds == 0) seconds = step.by_rate_s;
-  return seconds > 0 && seconds < kLongestStep ? seconds : 0;
+  if (seconds > 0 && seconds < kLongestStep) return seconds;
+  if (seconds != 0) impossible_s_ = seconds;
+  return 0;
+}
+
+// A batch that grows by steps: what was measured before is of other steps than the last ones.
+void RunLog::change_batch(long long samples) {
+  if (samples == 0 || samples == std::exchange(current_.samples, samples) || times_.empty()) return;
+  current_.left_out.other_batch += times_.count() + disturbed_.count() + skipping_.count();
+  current_.left_out.evaluation = current_.left_out.checkpoint = current_.left_out.skipped = 0;
+  times_ = disturbed_ = skipping_ = {};
 }
 
 void RunLog::step(const LoggedStep& step) {
@@ -60,6 +70,7 @@ void RunLog::step(const LoggedStep& step) {
     current_.job = std::move(job);
   }
   const double seconds = seconds_of(step);
+  change_batch(step.samples);
   if (started_) interval_ = std::max(1LL, step.number - current_.last_step);
   LeftOutSteps& left_out = current_.left_out;
   if (!started_) current_.first_step = step.number;
