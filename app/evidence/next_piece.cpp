@@ -24,7 +24,8 @@ constexpr int kSteps = 10;
 constexpr double kStartSeconds = 60;  // of a job before its first step: assumed
 // Seconds of the programs on idle devices: assumed.
 constexpr double kSecondsOfTable = 60, kSecondsOfDevice = 300, kSecondsOfProfile = 60;
-constexpr double kEqual = 0.005;  // half widths that are alike
+constexpr double kAsShown = 0.001;    // half widths that differ by less look alike
+constexpr double kLeastGain = 0.005;  // of a half width: less is not worth a measurement
 constexpr std::size_t kShown = 8;
 constexpr double kShares[] = {0.1, 0.3, 0.5, 0.7, 0.9};  // quantiles of a measurement
 
@@ -68,6 +69,17 @@ std::optional<Variant> variant_of(const std::function<Scenario(const std::vector
   return std::nullopt;
 }
 
+bool states(const Scenario& scenario, const char* key) { return scenario.document && scenario.document->find(key) != nullptr; }
+
+// Keys one by one: what else the scenario states of its split stays.
+std::vector<std::string> split_of(const Scenario& scenario, const Plan& own, int tensor, int pipeline, int data) {
+  std::vector<std::string> set = {fmt::format("parallel.pipeline={}", pipeline), fmt::format("parallel.tensor={}", tensor),
+                                  fmt::format("parallel.data={}", data)};
+  if (pipeline != own.pipeline && states(scenario, "partition")) set.emplace_back("partition=auto");
+  if (own.pipeline > 1 || pipeline > 1) set.emplace_back("schedule=1f1b");
+  return set;
+}
+
 // Plans that are cheaper than the scenario's, or divide otherwise.
 std::vector<std::vector<std::string>> other_plans(const Scenario& scenario, const Plan& plan) {
   std::vector<std::vector<std::string>> sets = {{}};
@@ -85,8 +97,7 @@ std::vector<std::vector<std::string>> other_plans(const Scenario& scenario, cons
         const int gpus = tensor * pipeline * data, all = static_cast<int>(plan.devices.size());
         if (gpus > all || (tensor == plan.tensor && pipeline == plan.pipeline && data == plan.data)) continue;
         std::vector<std::string> set = batch(micro, std::max(pipeline, std::min(count, 8)));
-        set.push_back(fmt::format("parallel={{pipeline: {}, tensor: {}, data: {}}}", pipeline, tensor, data));
-        if (plan.pipeline > 1 || pipeline > 1) set.push_back("schedule=1f1b");
+        for (std::string& each : split_of(scenario, plan, tensor, pipeline, data)) set.push_back(std::move(each));
         const int in_node = scenario.cluster.node.front().devices;
         if (scenario.cluster.nodes > 1 && gpus <= in_node) set.push_back("cluster.nodes=1");
         sets.push_back(std::move(set));
@@ -131,8 +142,9 @@ void add_steps(const std::string& name, const std::function<Scenario(const std::
     PossiblePiece piece;
     piece.kind = "log";
     piece.set = set;
-    piece.what = set.empty() ? fmt::format("{} steps of the scenario itself", kSteps)
-                             : fmt::format("{} steps with {}", kSteps, listed(set));
+    piece.what = !set.empty()             ? fmt::format("{} steps with {}", kSteps, listed(set))
+                 : question.given.empty() ? fmt::format("{} steps of the scenario itself", kSteps)
+                                          : fmt::format("{} steps of the scenario itself, in another run", kSteps);
     piece.commands = commands_of_steps(name, set, own.scenario);
     piece.gpus = static_cast<int>(variant->plan.devices.size());
     piece.step_time_s = variant->figures.step_time_s;
@@ -190,29 +202,39 @@ NextPiece next_piece(const std::string& name, const std::function<Scenario(const
   StepFigures figures = step_figures(lower(experiment.scenario, plan, experiment.model), experiment.scenario, plan);
   const UncertaintyPrior& prior = shipped_evidence().prior;
   Question question{prior, figures.traits, {}};
-  if (experiment.scenario.given_evidence)
-    question.given = weigh(*experiment.scenario.given_evidence, prior, figures.traits).counting;
   NextPiece next;
+  if (experiment.scenario.given_evidence) {
+    WeighedEvidence weighed = weigh(*experiment.scenario.given_evidence, prior, figures.traits);
+    question.given = std::move(weighed.counting);
+    next.given = std::move(weighed.pieces);
+  }
   next.half_width = question.width_after({});
   const Variant own{experiment.scenario, std::move(plan), std::move(figures)};
   add_steps(name, load, question, own, next);
   add_programs(name, question, own, next);
-  std::erase_if(next.pieces, [&](const PossiblePiece& piece) { return piece.half_width_after >= next.half_width; });
+  std::erase_if(next.pieces, [&](const PossiblePiece& piece) { return !piece.is_repeat() && !next.narrows(piece); });
   std::stable_sort(next.pieces.begin(), next.pieces.end(), [](const PossiblePiece& a, const PossiblePiece& b) {
-    const auto level = [](const PossiblePiece& piece) { return std::floor(piece.half_width_after / kEqual); };
+    const auto level = [](const PossiblePiece& piece) { return std::round(piece.half_width_after / kAsShown); };
     return std::pair(level(a), a.gpu_seconds) < std::pair(level(b), b.gpu_seconds);
   });
   return next;
 }
 
+bool NextPiece::narrows(const PossiblePiece& piece) const { return piece.half_width_after <= half_width - kLeastGain; }
+
 std::string to_text(const NextPiece& next) {
   std::string text = fmt::format("half width of the 80 % interval now: {}\n", percent(next.half_width));
-  if (next.pieces.empty()) return text + "nothing that panpipe knows of would narrow it\n";
+  for (const EvidencePiece& piece : next.given)
+    if (!piece.left_out.empty()) text += fmt::format("left out: {} ({}): {}\n", piece.file, piece.kind, piece.left_out);
   const auto line = [](const PossiblePiece& piece) {
     return fmt::format("{}: expected {}, about {:.0f} GPU minutes on {} GPU{}\n", piece.what, percent(piece.half_width_after),
                        std::ceil(piece.gpu_seconds / 60), piece.gpus, piece.gpus == 1 ? "" : "s");
   };
-  text += "next: " + line(next.pieces.front());
+  if (next.pieces.empty() || !next.narrows(next.pieces.front())) {
+    text += "nothing that panpipe knows of is expected to narrow it by half a percentage point\n";
+    return next.pieces.empty() ? text : text + line(next.pieces.front());
+  }
+  text += "next, since it narrows most: " + line(next.pieces.front());
   for (const std::string& command : next.pieces.front().commands) text += "    " + command + "\n";
   const auto cheapest = std::min_element(next.pieces.begin(), next.pieces.end(), [&](const auto& a, const auto& b) {
     const auto halves = [&](const PossiblePiece& piece) {  // at least half of what the best one gives
@@ -224,7 +246,7 @@ std::string to_text(const NextPiece& next) {
     text += "cheapest that gives at least half of that: " + line(*cheapest);
     for (const std::string& command : cheapest->commands) text += "    " + command + "\n";
   }
-  if (next.pieces.size() > 1) text += "others:\n";
+  if (next.pieces.size() > 1) text += "others, by what they narrow:\n";
   for (std::size_t p = 1; p < std::min(next.pieces.size(), kShown); ++p)
     if (next.pieces.begin() + static_cast<std::ptrdiff_t>(p) != cheapest) text += "  " + line(next.pieces[p]);
   if (next.pieces.size() > kShown) text += fmt::format("  and {} more; --json has them\n", next.pieces.size() - kShown);
@@ -234,7 +256,11 @@ std::string to_text(const NextPiece& next) {
 std::string to_json(const NextPiece& next) {
   JsonWriter out;
   out.object(JsonLayout::Lines).field("schema", "panpipe-evidence-next/1").field("half_width", next.half_width);
-  out.list("pieces", JsonLayout::Lines);
+  out.list("left_out", JsonLayout::Lines);
+  for (const EvidencePiece& piece : next.given)
+    if (!piece.left_out.empty())
+      out.object().field("file", piece.file).field("kind", piece.kind).field("left_out", piece.left_out).end();
+  out.end().list("pieces", JsonLayout::Lines);
   for (const PossiblePiece& piece : next.pieces) {
     out.object().field("kind", piece.kind).field("what", piece.what).field("set", piece.set).field("commands", piece.commands);
     out.field("gpus", piece.gpus).field("gpu_seconds", piece.gpu_seconds);
