@@ -42,7 +42,9 @@ TEST_F(FitVerb, ADeviceThatNoRowWasMeasuredOn) {
 
 TEST_F(FitVerb, FewerRowsThanNumbers) {
   EXPECT_EQ(refused(rows_ + " --device H100-SXM").err,
-            "error: 1 row cannot determine 12 numbers; give more rows, or fit fewer numbers\n");
+            "error: 1 row cannot determine 12 numbers\n"
+            "  help: give more rows; or fit fewer numbers, as in --only gemm_efficiency; or let the rows correct predictions "
+            "without a fit, which one row can do: panpipe estimate SCENARIO --evidence RUNS.csv\n");
 }
 
 TEST_F(FitVerb, RowsToLeaveOutThatAreNotThere) {

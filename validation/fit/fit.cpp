@@ -165,11 +165,11 @@ class Fitter {
       }
       report_progress(doing, errors_of(predicted, measured).mean);
     };
-    for (int fold = 0; fold < options_.folds && !model_.stopped(); ++fold) {
+    const int folds = std::min(options_.folds, static_cast<int>(rows_.size()));  // of fewer rows each is one
+    for (int fold = 0; fold < folds && !model_.stopped(); ++fold) {
       std::vector<bool> out(rows_.size());
-      for (std::size_t i = 0; i < rows_.size(); ++i)
-        out[i] = static_cast<int>(i % static_cast<std::size_t>(options_.folds)) == fold;
-      leave(fmt::format("fold {} of {}", fold + 1, options_.folds), out);
+      for (std::size_t i = 0; i < rows_.size(); ++i) out[i] = static_cast<int>(i % static_cast<std::size_t>(folds)) == fold;
+      leave(fmt::format("fold {} of {}", fold + 1, folds), out);
     }
     if (model_.stopped()) return;
     result_.folds = errors(residuals);
@@ -236,8 +236,11 @@ bool fit_available() { return true; }
 Fit fit(const std::vector<FitRow>& rows, const Calibration& start, const FitOptions& options) {
   const std::size_t numbers = chosen(options.only).size();
   if (rows.size() <= numbers)
-    throw InputError(fmt::format("{} row{} cannot determine {} numbers; give more rows, or fit fewer numbers", rows.size(),
-                                 rows.size() == 1 ? "" : "s", numbers));
+    throw InputError(fmt::format("{} row{} cannot determine {} number{}", rows.size(), rows.size() == 1 ? "" : "s", numbers,
+                                 numbers == 1 ? "" : "s"),
+                     fmt::format("give more rows; or fit fewer numbers, as in --only {}; or let the rows correct predictions "
+                                 "without a fit, which one row can do: panpipe estimate SCENARIO --evidence RUNS.csv",
+                                 fit_parameters().front().key));
   return Fitter(rows, start, options).run();
 }
 

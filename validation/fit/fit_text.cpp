@@ -77,6 +77,8 @@ std::string frameworks_text(const Fit& fit) {
   return out;
 }
 
+constexpr std::string_view kNotFitted = "not fitted;";
+
 std::string numbers_text(const Fit& fit) {
   std::string out;
   for (const FittedParameter& p : fit.parameters) {
@@ -91,11 +93,12 @@ std::string numbers_text(const Fit& fit) {
   for (const auto& [key, value] : fit.calibration.values) {
     if (fitted(fit, key) != nullptr) continue;
     const auto source = fit.calibration.sources.find(key);
+    std::string origin = source == fit.calibration.sources.end() ? "" : source->second;
+    if (!origin.starts_with(kNotFitted)) origin = fmt::format("{} {}", kNotFitted, origin);
     // It follows gemm_efficiency.
     const bool follows = key == "earlier_gemm_efficiency";
     out += fmt::format("{}: {{value: {}, source: {}}}\n", key,
-                       follows ? fmt::format("{:.4g}", fit.calibration.earlier_gemm_efficiency) : value,
-                       quoted_scalar("not fitted; " + (source == fit.calibration.sources.end() ? "" : source->second)));
+                       follows ? fmt::format("{:.4g}", fit.calibration.earlier_gemm_efficiency) : value, quoted_scalar(origin));
   }
   return out;
 }
@@ -152,8 +155,9 @@ std::string to_yaml(const Fit& fit, const FitRecord& record) {
 std::string to_table(const Fit& fit) {
   std::string out;
   if (fit.options.cluster_factor)
-    out = fmt::format("the cluster takes {:.3g} times as long as its start says; each number was fitted from there\n\n",
-                      fit.cluster_factor);
+    out = fmt::format(
+        "the measured steps take {:.3g} times as long as the start predicts, all numbers alike; each was fitted from there\n\n",
+        fit.cluster_factor);
   TextTable numbers({"<", "start", "fitted", "+-", "<range"});
   for (const FittedParameter& p : fit.parameters) {
     const FitParameter& of = *p.parameter;
