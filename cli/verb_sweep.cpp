@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
 #include "cli/output.hpp"
+#include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
 #include "planner/planner.hpp"
@@ -84,13 +85,14 @@ std::string price_line(const Scenario& scenario, const std::vector<std::string>&
 
 // The heading of the first cell that can be read; empty where none can, or where the files of shards are elsewhere. Evidence is
 // read here, before there are worker processes.
-std::string heading_of(const study::SweepGrid& grid, app::EvidenceOfCells& evidence) {
+std::string heading_of(study::SweepGrid& grid, app::EvidenceOfCells& evidence) {
   std::vector<std::string> keys;
   for (const study::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
   for (std::size_t cell = 0; cell < std::min(grid.size(), kMostTried); ++cell) try {
       const Scenario scenario = evidence.with(load_scenario(grid.scenario, grid.overrides(cell)));
+      grid.with_evidence = scenario.given_evidence != nullptr;
       return present::heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty()) +
-             price_line(scenario, keys);
+             price_line(scenario, keys) + app::evidence_heading(scenario, grid.title(cell));
     } catch (const InputError&) {
     } catch (const NoAnswer&) {
     }
@@ -98,7 +100,7 @@ std::string heading_of(const study::SweepGrid& grid, app::EvidenceOfCells& evide
 }
 
 int merge(const SweepSettings& settings) {
-  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, [](const study::SweepGrid& grid) {
+  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, [](study::SweepGrid& grid) {
     app::EvidenceOfCells evidence;
     return heading_of(grid, evidence);
   });

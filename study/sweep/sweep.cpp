@@ -199,7 +199,7 @@ SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options) {
 }
 
 Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
-                    const std::function<std::string(const SweepGrid&)>& heading) {
+                    const std::function<std::string(SweepGrid&)>& heading) {
   Merged merged;
   std::map<std::size_t, SweepCell> cells;
   std::map<std::string, std::pair<std::string, std::string>> inputs;  // file -> its hash, and the folder that states it

@@ -67,7 +67,7 @@ struct Merged {
   std::vector<SweepCell> cells;
 };
 Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
-                    const std::function<std::string(const SweepGrid&)>& heading = {});
+                    const std::function<std::string(SweepGrid&)>& heading = {});
 
 // The figure by which cells are compared: the step time, or the time per sample if samples per step differ.
 struct SweepMeasure {

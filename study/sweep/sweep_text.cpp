@@ -88,6 +88,7 @@ std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, co
   const auto shown = [&](const std::optional<double>& value, auto&& text) { row.push_back(value ? text(*value) : "-"); };
   const auto time = [](double value) { return to_text(Duration(value)); };
   shown(cell.metric("step_time_s"), time);
+  if (grid.with_evidence) shown(cell.metric("step_time_p50_s"), time);
   if (measure.per_sample) shown(measure.of(cell), time);
   shown(cell.metric("samples_per_s"), [](double value) { return fmt::format("{:.4g}", value); });
   shown(cell.metric("mfu"), [](double value) { return value > 0 ? percent(value) : "-"; });
@@ -164,11 +165,14 @@ std::vector<std::size_t> pareto_cells(const SweepGrid& grid, const std::vector<S
 namespace {
 
 // In the measure of `time`, which may be of a sample.
-std::string interval_text(const SweepCell& cell, const std::optional<double>& time) {
+std::string interval_text(const SweepGrid& grid, const SweepCell& cell, const std::optional<double>& time) {
   const auto step = cell.metric("step_time_s"), low = cell.metric("step_time_p10_s"), high = cell.metric("step_time_p90_s");
   if (!time || !step || !low || !high || *step <= 0 || *high <= 0) return "";
-  return fmt::format("80 % of runs from {} to {}", to_text(Duration(*low * *time / *step)),
-                     to_text(Duration(*high * *time / *step)));
+  std::string text = fmt::format("80 % of runs from {} to {}", to_text(Duration(*low * *time / *step)),
+                                 to_text(Duration(*high * *time / *step)));
+  if (const auto median = cell.metric("step_time_p50_s"); grid.with_evidence && median)
+    text += fmt::format(", half above {}", to_text(Duration(*median * *time / *step)));
+  return text;
 }
 
 // The cells of one environment, ranked.
@@ -184,7 +188,7 @@ std::string conclusion_of(const SweepGrid& grid, const std::vector<SweepCell>& c
   const std::optional<double> time = measure.of(best);
   std::string text = fmt::format("best{}: {}", place, grid.choice(best.index));
   if (time) text += fmt::format(": {} a {}", to_text(Duration(*time)), measure.per_sample ? "sample" : "step");
-  if (const std::string range = interval_text(best, time); !range.empty()) text += " (" + range + ")";
+  if (const std::string range = interval_text(grid, best, time); !range.empty()) text += " (" + range + ")";
   if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + bytes_text(*memory);
   if (!best.reason.empty()) text += " (" + best.reason + ")";
   if (order.size() > 1 && time && cells[order[1]].status == CellStatus::Fits)
@@ -285,6 +289,7 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   std::vector<TextColumn> columns;
   for (const SweepAxis& axis : grid.axes) columns.push_back("<" + axis.key);
   columns.push_back("step time");
+  if (grid.with_evidence) columns.push_back("median");
   if (measure.per_sample) columns.push_back("a sample");
   columns.insert(columns.end(), {"samples/s", "MFU", "bubble", "peak memory"});
   const std::vector<RunColumn> of_run = run_columns(cells);
