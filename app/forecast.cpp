@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/files/file_hash.hpp"
 #include "base/option_fault.hpp"
 #include "base/text/percent.hpp"
-#include "base/text/quantity_text.hpp"
-#include "costmodel/prediction/estimated_step.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/given_evidence.hpp"
 #include "costmodel/prediction/run_of_step.hpp"
@@ -76,6 +77,15 @@ void set_steps(const ForecastRequest& request, const std::optional<RunCost>& run
   forecast.steps_left = std::max(0LL, forecast.steps - logged.last_step);
 }
 
+void note_what_counts(Forecast& forecast) {
+  const jobs::TrainingLog& log = forecast.log.log;
+  if (log.runs > 1)
+    forecast.notes.push_back(fmt::format("the log holds {} runs, and this is number {}, steps {} to {}; --run N chooses another",
+                                         log.runs, log.run_number, log.run.first_step, log.run.last_step));
+  if (log.run.measured.steps == 1)
+    forecast.notes.push_back("one step counts, which may be the first of the run and longer than the others: ten steps say more");
+}
+
 // By the run's own variation, at the end of a drift: its parts are alike, and what is left is one more of them. A log of few
 // steps states too little of that; then by how much other runs of one job differ.
 void set_step(Forecast& forecast) {
@@ -94,49 +104,82 @@ void set_step(Forecast& forecast) {
     narrow = std::log(forecast.after_s->p10 / forecast.after_s->p50);
     wide = std::log(forecast.after_s->p90 / forecast.after_s->p50);
   } else {
-    narrow = std::log(run.measured.p10_s / run.measured.median_s);
-    wide = std::log(run.measured.p90_s / run.measured.median_s);
+    // As the mean steps of runs that are otherwise alike, and no less than the steps of this one.
+    std::vector<StepDistribution::Normal> runs;
+    for (const Weighted& scatter : shipped_evidence().prior.scatter) runs.push_back({scatter.weight, 0, scatter.value});
+    const StepDistribution of_runs(std::move(runs), 1);
+    narrow = std::min(of_runs.quantile(0.1), std::log(run.measured.p10_s / run.measured.median_s));
+    wide = std::max(of_runs.quantile(0.9), std::log(run.measured.p90_s / run.measured.median_s));
   }
   forecast.step_s = {middle * std::exp(narrow), middle, middle * std::exp(wide)};
 }
 
-// What was known before the log: its pieces of evidence without the log itself.
-std::vector<ComparedStep> known_before(const PlannedScenario& planned, const std::string& log, const StepTraits& step) {
+bool same_contents(const std::string& a, const std::string& b) {
+  std::error_code unknown;
+  if (std::filesystem::equivalent(a, b, unknown)) return true;
+  const auto size = std::filesystem::file_size(a, unknown);
+  return !unknown && size == std::filesystem::file_size(b, unknown) && !unknown && sha256_of_file(a) == sha256_of_file(b);
+}
+
+// What was known before the log: the pieces of evidence without the log itself.
+GivenEvidence known_before(const PlannedScenario& planned, const std::string& log) {
   const auto& given = planned.experiment.scenario.given_evidence;
   if (!given) return {};
   GivenEvidence others = *given;
-  std::erase_if(others.pieces, [&](const GivenPiece& piece) {
-    std::error_code unknown;
-    return std::filesystem::equivalent(piece.file, log, unknown);
-  });
-  return weigh(others, shipped_evidence().prior, step).counting;
+  std::erase_if(others.pieces, [&](const GivenPiece& piece) { return same_contents(piece.file, log); });
+  return others;
 }
 
-void set_posterior(const PlannedScenario& planned, const EstimatedStep& step, Forecast& forecast) {
-  const Metrics& figures = step.metrics;
-  if (figures.step_time_p90_s <= 0) return;
-  const double measured = forecast.log.log.run.measured.median_s;
-  ComparedStep given;
-  static_cast<StepTraits&>(given) = step.traits;
-  given.off = std::log(measured / figures.step_time_s);
+GivenPiece piece_of(const Forecast& forecast) {
+  const LoggedPrediction& predicted = *forecast.log.predicted;
+  ComparedStep step;
+  static_cast<StepTraits&>(step) = predicted.traits;
+  step.off = std::log(forecast.log.log.run.measured.median_s / predicted.metrics.step_time_s);
+  GivenPiece piece;
+  piece.file = forecast.log.log.file;
+  piece.kind = "log";
+  piece.observations = {step};
+  return piece;
+}
+
+// The command that shows where the time goes.
+std::string parts_command(const LogRequest& log) {
+  std::string command = "panpipe import log " + (log.file == "/dev/stdin" ? "-" : log.file);
+  if (!log.scenario.empty()) command += " --job " + log.scenario;
+  if (!log.job.cluster.empty()) command += " --cluster " + log.job.cluster;
+  if (!log.job.model.empty()) command += " --model " + log.job.model;
+  for (const auto& [name, value] :
+       {std::pair("gpus", log.job.gpus), std::pair("sequence", log.job.sequence), std::pair("vocabulary", log.job.vocabulary)})
+    if (value) command += fmt::format(" --{} {}", name, *value);
+  return log.run > 0 ? command + fmt::format(" --run {}", log.run) : command;
+}
+
+// Against the job's prediction, by the rules by which evidence counts.
+void set_posterior(const ForecastRequest& request, const PlannedScenario& planned, Forecast& forecast) {
+  const LoggedPrediction& predicted = *forecast.log.predicted;
+  if (predicted.metrics.step_time_p90_s <= 0) return;
+  const StepTraits& step = predicted.traits;
   const UncertaintyPrior& prior = shipped_evidence().prior;
-  std::vector<ComparedStep> known = known_before(planned, forecast.log.log.file, given);
-  const auto quantiles = [&](const StepDistribution& distribution) {
-    const auto at = [&](double share) { return figures.step_time_s * std::exp(distribution.quantile(share)); };
-    return Quantiles{at(0.1), at(0.5), at(0.9)};
-  };
-  const StepDistribution before = StepPosterior(prior, known, given.of).distribution(given);
-  forecast.before_s = quantiles(before);
-  const double rank = before.below(given.off);
-  known.push_back(given);
-  forecast.after_s = quantiles(StepPosterior(prior, known, given.of).distribution(given));
-  if (rank > 0.025 && rank < 0.975) return;
+  const double predicted_s = predicted.metrics.step_time_s;
+  GivenEvidence given = known_before(planned, request.log.file);
+  const StepDistribution before = StepPosterior(prior, weigh(given, prior, step).counting, step.of).distribution(step);
+  forecast.before_s = quantiles_of(predicted_s, before);
+  given.pieces.push_back(piece_of(forecast));
+  const WeighedEvidence weighed = weigh(given, prior, step);
+  const std::string& left_out = weighed.pieces.back().left_out;
+  if (left_out.empty())
+    forecast.after_s = quantiles_of(predicted_s, StepPosterior(prior, weighed.counting, step.of).distribution(step));
+  const double rank = before.below(given.pieces.back().observations.front().off);
+  if (left_out.empty() && rank > 0.025 && rank < 0.975) return;
   const bool slow = rank > 0.5;
-  forecast.alarms.push_back(
-      fmt::format("{} than {:.1f} % of such jobs are expected to be: {} a step, predicted {} to {}{}", slow ? "slower" : "faster",
-                  100 * (slow ? rank : 1 - rank), to_text(Duration(measured)), to_text(Duration(forecast.before_s->p10)),
-                  to_text(Duration(forecast.before_s->p90)),
-                  slow ? "; `panpipe import log` compares its parts" : "; is the scenario that of this job?"));
+  const double share = 100 * (slow ? rank : 1 - rank);
+  forecast.alarms.push_back(fmt::format("{} than {} % of such jobs are expected to be: {} a step, predicted {} to {}; {}",
+                                        slow ? "slower" : "faster", share > 99.9 ? "99.9" : fmt::format("{:.1f}", share),
+                                        time_text(forecast.log.log.run.measured.median_s), time_text(forecast.before_s->p10),
+                                        time_text(forecast.before_s->p90),
+                                        !left_out.empty() ? left_out
+                                        : slow            ? parts_command(request.log) + " compares its parts"
+                                                          : "is the scenario that of this job?"));
 }
 
 // The last part of the run against those before it.
@@ -147,7 +190,7 @@ void watch_drift(Forecast& forecast) {
   if (trend.drifts) {
     forecast.alarms.push_back(fmt::format("the run drifts: {} from its beginning to its end; the rest is counted at {} a step",
                                           signed_percent(std::expm1(trend.slope * static_cast<double>(levels.size() - 1))),
-                                          to_text(Duration(forecast.step_s.p50))));
+                                          time_text(forecast.step_s.p50)));
   } else if (!levels.empty()) {
     const std::size_t before = levels.size() - 1;
     const Spread spread = spread_of_logs(levels, before);
@@ -155,9 +198,9 @@ void watch_drift(Forecast& forecast) {
     if (std::abs(change) > std::max(kLeastAlarm, kAlarmDeviations * of_another(spread, before)))
       forecast.alarms.push_back(fmt::format(
           "the run drifts: the last {} logged steps take {} a step, {} against those before; if that stays, {} are left",
-          run.measured.steps / static_cast<long long>(levels.size()), to_text(Duration(levels.back())),
+          run.measured.steps / static_cast<long long>(levels.size()), time_text(levels.back()),
           signed_percent(std::expm1(change)),
-          to_text(Duration(static_cast<double>(forecast.steps_left) * levels.back() * run.mean_s / run.measured.median_s))));
+          long_time_text(static_cast<double>(forecast.steps_left) * levels.back() * run.mean_s / run.measured.median_s)));
   }
   if (const double lost = 1 - run.measured.median_s / run.mean_s; lost > kNotableLoss)
     forecast.alarms.push_back(fmt::format("{:.0f} % of the time goes into steps that are longer than the median", 100 * lost));
@@ -190,15 +233,14 @@ void set_rest(const PlannedScenario* planned, Metrics figures, Forecast& forecas
 
 Forecast forecast(const ForecastRequest& request) {
   Forecast forecast;
-  forecast.log = import_log(request.log);
-  const PlannedScenario* planned = forecast.log.planned.get();
-  Metrics figures;
-  if (planned != nullptr) {
-    const EstimatedStep step = estimated_step(planned->graph, planned->experiment.scenario, planned->plan);
-    figures = step.metrics;
-    set_posterior(*planned, step, forecast);
-  }
+  LogAnswer& log = forecast.log = import_log(request.log);
+  for (const std::string& why : {log.other_job, log.other_trainer})
+    if (!why.empty()) log.open.push_back({why, ""});
+  const PlannedScenario* planned = log.other_job.empty() ? log.planned.get() : nullptr;  // another job's money is another
+  const Metrics figures = planned != nullptr ? log.predicted->metrics : Metrics();
   set_steps(request, figures.run, forecast);
+  if (planned != nullptr && log.other_trainer.empty()) set_posterior(request, *planned, forecast);
+  note_what_counts(forecast);
   set_step(forecast);
   set_rest(planned, figures, forecast);
   watch_drift(forecast);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/import_log.hpp"
+#include "costmodel/prediction/uncertainty.hpp"
 #include "costmodel/run_cost/run_cost.hpp"
 
 namespace panpipe::app {
@@ -16,17 +17,14 @@ struct ForecastRequest {
   long long steps = 0;  // of the whole run; 0: as the log or the scenario's `run` states
 };
 
-struct Quantiles {
-  double p10 = 0, p50 = 0, p90 = 0;
-};
-
 struct Forecast {
   LogAnswer log;
   long long steps = 0, steps_left = 0;
   std::string steps_origin;  // "the log", "the scenario", "--steps"
   Quantiles step_s;          // the mean of the steps that are left
   Quantiles left_s;          // until the last step; with checkpoints and failures where the scenario states them
-  // Where the job is known: a step of such a job before this log, and another run of it after the log.
+  // Where the job is known: a step of such a job before this log; and another run of it after the log, unless that is left out as
+  // evidence would be.
   std::optional<Quantiles> before_s, after_s;
   std::optional<RunCost> run;  // of the whole run at the step's p50, where the scenario has `run`; of `steps`
   std::optional<Quantiles> cost_left;

@@ -6,21 +6,39 @@
 
 #include "app/forecast.hpp"
 #include "base/text/json_writer.hpp"
-#include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
 
 namespace panpipe::app {
 namespace {
 
-std::string duration_text(double seconds) { return to_text(Duration(seconds)); }
-std::string range_text(const Quantiles& q) { return fmt::format("{} to {}", duration_text(q.p10), duration_text(q.p90)); }
+std::string range_text(const Quantiles& q) { return fmt::format("{} to {}", time_text(q.p10), time_text(q.p90)); }
 
 // Of the calendar to the year 9999: what lies beyond has no date.
 constexpr double kLastDate = 253402300799.0;
 std::string date_text(double seconds) {
   if (!(seconds >= 0 && seconds <= kLastDate)) return "";
   const std::chrono::sys_seconds time{std::chrono::seconds(static_cast<long long>(seconds))};
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
+}
+
+// When the last step will be over: counted from the stamp of the last line, else from `now`.
+struct End {
+  std::string date;  // empty: beyond the calendar
+  const char *by, *words;
+};
+End end_of(const Forecast& f, double now) {
+  const auto& stamp = f.log.log.run.end;
+  std::string date = date_text((stamp ? stamp->seconds : now) + f.left_s.p50);
+  if (!date.empty() && (!stamp || stamp->utc)) date += "Z";
+  return stamp ? End{date, "log", "by the log's clock"} : End{date, "now", "if the last line is of now"};
+}
+
+std::string heading(const Forecast& f) {
+  const jobs::TrainingLog& log = f.log.log;
+  if (log.run.last_step > f.steps)
+    return fmt::format("{}: at step {}, past the {} that the run has by {}; nothing is left\n", log.title, log.run.last_step,
+                       f.steps, f.steps_origin);
+  return fmt::format("{}: {} of {} steps ({}), {} left\n", log.title, log.run.last_step, f.steps, f.steps_origin, f.steps_left);
 }
 
 // The options of `panpipe import log` have one other name here.
@@ -38,19 +56,19 @@ void write_quantiles(JsonWriter& out, const char* name, const std::optional<Quan
 
 std::string to_text(const Forecast& f, double now, const TextStyle& style) {
   const jobs::TrainingLog& log = f.log.log;
-  std::string text =
-      fmt::format("{}: {} of {} steps ({}), {} left\n", log.title, log.run.last_step, f.steps, f.steps_origin, f.steps_left);
-  text += fmt::format("step: {} in the median, {} in the mean; 80 % for the rest: {}\n", duration_text(log.run.measured.median_s),
-                      duration_text(log.run.mean_s), range_text(f.step_s));
+  std::string text = heading(f);
+  text += fmt::format("step: {} in the median, {} in the mean; 80 % for the rest: {}\n", time_text(log.run.measured.median_s),
+                      time_text(log.run.mean_s), range_text(f.step_s));
   if (f.before_s)
-    text += fmt::format("predicted without the log: {} ({}); another run of the job after it: {} ({})\n",
-                        duration_text(f.before_s->p50), range_text(*f.before_s), duration_text(f.after_s->p50),
-                        range_text(*f.after_s));
+    text += fmt::format(
+        "predicted without the log: {} ({}); {}\n", time_text(f.before_s->p50), range_text(*f.before_s),
+        f.after_s ? fmt::format("another run of the job after it: {} ({})", time_text(f.after_s->p50), range_text(*f.after_s))
+                  : "the log does not count for other runs");
   if (f.steps_left > 0) {
     text += fmt::format("left: {} ({} to {})", long_time_text(f.left_s.p50), long_time_text(f.left_s.p10),
                         long_time_text(f.left_s.p90));
-    const std::string end = date_text(now + f.left_s.p50);
-    text += end.empty() ? "\n" : fmt::format(", until {} if the last line is of now\n", end);
+    const End end = end_of(f, now);
+    text += end.date.empty() ? "\n" : fmt::format(", until {} {}\n", end.date, end.words);
   }
   const auto money = [&](double amount) { return money_text(amount, f.run->currency); };
   if (f.run)
@@ -73,8 +91,8 @@ std::string to_json(const Forecast& f, double now) {
   out.field("steps_left", f.steps_left).field("median_step_s", f.log.log.run.measured.median_s);
   write_quantiles(out, "step_s", f.step_s);
   write_quantiles(out, "left_s", f.left_s);
-  const std::string end = date_text(now + f.left_s.p50);
-  out.field("end", end.empty() ? std::nullopt : std::optional(end));
+  const End end = end_of(f, now);
+  out.field("end", end.date.empty() ? std::nullopt : std::optional(end.date)).field("end_by", end.by);
   write_quantiles(out, "predicted_before_s", f.before_s);
   write_quantiles(out, "predicted_after_s", f.after_s);
   out.field("run_time_s", f.run ? std::optional(f.run->time_s) : std::nullopt);

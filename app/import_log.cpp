@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
+#include "app/log_and_job.hpp"
 #include "base/error.hpp"
 #include "base/files/input_registry.hpp"
 #include "base/input/yaml_document.hpp"
 #include "base/option_fault.hpp"
 #include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "costmodel/workload/language_model.hpp"
 #include "validation/runs/csv_table.hpp"
 #include "validation/runs/run_prediction.hpp"
 
@@ -55,12 +56,6 @@ void plan_logged_job(const LogRequest& request, LogAnswer& answer) {
 
 }  // namespace
 
-jobs::JobSize job_size(const Scenario& scenario, const Plan& plan) {
-  const auto model = language_model_of(scenario.workload);
-  return {static_cast<int>(plan.devices.size()), static_cast<long long>(plan.micro) * plan.schedule.microbatches * plan.data,
-          model ? model->dimensions.sequence : 0};
-}
-
 LogAnswer import_log(const LogRequest& request) {
   LogAnswer answer;
   answer.scenario_file = request.scenario.empty() ? request.output : request.scenario;
@@ -71,14 +66,17 @@ LogAnswer import_log(const LogRequest& request) {
   if (!given) plan_logged_job(request, answer);
   if (!answer.planned) return answer;
   const PlannedScenario& planned = *answer.planned;
-  const EstimatedStep step = estimated_step(planned.graph, planned.experiment.scenario, planned.plan);
+  const Scenario& scenario = planned.experiment.scenario;
+  answer.other_job = other_job(answer.log, scenario, planned.plan);
+  answer.other_trainer = other_trainer(answer.log, scenario);
+  EstimatedStep step = estimated_step(planned.graph, scenario, planned.plan);
   LoggedPrediction& predicted = answer.predicted.emplace();
-  predicted.step_time_s = step.metrics.step_time_s;
   predicted.terms = terms_of(planned.graph, step.metrics, step.metrics.step_time_s);
-  predicted.fits = step.metrics.fits;
   const jobs::PeakKind kind = answer.log.run.peak_kind;
-  predicted.peak_bytes = validation::peak_of_kind(planned.experiment.scenario.framework, step.metrics.peak_memory_bytes,
+  predicted.peak_bytes = validation::peak_of_kind(scenario.framework, step.metrics.peak_memory_bytes,
                                                   kind == jobs::PeakKind::None ? "device" : kind_name(kind));
+  predicted.metrics = std::move(step.metrics);
+  predicted.traits = std::move(step.traits);
   return answer;
 }
 

@@ -15,9 +15,6 @@
 
 namespace panpipe::app {
 
-// What logs may leave open of a job.
-jobs::JobSize job_size(const Scenario& scenario, const Plan& plan);
-
 struct LogRequest {
   std::string file;
   std::string scenario;                // of the job; empty: as the log states it
@@ -28,10 +25,10 @@ struct LogRequest {
 };
 
 struct LoggedPrediction {
-  double step_time_s = 0;
+  Metrics metrics;
+  StepTraits traits;
   StepTerms terms;
   double peak_bytes = 0;  // the part that the log prints
-  bool fits = true;
 };
 
 struct OpenPoint {
@@ -47,6 +44,8 @@ struct LogAnswer {
   std::shared_ptr<const PlannedScenario> planned;  // null: see `open`
   std::optional<LoggedPrediction> predicted;
   std::vector<OpenPoint> open;  // why there is no scenario, or no prediction
+  // Why the scenario cannot be the log's job, or is not predicted as its trainer runs it (app/log_and_job.hpp); empty: it is.
+  std::string other_job, other_trainer;
 };
 
 // Throws InputError for a log that cannot be read (jobs/log/read_log.hpp), and for a scenario that cannot be loaded.

@@ -7,7 +7,7 @@
 #include "app/import_log.hpp"
 #include "base/text/json_writer.hpp"
 #include "base/text/percent.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "base/text/text_table.hpp"
 
 namespace panpipe::app {
@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t kMostRuns = 12;  // shown; the document has all
 constexpr double kNotable = 0.02;      // drift that is worth a word
 
-std::string seconds_text(double seconds) { return to_text(Duration(seconds)); }
 std::string bytes_text(double bytes) { return to_text(Bytes(std::llround(bytes))); }
 std::string_view kind_text(jobs::PeakKind kind) { return kind == jobs::PeakKind::Allocated ? "allocated" : "reserved"; }
 
@@ -30,6 +29,7 @@ constexpr Counted kLeftOut[] = {
     {"evaluation", "with an evaluation", &jobs::LeftOutSteps::evaluation},
     {"checkpoint", "with a checkpoint", &jobs::LeftOutSteps::checkpoint},
     {"skipped", "with skipped iterations", &jobs::LeftOutSteps::skipped},
+    {"other_batch", "of another batch", &jobs::LeftOutSteps::other_batch},
     {"untimed", "without a time", &jobs::LeftOutSteps::untimed},
     {"other_runs", "of other runs", &jobs::LeftOutSteps::other_runs},
     {"other_ranks", "lines of other ranks", &jobs::LeftOutSteps::other_ranks},
@@ -63,9 +63,8 @@ std::string left_out_text(const jobs::LeftOutSteps& left_out) {
 
 std::string measured_text(const jobs::LoggedRun& run) {
   const jobs::SteadyState& steady = run.measured;
-  std::string text =
-      fmt::format("measured: {} a step, the median of {} logged steps; p10 {}, p90 {}", seconds_text(steady.median_s),
-                  steady.steps, seconds_text(steady.p10_s), seconds_text(steady.p90_s));
+  std::string text = fmt::format("measured: {} a step, the median of {} logged steps; p10 {}, p90 {}", time_text(steady.median_s),
+                                 steady.steps, time_text(steady.p10_s), time_text(steady.p90_s));
   if (steady.drift)
     text += std::abs(*steady.drift) < kNotable
                 ? ", no drift"
@@ -80,8 +79,8 @@ std::string compared_text(const LogAnswer& answer, const TextStyle& style) {
   const jobs::LoggedRun& run = answer.log.run;
   const LoggedPrediction& predicted = *answer.predicted;
   TextTable table({"<", "measured", "predicted", "predicted / measured - 1"});
-  table.row({"step", seconds_text(run.measured.median_s), seconds_text(predicted.step_time_s),
-             signed_percent(predicted.step_time_s / run.measured.median_s - 1)});
+  table.row({"step", time_text(run.measured.median_s), time_text(predicted.metrics.step_time_s),
+             signed_percent(predicted.metrics.step_time_s / run.measured.median_s - 1)});
   if (run.peak_kind != jobs::PeakKind::None)
     table.row({fmt::format("memory, {}", kind_text(run.peak_kind)), bytes_text(run.peak_bytes), bytes_text(predicted.peak_bytes),
                signed_percent(predicted.peak_bytes / run.peak_bytes - 1)});
@@ -90,9 +89,10 @@ std::string compared_text(const LogAnswer& answer, const TextStyle& style) {
   std::string text = table.text(style);
   TextTable terms({"<of the predicted step", "time", "share"});
   for (const auto& [name, seconds] : terms_of_step(predicted.terms))
-    if (seconds > 0) terms.row({name, seconds_text(seconds), fmt::format("{:.1f} %", 100 * seconds / predicted.step_time_s)});
+    if (seconds > 0)
+      terms.row({name, time_text(seconds), fmt::format("{:.1f} %", 100 * seconds / predicted.metrics.step_time_s)});
   text += terms.text(style);
-  if (!predicted.fits)
+  if (!predicted.metrics.fits)
     text +=
         "CONTRADICTION: the run trained, and its prediction does not fit into the memory of its devices: the scenario is not "
         "this "
@@ -106,7 +106,7 @@ std::string runs_text(const LogAnswer& answer, const TextStyle& style) {
   const auto& runs = answer.log.summaries;
   for (std::size_t i = 0; i < std::min(runs.size(), kMostRuns); ++i)
     table.row({std::to_string(i + 1), fmt::format("{} to {}", runs[i].first_step, runs[i].last_step),
-               std::to_string(runs[i].steps), runs[i].steps > 0 ? seconds_text(runs[i].median_s) : "-"});
+               std::to_string(runs[i].steps), runs[i].steps > 0 ? time_text(runs[i].median_s) : "-"});
   std::string text = table.text(style);
   if (answer.log.runs > static_cast<long long>(kMostRuns))
     text += fmt::format("  {} more; --run N answers with another\n", answer.log.runs - static_cast<long long>(kMostRuns));
@@ -125,8 +125,11 @@ void write_predicted(JsonWriter& out, const LogAnswer& answer) {
     return;
   }
   const LoggedPrediction& p = *answer.predicted;
-  out.object("predicted").field("step_time_s", p.step_time_s).field("peak_memory_bytes", p.peak_bytes).field("fits", p.fits);
-  out.field("relative_error", p.step_time_s / answer.log.run.measured.median_s - 1);
+  out.object("predicted")
+      .field("step_time_s", p.metrics.step_time_s)
+      .field("peak_memory_bytes", p.peak_bytes)
+      .field("fits", p.metrics.fits);
+  out.field("relative_error", p.metrics.step_time_s / answer.log.run.measured.median_s - 1);
   write_terms(out, p.terms);
   out.end();
 }
@@ -139,6 +142,8 @@ std::string to_text(const LogAnswer& answer, const TextStyle& style) {
     text += fmt::format("memory: {} {}\n", bytes_text(answer.log.run.peak_bytes), kind_text(answer.log.run.peak_kind));
   text += left_out_text(answer.log.run.left_out);
   if (answer.predicted) text += compared_text(answer, style);
+  for (const std::string& why : {answer.other_job, answer.other_trainer})
+    if (!why.empty()) text += fmt::format("CONTRADICTION: {}\n", why);
   for (const OpenPoint& point : answer.open)
     text += fmt::format("not predicted: {}{}\n", point.reason,
                         point.option.empty() ? "" : fmt::format("; --{} states it", point.option));
@@ -169,6 +174,10 @@ std::string to_json(const LogAnswer& answer) {
   for (const Counted& reason : kLeftOut) out.field(reason.key, log.run.left_out.*reason.count);
   out.end();
   write_predicted(out, answer);
+  std::vector<std::string> contradictions;
+  for (const std::string& why : {answer.other_job, answer.other_trainer})
+    if (!why.empty()) contradictions.push_back(why);
+  out.field("contradictions", contradictions);
   out.list("open", JsonLayout::Lines);
   for (const OpenPoint& point : answer.open) out.object().field("reason", point.reason).field("option", point.option).end();
   out.end().field("other_trainers", log.other_trainers);

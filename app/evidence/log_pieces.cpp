@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "app/evidence/piece_readers.hpp"
-#include "app/import_log.hpp"
+#include "app/log_and_job.hpp"
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
 #include "base/input/yaml_document.hpp"
-#include "base/text/quantity_text.hpp"
+#include "base/text/run_quantity_text.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
-#include "costmodel/scenario/trainer.hpp"
 #include "jobs/log/read_log.hpp"
 #include "present/result/result_document.hpp"
 
@@ -71,25 +70,14 @@ std::string plan_stated_job(const jobs::TrainingLog& log, const Scenario& asked,
     return fmt::format("its job cannot be predicted: {}", error.what());
   }
   job.of = "the job that it states, on this machine";
-  return "";
+  const long long samples = job_size(job.experiment->scenario, *job.plan).batch;
+  if (log.run.samples == 0 || log.run.samples == samples) return "";
+  return fmt::format("its steps have {} samples, and the job that it states has {}", log.run.samples, samples);
 }
 
-// What the log states of the job and the scenario has otherwise; empty: nothing.
 std::string contradiction(const jobs::TrainingLog& log, const Experiment& experiment, const Plan& plan) {
-  const jobs::JobSize size = job_size(experiment.scenario, plan);
-  const jobs::StatedJob& stated = log.run.job;
-  if (stated.gpus > 0 && stated.gpus != size.gpus)
-    return fmt::format("it states {} GPUs, and this scenario has {}", stated.gpus, size.gpus);
-  if (stated.batch > 0 && stated.batch != size.batch)
-    return fmt::format("it states {} samples a step, and this scenario has {}", stated.batch, size.batch);
-  if (stated.sequence > 0 && size.sequence > 0 && stated.sequence != size.sequence)
-    return fmt::format("it states {} tokens a sample, and this scenario has {}", stated.sequence, size.sequence);
-  const Trainer trainer = load_trainer(log.trainer);
-  const std::string& framework = experiment.scenario.framework.name;
-  if (trainer_family(trainer.framework) != trainer_family(framework))
-    return fmt::format("{} wrote it, and this scenario is predicted as {}; 'trainer: {}' says who trains", log.title, framework,
-                       log.trainer);
-  return "";
+  std::string why = other_job(log, experiment.scenario, plan);
+  return why.empty() ? other_trainer(log, experiment.scenario) : why;
 }
 
 std::string plan_own_job(const jobs::TrainingLog& log, StatedJob& stated, Job& job) {
@@ -108,8 +96,10 @@ std::string contradiction(const present::ResultDocument& result, const Experimen
                        ran.pipeline, ran.tensor, ran.data, ran.micro);
   const Scenario& scenario = experiment.scenario;
   if (scenario.profile || scenario.framework.name == "panpipe") return "";
-  return fmt::format("Panpipe's executor ran it, and this scenario is predicted as {}; 'trainer: panpipe' says who trains",
-                     scenario.framework.name);
+  return fmt::format(
+      "Panpipe's executor ran it, and this scenario is predicted as {}; 'framework: {{name: panpipe}}' in its file "
+      "predicts it as that",
+      scenario.framework.name);
 }
 
 // Adds the measured step, unless the piece is left out.
@@ -120,10 +110,14 @@ std::vector<GivenPiece> with_step(GivenPiece piece, const Job& job, double measu
   return {piece};
 }
 
-Job named_job(const EvidenceRequest& request) {
+Job named_job(const EvidenceRequest& request, const Scenario& asked) {
   Job job;
   if (request.job.empty()) return job;
-  job.own(load_scenario(request.job));
+  try {
+    job.own(load_scenario(request.job));
+  } catch (const InputError& error) {
+    throw named_by(error, asked, request.key + ".job");
+  }
   job.of = "the job " + request.job;
   return job;
 }
@@ -142,8 +136,8 @@ std::vector<GivenPiece> result_pieces(const EvidenceRequest& request, StatedJob&
   GivenPiece piece;
   piece.file = request.file;
   piece.kind = "result";
-  piece.what = fmt::format("a measured step of {}", to_text(Duration(measured_s)));
-  Job job = named_job(request);
+  piece.what = fmt::format("a measured step of {}", time_text(measured_s));
+  Job job = named_job(request, stated.asked());
   if (job.experiment == nullptr) {
     job.experiment = stated.experiment();
     job.plan = stated.plan();
@@ -157,7 +151,7 @@ std::vector<GivenPiece> result_pieces(const EvidenceRequest& request, StatedJob&
 }
 
 std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& stated) {
-  Job job = named_job(request);
+  Job job = named_job(request, stated.asked());
   jobs::JobSize known;
   if (job.experiment != nullptr)
     known = job_size(job.experiment->scenario, *job.plan);
@@ -175,7 +169,8 @@ std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& st
   else
     piece.left_out = contradiction(log, *job.experiment, *job.plan);
   const double measured_s = log.run.measured.median_s;
-  piece.what = fmt::format("{} steps of {}", log.run.measured.steps, to_text(Duration(measured_s)));
+  const long long steps = log.run.measured.steps;
+  piece.what = fmt::format("{} step{} of {}", steps, steps == 1 ? "" : "s", time_text(measured_s));
   return with_step(std::move(piece), job, measured_s);
 }
 

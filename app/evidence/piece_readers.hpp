@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "costmodel/prediction/given_evidence.hpp"
 
@@ -29,6 +30,9 @@ class StatedJob {
   std::optional<Plan> plan_;
   std::string why_;
 };
+
+// The error of a file that a piece of evidence names, with the key that names it: "evidence[0].job".
+InputError named_by(const InputError& error, const Scenario& scenario, const std::string& key);
 
 // Throw InputError for a file that cannot be read.
 std::vector<GivenPiece> log_pieces(const EvidenceRequest& request, StatedJob& job);

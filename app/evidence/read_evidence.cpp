@@ -5,95 +5,100 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "app/evidence/piece_kind.hpp"
 #include "app/evidence/piece_readers.hpp"
 #include "app/plan_question.hpp"
 #include "base/error.hpp"
-#include "base/files/input_registry.hpp"
+#include "base/files/file_hash.hpp"
+#include "base/files/files_read.hpp"
 #include "base/input/source_text.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/scenario/resolve_document.hpp"
 #include "jobs/trainer_data.hpp"
+#include "validation/runs/run_row.hpp"
 
 namespace panpipe::app {
 namespace {
 
-constexpr std::size_t kFront = 1 << 16;  // bytes that a kind is recognised by
-
-enum class Kind { Log, Runs, Trace, Nccl, Collectives, Profile, Device, Result };
-
-bool holds(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
-
-// The first line with anything but a comment on it.
-std::string_view first_line(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos && !line.starts_with('#')) return line;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return {};
+// How a scenario names a piece: "rows", "log"; empty: as a file alone.
+std::string key_of(const Scenario& scenario, std::size_t piece) {
+  const Node* all = scenario.document ? scenario.document->find("evidence") : nullptr;
+  if (all == nullptr || piece >= all->items.size() || all->items[piece]->kind != NodeKind::Map) return "";
+  return all->items[piece]->find("rows") != nullptr ? "rows" : "log";
 }
 
-// The value of the key `kind` of a file of ours; empty: it is none.
-std::string_view stated_kind(std::string_view text) {
-  constexpr std::string_view kKey = "\nkind:";
-  const std::size_t key = text.find(kKey);
-  if (key == std::string_view::npos || !holds(text, "panpipe:")) return {};
-  std::string_view value = text.substr(key + kKey.size());
-  value = value.substr(0, value.find_first_of("\r\n#"));
-  value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-  return value.substr(0, value.find(' '));
+void check_key(const std::string& key, PieceKind kind, const std::string& file) {
+  const bool step = kind == PieceKind::Log || kind == PieceKind::Result;
+  if (key.empty() || (key == "rows" && kind == PieceKind::Runs) || (key == "log" && step)) return;
+  const std::string meaning = key == "rows" ? "a table of runs" : "a training log or a result";
+  throw InputError(fmt::format("{}: this is {}, and '{}' names {}", file, words_of(kind), key, meaning),
+                   kind == PieceKind::Runs ? fmt::format("{{rows: {}}}", file)
+                   : step                  ? fmt::format("{{log: {}}}", file)
+                                           : "name the file alone");
 }
 
-// By its contents alone.
-Kind kind_of(std::string_view front) {
-  const std::string_view stated = stated_kind(front), heading = first_line(front);
-  if (stated == "profile") return Kind::Profile;
-  if (stated == "device" || stated == "calibration") return Kind::Device;
-  if (stated == "collectives") return Kind::Collectives;
-  if (heading.starts_with('{') && holds(front, "\"panpipe-result/1\"")) return Kind::Result;
-  constexpr std::string_view kGzip = "\x1f\x8b";
-  if (front.starts_with(kGzip) ||
-      (heading.starts_with('{') && (holds(front, "\"traceEvents\"") || holds(front, "\"schemaVersion\""))))
-    return Kind::Trace;
-  if (holds(front, "nThread") && holds(front, "busbw")) return Kind::Nccl;
-  if (holds(front, "algbw") && holds(front, "busbw")) return Kind::Nccl;
-  if (holds(heading, ",") && holds(heading, "id") && holds(heading, "step_s")) return Kind::Runs;
-  return Kind::Log;
-}
-
-std::vector<GivenPiece> pieces_of(const EvidenceRequest& request, StatedJob& job) {
-  const std::optional<std::string> front = input_bytes(request.file, kFront);
-  if (!front) throw InputError(fmt::format("{}: cannot be read", request.file), "", code::kNoFile);
-  const Kind kind = kind_of(*front);
-  if (!request.ids.empty() && kind != Kind::Runs)
-    throw InputError(fmt::format("{}: 'ids' name rows of a table of runs, and this is none", request.file));
+std::vector<GivenPiece> pieces_of(const EvidenceRequest& request, PieceKind kind, StatedJob& job) {
   switch (kind) {
-    case Kind::Runs:
+    case PieceKind::Runs:
       return run_pieces(request);
-    case Kind::Trace:
+    case PieceKind::Trace:
       return trace_pieces(request, job);
-    case Kind::Nccl:
+    case PieceKind::Nccl:
       return nccl_pieces(request, read_text_file(request.file), job.asked());
-    case Kind::Collectives:
+    case PieceKind::Collectives:
       return collective_pieces(request, job.asked());
-    case Kind::Profile:
+    case PieceKind::Profile:
       return profile_pieces(request, job.asked());
-    case Kind::Device:
+    case PieceKind::Device:
       return device_pieces(request, job.asked());
-    case Kind::Result:
+    case PieceKind::Result:
       return result_pieces(request, job);
-    case Kind::Log:
+    case PieceKind::Log:
       break;
   }
   return log_pieces(request, job);
 }
+
+// Contents that were read before, under whatever name, measured nothing more.
+class Repeats {
+ public:
+  // Takes the rows that count already out of the request. Returns why the piece is left out; empty: it is no repeat.
+  std::string take(EvidenceRequest& request, PieceKind kind) {
+    const std::string file = absolute(request.file);
+    const auto [found, is_new] = first_.emplace(sha256_of_file(request.file), Seen{file, request.file, {}});
+    Seen& seen = found->second;
+    if (kind == PieceKind::Runs) {
+      if (request.ids.empty() && !is_new)
+        for (const validation::RunRow& row : validation::read_runs(request.file)) request.ids.push_back(row.id);
+      const bool named = !request.ids.empty();
+      std::erase_if(request.ids, [&](const std::string& id) { return seen.all || !seen.ids.insert(id).second; });
+      seen.all = seen.all || !named;
+      if (!named || !request.ids.empty()) return "";
+    } else if (is_new) {
+      return "";
+    }
+    if (seen.absolute == file) return "it is named twice, and counts once";
+    return fmt::format("it holds the same as {}, and counts once", seen.file);
+  }
+
+ private:
+  struct Seen {
+    std::string absolute, file;
+    std::set<std::string> ids;
+    bool all = false;
+  };
+  static std::string absolute(const std::string& file) {
+    std::error_code unknown;
+    const std::string path = std::filesystem::weakly_canonical(file, unknown).string();
+    return unknown ? file : path;
+  }
+  std::map<std::string, Seen> first_;  // by the hash of the contents
+};
 
 bool has_other_overrides(const Node& node) {
   if (node.overridden) return true;
@@ -150,20 +155,37 @@ double add_step(GivenPiece& piece, const Experiment& experiment, const Plan& pla
 std::string longer_text(double off) {
   const double share = std::expm1(off);
   if (std::abs(share) < 0.0005) return "as predicted";
+  if (share > 2) return fmt::format("{:.{}f} times as long as predicted", 1 + share, share < 9 ? 1 : 0);
   return fmt::format("{:.1f} % {} than predicted", 100 * std::abs(share), share > 0 ? "longer" : "shorter");
+}
+
+InputError named_by(const InputError& error, const Scenario& scenario, const std::string& key) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  if (diagnostics.size() == 1 && diagnostics.front().file.empty()) return placed(error, scenario, key);
+  constexpr const char* kNames = " names this file";
+  for (Diagnostic& each : diagnostics)  // of a job, the innermost key is the place
+    if (!each.message.ends_with(kNames)) each.message += "; " + key + kNames;
+  return InputError(std::move(diagnostics));
 }
 
 std::shared_ptr<const GivenEvidence> read_evidence(const Scenario& scenario) {
   auto given = std::make_shared<GivenEvidence>();
   StatedJob job(scenario);
-  std::set<std::tuple<std::string, std::vector<std::string>, std::string>> seen;
-  for (const EvidenceRequest& request : scenario.evidence) try {
-      std::error_code unknown;
-      const std::string file = std::filesystem::weakly_canonical(request.file, unknown).string();
-      if (!seen.insert({unknown ? request.file : file, request.ids, request.job}).second) continue;  // it counts once
-      for (GivenPiece& piece : pieces_of(request, job)) given->pieces.push_back(std::move(piece));
+  Repeats repeats;
+  for (std::size_t i = 0; i < scenario.evidence.size(); ++i) try {
+      EvidenceRequest request = scenario.evidence[i];
+      const PieceKind kind = kind_of_piece(request.file);
+      check_key(key_of(scenario, i), kind, request.file);
+      if (std::string why = repeats.take(request, kind); !why.empty()) {
+        GivenPiece& repeat = given->pieces.emplace_back();
+        repeat.file = request.file;
+        repeat.kind = name_of(kind);
+        repeat.left_out = std::move(why);
+        continue;
+      }
+      for (GivenPiece& piece : pieces_of(request, kind, job)) given->pieces.push_back(std::move(piece));
     } catch (const InputError& error) {
-      throw placed(error, scenario, request.key);
+      throw named_by(error, scenario, scenario.evidence[i].key);
     }
   return given;
 }
@@ -185,9 +207,14 @@ Scenario EvidenceOfCells::with(Scenario scenario) {
       if (const Node* value = scenario.document->find(key)) compared += fmt::format("{}: {}\n", key, jobs::flow_text(*value));
   if (!std::equal(requests_.begin(), requests_.end(), scenario.evidence.begin(), scenario.evidence.end(), same)) read_.clear();
   requests_ = scenario.evidence;
-  std::shared_ptr<const GivenEvidence>& given = read_[compared];
-  if (!given) given = read_evidence(scenario);
-  scenario.given_evidence = given;
+  Read& read = read_[compared];
+  if (!read.given) {
+    const FilesRead files;
+    read.given = read_evidence(scenario);
+    read.files = files.paths();
+  }
+  for (const std::string& file : read.files) report_file_read(file);  // of each cell's answer
+  scenario.given_evidence = read.given;
   return scenario;
 }
 

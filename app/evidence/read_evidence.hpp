@@ -26,7 +26,11 @@ class EvidenceOfCells {
 
  private:
   std::vector<EvidenceRequest> requests_;
-  std::map<std::string, std::shared_ptr<const GivenEvidence>> read_;
+  struct Read {
+    std::shared_ptr<const GivenEvidence> given;
+    std::vector<std::string> files;
+  };
+  std::map<std::string, Read> read_;
 };
 
 }  // namespace panpipe::app

@@ -248,9 +248,8 @@ void state_evidence(Metrics& figures, const Scenario& scenario, const StepTraits
   if (scenario.given_evidence) weighed = weigh(*scenario.given_evidence, prior, traits);
   const StepPosterior posterior(prior, weighed.counting, traits.of);
   const auto state = [&](const StepDistribution& distribution, double& p10_s, double& p50_s, double& p90_s) {
-    p10_s = figures.step_time_s * std::exp(distribution.quantile(0.1));
-    p50_s = figures.step_time_s * std::exp(distribution.quantile(0.5));
-    p90_s = figures.step_time_s * std::exp(distribution.quantile(0.9));
+    const Quantiles seconds = quantiles_of(figures.step_time_s, distribution);
+    p10_s = seconds.p10, p50_s = seconds.p50, p90_s = seconds.p90;
   };
   Evidence& evidence = figures.evidence;
   state(posterior.distribution(traits), figures.step_time_p10_s, figures.step_time_p50_s, figures.step_time_p90_s);

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/input/shipped.hpp"
 
@@ -39,9 +41,10 @@ double distance(const ComparedStep& observation, const StepPosterior& posterior,
 
 // The median over the observations of a piece.
 double distance(const GivenPiece& piece, const std::vector<ComparedStep>& others, const UncertaintyPrior& prior) {
+  std::map<StepClass, StepPosterior> posteriors;
   std::vector<double> distances;
   for (const ComparedStep& observation : piece.observations) {
-    const StepPosterior posterior(prior, others, observation.of);
+    const StepPosterior& posterior = posteriors.try_emplace(observation.of, prior, others, observation.of).first->second;
     distances.push_back(distance(observation, posterior, others.empty() ? kOutsideAlone : kOutside));
   }
   std::nth_element(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2), distances.end());
@@ -59,8 +62,8 @@ std::string out_of_scope(const GivenPiece& piece, const StepTraits& step) {
   if (!piece.machine.empty() && piece.machine != step.machine)
     return fmt::format("it was measured on {}, and this step is on {}", piece.machine, step.machine);
   if (!piece.trainer.empty() && trainer_family(piece.trainer) != trainer_family(step.framework))
-    return fmt::format("it was measured with {}, and this step is of {}; 'trainer' states who trains", piece.trainer,
-                       step.framework);
+    return fmt::format("it was measured with {0}, and this step is of {1}; 'framework: {{name: {0}}}' predicts it as {0}",
+                       piece.trainer, step.framework);
   if (!piece.wiring.empty() && !step.wiring.empty() && piece.wiring != step.wiring)
     return fmt::format("its devices were joined by {}, and these are by {}", joined_by(piece.wiring), joined_by(step.wiring));
   if (piece.observations.empty()) return "it holds nothing that bears on a step";
@@ -78,10 +81,10 @@ std::optional<const GivenPiece*> contradicting(const std::vector<const GivenPiec
   return found;
 }
 
-std::string contradiction_text(bool alone) {
-  return alone ? "it lies outside all that was ever measured of such steps: is it of this machine and job, and in seconds a step?"
-               : "it contradicts the other pieces; if it is right, leave those out";
-}
+// Two pieces that are wrong alike agree: each must be possible by itself.
+constexpr const char* kImpossible =
+    "it lies outside all that was ever measured of such steps: is it of this machine and job, and in seconds a step?";
+constexpr const char* kContradicts = "it contradicts the other pieces; if it is right, leave those out";
 
 }  // namespace
 
@@ -111,12 +114,13 @@ WeighedEvidence weigh(const GivenEvidence& given, const UncertaintyPrior& prior,
   WeighedEvidence weighed;
   std::vector<const GivenPiece*> counting;
   for (const GivenPiece& piece : given.pieces) {
-    weighed.pieces.push_back({piece.file, piece.kind, 0, 0, piece.what, out_of_scope(piece, step)});
+    std::string left_out = out_of_scope(piece, step);
+    if (left_out.empty() && distance(piece, {}, prior) > 1) left_out = kImpossible;
+    weighed.pieces.push_back({piece.file, piece.kind, 0, 0, piece.what, std::move(left_out)});
     if (weighed.pieces.back().left_out.empty()) counting.push_back(&piece);
   }
   while (const auto contradicts = contradicting(counting, prior)) {
-    weighed.pieces[static_cast<std::size_t>(*contradicts - given.pieces.data())].left_out =
-        contradiction_text(counting.size() == 1);
+    weighed.pieces[static_cast<std::size_t>(*contradicts - given.pieces.data())].left_out = kContradicts;
     std::erase(counting, *contradicts);
   }
   std::vector<const GivenPiece*> so_far;

@@ -237,4 +237,9 @@ void check_prior(const UncertaintyPrior& prior, const std::string& place) {
     if (!sums_to_1(weights)) fail("missing: weights are from 0 and add up to 1");
 }
 
+Quantiles quantiles_of(double predicted_s, const StepDistribution& distribution) {
+  const auto at = [&](double share) { return predicted_s * std::exp(distribution.quantile(share)); };
+  return {at(0.1), at(0.5), at(0.9)};
+}
+
 }  // namespace panpipe

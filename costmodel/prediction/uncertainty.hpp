@@ -71,6 +71,12 @@ class StepDistribution {
   double widening_, median_;
 };
 
+// Seconds that 10, 50 and 90 % of steps take at most.
+struct Quantiles {
+  double p10 = 0, p50 = 0, p90 = 0;
+};
+Quantiles quantiles_of(double predicted_s, const StepDistribution& distribution);
+
 // Shares of a step's variance by cause: the directions, then blocks, scatter, and missing time. They add up to 1.
 using StepCauses = std::array<double, kDirections + 3>;
 inline constexpr std::size_t kCauseBlock = kDirections, kCauseScatter = kDirections + 1, kCauseMissing = kDirections + 2;

@@ -138,7 +138,8 @@ TEST(Evidence, AWrongLogAmongRightOnesIsLeftOut) {
   for (const json& piece : right["evidence"]["pieces"]) EXPECT_FALSE(piece.contains("left_out")) << piece;
   const json with_wrong = answer(arguments + " --evidence " + folder + "/wrong.log");
   expect_same_interval(with_wrong["metrics"], right["metrics"]);
-  EXPECT_THAT(with_wrong["evidence"]["pieces"][3]["left_out"].get<std::string>(), HasSubstr("it contradicts the other pieces"));
+  EXPECT_THAT(with_wrong["evidence"]["pieces"][3]["left_out"].get<std::string>(),
+              HasSubstr("it lies outside all that was ever measured"));
 }
 
 // The rows of one source: the rest of it is predicted alike by `validate --given` and by a scenario that names them.
@@ -199,7 +200,7 @@ TEST(Evidence, HostileFilesAreRefusedWithTheirPlace) {
   EXPECT_THAT(refusal("nan.csv", heading + row + "nan\n"), HasSubstr("nan.csv:2:"));
   EXPECT_THAT(refusal("negative.csv", heading + row + "-3\n"), HasSubstr("must be positive"));
   EXPECT_THAT(refusal("empty.csv", heading), HasSubstr("has no rows"));
-  EXPECT_THAT(refusal("list.yaml", "[\"panpipe:\",\nkind: device ]\n"), HasSubstr("neither a device file nor"));
+  EXPECT_THAT(refusal("list.yaml", "[\"panpipe:\",\nkind: device ]\n"), HasSubstr("no step of a known trainer"));
   std::string many = heading;
   for (int i = 0; i < 2000; ++i) many += std::to_string(i) + row + "9\n";
   EXPECT_THAT(refusal("many.csv", many), HasSubstr("2000 rows"));
@@ -308,7 +309,7 @@ TEST(Evidence, APieceNamedTwiceCountsOnce) {
   const json once = answer("estimate " + scenario + " --json --evidence " + file);
   const json twice = answer("estimate " + scenario + " --json --evidence " + file + " --evidence " + other);
   EXPECT_EQ(once["metrics"], twice["metrics"]);
-  EXPECT_EQ(twice["evidence"]["pieces"].size(), 1U);
+  EXPECT_EQ(twice["evidence"]["pieces"][1]["left_out"], "it is named twice, and counts once");
 }
 
 // Kernels of a tensor-parallel rank, each group a twentieth longer than it is predicted.

@@ -85,7 +85,8 @@ TEST(Forecast, IsComparedWithTheJobsPrediction) {
   write_file(
       scenario,
       "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt, layers: 24, hidden: 2048, heads: 16, sequence: "
-      "1024, vocabulary: 50304}\nbatch: {micro: 4, microbatches: 4}\nparallel: {data: 8}\nrun: {steps: 1000, price: 2 EUR}\n");
+      "1024, vocabulary: 50304}\nbatch: {micro: 4, microbatches: 4}\nparallel: {data: 8}\ntrainer: megatron-core\n"
+      "run: {steps: 1000, price: 2 EUR}\n");
   const Outcome estimate = panpipe("estimate " + scenario + " --json");
   ASSERT_EQ(estimate.exit_code, 0) << estimate.err;
   const double predicted = Json::parse(estimate.out)["metrics"]["step_time_s"];
@@ -98,7 +99,62 @@ TEST(Forecast, IsComparedWithTheJobsPrediction) {
   EXPECT_NEAR(same["cost_left"]["p50"], 0.899 * same["cost"].get<double>(), 1e-6);
   const Json slow = forecast(log_of(101, [&](int) { return 10000 * predicted; }), "--scenario " + scenario);
   ASSERT_EQ(slow["alarms"].size(), 1U);
-  EXPECT_THAT(slow["alarms"][0].get<std::string>(), HasSubstr("slower than"));
+  EXPECT_THAT(slow["alarms"][0].get<std::string>(), HasSubstr("slower than 99.9 % of such jobs"));
+  EXPECT_TRUE(slow["predicted_after_s"].is_null());  // as evidence it would be left out
+  EXPECT_THAT(slow["alarms"][0].get<std::string>(), HasSubstr("outside all that was ever measured"));
+}
+
+std::string job_of(const std::string& trainer) {
+  return write_file(
+      temporary_folder() + "/job.yaml",
+      "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {model: gpt, layers: 24, hidden: 2048, heads: 16, "
+      "sequence: 1024, vocabulary: 50304}\nbatch: {micro: 4, microbatches: 4}\nparallel: {data: 8}\nrun: {steps: "
+      "1000, price: 2 EUR}\ntrainer: " +
+          trainer + "\n");
+}
+
+// As evidence leaves it out, so it is not compared; the money is that of the same GPUs. Of other sizes it is another's.
+TEST(Forecast, ALogOfAnotherJobIsNotCompared) {
+  const std::string log = log_of(101, [](int) { return 500; });
+  const Json trainer = forecast(log, "--scenario " + job_of("torchtitan"));
+  EXPECT_TRUE(trainer["predicted_before_s"].is_null());
+  EXPECT_NEAR(trainer["cost"], 1000 * 0.5 * 8 * 2 / 3600, 0.001);
+  EXPECT_THAT(trainer["open"][0]["reason"].get<std::string>(), HasSubstr("Megatron-LM wrote it"));
+  std::string other = log;
+  for (std::size_t at = 0; (at = other.find("| lm loss", at)) != std::string::npos; at += 40)
+    other.insert(at, "| global batch size: 7 ");
+  const Json batch = forecast(other, "--scenario " + job_of("megatron-core"));
+  EXPECT_TRUE(batch["predicted_before_s"].is_null() && batch["cost"].is_null()) << batch;
+  EXPECT_EQ(batch["open"][0]["reason"], "it states 7 samples a step, and this scenario has 128");
+}
+
+// One step states nothing of how steps scatter: other runs do.
+TEST(Forecast, ALogOfOneStepHasAnInterval) {
+  const Json f = forecast(log_of(1, [](int) { return 2000; }));
+  EXPECT_LT(f["step_s"]["p10"], 1.99);
+  EXPECT_NEAR(f["step_s"]["p50"], 2, 1e-9);
+  EXPECT_GT(f["step_s"]["p90"], 2.01);
+  EXPECT_THAT(f["notes"][0].get<std::string>(), HasSubstr("one step counts"));
+}
+
+TEST(Forecast, SaysWhichRunOfTheLogAndThatItIsOver) {
+  const std::string log = log_of(60, [](int) { return 2000; });
+  const Json f = forecast(log + log);
+  EXPECT_THAT(f["notes"][0].get<std::string>(), HasSubstr("the log holds 2 runs, and this is number 2, steps 1 to 60"));
+  const std::string file = write_file(temporary_folder() + "/train.log", log);
+  EXPECT_THAT(answer_of("forecast " + file + " --steps 40"), HasSubstr("at step 60, past the 40 that the run has by --steps"));
+}
+
+// The last line is of 10:00:20, and 980 steps of 2 s are left: 32 min 40 s.
+TEST(Forecast, TheLogsStampsDateTheEnd) {
+  std::string log;
+  for (int i = 1; i <= 20; ++i)
+    log += fmt::format(" [2026-03-02 10:00:{:02}] iteration {}/ 1000 | elapsed time per iteration (ms): 2000.0 | lm loss: 2 |\n",
+                       i, i);
+  const Json f = forecast(log);
+  EXPECT_EQ(f["end"], "2026-03-02T10:33:00");
+  EXPECT_EQ(f["end_by"], "log");
+  EXPECT_EQ(forecast(log_of(20, [](int) { return 2000; }))["end_by"], "now");
 }
 
 TEST(Forecast, AsksForTheLengthOfTheRun) {

@@ -125,7 +125,8 @@ TEST(GivenEvidence, PiecesOfAnotherMachineTrainerOrWiringAreLeftOut) {
   EXPECT_TRUE(weighed.counting.empty());
   EXPECT_EQ(weighed.pieces[0].left_out, "it was measured on A100-40G-SXM, and this step is on A100-80G-SXM");
   EXPECT_EQ(weighed.pieces[1].left_out,
-            "it was measured with torchtitan, and this step is of megatron-core; 'trainer' states who trains");
+            "it was measured with torchtitan, and this step is of megatron-core; 'framework: {name: torchtitan}' predicts it as "
+            "torchtitan");
   EXPECT_EQ(weighed.pieces[2].left_out, "its devices were joined by the host's memory, and these are by an NVLink switch");
   for (const EvidencePiece& piece : weighed.pieces) EXPECT_EQ(piece.half_width_before, piece.half_width_after);
   const StepDistribution without = posterior_of({}, step), with = posterior_of(given, step);
@@ -161,6 +162,16 @@ TEST(GivenEvidence, OnePieceAloneIsLeftOutOnlyFarOutside) {
   const ComparedStep step = step_of(1, 0, 0);
   EXPECT_TRUE(weigh({{log_of("a.log", step_of(1, 0, 0.66))}}, plain_prior(), step).pieces[0].left_out.empty());
   EXPECT_FALSE(weigh({{log_of("a.log", step_of(1, 0, 0.71))}}, plain_prior(), step).pieces[0].left_out.empty());
+}
+
+// Two that agree are judged one by one, too.
+TEST(GivenEvidence, TwoPiecesFarOutsideAreLeftOutLikeOne) {
+  const ComparedStep step = step_of(1, 0, 0);
+  const std::vector<GivenPiece> wrong = {log_of("a.log", step_of(1, 0, 0.72)), log_of("b.log", step_of(1, 0, 0.73))};
+  for (const EvidencePiece& piece : weigh({wrong}, plain_prior(), step).pieces) EXPECT_FALSE(piece.left_out.empty());
+  const WeighedEvidence with_right = weigh({{wrong[0], log_of("right.log", step_of(1, 0, 0.1)), wrong[1]}}, plain_prior(), step);
+  ASSERT_EQ(with_right.counting.size(), 1U);
+  EXPECT_EQ(with_right.counting.front().off, 0.1);
 }
 
 TEST(GivenEvidence, EachConsistentPieceNarrows) {
