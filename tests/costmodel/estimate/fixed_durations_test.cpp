@@ -33,7 +33,7 @@ test::TableCosts costs_with_collectives(int units, int tensor) {
     unit.forward = test::pass_of(1.1e-3 + 0.3e-3 * u);
     unit.input_gradient = test::pass_of(1.7e-3 + 0.2e-3 * u);
     unit.weight_gradient = test::pass_of(0.9e-3 + 0.1e-3 * u);
-    for (PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) pass->launches = u % 3;
+    for (PassCost* pass : {&unit.forward, &unit.input_gradient, &unit.weight_gradient}) pass->host.launches = u % 3;
     if (tensor == 1) continue;
     test::add_collective(unit.forward, cost.time);
     test::add_collective(unit.input_gradient, cost.time, true);
