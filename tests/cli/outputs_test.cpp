@@ -238,7 +238,7 @@ TEST(FiniteTimes, ValuesFarFromAnythingThatExistsAreErrorsWithTheirPlace) {
     expect_out_of_range(verb + kGpt2 + " --set 'cluster.device.peak.fp32=1e-300 TFLOP/s'",
                         "'1e-300 TFLOP/s' is out of range; a compute rate is between 1 FLOP/s and 1e15 PFLOP/s");
     expect_out_of_range(verb + kGpt2 + " --set framework=" + framework,
-                        framework + ":21:27: error: '1e308' is out of range; a number is between 1e-38 and 1e38");
+                        framework + ":22:27: error: '1e308' is out of range; a number is between 1e-38 and 1e38");
   }
   write_file(folder + "/layers.yaml", kLayers + "  - {name: c, forward: 1e308 s, backward: 2 ms}\n");
   expect_out_of_range("estimate " + file, "layers.yaml:7:");

@@ -380,7 +380,7 @@ TEST(Export, ATorchScriptScalesAdapters) {
                             "workload: {model: llama, layers: 8, hidden: 64, heads: 4, ffn: 128, vocabulary: 1024, sequence: 32, "
                             "lora: {rank: 4, alpha: 8, targets: [q_proj]}}\nparallel: {pipeline: 2, data: 4}\n" +
                             kPlain;
-  EXPECT_THAT(exported("torch", tuned).text, HasSubstr(" + x5 * 2.0\n"));
+  EXPECT_THAT(exported("torch", tuned).text, HasSubstr(" = x5 * 2.0\n"));
   EXPECT_THAT(exported("torch", kGpt + "parallel: {pipeline: 2, data: 4}\n" + kPlain).text, Not(HasSubstr(" * 1\n")));
 }
 

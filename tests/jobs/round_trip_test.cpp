@@ -131,6 +131,9 @@ std::string framework_text(Draw& draw, const std::string& trainer, bool clips) {
   if (trainer == "huggingface")
     return fmt::format("framework: {{name: {}, optimizer_kernel: {}, gradient_clipping: foreach}}\n",
                        draw.of({"eager-sdpa", "torch-compile"}), draw.of({"foreach", "fused"}));
+  // Its preset is dated; a job without a release, as an exported one is, is of the newest.
+  if (trainer == "nanotron")
+    return fmt::format("trainer: nanotron\n{}", clips ? "framework: {gradient_clipping: foreach}\n" : "");
   const char* eager = trainer == "torchtitan" && draw.one_in(2) ? ", elementwise: eager, normalization: modules" : "";
   return fmt::format("framework: {{name: {}{}{}}}\n", trainer, eager, clips ? ", gradient_clipping: foreach" : "");
 }
