@@ -19,6 +19,8 @@ namespace {
 constexpr double kOutside = 0.005;  // on either side: 99 % lie inside
 // One piece alone is measured against the prior, which knows only what other machines did: it may be far out and right.
 constexpr double kOutsideAlone = 0.0005;
+// So many times as long as predicted is always possible: one publisher's steps were 2.8 times (kempner_moe, docs/accuracy.md).
+constexpr double kPossiblySlower = 3;
 
 std::vector<ComparedStep> observations_of(const std::vector<const GivenPiece*>& pieces, const GivenPiece* without = nullptr) {
   std::vector<ComparedStep> all;
@@ -51,6 +53,14 @@ double distance(const GivenPiece& piece, const std::vector<ComparedStep>& others
   return distances[distances.size() / 2];
 }
 
+// Whether a piece can be a measurement of such a step at all.
+bool is_possible(const GivenPiece& piece, const UncertaintyPrior& prior) {
+  const auto may_be_slower = [](const ComparedStep& observation) {
+    return observation.off > 0 && observation.off < std::log(kPossiblySlower);
+  };
+  return std::all_of(piece.observations.begin(), piece.observations.end(), may_be_slower) || distance(piece, {}, prior) <= 1;
+}
+
 std::string joined_by(const std::string& wiring) {
   if (wiring == "bridge" || wiring == "switch") return "an NVLink " + wiring;
   return wiring == "host" ? "the host's memory" : wiring == "peer-pcie" ? "PCIe" : wiring;
@@ -72,6 +82,7 @@ std::string out_of_scope(const GivenPiece& piece, const StepTraits& step) {
 
 // Leaves out the piece that lies farthest from what the others expect, until none contradicts them.
 std::optional<const GivenPiece*> contradicting(const std::vector<const GivenPiece*>& counting, const UncertaintyPrior& prior) {
+  if (counting.size() < 2) return std::nullopt;  // nothing to contradict
   double farthest = 1;
   std::optional<const GivenPiece*> found;
   for (const GivenPiece* piece : counting) {
@@ -115,7 +126,7 @@ WeighedEvidence weigh(const GivenEvidence& given, const UncertaintyPrior& prior,
   std::vector<const GivenPiece*> counting;
   for (const GivenPiece& piece : given.pieces) {
     std::string left_out = out_of_scope(piece, step);
-    if (left_out.empty() && distance(piece, {}, prior) > 1) left_out = kImpossible;
+    if (left_out.empty() && !is_possible(piece, prior)) left_out = kImpossible;
     weighed.pieces.push_back({piece.file, piece.kind, 0, 0, piece.what, std::move(left_out)});
     if (weighed.pieces.back().left_out.empty()) counting.push_back(&piece);
   }

@@ -29,8 +29,8 @@ struct WeighedEvidence {
 };
 
 // A piece counts for a step of the same machine, wiring and trainer, unless it lies where the prior alone expects one measurement
-// in a thousand, or contradicts the others: it lies where they and the prior expect one in a hundred. The piece that lies
-// farthest out is left out first.
+// in a thousand (but steps of up to three times as long are possible), or contradicts the others: it lies where they and the
+// prior expect one in a hundred. The piece that lies farthest out is left out first.
 WeighedEvidence weigh(const GivenEvidence& given, const UncertaintyPrior& prior, const StepTraits& step);
 
 // Of each observation: how far it lies from what the others of the list expect, in units of the 99 % interval. Above 1 it
