@@ -230,7 +230,9 @@ def main():
         return 77
     # FSDP 2 frees memory that other streams still read, and orders its next use by events.
     environment = {**os.environ, "STAND_IN_OVERWRITE": "reused", "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.argv[1], sys.executable, __file__, "--inside"], check=False, env=environment).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        environment["TORCHINDUCTOR_CACHE_DIR"] = folder  # of PyTorch, else in the temporary folder
+        return subprocess.run([sys.argv[1], sys.executable, __file__, "--inside"], check=False, env=environment).returncode
 
 
 sys.exit(main())

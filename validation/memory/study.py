@@ -51,6 +51,7 @@ def runs():
 
 def child(settings, rank, folder):
     os.environ.update(STAND_IN_MEMORY_MIB=str(settings["card_mib"]), RANK=str(rank), **settings.get("environment", {}))
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
     errors = open(f"{folder}/{rank}.txt", "w", encoding="utf-8")
     os.dup2(errors.fileno(), 1)
     os.dup2(errors.fileno(), 2)
