@@ -157,14 +157,14 @@ void add_steps(const std::string& name, const std::function<Scenario(const std::
 void add_programs(const std::string& name, const Question& question, const Variant& own, NextPiece& next) {
   const Cluster& cluster = own.scenario.cluster;
   const auto add = [&](const char* kind, std::string what, std::vector<std::string> commands, int gpus, double seconds,
-                       std::vector<ComparedStep> measured) {
+                       const std::vector<ComparedStep>& measured) {
     PossiblePiece piece;
     piece.kind = kind;
     piece.what = std::move(what);
     piece.commands = std::move(commands);
     piece.gpus = gpus;
     piece.gpu_seconds = gpus * seconds;
-    piece.half_width_after = question.width_after(std::move(measured));
+    piece.half_width_after = question.width_after(measured);
     next.pieces.push_back(std::move(piece));
   };
   const int in_node = std::min(cluster.node.front().devices, cluster.size());
