@@ -234,8 +234,7 @@ void set_rest(const PlannedScenario* planned, Metrics figures, Forecast& forecas
 Forecast forecast(const ForecastRequest& request) {
   Forecast forecast;
   LogAnswer& log = forecast.log = import_log(request.log);
-  for (const std::string& why : {log.other_job, log.other_trainer})
-    if (!why.empty()) log.open.push_back({why, ""});
+  for (const std::string& why : log.contradictions()) log.open.push_back({why, ""});
   const PlannedScenario* planned = log.other_job.empty() ? log.planned.get() : nullptr;  // another job's money is another
   const Metrics figures = planned != nullptr ? log.predicted->metrics : Metrics();
   set_steps(request, figures.run, forecast);

@@ -56,6 +56,12 @@ void plan_logged_job(const LogRequest& request, LogAnswer& answer) {
 
 }  // namespace
 
+std::vector<std::string> LogAnswer::contradictions() const {
+  std::vector<std::string> found = {other_job, other_trainer};
+  std::erase(found, "");
+  return found;
+}
+
 LogAnswer import_log(const LogRequest& request) {
   LogAnswer answer;
   answer.scenario_file = request.scenario.empty() ? request.output : request.scenario;

@@ -46,6 +46,7 @@ struct LogAnswer {
   std::vector<OpenPoint> open;  // why there is no scenario, or no prediction
   // Why the scenario cannot be the log's job, or is not predicted as its trainer runs it (app/log_and_job.hpp); empty: it is.
   std::string other_job, other_trainer;
+  std::vector<std::string> contradictions() const;  // those of the two that are not empty
 };
 
 // Throws InputError for a log that cannot be read (jobs/log/read_log.hpp), and for a scenario that cannot be loaded.

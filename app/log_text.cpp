@@ -142,8 +142,7 @@ std::string to_text(const LogAnswer& answer, const TextStyle& style) {
     text += fmt::format("memory: {} {}\n", bytes_text(answer.log.run.peak_bytes), kind_text(answer.log.run.peak_kind));
   text += left_out_text(answer.log.run.left_out);
   if (answer.predicted) text += compared_text(answer, style);
-  for (const std::string& why : {answer.other_job, answer.other_trainer})
-    if (!why.empty()) text += fmt::format("CONTRADICTION: {}\n", why);
+  for (const std::string& why : answer.contradictions()) text += fmt::format("CONTRADICTION: {}\n", why);
   for (const OpenPoint& point : answer.open)
     text += fmt::format("not predicted: {}{}\n", point.reason,
                         point.option.empty() ? "" : fmt::format("; --{} states it", point.option));
@@ -174,10 +173,7 @@ std::string to_json(const LogAnswer& answer) {
   for (const Counted& reason : kLeftOut) out.field(reason.key, log.run.left_out.*reason.count);
   out.end();
   write_predicted(out, answer);
-  std::vector<std::string> contradictions;
-  for (const std::string& why : {answer.other_job, answer.other_trainer})
-    if (!why.empty()) contradictions.push_back(why);
-  out.field("contradictions", contradictions);
+  out.field("contradictions", answer.contradictions());
   out.list("open", JsonLayout::Lines);
   for (const OpenPoint& point : answer.open) out.object().field("reason", point.reason).field("option", point.option).end();
   out.end().field("other_trainers", log.other_trainers);
