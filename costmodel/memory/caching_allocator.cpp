@@ -1,37 +1,49 @@
 #include "costmodel/memory/caching_allocator.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <iterator>
 
 namespace panpipe {
 namespace {
 
-constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-// CUDACachingAllocator.cpp and AllocatorConfig.h of PyTorch 2.11.
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+// AllocatorConfig.h of PyTorch 2.11.
 constexpr std::int64_t kLeastBlock = 512;            // sizes are multiples of it
 constexpr std::int64_t kSmall = kMiB;                // the largest block of the small pool
 constexpr std::int64_t kSmallSegment = 2 * kMiB;     // of the small pool
-constexpr std::int64_t kLargeSegment = 20 * kMiB;    // for blocks below kOwnSegment
 constexpr std::int64_t kOwnSegment = 10 * kMiB;      // from here on a segment is as large as its first block,
 constexpr std::int64_t kSegmentMultiple = 2 * kMiB;  // in multiples of this
 
 std::int64_t up_to_multiple(std::int64_t bytes, std::int64_t of) { return (bytes + of - 1) / of * of; }
 
-std::int64_t rounded(std::int64_t bytes) { return std::max(kLeastBlock, up_to_multiple(bytes, kLeastBlock)); }
-
-std::int64_t segment_for(std::int64_t size) {
-  if (size <= kSmall) return kSmallSegment;
-  return size < kOwnSegment ? kLargeSegment : up_to_multiple(size, kSegmentMultiple);
-}
-
 // Addresses of segments lie so far apart that blocks of two never touch.
-constexpr std::int64_t kGap = kLargeSegment;
+constexpr std::int64_t kGap = kSegmentMultiple;
 
 }  // namespace
 
 CachingAllocator::CachingAllocator(AllocatorSettings settings, std::int64_t capacity)
     : settings_(settings), capacity_(capacity), next_address_(kGap) {}
+
+std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
+  if (bytes < kLeastBlock) return kLeastBlock;
+  const auto size = static_cast<std::uint64_t>(bytes);
+  const int power = static_cast<int>(std::bit_width(size)) - 1;
+  constexpr int kFirst = 20;  // 2^20 = 1 MiB
+  const int interval = std::clamp(power - kFirst, 0, static_cast<int>(settings_.roundup_parts.size()) - 1);
+  const std::int64_t parts = settings_.roundup_parts[static_cast<std::size_t>(interval)];
+  if (parts <= 1 || bytes <= kLeastBlock * parts) return up_to_multiple(bytes, kLeastBlock);
+  return up_to_multiple(bytes, (std::int64_t{1} << power) / parts);
+}
+
+std::int64_t CachingAllocator::segment_for(std::int64_t size) const {
+  if (size <= kSmall) return kSmallSegment;
+  return size < kOwnSegment ? settings_.large_segment_size : up_to_multiple(size, kSegmentMultiple);
+}
+
+std::int64_t CachingAllocator::page_of(const Pool& pool) const {
+  return pool.small ? kSmallSegment : settings_.large_segment_size;
+}
 
 std::int64_t CachingAllocator::allowed() const {
   if (!settings_.per_process_fraction) return capacity_;
@@ -160,7 +172,8 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_unused(const Wanted& w
   }
   const Blocks::iterator block = blocks_.find(std::get<2>(*found));
   const std::int64_t most = settings_.max_split_size;
-  if (wanted.size < most ? block->second.size >= most : block->second.size >= wanted.size + kLargeSegment) return blocks_.end();
+  if (wanted.size < most ? block->second.size >= most : block->second.size >= wanted.size + settings_.max_unsplit_rest)
+    return blocks_.end();
   unhold(block);
   return block;
 }
@@ -206,7 +219,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_expandable(const Wante
     if (has_room(block)) return block;
   }
   // Address space for an eighth more than the card has.
-  const std::int64_t span = up_to_multiple(capacity_ + capacity_ / 8, wanted.pool.small ? kSmallSegment : kLargeSegment);
+  const std::int64_t span = up_to_multiple(capacity_ + capacity_ / 8, page_of(wanted.pool));
   const Blocks::iterator block = begin_segment(wanted, span, State::Unmapped, span);
   hold(block);
   return block;
@@ -214,7 +227,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_expandable(const Wante
 
 // Of an unmapped block as many whole pages as hold `size`, merged with what is unused beside them; end() where the card is full.
 CachingAllocator::Blocks::iterator CachingAllocator::map(Blocks::iterator block, std::int64_t size) {
-  const std::int64_t mapped = up_to_multiple(size, pool_of(block->second).small ? kSmallSegment : kLargeSegment);
+  const std::int64_t mapped = up_to_multiple(size, page_of(pool_of(block->second)));
   if (!fits_card(mapped)) return blocks_.end();
   unhold(block);
   if (mapped < block->second.size) hold(cut(block, mapped));
@@ -238,7 +251,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::expand(const Wanted& wanted
 
 // Gives the whole pages of an unused block back; it is held.
 void CachingAllocator::unmap(Blocks::iterator block) {
-  const std::int64_t page = pool_of(block->second).small ? kSmallSegment : kLargeSegment;
+  const std::int64_t page = page_of(pool_of(block->second));
   const std::int64_t offset = block->first - segments_[static_cast<std::size_t>(block->second.segment)].begin;
   const std::int64_t end = offset + block->second.size;
   const std::int64_t from = up_to_multiple(offset, page), to = end / page * page;
@@ -280,7 +293,8 @@ void CachingAllocator::release_pool(Pool& pool) {
 
 // With a largest split: gives back one unused oversized block that is large enough, or several, the largest first.
 bool CachingAllocator::release_oversized(const Wanted& wanted) {
-  if (settings_.max_split_size == AllocatorSettings::kUnlimited) return false;
+  // All segments are expandable, or none: those that are do not go this way.
+  if (settings_.max_split_size == AllocatorSettings::kUnlimited || settings_.expandable_segments) return false;
   const std::int64_t wanted_size = std::max(wanted.size, settings_.max_split_size);
   auto& unused = wanted.pool.unused;
   const auto found = unused.lower_bound({wanted.stream, wanted_size, 0});
@@ -310,7 +324,7 @@ void CachingAllocator::collect_garbage() {
     double age = 0;
     for (const auto& [stream, size, address] : large_.unused) {
       const Blocks::iterator block = blocks_.find(address);
-      if (is_split(block)) continue;
+      if (is_split(block) || is_expandable(block->second)) continue;
       unused.push_back(block);
       age += age_of(block);
     }

@@ -1,29 +1,22 @@
 // What PyTorch's caching allocator reserves of a card for a sequence of allocations and frees, by the rules that its
 // documentation (docs.pytorch.org/docs/stable/notes/cuda.html, Memory management) and c10/cuda/CUDACachingAllocator.cpp of
-// release 2.11 state. Sizes are bytes of one device, streams are numbers that the caller gives; no memory is touched.
+// release 2.11 state; stand_in/allocator holds it to that allocator, byte by byte. Sizes are bytes of one device, streams are
+// numbers that the caller gives; no memory is touched.
 //
-// Left out: blocks that several streams use (a caller frees such a block when the last use has ended), private pools of CUDA
-// graphs, `roundup_power2_divisions`.
+// Left out: blocks that several streams use (a caller frees such a block when the last use has ended), and private pools of
+// CUDA graphs.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
 
-namespace panpipe {
+#include "costmodel/memory/allocator_settings.hpp"
 
-// PYTORCH_CUDA_ALLOC_CONF.
-struct AllocatorSettings {
-  static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-  bool expandable_segments = false;
-  std::int64_t max_split_size = kUnlimited;    // bytes; blocks from this size on are not split
-  double garbage_collection_threshold = 0;     // of the fraction, from which unused segments are given back; 0: never
-  std::optional<double> per_process_fraction;  // of the card
-};
+namespace panpipe {
 
 class CachingAllocator {
  public:
@@ -94,6 +87,9 @@ class CachingAllocator {
   Blocks::iterator merge(Blocks::iterator block);
   Blocks::iterator cut(Blocks::iterator block, std::int64_t size);  // the rest, which is not held
   bool splits(const Block& block, std::int64_t size, bool small) const;
+  std::int64_t rounded(std::int64_t bytes) const;
+  std::int64_t segment_for(std::int64_t size) const;
+  std::int64_t page_of(const Pool& pool) const;
   bool fits_card(std::int64_t bytes) const { return reserved_ + bytes <= capacity_; }
   bool release_oversized(const Wanted& wanted);
   void release_pool(Pool& pool);

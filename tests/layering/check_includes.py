@@ -15,7 +15,7 @@ ALLOWED = {
     "base": [],
     "base/input": ["base"],
     "schedule": ["base"],
-    "costmodel/memory": [],
+    "costmodel/memory": ["base"],
     "costmodel/run_cost": ["base"],
     "costmodel/cluster": ["base"],
     "costmodel/degrees": ["base"],
