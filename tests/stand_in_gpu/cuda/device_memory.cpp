@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -83,8 +84,15 @@ void give_memory_back(int device, std::size_t size) {
   memory().used.at(static_cast<std::size_t>(device)) -= size;
 }
 
+// Addresses ascend, as CUDA's do until memory is given back: PyTorch's allocator takes the lowest of equal blocks. Where they are
+// in use, the system chooses others.
 void* reserve_addresses(std::size_t size) {
-  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  constexpr std::size_t kFirst = std::size_t{1} << 44, kLast = std::size_t{1} << 46, kPage = std::size_t{2} << 20;
+  static std::atomic<std::size_t> next{kFirst};
+  const std::size_t wanted = next.fetch_add((size + kPage - 1) / kPage * kPage + kPage);
+  if (wanted > kLast) next = kFirst;
+  void* address =
+      mmap(reinterpret_cast<void*>(wanted), size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return address == MAP_FAILED ? nullptr : address;
 }
 void release_addresses(void* address, std::size_t size) { munmap(address, size); }
