@@ -79,8 +79,7 @@ LogAnswer import_log(const LogRequest& request) {
   LoggedPrediction& predicted = answer.predicted.emplace();
   predicted.terms = terms_of(planned.graph, step.metrics, step.metrics.step_time_s);
   const jobs::PeakKind kind = answer.log.run.peak_kind;
-  predicted.peak_bytes = validation::peak_of_kind(scenario.framework, step.metrics.peak_memory_bytes,
-                                                  kind == jobs::PeakKind::None ? "device" : kind_name(kind));
+  predicted.peak_bytes = validation::peak_of_kind(step.metrics, kind == jobs::PeakKind::None ? "device" : kind_name(kind));
   predicted.metrics = std::move(step.metrics);
   predicted.traits = std::move(step.traits);
   return answer;

@@ -33,7 +33,7 @@ struct PlannedScenario {
   PlannedScenario(Scenario scenario, const std::string& plan_file)
       : experiment(std::move(scenario)),
         plan(experiment.plan(plan_file)),
-        graph(lower(experiment.scenario, plan, experiment.model)) {}
+        graph(answered(experiment.scenario, plan, experiment.model)) {}
 };
 
 std::shared_ptr<const PlannedScenario> plan_scenario(const std::string& name, const std::function<Scenario()>& load,

@@ -50,7 +50,7 @@ if(TARGET panpipe_nccl)
 endif()
 
 # The cost model for other programs, from a scenario to an estimate: find_package(panpipe), panpipe::estimate or panpipe::result.
-set(exported base input schedule run_cost cluster degrees workload profile scenario cost plan lowering timeline estimate prediction picture result)
+set(exported base input schedule run_cost cluster degrees workload profile scenario cost memory plan lowering timeline estimate prediction picture result)
 set(exported_targets ${exported})
 list(TRANSFORM exported_targets PREPEND panpipe_)
 foreach(target ${exported_targets})

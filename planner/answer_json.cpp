@@ -3,7 +3,9 @@
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/scenario/trainer.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
+#include "planner/candidate.hpp"
 #include "planner/planner.hpp"
 
 namespace panpipe::planner {
@@ -28,6 +30,7 @@ void write_settings(JsonWriter& out, const Texts& settings) {
 void write_metrics(JsonWriter& out, std::string_view name, const Figures& metrics) {
   out.object(name);
   for (const auto& [key, value] : metrics) write_metric(out, key, value);
+  if (const double* share = figure_named(metrics, "memory_share")) out.field("fits_how", fits_how(*share));
   out.end();
 }
 

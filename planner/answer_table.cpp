@@ -17,21 +17,16 @@
 #include "costmodel/run_cost/run_cost_text.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "planner/answer_text.hpp"
+#include "planner/candidate.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {
 
-const double* find_metric(const std::vector<std::pair<std::string, double>>& metrics, std::string_view key) {
-  for (const auto& [name, value] : metrics)
-    if (name == key) return &value;
-  return nullptr;
-}
-
 bool is_time(const Answer& answer) { return answer.objective.ends_with("_s"); }
 
 double value_of(const Candidate& candidate, const std::string& key) {
-  const double* value = find_metric(candidate.metrics, key);
+  const double* value = figure_named(candidate.metrics, key);
   return value ? *value : 0;
 }
 
@@ -73,7 +68,7 @@ std::string headline(const Answer& answer, const TextStyle& style) {
   if (!is_time(answer))
     return style.paint(kBold, fmt::format("{} {}{}", answer.objective, objective, devices)) +
            fmt::format("  ({})", proof(answer));
-  const double* step = find_metric(best.simulated, "step_time_s");
+  const double* step = figure_named(best.simulated, "step_time_s");
   const std::string simulated = step ? to_text(Duration(*step)) : "";
   if (answer.simulation_decides)
     return style.paint(kBold, fmt::format("step {} simulated{}", simulated, devices)) +
@@ -158,7 +153,7 @@ std::string unused_line(const Answer& answer, const Candidate& candidate) {
 }
 
 std::string memory_cell(const Candidate& candidate) {
-  const double* peak = find_metric(candidate.metrics, "peak_memory_bytes");
+  const double* peak = figure_named(candidate.metrics, "peak_memory_bytes");
   if (!peak) return "-";
   const double share = value_of(candidate, "memory_share");
   return to_text(Bytes(static_cast<std::int64_t>(*peak))) +
@@ -167,9 +162,10 @@ std::string memory_cell(const Candidate& candidate) {
 
 // The step's figures for training, by the engine that decided.
 std::string rates_line(const Answer& answer, const Candidate& best, int tokens_per_sample) {
-  const auto& metrics = answer.simulation_decides && find_metric(best.simulated, "samples_per_s") ? best.simulated : best.metrics;
-  const double* samples = find_metric(metrics, "samples_per_s");
-  const double* mfu = find_metric(metrics, "mfu");
+  const auto& metrics =
+      answer.simulation_decides && figure_named(best.simulated, "samples_per_s") ? best.simulated : best.metrics;
+  const double* samples = figure_named(metrics, "samples_per_s");
+  const double* mfu = figure_named(metrics, "mfu");
   const std::string text = rates_text(samples ? *samples : 0, tokens_per_sample, mfu ? *mfu : 0);
   return text.empty() ? "" : "  " + text + "\n";
 }
@@ -179,9 +175,9 @@ std::string run_text(const Candidate& best) { return best.run ? run_lines(*best.
 // How sure the step is.
 std::string sureness(const Answer& answer, const Candidate& best) {
   const auto& metrics = answer.simulation_decides ? best.simulated : best.metrics;
-  const double* low = find_metric(metrics, "step_time_p10_s");
-  const double* middle = find_metric(metrics, "step_time_p50_s");
-  const double* high = find_metric(metrics, "step_time_p90_s");
+  const double* low = figure_named(metrics, "step_time_p10_s");
+  const double* middle = figure_named(metrics, "step_time_p50_s");
+  const double* high = figure_named(metrics, "step_time_p90_s");
   return best.evidence && low && middle && high ? sureness_text(*low, *middle, *high, *best.evidence) : "";
 }
 
@@ -204,7 +200,7 @@ std::string ties_line(const Answer& answer) {
 // steps and 92 times with three.
 std::string evidence_lines(const Answer& answer, const Candidate& best) {
   if (!best.evidence || best.evidence->pieces.empty()) return "";
-  const double* median = find_metric(answer.simulation_decides ? best.simulated : best.metrics, "step_time_p50_s");
+  const double* median = figure_named(answer.simulation_decides ? best.simulated : best.metrics, "step_time_p50_s");
   return evidence_text(median ? *median : 0, *best.evidence) +
          "  evidence corrects times; the order of the plans hardly changes by it\n";
 }
@@ -218,11 +214,6 @@ std::string sureness_lines(const Answer& answer, const Candidate& best) {
 std::string schedule_line(const Candidate& candidate) {
   const ScheduleFamily* family = find_family(candidate.schedule);
   return family == nullptr ? "" : fmt::format("  {}: {}\n", family->name, family->summary);
-}
-
-bool fits_in_memory(const Candidate& candidate) {
-  const double* known = find_metric(candidate.metrics, "fits");
-  return known == nullptr || *known != 0;
 }
 
 // What a row's figures do not show.
@@ -253,8 +244,8 @@ std::string candidates_table(const Answer& answer, const TextStyle& style, Table
   columns.emplace_back("<plan");
   TextTable table(columns);
   for (const auto& [name, candidate] : rows) {
-    const double* value = find_metric(candidate->metrics, answer.objective);
-    const double* step = find_metric(candidate->simulated, "step_time_s");
+    const double* value = figure_named(candidate->metrics, answer.objective);
+    const double* step = figure_named(candidate->simulated, "step_time_s");
     std::string of_objective = value ? objective_text(answer.objective, *value) : "-";
     std::string simulated = step ? to_text(Duration(*step)) : "-";
     if (answer.simulation_decides) std::swap(of_objective, simulated);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -18,6 +19,17 @@ void state_metrics(Candidate& candidate, const Prediction& prediction) {
   candidate.metrics = figures_of(prediction);
   candidate.evidence = prediction.metrics.evidence;
   candidate.run = prediction.metrics.run;
+}
+
+const double* figure_named(const std::vector<std::pair<std::string, double>>& metrics, std::string_view key) {
+  for (const auto& [name, value] : metrics)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+bool fits_in_memory(const Candidate& candidate) {
+  const double* known = figure_named(candidate.metrics, "fits");
+  return known == nullptr || *known != 0;
 }
 
 void check_finite(const Candidate& candidate) {

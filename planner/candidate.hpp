@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,12 @@ void state_metrics(Candidate& candidate, const Prediction& prediction);
 
 // A candidate's metrics from an estimate or a simulation.
 std::vector<std::pair<std::string, double>> figures_of(const Prediction& prediction);
+
+// nullptr: not among them.
+const double* figure_named(const std::vector<std::pair<std::string, double>>& metrics, std::string_view key);
+
+// Also true where it is not known.
+bool fits_in_memory(const Candidate& candidate);
 
 // Throws InputError for a figure that is no number.
 void check_finite(const Candidate& candidate);

@@ -34,7 +34,7 @@ Exact exact_of_yours(const Scenario& scenario, std::shared_ptr<const Plan> plan)
 Candidate predicted_yours(const Experiment& experiment, const SearchOptions& options) {
   const Scenario& scenario = experiment.scenario;
   const Exact exact = exact_of_yours(scenario, std::make_shared<const Plan>(experiment.plan("")));
-  const TaskGraph graph = lower(scenario, *exact.plan, experiment.model);
+  const TaskGraph graph = answered(scenario, *exact.plan, experiment.model);
   Candidate yours;
   yours.summary = summary_of(exact.configuration, exact.plan->schedule.name);
   state_metrics(yours, predict(graph, scenario, *exact.plan));

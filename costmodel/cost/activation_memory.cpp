@@ -26,6 +26,17 @@ double score_bytes_kept(const UnitView& unit, int i, const DeviceRates& rates) {
   return (dropout ? 2 * rates.element + 1 : rates.element) + rates.score_kept;
 }
 
+bool casts_eagerly(const DeviceRates& rates) { return rates.weight_cast > 0 && rates.elementwise == Elementwise::Eager; }
+
+// What a normalization keeps beyond its input in the common format. Autocast leaves it in fp32. One that is written in operators
+// also keeps its result before the weight, and has the input in fp32 (validation/memory/models.py, RMSNorm).
+double normalization_extra(const UnitView& unit, int i, const DeviceRates& rates) {
+  constexpr double kFp32 = 4;
+  const auto elements = static_cast<double>(unit.tensor(first_operand(unit.op(i))).elements());
+  return elements *
+         ((casts_eagerly(rates) ? rates.residual - rates.element : 0) + (normalizes_in_operators(unit, i, rates) ? kFp32 : 0));
+}
+
 }  // namespace
 
 void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved) {
@@ -39,8 +50,15 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
     saved.attention += scores;
     return;
   }
-  for (int t : work.saved)
-    if (!unit.logits(t)) keep(unit, in_8_bits(unit, i, rates) ? saved.in_8_bits : saved.tensors, t);
+  for (int t : work.saved) {
+    if (unit.logits(t)) continue;
+    const bool copies = work.kind == OperatorClass::Gemm && casts_eagerly(rates) && unit.activation(t) && unit.normalized(t);
+    if (copies)
+      saved.copies.push_back(unit.root(t));
+    else
+      keep(unit, in_8_bits(unit, i, rates) ? saved.in_8_bits : saved.tensors, t);
+  }
+  if (work.kind == OperatorClass::Normalization) saved.extra += normalization_extra(unit, i, rates);
   const auto extra = static_cast<double>(work.saved_extra.base());
   if (work.kind != OperatorClass::Loss) saved.extra += extra;
   if (work.kind == OperatorClass::Attention) saved.attention += extra;
@@ -120,6 +138,15 @@ double gathered_over_shards(const UnitView& unit, const DeviceRates& rates) {
 
 }  // namespace
 
+double weight_copies(const UnitView& unit, int i) {
+  if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) return 0;
+  double bytes = 0;
+  for_each_operand(unit.op(i), [&](int t) {
+    if (unit.tensor(t).role == TensorRole::Parameter && unit.tensor(t).requires_gradient) bytes += unit.bytes(t);
+  });
+  return bytes;
+}
+
 void count_memory(const UnitView& unit, const std::vector<int>& externals, const DeviceRates& rates, UnitTemplate& result) {
   double loss_logits = 0;
   for (int i = 0; i < unit.size(); ++i) loss_logits = std::max(loss_logits, logits(unit, i));
@@ -140,12 +167,15 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
   };
   for (const int t : saved.tensors) add(t, 1);
   for (const int t : saved.in_8_bits) add(t, width_in_8_bits(rates));
+  for (const int t : saved.copies) inside += unit.bytes(t) * rates.replicated_saved_factor;
   // The loss keeps its softmax in fp32 (4 bytes a logit, or what the framework leaves) until the backward; the rest of what
   // it holds is temporary.
   const double kept_per_logit = std::min(4.0, rates.loss_live_bytes);
   result.saved_inside = whole_bytes(inside + kept_per_logit * loss_logits);
   result.attention_core = whole_bytes(saved.attention);
   result.temporary = whole_bytes(std::max(working_set(unit, rates), (rates.loss_live_bytes - kept_per_logit) * loss_logits));
+  for (int i = 0; i < unit.size(); ++i) result.weight_copies += whole_bytes(weight_copies(unit, i));
+  result.logits = whole_bytes(loss_logits * rates.element);
   result.kept_for_weight = whole_bytes(needed_for_weights(unit, rates) + kept_per_logit * loss_logits / 2);
   for (int t : externals)
     if (unit.tensor(t).role == TensorRole::Input) result.graph_inputs += unit.tensor(t).bytes();

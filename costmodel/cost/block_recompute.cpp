@@ -103,8 +103,15 @@ class BlockRecompute {
     keep_operator(view(unit), i, rates_, masks, saved);
     for (const int t : saved.tensors) need(t, unit, false);
     for (const int t : saved.in_8_bits) need(t, unit, false, true);
+    for (const int t : saved.copies) {
+      if (has(RecomputedKind::Norms))
+        need(t, unit, false);
+      else
+        bytes(unit) += static_cast<double>(graph_.tensors[t].bytes().base()) * rates_.replicated_saved_factor;
+    }
     if (!is_listed_at(unit, i)) {
       bytes(unit) += saved.extra;
+      result(unit).weight_copies += whole_bytes(weight_copies(view(unit), i));
     } else if (view(unit).of(i).kind == OperatorClass::Attention) {  // its inside: query, key, value and the result stay
       bytes(unit) += saved.extra - saved.attention;
       result(unit).again[i] = true;

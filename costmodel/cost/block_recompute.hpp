@@ -12,6 +12,7 @@ namespace panpipe {
 // A unit's recompute when the backward of its block recomputes the results of the listed kinds of operators.
 struct UnitRecompute {
   Bytes kept{0};            // kept by the forward: inputs of the backward that are not recomputed, and inputs of the recompute
+  Bytes weight_copies{0};   // of products that do not run again
   std::vector<int> inputs;  // tensors that earlier units of the block made and that are counted here, where they are read
   std::vector<bool> again;  // the unit's operators that run again
   std::vector<bool> whole;  // of these, the operators of modules that run again completely, including their communication

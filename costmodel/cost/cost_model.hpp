@@ -154,6 +154,11 @@ struct UnitCost {
   Bytes kept_for_weight{0};  // live bytes that the weight gradient still needs after the input gradient: inputs of products and
                              // gradients of their results; at most `saved`
   Bytes temporary{0};        // peak above the live bytes while a pass runs
+  // Copies of trained weights in the format of products, and those of products that selective recompute does not run again. Where
+  // autocast makes them, autograd keeps them in addition to `saved`, and its cache those that recompute drops until the forward
+  // ends.
+  Bytes weight_copies{0}, weight_copies_selective{0};
+  Bytes logits{0};  // that the loss reads
   std::vector<ParameterUse> parameters;
   Bytes graph_inputs{0};
   Duration optimizer{0};  // measured layers
@@ -176,6 +181,7 @@ struct WorkloadCost {
   std::vector<std::string> unmeasured;  // units that the scenario's profile lacks; formulas price them
 };
 
+struct UnitAllocations;
 class Occupancy;
 class Sites;
 struct GroupNetwork;
@@ -236,6 +242,8 @@ class CostModel {
       const Degrees& degrees) const;  // moments, and the fp32 master copy in mixed precision (ZeRO 1 divides both)
   Bytes framework_context() const;    // 0 for in-place clusters
   double allocator_factor() const;    // fragmentation, 1 for in-place clusters
+  // By unit; empty for measured layers and in-place clusters.
+  std::vector<UnitAllocations> unit_allocations(int site, bool copies_weights) const;
   Bytes loss_bytes_live() const;  // logits and their gradient while the loss runs; included in the loss unit's saved + temporary
 
   const Calibration& calibration(int device_type) const;

@@ -55,6 +55,12 @@ bool adds_input(const UnitView& unit, int i) {
   return any_operand(unit.op(i), is_outside) && is_residual_sum(unit, i);
 }
 
+bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.elementwise == Elementwise::Eager &&
+         (rates.normalization == NormalizationKernel::Operators ||
+          (rates.normalization == NormalizationKernel::Modules && row_of(unit.op(i)).traits.composed));
+}
+
 bool is_replicated(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i); }
 
 bool launches_for_each_expert(const UnitView& unit, int i, const DeviceRates& rates) {
@@ -90,13 +96,6 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorKernels&
       traffic.forward += 2 * unit.bytes(out);
       traffic.backward += 2 * unit.bytes(out);
     }
-}
-
-// True if the model's Python code makes a normalization of operators.
-bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
-  return rates.elementwise == Elementwise::Eager &&
-         (rates.normalization == NormalizationKernel::Operators ||
-          (rates.normalization == NormalizationKernel::Modules && row_of(unit.op(i)).traits.composed));
 }
 
 // GELU as 0.5 x (1 + tanh(c (x + d x^3))), an operator each.

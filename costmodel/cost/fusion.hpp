@@ -32,6 +32,9 @@ bool is_residual_sum(const UnitView& unit, int i);
 // True if it adds the unit's own input, unlike a sum inside such as a rotary embedding's.
 bool adds_input(const UnitView& unit, int i);
 
+// True if the model's Python code makes a normalization of operators.
+bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates);
+
 // True if operator i works on activations that every tensor-parallel rank holds completely (a normalization, a residual sum).
 bool is_replicated(const UnitView& unit, int i);
 

@@ -78,6 +78,7 @@ void GraphCost::add_unit(std::size_t u) {
 void GraphCost::recompute_listed(const UnitTemplate& shape, const Launches& launches, const UnitRecompute& recompute,
                                  UnitCost& unit) {
   unit.saved_selective = recompute.kept;
+  unit.weight_copies_selective = recompute.weight_copies;
   unit.selective_inputs = recompute.inputs;
   PassCost pass;
   int counted = 0;

@@ -5,6 +5,7 @@
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/shared_cores.hpp"
+#include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 
 namespace panpipe {
@@ -32,6 +33,12 @@ double master_element(const Scenario& scenario) {
   return 0;
 }
 
+// Of the weights that the step updates.
+double updated_element(const Scenario& scenario) {
+  const double master = master_element(scenario);
+  return master > 0 ? master : element_bytes(scenario.precision);
+}
+
 // A moment's element: as stated, else in the format of the updated weights, as in PyTorch's optimizers.
 double state_element(const Scenario& scenario) {
   if (scenario.optimizer.states) switch (*scenario.optimizer.states) {
@@ -42,8 +49,7 @@ double state_element(const Scenario& scenario) {
       case StateFormat::Int8:
         return kInt8State;
     }
-  const double master = master_element(scenario);
-  return master > 0 ? master : element_bytes(scenario.precision);
+  return updated_element(scenario);
 }
 
 bool keeps_8bit_states(const Scenario& scenario) { return scenario.optimizer.states == StateFormat::Int8; }
@@ -156,8 +162,7 @@ double devices_of_a_node(const Cluster& cluster, const Degrees& degrees) {
 int moments(const std::string& optimizer) { return optimizer_named(optimizer).moments; }
 
 double checkpoint_bytes_per_parameter(const Scenario& scenario) {
-  const double master = master_element(scenario);
-  return (master > 0 ? master : element_bytes(scenario.precision)) + moments(scenario.optimizer.name) * state_element(scenario);
+  return updated_element(scenario) + moments(scenario.optimizer.name) * state_element(scenario);
 }
 
 int zero_in_effect(const Framework& framework, const Degrees& degrees) {
@@ -171,11 +176,43 @@ double travelling_gradient_bytes(const Scenario& scenario) {
   return scenario.framework.gradient_bytes > 0 ? scenario.framework.gradient_bytes : 4;
 }
 
+MixedPrecision mixed_precision_in_effect(const Framework& framework, const Degrees& degrees) {
+  if (framework.mixed_precision != MixedPrecision::Autocast) return framework.mixed_precision;
+  return zero_in_effect(framework, degrees) >= 2 ? MixedPrecision::Sharded : MixedPrecision::Autocast;
+}
+
+// PyTorch's Adam takes the roots of the second moments: of all parameters at once, or of one, which it divides into another
+// tensor (torch/optim/adam.py, _multi_tensor_adam and _single_tensor_adam). SGD and fused kernels work in place.
+OptimizerTemporary optimizer_temporary(const Scenario& scenario) {
+  if (moments(scenario.optimizer.name) < 2 || keeps_8bit_states(scenario) || scenario.offload.optimizer) return {};
+  const double root = state_element(scenario);
+  switch (scenario.framework.optimizer_kernel) {
+    case OptimizerKernel::Foreach:
+      return {.all = root};
+    case OptimizerKernel::Loop:
+      return {.largest = 2 * root};
+    case OptimizerKernel::Fused:
+      break;
+  }
+  return {};
+}
+
+// FSDP that keeps parameters whole between forward and backward (ZeRO 2) holds its shards in addition.
 double CostModel::parameter_bytes(const Degrees& degrees) const {
-  return element_bytes(scenario_->precision) / divided_over(*scenario_, degrees, 3);
+  const double element = element_bytes(scenario_->precision);
+  const MixedPrecision mixed = mixed_precision_in_effect(scenario_->framework, degrees);
+  if (mixed == MixedPrecision::MasterCopy) return element / divided_over(*scenario_, degrees, 3);
+  const double updated = updated_element(*scenario_);
+  const int zero = zero_in_effect(scenario_->framework, degrees);
+  return mixed == MixedPrecision::Autocast || zero < 2
+             ? updated
+             : updated / divided_over(*scenario_, degrees, 2) + (zero == 2 ? element : 0);
 }
 
 double CostModel::gradient_bytes(const Degrees& degrees) const {
+  // A parameter's gradient has its format, whatever travels.
+  if (mixed_precision_in_effect(scenario_->framework, degrees) != MixedPrecision::MasterCopy)
+    return updated_element(*scenario_) / divided_over(*scenario_, degrees, 2);
   const double copy = scenario_->framework.bf16_extra_gradient_bytes;
   double bytes = travelling_gradient_bytes(*scenario_);
   // An optimizer with separate gradients: training's have the weights' format, and its own are an fp32 copy. With bf16 the copy
@@ -190,10 +227,19 @@ double CostModel::gradient_bytes(const Degrees& degrees) const {
 double CostModel::optimizer_bytes(const Degrees& degrees) const {
   const std::string& name = scenario_->optimizer.name;
   if (name == "none" || scenario_->offload.optimizer) return 0;
-  return (master_element(*scenario_) + moments(name) * state_element(*scenario_)) / divided_over(*scenario_, degrees, 1);
+  const bool copies = mixed_precision_in_effect(scenario_->framework, degrees) == MixedPrecision::MasterCopy;
+  return ((copies ? master_element(*scenario_) : 0) + moments(name) * state_element(*scenario_)) /
+         divided_over(*scenario_, degrees, 1);
 }
 
 Bytes CostModel::framework_context() const { return scenario_->cluster.given ? Bytes(0) : scenario_->framework.context; }
+
+std::vector<UnitAllocations> CostModel::unit_allocations(int site, bool copies_weights) const {
+  const int type = type_of(site);
+  if (!workload_->graph || scenario_->cluster.given) return {};
+  const DeviceRates rates = device_rates(scenario_->cluster.types[type], calibration(type), *scenario_);
+  return panpipe::unit_allocations(*workload_->graph, rates, copies_weights);
+}
 
 double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1.0 : scenario_->framework.allocator_factor; }
 

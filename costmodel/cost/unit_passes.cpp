@@ -121,6 +121,8 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
   if (shape.loss || shape.head)
     unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
   unit.temporary = shape.temporary;
+  unit.weight_copies = unit.weight_copies_selective = shape.weight_copies;
+  unit.logits = shape.logits;
   unit.graph_inputs = shape.graph_inputs;
   Bytes saved = shape.saved_inside;
   for (const SavedExternal& s : shape.saved_external) saved += s.bytes;

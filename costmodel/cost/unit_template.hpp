@@ -50,6 +50,7 @@ struct UnitTemplate {
   Bytes attention_core{0};                    // the part of saved_inside that selective recompute drops
   Bytes kept_for_weight{0};
   Bytes temporary{0};
+  Bytes weight_copies{0}, logits{0};
   Bytes graph_inputs{0};
 };
 
@@ -62,12 +63,16 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
 struct SavedTensors {
   std::vector<int> tensors;    // identified by the tensor that owns the memory
   std::vector<int> in_8_bits;  // the same for copies that products in 8 bits keep
+  std::vector<int> copies;     // made of fp32 results of normalizations, a copy each time that one is named
   double extra = 0;            // bytes of masks and statistics
   double attention = 0;        // the part of extra inside attention
 };
 
 // Adds the data that the backward of operator i reads.
 void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved);
+
+// Bytes of the trained weights that operator i multiplies with, in the format of the product.
+double weight_copies(const UnitView& unit, int i);
 
 // Elements of the logits when operator i is a loss, else 0.
 double logits(const UnitView& unit, int i);

@@ -19,4 +19,13 @@ double checkpoint_bytes_per_parameter(const Scenario& scenario);
 // every weight, or is a shard group, nothing is divided: stage 0.
 int zero_in_effect(const Framework& framework, const Degrees& degrees);
 
+// Where the fp32 weights are. Autocast's weights that ZeRO 2 or 3 divides are FSDP's shards.
+MixedPrecision mixed_precision_in_effect(const Framework& framework, const Degrees& degrees);
+
+// Bytes that the optimizer's step allocates: for each element that a rank updates, and for each of its largest parameter.
+struct OptimizerTemporary {
+  double all = 0, largest = 0;
+};
+OptimizerTemporary optimizer_temporary(const Scenario& scenario);
+
 }  // namespace panpipe

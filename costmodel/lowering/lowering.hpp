@@ -67,6 +67,8 @@ struct StageInfo {
   // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.
   std::vector<std::array<int, 5>> programs{};
   std::vector<std::array<PassMemory, 5>> memory{};
+  Bytes outputs{0};         // of a forward, which stay to the end of the step
+  Bytes late_gradients{0};  // that the first backward allocates
   GatheredBlocks gathered{};
   // Gradients that are reduced while their backward runs, in the order in which it makes them; empty: reduced as a whole
   // afterwards. train_points holds, per slice and pass, the point at which each train is ready: an index into TaskGraph::points,
@@ -147,10 +149,6 @@ struct Lowering {
     const std::vector<int>& in = edges_in[s];
     const auto carries = [&](int e) { return edges[e].gradient; };
     return panpipe::backward_all_in_weight(scenario.framework, std::any_of(in.begin(), in.end(), carries));
-  }
-  // True if a stage's gradients are allocated by its first backward instead of kept from step to step.
-  bool gradients_come_late() const {
-    return MemoryModel(scenario).autograd_gradients() && plan.replicas() == 1 && scenario.precision == Precision::Fp32;
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
   int device(int rank) const { return plan.device(rank, replica, 0); }

@@ -42,8 +42,10 @@ struct Allocation {
 // Memory of one device of a rank. If devices differ, `limit` is that of the smallest.
 struct RankMemory {
   std::vector<MemoryPart> parts;  // static ones
-  double allocator_factor = 1.0;  // on everything but the context
+  double allocator_factor = 1.0;  // on everything but the context: what the allocator reserves
+  double rounding_factor = 1.0;   // the same for what it counts as allocated
   Bytes limit{0};                 // memory x usable
+  Bytes end_of_step{0};           // that the optimizer's task needs while it runs
 
   Allocation allocation() const;  // of the static parts
   // Bytes that the allocator holds when tasks hold `dynamic` in addition to the static parts.

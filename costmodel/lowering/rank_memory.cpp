@@ -11,25 +11,34 @@ namespace panpipe {
 
 namespace {
 
-// Bytes that one slice of the sequence saves: an even share, except for attention scores, which are its own.
+// Bytes that one slice of the sequence saves: an even share, except for attention scores, which are its own, and for autocast's
+// copies of weights, which each slice makes again.
 class SliceBytes {
  public:
-  SliceBytes(const Lowering& lowering, int slice) : lowering_(lowering), slice_(slice) {}
+  SliceBytes(const Lowering& lowering, int slice)
+      : lowering_(lowering), slice_(slice), copies_(MemoryModel(lowering.scenario).copies_weights(lowering.plan)) {}
   std::int64_t even(Bytes whole) const { return whole.base() / lowering_.plan.schedule.splits; }
-  std::int64_t saved(const UnitCost& unit) const {
+  std::int64_t saved(const UnitCost& unit) const { return activations(unit) + weight_copies(unit, Recompute::None); }
+  std::int64_t saved_under(const UnitCost& unit, Recompute mode) const {
+    const std::int64_t copies = weight_copies(unit, mode);
+    if (unit.block.empty() || mode == Recompute::None) return activations(unit) + copies;
+    return even(mode == Recompute::Full ? unit.saved_full : unit.saved_selective) + copies;
+  }
+  std::int64_t weight_copies(const UnitCost& unit, Recompute mode) const {
+    return copies_ ? weight_copies_under(unit, mode).base() : 0;
+  }
+
+ private:
+  std::int64_t activations(const UnitCost& unit) const {
     if (lowering_.plan.schedule.splits == 1) return unit.saved.base();
     const Bytes core = is_fused(lowering_.scenario.framework.attention) ? Bytes(0) : unit.attention_core;
     return even(unit.saved - core) +
            static_cast<std::int64_t>(static_cast<double>(core.base()) * score_share(lowering_, unit, slice_));
   }
-  std::int64_t saved_under(const UnitCost& unit, Recompute mode) const {
-    if (unit.block.empty() || mode == Recompute::None) return saved(unit);
-    return even(mode == Recompute::Full ? unit.saved_full : unit.saved_selective);
-  }
 
- private:
   const Lowering& lowering_;
   int slice_;
+  bool copies_;
 };
 
 // The activations of a microbatch live from the start of its F to the end of its backward. `kept` is left by F. `live` is found
@@ -71,6 +80,27 @@ std::int64_t weight_rise(const Lowering& lowering, const StageInfo& info) {
 
 Bytes whole(double bytes) { return Bytes(static_cast<std::int64_t>(std::ceil(bytes))); }
 
+// The results of a microbatch that its stage keeps to the end of the step.
+Bytes joined_outputs(const Lowering& lowering, const StageInfo& info) {
+  Bytes outputs(0);
+  if (!lowering.scenario.framework.joins_pipeline_outputs || lowering.plan.pipeline == 1) return outputs;
+  for (int u = info.first_unit; u < info.end_unit; ++u) outputs += lowering.unit(info, u).logits;
+  return outputs;
+}
+
+// The optimizer's own, or the joined results, of which there is still a second copy.
+Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, const HeldParameters& held) {
+  std::int64_t largest = 0;
+  Bytes outputs(0);
+  for (const int s : lowering.stages_of_rank(rank)) {
+    const StageInfo& info = lowering.stage(s);
+    outputs += joined_outputs(lowering, info) * lowering.plan.schedule.microbatches;
+    for (int u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters) largest = std::max(largest, use.elements);
+  }
+  return std::max(outputs * 2, whole(model.optimizer_temporary(lowering.costs, lowering.plan, held, largest)));
+}
+
 // The bytes that cross the boundaries of a rank's stages, in the rank's order of stages.
 std::vector<BoundaryBytes> rank_boundaries(const Lowering& lowering, int rank) {
   std::vector<BoundaryBytes> boundaries;
@@ -103,10 +133,9 @@ std::vector<BoundaryBytes> boundaries_by_edge(const Lowering& lowering, int rank
   return boundaries;
 }
 
-// Gradients that several ranks sum: autograd's own are copied to buckets at the end of the step. In mixed precision they are
-// accumulated in the buckets themselves.
+// Gradients that several ranks sum.
 Bytes bucket_bytes(const Lowering& lowering, const MemoryModel& model, int rank) {
-  if (!model.autograd_gradients() || is_mixed(lowering.scenario.precision)) return Bytes(0);
+  if (!model.copies_to_buckets(lowering.plan)) return Bytes(0);
   const HeldParameters summed = summed_parameters(lowering, rank);
   return gradient_size(lowering, summed.others) + gradient_size(lowering, summed.experts);
 }
@@ -126,6 +155,7 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   memory.parts.push_back({MemoryUse::BoundaryBuffers, buffers * model.buffered_microbatches(schedule.microbatches)});
   memory.parts.push_back({MemoryUse::Context, model.context(lowering.costs)});
   memory.allocator_factor = model.allocator_factor(lowering.costs);
+  memory.end_of_step = end_of_step(lowering, model, rank, held);
   return memory;
 }
 
@@ -138,6 +168,20 @@ Bytes least_limit(const Lowering& lowering, int rank) {
     if (limit > Bytes(0) && (least == Bytes(0) || limit < least)) least = limit;
   }
   return least;
+}
+
+// The gradients that each stage of a rank allocates; of a parameter that several stages use, the first.
+void find_late_gradients(Lowering& lowering, const MemoryModel& model, int rank) {
+  if (!model.gradients_come_late(lowering.plan)) return;
+  const StateBytes state = model.state(lowering.costs, lowering.plan);
+  std::vector<int> stages;
+  double before = 0;
+  for (const int s : lowering.stages_of_rank(rank)) {
+    stages.push_back(s);
+    const double all = std::ceil(state.gradients(held_parameters(lowering, stages)));
+    lowering.stage(s).late_gradients = Bytes(static_cast<std::int64_t>(all - before));
+    before = all;
+  }
 }
 
 }  // namespace
@@ -158,8 +202,10 @@ void make_memory(Lowering& lowering) {
       if (model.autograd_gradients() && info.weight_apart && !all_in_weight)
         memory[index_of(ActionKind::W)].temporary = Bytes(weight_rise(lowering, info));
     }
+    info.outputs = joined_outputs(lowering, info) / lowering.plan.schedule.splits;
   }
   for (int rank = 0; rank < lowering.plan.pipeline; ++rank) {
+    find_late_gradients(lowering, model, rank);
     RankMemory memory = rank_memory(lowering, model, rank);
     memory.limit = least_limit(lowering, rank);
     lowering.graph.memory.push_back(std::move(memory));

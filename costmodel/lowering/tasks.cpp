@@ -147,11 +147,12 @@ class RankTasks {
       task.action = action;
       task.part = static_cast<std::uint16_t>(k);
       task.program = pass.programs[k];
-      if (k == 0) task.take = memory.take;
+      if (k == 0) task.take = memory.take + outputs_taken(action, info);
       task.temporary = memory.temporary;
       if (k + 1 == parts) {
         task.output_steps = output_steps_of_part(action, pass.ends, k);
-        task.give = memory.give + (gathered && lowering_.zero() >= 3 ? info.gathered.at_once : Bytes(0));
+        task.give =
+            memory.give + outputs_given(action, info) + (gathered && lowering_.zero() >= 3 ? info.gathered.at_once : Bytes(0));
         task.gradients = gradients_made(action, info);
       }
       last_pass_ = add(task, gather);
@@ -256,8 +257,8 @@ class RankTasks {
     task.group_size = static_cast<std::uint8_t>(cell_tasks_.empty() ? members_ : 0);
     task.program = program_ >= 0 ? program_ : info.programs[lowering_.slice_of(action)][index_of(action.kind)];
     task.output_steps = output_steps(action, task.program, cell_tasks_.size());
-    task.take = memory.take;
-    task.give = memory.give;
+    task.take = memory.take + outputs_taken(action, info);
+    task.give = memory.give + outputs_given(action, info);
     task.temporary = memory.temporary;
     task.gradients = gradients_made(action, info);
     std::int32_t gather = -1;
@@ -290,16 +291,22 @@ class RankTasks {
     lowering_.graph.tasks[gather].take -= shared;
   }
 
-  // The executor allocates a stage's gradients in the first backward of its step and frees them at the end. With replicas they
-  // are in buckets that stay.
+  // A stage's gradients are allocated by the first backward of a step, and freed at its end.
   Bytes gradients_made(const Action& action, const StageInfo& info) {
     const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
-    if (!lowering_.gradients_come_late() || !backward) return Bytes(0);
+    if (info.late_gradients == Bytes(0) || !backward) return Bytes(0);
     if (std::find(with_gradients_.begin(), with_gradients_.end(), action.stage) != with_gradients_.end()) return Bytes(0);
-    const std::int64_t before = held_parameters(lowering_, with_gradients_).elements();
     with_gradients_.push_back(action.stage);
-    const std::int64_t elements = held_parameters(lowering_, with_gradients_).elements() - before;
-    return Bytes(static_cast<std::int64_t>(static_cast<double>(elements) * lowering_.costs.gradient_bytes()));
+    return info.late_gradients;
+  }
+
+  // Results that a stage keeps are joined, and then freed, behind its last backward.
+  static Bytes outputs_taken(const Action& action, const StageInfo& info) {
+    return action.kind == ActionKind::F ? info.outputs : Bytes(0);
+  }
+  Bytes outputs_given(const Action& action, const StageInfo& info) {
+    if (info.outputs == Bytes(0) || (action.kind != ActionKind::B && action.kind != ActionKind::I)) return Bytes(0);
+    return ++with_outputs_ == lowering_.slices() ? info.outputs * lowering_.slices() : Bytes(0);
   }
 
   // After the last pass; or in buckets during it, if it runs alone.
@@ -348,6 +355,7 @@ class RankTasks {
     task.lane = Lane::Compute;
     task.action.kind = ActionKind::Opt;
     task.program = add_optimizer_program(lowering_, rank_);
+    task.temporary = lowering_.graph.memory[rank_].end_of_step;
     last_pass_ = add(task, last_collective_);
   }
 
@@ -356,6 +364,7 @@ class RankTasks {
   RankReductions reductions_;
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
+  int with_outputs_ = 0;                                                 // slices whose results wait for the end of the step
   std::vector<int> ended_;                   // stages whose gradients became whole inside the current group
   std::vector<std::int32_t> whole_gathers_;  // for passes in groups, not yet used by one
   // A gather of one part.

@@ -225,7 +225,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_expandable(const Wante
   return block;
 }
 
-// Of an unmapped block as many whole pages as hold `size`, merged with what is unused beside them; end() where the card is full.
+// Of an unmapped block as many whole pages as hold `size`, merged with what is unused next to them; end() where the card is full.
 CachingAllocator::Blocks::iterator CachingAllocator::map(Blocks::iterator block, std::int64_t size) {
   const std::int64_t mapped = up_to_multiple(size, page_of(pool_of(block->second)));
   if (!fits_card(mapped)) return blocks_.end();

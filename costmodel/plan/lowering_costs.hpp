@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/cost/unit_allocations.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/plan.hpp"
 
 namespace panpipe {
@@ -44,7 +46,10 @@ class LoweringCosts {
   virtual double optimizer_bytes() const { return 0; }
   // The same for experts that replicas divide. Fewer ranks hold them, and ZeRO divides them over fewer.
   virtual ElementBytes expert_bytes() const { return {parameter_bytes(), gradient_bytes(), optimizer_bytes()}; }
+  virtual OptimizerTemporary optimizer_temporary() const { return {}; }
   virtual double reduced_bytes() const { return 4; }  // of one gradient element when replicas sum gradients
+  // By unit; empty where tensors are not known.
+  virtual std::vector<UnitAllocations> unit_allocations(int /* site */, bool /* copies_weights */) const { return {}; }
   virtual Bytes framework_context() const { return Bytes(0); }
   virtual double allocator_factor() const { return 1.0; }
   virtual std::int64_t trained_parameters() const { return 0; }  // of the whole model, a tied one once

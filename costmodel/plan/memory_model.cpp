@@ -22,11 +22,41 @@ StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees
   const auto part = [&](int stage) { return zero >= stage ? 1.0 / degrees.shard_group() : 1.0; };  // the model divides its own
   state.given = {part(3), part(2), moments(scenario_->optimizer.name) * part(1)};
   state.in_host_memory = scenario_->offload.parameters;
+  state.gradients_late_ = gradients_come_late(degrees);
+  const double temporary = costs.optimizer_temporary().all;
+  state.step_temporary_ = temporary * part(1);
+  state.expert_step_temporary_ = temporary / (zero >= 1 ? degrees_of_experts(degrees).shard_group() : 1);
   if (zero >= 3) {
     state.shares = degrees.shard_group();
     state.expert_shares = degrees_of_experts(degrees).shard_group();
   }
   return state;
+}
+
+bool MemoryModel::gradients_come_late(const Degrees& degrees) const {
+  if (as_pfeife_) return false;
+  const GradientStorage storage = scenario_->framework.gradient_storage;
+  return storage == GradientStorage::SetToNone ||
+         (storage == GradientStorage::Autograd && degrees.replicas() == 1 && scenario_->precision == Precision::Fp32);
+}
+
+bool MemoryModel::copies_to_buckets(const Degrees& degrees) const {
+  if (!autograd_gradients()) return false;
+  if (scenario_->framework.gradient_storage == GradientStorage::Autograd) return !is_mixed(scenario_->precision);
+  return zero_in_effect(scenario_->framework, degrees) < 2;
+}
+
+bool MemoryModel::copies_weights(const Degrees& degrees) const {
+  return !as_pfeife_ && is_mixed(scenario_->precision) &&
+         mixed_precision_in_effect(scenario_->framework, degrees) == MixedPrecision::Autocast;
+}
+
+double MemoryModel::optimizer_temporary(const LoweringCosts& costs, const Degrees& degrees, const HeldParameters& held,
+                                        std::int64_t largest) const {
+  if (as_pfeife_) return 0;
+  const StateBytes bytes = state(costs, degrees);
+  const double share = zero_in_effect(scenario_->framework, degrees) >= 1 ? degrees.shard_group() : 1;
+  return bytes.at_step(held) - bytes.all(held) + costs.optimizer_temporary().largest * static_cast<double>(largest) / share;
 }
 
 // As in Pfeife's planner: the temporary of a stage is the largest of (activations up to and including an operator, plus that

@@ -22,6 +22,15 @@ class StateBytes {
   double gradients(const HeldParameters& held) const { return sum(&ElementBytes::gradient, held); }
   double optimizer(const HeldParameters& held) const { return sum(&ElementBytes::optimizer, held); }
   double all(const HeldParameters& held) const { return parameters(held) + gradients(held) + optimizer(held); }
+  // The part that is there in every moment of a step.
+  double always(const HeldParameters& held) const {
+    return parameters(held) + (gradients_late_ ? 0 : gradients(held)) + optimizer(held);
+  }
+  // While the optimizer steps; the temporaries of a largest parameter are left out.
+  double at_step(const HeldParameters& held) const {
+    return all(held) + static_cast<double>(held.others.elements) * step_temporary_ +
+           static_cast<double>(held.experts.elements) * expert_step_temporary_;
+  }
 
  private:
   friend class MemoryModel;
@@ -36,6 +45,8 @@ class StateBytes {
   ElementBytes others, experts;  // of an element
   ElementBytes given;            // of a byte that measured layers give
   bool in_host_memory = false;   // parameters
+  bool gradients_late_ = false;
+  double step_temporary_ = 0, expert_step_temporary_ = 0;  // of an element
   // Frozen weights and copies in 8 bits count, divided over so many ranks; where that is more than one, weights come and go block
   // by block, and their copies with them.
   bool counts_frozen = true;
@@ -56,7 +67,18 @@ class MemoryModel {
   // False if what is recomputed counts as kept.
   bool counts_recompute() const { return !as_pfeife_; }
   // True if gradients are as autograd leaves them: made before they are added to a sum, and in a second copy to be reduced.
-  bool autograd_gradients() const { return !as_pfeife_ && scenario_->framework.gradient_storage == GradientStorage::Autograd; }
+  bool autograd_gradients() const { return !as_pfeife_ && scenario_->framework.gradient_storage != GradientStorage::Kept; }
+  // True if a stage's gradients are allocated by its first backward instead of kept from step to step. With replicas, or in mixed
+  // precision, those of Panpipe's executor are in buckets that stay.
+  bool gradients_come_late(const Degrees& degrees) const;
+  // True if gradients that several ranks sum are copied to buckets. Panpipe's executor accumulates them there in mixed precision;
+  // FSDP has none.
+  bool copies_to_buckets(const Degrees& degrees) const;
+  // True if each product keeps a copy of its weight (UnitCost::weight_copies).
+  bool copies_weights(const Degrees& degrees) const;
+  // Of a rank's optimizer step, whose largest parameter has so many elements.
+  double optimizer_temporary(const LoweringCosts& costs, const Degrees& degrees, const HeldParameters& held,
+                             std::int64_t largest) const;
   Bytes context(const LoweringCosts& costs) const { return as_pfeife_ ? Bytes(0) : costs.framework_context(); }
   double allocator_factor(const LoweringCosts& costs) const { return as_pfeife_ ? 1 : costs.allocator_factor(); }
   StateBytes state(const LoweringCosts& costs, const Degrees& degrees) const;

@@ -32,7 +32,11 @@ class ModelCosts : public LoweringCosts {
   double gradient_bytes() const override { return model_->gradient_bytes(degrees_); }
   double optimizer_bytes() const override { return model_->optimizer_bytes(degrees_); }
   ElementBytes expert_bytes() const override;
+  OptimizerTemporary optimizer_temporary() const override { return panpipe::optimizer_temporary(model_->scenario()); }
   double reduced_bytes() const override;
+  std::vector<UnitAllocations> unit_allocations(int site, bool copies_weights) const override {
+    return model_->unit_allocations(site, copies_weights);
+  }
   Bytes framework_context() const override { return model_->framework_context(); }
   double allocator_factor() const override { return model_->allocator_factor(); }
   std::int64_t trained_parameters() const override { return model_->source().trained_parameters; }

@@ -90,7 +90,15 @@ struct WholeBytes {
     if (unit.block.empty() || mode == Recompute::None) return saved(unit);
     return (mode == Recompute::Full ? unit.saved_full : unit.saved_selective).base();
   }
+  // Of the weights that autocast copies: not counted, since it depends on degrees of a plan.
+  static std::int64_t weight_copies(const UnitCost&, Recompute) { return 0; }
 };
+
+// Weight copies that a unit keeps under a recompute mode.
+inline Bytes weight_copies_under(const UnitCost& unit, Recompute mode) {
+  if (unit.block.empty() || mode == Recompute::None || !unit.recomputes) return unit.weight_copies;
+  return mode == Recompute::Full ? Bytes(0) : unit.weight_copies_selective;
+}
 
 // Bytes of the inputs that full recompute keeps for unit `u` and that its own group did not make.
 inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_first) {
@@ -125,9 +133,11 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   sums.kept = received;
   // Peaks over the bytes that are live after the stage's last unit: the bytes that a unit adds, less those that later units will
   // keep.
+  std::int64_t cached = 0;
   for (int u = first; u < end; ++u) {
     const std::int64_t own = over_before ? 0 : kept_under(u);
-    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + bytes.even(units[u].temporary));
+    cached += bytes.weight_copies(units[u], Recompute::None) - bytes.weight_copies(units[u], recompute_of_unit(u, until, mode));
+    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + cached + bytes.even(units[u].temporary));
     sums.kept += kept_under(u);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/lowering/allocator_replay.hpp"
+#include "costmodel/plan/model_costs.hpp"
 #include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/prediction/run_of_step.hpp"
 #include "costmodel/timeline/device_sums.hpp"
@@ -55,7 +57,11 @@ StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const
   figures.step_time_s = to_duration(step_end(times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();
   for (const DeviceTimeline& device : memory_of_ranks(graph, times)) {
-    figures.peak_memory_bytes = std::max(figures.peak_memory_bytes, static_cast<double>(device.peak.base()));
+    if (const auto peak = static_cast<double>(device.peak.base()); peak >= figures.peak_memory_bytes) {
+      figures.peak_memory_bytes = peak;
+      figures.reserved_memory_bytes = static_cast<double>(device.reserved.base());
+      figures.allocated_memory_bytes = static_cast<double>(device.allocated.base());
+    }
     figures.fits = figures.fits && (device.limit <= Bytes(0) || device.peak <= device.limit);
   }
   figures.exposed_communication_s = exposed_communication(graph, times, busiest);
@@ -63,13 +69,19 @@ StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const
   return figures;
 }
 
+TaskGraph answered(const Scenario& scenario, const Plan& plan, const CostModel& model) {
+  TaskGraph graph = lower(scenario, plan, model);
+  apply_replay(scenario, plan, ModelCosts(model, plan), graph);
+  return graph;
+}
+
 Prediction predict(const Scenario& scenario, const Plan& plan, const Engine& engine) {
   const Workload workload = make_workload(scenario, plan);
-  return predict(lower(scenario, plan, CostModel(scenario, workload)), scenario, plan, engine);
+  return predict(answered(scenario, plan, CostModel(scenario, workload)), scenario, plan, engine);
 }
 
 Prediction predict(const Experiment& experiment, const Plan& plan, const Engine& engine) {
-  return predict(lower(experiment.scenario, plan, experiment.model), experiment.scenario, plan, engine);
+  return predict(answered(experiment.scenario, plan, experiment.model), experiment.scenario, plan, engine);
 }
 
 }  // namespace panpipe

@@ -17,6 +17,9 @@ using Engine = std::function<Timeline(const TaskGraph&, const Cluster&)>;
 
 Engine idle_links();  // the fast replay: estimate()
 
+// A plan's tasks for an answer that people read: its memory is what the allocator makes of it (allocator_replay.hpp).
+TaskGraph answered(const Scenario& scenario, const Plan& plan, const CostModel& model);
+
 struct Prediction {
   Timeline timeline;
   Metrics metrics;  // with the interval of the step and its evidence
@@ -33,10 +36,10 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
 // The figures that a table of many predictions needs, for a lowered plan, by the fast replay. Makes no timeline and no evidence.
 struct StepFigures {
   double step_time_s = 0;
-  double step_period_s = 0;  // with rolling steps (step_time.hpp)
-  double peak_memory_bytes = 0;
-  double exposed_communication_s = 0;  // of the busiest rank's device
-  bool fits = true;                    // as Metrics::fits
+  double step_period_s = 0;                                                             // with rolling steps (step_time.hpp)
+  double allocated_memory_bytes = 0, reserved_memory_bytes = 0, peak_memory_bytes = 0;  // of the largest device
+  double exposed_communication_s = 0;                                                   // of the busiest rank's device
+  bool fits = true;                                                                     // as Metrics::fits
   StepTraits traits;
 };
 StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const Plan& plan);

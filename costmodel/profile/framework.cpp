@@ -109,10 +109,23 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
             "hand_over_buffers",
             "for each neighbour one to receive into and one to send from, or the messages that wait for one pass",
             "models/memory.md"),
-      words(&Execution::gradient_storage, {{"kept", GradientStorage::Kept}, {"autograd", GradientStorage::Autograd}},
-            "gradient_storage",
-            "gradients are summed and reduced where they were allocated once, or as autograd leaves them, copied into buckets",
-            "models/memory.md"),
+      words(
+          &Execution::gradient_storage,
+          {{"kept", GradientStorage::Kept}, {"autograd", GradientStorage::Autograd}, {"set-to-none", GradientStorage::SetToNone}},
+          "gradient_storage",
+          "gradients are summed and reduced where they were allocated once, or as autograd leaves them, copied into buckets; or "
+          "freed behind each step",
+          "models/memory.md"),
+      reported("master-copy",
+               words(&Framework::mixed_precision,
+                     {{"master-copy", MixedPrecision::MasterCopy},
+                      {"autocast", MixedPrecision::Autocast},
+                      {"sharded", MixedPrecision::Sharded}},
+                     "mixed_precision",
+                     "where the fp32 weights are: beside 2-byte weights; as the weights, copied for products; as FSDP's shards",
+                     "models/memory.md")),
+      reported("false", number(&Framework::joins_pipeline_outputs, "joins_pipeline_outputs",
+                               "the last stage keeps the results of all microbatches and joins them", "models/memory.md")),
       number(&Framework::elementwise_factor, "elementwise_factor",
              "traffic of element-wise operators over the counted kernels; only a fit can give it"),
       number(
@@ -180,6 +193,15 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
              "share of a unit's activations that I frees; -1: all that W does not read", memory, {.example = "0.5"}),
       number(&Framework::loss_live_bytes_per_logit, "loss_live_bytes_per_logit",
              "logits, their fp32 copy and their gradient while the loss runs", memory),
+      reported("factor",
+               words(&Framework::allocator,
+                     {{"factor", AllocatorModel::Factor},
+                      {"caching", AllocatorModel::Caching},
+                      {"expandable-segments", AllocatorModel::Expandable}},
+                     "allocator",
+                     "reserved memory by `allocator_factor`, by the rules of PyTorch's caching allocator, or by these with "
+                     "`expandable_segments`",
+                     "models/memory.md#reserved-memory")),
       number(&Framework::allocator_factor, "allocator_factor", "fragmentation", memory,
              {.forms = {form::number(Sign::Positive)}}),
       number(&Framework::context, "context", "memory of the CUDA context, NCCL and workspaces", memory)};
@@ -239,6 +261,7 @@ Framework read_framework_choices(const Node& node, const std::string& otherwise,
     f.forward_operators = f.backward_operators = 0;
   }
   read_keys(map, framework_rows(), f);
+  if (map.has("allocator_factor") && !map.has("allocator")) f.allocator = AllocatorModel::Factor;
   check_framework(map, f);
   for (const Node::Entry& entry : node.entries) f.sources.erase(entry.key);  // the preset's, of numbers that it does not give
   for (const Node::Entry& entry : node.entries)

@@ -51,7 +51,14 @@ struct LossKernels {
 enum class HandOverBuffers : std::uint8_t { Neighbours, Waiting };
 // Gradients are summed and reduced where they were allocated once, or as autograd leaves them: allocated by a step's first
 // backward, made before they are added to the sum, and copied into buckets to be reduced (in one precision throughout).
-enum class GradientStorage : std::uint8_t { Kept, Autograd };
+// SetToNone: so in every precision, and freed behind each step (`zero_grad(set_to_none=True)`); DistributedDataParallel's buckets
+// are copies that stay.
+enum class GradientStorage : std::uint8_t { Kept, Autograd, SetToNone };
+
+// Where the fp32 weights of mixed precision are. MasterCopy: in the optimizer, next to weights in 2 bytes. Autocast: they are the
+// weights, and each product keeps a 2-byte copy from the forward to its backward. Sharded: they are FSDP's shards, gathered in
+// 2 bytes.
+enum class MixedPrecision : std::uint8_t { MasterCopy, Autocast, Sharded };
 
 // The choices that a program makes whatever kernels it runs. Panpipe's executor makes its own, in the preset `panpipe`.
 struct Execution {
@@ -72,6 +79,10 @@ struct Execution {
   HandOverBuffers hand_over_buffers = HandOverBuffers::Neighbours;
   GradientStorage gradient_storage = GradientStorage::Kept;
 };
+
+// What PyTorch's caching allocator adds to tensors. Factor: `allocator_factor`. Caching, Expandable: its own rules, replayed over
+// the step's allocations; Expandable with expandable_segments:True.
+enum class AllocatorModel : std::uint8_t { Factor, Caching, Expandable };
 
 struct Framework : Execution {
   std::string name = "megatron";
@@ -121,15 +132,18 @@ struct Framework : Execution {
   // ZeRO 3: how many blocks ahead parameters are requested, and how many blocks may be whole at once.
   int gather_prefetch = 1, gathers_in_flight = 2;
   // Memory.
-  int gradient_bytes = 0;             // per parameter; 0 = by precision
-  int bf16_extra_gradient_bytes = 0;  // kept in addition under bf16 (an accumulation copy)
-  bool keep_gathered_inputs = false;  // sequence parallelism: products keep the gathered input instead of their shard of it
+  MixedPrecision mixed_precision = MixedPrecision::MasterCopy;
+  bool joins_pipeline_outputs = false;  // the last stage keeps the results of all microbatches, and joins them at the end
+  int gradient_bytes = 0;               // per parameter; 0 = by precision
+  int bf16_extra_gradient_bytes = 0;    // kept in addition under bf16 (an accumulation copy)
+  bool keep_gathered_inputs = false;    // sequence parallelism: products keep the gathered input instead of their shard of it
   double replicated_saved_factor =
       1;                            // activations kept relative to those that operators read again, outside the parallel region
   double sharded_saved_factor = 1;  // the same inside it (copies in fp32 or in another layout)
-  double released_by_input_gradient = -1;      // share of a unit's activations that I frees; -1 = all that W does not read
-  double loss_live_bytes_per_logit = 10;       // logits, their fp32 copy and their gradient while the loss runs
-  double allocator_factor = 1.04;              // fragmentation
+  double released_by_input_gradient = -1;  // share of a unit's activations that I frees; -1 = all that W does not read
+  double loss_live_bytes_per_logit = 10;   // logits, their fp32 copy and their gradient while the loss runs
+  AllocatorModel allocator = AllocatorModel::Factor;
+  double allocator_factor = 1.04;              // fragmentation; with a replay what searches take before it
   Bytes context = gib(1);                      // CUDA context, NCCL, workspaces
   std::map<std::string, std::string> sources;  // key -> the number's source
 

@@ -118,6 +118,9 @@ void add_memory(const TaskGraph& graph, const TaskTimes& times, int rank_index, 
     }
   }
   device.peak_parts = parts_of_peak(device.static_parts, at_peak, device.peak);
+  device.reserved = device.peak - allocation.context;
+  allocation.factor = rank < graph.memory.size() ? graph.memory[rank].rounding_factor : 1;
+  device.allocated = std::min(allocation.with(at_peak.sum()) - allocation.context, device.reserved);
 }
 
 std::vector<DeviceTimeline> memory_of_ranks(const TaskGraph& graph, const TaskTimes& times) {

@@ -15,6 +15,12 @@ double number(Bytes bytes) { return static_cast<double>(bytes.base()); }
 
 bool fits(const DeviceTimeline& device) { return device.limit == Bytes(0) || device.peak <= device.limit; }
 
+std::string_view fits_how(double need_over_limit) {
+  const double left = 1 / need_over_limit - 1;
+  if (left < 0) return "not";
+  return left < kMemoryModelError ? "hardly" : left < 2 * kMemoryModelError ? "probably" : "surely";
+}
+
 const DeviceTimeline* fullest_device(const Timeline& timeline) {
   const DeviceTimeline* worst = nullptr;
   const auto fill = [](const DeviceTimeline& d) { return d.limit > Bytes(0) ? d.peak / d.limit : number(d.peak) * 1e-18; };

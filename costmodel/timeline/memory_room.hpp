@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "costmodel/timeline/timeline.hpp"
 
@@ -13,6 +14,10 @@ constexpr double kMemoryModelError = 0.05;
 
 // True if the device's peak is within its limit, or the limit is unknown.
 bool fits(const DeviceTimeline& device);
+
+// "surely", "probably", "hardly" or "not", of a need over its limit: twice the error of the memory model is left, once, less, or
+// nothing.
+std::string_view fits_how(double need_over_limit);
 
 // The fullest device that is not a copy: furthest over its limit, or nearest to it. nullptr without devices.
 const DeviceTimeline* fullest_device(const Timeline& timeline);

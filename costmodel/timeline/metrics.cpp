@@ -49,6 +49,8 @@ Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
     DeviceMetrics& row = of_device.metrics;
     row.device = device.device;
     row.rank = device.rank;
+    row.allocated_memory_bytes = static_cast<double>(device.allocated.base());
+    row.reserved_memory_bytes = static_cast<double>(device.reserved.base());
     row.peak_memory_bytes = static_cast<double>(device.peak.base());
     row.memory_limit_bytes = static_cast<double>(device.limit.base());
     row.fits = fits(device);
@@ -56,7 +58,11 @@ Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
     span += of_device.span;
     result.compute_s += row.compute_s;
     result.exposed_communication_s += row.exposed_communication_s;
-    result.peak_memory_bytes = std::max(result.peak_memory_bytes, row.peak_memory_bytes);
+    if (row.peak_memory_bytes >= result.peak_memory_bytes) {
+      result.allocated_memory_bytes = row.allocated_memory_bytes;
+      result.reserved_memory_bytes = row.reserved_memory_bytes;
+      result.peak_memory_bytes = row.peak_memory_bytes;
+    }
     result.fits = result.fits && row.fits;
     result.per_device.push_back(row);
   }

@@ -153,6 +153,8 @@ std::vector<DeviceTimeline> make_devices(const TaskGraph& graph, const TaskTimes
     copy.rank = original.rank;
     copy.same_as = original.device;
     copy.peak = original.peak;
+    copy.allocated = original.allocated;
+    copy.reserved = original.reserved;
     for (int data = 0; data < graph.degrees.replicas(); ++data) {
       for (int tensor = 0; tensor < graph.degrees.tensor; ++tensor) {
         if (data == 0 && tensor == 0) continue;

@@ -42,6 +42,7 @@ struct DeviceTimeline {
   std::vector<MemoryPart> static_parts;
   // The composition of the peak: the static parts, then activations, temporary, fragmentation. Adds up to `peak`.
   std::vector<MemoryPart> peak_parts;
+  Bytes allocated{0}, reserved{0};  // of the peak: tensors, and with the allocator's segments
   Bytes peak{0};
   Bytes limit{0};
 };
@@ -103,8 +104,10 @@ struct DeviceMetrics {
   double exposed_communication_s = 0;  // compute lane idle or waiting while a transfer or collective of this device runs
   double bubble_step = 0;              // idle share of the compute lane over the whole step
   double bubble_span = 0;              // idle share between the first start and the last end of its compute lane
-  double peak_memory_bytes = 0;
-  double memory_limit_bytes = 0;  // memory that a plan may fill; 0 = unknown
+  double allocated_memory_bytes = 0;   // tensors, as the allocator counts them
+  double reserved_memory_bytes = 0;    // with the allocator's segments
+  double peak_memory_bytes = 0;        // that the card needs, context included
+  double memory_limit_bytes = 0;       // memory that a plan may fill; 0 = unknown
   bool fits = true;
 };
 
@@ -130,9 +133,9 @@ struct Metrics {
   double compute_s = 0;                // mean over devices
   double exposed_communication_s = 0;  // mean over devices
   double bubble_step = 0, bubble_span = 0;
-  double peak_memory_bytes = 0;   // of the largest device
-  double memory_limit_bytes = 0;  // of the fullest device; 0 = unknown
-  double memory_share = 0;        // the fullest device's peak over its limit
+  double allocated_memory_bytes = 0, reserved_memory_bytes = 0, peak_memory_bytes = 0;  // of the largest device
+  double memory_limit_bytes = 0;                                                        // of the fullest device; 0 = unknown
+  double memory_share = 0;  // the fullest device's peak over its limit
   bool fits = true;
   double parameters = 0;   // trained parameters of the whole model, a tied one counted once; 0 if unknown
   double model_flops = 0;  // per step

@@ -311,7 +311,7 @@ RankMemories memory_peaks(const PlacedStages& placed, const SearchFacts& facts, 
   if (placed.placement == StagePlacement::Opaque) {
     // Every element is somewhere, and before its first gradient all that a microbatch leaves is.
     double state = 0, kept = 0;
-    for (const PlacedStages::Rank& rank : placed.rank) state += per.state.all(rank.held);
+    for (const PlacedStages::Rank& rank : placed.rank) state += per.state.always(rank.held);
     for (const StageCost& stage : placed.table.stages) kept += static_cast<double>(stage.kept);
     const double all = state + kept * facts.stated_kept;
     const double mean = static_cast<double>(facts.context) + facts.allocator * all / placed.ranks;
@@ -320,10 +320,11 @@ RankMemories memory_peaks(const PlacedStages& placed, const SearchFacts& facts, 
   double largest = 0, sum = 0;
   for (int r = 0; r < placed.ranks; ++r) {
     const PlacedStages::Rank& rank = placed.rank[r];
-    double bytes = std::ceil(per.state.parameters(rank.held)) + std::ceil(per.state.gradients(rank.held)) +
-                   std::ceil(per.state.optimizer(rank.held));
-    bytes += static_cast<double>(rank.buffers) * facts.memory.buffered_microbatches(microbatches) + activations[r];
-    if (per.zero >= 3 && per.data > 1) bytes += static_cast<double>(rank.gathered);
+    // In the passes, or while the optimizer steps.
+    double in_passes = per.state.always(rank.held) + activations[r];
+    if (per.zero >= 3 && per.data > 1) in_passes += static_cast<double>(rank.gathered);
+    const double bytes = std::max(in_passes, per.state.at_step(rank.held)) +
+                         static_cast<double>(rank.buffers) * facts.memory.buffered_microbatches(microbatches);
     const double allocated = static_cast<double>(facts.context) + std::nearbyint(facts.allocator * bytes);
     largest = std::max(largest, allocated);
     sum += allocated;

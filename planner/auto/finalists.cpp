@@ -6,15 +6,25 @@
 #include <algorithm>
 
 #include "base/text/quantity_text.hpp"
+#include "costmodel/lowering/allocator_replay.hpp"
+#include "costmodel/plan/model_costs.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
 
 namespace panpipe::planner {
 namespace {
 
+// With the memory that answers state, not the factor that searches take.
+TaskGraph answered_graph(const Exact& exact, Evaluator& evaluator) {
+  TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
+  const CostModel& model = evaluator.model(exact.configuration);
+  apply_replay(model.scenario(), *exact.plan, ModelCosts(model, *exact.plan), graph);
+  return graph;
+}
+
 Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
-  const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
+  const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
   candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
   state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
@@ -50,7 +60,7 @@ std::string last_text(const Account& account, const Answer& answer) {
 }  // namespace
 
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
-  const TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
+  const TaskGraph graph = answered_graph(exact, evaluator);
   const Scenario& scenario = evaluator.model(exact.configuration).scenario();
   const Prediction prediction = predict(graph, scenario, *exact.plan, options.simulate);
   exact.simulated = figures_of(prediction);
@@ -64,6 +74,8 @@ void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const S
                    [](const Exact* a, const Exact* b) { return a->simulated_step() < b->simulated_step(); });
   order.resize(std::min(order.size(), std::max<std::size_t>(1, options.candidates)));
   for (const Exact* one : order) answer.candidates.push_back(candidate_of(*one, evaluator));
+  // What the allocator adds may be more than the search expected.
+  std::stable_partition(answer.candidates.begin(), answer.candidates.end(), fits_in_memory);
   answer.simulation_decides = !answer.candidates.front().simulated.empty();
 }
 

@@ -62,7 +62,7 @@ MemoryReach::OfType MemoryReach::sum_units(const SearchSpace& space, int type) {
       least = std::min(least, kept(modes[m]));
     }
     const auto weight = static_cast<double>(model.kept_for_weight(unit).base());
-    of.least[0].push_back(of.least[0].back() + state.all(fixed));
+    of.least[0].push_back(of.least[0].back() + state.always(fixed));
     of.least[1].push_back(of.least[1].back() + least);
     of.least[2].push_back(of.least[2].back() + std::clamp(weight, std::min(least, 0.0), std::max(least, 0.0)));
   }

@@ -5,6 +5,7 @@
 
 #include "base/parallel_for.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/lowering/allocator_replay.hpp"
 #include "costmodel/lowering/peak_memory.hpp"
 #include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -39,7 +40,8 @@ Candidate PfeifeSearch::candidate(Searched& searched) const {
   Candidate result;
   CutSearch& search = *searched.search;
   auto plan = std::make_shared<Plan>(search.evaluator().plan(search.cuts(), search.modes()));
-  const TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
+  TaskGraph graph = lower(space_.scenario(), *plan, space_.costs());
+  apply_replay(space_.scenario(), *plan, space_.costs(), graph);
   state_metrics(result, predict(graph, space_.scenario(), *plan));
   if (options_.simulate) result.simulated = figures_of(predict(graph, space_.scenario(), *plan, options_.simulate));
   result.stages = planner::stages_of(*plan, space_.costs().workload(space_.site_of_rank(0)));

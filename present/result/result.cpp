@@ -11,6 +11,7 @@
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/scenario/trainer.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "present/result/result_plan.hpp"
 
@@ -79,6 +80,7 @@ void write_metrics(JsonWriter& out, const Metrics& metrics, TimelineKind kind) {
   out.object("metrics", JsonLayout::Lines);
   for (const Metric& metric : metric_table())
     if (metric.is_in(metrics, kind)) write_metric(out, metric.name, metric.of_step(metrics));
+  if (kind != TimelineKind::Measured && metrics.memory_limit_bytes > 0) out.field("fits_how", fits_how(metrics.memory_share));
   if (kind != TimelineKind::Measured && metrics.run && metrics.run->cost) out.field("currency", metrics.run->currency);
   out.list("per_device", JsonLayout::Lines);
   for (const DeviceMetrics& row : metrics.per_device) {

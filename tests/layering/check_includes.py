@@ -32,7 +32,7 @@ ALLOWED = {
     ],
     "costmodel/cost": PRICED,
     "costmodel/plan": [*PRICED, "costmodel/cost"],
-    "costmodel/lowering": [*PRICED, "costmodel/cost", "costmodel/plan"],
+    "costmodel/lowering": [*PRICED, "costmodel/cost", "costmodel/plan", "costmodel/memory"],
     "costmodel/timeline": ["base", "schedule", "costmodel/degrees", "costmodel/run_cost", "costmodel/plan", "costmodel/lowering"],
     "costmodel/estimate": ["base", "schedule", "costmodel/degrees", "costmodel/plan", "costmodel/lowering", "costmodel/timeline"],
     "costmodel/prediction": ["base", "schedule", "costmodel"],

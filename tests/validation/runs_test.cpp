@@ -128,7 +128,7 @@ TEST(Runs, PlainPyTorchPrintsAllocatedMemoryAndNamesItsLoss) {
   chunked.framework = "eager-sdpa-chunked-loss";
   const auto runs = predict({row, chunked}, {});
   EXPECT_NEAR(*runs[0].error(), 0, 0.1);  // counted, but for four numbers of the device
-  EXPECT_NEAR(*runs[0].peak_error(), 0, 0.03);
+  EXPECT_NEAR(*runs[0].peak_error(), 0, 0.08);
   EXPECT_NEAR(*runs[1].error(), 0, 0.15);
   EXPECT_LT(runs[1].predicted_peak_gib, runs[0].predicted_peak_gib * 1.5);  // twice the tokens, a fraction of the logits
 }
@@ -158,7 +158,7 @@ TEST(Runs, CheckpointingByOperatorFits) {
   attention.recompute = "selective";
   const auto runs = predict({row, attention}, {});
   EXPECT_EQ(runs[0].skipped, "");
-  EXPECT_NEAR(*runs[0].peak_error(), 0, 0.03);
+  EXPECT_NEAR(*runs[0].peak_error(), 0, 0.05);
   EXPECT_GT(runs[1].predicted_peak_gib, 120);
   EXPECT_GT(runs[0].predicted_s, runs[1].predicted_s);
 }

@@ -46,10 +46,14 @@ struct PredictionOptions {
 // Reads tables `id,left_out_s` as written by panpipe fit --left-out. Throws InputError.
 std::map<std::string, double> read_left_out(const std::vector<std::string>& files);
 
-// The part of a predicted peak (DeviceMetrics::peak_memory_bytes) that a trainer prints. `kind`, as in the column peak_kind:
-// allocated by tensors (torch.cuda.max_memory_allocated); reserved, with what the allocator loses; device or "", with the
-// context.
-double peak_of_kind(const Framework& framework, double peak_bytes, const std::string& kind);
+// The predicted peak that a trainer prints, of StepFigures or Metrics. `kind`, as in the column peak_kind: allocated by tensors
+// (torch.cuda.max_memory_allocated); reserved, with what the allocator loses; device or "", with the context.
+template <class Figures>
+double peak_of_kind(const Figures& figures, std::string_view kind) {
+  return kind == "allocated"  ? figures.allocated_memory_bytes
+         : kind == "reserved" ? figures.reserved_memory_bytes
+                              : figures.peak_memory_bytes;
+}
 
 // In the order of the rows. If a row cannot be expressed or has no legal plan, `skipped` gives the reason. Throws InputError for
 // an unreadable calibration.

@@ -195,7 +195,10 @@ TEST(ParameterBytes, ByPrecisionFrameworkAndZero) {
       // ZeRO 3 of mixed precision over 8 ranks: 16 bytes / 8 (arXiv 1910.02054, section 5).
       {"bf16", "megatron", 8, 3, 0.25, 0.25, 1.5},
       {"bf16", "megatron", 8, 2, 2, 0.25, 1.5},
-      {"bf16", "eager", 1, 0, 2, 4, 12},
+      // Autocast: fp32 weights and gradients, two moments; FSDP divides them, and holds 2 bytes whole under ZeRO 2.
+      {"bf16", "eager", 1, 0, 4, 4, 8},
+      {"bf16", "eager", 8, 3, 0.5, 0.5, 1},
+      {"bf16", "torchtitan", 8, 2, 2.5, 0.5, 1},
   };
   for (const Row& row : rows) {
     const auto made = make(fmt::format(R"(panpipe: 1

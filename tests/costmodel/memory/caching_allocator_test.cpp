@@ -79,7 +79,7 @@ TEST(CachingAllocator, AFullCardGivesUnusedSegmentsBack) {
   EXPECT_TRUE(allocator.allocate(100 * kMiB));
 }
 
-// One segment of 20 MiB pages: what is freed beside its end grows, so that nothing is unused: 30 + 30 take three pages of 20.
+// One segment of 20 MiB pages: what is freed next to its end grows, so that nothing is unused: 30 + 30 take three pages of 20.
 TEST(CachingAllocator, ExpandableSegmentsGrow) {
   AllocatorSettings settings;
   settings.expandable_segments = true;
@@ -90,7 +90,7 @@ TEST(CachingAllocator, ExpandableSegmentsGrow) {
   allocator.free(*b);
   ASSERT_TRUE(allocator.allocate(100 * kMiB));
   EXPECT_EQ(allocator.reserved(), 100 * kMiB);
-  // Without them two unused segments of 30 stay beside one of 100.
+  // Without them two unused segments of 30 stay next to one of 100.
   CachingAllocator apart({}, 400 * kMiB);
   const auto first = apart.allocate(30 * kMiB), second = apart.allocate(30 * kMiB);
   apart.free(*first);
@@ -100,7 +100,7 @@ TEST(CachingAllocator, ExpandableSegmentsGrow) {
 }
 
 // Blocks of 60 MiB are not split where the largest split is 20 MiB: 15 do not take the unused 60, and neither do 35, which would
-// waste more than 20. They do not fit beside it: it goes first.
+// waste more than 20. They do not fit next to it: it goes first.
 TEST(CachingAllocator, OversizedBlocksAreNotSplit) {
   AllocatorSettings settings;
   settings.max_split_size = 20 * kMiB;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/prediction/prediction.hpp"
 #include "planner/answer_text.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/methods.hpp"
@@ -38,7 +39,7 @@ double figure(const std::vector<std::pair<std::string, double>>& metrics, const 
 // Step time and memory of the scenario as `panpipe estimate` gives them.
 Metrics estimated(const Scenario& scenario) {
   const Experiment experiment(scenario);
-  return metrics(estimate(lower(experiment.scenario, experiment.plan(""), experiment.model)));
+  return metrics(estimate(answered(experiment.scenario, experiment.plan(""), experiment.model)));
 }
 
 // Every configuration lowered and estimated.

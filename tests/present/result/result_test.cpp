@@ -43,15 +43,17 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_FALSE(json["context"].contains("date"));
   EXPECT_THAT(keys(json["metrics"]),
               ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
-                                     "peak_memory_bytes", "memory_limit_bytes", "fits", "parameters", "model_flops", "mfu",
-                                     "samples_per_s", "step_time_p10_s", "step_time_p50_s", "step_time_p90_s", "per_device"));
+                                     "allocated_memory_bytes", "reserved_memory_bytes", "peak_memory_bytes", "memory_limit_bytes",
+                                     "fits", "parameters", "model_flops", "mfu", "samples_per_s", "step_time_p10_s",
+                                     "step_time_p50_s", "step_time_p90_s", "fits_how", "per_device"));
   EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
   EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
   EXPECT_EQ(json["metrics"]["fits"], false);
   ASSERT_EQ(json["metrics"]["per_device"].size(), 4u);
   EXPECT_THAT(keys(json["metrics"]["per_device"][3]),
               ::testing::ElementsAre("device", "rank", "step_time_s", "compute_s", "exposed_communication_s", "bubble_step",
-                                     "bubble_span", "peak_memory_bytes", "memory_limit_bytes", "fits"));
+                                     "bubble_span", "allocated_memory_bytes", "reserved_memory_bytes", "peak_memory_bytes",
+                                     "memory_limit_bytes", "fits"));
   ASSERT_EQ(json["timeline"].size(), timeline.spans.size());
   EXPECT_EQ(
       json["timeline"][4].dump(),
