@@ -85,7 +85,7 @@ def statistics():
 
 
 def do(operations, streams):
-    """What PyTorch's allocator says after each operation, and the operations that it could do: a block that did not fit is not freed."""
+    """What PyTorch's allocator reports after each operation, and the operations that it could do: a block that did not fit is not freed."""
     import torch
 
     blocks, done, said = {}, [], []
@@ -235,7 +235,7 @@ def inside(replay, asked, runs):
 
 
 def of_run(name, settings):
-    """The recorded operations of rank 0; the other ranks run beside it."""
+    """The recorded operations of rank 0; the other ranks run next to it."""
     from memory import study
 
     run = study.runs()[name]

@@ -48,7 +48,6 @@ def precision(s):
 def framework(s):
     made = {
         "name": "eager-sdpa-chunked-loss" if s["loss"] == "chunked" else "eager-sdpa",
-        "allocator_factor": 1,
         "context": "8320 KiB",
         "autocast": s["precision"].startswith("amp"),
     }
@@ -58,10 +57,14 @@ def framework(s):
         made["optimizer_kernel"] = s["optimizer"].split("-")[1]
     if s["parallel"] == "ddp" and "bucket_mib" in s:
         made["gradient_bucket"] = f"{s['bucket_mib']} MiB"
-    if s["parallel"] == "ddp":
-        made["gradient_storage"] = "autograd"
+    if s.get("bucket_view"):
+        made["gradient_storage"] = "kept"
     if s.get("mixed"):
         made["gradient_bytes"] = 4
+    if s["loss"] == "chunked":
+        made["loss_live_bytes_per_logit"] = 12 / s["loss_chunks"]
+    if s["parallel"] == "tp" and s["loss"] == "plain":
+        made["loss_live_bytes_per_logit"] = 16  # the operators of DTensor's loss_parallel
     return made
 
 
@@ -71,6 +74,12 @@ def recompute(s):
     if s["recompute"] == "operators":
         return {"operators": ["norms", "elementwise"]}
     return {"every": s["every"]} if s["every"] > 1 else "full"
+
+
+def blocks_of_stages(s):
+    """The first block of each stage of a pipeline."""
+    each = s["layers"] // (s["ranks"] * s.get("stages_per_rank", 1))
+    return range(0, s["layers"], each)
 
 
 def describe(s):
@@ -102,6 +111,7 @@ def describe(s):
         made["parallel"] = {"pipeline": s["ranks"]}
         if s.get("stages_per_rank", 1) > 1 and s["schedule"] != "zbv":
             made["parallel"]["virtual_stages"] = s["stages_per_rank"]
+        made["partition"] = [f"h.{block}.attention" for block in blocks_of_stages(s)[1:]]
         made["schedule"] = SCHEDULES.get(s["schedule"], "interleaved-zero-bubble")
     return made
 
