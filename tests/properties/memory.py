@@ -1,6 +1,6 @@
 """Recompute, ZeRO and the memory of each device."""
 
-from base import BYTES, ROUNDED, Finding, Property, cut, estimate, family, mib, need, not_above, order_of, ranks
+from base import BYTES, ROUNDED, Finding, Property, cut, estimate, family, in_sums, mib, need, not_above, order_of, ranks
 from base import ONE_STAGE_FAMILIES
 from generator import units_of
 from program import TINY, get, put
@@ -18,7 +18,7 @@ class RecomputeTime(Property):
     def judge(self, program, scenario, pair):
         need(cut(scenario))
         less, more = pair if self.key == "step_time_s" else pair[::-1]
-        given = ({**scenario, "recompute": mode} for mode in (less, more))
+        given = ({**in_sums(scenario), "recompute": mode} for mode in (less, more))
         return not_above(program, *given, f"recompute {less} against {more}", key=self.key)
 
 
@@ -50,7 +50,7 @@ class ZeroMemory(Property):
     name = "zero-memory"
     claim = (
         "a higher ZeRO stage never needs more memory on any device; stage 3 may need more than 2 by what its gathered blocks exceed the weights that it "
-        "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights x (1 - 1/data)). Two blocks are gathered at a time: "
+        "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights given up). Two blocks are gathered at a time: "
         "neighbours, or the last of a pass and the first of the next"
     )
     tolerance = f"{BYTES} bytes: rounding of a device's parts"
@@ -82,24 +82,25 @@ class ZeroMemory(Property):
             last = unit["block"]
         return sum(sorted(blocks)[-2:])
 
-    def excess(self, program, scenario, parts, gathered):
-        """Bytes that a device with these parts may need more when it gathers so much and gives its weights up."""
+    def excess(self, parts, after, gathered):
+        """Bytes that a device with these parts may need more when it gathers so much and gives weights up: `after` are left."""
         counted = sum(v for k, v in parts.items() if k not in ("context", "fragmentation"))
         factor = 1 + parts.get("fragmentation", 0) / counted
-        return factor * (gathered - parts.get("parameters", 0) * (1 - 1 / ranks(scenario)[1]))
+        return factor * (gathered - parts.get("parameters", 0) + after.get("parameters", 0))
 
-    def allowed(self, program, scenario, stage, parts):
+    def allowed(self, program, scenario, stage, parts, after):
         if stage < 3:
             return 0.0
         stages = len(order_of(program, scenario)["stage_to_rank"]) // ranks(scenario)[0]
-        return max(0.0, self.excess(program, scenario, parts, min(max(1, stages), 2) * self.gathered(program, scenario)))
+        return max(0.0, self.excess(parts, after, min(max(1, stages), 2) * self.gathered(program, scenario)))
 
     def judge(self, program, scenario, stage):
         need(ranks(scenario)[1] > 1)
+        scenario = in_sums(scenario)
         calls = [estimate(put(scenario, "parallel.zero", z)) for z in (stage - 1, stage)]
         before, after = ({row["device"]: row for row in program.answer(call).document["memory"]} for call in calls)
         for device in sorted(before.keys() & after.keys()):
-            allowed = self.allowed(program, scenario, stage, before[device]["parts"])
+            allowed = self.allowed(program, scenario, stage, before[device]["parts"], after[device]["parts"])
             a, b = before[device]["peak_bytes"], after[device]["peak_bytes"]
             if b > a + allowed + BYTES:
                 return Finding(
@@ -126,9 +127,9 @@ class ZeroGathers(ZeroMemory):
     def draw(self, rng, program, scenario):
         return {"stage": 3}
 
-    def allowed(self, program, scenario, stage, parts):
+    def allowed(self, program, scenario, stage, parts, after):
         need(family(scenario) in ONE_STAGE_FAMILIES)
-        return self.excess(program, scenario, parts, self.gathered(program, scenario))
+        return self.excess(parts, after, self.gathered(program, scenario))
 
 
 class OwnMemory(Property):
