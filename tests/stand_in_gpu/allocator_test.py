@@ -241,7 +241,6 @@ def of_run(name, settings):
     run = study.runs()[name]
     with tempfile.TemporaryDirectory() as folder:
         conf = {"STAND_IN_MEMORY_MIB": str(run["card_mib"]), "PYTORCH_CUDA_ALLOC_CONF": settings, "FOLDER": folder}
-        conf["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
         others = []
         for rank in range(1, run["ranks"]):
             process = os.fork()
@@ -274,7 +273,9 @@ def main():
         return 77
     environment = {**os.environ, "STAND_IN_ARITHMETIC": "0", "STAND_IN_GPUS": "2", "OMP_NUM_THREADS": "1"}
     command = [sys.argv[1], sys.executable, __file__, *sys.argv[1:], "--inside"]
-    return subprocess.run(command, check=False, env=environment).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        environment["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
+        return subprocess.run(command, check=False, env=environment).returncode
 
 
 sys.exit(main())
