@@ -229,12 +229,13 @@ class RankReplay {
     const int stage = static_cast<int>(&info - lowering_.stages.data());
     tensors_.take(Tensors::key(space, kReceived), received(lowering_.edges_in[stage], false));
     tensors_.take(Tensors::key(space, kOutputs), static_cast<double>(info.outputs.base()));
-    for (int u = info.first_unit, end = u; u < info.end_unit; u = end) {
-      end = block_end(info, u);
+    for (int u = info.first_unit; u < info.end_unit;) {
+      const int end = block_end(info, u);
       gather(info, u, end);
       forward(u, end, space);
       if (recomputes(info, u)) forget(u, end, space);
       if (lowering_.zero() >= 3) drop(info, u, end);
+      u = end;
     }
   }
 
