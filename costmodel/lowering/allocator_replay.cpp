@@ -1,7 +1,6 @@
 #include "costmodel/lowering/allocator_replay.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,6 +11,7 @@
 #include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/memory/caching_allocator.hpp"
+#include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe {
 namespace {
@@ -100,6 +100,7 @@ class RankReplay {
                  mixed_precision_in_effect(lowering.scenario.framework, lowering.plan) == MixedPrecision::Sharded) {
     const std::size_t in_flight = at(lowering.plan.pipeline) * lowering.stages_of_rank(rank).size();
     microbatches_ = std::min(lowering.plan.schedule.microbatches, static_cast<int>(in_flight) + 2);
+    find_gives();
   }
 
   AllocatorOverhead run() {
@@ -113,7 +114,7 @@ class RankReplay {
   }
 
  private:
-  // Each parameter once, in the order of its first use, with its block's first unit.
+  // Each parameter once, in the order of its first use.
   template <class Visit>
   void each_parameter(Visit visit) const {
     std::set<int> seen;
@@ -142,9 +143,10 @@ class RankReplay {
       if (!late)
         tensors_.take(Tensors::key(kGradients, use.tensor), elements * (use.experts ? experts.gradient : costs.gradient_bytes()));
     });
-    if (!model_.copies_to_buckets(lowering_.plan) || lowering_.plan.replicas() == 1) return;
-    const double all =
-        static_cast<double>(held_parameters(lowering_, lowering_.stages_of_rank(rank_)).elements()) * costs.reduced_bytes();
+    if (lowering_.plan.replicas() == 1) return;
+    double all = 0;
+    for (const MemoryPart& part : lowering_.graph.memory[at(rank_)].parts)
+      if (part.use == MemoryUse::GradientBuckets) all += static_cast<double>(part.bytes.base());
     const double one = std::max(1.0, static_cast<double>(lowering_.scenario.framework.gradient_bucket.base()));
     int number = 0;
     for (double left = all; left > 0; left -= one) tensors_.take(Tensors::key(kBuckets, number++), std::min(left, one));
@@ -171,11 +173,13 @@ class RankReplay {
       for (const ParameterUse& use : lowering_.unit(info, u).parameters) tensors_.give(Tensors::key(kWhole, use.tensor));
   }
 
-  int block_end(const StageInfo& info, int u) const {
-    const std::string& block = lowering_.unit(info, u).block;
-    int end = u + 1;
-    while (!block.empty() && end < info.end_unit && lowering_.unit(info, end).block == block) ++end;
-    return end;
+  // Units [first, end) of each block of a stage; a unit outside blocks is by itself.
+  std::vector<std::pair<int, int>> blocks_of(const StageInfo& info) const {
+    const std::vector<int> starts = recompute_groups(lowering_.workload(info), info.first_unit, info.end_unit, Recompute::None);
+    std::vector<std::pair<int, int>> blocks;
+    for (std::size_t k = 0; k < starts.size(); ++k)
+      blocks.emplace_back(starts[k], k + 1 < starts.size() ? starts[k + 1] : info.end_unit);
+    return blocks;
   }
 
   bool recomputes(const StageInfo& info, int u) const {
@@ -205,9 +209,8 @@ class RankReplay {
   void run_pass(const Action& action) {
     const StageInfo& info = lowering_.stage(action.stage);
     const int space = action.microbatch * lowering_.plan.schedule.stages + action.stage;
-    if (given_in_.empty()) find_gives();
-    if (action.kind == ActionKind::F) return run_forward(info, space);
-    if (action.kind == ActionKind::B || action.kind == ActionKind::I) run_backward(info, space);
+    if (action.kind == ActionKind::F) return run_forward(info, action.stage, space);
+    if (action.kind == ActionKind::B || action.kind == ActionKind::I) run_backward(info, action.stage, space);
   }
 
   void find_gives() {
@@ -225,25 +228,20 @@ class RankReplay {
     return bytes;
   }
 
-  void run_forward(const StageInfo& info, int space) {
-    const int stage = static_cast<int>(&info - lowering_.stages.data());
+  void run_forward(const StageInfo& info, int stage, int space) {
     tensors_.take(Tensors::key(space, kReceived), received(lowering_.edges_in[stage], false));
     tensors_.take(Tensors::key(space, kOutputs), static_cast<double>(info.outputs.base()));
-    for (int u = info.first_unit; u < info.end_unit;) {
-      const int end = block_end(info, u);
-      gather(info, u, end);
-      forward(u, end, space);
-      if (recomputes(info, u)) forget(u, end, space);
-      if (lowering_.zero() >= 3) drop(info, u, end);
-      u = end;
+    for (const auto& [first, end] : blocks_of(info)) {
+      gather(info, first, end);
+      forward(first, end, space);
+      if (recomputes(info, first)) forget(first, end, space);
+      if (lowering_.zero() >= 3) drop(info, first, end);
     }
   }
 
-  void run_backward(const StageInfo& info, int space) {
-    const int stage = static_cast<int>(&info - lowering_.stages.data());
+  void run_backward(const StageInfo& info, int stage, int space) {
     tensors_.take(Tensors::key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
-    std::vector<std::pair<int, int>> blocks;
-    for (int u = info.first_unit; u < info.end_unit; u = blocks.back().second) blocks.emplace_back(u, block_end(info, u));
+    const std::vector<std::pair<int, int>> blocks = blocks_of(info);
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
       gather(info, block->first, block->second);
       if (recomputes(info, block->first)) forward(block->first, block->second, space);

@@ -26,7 +26,7 @@ std::vector<PeakMemory> peak_memory(const Scenario& scenario, const Plan& plan, 
       live += pass.take + (action.kind == ActionKind::F ? info.outputs : Bytes(0));
       peak = std::max(peak, live + pass.temporary);
       live -= pass.give;
-      if (action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I)) {
+      if (ends_gradient(lowering, action)) {
         if (!with_gradients[action.stage]) live += info.late_gradients;
         with_gradients[action.stage] = true;
       }

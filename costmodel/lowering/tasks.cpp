@@ -293,8 +293,7 @@ class RankTasks {
 
   // A stage's gradients are allocated by the first backward of a step, and freed at its end.
   Bytes gradients_made(const Action& action, const StageInfo& info) {
-    const bool backward = action.kind == ActionKind::B || action.kind == (info.weight_apart ? ActionKind::W : ActionKind::I);
-    if (info.late_gradients == Bytes(0) || !backward) return Bytes(0);
+    if (info.late_gradients == Bytes(0) || !ends_gradient(lowering_, action)) return Bytes(0);
     if (std::find(with_gradients_.begin(), with_gradients_.end(), action.stage) != with_gradients_.end()) return Bytes(0);
     with_gradients_.push_back(action.stage);
     return info.late_gradients;
