@@ -6,7 +6,7 @@
 #include "base/files/files_read.hpp"
 #include "base/index_ranges.hpp"
 #include "costmodel/prediction/evidence.hpp"
-#include "costmodel/prediction/trainer_remarks.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/result_files.hpp"
@@ -65,7 +65,7 @@ present::ResultPlan PredictedStep::described() const {
 present::ResultContext PredictedStep::context(NamesAndValues libraries) const {
   present::ResultContext context =
       present::result_context(planned_->experiment, planned_->name, planned_->hashes, std::move(libraries), wall_s_);
-  context.cautions = trainer_remarks(planned_->experiment.scenario, planned_->plan);
+  context.cautions = plan_cautions(planned_->experiment.scenario, planned_->plan);
   context.unused_devices = unused_indices(planned_->plan.devices, planned_->experiment.scenario.cluster.size());
   return context;
 }

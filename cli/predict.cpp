@@ -10,7 +10,7 @@
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
-#include "costmodel/prediction/trainer_remarks.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "present/result/result_files.hpp"
 
@@ -72,7 +72,7 @@ void report_unmeasured(const Experiment& experiment) {
 
 std::string assumed_note(const Scenario& scenario, const Plan& plan) {
   std::string text;
-  for (const std::string& remark : trainer_remarks(scenario, plan)) text += fmt::format("caution: {}\n", remark);
+  for (const std::string& caution : plan_cautions(scenario, plan)) text += fmt::format("caution: {}\n", caution);
   for (const std::string& assumption : assumptions_of(scenario.workload)) text += fmt::format("assumed: {}\n", assumption);
   return text;
 }

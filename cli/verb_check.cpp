@@ -16,7 +16,7 @@
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
-#include "costmodel/prediction/trainer_remarks.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/movable_units.hpp"
 #include "present/result/heading.hpp"
@@ -84,7 +84,7 @@ std::string resolved_and_planned(const Experiment& experiment, bool all) {
   std::string text = commented(present::heading_of(experiment.scenario, experiment.workload, plan)) +
                      fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size()) +
                      (unused.empty() ? "" : "# warning: " + unused_devices_text(unused, devices) + "\n");
-  for (const std::string& remark : trainer_remarks(experiment.scenario, plan)) text += fmt::format("# caution: {}\n", remark);
+  for (const std::string& caution : plan_cautions(experiment.scenario, plan)) text += fmt::format("# caution: {}\n", caution);
   for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
     text += fmt::format("# assumed: {}\n", assumption);
   const std::string resolved = resolved_text(experiment.scenario);

@@ -9,7 +9,7 @@
 #include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
 #include "costmodel/prediction/evidence.hpp"
-#include "costmodel/prediction/trainer_remarks.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "planner/candidate.hpp"
@@ -93,7 +93,7 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
   PANPIPE_CHECK(false, "a method of search");
 }
 
-// What the search owes to the trainer: whose plans these are, what prices them, and what speaks against starting one.
+// What the search owes to the trainer: whose plans these are, and what prices them.
 void note_trainer(const Scenario& scenario, Answer& answer) {
   const Trainer& trainer = *scenario.trainer;
   const std::string& preset = scenario.framework.name;
@@ -102,8 +102,6 @@ void note_trainer(const Scenario& scenario, Answer& answer) {
   answer.notes.push_back(std::move(note));
   if (answer.method != Method::Auto)
     answer.notes.push_back(fmt::format("the method {} does not ask what {} can run", name_of(answer.method), trainer.title));
-  for (Candidate& candidate : answer.candidates)
-    if (candidate.plan) candidate.cautions = trainer_remarks(scenario, *candidate.plan);
 }
 
 }  // namespace
@@ -116,7 +114,10 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
   if (!answer.trainer && !answer.candidates.empty() && answer.candidates.front().plan)
     answer.runs_in = trainers_of(*answer.candidates.front().plan);
   if (!has_given_costs(experiment.scenario)) answer.tie_within = std::expm1(shipped_evidence().tie());
-  for (const Candidate& candidate : answer.candidates) check_finite(candidate);
+  for (Candidate& candidate : answer.candidates) {
+    if (candidate.plan) candidate.cautions = plan_cautions(experiment.scenario, *candidate.plan);
+    check_finite(candidate);
+  }
   return answer;
 }
 

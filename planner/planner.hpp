@@ -60,7 +60,7 @@ struct Candidate {
   std::vector<std::pair<std::string, double>> metrics;  // "step_time_s", "peak_memory_bytes", "time_per_sample" ...
   std::vector<std::pair<std::string, double>> simulated;
   std::optional<Evidence> evidence;   // of its step, if engines can run it
-  std::vector<std::string> cautions;  // what is to be known before the scenario's trainer starts it
+  std::vector<std::string> cautions;  // plan_cautions
   std::optional<RunCost> run;         // of the run that the scenario states, from the step that decides
   std::vector<PlannedStage> stages;
   std::string schedule;                                               // family

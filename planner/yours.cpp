@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "costmodel/prediction/trainer_remarks.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/candidate.hpp"
 #include "planner/family_form.hpp"
@@ -49,7 +49,7 @@ Candidate predicted_yours(const Experiment& experiment, const SearchOptions& opt
   yours.settings = settings_of(exact);
   yours.settings.emplace_back("schedule", yours.schedule);
   yours.plan = exact.plan;
-  yours.cautions = trainer_remarks(scenario, *exact.plan);
+  yours.cautions = plan_cautions(scenario, *exact.plan);
   check_finite(yours);
   return yours;
 }

@@ -32,6 +32,7 @@ struct DeviceType {
   int nvlink_links = 0;                        // links of one device; 0: none
   Bandwidth nvlink_bandwidth{0};               // of one link, one direction
   std::string calibration;                     // name of the shipped calibration, empty = data sheet only
+  double may_be_faster = 0;                    // share; above 0 where other work disturbed the measurements of its rates
   std::string driver_name;                     // as nvidia-smi prints it: "NVIDIA A100-SXM4-80GB"
   std::string server;                          // name of the shipped cluster that describes a server of these; empty: none
   double compute_capability = 0;               // 0: not stated

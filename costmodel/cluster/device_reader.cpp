@@ -53,6 +53,13 @@ std::string read_calibration(MapReader& reader) {
   return "";
 }
 
+// Of what the measuring program noted, the rest is for people and for evidence.
+double read_may_be_faster(MapReader& reader) {
+  const Node* measured = reader.find("measured");
+  const Node* share = measured != nullptr ? measured->find("may_be_faster") : nullptr;
+  return share != nullptr ? read_number(*share, reader.log(), Sign::NonNegative).value_or(0) : 0;
+}
+
 }  // namespace
 
 DeviceType read_device(const Node& node, ReadLog& log) {
@@ -73,7 +80,7 @@ DeviceType read_device(const Node& node, ReadLog& log) {
   type.multicast = reader.boolean("multicast", false);
   read_nvlink(reader, type);
   if (reader.has("calibration")) type.calibration = read_calibration(reader);
-  if (reader.has("measured")) reader.find("measured");  // for people and for --evidence
+  type.may_be_faster = read_may_be_faster(reader);
   if (reader.find("driver_name")) type.driver_name = reader.string("driver_name");
   if (reader.find("server")) type.server = reader.string("server");
   if (reader.find("compute_capability")) type.compute_capability = reader.number("compute_capability", Sign::Positive);

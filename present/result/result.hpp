@@ -22,7 +22,7 @@ struct ResultContext {
   std::optional<std::vector<int>> unused_devices;  // of the cluster; nullopt: unknown
   std::vector<std::string> assumed;                // assumptions_of the workload
   std::shared_ptr<const Trainer> trainer;          // of the scenario; null: none is stated
-  std::vector<std::string> cautions;               // trainer_remarks of the plan
+  std::vector<std::string> cautions;               // plan_cautions of the plan
   bool with_clock = true;                          // write date, host and wall clock
   double wall_s = 0;
 };

@@ -92,7 +92,8 @@ class Prediction:
 
     @property
     def cautions(self) -> list[str]:
-        """What the scenario's trainer cannot run, and what to know before it starts the plan."""
+        """What the scenario's trainer cannot run, what to know before it starts the plan, and a device that other
+        work disturbed while it was measured."""
         return self.to_dict().get("cautions", [])
 
     @property

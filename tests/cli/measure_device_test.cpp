@@ -127,7 +127,7 @@ void expect_wider(cli::MeasuredDevice device, double faster, const std::string& 
   EXPECT_THAT(text, HasSubstr("may_be_faster: "));
   EXPECT_THAT(text, HasSubstr(sign));
   EXPECT_THAT(cli::device_text(device), HasSubstr("note: DISTURBED"));
-  read(written(device));  // and it is still a device file
+  EXPECT_NEAR(read(written(device)).may_be_faster, faster, 1e-9);  // and it is still a device file
 }
 
 TEST(MeasuredDevice, BesideOtherWorkIsWiderAndSaysSo) {
@@ -164,6 +164,20 @@ TEST(MeasuredDevice, BesideOtherWorkIsWiderAndSaysSo) {
   for (ordered_json& each : uneven.quantities)
     if (each["quantity"] == "product") each["spread"] = 0.3;
   expect_wider(uneven, 0.3, "differ by 30.0 %");
+}
+
+TEST(MeasuredDevice, AnswersWithADisturbedOneHaveACaution) {
+  const auto answered = [](const std::string& verb, const cli::MeasuredDevice& device) {
+    return json::parse(
+        answer_of(verb + " --json scenarios/examples/gpt2-large-rtx3090x8.yaml --set cluster.device=" + written(device)));
+  };
+  cli::MeasuredDevice device = own_card();
+  EXPECT_FALSE(answered("estimate", device).contains("cautions"));
+  device.facts["busy_before"] = 0.2;
+  cli::note_other_work(device);
+  const std::string caution = "A card of our own was measured while other work ran on it: alone it may be 1.25 times as fast";
+  EXPECT_THAT(answered("estimate", device)["cautions"].dump(), HasSubstr(caution));
+  EXPECT_THAT(answered("plan", device)["candidates"][0]["cautions"].dump(), HasSubstr(caution));
 }
 
 TEST(MeasuredDevice, SaysFromWhichSizeCopiesReachTheirRate) {

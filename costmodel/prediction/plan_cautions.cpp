@@ -1,0 +1,52 @@
+#include "costmodel/prediction/plan_cautions.hpp"
+
+#include <fmt/format.h>
+
+#include "costmodel/plan/most_recompute.hpp"
+#include "costmodel/scenario/trainer.hpp"
+
+namespace panpipe {
+
+namespace {
+
+std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan, Precision precision = Precision::Fp32) {
+  return obstacles(trainer, {plan, plan.schedule.name, most_recompute(plan), precision});
+}
+
+void add_disturbed(const Cluster& cluster, std::vector<std::string>& all) {
+  for (const DeviceType& type : cluster.types)
+    if (type.may_be_faster > 0)
+      all.push_back(
+          fmt::format("{} was measured while other work ran on it: alone it may be {:.2f} times as fast; panpipe measure-device "
+                      "measures it again",
+                      type.name, 1 + type.may_be_faster));
+}
+
+void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
+  const Trainer& trainer = *scenario.trainer;
+  for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan, scenario.precision))
+    all.push_back(fmt::format("{} does not have {}: {}", trainer.full_title(), obstacle.what, obstacle.has));
+  for (std::string& caution : cautions(trainer, plan)) all.push_back(std::move(caution));
+  if (std::string release = unknown_release(trainer); !release.empty()) all.push_back(std::move(release));
+  if (const std::string& costs = scenario.framework.name; costs != trainer.framework)
+    all.push_back(fmt::format("steps cost as framework {}, as the scenario states; those of {} cost as {}", costs,
+                              trainer.full_title(), trainer.framework));
+}
+
+}  // namespace
+
+std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& plan) {
+  std::vector<std::string> all;
+  add_disturbed(scenario.cluster, all);
+  if (scenario.trainer) add_of_trainer(scenario, plan, all);
+  return all;
+}
+
+std::vector<std::string> trainers_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const std::string& name : trainer_names())
+    if (obstacles_of(load_trainer(name), plan).empty()) names.push_back(name);
+  return names;
+}
+
+}  // namespace panpipe
