@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/scenario/scenario.hpp"
 #include "study/sweep/sweep.hpp"
 
 namespace panpipe::app {
@@ -19,8 +18,5 @@ struct SweepRequest {
 
 // Throws InputError for an unknown engine or method.
 study::SweepGrid grid_of(SweepRequest request);
-
-// What the pieces of evidence state and which are left out, for a scenario of one cell; empty: it names none.
-std::string evidence_heading(const Scenario& scenario, const std::string& cell);
 
 }  // namespace panpipe::app

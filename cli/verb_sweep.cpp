@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -83,16 +84,14 @@ std::string price_line(const Scenario& scenario, const std::vector<std::string>&
   return fmt::format("costs in {}, at {} a GPU hour\n", scenario.run->currency, scenario.run->price_origin);
 }
 
-// The heading of the first cell that can be read; empty where none can, or where the files of shards are elsewhere. Evidence is
-// read here, before there are worker processes.
-std::string heading_of(study::SweepGrid& grid, app::EvidenceOfCells& evidence) {
+// The heading of the first scenario that `load` can read; empty where it can none, or where the files of shards are elsewhere.
+std::string heading_of(const study::SweepGrid& grid, const std::function<Scenario(const std::vector<std::string>&)>& load) {
   std::vector<std::string> keys;
   for (const study::SweepAxis& axis : grid.axes) keys.push_back(axis.key);
   for (std::size_t cell = 0; cell < std::min(grid.size(), kMostTried); ++cell) try {
-      const Scenario scenario = evidence.with(load_scenario(grid.scenario, grid.overrides(cell)));
-      grid.with_evidence = scenario.given_evidence != nullptr;
+      const Scenario scenario = load(grid.overrides(cell));
       return present::heading_of_sweep(scenario, make_workload(scenario), keys, !grid.method.empty()) +
-             price_line(scenario, keys) + app::evidence_heading(scenario, grid.title(cell));
+             price_line(scenario, keys);
     } catch (const InputError&) {
     } catch (const NoAnswer&) {
     }
@@ -100,9 +99,8 @@ std::string heading_of(study::SweepGrid& grid, app::EvidenceOfCells& evidence) {
 }
 
 int merge(const SweepSettings& settings) {
-  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, [](study::SweepGrid& grid) {
-    app::EvidenceOfCells evidence;
-    return heading_of(grid, evidence);
+  const study::Merged merged = study::merge_sweeps(settings.merge, settings.output, [](const study::SweepGrid& grid) {
+    return heading_of(grid, [&](const auto& overrides) { return load_scenario(grid.scenario, overrides); });
   });
   present(settings, merged.grid, merged.cells, "");
   const std::size_t missing = merged.grid.size() - merged.cells.size();
@@ -123,10 +121,9 @@ int sweep(const SweepSettings& settings) {
   if (progress_wanted()) options.progress = show_progress;
   options.load = [&](const auto& overrides) { study::load_cell(settings.request.scenario, overrides); };
   app::EvidenceOfCells evidence;
-  options.answer = [&](const auto& overrides) {
-    return study::answer_of_scenario(grid, evidence.with(load_scenario(grid.scenario, overrides)));
-  };
-  grid.heading = heading_of(grid, evidence);
+  const auto load = [&](const auto& overrides) { return evidence.with(load_scenario(grid.scenario, overrides)); };
+  options.answer = [&](const auto& overrides) { return study::answer_of_scenario(grid, load(overrides)); };
+  grid.heading = heading_of(grid, load);  // evidence is read here, before there are worker processes
   const StopOnSignal stop;
   const study::SweepRun run = run_sweep(grid, options);
   if (!run.complete) {

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/stop.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
@@ -43,6 +44,7 @@ CellAnswer answer_from(const Prediction& prediction) {
   }
   // Whether it fits is the status of a cell.
   answer.metrics = figures_of(figures, timeline.kind, MetricSummary::Cell);
+  answer.evidence = evidence_lines(figures.step_time_p50_s, figures.evidence);
   return answer;
 }
 

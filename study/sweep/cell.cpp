@@ -28,6 +28,7 @@ std::string to_line(const SweepCell& cell) {
   line["metrics"] = nlohmann::ordered_json::object();
   for (const auto& [name, value] : cell.metrics) line["metrics"][name] = value;
   line["plan"] = cell.plan;
+  if (!cell.evidence.empty()) line["evidence"] = cell.evidence;
   line["inputs"] = nlohmann::ordered_json::object();
   for (const auto& [path, hash] : cell.inputs) line["inputs"][path] = hash;
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -48,6 +49,7 @@ std::optional<SweepCell> parse_line(const std::string& line) {
     document.at("reason").get_to(cell.reason);
     for (const auto& [name, value] : document.at("metrics").items()) cell.metrics.emplace_back(name, value.get<double>());
     document.at("plan").get_to(cell.plan);
+    if (document.contains("evidence")) document.at("evidence").get_to(cell.evidence);
     for (const auto& [path, hash] : document.at("inputs").items()) cell.inputs.emplace_back(path, hash.get<std::string>());
     return cell;
   } catch (const InputError&) {

@@ -27,6 +27,7 @@ struct SweepCell {
   std::string reason;                                       // one line; of a cell that fits: that hardly anything is left
   std::vector<std::pair<std::string, double>> metrics;      // as in a result document; empty without an answer
   std::string plan;                                         // one line: the planner's choice; empty if no planner was used
+  std::vector<std::string> evidence;                        // evidence_lines of the answer; empty: none was given
   std::vector<std::pair<std::string, std::string>> inputs;  // file -> sha-256 of its content when read
 
   bool has_answer() const { return status == CellStatus::Fits || status == CellStatus::TooLarge; }

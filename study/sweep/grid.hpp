@@ -28,7 +28,6 @@ struct SweepGrid {
   std::vector<std::string> sets;  // --set, for all cells
   std::vector<SweepAxis> axes;    // the last one varies fastest
   std::string heading;            // lines about all cells, for readers; not part of the grid's identity
-  bool with_evidence = false;     // medians are not the predicted steps; for readers, too
 
   std::size_t size() const;
   std::vector<std::string> values(std::size_t cell) const;     // one per axis

@@ -82,6 +82,7 @@ SweepCell answer_cell(const SweepGrid& grid, std::size_t index, const SweepOptio
     cell.reason = std::move(answer.reason);
     cell.metrics = std::move(answer.metrics);
     cell.plan = std::move(answer.plan);
+    cell.evidence = std::move(answer.evidence);
   } catch (const InputError& error) {
     fail(CellStatus::Refused, reason_of(error));
   } catch (const NoAnswer& error) {
@@ -199,7 +200,7 @@ SweepRun run_sweep(const SweepGrid& grid, const SweepOptions& options) {
 }
 
 Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
-                    const std::function<std::string(SweepGrid&)>& heading) {
+                    const std::function<std::string(const SweepGrid&)>& heading) {
   Merged merged;
   std::map<std::size_t, SweepCell> cells;
   std::map<std::string, std::pair<std::string, std::string>> inputs;  // file -> its hash, and the folder that states it

@@ -21,6 +21,7 @@ struct CellAnswer {
   bool fits = true;
   std::string reason;  // if it does not fit, the excess; if it only just does, how little is left
   std::string plan;    // if a planner was used
+  std::vector<std::string> evidence = {};
 };
 
 struct SweepProgress {
@@ -67,7 +68,7 @@ struct Merged {
   std::vector<SweepCell> cells;
 };
 Merged merge_sweeps(const std::vector<std::string>& folders, const std::string& folder,
-                    const std::function<std::string(SweepGrid&)>& heading = {});
+                    const std::function<std::string(const SweepGrid&)>& heading = {});
 
 // The figure by which cells are compared: the step time, or the time per sample if samples per step differ.
 struct SweepMeasure {
@@ -83,6 +84,11 @@ std::vector<std::vector<std::size_t>> rankings(const SweepGrid& grid, const std:
 
 // Indices into `cells`: those that fit and that no other fitting cell of their environment beats in both memory and time.
 std::vector<std::size_t> pareto_cells(const SweepGrid& grid, const std::vector<SweepCell>& cells);
+
+// Whether evidence was given, so that medians are not the predicted steps.
+bool with_evidence(const std::vector<SweepCell>& cells);
+// What the pieces of evidence state and which are left out, as they count for the first cell with an answer; empty without.
+std::string evidence_heading(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
 // "best: schedule=zb-h1, ...: 131.7 ms a sample, 8.9 GiB; 2.1 % less than the next"; of several environments a line for each,
 // which begins with "best for cluster=...: ".

@@ -50,7 +50,7 @@ class SweepPage {
     present::Page page(title(), fmt::format("{}: {}{}{}; panpipe {}", name, engine_words(),
                                             grid_.method.empty() ? "" : ", planned cell by cell (" + grid_.method + ")",
                                             shard.empty() ? "" : ", shard " + shard, grid_.version));
-    std::istringstream heading(grid_.heading);
+    std::istringstream heading(grid_.heading + evidence_heading(grid_, cells_));
     for (std::string line; std::getline(heading, line);) page.note(line);
     page.figures(figures());
     page.list(what_varies());

@@ -83,12 +83,12 @@ std::vector<RunColumn> run_columns(const std::vector<SweepCell>& cells) {
 }
 
 std::vector<std::string> row_of(const SweepGrid& grid, const SweepCell& cell, const SweepMeasure& measure,
-                                const std::vector<RunColumn>& of_run, const std::string& verdict) {
+                                const std::vector<RunColumn>& of_run, bool medians, const std::string& verdict) {
   std::vector<std::string> row = grid.values(cell.index);
   const auto shown = [&](const std::optional<double>& value, auto&& text) { row.push_back(value ? text(*value) : "-"); };
   const auto time = [](double value) { return to_text(Duration(value)); };
   shown(cell.metric("step_time_s"), time);
-  if (grid.with_evidence) shown(cell.metric("step_time_p50_s"), time);
+  if (medians) shown(cell.metric("step_time_p50_s"), time);
   if (measure.per_sample) shown(measure.of(cell), time);
   shown(cell.metric("samples_per_s"), [](double value) { return fmt::format("{:.4g}", value); });
   shown(cell.metric("mfu"), [](double value) { return value > 0 ? percent(value) : "-"; });
@@ -165,13 +165,13 @@ std::vector<std::size_t> pareto_cells(const SweepGrid& grid, const std::vector<S
 namespace {
 
 // In the measure of `time`, which may be of a sample.
-std::string interval_text(const SweepGrid& grid, const SweepCell& cell, const std::optional<double>& time) {
+std::string interval_text(const SweepCell& cell, const std::optional<double>& time, bool median) {
   const auto step = cell.metric("step_time_s"), low = cell.metric("step_time_p10_s"), high = cell.metric("step_time_p90_s");
   if (!time || !step || !low || !high || *step <= 0 || *high <= 0) return "";
   std::string text = fmt::format("80 % of runs from {} to {}", to_text(Duration(*low * *time / *step)),
                                  to_text(Duration(*high * *time / *step)));
-  if (const auto median = cell.metric("step_time_p50_s"); grid.with_evidence && median)
-    text += fmt::format(", half above {}", to_text(Duration(*median * *time / *step)));
+  if (const auto half = cell.metric("step_time_p50_s"); median && half)
+    text += fmt::format(", half above {}", to_text(Duration(*half * *time / *step)));
   return text;
 }
 
@@ -188,7 +188,7 @@ std::string conclusion_of(const SweepGrid& grid, const std::vector<SweepCell>& c
   const std::optional<double> time = measure.of(best);
   std::string text = fmt::format("best{}: {}", place, grid.choice(best.index));
   if (time) text += fmt::format(": {} a {}", to_text(Duration(*time)), measure.per_sample ? "sample" : "step");
-  if (const std::string range = interval_text(grid, best, time); !range.empty()) text += " (" + range + ")";
+  if (const std::string range = interval_text(best, time, with_evidence(cells)); !range.empty()) text += " (" + range + ")";
   if (const auto memory = best.metric("peak_memory_bytes")) text += ", " + bytes_text(*memory);
   if (!best.reason.empty()) text += " (" + best.reason + ")";
   if (order.size() > 1 && time && cells[order[1]].status == CellStatus::Fits)
@@ -212,6 +212,18 @@ std::string conclusion(const SweepGrid& grid, const std::vector<SweepCell>& cell
   }
   if (groups.size() > kMostEnvironments)
     text += fmt::format("\n... and {} more; \"best\" in --json and --csv marks all", groups.size() - kMostEnvironments);
+  return text;
+}
+
+bool with_evidence(const std::vector<SweepCell>& cells) {
+  return std::any_of(cells.begin(), cells.end(), [](const SweepCell& cell) { return !cell.evidence.empty(); });
+}
+
+std::string evidence_heading(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  const auto first = std::find_if(cells.begin(), cells.end(), [](const SweepCell& cell) { return !cell.evidence.empty(); });
+  if (first == cells.end()) return "";
+  std::string text = fmt::format("evidence, as it counts for {}:\n", grid.title(first->index));
+  for (const std::string& line : first->evidence) text += "  " + line + "\n";
   return text;
 }
 
@@ -289,7 +301,8 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   std::vector<TextColumn> columns;
   for (const SweepAxis& axis : grid.axes) columns.push_back("<" + axis.key);
   columns.push_back("step time");
-  if (grid.with_evidence) columns.push_back("median");
+  const bool medians = with_evidence(cells);
+  if (medians) columns.push_back("median");
   if (measure.per_sample) columns.push_back("a sample");
   columns.insert(columns.end(), {"samples/s", "MFU", "bubble", "peak memory"});
   const std::vector<RunColumn> of_run = run_columns(cells);
@@ -297,8 +310,8 @@ std::string to_table(const SweepGrid& grid, const std::vector<SweepCell>& cells)
   columns.emplace_back("<");
   TextTable table(std::move(columns));
   for (const auto& group : rankings(grid, cells))
-    for (const std::size_t i : group) table.row(row_of(grid, cells[i], measure, of_run, found.of_cell[i]));
-  std::string text = grid.heading + table.text();
+    for (const std::size_t i : group) table.row(row_of(grid, cells[i], measure, of_run, medians, found.of_cell[i]));
+  std::string text = grid.heading + evidence_heading(grid, cells) + table.text();
   for (const std::string& reason : found.reasons) text += "  " + reason + "\n";
   const std::string answer = conclusion(grid, cells);
   return text + (answer.empty() ? "" : answer + "\n");

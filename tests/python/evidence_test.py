@@ -31,6 +31,8 @@ class Evidence(Cases):
         self.assertEqual(interval(panpipe.plan(self.job, evidence=[OTHER]).yours.metrics), interval(expected["metrics"]))
         swept = panpipe.sweep(self.job, {"batch.micro": [1]}, evidence=[OTHER])
         self.assertEqual(swept.cells[0]["metrics"]["step_time_p50_s"], expected["metrics"]["step_time_p50_s"])
+        for shown in (swept.text, swept.page):
+            self.assertIn("evidence, as it counts for batch.micro=1:", shown)
 
     def test_a_dict_may_name_it(self):
         named = panpipe.estimate(self.job, set={"evidence": [str(OTHER)]})

@@ -99,6 +99,7 @@ TEST(SweepCell, LinesReadBackToTheLastBit) {
   cell.reason = "device 0 needs \"26\" GiB";
   cell.metrics = {{"step_time_s", 0.1 + 0.2}, {"mfu", 1.0 / 3}, {"peak_memory_bytes", 27514740736.0}};
   cell.plan = "zb-h1";
+  cell.evidence = {"half of the runs take more", "run.log (log)"};
   cell.inputs = {{"a.yaml", "00ff"}};
   const std::string line = to_line(cell);
   EXPECT_EQ(line.find('\n'), std::string::npos);
@@ -106,6 +107,7 @@ TEST(SweepCell, LinesReadBackToTheLastBit) {
   ASSERT_TRUE(back);
   EXPECT_EQ(to_line(*back), line);
   EXPECT_EQ(back->metrics, cell.metrics);
+  EXPECT_EQ(back->evidence, cell.evidence);
   EXPECT_EQ(back->status, CellStatus::TooLarge);
   for (std::size_t length = 0; length < line.size(); ++length) EXPECT_FALSE(parse_line(line.substr(0, length))) << length;
 }
