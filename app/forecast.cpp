@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "base/error.hpp"
@@ -112,13 +111,6 @@ void set_step(Forecast& forecast) {
     wide = std::max(of_runs.quantile(0.9), std::log(run.measured.p90_s / run.measured.median_s));
   }
   forecast.step_s = {middle * std::exp(narrow), middle, middle * std::exp(wide)};
-}
-
-bool same_contents(const std::string& a, const std::string& b) {
-  std::error_code unknown;
-  if (std::filesystem::equivalent(a, b, unknown)) return true;
-  const auto size = std::filesystem::file_size(a, unknown);
-  return !unknown && size == std::filesystem::file_size(b, unknown) && !unknown && sha256_of_file(a) == sha256_of_file(b);
 }
 
 // What was known before the log: the pieces of evidence without the log itself.

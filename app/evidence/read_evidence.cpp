@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "app/evidence/piece_kind.hpp"
 #include "app/evidence/piece_readers.hpp"
@@ -69,9 +69,10 @@ class Repeats {
  public:
   // Takes the rows that count already out of the request. Returns why the piece is left out; empty: it is no repeat.
   std::string take(EvidenceRequest& request, PieceKind kind) {
-    const std::string file = absolute(request.file);
-    const auto [found, is_new] = first_.emplace(sha256_of_file(request.file), Seen{file, request.file, {}});
-    Seen& seen = found->second;
+    const auto found =
+        std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return same_contents(s.file, request.file); });
+    const bool is_new = found == seen_.end();
+    Seen& seen = is_new ? seen_.emplace_back(Seen{request.file, {}}) : *found;
     if (kind == PieceKind::Runs) {
       if (request.ids.empty() && !is_new)
         for (const validation::RunRow& row : validation::read_runs(request.file)) request.ids.push_back(row.id);
@@ -82,13 +83,13 @@ class Repeats {
     } else if (is_new) {
       return "";
     }
-    if (seen.absolute == file) return "it is named twice, and counts once";
+    if (absolute(seen.file) == absolute(request.file)) return "it is named twice, and counts once";
     return fmt::format("it holds the same as {}, and counts once", seen.file);
   }
 
  private:
   struct Seen {
-    std::string absolute, file;
+    std::string file;
     std::set<std::string> ids;
     bool all = false;
   };
@@ -97,7 +98,7 @@ class Repeats {
     const std::string path = std::filesystem::weakly_canonical(file, unknown).string();
     return unknown ? file : path;
   }
-  std::map<std::string, Seen> first_;  // by the hash of the contents
+  std::vector<Seen> seen_;
 };
 
 bool has_other_overrides(const Node& node) {

@@ -25,18 +25,29 @@ Registry& registry() {
   return all;
 }
 
-std::optional<std::string> bytes_of(const std::string& path, std::size_t most) {
+// `most` bytes at most.
+bool read_blocks(const std::string& path, std::size_t most, const std::function<void(std::string_view)>& take) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) return std::nullopt;
-  std::string text;
+  if (!file) return false;
   std::array<char, 1 << 16> buffer;
-  while (text.size() <= most) {
-    const std::size_t got = std::fread(buffer.data(), 1, std::min(buffer.size(), most + 1 - text.size()), file.get());
+  while (most > 0) {
+    const std::size_t got = std::fread(buffer.data(), 1, std::min(buffer.size(), most), file.get());
     if (got == 0) break;
-    text.append(buffer.data(), got);
+    take({buffer.data(), got});
+    most -= got;
   }
-  if (std::ferror(file.get()) != 0) return std::nullopt;
+  return std::ferror(file.get()) == 0;
+}
+
+std::optional<std::string> bytes_of(const std::string& path, std::size_t most) {
+  std::string text;
+  if (!read_blocks(path, most + 1, [&](std::string_view block) { text += block; })) return std::nullopt;
   return text;
+}
+
+bool is_stream(const std::string& path) {
+  struct stat file {};
+  return stat(path.c_str(), &file) == 0 && !S_ISREG(file.st_mode);
 }
 
 }  // namespace
@@ -74,8 +85,7 @@ std::string name_as_input(const std::string& path) {
 }
 
 std::optional<std::string> input_bytes(const std::string& path, std::size_t most) {
-  struct stat file {};
-  if (stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode)) return bytes_of(path, most);
+  if (!is_stream(path)) return bytes_of(path, most);
   {
     const std::lock_guard hold(registry().lock);
     if (const auto found = registry().streams.find(path); found != registry().streams.end()) return found->second;
@@ -84,6 +94,13 @@ std::optional<std::string> input_bytes(const std::string& path, std::size_t most
   const std::lock_guard hold(registry().lock);
   if (bytes) registry().streams.emplace(path, *bytes);
   return bytes;
+}
+
+bool read_input(const std::string& path, const std::function<void(std::string_view block)>& take) {
+  if (!is_stream(path)) return read_blocks(path, std::numeric_limits<std::size_t>::max(), take);
+  const std::optional<std::string> bytes = input_bytes(path);
+  if (bytes) take(*bytes);
+  return bytes.has_value();
 }
 
 }  // namespace panpipe

@@ -1,9 +1,11 @@
 // Remembers the files that a call has read, so that no output of the same call overwrites one of them.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace panpipe {
 
@@ -30,5 +32,8 @@ std::string name_as_input(const std::string& path);
 // regular, such as a FIFO, can be read only once. Its bytes are kept for a second reader of the same name, such as the hash in a
 // result.
 std::optional<std::string> input_bytes(const std::string& path, std::size_t most = std::numeric_limits<std::size_t>::max() - 1);
+
+// Passes all of an input file on, block by block. Returns false where it cannot be read to its end.
+bool read_input(const std::string& path, const std::function<void(std::string_view block)>& take);
 
 }  // namespace panpipe
