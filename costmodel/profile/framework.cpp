@@ -238,14 +238,32 @@ Key framework_key() {
           .exports = InExports::Apart};
 }
 
-Framework load_framework(const std::string& name_or_path, const std::string& directory) {
+namespace {
+
+// What a preset does not state is its base's, which has no base itself: so two are all that one has to read.
+Framework load_preset(const std::string& name_or_path, const std::string& directory, bool is_base) {
   SourcedFile file("framework", name_or_path, directory);
+  MapReader& reader = file.reader();
   Framework f;
+  if (const Node* base = reader.find("base"); base != nullptr && is_base)
+    reader.log().error(*base, "this preset is the base of another, and such a one has no base itself");
+  else if (base != nullptr)
+    try {
+      f = load_preset(base->text, base->source->directory, true);
+    } catch (const InputError& error) {
+      reader.log().add_at(*base, error);
+    }
   f.name = file.name();
   file.read(framework_rows(), f);
-  check_framework(file.reader(), f);
-  f.sources = file.finish();
+  check_framework(reader, f);
+  for (const auto& [key, source] : file.finish()) f.sources[key] = source;
   return f;
+}
+
+}  // namespace
+
+Framework load_framework(const std::string& name_or_path, const std::string& directory) {
+  return load_preset(name_or_path, directory, false);
 }
 
 Execution executors_choices() { return load_framework("panpipe", ""); }

@@ -12,9 +12,11 @@ def names(kind):
 
 
 def numbers(kind, name):
-    """key -> value as written, of a calibration or framework file: lines `key: {value: X, ... source: ...}`."""
+    """key -> value as written, of a calibration or framework file and its base: lines `key: {value: X, ... source: ...}`."""
     text = (SHIPPED / kind / f"{name}.yaml").read_text(encoding="utf-8")
-    return dict(re.findall(r"^(\w+): \{value: ([^,}]+)", text, re.M))
+    base = re.search(r"^base: (\S+)$", text, re.M)
+    own = dict(re.findall(r"^(\w+): \{value: ([^,}]+)", text, re.M))
+    return {**numbers(kind, base[1]), **own} if base else own
 
 
 def edited(kind, name, key, value):
