@@ -172,7 +172,9 @@ class ModelArguments {
     if (!loop && bf16) line("--moe-grouped-gemm");
     cannot_if(!loop && !bf16, "products of all experts at once in another format than bf16 (--moe-grouped-gemm)");
     if (loop || framework.expert_products == ExpertProducts::Each) job_.stated.emplace_back("framework.expert_products");
-    if (framework.expert_forward_operators == kFusedForward && framework.expert_backward_operators == kFusedBackward)
+    const Framework fused = with_fused_permutation();
+    if (framework.expert_forward_operators == fused.expert_forward_operators &&
+        framework.expert_backward_operators == fused.expert_backward_operators)
       line("--moe-permute-fusion");
   }
 

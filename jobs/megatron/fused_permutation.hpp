@@ -1,10 +1,11 @@
 // Internal to this folder.
 #pragma once
 
+#include "costmodel/profile/framework.hpp"
+
 namespace panpipe::jobs {
 
-// Launches of routing, dispatch and combination with --moe-permute-fusion: expert_forward_operators and
-// expert_backward_operators as the preset nemo-performance counts them.
-constexpr int kFusedForward = 45, kFusedBackward = 28;
+// The preset that counts launches of routing, dispatch and combination with --moe-permute-fusion.
+inline Framework with_fused_permutation() { return load_framework("nemo-performance", ""); }
 
 }  // namespace panpipe::jobs

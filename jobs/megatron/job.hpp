@@ -30,11 +30,15 @@ struct MegatronJob {
   int needed(const char* option, int at_most, const std::string& help = "");
 };
 
+// Degrees, machine, and what is divided over which ranks.
+void read_megatron_parallel(MegatronJob& megatron);
 // The model as keys of config.json: a class of transformers with the same layers.
 void read_megatron_model(MegatronJob& megatron);
 // Schedule, virtual stages, and the layers of each stage. Call it after reading the model.
 void read_megatron_stages(MegatronJob& megatron);
 void read_megatron_recompute(MegatronJob& megatron);
+// Trainer and framework. Call it last.
+void read_megatron_framework(MegatronJob& megatron);
 // ZeRO stage and precision of --deepspeed_config. Call it first.
 void read_deepspeed_config(MegatronJob& megatron);
 
