@@ -125,6 +125,12 @@ void apply_captured(const CapturedJob& captured, const std::string& trainer, con
   options.gpus_origin = "the captured number of ranks";
 }
 
+std::string release_number(const std::string& release) {
+  std::string number = release.substr(0, release.find_first_not_of("0123456789."));
+  while (!number.empty() && number.back() == '.') number.pop_back();
+  return number;
+}
+
 JobKeys keys_of(const CapturedJob& captured) {
   JobKeys keys(captured.configuration);
   if (captured.stated) keys.report_only(*captured.stated);

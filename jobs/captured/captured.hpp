@@ -32,6 +32,9 @@ std::optional<CapturedJob> captured_job(const std::string& text, const std::stri
 // the job is one of another trainer.
 void apply_captured(const CapturedJob& captured, const std::string& trainer, const std::string& name, JobOptions& options);
 
+// The numbers at the front of a release: "0.3.1" of "0.3.1.dev2+cu13"; empty of "unknown".
+std::string release_number(const std::string& release);
+
 // The keys of the configuration; those at the trainer's defaults are not reported where they were not read.
 JobKeys keys_of(const CapturedJob& captured);
 

@@ -96,12 +96,20 @@ class HuggingFaceImport : ConfigurationImport {
     put_optimizer(job_, name_.starts_with("adamw_torch") ? "adamw" : name_, "optim");
   }
 
+  // The preset of releases before 5 is of 2021 to 2023; since 4.36 attention is scaled_dot_product_attention.
   void read_framework() {
     const bool compiled = keys_.flag("torch_compile").value_or(false);
+    const std::string release = release_number(options_.captured_release);
+    const bool newest = load_trainer("huggingface", release).framework == load_trainer("huggingface").framework;
     FrameworkChoices framework("huggingface", compiled ? "torch_compile" : "a model of transformers",
-                               compiled ? "torch-compile" : "eager-sdpa");
-    if (name_.ends_with("_fused")) framework.choose("optimizer_kernel: fused", "optim");
-    if (keys_.number("max_grad_norm").value_or(1) > 0) framework.choose("gradient_clipping: foreach", "max_grad_norm");
+                               compiled ? "torch-compile"
+                               : newest ? ""
+                                        : "eager-sdpa",
+                               release);
+    if (name_.starts_with("adamw_torch") && keys_.has("optim"))
+      framework.choose(name_.ends_with("_fused") ? "optimizer_kernel: fused" : "optimizer_kernel: foreach", "optim");
+    const bool clips = keys_.number("max_grad_norm").value_or(1) > 0;
+    framework.choose(clips ? "gradient_clipping: foreach" : "gradient_clipping: none", "max_grad_norm");
     const std::string kernel = keys_.text("script.attn_implementation").value_or("");
     if (kernel == "eager") framework.choose("attention: unfused", "script.attn_implementation");
     if (kernel == "flash_attention_2") framework.choose("attention: flash-2", "script.attn_implementation");

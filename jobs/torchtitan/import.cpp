@@ -319,9 +319,8 @@ ImportedJob import_torchtitan(const std::string& text, const std::string& name, 
     return JobKeys(python ? read_python_config(text, name) : parse_toml(text, name));
   });
   override_torchtitan_keys(keys, options.overrides);
-  // Configurations in Python came with 0.3; a captured job states its release ("0.3.0", "0.3.1.dev2+cu13", "unknown").
-  std::string release = mine.captured_release.substr(0, mine.captured_release.find_first_not_of("0123456789."));
-  while (!release.empty() && release.back() == '.') release.pop_back();
+  // Configurations in Python came with 0.3; a captured job states its release.
+  std::string release = release_number(mine.captured_release);
   if (!python && mine.captured_release.empty()) release = "0.2";
   return TorchtitanImport(std::move(keys), mine, release).job();
 }

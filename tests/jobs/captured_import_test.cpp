@@ -164,8 +164,18 @@ TEST(CapturedHuggingFace, Fsdp) {
   EXPECT_EQ(value(job, "optimizer"), "adamw");
   EXPECT_EQ(value(job, "workload.sequence"), "4096");
   EXPECT_THAT(value(job, "workload.config"), HasSubstr("num_hidden_layers: 32"));
-  EXPECT_EQ(value(job, "framework"), "{name: eager-sdpa, optimizer_kernel: fused, gradient_clipping: foreach}");
+  EXPECT_EQ(value(job, "trainer"), "{name: huggingface, release: 5.24.0}");
+  EXPECT_EQ(value(job, "framework"), "{optimizer_kernel: fused, gradient_clipping: foreach}");
   EXPECT_THAT(job.not_understood, IsEmpty());
+  expect_loads(job);
+}
+
+// Experts in grouped products came with release 5.
+TEST(CapturedHuggingFace, TheReleaseDecidesWhatStepsCost) {
+  const std::string text = replaced(fixture("transformers-fsdp"), "\"5.24.0\"", "\"4.57.1\"");
+  const ImportedJob job = import_huggingface(text, "job.json", {});
+  EXPECT_EQ(value(job, "trainer"), "{name: huggingface, release: 4.57.1}");
+  EXPECT_EQ(value(job, "framework"), "{name: eager-sdpa, optimizer_kernel: fused, gradient_clipping: foreach}");
   expect_loads(job);
 }
 

@@ -130,7 +130,7 @@ std::string framework_text(Draw& draw, const std::string& trainer, bool clips) {
   }
   if (trainer == "huggingface")
     return fmt::format("framework: {{name: {}, optimizer_kernel: {}, gradient_clipping: foreach}}\n",
-                       draw.of({"eager-sdpa", "torch-compile"}), draw.of({"foreach", "fused"}));
+                       draw.of({"transformers-5", "torch-compile"}), draw.of({"foreach", "fused"}));
   // Its preset is dated; a job without a release, as an exported one is, is of the newest.
   if (trainer == "nanotron")
     return fmt::format("trainer: nanotron\n{}", clips ? "framework: {gradient_clipping: foreach}\n" : "");
