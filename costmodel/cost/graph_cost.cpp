@@ -83,7 +83,7 @@ void GraphCost::recompute_listed(const UnitTemplate& shape, const Launches& laun
   PassCost pass;
   int counted = 0;
   for (std::size_t i = 0; i < shape.operators.size(); ++i) counted += recompute.again[i] && shape.operators[i].counted ? 1 : 0;
-  const UnitHost host(shape, launches, framework());
+  const UnitHost host(shape, launches, framework(), calibration_);
   const PassLaunches all = host.again(recompute.again);
   pass.host = all.host;
   const auto sends = [&](std::size_t i) {

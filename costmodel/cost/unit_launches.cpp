@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "costmodel/cost/launch.hpp"
+
 namespace panpipe {
 namespace {
 
@@ -102,9 +104,19 @@ std::vector<Launches> launches_of_units(const OperatorGraph& graph, const Tensor
   return Sharing(graph, use, templates, shape_of).run(framework);
 }
 
+UnitHost::UnitHost(const UnitTemplate& shape, const Launches& launches, const Framework& framework,
+                   const Calibration& calibration)
+    : shape_(shape), launches_(launches), framework_(framework) {
+  const auto on_this_host = [&](Duration stated, const char* key) {
+    return stated > Duration(0) ? launch_of(stated, key, framework, calibration) : stated;
+  };
+  expert_launch_ = on_this_host(framework.expert_launch, "expert_launch");
+  expert_weight_hook_ = on_this_host(framework.expert_weight_hook, "expert_weight_hook");
+}
+
 void UnitHost::add(const OperatorTime& op, int launched, PassLaunches& pass) const {
-  const bool called = op.each && framework_.expert_launch > Duration(0);
-  pass.host += called ? HostWork(0, framework_.expert_launch * launched) : HostWork(launched);
+  const bool called = op.each && expert_launch_ > Duration(0);
+  pass.host += called ? HostWork(0, expert_launch_ * launched) : HostWork(launched);
   pass.kernels += op.each ? launched / static_cast<double>(op.experts) : launched;
 }
 
@@ -157,7 +169,7 @@ PassLaunches UnitHost::input_gradient() const {
 PassLaunches UnitHost::weight_gradient(const OperatorTime& op) const {
   PassLaunches pass;
   add(op, own(op) ? op.weight_launches : op.weight_products, pass);
-  if (op.each) pass.host.other += framework_.expert_weight_hook * op.weight_products;
+  if (op.each) pass.host.other += expert_weight_hook_ * op.weight_products;
   return pass;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "costmodel/cost/unit_template.hpp"
+#include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 
 namespace panpipe {
@@ -31,8 +32,7 @@ struct PassLaunches {
 
 class UnitHost {
  public:
-  UnitHost(const UnitTemplate& shape, const Launches& launches, const Framework& framework)
-      : shape_(shape), launches_(launches), framework_(framework) {}
+  UnitHost(const UnitTemplate& shape, const Launches& launches, const Framework& framework, const Calibration& calibration);
 
   PassLaunches forward() const { return again(std::vector<bool>(shape_.operators.size(), true)); }
   PassLaunches input_gradient() const;
@@ -54,6 +54,7 @@ class UnitHost {
   const UnitTemplate& shape_;
   const Launches launches_;
   const Framework& framework_;
+  Duration expert_launch_{0}, expert_weight_hook_{0};  // on the device's host; 0: the framework states none
 };
 
 }  // namespace panpipe

@@ -82,7 +82,7 @@ PassCost GraphCost::make_backward(const UnitTemplate& shape, const UnitCost& uni
 
 UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launches) {
   UnitCost unit;
-  const UnitHost host(shape, launches, framework());
+  const UnitHost host(shape, launches, framework(), calibration_);
   const PassLaunches forward = host.forward(), input = host.input_gradient();
   unit.forward.host = forward.host;
   unit.input_gradient.host = input.host;
