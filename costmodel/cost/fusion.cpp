@@ -7,6 +7,7 @@
 #include "costmodel/cost/chain_traffic.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/workload/operator_table.hpp"
+#include "costmodel/workload/tuning.hpp"
 
 namespace panpipe {
 namespace {
@@ -71,7 +72,7 @@ bool launches_for_each_expert(const UnitView& unit, int i, const DeviceRates& ra
 bool adds_masks(const UnitView& unit, const DeviceRates& rates) {
   if (!rates.dropout || !unit.transformer()) return false;
   for (int i = 0; i < unit.size(); ++i)
-    if (row_of(unit.op(i)).role == OperatorRole::Dropout) return false;
+    if (row_of(unit.op(i)).role == OperatorRole::Dropout && !is_of_adapter(unit.op(i))) return false;
   return true;
 }
 

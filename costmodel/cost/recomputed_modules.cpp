@@ -4,6 +4,7 @@
 
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/workload/operator_table.hpp"
+#include "costmodel/workload/tuning.hpp"
 
 namespace panpipe {
 namespace {
@@ -20,7 +21,8 @@ bool is_mlp(const UnitView& unit) { return unit.graph->units[unit.op(0).unit].na
 
 // Around the modules of a block: its normalizations, residual sums and their dropout.
 bool is_around(const UnitView& unit, int i) {
-  return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i) || role_of(unit, i) == OperatorRole::Dropout;
+  return unit.of(i).kind == OperatorClass::Normalization || adds_input(unit, i) ||
+         (role_of(unit, i) == OperatorRole::Dropout && !is_of_adapter(unit.op(i)));
 }
 
 bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> ends) {

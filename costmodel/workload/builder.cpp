@@ -157,9 +157,9 @@ int GraphBuilder::linear(int x, const std::string& name, std::int64_t out_featur
 
 // LoRA (Hu et al., arXiv 2106.09685): two narrow products next to the frozen one, which read the same input and are added to its
 // result, scaled by an operator of its own (PEFT, tuners/lora/layer.py: lora_B(lora_A(x)) * scaling; torchtune,
-// modules/peft/lora.py, alike). They are divided as in other tensor-parallel LoRA implementations: for a column-parallel product
-// the second one by its rows, for a row-parallel one the first by its columns, so that the following sum over the ranks covers
-// both.
+// modules/peft/lora.py, alike). Dropout, where it is stated, is one more, on what the first reads. They are divided as in other
+// tensor-parallel LoRA implementations: for a column-parallel product the second one by its rows, for a row-parallel one the
+// first by its columns, so that the following sum over the ranks covers both.
 int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight, const LinearOptions& options) {
   if (request_.tuning == nullptr || !has_adapter(*request_.tuning, name, !graph_.units.back().block.empty())) return y;
   const Tuning& tuning = *request_.tuning;
@@ -170,8 +170,10 @@ int GraphBuilder::add_adapter(int y, int x, const std::string& name, int weight,
       parameter(name + ".lora_B.weight", {sizes[0], tuning.rank}, "zeros", options.split == Split::Column ? 0 : -1,
                 options.fused_matrices, options.replicas, options.split == Split::Column ? options.fused_rows : Shape{});
   if (cut) graph_.tensors[row ? second : first].gradient_partial = true;
+  module(name + ".lora_dropout");
+  const int read = tuning.dropout > 0 ? op("aten::dropout", shape(x), dtype(x), TensorRef{x}, tuning.dropout, true) : x;
   module(name + ".lora_A");
-  const int narrow = linear_op(x, first);
+  const int narrow = linear_op(read, first);
   module(name + ".lora_B");
   const int wide = linear_op(narrow, second);
   const int scaled = op("aten::mul.Scalar", shape(wide), dtype(wide), TensorRef{wide}, tuning.alpha / tuning.rank);

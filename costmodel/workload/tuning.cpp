@@ -45,6 +45,8 @@ void read_lora(const Node& node, ReadLog& log, Tuning& tuning) {
       log.error(*targets, "LoRA without targets trains nothing",
                 "name modules, as in 'targets: [q_proj, v_proj]', or 'all-linear'");
   }
+  tuning.dropout = map.number("dropout", Sign::NonNegative, 0.0);
+  if (tuning.dropout >= 1) log.error(*map.find("dropout"), fmt::format("a dropout of {} leaves nothing", tuning.dropout));
   tuning.quantized = map.choice<bool>("base", {{"bf16", false}, {"nf4", true}}, false);
   map.finish();
 }
@@ -53,8 +55,7 @@ void read_lora(const Node& node, ReadLog& log, Tuning& tuning) {
 std::vector<std::string> products_of(const OperatorGraph& graph) {
   std::set<std::string> names;
   for (const Operator& op : graph.operators)
-    if (row_of(op).role == OperatorRole::Product && !op.module.ends_with(".lora_A") && !op.module.ends_with(".lora_B"))
-      names.insert(last_name(op.module));
+    if (row_of(op).role == OperatorRole::Product && !is_of_adapter(op)) names.insert(last_name(op.module));
   return {names.begin(), names.end()};
 }
 
@@ -71,6 +72,10 @@ bool is_trained(const Tuning& tuning, const std::string& parameter) {
   if (std::any_of(tuning.frozen.begin(), tuning.frozen.end(), [&](const auto& pattern) { return matches(pattern, parameter); }))
     return false;
   return tuning.rank == 0 || is_factor(parameter);
+}
+
+bool is_of_adapter(const Operator& op) {
+  return op.module.ends_with(".lora_A") || op.module.ends_with(".lora_B") || op.module.ends_with(".lora_dropout");
 }
 
 bool has_adapter(const Tuning& tuning, const std::string& module, bool in_block) {

@@ -49,6 +49,7 @@ struct Tuning {
   double alpha = 0;                  // scales their product by alpha / rank
   std::vector<std::string> targets;  // last names of modules ("q_proj"); `all-linear`: every product of a block
   std::vector<std::string> frozen;   // patterns of frozen parameters; under LoRA all but the factors are frozen
+  double dropout = 0;                // share of the first factor's input that is dropped; 0: no operator
   bool quantized = false;            // QLoRA: weights of targets in 4 bits (NF4), unpacked by a kernel when read
 
   bool any() const { return rank > 0 || !frozen.empty(); }

@@ -91,6 +91,32 @@ TEST(Lora, ScalesInAnOperatorOfItsOwn) {
   EXPECT_DOUBLE_EQ(elements(query) - elements(value), (kHidden - kKeys) * (kTokens * (10 + 2) + 2 * 16));
 }
 
+// Dropout reads what the first factor would, and writes it and a mask of a byte; its backward reads the gradient and the mask:
+// 5 bytes an element and a launch either way. Each target has its own, and keeps mask and result, 3 bytes, where both kept one
+// input of 2. The base's own dropout, a choice of the framework, does not go by it.
+TEST(Lora, DropsWhatItsFirstFactorReads) {
+  const auto layer = [](const std::string& more, const std::string& framework) {
+    return layer_of(make("panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {config: workloads/llama-3-8b.json, layers: 2, "
+                         "sequence: 2048, lora: {rank: 16, targets: [q_proj, v_proj]" +
+                         more + "}}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\nparallel: {pipeline: 1}\n" +
+                         "framework: {name: eager-sdpa, autocast: false" + framework + "}\n")
+                        ->cost(),
+                    1);
+  };
+  for (const std::string framework : {"", ", dropout: true"}) {
+    const Layer plain = layer("", framework), dropped = layer(", dropout: 0.05", framework);
+    const double elements = kTokens * kHidden;
+    EXPECT_EQ(dropped.forward_launches - plain.forward_launches, 2);
+    EXPECT_EQ(dropped.backward_launches - plain.backward_launches, 2);
+    const auto bytes = [](const Breakdown& after, const Breakdown& before) {
+      return static_cast<double>(after.traffic.base() - before.traffic.base());
+    };
+    EXPECT_DOUBLE_EQ(bytes(dropped.forward, plain.forward), 2 * 5 * elements);
+    EXPECT_DOUBLE_EQ(bytes(dropped.input_gradient, plain.input_gradient), 2 * 5 * elements);
+    EXPECT_DOUBLE_EQ(dropped.saved - plain.saved, (2 * 3 - 2) * elements);
+  }
+}
+
 // PEFT makes each of a layer's seven targets four modules more, whose hooks DeepSpeed runs: (11 + 28) / 11 of the modules over
 // (150 + 7 x 18) / 150 of the operators, 1.927, so 55 us of hooks an operator are 106.
 TEST(Lora, HasModulesWithHooksOfTheirOwn) {
@@ -191,6 +217,7 @@ TEST(Frozen, WordsThatNameNothingAreErrors) {
       message(", lora: {rank: 16, targets: [q_poj]}"),
       HasSubstr("lora: the model has no product 'q_poj', did you mean 'q_proj'?; it has down_proj, gate_proj, k_proj, lm_head, "
                 "o_proj, q_proj, up_proj and v_proj, or 'all-linear'"));
+  EXPECT_THAT(message(", lora: {rank: 16, targets: [q_proj], dropout: 1}"), HasSubstr("a dropout of 1 leaves nothing"));
   EXPECT_THAT(message(", frozen: [\"transformer.*\"]"), HasSubstr("frozen: no parameter of the model matches 'transformer.*'"));
   EXPECT_THAT(message(", frozen: [\"*\"]"), HasSubstr("every parameter is frozen: there is nothing to train"));
 }
