@@ -33,8 +33,11 @@ void GraphCost::add_collective(PassCost& pass, const OperatorTime& op, Collectiv
   // The next operator needs the result of an all-gather.
   const bool hidden =
       backward && op.among == Among::Tensor && framework().overlap_tensor_collectives && kind != CollectiveKind::AllGather;
-  const Duration time = add_exchange(pass, kind, backward ? op.backward_bytes : op.collective_bytes, op.among, hidden);
-  if (!hidden) add_exposed(pass, time);
+  const int times = framework().tensor_inputs == TensorInputs::Each ? std::max(1, op.products_behind) : 1;
+  for (int k = 0; k < times; ++k) {
+    const Duration time = add_exchange(pass, kind, backward ? op.backward_bytes : op.collective_bytes, op.among, hidden);
+    if (!hidden) add_exposed(pass, time);
+  }
 }
 
 void GraphCost::add_exposed(PassCost& pass, Duration time) {

@@ -133,14 +133,18 @@ void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, 
   time.input_gradient = time.input_gradient + traffic_cost(factor * kernels.backward, rates);
 }
 
-// True if operator i reads the result of one with a backward collective (Megatron's f).
-bool reads_gathered(const UnitView& unit, int i) {
-  return any_operand(unit.op(i), [&](int t) {
-    if (!unit.inside(t)) return false;
-    const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
-    return maker.among == Among::Tensor && maker.backward_collective != CollectiveKind::None &&
-           maker.backward_collective != CollectiveKind::AllGather;
+// The operator with a backward collective (Megatron's f) whose result operator i reads; -1: none.
+int enters_through(const UnitView& unit, int i) {
+  int found = -1;
+  for_each_operand(unit.op(i), [&](int t) {
+    if (!unit.inside(t)) return;
+    const int maker = unit.tensor(t).producer - unit.first;
+    const Operator& op = unit.op(maker);
+    if (op.among == Among::Tensor && op.backward_collective != CollectiveKind::None &&
+        op.backward_collective != CollectiveKind::AllGather)
+      found = maker;
   });
+  return found;
 }
 
 // An embedding unit (look-ups and their sum, no products) as a whole: its output's bytes times the constants above.
@@ -217,7 +221,10 @@ UnitTemplate make_template(const UnitView& unit, const std::vector<int>& externa
     time.backward_launches = own.backward_launches;
     time.weight_launches = own.weight_launches;
     time.residual = adds_input(unit, i);
-    time.enters_parallel = unit.of(i).kind == OperatorClass::Gemm && reads_gathered(unit, i);
+    if (const int entry = unit.of(i).kind == OperatorClass::Gemm ? enters_through(unit, i) : -1; entry >= 0) {
+      time.enters_parallel = true;
+      ++result.operators[entry].products_behind;
+    }
     time.among = op.among;
     if (unit.graph->degree(op.among) > 1) {
       time.forward_collective = op.forward_collective;

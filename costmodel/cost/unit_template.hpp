@@ -20,6 +20,7 @@ struct OperatorTime {
   CollectiveKind backward_collective = CollectiveKind::None;
   Among among = Among::Tensor;                   // the group of the collectives
   Bytes collective_bytes{0}, backward_bytes{0};  // of the forward's and of the backward's collective
+  int products_behind = 0;  // that read what a tensor-parallel collective brings in, and whose gradients its backward sums
   bool over_context() const { return attention && among == Among::Context && forward_collective != CollectiveKind::None; }
   int weight_products = 0;
   int forward_launches = 0, backward_launches = 0;  // number of kernels; backward: both gradients

@@ -177,6 +177,9 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                 "each token goes to the devices of its experts, a copy each (`rows`), or one copy to each node and from there "
                 "(`nodes`, DeepEP); `model`: `nodes` where routing is limited to groups of experts",
                 "models/expert-parallelism.md")),
+      words(&Framework::tensor_inputs, {{"shared", TensorInputs::Shared}, {"each", TensorInputs::Each}}, "tensor_inputs",
+            "products over tensor ranks that read one input share its gather and its gradient's sum, or `each` has its own",
+            "models/compute.md#a-framework-is-a-list-of-choices"),
       number(&Framework::residual_before_reduction, "residual_before_reduction",
              "each tensor-parallel rank adds its part of the residual before the all-reduce"),
       number(&Framework::gather_prefetch, "gather_prefetch", "ZeRO 3: blocks requested ahead of the running one", lowering),

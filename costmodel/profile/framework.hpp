@@ -35,6 +35,9 @@ enum class ExpertProducts : std::uint8_t { Grouped, Each, Loop };
 // Where the numbers of rows for each expert are known: on the device alone; or read back by the host, which waits for them, once
 // for all experts or for each one's before it launches what that one does.
 enum class ExpertCounts : std::uint8_t { Device, Host, Each };
+// Products over tensor ranks that read one input (query, key and value; gate and up) share the collective that brings it and the
+// one that sums its gradient, or each has its own (DTensor's ColwiseParallel without a PrepareModuleInput above it).
+enum class TensorInputs : std::uint8_t { Shared, Each };
 enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
 // The scale of products in 8 bits: from the largest number in earlier steps, or in the tensor itself, which is then read once
@@ -128,6 +131,7 @@ struct Framework : Execution {
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
   ExpertDispatch expert_dispatch = ExpertDispatch::ByModel;
+  TensorInputs tensor_inputs = TensorInputs::Shared;
   bool residual_before_reduction = false;  // each tensor-parallel rank adds its part of the residual before the all-reduce
   // ZeRO 3: how many blocks ahead parameters are requested, and how many blocks may be whole at once.
   int gather_prefetch = 1, gathers_in_flight = 2;

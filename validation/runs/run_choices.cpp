@@ -52,6 +52,7 @@ const std::vector<std::string>& framework_columns() {
                                                    "gradient_scaler",
                                                    "loss",
                                                    "dropout",
+                                                   "tensor_inputs",
                                                    "overlap_all_reduce",
                                                    "overlap_reduce_scatter",
                                                    "overlap_parameter_gather"};

@@ -114,6 +114,44 @@ TEST(Collective, PropertiesOverManySizes) {
 }
 
 // RTX 3090 pairs: the bridge is 56.25 GB/s, of which 0.94 are reached; other hops go through the host.
+// All-gathers, reduce-scatters and all-reduces of Llama's first layer over 4 tensor ranks, in one pass.
+struct LayerCollectives {
+  int gathers = 0, scatters = 0, reduces = 0;
+  bool operator==(const LayerCollectives&) const = default;
+};
+LayerCollectives collectives_of(const Made& made, PassCost UnitCost::*pass) {
+  LayerCollectives found;
+  for (const UnitCost& unit : made.cost().units)
+    for (const Piece& piece : (unit.*pass).pieces) {
+      if (unit.layer != 0 || !piece.collective) continue;
+      const CollectiveKind kind = made.cost().collectives[piece.collective_id].kind;
+      found.gathers += kind == CollectiveKind::AllGather;
+      found.scatters += kind == CollectiveKind::ReduceScatter;
+      found.reduces += kind == CollectiveKind::AllReduce;
+    }
+  return found;
+}
+
+// Query, key and value read one normalization, gate and up the other: two inputs, or five. The results of attention and MLP are
+// scattered, or reduced. A gather forward is a scatter of the gradient backward, and a scatter a gather.
+TEST(TensorInputs, AreSharedOrEachProductsOwn) {
+  const auto llama = [](const std::string& inputs, const std::string& sequence_parallel) {
+    return make(
+        "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {config: workloads/llama-3-8b.json, layers: 2, sequence: "
+        "2048}\nbatch: {micro: 1, microbatches: 4}\nprecision: bf16\nparallel: {pipeline: 1, tensor: 4, "
+        "sequence_parallel: " +
+        sequence_parallel + "}\nframework: {name: torchtitan, tensor_inputs: " + inputs + "}\n");
+  };
+  for (const auto& [inputs, number] : {std::pair("shared", 2), std::pair("each", 5)}) {
+    const auto along = llama(inputs, "true"), whole = llama(inputs, "false");
+    EXPECT_EQ(collectives_of(*along, &UnitCost::forward), (LayerCollectives{number, 2, 0})) << inputs;
+    EXPECT_EQ(collectives_of(*along, &UnitCost::recompute_full), (LayerCollectives{number, 2, 0})) << inputs;
+    EXPECT_EQ(collectives_of(*along, &UnitCost::input_gradient), (LayerCollectives{2, number, 0})) << inputs;
+    EXPECT_EQ(collectives_of(*whole, &UnitCost::forward), (LayerCollectives{0, 0, 2})) << inputs;
+    EXPECT_EQ(collectives_of(*whole, &UnitCost::input_gradient), (LayerCollectives{0, 0, number})) << inputs;
+  }
+}
+
 TEST(AllReduce, BridgesAndHost) {
   const auto made = on_cluster("{file: clusters/rtx3090x8.yaml}", "pipeline: 8");
   const double bytes = 1 << 30;
