@@ -247,8 +247,10 @@ OperatorWork sum(const OperatorView& v) {
   return work;
 }
 
-// a * b: each operand's gradient needs the other.
+// a * b: each operand's gradient needs the other. A number is no tensor, and nothing is kept (PyTorch's derivatives.yaml,
+// mul.Scalar).
 OperatorWork multiply(const OperatorView& v) {
+  if (v.operand(v.row.names[1]) < 0) return move(v);
   const Tensor &a = v.first(), &b = v.second(), &y = v.out();
   OperatorWork work;
   work.kind = OperatorClass::Elementwise;
@@ -267,6 +269,33 @@ OperatorWork multiply(const OperatorView& v) {
   if (y.requires_gradient) work.input_gradient = traffic(y.bytes() + read, written, static_cast<double>(y.elements()));
   return work;
 }
+
+// Keeps all tensors that the derivative may need.
+template <bool keeps>
+OperatorWork any_operator(const OperatorView& v) {
+  Bytes read(0), written(0);
+  std::vector<int> floats;
+  for_each_operand(v.op, [&](int index) {
+    read += v.tensor(index).bytes();
+    if (v.tensor(index).requires_gradient) floats.push_back(index);
+  });
+  double elements = 0;
+  for (const int made : v.op.outputs) {
+    written += v.tensor(made).bytes();
+    elements += static_cast<double>(v.tensor(made).elements());
+  }
+  OperatorWork work;
+  work.kind = OperatorClass::Elementwise;
+  work.forward = traffic(read, written, elements);
+  if (!v.out().requires_gradient) return work;
+  work.input_gradient = traffic(written + read, read, elements);
+  if (keeps)
+    for (const int index : floats) save(v, work, index);
+  return work;
+}
+
+// a / b keeps both; divided by a number nothing.
+OperatorWork divide(const OperatorView& v) { return v.operand(v.row.names[1]) < 0 ? move(v) : any_operator<true>(v); }
 
 OperatorWork dropout(const OperatorView& v) {
   const Bytes mask(v.out().elements());  // one byte per element
@@ -348,30 +377,6 @@ OperatorWork masked_fill(const OperatorView& v) {
   const Bytes mask = v.in("mask").bytes();
   OperatorWork work = elementwise(v, v.first().bytes() + mask, mask);
   if (v.out().requires_gradient) save(v, work, v.operand("mask"));
-  return work;
-}
-
-// Keeps all tensors that the derivative may need.
-template <bool keeps>
-OperatorWork any_operator(const OperatorView& v) {
-  Bytes read(0), written(0);
-  std::vector<int> floats;
-  for_each_operand(v.op, [&](int index) {
-    read += v.tensor(index).bytes();
-    if (v.tensor(index).requires_gradient) floats.push_back(index);
-  });
-  double elements = 0;
-  for (const int made : v.op.outputs) {
-    written += v.tensor(made).bytes();
-    elements += static_cast<double>(v.tensor(made).elements());
-  }
-  OperatorWork work;
-  work.kind = OperatorClass::Elementwise;
-  work.forward = traffic(read, written, elements);
-  if (!v.out().requires_gradient) return work;
-  work.input_gradient = traffic(written + read, read, elements);
-  if (keeps)
-    for (const int index : floats) save(v, work, index);
   return work;
 }
 
@@ -460,7 +465,8 @@ const WorkRule kLayerNorm{layer_norm, {kAny}};
 const WorkRule kRmsNorm{rms_norm, {kAny}};
 const WorkRule kGroupNorm{group_norm, {kAny}};
 const WorkRule kSum{sum, {kAny, kAny}};
-const WorkRule kMultiply{multiply, {kAny, kAny}};
+const WorkRule kMultiply{multiply, {kAny}};
+const WorkRule kDivide{divide, {kAny}};
 const WorkRule kMove{move, {kAny}};
 const WorkRule kActivation{activation<4>, {kAny}};
 const WorkRule kGelu{activation<8>, {kAny}};

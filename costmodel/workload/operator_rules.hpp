@@ -62,7 +62,7 @@ extern const WorkRule kGroupedLinear;  // (rows, chosen, weight, bias, ...)
 extern const WorkRule kConvolution, kTransposedConvolution;
 extern const WorkRule kAttention;
 extern const WorkRule kLayerNorm, kRmsNorm, kGroupNorm;
-extern const WorkRule kSum, kMultiply;
+extern const WorkRule kSum, kMultiply, kDivide;
 extern const WorkRule kMove;        // element by element; its backward needs nothing either
 extern const WorkRule kActivation;  // keeps its input
 extern const WorkRule kGelu;        // likewise

@@ -134,7 +134,7 @@ std::vector<OperatorRow> make_rows() {
       pointwise("aten::logical_not", kAnyOperator),
       pointwise("aten::masked_fill", kMaskedFill, "self mask value"),
       pointwise("aten::where", kAnyOperator, "condition self other"),
-      pointwise("aten::div", kAnyOperator, "self other"),
+      pointwise("aten::div", kDivide, "self other"),
       pointwise("aten::pow", kAnyOperator, "self exponent"),
       pointwise("aten::rsqrt", kAnyOperator),
       pointwise("aten::softplus", kAnyOperator),

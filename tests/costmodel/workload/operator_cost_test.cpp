@@ -239,6 +239,16 @@ TEST(OperatorCost, ConversionsToTheSameTypeAreViews) {
   }
 }
 
+// The gradient of x times a number, or over it, is the result's, times or over that number; of x times x it needs x.
+TEST(OperatorCost, AProductWithANumberKeepsNothing) {
+  for (const char* target : {"aten::mul.Scalar", "aten::mul.Tensor", "aten::div.Scalar", "aten::div.Tensor"}) {
+    const OneOperator by_number(target, {2.0});
+    EXPECT_TRUE(by_number.work().saved.empty()) << target;
+    EXPECT_EQ(by_number.moved(), Bytes(4 * 4 * kElements)) << target;  // x and y, and their gradients
+    EXPECT_EQ(OneOperator(target, {TensorRef{kX}}).work().saved, std::vector<int>{kX}) << target;
+  }
+}
+
 TEST(OperatorCost, DropoutThatDropsNothingIsAView) {
   for (const OneOperator& one : {OneOperator("aten::dropout", {0.0, true}), OneOperator("aten::dropout", {0.5, false}),
                                  OneOperator("aten::dropout", {std::int64_t{0}, true}, {"p", "train"})}) {
