@@ -1,10 +1,12 @@
 // The activations that a unit keeps for its backward, and its temporary memory while it runs (docs/models/memory-terms.md).
 #include <algorithm>
 
+#include "base/index.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
+#include "costmodel/workload/operator_table.hpp"
 
 namespace panpipe {
 namespace {
@@ -37,6 +39,20 @@ double normalization_extra(const UnitView& unit, int i, const DeviceRates& rates
          ((casts_eagerly(rates) ? rates.residual - rates.element : 0) + (normalizes_in_operators(unit, i, rates) ? kFp32 : 0));
 }
 
+// True if one kernel makes and reads tensor t, so that its backward makes t again: functions and products element by element.
+// Megatron-LM's SwiGLUFunction keeps gate and up, not silu(gate) (megatron/core/fusions/fused_bias_swiglu.py), and so do Liger's
+// kernel and torch.compile.
+bool made_again_in_kernel(const UnitView& unit, int t, const DeviceRates& rates) {
+  const auto pointwise = [&](int i) {
+    return unit.of(i).kind == OperatorClass::View || row_of(unit.op(i)).role == OperatorRole::Pointwise;
+  };
+  if (rates.elementwise == Elementwise::Eager || !unit.inside(t) || unit.use->crosses[at(t)]) return false;
+  if (!pointwise(unit.tensor(t).producer - unit.first)) return false;
+  for (int i = 0; i < unit.size(); ++i)
+    if (!pointwise(i) && any_operand(unit.op(i), [&](int read) { return unit.root(read) == t; })) return false;
+  return true;
+}
+
 }  // namespace
 
 void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved) {
@@ -52,6 +68,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
   }
   for (int t : work.saved) {
     if (unit.logits(t)) continue;
+    if (made_again_in_kernel(unit, t, rates)) continue;
     const bool copies = work.kind == OperatorClass::Gemm && casts_eagerly(rates) && unit.activation(t) && unit.normalized(t);
     if (copies)
       saved.copies.push_back(unit.root(t));

@@ -187,10 +187,12 @@ std::vector<UnitRecompute> recompute_in_blocks(const OperatorGraph& graph, const
   return BlockRecompute(graph, use, scope, rates).run();
 }
 
-// The recomputed set depends on the tensors that backwards read, not on rates, which only affect bytes.
+// Of an operator each in a kernel: the recomputed set depends on the tensors that their backwards read.
 std::vector<RecomputedPart> recomputed_operators(const OperatorGraph& graph, const RecomputeScope& scope) {
   const TensorUse use = tensor_use(graph);
-  const std::vector<UnitRecompute> units = recompute_in_blocks(graph, use, scope, DeviceRates{});
+  DeviceRates rates;
+  rates.elementwise = Elementwise::Eager;
+  const std::vector<UnitRecompute> units = recompute_in_blocks(graph, use, scope, rates);
   std::vector<RecomputedPart> result(graph.operators.size(), RecomputedPart::Nothing);
   for (std::size_t u = 0; u < units.size(); ++u) {
     const UnitView view = view_of_unit(graph, use, static_cast<int>(u));
