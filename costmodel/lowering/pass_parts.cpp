@@ -41,17 +41,39 @@ GatheredBlocks gathered_blocks(const Lowering& lowering, const StageInfo& info) 
   // Parameters of a rank without peers need no gather.
   const Plan& plan = lowering.plan;
   const bool others = !plan.experts_apart() || plan.replicas() > 1, experts = !plan.experts_apart() || plan.expert_holders() > 1;
-  std::vector<Bytes> sizes;
-  for (const HeldParameters& held : held_by_block(lowering.workload(info), info.first_unit, info.end_unit))
-    sizes.push_back((others ? weight_size(lowering, held.others) : Bytes(0)) +
-                    (experts ? weight_size(lowering, held.experts) : Bytes(0)));
+  const auto size_of = [&](const HeldParameters& held) {
+    return (others ? weight_size(lowering, held.others) : Bytes(0)) + (experts ? weight_size(lowering, held.experts) : Bytes(0));
+  };
+  const auto block_of = [&](int u) -> const std::string& { return lowering.unit(info, u).block; };
+  std::vector<Bytes> sizes, blocks;
+  int u = info.first_unit;
+  for (const HeldParameters& held : held_by_block(lowering.workload(info), info.first_unit, info.end_unit)) {
+    sizes.push_back(size_of(held));
+    const std::string& block = block_of(u);
+    if (!block.empty()) blocks.push_back(sizes.back());
+    while (++u < info.end_unit && !block.empty() && block_of(u) == block) {
+    }
+  }
+  // FSDP's root holds all that is outside blocks, from the begin of a pass to its end.
+  HeldParameters root;
+  FirstUses is_first;
+  if (mixed_precision_in_effect(lowering.scenario.framework, plan) == MixedPrecision::Sharded)
+    for (u = info.first_unit; u < info.end_unit; ++u)
+      for (const ParameterUse& use : lowering.unit(info, u).parameters)
+        if (block_of(u).empty() && is_first(use, u)) root.add(use);
+  const auto at_once = [](const std::vector<Bytes>& neighbours, std::size_t most) {
+    Bytes largest(0);
+    for (std::size_t i = 0; i < neighbours.size(); ++i) {
+      Bytes sum(0);
+      for (std::size_t k = i; k < std::min(neighbours.size(), i + most); ++k) sum += neighbours[k];
+      largest = std::max(largest, sum);
+    }
+    return largest;
+  };
   GatheredBlocks gathered;
   const auto most = static_cast<std::size_t>(std::max(1, lowering.scenario.framework.gathers_in_flight));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    Bytes sum(0);
-    for (std::size_t k = i; k < std::min(sizes.size(), i + most); ++k) sum += sizes[k];
-    gathered.at_once = std::max(gathered.at_once, sum);
-  }
+  const bool rooted = !blocks.empty() && root.tensors() > 0;
+  gathered.at_once = std::max(at_once(sizes, most), rooted ? size_of(root) + at_once(blocks, most - 1) : Bytes(0));
   gathered.first = sizes.front();
   gathered.last = sizes.back();
   gathered.one_block = sizes.size() == 1;
