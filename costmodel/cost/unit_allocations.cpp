@@ -11,6 +11,7 @@ namespace panpipe {
 namespace {
 
 using Kind = AllocationStep::Kind;
+constexpr double kLossElement = 4;  // bytes: fp32
 
 // Walks the graph once forwards, to find who keeps and who reads last, and then each unit in both directions. Numbers of tensors:
 // those of the graph, their gradients, and behind these what operators keep in addition.
@@ -63,15 +64,24 @@ class Walk {
     for (const int t : saved.copies) add(unit.bytes(t));
     if (copies_weights_) add(weight_copies(unit, i));
     // The loss keeps its log-softmax in fp32.
-    add(std::min(4.0, rates_.loss_live_bytes) * logits(unit, i));
+    add(std::min(kLossElement, rates_.loss_live_bytes) * logits(unit, i));
+  }
+
+  // A loss that holds gradients in fp32 next to its log-softmax casts the logits first.
+  std::int64_t cast_logits(double loss) const {
+    return rates_.element < kLossElement && rates_.loss_live_bytes >= 2 * kLossElement ? whole_bytes(kLossElement * loss).base() : 0;
   }
 
   void forward(const UnitView& unit, int i, UnitAllocations& result) {
     const int op = unit.first + i;
+    const std::int64_t cast = cast_logits(logits(unit, i));
+    const int scratch = next_;
+    if (cast > 0) result.forward.push_back({Kind::Take, next_++, cast});
     for (const Extra& extra : extras_[at(op)]) {
       result.forward.push_back({Kind::Take, extra.number, extra.bytes});
       result.kept.push_back(extra.number);
     }
+    if (cast > 0) result.forward.push_back({Kind::Give, scratch, 0});
     if (!is_view(unit, i))
       for (const int out : unit.op(i).outputs)
         if (unit.activation(out) && unit.root(out) == out) {
@@ -97,14 +107,16 @@ class Walk {
 
   void backward(const UnitView& unit, int i, UnitAllocations& result) {
     const int op = unit.first + i;
-    // The loss's gradients are in fp32: of the log-softmax, and of the logits.
+    // The loss's gradients are in fp32: of the log-softmax, then of the logits, which are cast when the others are gone.
     const double loss = logits(unit, i);
     const int scratch = next_;
     if (loss > 0) {
-      const std::int64_t half = whole_bytes(std::max(0.0, rates_.loss_live_bytes - 4) / 2 * loss).base();
+      const std::int64_t half = whole_bytes(std::max(0.0, rates_.loss_live_bytes - kLossElement) / 2 * loss).base();
       for (const int n : {0, 1})
         if (half > 0) result.backward.push_back({Kind::Take, next_ + n, half});
       next_ += 2;
+      result.backward.push_back({Kind::Give, scratch, 0});
+      for (const Extra& extra : extras_[at(op)]) result.backward.push_back({Kind::Give, extra.number, 0});
     }
     if (!is_view(unit, i)) for_each_operand(unit.op(i), [&](int t) { take_gradient(unit, t, result); });
     for_each_operand(unit.op(i), [&](int t) {
@@ -112,8 +124,7 @@ class Walk {
       if (tensor.role == TensorRole::Parameter && tensor.requires_gradient)
         result.backward.push_back({Kind::WeightGradient, tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.bytes().base()});
     });
-    if (loss > 0)
-      for (const int n : {0, 1}) result.backward.push_back({Kind::Give, scratch + n, 0});
+    if (loss > 0) result.backward.push_back({Kind::Give, scratch + 1, 0});
     if (!is_view(unit, i))
       for (const int out : unit.op(i).outputs)
         if (unit.activation(out) && unit.root(out) == out) result.backward.push_back({Kind::Give, tensors_ + out, 0});

@@ -1,8 +1,6 @@
 #include "costmodel/lowering/allocator_replay.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -10,77 +8,15 @@
 #include "base/index.hpp"
 #include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/lowering/lowering.hpp"
-#include "costmodel/memory/caching_allocator.hpp"
+#include "costmodel/lowering/replayed_sharding.hpp"
+#include "costmodel/lowering/replayed_tensors.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 
 namespace panpipe {
 namespace {
 
-// FSDP gathers parameters and reduces gradients on streams of its own, whose memory no other stream takes.
-enum Stream : int { kCompute = 0, kGathers = 1, kReductions = 2 };
-
 // Numbers of tensors that no unit has: below 0.
-enum Own : int { kReceived = -1, kReceivedGradient = -2, kOutputs = -3 };
-
-// The allocator, and the tensors in it.
-class Tensors {
- public:
-  using Key = std::uint64_t;
-  static Key key(int space, int tensor) {
-    return (static_cast<Key>(static_cast<std::uint32_t>(space)) << 32) | static_cast<std::uint32_t>(tensor);
-  }
-
-  explicit Tensors(const AllocatorSettings& settings) : allocator_(settings, std::numeric_limits<std::int64_t>::max() / 2) {}
-
-  void take(Key key, double bytes, int stream = kCompute) {
-    const auto whole = static_cast<std::int64_t>(std::ceil(bytes));
-    if (whole <= 0 || live_.contains(key)) return;
-    live_[key] = {*allocator_.allocate(whole, stream), whole};
-    wanted_ += whole;
-    most_ = std::max(most_, wanted_);
-  }
-  void give(Key key) {
-    const auto found = live_.find(key);
-    if (found == live_.end()) return;
-    allocator_.free(found->second.address);
-    wanted_ -= found->second.bytes;
-    live_.erase(found);
-  }
-  bool holds(Key key) const { return live_.contains(key); }
-  template <class Gone>
-  void give_all(Gone gone) {
-    std::vector<Key> keys;
-    for (const auto& [key, block] : live_)
-      if (gone(key)) keys.push_back(key);
-    std::sort(keys.begin(), keys.end());
-    for (const Key key : keys) give(key);
-  }
-  AllocatorOverhead overhead() const {
-    if (most_ == 0) return {};
-    const auto most = static_cast<double>(most_);
-    return {static_cast<double>(allocator_.peak_allocated()) / most, static_cast<double>(allocator_.peak_reserved()) / most};
-  }
-
- private:
-  struct Held {
-    CachingAllocator::Address address = 0;
-    std::int64_t bytes = 0;
-  };
-  CachingAllocator allocator_;
-  std::unordered_map<Key, Held> live_;
-  std::int64_t wanted_ = 0, most_ = 0;
-};
-
-// Spaces of keys: microbatches from 0 on, and below them what is kept from step to step.
-enum Space : int {
-  kWeights = -1,
-  kStates = -10,
-  kGradients = -20,
-  kScratch = -21,
-  kBuckets = -22,
-  kWhole = -23,
-  kNewGradient = -24
-};
+enum Own : int { kReceived = -1, kReceivedGradient = -2 };
 
 AllocatorSettings settings_of(const Framework& framework) {
   AllocatorSettings settings;
@@ -96,8 +32,9 @@ class RankReplay {
         units_(units),
         model_(lowering.scenario),
         tensors_(settings_of(lowering.scenario.framework)),
-        sharded_(lowering.zero() >= 2 &&
-                 mixed_precision_in_effect(lowering.scenario.framework, lowering.plan) == MixedPrecision::Sharded) {
+        others_{lowering.costs.parameter_bytes(), lowering.costs.gradient_bytes(), lowering.costs.optimizer_bytes()},
+        experts_(lowering.costs.expert_bytes()),
+        sharding_(lowering, tensors_) {
     const std::size_t in_flight = at(lowering.plan.pipeline) * lowering.stages_of_rank(rank).size();
     microbatches_ = std::min(lowering.plan.schedule.microbatches, static_cast<int>(in_flight) + 2);
     find_gives();
@@ -106,14 +43,27 @@ class RankReplay {
   AllocatorOverhead run() {
     take_weights();
     for (int step = 0; step < 2; ++step) {
+      give_space(Space::Outputs);  // the step before's
       for (const Action& action : lowering_.plan.schedule.order[rank_])
         if (action.is_compute() && action.microbatch < microbatches_) run_pass(action);
+      join_outputs();
       run_optimizer();
     }
     return tensors_.overhead();
   }
 
  private:
+  using Tensors = ReplayedTensors;
+  using Space = ReplaySpace;
+
+  // A block of a stage, or a unit outside blocks: units [first, end).
+  struct Part {
+    int first = 0, end = 0;
+    bool block = false;
+  };
+
+  const ElementBytes& bytes_of(const ParameterUse& use) const { return use.experts ? experts_ : others_; }
+
   // Each parameter once, in the order of its first use.
   template <class Visit>
   void each_parameter(Visit visit) const {
@@ -130,18 +80,20 @@ class RankReplay {
     return experts ? degrees_of_experts(lowering_.plan).shard_group() : lowering_.plan.shard_group();
   }
 
+  void give_space(Space space) { give_space(static_cast<int>(space)); }
+  void give_space(int space) {
+    tensors_.give_all([&](Tensors::Key key) { return Tensors::space_of(key) == space; });
+  }
+
   void take_weights() {
-    const LoweringCosts& costs = lowering_.costs;
-    const ElementBytes experts = costs.expert_bytes();
     const bool late = model_.gradients_come_late(lowering_.plan);
     each_parameter([&](const ParameterUse& use) {
       const auto elements = static_cast<double>(use.elements);
-      double bytes = use.experts ? experts.parameter : costs.parameter_bytes();
       // FSDP's whole parameters between forward and backward are the passes' own.
-      if (sharded_ && lowering_.zero() == 2) bytes -= whole_element();
-      tensors_.take(Tensors::key(kWeights, use.tensor), elements * bytes + static_cast<double>(use.frozen.base()));
-      if (!late)
-        tensors_.take(Tensors::key(kGradients, use.tensor), elements * (use.experts ? experts.gradient : costs.gradient_bytes()));
+      const double bytes =
+          bytes_of(use).parameter - (sharding_.active() && lowering_.zero() == 2 ? sharding_.whole_element() : 0);
+      tensors_.take(Tensors::key(Space::Weights, use.tensor), elements * bytes + static_cast<double>(use.frozen.base()));
+      if (!late) tensors_.take(Tensors::key(Space::Gradients, use.tensor), elements * bytes_of(use).gradient);
     });
     if (lowering_.plan.replicas() == 1) return;
     double all = 0;
@@ -149,37 +101,16 @@ class RankReplay {
       if (part.use == MemoryUse::GradientBuckets) all += static_cast<double>(part.bytes.base());
     const double one = std::max(1.0, static_cast<double>(lowering_.scenario.framework.gradient_bucket.base()));
     int number = 0;
-    for (double left = all; left > 0; left -= one) tensors_.take(Tensors::key(kBuckets, number++), std::min(left, one));
+    for (double left = all; left > 0; left -= one) tensors_.take(Tensors::key(Space::Buckets, number++), std::min(left, one));
   }
 
-  double whole_element() const { return static_cast<double>(size_of(compute_dtype(lowering_.scenario.precision)).base()); }
-
-  // FSDP: the parameters of a block, whole, while it runs; the flat buffer of the gather is gone when they are copied out of it.
-  void gather(const StageInfo& info, int first, int end) {
-    if (!sharded_) return;
-    double all = 0;
-    for (int u = first; u < end; ++u)
-      for (const ParameterUse& use : lowering_.unit(info, u).parameters)
-        all += static_cast<double>(use.elements) * whole_element();
-    tensors_.take(Tensors::key(kScratch, first), all, kGathers);
-    for (int u = first; u < end; ++u)
-      for (const ParameterUse& use : lowering_.unit(info, u).parameters)
-        tensors_.take(Tensors::key(kWhole, use.tensor), static_cast<double>(use.elements) * whole_element());
-    tensors_.give(Tensors::key(kScratch, first));
-  }
-  void drop(const StageInfo& info, int first, int end) {
-    if (!sharded_) return;
-    for (int u = first; u < end; ++u)
-      for (const ParameterUse& use : lowering_.unit(info, u).parameters) tensors_.give(Tensors::key(kWhole, use.tensor));
-  }
-
-  // Units [first, end) of each block of a stage; a unit outside blocks is by itself.
-  std::vector<std::pair<int, int>> blocks_of(const StageInfo& info) const {
+  std::vector<Part> parts_of(const StageInfo& info) const {
     const std::vector<int> starts = recompute_groups(lowering_.workload(info), info.first_unit, info.end_unit, Recompute::None);
-    std::vector<std::pair<int, int>> blocks;
+    std::vector<Part> parts;
     for (std::size_t k = 0; k < starts.size(); ++k)
-      blocks.emplace_back(starts[k], k + 1 < starts.size() ? starts[k + 1] : info.end_unit);
-    return blocks;
+      parts.push_back(
+          {starts[k], k + 1 < starts.size() ? starts[k + 1] : info.end_unit, !lowering_.unit(info, starts[k]).block.empty()});
+    return parts;
   }
 
   bool recomputes(const StageInfo& info, int u) const {
@@ -187,19 +118,24 @@ class RankReplay {
     return info.recompute == Recompute::Full && !unit.block.empty() && unit.recomputes;
   }
 
-  void forward(int first, int end, int microbatch) {
-    for (int u = first; u < end; ++u)
+  void forward(const StageInfo& info, const Part& part, int space) {
+    for (int u = part.first; u < part.end; ++u)
       for (const AllocationStep& step : units_[at(u)].forward) {
-        const auto key = Tensors::key(microbatch, step.tensor);
-        step.kind == AllocationStep::Kind::Take ? tensors_.take(key, static_cast<double>(step.bytes)) : tensors_.give(key);
+        const auto key = Tensors::key(space, step.tensor);
+        if (step.kind == AllocationStep::Kind::Take)
+          tensors_.take(key, static_cast<double>(step.bytes));
+        else if (info.outputs > Bytes(0) && tensors_.bytes(key) == lowering_.unit(info, u).logits.base())
+          tensors_.rename(key, Tensors::key(Space::Outputs, space));
+        else
+          tensors_.give(key);
       }
   }
 
   // What units keep, without tensors that a later unit keeps too.
-  void forget(int first, int end, int microbatch) {
-    for (int u = first; u < end; ++u)
+  void forget(const Part& part, int space) {
+    for (int u = part.first; u < part.end; ++u)
       for (const int t : units_[at(u)].kept)
-        if (!reads_later(t, end)) tensors_.give(Tensors::key(microbatch, t));
+        if (!reads_later(t, part.end)) tensors_.give(Tensors::key(space, t));
   }
   bool reads_later(int tensor, int end) {
     const auto found = given_in_.find(tensor);
@@ -210,7 +146,8 @@ class RankReplay {
     const StageInfo& info = lowering_.stage(action.stage);
     const int space = action.microbatch * lowering_.plan.schedule.stages + action.stage;
     if (action.kind == ActionKind::F) return run_forward(info, action.stage, space);
-    if (action.kind == ActionKind::B || action.kind == ActionKind::I) run_backward(info, action.stage, space);
+    if (action.kind == ActionKind::B || action.kind == ActionKind::I)
+      run_backward(info, action.stage, space, action.microbatch + 1 == microbatches_);
   }
 
   void find_gives() {
@@ -230,32 +167,37 @@ class RankReplay {
 
   void run_forward(const StageInfo& info, int stage, int space) {
     tensors_.take(Tensors::key(space, kReceived), received(lowering_.edges_in[stage], false));
-    tensors_.take(Tensors::key(space, kOutputs), static_cast<double>(info.outputs.base()));
-    for (const auto& [first, end] : blocks_of(info)) {
-      gather(info, first, end);
-      forward(first, end, space);
-      if (recomputes(info, first)) forget(first, end, space);
-      if (lowering_.zero() >= 3) drop(info, first, end);
+    if (sharding_.active()) sharding_.gather(sharding_.of_root(info));
+    for (const Part& part : parts_of(info)) {
+      if (sharded(part)) sharding_.gather(sharding_.of_block(info, part.first, part.end));
+      forward(info, part, space);
+      if (recomputes(info, part.first)) forget(part, space);
+      if (sharded(part) && lowering_.zero() >= 3) sharding_.drop(sharding_.of_block(info, part.first, part.end));
     }
+    // FSDP 1 keeps its root to the backward.
+    if (sharding_.active() && !sharding_.flat() && lowering_.zero() >= 3) sharding_.drop(sharding_.of_root(info));
   }
 
-  void run_backward(const StageInfo& info, int stage, int space) {
+  void run_backward(const StageInfo& info, int stage, int space, bool last) {
     tensors_.take(Tensors::key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
-    const std::vector<std::pair<int, int>> blocks = blocks_of(info);
-    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
-      gather(info, block->first, block->second);
-      if (recomputes(info, block->first)) forward(block->first, block->second, space);
-      for (int u = block->second; u > block->first; --u) backward(info, u - 1, space);
-      reduce(info, block->first, block->second);
-      drop(info, block->first, block->second);
+    const std::vector<Part> parts = parts_of(info);
+    if (sharding_.active()) sharding_.gather(sharding_.of_root(info));
+    for (std::size_t k = parts.size(); k-- > 0;) {
+      const Part& part = parts[k];
+      if (sharded(part)) sharding_.gather(sharding_.of_block(info, part.first, part.end));
+      // BackwardPrefetch.BACKWARD_PRE
+      if (sharding_.flat() && k > 0 && sharded(parts[k - 1]))
+        sharding_.gather(sharding_.of_block(info, parts[k - 1].first, parts[k - 1].end));
+      if (recomputes(info, part.first)) forward(info, part, space);
+      for (int u = part.end; u > part.first; --u) backward(info, u - 1, space);
+      if (sharded(part)) sharding_.end_backward(sharding_.of_block(info, part.first, part.end), last);
     }
-    tensors_.give_all(
-        [&](Tensors::Key key) { return static_cast<int>(key >> 32) == space && static_cast<std::int32_t>(key) != kOutputs; });
+    if (sharding_.active()) sharding_.end_backward(sharding_.of_root(info), last);
+    give_space(space);
   }
+  bool sharded(const Part& part) const { return sharding_.active() && part.block; }
 
   void backward(const StageInfo& info, int u, int space) {
-    const LoweringCosts& costs = lowering_.costs;
-    const ElementBytes experts = costs.expert_bytes();
     for (const AllocationStep& step : units_[at(u)].backward) {
       const auto key = Tensors::key(space, step.tensor);
       switch (step.kind) {
@@ -266,69 +208,53 @@ class RankReplay {
           tensors_.give(key);
           break;
         case AllocationStep::Kind::WeightGradient: {
-          const auto made = Tensors::key(kNewGradient, step.tensor), sum = Tensors::key(kGradients, step.tensor);
-          if (sharded_) {
-            tensors_.take(made, static_cast<double>(step.bytes));  // until its block's are reduced
+          // FSDP's, of the format of the products, until its unit's are reduced.
+          if (sharding_.active()) {
+            tensors_.add_to(Tensors::key(Space::NewGradient, step.tensor), static_cast<double>(step.bytes));
             break;
           }
-          double elements = 0;
-          bool of_experts = false;
           for (const ParameterUse& use : lowering_.unit(info, u).parameters)
-            if (use.tensor == step.tensor) elements = static_cast<double>(use.elements), of_experts = use.experts;
-          const double bytes = elements * (of_experts ? experts.gradient : costs.gradient_bytes());
-          if (tensors_.holds(sum)) {
-            tensors_.take(made, bytes);
-            tensors_.give(made);
-          } else {
-            tensors_.take(sum, bytes);
-          }
+            if (use.tensor == step.tensor)
+              tensors_.add_to(Tensors::key(Space::Gradients, step.tensor),
+                              static_cast<double>(use.elements) * bytes_of(use).gradient);
           break;
         }
       }
     }
   }
 
-  // FSDP: a block's gradients are copied to the buffer of the reduce-scatter, which leaves this rank's shard.
-  void reduce(const StageInfo& info, int first, int end) {
-    if (!sharded_) return;
-    const LoweringCosts& costs = lowering_.costs;
-    double all = 0, shard = 0;
-    for (int u = first; u < end; ++u)
-      for (const ParameterUse& use : lowering_.unit(info, u).parameters) {
-        if (use.elements == 0) continue;
-        all += static_cast<double>(use.elements) * costs.reduced_bytes();
-        shard += static_cast<double>(use.elements) * (use.experts ? costs.expert_bytes().gradient : costs.gradient_bytes());
-      }
-    if (all == 0) return;
-    tensors_.take(Tensors::key(kScratch, first), all, kReductions);
-    for (int u = first; u < end; ++u)
-      for (const ParameterUse& use : lowering_.unit(info, u).parameters) tensors_.give(Tensors::key(kNewGradient, use.tensor));
-    tensors_.take(Tensors::key(kGradients, first), shard, kReductions);
-    tensors_.give(Tensors::key(kScratch, first));
+  // torch.distributed.pipelining keeps the results of all microbatches to the next step's begin, and joins them in one more
+  // tensor (torch/distributed/pipelining/schedules.py, _merge_outputs). Microbatches that are not replayed have theirs.
+  void join_outputs() {
+    double all = 0;
+    for (const int s : lowering_.stages_of_rank(rank_)) {
+      const Bytes each = lowering_.stage(s).outputs * lowering_.plan.schedule.splits;
+      const int count = lowering_.plan.schedule.microbatches, stages = lowering_.plan.schedule.stages;
+      for (int m = 0; m < count; ++m)
+        tensors_.take(Tensors::key(Space::Outputs, m * stages + s), static_cast<double>(each.base()));
+      all += static_cast<double>((each * count).base());
+    }
+    tensors_.take(Tensors::key(Space::Scratch, -1), all);
+    tensors_.give(Tensors::key(Space::Scratch, -1));
   }
 
   void run_optimizer() {
-    const LoweringCosts& costs = lowering_.costs;
-    const Scenario& scenario = lowering_.scenario;
-    tensors_.give_all([&](Tensors::Key key) { return static_cast<std::int32_t>(key) == kOutputs; });
-    const int count = std::max(1, moments(scenario.optimizer.name));
-    const ElementBytes experts = costs.expert_bytes();
+    const int count = std::max(1, moments(lowering_.scenario.optimizer.name));
     // States are made in the first step: of one parameter after another.
     each_parameter([&](const ParameterUse& use) {
-      const double bytes = static_cast<double>(use.elements) * (use.experts ? experts.optimizer : costs.optimizer_bytes());
-      for (int k = 0; k < count; ++k) tensors_.take(Tensors::key(kStates - k, use.tensor), bytes / count);
+      const double bytes = static_cast<double>(use.elements) * bytes_of(use).optimizer;
+      for (int k = 0; k < count; ++k) tensors_.take(Tensors::key(static_cast<int>(Space::States) - k, use.tensor), bytes / count);
     });
-    const OptimizerTemporary temporary = costs.optimizer_temporary();
+    const OptimizerTemporary temporary = lowering_.costs.optimizer_temporary();
     const bool divided = lowering_.zero() >= 1;
     each_parameter([&](const ParameterUse& use) {
       const double elements = static_cast<double>(use.elements) / (divided ? shards(use.experts) : 1);
-      const auto key = Tensors::key(kScratch, use.tensor);
+      const auto key = Tensors::key(Space::Scratch, use.tensor);
       tensors_.take(key, elements * (temporary.all + temporary.largest));
       if (temporary.all == 0) tensors_.give(key);
     });
-    tensors_.give_all([&](Tensors::Key key) { return static_cast<int>(key >> 32) == kScratch; });
-    if (model_.gradients_come_late(lowering_.plan))
-      tensors_.give_all([&](Tensors::Key key) { return static_cast<int>(key >> 32) == kGradients; });
+    give_space(Space::Scratch);
+    if (model_.gradients_come_late(lowering_.plan)) give_space(Space::Gradients);
   }
 
   const Lowering& lowering_;
@@ -336,7 +262,8 @@ class RankReplay {
   const std::vector<UnitAllocations>& units_;
   const MemoryModel model_;
   Tensors tensors_;
-  const bool sharded_;
+  const ElementBytes others_, experts_;
+  ReplayedSharding sharding_;
   int microbatches_ = 0;
   std::unordered_map<int, int> given_in_;  // the unit whose backward gives a tensor back
 };

@@ -60,7 +60,9 @@ def framework(s):
     if s.get("bucket_view"):
         made["gradient_storage"] = "kept"
     if s.get("mixed"):
-        made["gradient_bytes"] = 4
+        made["gradient_bytes"] = 2 if s.get("reduce") == "bf16" else 4
+    if s["parallel"] == "fsdp1":
+        made["gradient_accumulation"] = "flat"
     if s["loss"] == "chunked":
         made["loss_live_bytes_per_logit"] = 12 / s["loss_chunks"]
     if s["parallel"] == "tp" and s["loss"] == "plain":

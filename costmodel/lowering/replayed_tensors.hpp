@@ -1,0 +1,89 @@
+// The tensors of a rank by name, in PyTorch's caching allocator. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "costmodel/lowering/allocator_replay.hpp"
+#include "costmodel/memory/caching_allocator.hpp"
+
+namespace panpipe {
+
+// FSDP gathers parameters and reduces gradients on streams of its own, whose memory no other stream takes; FSDP 1 also casts its
+// shards on one.
+enum class ReplayStream : std::uint8_t { Compute, Gathers, Reductions, Casts };
+
+// Spaces of keys: microbatches of stages from 0 on, and below them what belongs to none.
+enum class ReplaySpace : int {
+  Weights = -1,
+  Gradients = -2,
+  Scratch = -3,
+  Buckets = -4,
+  Whole = -5,  // of FSDP
+  NewGradient = -6,
+  Sums = -7,
+  Reduced = -8,
+  Flat = -9,
+  Late = -10,
+  Outputs = -11,
+  States = -12  // and below: one for each moment
+};
+
+class ReplayedTensors {
+ public:
+  // A space (a microbatch of a stage, or one of those that last) and the number of a tensor in it; either may be negative.
+  using Key = std::uint64_t;
+  static Key key(int space, int tensor) {
+    return (static_cast<Key>(static_cast<std::uint32_t>(space)) << 32) | static_cast<std::uint32_t>(tensor);
+  }
+  static Key key(ReplaySpace space, int tensor) { return key(static_cast<int>(space), tensor); }
+  static int space_of(Key key) { return static_cast<std::int32_t>(key >> 32); }
+  static int tensor_of(Key key) { return static_cast<std::int32_t>(key); }
+
+  explicit ReplayedTensors(const AllocatorSettings& settings);
+
+  // Nothing happens where the tensor is there, or has no bytes; or, giving it back, where it is not.
+  void take(Key key, double bytes, ReplayStream stream = ReplayStream::Compute);
+  void give(Key key);
+  // PyTorch counts it as free, but another stream may still use it: its block is taken until `late` is given back.
+  void give_late(Key key, Key late);
+  // The first is the sum; others are made, and gone when they have been added.
+  void add_to(Key sum, double bytes, ReplayStream stream = ReplayStream::Compute);
+  // Those for which `gone` is true, in the order of their keys.
+  template <class Gone>
+  void give_all(Gone gone);
+
+  bool holds(Key key) const { return live_.contains(key); }
+  std::int64_t bytes(Key key) const {
+    const auto found = live_.find(key);
+    return found == live_.end() ? 0 : found->second.bytes;
+  }
+  void rename(Key from, Key to) {
+    if (const auto found = live_.extract(from)) live_[to] = found.mapped();
+  }
+
+  AllocatorOverhead overhead() const;
+
+ private:
+  struct Held {
+    CachingAllocator::Address address = 0;
+    std::int64_t bytes = 0, block = 0;
+  };
+  void give_in_order(std::vector<Key> keys);
+
+  CachingAllocator allocator_;
+  std::unordered_map<Key, Held> live_;
+  std::int64_t wanted_ = 0, most_ = 0, late_ = 0, most_allocated_ = 0;
+};
+
+template <class Gone>
+void ReplayedTensors::give_all(Gone gone) {
+  std::vector<Key> keys;
+  for (const auto& [key, held] : live_)
+    if (gone(key)) keys.push_back(key);
+  give_in_order(std::move(keys));
+}
+
+}  // namespace panpipe
