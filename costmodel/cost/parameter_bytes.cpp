@@ -90,7 +90,8 @@ double traffic_share(const std::string& optimizer) { return optimizer == "none" 
 // A fused kernel reads and writes everything once. States of 8 bits have a separate fused kernel, one launch per parameter.
 double optimizer_traffic(const Scenario& scenario, const Calibration& c) {
   const std::string& optimizer = scenario.optimizer.name;
-  const bool fused = scenario.framework.optimizer_kernel == OptimizerKernel::Fused || keeps_8bit_states(scenario);
+  const OptimizerKernel kernel = scenario.framework.optimizer_kernel;
+  const bool fused = kernel == OptimizerKernel::Fused || kernel == OptimizerKernel::Groups || keeps_8bit_states(scenario);
   return fused ? c.optimizer_traffic * scenario.framework.optimizer_factor * traffic_share(optimizer)
                : optimizer_named(optimizer).traffic;
 }
@@ -192,9 +193,42 @@ OptimizerTemporary optimizer_temporary(const Scenario& scenario) {
     case OptimizerKernel::Loop:
       return {.largest = 2 * root};
     case OptimizerKernel::Fused:
+    case OptimizerKernel::Groups:
       break;
   }
   return {};
+}
+
+namespace {
+
+// DeepSpeed, under ZeRO.
+bool steps_in_groups(const Scenario& scenario, const Degrees& degrees) {
+  return scenario.framework.optimizer_kernel == OptimizerKernel::Groups && degrees.zero >= 1 &&
+         moments(scenario.optimizer.name) > 0;
+}
+
+}  // namespace
+
+// DeepSpeed lays the gradients that a rank updates in one tensor of their own format, and casts it to the master's: under ZeRO 1
+// and 2 all (runtime/zero/stage_1_and_2.py, step), under ZeRO 3 a group of 10^9 elements, sub_group_size's default (stage3.py,
+// _prepare_fp32_grad_for_sub_group).
+double grouped_gradients(const Scenario& scenario, const Degrees& degrees, double elements) {
+  constexpr double kGroup = 1e9;
+  if (!steps_in_groups(scenario, degrees) || scenario.offload.optimizer) return 0;
+  const double at_once = degrees.zero >= 3 ? std::min(kGroup, elements) : elements;
+  return at_once * (travelling_gradient_bytes(scenario) + updated_element(scenario));
+}
+
+// A bucket of reduce_bucket_size elements, and two under ZeRO 2 with overlap_comm, its default (runtime/zero/stage_1_and_2.py,
+// ipg_buffer; stage3.py, __ipg_bucket_flat_buffer).
+double reduction_buckets(const Scenario& scenario, const Degrees& degrees) {
+  if (!steps_in_groups(scenario, degrees) || degrees.zero < 2) return 0;
+  return (degrees.zero == 2 ? 2 : 1) * scenario.framework.gradient_bucket_elements * travelling_gradient_bytes(scenario);
+}
+
+bool keeps_whole_gradients(const Scenario& scenario, const Degrees& degrees) {
+  return scenario.framework.gradient_storage == GradientStorage::Unsharded && degrees.microbatches > 1 &&
+         zero_in_effect(scenario.framework, degrees) >= 2;
 }
 
 // FSDP that keeps parameters whole between forward and backward (ZeRO 2) holds its shards in addition.
@@ -210,6 +244,9 @@ double CostModel::parameter_bytes(const Degrees& degrees) const {
 }
 
 double CostModel::gradient_bytes(const Degrees& degrees) const {
+  // FSDP that reduces behind a step's last microbatch keeps the sum in the format that travels
+  // (torch/distributed/fsdp/_fully_shard/_fsdp_param.py, to_accumulated_grad_if_needed).
+  if (keeps_whole_gradients(*scenario_, degrees)) return travelling_gradient_bytes(*scenario_);
   // A parameter's gradient has its format, whatever travels.
   if (mixed_precision_in_effect(scenario_->framework, degrees) != MixedPrecision::MasterCopy)
     return updated_element(*scenario_) / divided_over(*scenario_, degrees, 2);

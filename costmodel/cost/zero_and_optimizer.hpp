@@ -28,4 +28,13 @@ struct OptimizerTemporary {
 };
 OptimizerTemporary optimizer_temporary(const Scenario& scenario);
 
+// Bytes in which the optimizer's step holds the gradients of a group of the `elements` that a rank updates.
+double grouped_gradients(const Scenario& scenario, const Degrees& degrees, double elements);
+
+// Bytes of the buffers in which gradients are reduced, whatever their number.
+double reduction_buckets(const Scenario& scenario, const Degrees& degrees);
+
+// True if ranks hold the sum of whole gradients until a step's last microbatch, although ZeRO divides them.
+bool keeps_whole_gradients(const Scenario& scenario, const Degrees& degrees);
+
 }  // namespace panpipe

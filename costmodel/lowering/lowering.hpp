@@ -230,7 +230,7 @@ struct StageFlows {                                           // -1 = none
 struct RankReductions {
   std::vector<std::vector<int>> stages_ending_at;  // per position of the rank's row: stages whose gradients are complete after it
   std::vector<StageFlows> of_stage;
-  bool each_microbatch = false;  // ZeRO 2 and 3 reduce after every backward
+  bool each_microbatch = false;  // ZeRO 2 and 3 reduce after every backward, unless gradients are unsharded until the last
 };
 RankReductions rank_reductions(Lowering& lowering, int rank);
 // Gradients of parameters that several ranks hold: one flow per set of ranks. Fills cross_rank_flows.

@@ -88,7 +88,7 @@ Bytes joined_outputs(const Lowering& lowering, const StageInfo& info) {
   return outputs;
 }
 
-// The optimizer's own, or the joined results, of which there is still a second copy.
+// The joined results next to what they were joined from; or the optimizer's own next to the latter, which stay to the next step.
 Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, const HeldParameters& held) {
   std::int64_t largest = 0;
   Bytes outputs(0);
@@ -98,7 +98,7 @@ Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, 
     for (int u = info.first_unit; u < info.end_unit; ++u)
       for (const ParameterUse& use : lowering.unit(info, u).parameters) largest = std::max(largest, use.elements);
   }
-  return std::max(outputs * 2, whole(model.optimizer_temporary(lowering.costs, lowering.plan, held, largest)));
+  return outputs + std::max(outputs, whole(model.optimizer_temporary(lowering.costs, lowering.plan, held, largest)));
 }
 
 // The bytes that cross the boundaries of a rank's stages, in the rank's order of stages.
@@ -133,9 +133,10 @@ std::vector<BoundaryBytes> boundaries_by_edge(const Lowering& lowering, int rank
   return boundaries;
 }
 
-// Gradients that several ranks sum.
+// Of gradients that several ranks sum.
 Bytes bucket_bytes(const Lowering& lowering, const MemoryModel& model, int rank) {
-  if (!model.copies_to_buckets(lowering.plan)) return Bytes(0);
+  if (!model.copies_to_buckets(lowering.plan))
+    return model.buffers_every_edge() ? Bytes(0) : whole(reduction_buckets(lowering.scenario, lowering.plan));
   const HeldParameters summed = summed_parameters(lowering, rank);
   return gradient_size(lowering, summed.others) + gradient_size(lowering, summed.experts);
 }

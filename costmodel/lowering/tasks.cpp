@@ -43,7 +43,7 @@ class RankTasks {
         begin_cell(row, position);
       }
       if (in_parts_[position]) {
-        add_parts(action);
+        add_parts(action, contains(reductions_.stages_ending_at[position], action.stage));
         continue;
       }
       if (action.is_compute()) add_pass(action);
@@ -124,7 +124,7 @@ class RankTasks {
   }
 
   // Part by part: the gathers for the next ones, the part after its own gather, and its reduction.
-  void add_parts(const Action& action) {
+  void add_parts(const Action& action, bool reduces) {
     const StageInfo& info = lowering_.stage(action.stage);
     const PassParts& pass = info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)];
     const PassMemory& memory = info.memory[lowering_.slice_of(action)][index_of(action.kind)];
@@ -157,7 +157,7 @@ class RankTasks {
       }
       last_pass_ = add(task, gather);
       if (waits) gathered_parts_.push_back(last_pass_);
-      if (traffic[k].reduce >= 0)
+      if (reduces && traffic[k].reduce >= 0)
         add_collective(ActionKind::ReduceGrad, action.stage, flows_of(action.stage).group_reductions[traffic[k].reduce],
                        last_pass_);
     }

@@ -288,7 +288,8 @@ void make_bucket_trains(Lowering& lowering) {
 RankReductions rank_reductions(Lowering& lowering, int rank) {
   const int zero = lowering.zero();
   RankReductions reductions;
-  reductions.each_microbatch = zero >= 2 && lowering.plan.exchanges();
+  reductions.each_microbatch =
+      zero >= 2 && lowering.plan.exchanges() && lowering.scenario.framework.gradient_storage != GradientStorage::Unsharded;
   reductions.of_stage.resize(lowering.stages.size());
   find_ends(lowering, rank, reductions);
   if (!lowering.plan.exchanges()) return reductions;

@@ -36,7 +36,7 @@ StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees
 bool MemoryModel::gradients_come_late(const Degrees& degrees) const {
   if (as_pfeife_) return false;
   const GradientStorage storage = scenario_->framework.gradient_storage;
-  return storage == GradientStorage::SetToNone ||
+  return storage == GradientStorage::SetToNone || storage == GradientStorage::Unsharded ||
          (storage == GradientStorage::Autograd && degrees.replicas() == 1 && scenario_->precision == Precision::Fp32);
 }
 
@@ -56,7 +56,10 @@ double MemoryModel::optimizer_temporary(const LoweringCosts& costs, const Degree
   if (as_pfeife_) return 0;
   const StateBytes bytes = state(costs, degrees);
   const double share = zero_in_effect(scenario_->framework, degrees) >= 1 ? degrees.shard_group() : 1;
-  return bytes.at_step(held) - bytes.all(held) + costs.optimizer_temporary().largest * static_cast<double>(largest) / share;
+  const double updated = static_cast<double>(held.others.elements + held.experts.elements) / share;
+  const double divided = keeps_whole_gradients(*scenario_, degrees) ? bytes.gradients(held) * (1 - 1 / share) : 0;
+  return std::max(0.0, bytes.at_step(held) - bytes.all(held) + grouped_gradients(*scenario_, degrees, updated) +
+                           costs.optimizer_temporary().largest * static_cast<double>(largest) / share - divided);
 }
 
 // As in Pfeife's planner: the temporary of a stage is the largest of (activations up to and including an operator, plus that

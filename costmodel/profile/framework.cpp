@@ -11,10 +11,35 @@ namespace panpipe {
 
 namespace {
 
+// The most bytes that a logit holds while its loss runs, in 2-byte formats. eager: cross_entropy(logits.float()) has log-softmax,
+// its gradient and the loss's in fp32 (validation/memory). vocabulary-parallel: Megatron's logits, and a copy in fp32 in which
+// the softmax and its gradient replace them (megatron/core/tensor_parallel/cross_entropy.py). compiled: the logits, from which
+// TorchInductor's backward makes the softmax again, and their gradient. fused: the same in flash-attention's kernel
+// (flash_attn/ops/triton/cross_entropy.py). chunked: of so many chunks as are not known (estimate).
+struct NamedLoss {
+  std::string_view name;
+  LossKernels kernels;
+  double live;
+};
+constexpr NamedLoss kLosses[] = {{"eager", {44}, 12},
+                                 {"vocabulary-parallel", {52}, 6},
+                                 {"compiled", {24}, 4},
+                                 {"fused", {8}, 4},
+                                 {"chunked", {74, true}, 2}};
+
 const Choices<LossKernels>& losses() {
-  static const Choices<LossKernels> all = {
-      {"eager", {44}}, {"vocabulary-parallel", {52}}, {"compiled", {24}}, {"fused", {8}}, {"chunked", {74, true}}};
+  static const Choices<LossKernels> all = [] {
+    Choices<LossKernels> made;
+    for (const NamedLoss& loss : kLosses) made.emplace_back(loss.name, loss.kernels);
+    return made;
+  }();
   return all;
+}
+
+double live_bytes(const LossKernels& kernels) {
+  for (const NamedLoss& loss : kLosses)
+    if (loss.kernels == kernels) return loss.live;
+  return kLosses[0].live;
 }
 
 template <class T, class M>
@@ -71,8 +96,11 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
             {{"fused", OptimizerKernel::Fused},
              {"foreach", OptimizerKernel::Foreach},
              {"loop", OptimizerKernel::Loop},
+             {"groups", OptimizerKernel::Groups},
              {"apex", OptimizerKernel::Fused}},
-            "optimizer_kernel", "one kernel for many parameters, one per operation, or one per operation and parameter"),
+            "optimizer_kernel",
+            "one kernel for many parameters, one per operation, or one per operation and parameter; `groups`: the first, over "
+            "gradients that DeepSpeed's ZeRO casts to fp32 in groups"),
       words(&Framework::gradient_clipping,
             {{"none", GradientClipping::None}, {"foreach", GradientClipping::Foreach}, {"loop", GradientClipping::Loop}},
             "gradient_clipping", "kernels that clip gradients to a norm"),
@@ -111,10 +139,13 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
             "models/memory.md"),
       words(
           &Execution::gradient_storage,
-          {{"kept", GradientStorage::Kept}, {"autograd", GradientStorage::Autograd}, {"set-to-none", GradientStorage::SetToNone}},
+          {{"kept", GradientStorage::Kept},
+           {"autograd", GradientStorage::Autograd},
+           {"set-to-none", GradientStorage::SetToNone},
+           {"unsharded", GradientStorage::Unsharded}},
           "gradient_storage",
           "gradients are summed and reduced where they were allocated once, or as autograd leaves them, copied into buckets; or "
-          "freed behind each step",
+          "freed behind each step; or so, and under ZeRO 2 and 3 whole until the last microbatch is reduced",
           "models/memory.md"),
       reported("master-copy",
                words(&Framework::mixed_precision,
@@ -195,7 +226,7 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
       number(&Framework::released_by_input_gradient, "released_by_input_gradient",
              "share of a unit's activations that I frees; -1: all that W does not read", memory, {.example = "0.5"}),
       number(&Framework::loss_live_bytes_per_logit, "loss_live_bytes_per_logit",
-             "logits, their fp32 copy and their gradient while the loss runs", memory),
+             "logits, their fp32 copy and their gradient while the loss runs; by default those of `loss`", memory),
       reported("factor",
                words(&Framework::allocator,
                      {{"factor", AllocatorModel::Factor},
@@ -248,6 +279,7 @@ Framework load_preset(const std::string& name_or_path, const std::string& direct
   SourcedFile file("framework", name_or_path, directory);
   MapReader& reader = file.reader();
   Framework f;
+  f.loss_live_bytes_per_logit = -1;
   if (const Node* base = reader.find("base"); base != nullptr && is_base)
     reader.log().error(*base, "this preset is the base of another, and such a one has no base itself");
   else if (base != nullptr)
@@ -258,6 +290,8 @@ Framework load_preset(const std::string& name_or_path, const std::string& direct
     }
   f.name = file.name();
   file.read(framework_rows(), f);
+  // By the loss of the whole preset: a base's own may be another.
+  if (!is_base && f.loss_live_bytes_per_logit < 0) f.loss_live_bytes_per_logit = live_bytes(f.loss);
   check_framework(reader, f);
   for (const auto& [key, source] : file.finish()) f.sources[key] = source;
   return f;
@@ -282,6 +316,7 @@ Framework read_framework_choices(const Node& node, const std::string& otherwise,
     f.forward_operators = f.backward_operators = 0;
   }
   read_keys(map, framework_rows(), f);
+  if (map.has("loss") && !map.has("loss_live_bytes_per_logit")) f.loss_live_bytes_per_logit = live_bytes(f.loss);
   if (map.has("allocator_factor") && !map.has("allocator")) f.allocator = AllocatorModel::Factor;
   check_framework(map, f);
   for (const Node::Entry& entry : node.entries) f.sources.erase(entry.key);  // the preset's, of numbers that it does not give

@@ -23,8 +23,9 @@ enum class ActivationKernel : std::uint8_t { Kernel, Operators };
 // fp32, or in the format in which gradients travel. Flat: into FSDP's flat parameter, which is cast and divided for the
 // reduction. Autograd: by one kernel for each parameter and microbatch after the first.
 enum class GradientAccumulation : std::uint8_t { Fused, Fp32, Buffer, Flat, Autograd };
-// One kernel for many parameters; one per operation for many parameters; one per operation and parameter.
-enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop };
+// One kernel for many parameters; one per operation for many parameters; one per operation and parameter. Groups: one kernel for
+// each group of elements, whose gradients are laid out in one tensor and cast to fp32 first (DeepSpeed's ZeRO).
+enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop, Groups };
 // Tokens are sent row by row to their experts, or once to each node with one of a token's experts and from there to its devices
 // (DeepEP, Megatron's flex dispatcher). ByModel: the latter where a token's experts are limited to groups of experts, which
 // DeepSeek did for this way (arXiv 2412.19437, section 2.1.2).
@@ -55,8 +56,9 @@ enum class HandOverBuffers : std::uint8_t { Neighbours, Waiting };
 // Gradients are summed and reduced where they were allocated once, or as autograd leaves them: allocated by a step's first
 // backward, made before they are added to the sum, and copied into buckets to be reduced (in one precision throughout).
 // SetToNone: so in every precision, and freed behind each step (`zero_grad(set_to_none=True)`); DistributedDataParallel's buckets
-// are copies that stay.
-enum class GradientStorage : std::uint8_t { Kept, Autograd, SetToNone };
+// are copies that stay. Unsharded: the same, and FSDP (ZeRO 2 and 3) reduces only behind a step's last microbatch, so that until
+// then each rank holds the sum of whole gradients (`no_sync`, `set_requires_gradient_sync(False)`).
+enum class GradientStorage : std::uint8_t { Kept, Autograd, SetToNone, Unsharded };
 
 // Where the fp32 weights of mixed precision are. MasterCopy: in the optimizer, next to weights in 2 bytes. Autocast: they are the
 // weights, and each product keeps a 2-byte copy from the forward to its backward. Sharded: they are FSDP's shards, gathered in

@@ -98,5 +98,15 @@ TEST(Calibrations, AKernelsRateHasTwoDirections) {
                 "    4 | flash_2_forward: {value: 300 TFLOP/s, source: test}\n      | ^\n  help: add 'flash_2_backward'");
 }
 
+// A named loss holds its own bytes a logit, unless a preset or a scenario states them.
+TEST(Loss, ANamedLossHoldsItsOwnBytes) {
+  const auto live = [](const std::string& choices) { return with(choices)->scenario.framework.loss_live_bytes_per_logit; };
+  EXPECT_EQ(load_framework("eager-sdpa", "").loss_live_bytes_per_logit, 12);
+  EXPECT_EQ(load_framework("megatron-core", "").loss_live_bytes_per_logit, 6);
+  EXPECT_EQ(live(""), load_framework("timm", "").loss_live_bytes_per_logit);
+  EXPECT_EQ(live(", loss: compiled"), 4);
+  EXPECT_EQ(live(", loss: fused, loss_live_bytes_per_logit: 2"), 2);
+}
+
 }  // namespace
 }  // namespace panpipe

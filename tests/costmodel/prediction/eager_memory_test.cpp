@@ -111,6 +111,64 @@ TEST(EagerMemory, ReplicasHoldBucketsOrShards) {
   }
 }
 
+// Gradients that are reduced behind the last microbatch are whole until then, 4 bytes each, although ZeRO divides them; with one
+// microbatch there is nothing to wait for, and a shard is half of 4 bytes. At the step they are shards: what is left of the
+// temporaries of foreach, 4 / 2 bytes, is less than the whole gradients that are gone, 4 - 4 / 2.
+TEST(EagerMemory, UnshardedGradientsAreWholeUntilTheLastMicrobatch) {
+  Job job{.parallel = "{data: 2, zero: 3}", .framework = "name: eager-sdpa, gradient_storage: unsharded"};
+  EXPECT_DOUBLE_EQ(memory_of(job).of(MemoryUse::Gradients), 2 * memory_of(job).parameters);
+  job.microbatches = 2;
+  const Memory whole = memory_of(job);
+  EXPECT_DOUBLE_EQ(whole.of(MemoryUse::Gradients), 4 * whole.parameters);
+  EXPECT_DOUBLE_EQ(whole.of(MemoryUse::Parameters) + whole.of(MemoryUse::Optimizer), (2 + 4) * whole.parameters);
+  EXPECT_LT(whole.of(MemoryUse::Temporary), 4.0 / 2 * whole.parameters);
+  job.framework = "name: eager-sdpa";
+  EXPECT_DOUBLE_EQ(memory_of(job).of(MemoryUse::Gradients), 2 * whole.parameters);
+  // One reduction of each block and step, not of each microbatch.
+  const auto reductions = [&](const std::string& framework) {
+    const Experiment experiment(scenario_of({.parallel = job.parallel, .framework = framework, .microbatches = 2}));
+    const Prediction prediction = predict(experiment, experiment.plan(""));
+    int count = 0;
+    for (const Span& span : prediction.timeline.spans) count += span.device == 0 && span.action.kind == ActionKind::ReduceGrad;
+    return count;
+  };
+  EXPECT_EQ(reductions("name: eager-sdpa"), 2 * reductions("name: eager-sdpa, gradient_storage: unsharded"));
+}
+
+// DeepSpeed steps with the gradients of a rank in one tensor of 2 bytes and cast to 4: 6 bytes for each of the half of the
+// parameters that a rank updates, where they are less than 10^9. Its buckets of 10^6 elements have 2 bytes each: two under ZeRO
+// 2, one under ZeRO 3.
+TEST(EagerMemory, DeepspeedCastsTheGradientsOfAGroup) {
+  for (const int zero : {1, 2, 3}) {
+    const Memory groups = memory_of({.parallel = fmt::format("{{data: 2, zero: {}}}", zero),
+                                     .framework = "name: deepspeed, gradient_bucket_elements: 1000000"});
+    EXPECT_DOUBLE_EQ(groups.of(MemoryUse::Temporary), 6.0 / 2 * groups.parameters) << zero;
+    EXPECT_DOUBLE_EQ(groups.of(MemoryUse::GradientBuckets), zero == 1 ? 0 : zero == 2 ? 4e6 : 2e6) << zero;
+  }
+  EXPECT_LT(memory_of({.framework = "name: deepspeed"}).of(MemoryUse::Temporary), 1e6);
+}
+
+// A gated MLP's kernel keeps gate and up, and makes silu(gate) again: 2 bytes less for each token and column of the 704 than
+// operators, which keep it for the product. Their common result is kept for the second product in either case.
+TEST(EagerMemory, AFusedGateKeepsItsInput) {
+  const auto saved = [](const std::string& elementwise) {
+    const Experiment experiment(parse_scenario(R"(panpipe: 1
+cluster: {device: {file: devices/a100-80g-sxm.yaml}, devices_per_node: 1, wiring: {switch: {bandwidth: 300 GB/s}}}
+workload: {config: {model_type: llama, hidden_size: 256, intermediate_size: 704, num_hidden_layers: 1, num_attention_heads: 4,
+  num_key_value_heads: 4, vocab_size: 1024, max_position_embeddings: 16}, sequence: 16}
+batch: {micro: 1, microbatches: 1}
+precision: bf16
+framework: {name: eager-sdpa, autocast: false, normalization: kernel, elementwise: )" +
+                                                   elementwise + "}\n",
+                                               "test", "."));
+    double sum = 0;
+    for (const UnitCost& unit : experiment.model.workload(0).units) sum += static_cast<double>(unit.saved.base());
+    return sum;
+  };
+  EXPECT_DOUBLE_EQ(saved("eager") - saved("fused"), 2.0 * 16 * 704);
+  EXPECT_DOUBLE_EQ(saved("compiled"), saved("fused"));
+}
+
 // A block's four products have 12 h^2 weights and 9 h biases, whose 2-byte copies autocast keeps; a norm's fp32 input has 2 bytes
 // more a token and channel, twice in a block. Full recompute keeps neither, but the cache holds all copies until the forward
 // ends.
@@ -146,6 +204,30 @@ TEST(EagerMemory, APipelinesResultsStay) {
   };
   const std::string sgd = "name: eager-sdpa, optimizer_kernel: fused";
   EXPECT_DOUBLE_EQ(last(sgd) - last(sgd + ", joins_pipeline_outputs: false"), 4.0 * 64 * kVocabulary * 2);
+}
+
+// The joined results need one free segment of their size, 16 x 64 x 32768 x 2 = 64 MiB, however much smaller ones are free:
+// GPipe's activations of 16 microbatches are given back in pieces before.
+TEST(EagerMemory, APipelinesJoinedResultsNeedASegment) {
+  const auto reserved = [](const std::string& joins) {
+    const Experiment experiment(parse_scenario(R"(panpipe: 1
+cluster: {device: {file: devices/a100-80g-sxm.yaml}, devices_per_node: 2, wiring: {switch: {bandwidth: 300 GB/s}}}
+workload: {model: gpt, layers: 8, hidden: 256, heads: 4, sequence: 64, vocabulary: 32768, tied_embedding: false}
+batch: {micro: 1, microbatches: 16}
+parallel: {pipeline: 2}
+schedule: gpipe
+optimizer: sgd
+precision: bf16-pure
+framework: {name: eager-sdpa, context: 0 B, joins_pipeline_outputs: )" +
+                                                   joins + "}\n",
+                                               "test", "."));
+    const Prediction prediction = predict(experiment, experiment.plan(""));
+    double most = 0;
+    for (const DeviceTimeline& device : prediction.timeline.devices)
+      if (device.rank == 1) most = std::max(most, static_cast<double>(device.peak.base()));
+    return most;
+  };
+  EXPECT_GE(reserved("true") - reserved("false"), 0.9 * (64 << 20));
 }
 
 // Tensors, segments and the card's need, in this order; expandable segments waste least; a stated factor replaces the replay.
