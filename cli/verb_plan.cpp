@@ -17,6 +17,7 @@
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/workload/assumptions.hpp"
+#include "jobs/import.hpp"
 #include "planner/answer_text.hpp"
 #include "present/result/heading.hpp"
 

@@ -7,6 +7,8 @@
 
 #include "base/index.hpp"
 #include "costmodel/cost/unit_allocations.hpp"
+#include "costmodel/lowering/allocation_history.hpp"
+#include "costmodel/lowering/allocation_recorder.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/lowering/replayed_sharding.hpp"
 #include "costmodel/lowering/replayed_tensors.hpp"
@@ -14,9 +16,6 @@
 
 namespace panpipe {
 namespace {
-
-// Numbers of tensors that no unit has: below 0.
-enum Own : int { kReceived = -1, kReceivedGradient = -2 };
 
 AllocatorSettings settings_of(const Framework& framework) {
   AllocatorSettings settings;
@@ -26,12 +25,14 @@ AllocatorSettings settings_of(const Framework& framework) {
 
 class RankReplay {
  public:
-  RankReplay(const Lowering& lowering, int rank, const std::vector<UnitAllocations>& units)
+  RankReplay(const Lowering& lowering, int rank, const std::vector<UnitAllocations>& units,
+             AllocationRecorder* recorder = nullptr)
       : lowering_(lowering),
         rank_(rank),
         units_(units),
         model_(lowering.scenario),
-        tensors_(settings_of(lowering.scenario.framework)),
+        tensors_(settings_of(lowering.scenario.framework), recorder),
+        recorder_(recorder),
         others_{lowering.costs.parameter_bytes(), lowering.costs.gradient_bytes(), lowering.costs.optimizer_bytes()},
         experts_(lowering.costs.expert_bytes()),
         sharding_(lowering, tensors_) {
@@ -44,13 +45,18 @@ class RankReplay {
     take_weights();
     for (int step = 0; step < 2; ++step) {
       give_space(Space::Outputs);  // the step before's
-      for (const Action& action : lowering_.plan.schedule.order[rank_])
-        if (action.is_compute() && action.microbatch < microbatches_) run_pass(action);
+      for (const Action& action : lowering_.plan.schedule.order[rank_]) {
+        if (!action.is_compute() || action.microbatch >= microbatches_) continue;
+        if (recorder_) recorder_->begin(step + 1, &action);
+        run_pass(action);
+      }
+      if (recorder_) recorder_->begin(step + 1, nullptr);
       join_outputs();
       run_optimizer();
     }
     return tensors_.overhead();
   }
+  void finish(AllocationHistory& history) const { tensors_.finish(history); }
 
  private:
   using Tensors = ReplayedTensors;
@@ -262,31 +268,65 @@ class RankReplay {
   const std::vector<UnitAllocations>& units_;
   const MemoryModel model_;
   Tensors tensors_;
+  AllocationRecorder* const recorder_;
   const ElementBytes others_, experts_;
   ReplayedSharding sharding_;
   int microbatches_ = 0;
   std::unordered_map<int, int> given_in_;  // the unit whose backward gives a tensor back
 };
 
+bool is_replayed(const Scenario& scenario) {
+  return scenario.framework.allocator != AllocatorModel::Factor && scenario.memory_model == MemoryModelKind::Full;
+}
+
+// The lowering's stages and memory, and the allocations of a site's units.
+struct Replayed {
+  Lowering lowering;
+  std::map<int, std::vector<UnitAllocations>> of_site = {};
+  bool copies = false;
+
+  Replayed(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs)
+      : lowering{scenario, plan, costs}, copies(MemoryModel(scenario).copies_weights(plan)) {
+    make_stages(lowering);
+    make_stage_edges(lowering);
+    make_memory(lowering);
+  }
+  const std::vector<UnitAllocations>& units_of(int rank) {
+    const int site = lowering.stage(lowering.stages_of_rank(rank).front()).site;
+    const auto [found, is_new] = of_site.try_emplace(site);
+    if (is_new) found->second = lowering.costs.unit_allocations(site, copies);
+    return found->second;
+  }
+};
+
 }  // namespace
 
 std::vector<AllocatorOverhead> replay_allocator(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs) {
-  if (scenario.framework.allocator == AllocatorModel::Factor || scenario.memory_model != MemoryModelKind::Full) return {};
-  Lowering lowering{scenario, plan, costs};
-  make_stages(lowering);
-  make_stage_edges(lowering);
-  make_memory(lowering);
-  const bool copies = MemoryModel(scenario).copies_weights(plan);
-  std::map<int, std::vector<UnitAllocations>> of_site;
+  if (!is_replayed(scenario)) return {};
+  Replayed replayed(scenario, plan, costs);
   std::vector<AllocatorOverhead> overheads;
   for (int rank = 0; rank < plan.pipeline; ++rank) {
-    const int site = lowering.stage(lowering.stages_of_rank(rank).front()).site;
-    const auto [found, is_new] = of_site.try_emplace(site);
-    if (is_new) found->second = costs.unit_allocations(site, copies);
-    if (found->second.empty()) return {};
-    overheads.push_back(RankReplay(lowering, rank, found->second).run());
+    const std::vector<UnitAllocations>& units = replayed.units_of(rank);
+    if (units.empty()) return {};
+    overheads.push_back(RankReplay(replayed.lowering, rank, units).run());
   }
   return overheads;
+}
+
+AllocationHistory record_allocations(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs,
+                                     const OperatorGraph& graph, int rank) {
+  AllocationHistory history;
+  history.rank = rank;
+  history.expandable_segments = settings_of(scenario.framework).expandable_segments;
+  if (!is_replayed(scenario)) return history;
+  Replayed replayed(scenario, plan, costs);
+  const std::vector<UnitAllocations>& units = replayed.units_of(rank);
+  if (units.empty()) return history;
+  AllocationRecorder recorder(graph, units, history);
+  RankReplay replay(replayed.lowering, rank, units, &recorder);
+  replay.run();
+  replay.finish(history);
+  return history;
 }
 
 void apply_replay(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, TaskGraph& graph) {

@@ -6,8 +6,17 @@
 
 namespace panpipe {
 
-ReplayedTensors::ReplayedTensors(const AllocatorSettings& settings)
-    : allocator_(settings, std::numeric_limits<std::int64_t>::max() / 2) {}
+namespace {
+
+// Six expandable segments of an eighth more than this have addresses below 2^53, which viewers in JavaScript hold exactly.
+constexpr std::int64_t kAddresses = std::int64_t{1} << 50;
+
+}  // namespace
+
+ReplayedTensors::ReplayedTensors(const AllocatorSettings& settings, AllocationRecorder* recorder)
+    : allocator_(settings, recorder ? kAddresses : std::numeric_limits<std::int64_t>::max() / 2), recorder_(recorder) {
+  if (recorder_) allocator_.record(&recorder_->events());
+}
 
 void ReplayedTensors::take(Key key, double bytes, ReplayStream stream) {
   const auto whole = static_cast<std::int64_t>(std::ceil(bytes));
@@ -17,6 +26,7 @@ void ReplayedTensors::take(Key key, double bytes, ReplayStream stream) {
   wanted_ += whole;
   most_ = std::max(most_, wanted_);
   most_allocated_ = std::max(most_allocated_, allocator_.allocated() - late_);
+  if (recorder_) recorder_->taken(key, whole);
 }
 
 void ReplayedTensors::give(Key key) {
@@ -26,6 +36,7 @@ void ReplayedTensors::give(Key key) {
   wanted_ -= found->second.bytes;
   if (found->second.bytes == 0) late_ -= found->second.block;
   live_.erase(found);
+  if (recorder_) recorder_->given();
 }
 
 void ReplayedTensors::give_late(Key key, Key late) {
@@ -33,6 +44,7 @@ void ReplayedTensors::give_late(Key key, Key late) {
   if (found == live_.end()) return;
   wanted_ -= std::exchange(found->second.bytes, 0);
   late_ += found->second.block;
+  if (recorder_) recorder_->given_late(found->second.address);
   rename(key, late);
 }
 
@@ -52,6 +64,13 @@ AllocatorOverhead ReplayedTensors::overhead() const {
   if (most_ == 0) return {};
   const auto most = static_cast<double>(most_);
   return {static_cast<double>(most_allocated_) / most, static_cast<double>(allocator_.peak_reserved()) / most};
+}
+
+void ReplayedTensors::finish(AllocationHistory& history) const {
+  history.segments = allocator_.segments();
+  history.asked_peak = most_;
+  history.allocated_peak = most_allocated_;
+  history.reserved_peak = allocator_.peak_reserved();
 }
 
 }  // namespace panpipe

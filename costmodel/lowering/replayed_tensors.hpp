@@ -6,43 +6,23 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/lowering/allocation_recorder.hpp"
 #include "costmodel/lowering/allocator_replay.hpp"
+#include "costmodel/lowering/replay_keys.hpp"
 #include "costmodel/memory/caching_allocator.hpp"
 
 namespace panpipe {
 
-// FSDP gathers parameters and reduces gradients on streams of its own, whose memory no other stream takes; FSDP 1 also casts its
-// shards on one.
-enum class ReplayStream : std::uint8_t { Compute, Gathers, Reductions, Casts };
-
-// Spaces of keys: microbatches of stages from 0 on, and below them what belongs to none.
-enum class ReplaySpace : int {
-  Weights = -1,
-  Gradients = -2,
-  Scratch = -3,
-  Buckets = -4,
-  Whole = -5,  // of FSDP
-  NewGradient = -6,
-  Sums = -7,
-  Reduced = -8,
-  Flat = -9,
-  Late = -10,
-  Outputs = -11,
-  States = -12  // and below: one for each moment
-};
-
 class ReplayedTensors {
  public:
-  // A space (a microbatch of a stage, or one of those that last) and the number of a tensor in it; either may be negative.
-  using Key = std::uint64_t;
-  static Key key(int space, int tensor) {
-    return (static_cast<Key>(static_cast<std::uint32_t>(space)) << 32) | static_cast<std::uint32_t>(tensor);
-  }
-  static Key key(ReplaySpace space, int tensor) { return key(static_cast<int>(space), tensor); }
-  static int space_of(Key key) { return static_cast<std::int32_t>(key >> 32); }
-  static int tensor_of(Key key) { return static_cast<std::int32_t>(key); }
+  using Key = TensorKey;
+  static Key key(int space, int tensor) { return tensor_key(space, tensor); }
+  static Key key(ReplaySpace space, int tensor) { return tensor_key(space, tensor); }
+  static int space_of(Key key) { return panpipe::space_of(key); }
+  static int tensor_of(Key key) { return panpipe::tensor_of(key); }
 
-  explicit ReplayedTensors(const AllocatorSettings& settings);
+  // `recorder` may be null.
+  ReplayedTensors(const AllocatorSettings& settings, AllocationRecorder* recorder);
 
   // Nothing happens where the tensor is there, or has no bytes; or, giving it back, where it is not.
   void take(Key key, double bytes, ReplayStream stream = ReplayStream::Compute);
@@ -65,6 +45,8 @@ class ReplayedTensors {
   }
 
   AllocatorOverhead overhead() const;
+  // What the recorder does not know itself.
+  void finish(AllocationHistory& history) const;
 
  private:
   struct Held {
@@ -74,6 +56,7 @@ class ReplayedTensors {
   void give_in_order(std::vector<Key> keys);
 
   CachingAllocator allocator_;
+  AllocationRecorder* const recorder_;
   std::unordered_map<Key, Held> live_;
   std::int64_t wanted_ = 0, most_ = 0, late_ = 0, most_allocated_ = 0;
 };

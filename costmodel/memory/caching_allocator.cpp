@@ -74,6 +74,7 @@ std::optional<CachingAllocator::Address> CachingAllocator::allocate(std::int64_t
   block->second.state = State::Allocated;
   allocated_ += block->second.size;
   peak_allocated_ = std::max(peak_allocated_, allocated_);
+  note(AllocatorAction::Allocate, block->second, block->first, block->second.size);
   return block->first;
 }
 
@@ -81,6 +82,7 @@ void CachingAllocator::free(Address address) {
   if (address == 0) return;
   Blocks::iterator block = blocks_.find(address);
   allocated_ -= block->second.size;
+  note(AllocatorAction::Free, block->second, address, block->second.size);
   block->second.state = State::Free;
   hold(merge(block));
 }
@@ -195,7 +197,13 @@ CachingAllocator::Blocks::iterator CachingAllocator::take_segment(const Wanted& 
   const std::int64_t size = segment_for(wanted.size);
   if (!fits_card(size)) return blocks_.end();
   reserve(size);
-  return begin_segment(wanted, size, State::Free, size);
+  const Blocks::iterator block = begin_segment(wanted, size, State::Free, size);
+  note(AllocatorAction::TakeSegment, block->second, block->first, size);
+  return block;
+}
+
+void CachingAllocator::note(AllocatorAction action, const Block& block, Address address, std::int64_t size) {
+  if (events_ != nullptr) events_->push_back({action, address, size, stream_of(block)});
 }
 
 void CachingAllocator::reserve(std::int64_t bytes) {
@@ -233,6 +241,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::map(Blocks::iterator block,
   if (mapped < block->second.size) hold(cut(block, mapped));
   block->second.state = State::Free;
   reserve(mapped);
+  note(AllocatorAction::MapPages, block->second, block->first, mapped);
   const Blocks::iterator merged = merge(block);
   hold(merged);
   return merged;
@@ -265,6 +274,7 @@ void CachingAllocator::unmap(Blocks::iterator block) {
   if (end > to) hold(cut(block, to - from));
   block->second.state = State::Unmapped;
   reserved_ -= to - from;
+  note(AllocatorAction::UnmapPages, block->second, block->first, to - from);
   block = merge(block);
   hold(block);
   if (!is_split(block)) {
@@ -275,6 +285,7 @@ void CachingAllocator::unmap(Blocks::iterator block) {
 
 void CachingAllocator::release_segment(Blocks::iterator block) {
   reserved_ -= block->second.size;
+  note(AllocatorAction::GiveSegment, block->second, block->first, block->second.size);
   unhold(block);
   blocks_.erase(block);
 }
@@ -336,6 +347,23 @@ void CachingAllocator::collect_garbage() {
       release_segment(block);
     }
   }
+}
+
+std::vector<AllocatorSegment> CachingAllocator::segments() const {
+  std::vector<AllocatorSegment> segments;
+  int current = -1;
+  for (const auto& [address, block] : blocks_) {
+    if (block.state == State::Unmapped) {
+      current = -1;
+      continue;
+    }
+    const Segment& of = segments_[static_cast<std::size_t>(block.segment)];
+    if (block.segment != current) segments.push_back({address, 0, of.stream, of.small, of.expandable, {}});
+    current = block.segment;
+    segments.back().size += block.size;
+    segments.back().blocks.push_back({address, block.size, block.state == State::Allocated});
+  }
+  return segments;
 }
 
 }  // namespace panpipe

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "costmodel/memory/allocator_history.hpp"
 #include "costmodel/memory/allocator_settings.hpp"
 
 namespace panpipe {
@@ -38,6 +39,10 @@ class CachingAllocator {
   std::int64_t peak_reserved() const { return peak_reserved_; }
   int retries() const { return retries_; }  // how often unused segments were given back because the card was full
   void forget_peaks();
+
+  // Appends what happens from now on to `events`, which must outlive the allocator; null: records nothing.
+  void record(std::vector<AllocatorEvent>* events) { events_ = events; }
+  std::vector<AllocatorSegment> segments() const;  // by address
 
  private:
   enum class State { Allocated, Free, Unmapped };
@@ -96,6 +101,7 @@ class CachingAllocator {
   void release_segment(Blocks::iterator block);
   void collect_garbage();
   void reserve(std::int64_t bytes);
+  void note(AllocatorAction action, const Block& block, Address address, std::int64_t size);
   std::int64_t allowed() const;
 
   AllocatorSettings settings_;
@@ -106,6 +112,7 @@ class CachingAllocator {
   Address next_address_;
   std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
   int retries_ = 0;
+  std::vector<AllocatorEvent>* events_ = nullptr;
 };
 
 }  // namespace panpipe

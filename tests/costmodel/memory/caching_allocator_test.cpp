@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace panpipe {
@@ -131,6 +132,54 @@ TEST(CachingAllocator, GarbageIsCollectedAboveTheThreshold) {
   ASSERT_TRUE(allocator.allocate(30 * kMiB, 1));
   EXPECT_EQ(allocator.reserved(), 30 * kMiB);
   EXPECT_FALSE(allocator.allocate(22 * kMiB, 1));  // 52 of 50
+}
+
+// Of 12 MiB and 3 of the same pool: a segment of 12, and one of 20 of which 17 are unused; the 12 are given back by
+// empty_cache().
+TEST(CachingAllocator, RecordsWhatItDoes) {
+  CachingAllocator allocator({}, 100 * kMiB);
+  std::vector<AllocatorEvent> events;
+  allocator.record(&events);
+  const auto large = *allocator.allocate(12 * kMiB), medium = *allocator.allocate(3 * kMiB, 1);
+  allocator.free(large);
+  std::vector<AllocatorSegment> segments = allocator.segments();
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0].size, 12 * kMiB);
+  ASSERT_EQ(segments[0].blocks.size(), 1u);
+  EXPECT_FALSE(segments[0].blocks[0].allocated);
+  ASSERT_EQ(segments[1].blocks.size(), 2u);
+  EXPECT_EQ(segments[1].stream, 1);
+  EXPECT_EQ(segments[1].blocks[0].address, medium);
+  EXPECT_TRUE(segments[1].blocks[0].allocated);
+  EXPECT_EQ(segments[1].blocks[1].size, 17 * kMiB);
+  allocator.release_unused();
+  using enum AllocatorAction;
+  const std::vector<std::pair<AllocatorAction, std::int64_t>> expected = {{TakeSegment, 12 * kMiB}, {Allocate, 12 * kMiB},
+                                                                          {TakeSegment, 20 * kMiB}, {Allocate, 3 * kMiB},
+                                                                          {Free, 12 * kMiB},        {GiveSegment, 12 * kMiB}};
+  ASSERT_EQ(events.size(), expected.size());
+  for (std::size_t i = 0; i < events.size(); ++i) EXPECT_EQ(std::pair(events[i].action, events[i].size), expected[i]) << i;
+}
+
+// 30 MiB take two pages of 20; what is unmapped is no segment any more.
+TEST(CachingAllocator, RecordsPages) {
+  AllocatorSettings settings;
+  settings.expandable_segments = true;
+  CachingAllocator allocator(settings, 400 * kMiB);
+  std::vector<AllocatorEvent> events;
+  allocator.record(&events);
+  const auto block = *allocator.allocate(30 * kMiB);
+  ASSERT_EQ(allocator.segments().size(), 1u);
+  EXPECT_EQ(allocator.segments()[0].size, 40 * kMiB);
+  EXPECT_TRUE(allocator.segments()[0].expandable);
+  allocator.free(block);
+  allocator.release_unused();
+  EXPECT_TRUE(allocator.segments().empty());
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0].action, AllocatorAction::MapPages);
+  EXPECT_EQ(events[0].size, 40 * kMiB);
+  EXPECT_EQ(events[3].action, AllocatorAction::UnmapPages);
+  EXPECT_EQ(events[3].size, 40 * kMiB);
 }
 
 // Whatever happens, bytes add up: allocated <= reserved <= capacity, and everything can be given back.
