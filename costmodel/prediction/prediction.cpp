@@ -1,7 +1,5 @@
 #include "costmodel/prediction/prediction.hpp"
 
-#include <algorithm>
-
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/allocator_replay.hpp"
 #include "costmodel/plan/model_costs.hpp"
@@ -9,6 +7,7 @@
 #include "costmodel/prediction/run_of_step.hpp"
 #include "costmodel/timeline/device_sums.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/step_metrics.hpp"
 #include "costmodel/timeline/step_time.hpp"
 
@@ -56,14 +55,11 @@ StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const
   StepFigures figures;
   figures.step_time_s = to_duration(step_end(times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();
-  for (const DeviceTimeline& device : memory_of_ranks(graph, times)) {
-    if (const auto peak = static_cast<double>(device.peak.base()); peak >= figures.peak_memory_bytes) {
-      figures.peak_memory_bytes = peak;
-      figures.reserved_memory_bytes = static_cast<double>(device.reserved.base());
-      figures.allocated_memory_bytes = static_cast<double>(device.allocated.base());
-    }
-    figures.fits = figures.fits && (device.limit <= Bytes(0) || device.peak <= device.limit);
-  }
+  const StepMemory memory = step_memory(memory_of_ranks(graph, times));
+  figures.allocated_memory_bytes = memory.allocated_bytes;
+  figures.reserved_memory_bytes = memory.reserved_bytes;
+  figures.peak_memory_bytes = memory.peak_bytes;
+  figures.fits = memory.fits;
   figures.exposed_communication_s = exposed_communication(graph, times, busiest);
   figures.traits = traits_of(scenario, plan, sensitivity_of(graph, times));
   return figures;

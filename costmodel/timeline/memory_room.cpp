@@ -21,14 +21,35 @@ std::string_view fits_how(double need_over_limit) {
   return left < kMemoryModelError ? "hardly" : left < 2 * kMemoryModelError ? "probably" : "surely";
 }
 
-const DeviceTimeline* fullest_device(const Timeline& timeline) {
+std::string_view fits_how(const Metrics& metrics, TimelineKind kind) {
+  return kind != TimelineKind::Measured && metrics.memory_limit_bytes > 0 ? fits_how(metrics.memory_share) : std::string_view();
+}
+
+const DeviceTimeline* fullest_device(const std::vector<DeviceTimeline>& devices) {
   const DeviceTimeline* worst = nullptr;
   const auto fill = [](const DeviceTimeline& d) { return d.limit > Bytes(0) ? d.peak / d.limit : number(d.peak) * 1e-18; };
   // A copy only where it has less room than the device it copies, whose parts of the peak are known.
   for (const bool copies : {false, true})
-    for (const DeviceTimeline& device : timeline.devices)
+    for (const DeviceTimeline& device : devices)
       if ((device.same_as >= 0) == copies && (worst == nullptr || fill(device) > fill(*worst))) worst = &device;
   return worst;
+}
+
+StepMemory step_memory(const std::vector<DeviceTimeline>& devices) {
+  StepMemory memory;
+  for (const DeviceTimeline& device : devices) {
+    if (const double peak = number(device.peak); peak >= memory.peak_bytes) {
+      memory.peak_bytes = peak;
+      memory.reserved_bytes = number(device.reserved);
+      memory.allocated_bytes = number(device.allocated);
+    }
+    memory.fits = memory.fits && fits(device);
+  }
+  if (const DeviceTimeline* fullest = fullest_device(devices); fullest != nullptr && fullest->limit > Bytes(0)) {
+    memory.limit_bytes = number(fullest->limit);
+    memory.share = fullest->peak / fullest->limit;
+  }
+  return memory;
 }
 
 std::string need_of_limit(Bytes need, Bytes limit) {

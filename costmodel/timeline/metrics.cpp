@@ -58,12 +58,6 @@ Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
     span += of_device.span;
     result.compute_s += row.compute_s;
     result.exposed_communication_s += row.exposed_communication_s;
-    if (row.peak_memory_bytes >= result.peak_memory_bytes) {
-      result.allocated_memory_bytes = row.allocated_memory_bytes;
-      result.reserved_memory_bytes = row.reserved_memory_bytes;
-      result.peak_memory_bytes = row.peak_memory_bytes;
-    }
-    result.fits = result.fits && row.fits;
     result.per_device.push_back(row);
   }
   const double devices = static_cast<double>(timeline.devices.size());
@@ -71,10 +65,13 @@ Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
     result.compute_s /= devices;
     result.exposed_communication_s /= devices;
   }
-  if (const DeviceTimeline* fullest = fullest_device(timeline); fullest != nullptr && fullest->limit > Bytes(0)) {
-    result.memory_limit_bytes = static_cast<double>(fullest->limit.base());
-    result.memory_share = fullest->peak / fullest->limit;
-  }
+  const StepMemory memory = step_memory(timeline.devices);
+  result.allocated_memory_bytes = memory.allocated_bytes;
+  result.reserved_memory_bytes = memory.reserved_bytes;
+  result.peak_memory_bytes = memory.peak_bytes;
+  result.memory_limit_bytes = memory.limit_bytes;
+  result.memory_share = memory.share;
+  result.fits = memory.fits;
   result.parameters = static_cast<double>(timeline.trained_parameters);
   result.model_flops = timeline.model_flops_per_step.base();
   if (result.step_time_s > 0 && devices > 0) {

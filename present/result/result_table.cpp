@@ -99,7 +99,7 @@ std::string memory_parts(const DeviceTimeline& device, const TextStyle& style) {
 }
 
 std::string memory_lines(const Timeline& timeline, const Metrics& metrics, const TextStyle& style) {
-  const DeviceTimeline* device = fullest_device(timeline);
+  const DeviceTimeline* device = fullest_device(timeline.devices);
   if (device == nullptr || device->peak == Bytes(0)) return "";
   std::string out = "memory  ";
   if (device->limit > Bytes(0)) {

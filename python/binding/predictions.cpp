@@ -97,11 +97,8 @@ nb::dict metrics_of(const PythonStep& step) {
   for (const Metric& metric : metric_table())
     if (metric.is_in(step.metrics(), step.kind()))
       figures[nb::str(metric.name.data(), metric.name.size())] = figure(metric, metric.of_step(step.metrics()));
-  const Metrics& metrics = step.metrics();
-  if (step.kind() != TimelineKind::Measured && metrics.memory_limit_bytes > 0) {
-    const std::string_view how = fits_how(metrics.memory_share);
+  if (const std::string_view how = fits_how(step.metrics(), step.kind()); !how.empty())
     figures["fits_how"] = nb::str(how.data(), how.size());
-  }
   if (step.metrics().run && step.metrics().run->cost) figures["currency"] = step.metrics().run->currency;
   nb::list devices;
   for (const DeviceMetrics& device : step.metrics().per_device) devices.append(device_row(device));

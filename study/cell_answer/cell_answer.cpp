@@ -37,7 +37,7 @@ CellAnswer answer_from(const Prediction& prediction) {
   answer.fits = figures.fits;
   if (!figures.fits) {
     answer.reason = too_much(timeline);
-  } else if (const DeviceTimeline* fullest = fullest_device(timeline); fullest && fullest->limit > Bytes(0)) {
+  } else if (const DeviceTimeline* fullest = fullest_device(timeline.devices); fullest && fullest->limit > Bytes(0)) {
     if (!doubtful_room(fullest->peak, fullest->limit).empty())
       answer.reason =
           fmt::format("tight: device {} needs {} of {}", fullest->device, to_text(fullest->peak), to_text(fullest->limit));

@@ -26,7 +26,7 @@ TEST(MemoryRoom, LessThanTheModelsErrorIsCalledThat) {
 // Limits around the need of the fuller rank; what was measured has no model's error.
 TEST(MemoryRoom, TheTableStatesHowMuchIsLeft) {
   TaskGraph graph = testing::small_step();
-  const Bytes need = fullest_device(estimate(graph))->peak;
+  const Bytes need = fullest_device(estimate(graph).devices)->peak;
   const auto table = [&](Bytes limit, TimelineKind kind = TimelineKind::Estimated) {
     for (RankMemory& memory : graph.memory) memory.limit = limit;
     Timeline timeline = estimate(graph);
