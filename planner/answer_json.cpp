@@ -49,6 +49,7 @@ void write_candidate(JsonWriter& out, const Answer& answer, const Candidate& can
   if (candidate.evidence) write_evidence(out, *candidate.evidence);
   if (const auto gain = gain_over_yours(answer, candidate); gain && &candidate != &*answer.yours)
     out.field("gain_over_yours", *gain).field("tie_with_yours", ties_with_yours(answer, candidate));
+  if (const auto gain = gain_without_room(answer, candidate)) out.field("gain_over_best", *gain);
   out.field("tie", is_tie(answer, candidate)).field("unused_devices", unused_devices(answer, candidate)).end();
 }
 

@@ -219,7 +219,8 @@ std::string schedule_line(const Candidate& candidate) {
 // What a row's figures do not show.
 std::string row_note(const Answer& answer, const Candidate& candidate) {
   std::vector<std::string> notes;
-  if (!fits_in_memory(candidate)) notes.emplace_back("does not fit");
+  if (room_of(candidate) == Room::None) notes.emplace_back("does not fit");
+  if (room_of(candidate) == Room::Hardly) notes.emplace_back("hardly fits");
   if (is_tie(answer, candidate)) notes.emplace_back("a tie");
   if (const std::size_t idle = unused_devices(answer, candidate).size(); idle > 0) notes.push_back(fmt::format("{} idle", idle));
   return fmt::format("{}", fmt::join(notes, ", "));
@@ -275,6 +276,18 @@ std::string caution_lines(const Answer& answer) {
 std::string need_text(const Candidate& candidate) {
   const auto room = memory_room(candidate);
   return room ? fmt::format(" ({})", need_of_limit(room->need, room->limit)) : "";
+}
+
+// Faster plans that stand behind the first because they hardly fit.
+std::string hardly_lines(const Answer& answer) {
+  std::string lines;
+  for (std::size_t c = 1; c < answer.candidates.size(); ++c) {
+    const Candidate& candidate = answer.candidates[c];
+    if (const auto gain = gain_without_room(answer, candidate); gain && room_of(candidate) == Room::Hardly)
+      lines += fmt::format("  plan {} takes {:.1f} % less time than plan 1, and hardly fits{}\n", c + 1, 100 * *gain,
+                           need_text(candidate));
+  }
+  return lines;
 }
 
 // Whether yours is good.
@@ -341,8 +354,8 @@ std::string to_summary(const Answer& answer, const TextStyle& style) {
     return wrapped(out + without_yours_line(answer) + "  --verbose says what was searched\n", style.width);
   }
   const Candidate& best = answer.candidates.front();
-  out =
-      style.paint(kBold, conclusion(answer)) + "\n" + candidates_table(answer, style, TableOf::DecidingFigure) + run_line(answer);
+  out = style.paint(kBold, conclusion(answer)) + "\n" + candidates_table(answer, style, TableOf::DecidingFigure) +
+        hardly_lines(answer) + run_line(answer);
   const bool ties = !ties_line(answer).empty();
   std::string sure = sureness(answer, best);
   if (ties) sure += fmt::format("{}plans within {:.1f} % are a tie", sure.empty() ? "" : "; ", 100 * answer.tie_within);
@@ -364,7 +377,7 @@ std::string to_table(const Answer& answer, const TextStyle& style, int tokens_pe
     out = headline(answer, style) + "\n  " + best.summary + "\n" + schedule_line(best) +
           rates_line(answer, best, tokens_per_sample) + run_text(best) + stages_table(best, style) + memory_line(best) +
           unused_line(answer, best) + caution_lines(answer) + candidates_table(answer, style, TableOf::BothFigures) +
-          sureness_lines(answer, best);
+          hardly_lines(answer) + sureness_lines(answer, best);
   }
   out += without_yours_line(answer);
   out += fmt::format("  {} evaluated, {} excluded", answer.search.evaluated, answer.search.pruned);

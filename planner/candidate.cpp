@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/plan/stage_activations.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 
 namespace panpipe::planner {
@@ -27,9 +28,25 @@ const double* figure_named(const std::vector<std::pair<std::string, double>>& me
   return nullptr;
 }
 
-bool fits_in_memory(const Candidate& candidate) {
+Room room_of(const Candidate& candidate) {
   const double* known = figure_named(candidate.metrics, "fits");
-  return known == nullptr || *known != 0;
+  if (known != nullptr && *known == 0) return Room::None;
+  const double* share = figure_named(candidate.metrics, "memory_share");
+  return share != nullptr && fits_how(*share) == "hardly" ? Room::Hardly : Room::Enough;
+}
+
+bool fits_in_memory(const Candidate& candidate) { return room_of(candidate) != Room::None; }
+
+void order_by_room(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return room_of(a) < room_of(b); });
+}
+
+std::optional<double> gain_without_room(const Answer& answer, const Candidate& candidate) {
+  if (answer.candidates.empty() || room_of(candidate) <= room_of(answer.candidates.front())) return std::nullopt;
+  const double best = deciding_figure(answer, answer.candidates.front()), own = deciding_figure(answer, candidate);
+  if (own <= 0 || own >= best) return std::nullopt;
+  return 1 - own / best;
 }
 
 void check_finite(const Candidate& candidate) {

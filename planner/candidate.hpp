@@ -1,6 +1,8 @@
 // Common to all methods: the description of a plan that the engines can run.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,8 +22,17 @@ std::vector<std::pair<std::string, double>> figures_of(const Prediction& predict
 // nullptr: not among them.
 const double* figure_named(const std::vector<std::pair<std::string, double>>& metrics, std::string_view key);
 
-// Also true where it is not known.
+// Whether the need leaves the error of the memory model free, less than that, or nothing. Enough where no limit is known.
+enum class Room : std::uint8_t { Enough, Hardly, None };
+Room room_of(const Candidate& candidate);
 bool fits_in_memory(const Candidate& candidate);
+
+// Keeps the order of those with as much room.
+void order_by_room(std::vector<Candidate>& candidates);
+
+// The share of the first candidate's deciding figure that another one would save, which stands behind it for its room; nullopt:
+// it saves nothing.
+std::optional<double> gain_without_room(const Answer& answer, const Candidate& candidate);
 
 // Throws InputError for a figure that is no number.
 void check_finite(const Candidate& candidate);

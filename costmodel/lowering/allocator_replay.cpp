@@ -329,14 +329,17 @@ AllocationHistory record_allocations(const Scenario& scenario, const Plan& plan,
   return history;
 }
 
-void apply_replay(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, TaskGraph& graph) {
-  const std::vector<AllocatorOverhead> overheads = replay_allocator(scenario, plan, costs);
+void apply_overheads(const std::vector<AllocatorOverhead>& overheads, TaskGraph& graph) {
   // Ranks of further replicas, where a graph has them, are like those of the first.
   for (std::size_t r = 0; r < graph.memory.size() && !overheads.empty(); ++r) {
     const AllocatorOverhead& overhead = overheads[r % overheads.size()];
     graph.memory[r].allocator_factor = overhead.reserved;
     graph.memory[r].rounding_factor = overhead.allocated;
   }
+}
+
+void apply_replay(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, TaskGraph& graph) {
+  apply_overheads(replay_allocator(scenario, plan, costs), graph);
 }
 
 }  // namespace panpipe

@@ -18,7 +18,9 @@ struct AllocatorOverhead {
 // microbatches are replayed, up to the point where every further one repeats them. O(operators x replayed microbatches).
 std::vector<AllocatorOverhead> replay_allocator(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs);
 
-// Puts the overheads into the memory of a lowered plan's ranks, in place of the framework's factor.
+// Puts overheads into the memory of a lowered plan's ranks, in place of the framework's factor. Empty: it stays.
+void apply_overheads(const std::vector<AllocatorOverhead>& overheads, TaskGraph& graph);
+// The same of a replay.
 void apply_replay(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, TaskGraph& graph);
 
 }  // namespace panpipe

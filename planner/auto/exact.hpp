@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/lowering/allocator_replay.hpp"
 #include "planner/auto/enumerate.hpp"
 
 namespace panpipe::planner {
@@ -22,9 +23,10 @@ struct Exact {
   bool cuts_moved = false;   // as long as that helped
   std::vector<double> room;  // by pipeline rank: bytes that its fullest device has left; negative = missing
   std::shared_ptr<const Plan> plan;
-  std::string fault;                                      // reason why no such plan exists
-  std::vector<std::pair<std::string, double>> simulated;  // figures with contention; empty = not simulated
-  std::optional<RunCost> simulated_run;                   // of the run that the scenario states, from the simulated step
+  std::optional<std::vector<AllocatorOverhead>> overheads;  // by pipeline rank, once the allocator was replayed
+  std::string fault;                                        // reason why no such plan exists
+  std::vector<std::pair<std::string, double>> simulated;    // figures with contention; empty = not simulated
+  std::optional<RunCost> simulated_run;                     // of the run that the scenario states, from the simulated step
 
   double simulated_step() const { return simulated.empty() ? kInfinite : simulated.front().second; }
   bool usable() const { return step_time > 0 && fits; }

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/text/quantity_text.hpp"
-#include "costmodel/lowering/allocator_replay.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
@@ -14,15 +13,18 @@
 namespace panpipe::planner {
 namespace {
 
-// With the memory that answers state, not the factor that searches take.
-TaskGraph answered_graph(const Exact& exact, Evaluator& evaluator) {
+constexpr std::size_t kMostLookedAt = 32;  // finalists whose allocations are replayed while none has room
+
+// With the memory that answers state, not the factor that searches take. Replayed once.
+TaskGraph answered_graph(Exact& exact, Evaluator& evaluator) {
   TaskGraph graph = evaluator.lowered(exact.configuration, *exact.plan);
   const CostModel& model = evaluator.model(exact.configuration);
-  apply_replay(model.scenario(), *exact.plan, ModelCosts(model, *exact.plan), graph);
+  if (!exact.overheads) exact.overheads = replay_allocator(model.scenario(), *exact.plan, ModelCosts(model, *exact.plan));
+  apply_overheads(*exact.overheads, graph);
   return graph;
 }
 
-Candidate candidate_of(const Exact& exact, Evaluator& evaluator) {
+Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
@@ -67,16 +69,44 @@ void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) 
   exact.simulated_run = prediction.metrics.run;
 }
 
-void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {
-  std::vector<const Exact*> order;
-  for (const Exact& one : best) order.push_back(&one);
+void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer) {
+  std::vector<Exact*> order;
+  for (Exact& one : best) order.push_back(&one);
   std::stable_sort(order.begin(), order.end(),
                    [](const Exact* a, const Exact* b) { return a->simulated_step() < b->simulated_step(); });
-  order.resize(std::min(order.size(), std::max<std::size_t>(1, options.candidates)));
-  for (const Exact* one : order) answer.candidates.push_back(candidate_of(*one, evaluator));
-  // What the allocator adds may be more than the search expected.
-  std::stable_partition(answer.candidates.begin(), answer.candidates.end(), fits_in_memory);
+  // What the allocator adds may be more than the search expected: where none of those that are shown has room, others are looked
+  // at, as many whatever number is shown.
+  const std::size_t shown = std::max<std::size_t>(1, options.candidates);
+  const bool simulated = !order.front()->simulated.empty();
+  bool roomy = false;
+  for (Exact* one : order) {
+    const std::size_t looked_at = answer.candidates.size();
+    if (looked_at >= shown && (roomy || looked_at >= kMostLookedAt || options.stopped())) break;
+    Candidate candidate = candidate_of(*one, evaluator);
+    if (room_of(candidate) == Room::Enough && !roomy) {
+      roomy = true;
+      if (simulated && one->simulated.empty() && !options.stopped()) {  // it is the best then
+        simulate(*one, evaluator, options);
+        candidate.simulated = one->simulated;
+        if (one->simulated_run) candidate.run = one->simulated_run;
+      }
+    }
+    answer.candidates.push_back(std::move(candidate));
+  }
+  order_by_room(answer.candidates);
+  answer.candidates.resize(std::min(answer.candidates.size(), shown));
   answer.simulation_decides = !answer.candidates.front().simulated.empty();
+}
+
+double least_overhead(const std::vector<Exact>& best) {
+  double least = kInfinite;
+  for (const Exact& one : best) {
+    double most = 0;
+    for (const AllocatorOverhead& overhead : one.overheads.value_or(std::vector<AllocatorOverhead>()))
+      most = std::max(most, overhead.reserved);
+    if (most > 0) least = std::min(least, most);
+  }
+  return least;
 }
 
 std::vector<std::string> notes_of(const Account& account, const Space& space, const Answer& answer, bool least_proved) {

@@ -34,7 +34,11 @@ std::string reason_of(const Account& account, const SearchFacts& facts);
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);
 
 // Adds as many finalists as are shown: the simulated ones first, fastest first, then the others of `best` in the order of their
-// estimates.
-void add_finalists(const std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
+// estimates; those that hardly fit once their allocations are replayed stand behind the others, and those that do not fit last.
+void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
+
+// The least that a replayed finalist's allocator reserves on its fullest rank, over what is asked for; infinite: none was
+// replayed.
+double least_overhead(const std::vector<Exact>& best);
 
 }  // namespace panpipe::planner

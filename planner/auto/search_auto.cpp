@@ -1,6 +1,9 @@
 // --method auto: every configuration in closed form; the best bounds by a replay of their orders; the best of those lowered and
 // estimated, until no bound is left below the best plan; then its neighbours, and the finalists with contention.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -12,6 +15,7 @@
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/auto/order_replay.hpp"
+#include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
@@ -43,6 +47,8 @@ class AutoSearch {
         enumeration_(common_, options) {
     for (int i = 0; i < std::max(1, options.threads); ++i) evaluators_.push_back(std::make_unique<Evaluator>(common_));
   }
+
+  double overhead() const { return least_overhead(best_); }
 
   Answer run() {
     sweep_all();
@@ -561,8 +567,45 @@ class AutoSearch {
   std::map<Degrees, LeastBound> last_bounds_;  // with the last microbatch, for shapes of any
 };
 
+bool no_plan_fits(const Answer& answer) {
+  return !answer.candidates.empty() && std::none_of(answer.candidates.begin(), answer.candidates.end(), fits_in_memory);
+}
+
 }  // namespace
 
-Answer search_auto(const Experiment& experiment, const SearchOptions& options) { return AutoSearch(experiment, options).run(); }
+// Where no finalist fits once its allocations are replayed, plans are searched again with what these allocators add, instead of
+// the framework's factor.
+Answer search_auto(const Experiment& experiment, const SearchOptions& options) {
+  constexpr int kMostAgain = 3;
+  constexpr double kLeastStep = 1.01;  // of the factor
+  AutoSearch first(experiment, options);
+  Answer answer = first.run();
+  double factor = first.overhead(), searched = experiment.scenario.framework.allocator_factor;
+  for (int again = 0; again < kMostAgain && no_plan_fits(answer) && std::isfinite(factor) && !options.stopped(); ++again) {
+    Scenario tighter = experiment.scenario;
+    searched = tighter.framework.allocator_factor = std::max(factor, kLeastStep * searched);
+    const Experiment narrowed(std::move(tighter));
+    AutoSearch next(narrowed, options);
+    answer = next.run();
+    factor = next.overhead();
+    answer.search.proved_optimal = false;  // other plans may have a smaller overhead
+    answer.search.proved_but_for.clear();
+    answer.notes.push_back(
+        fmt::format("searched again: none of the best plans fits as the allocator's replay has it; what it adds is taken as a "
+                    "factor of {:.2f}",
+                    searched));
+  }
+  if (no_plan_fits(answer)) {
+    const auto need = [](const Candidate& candidate) { return *figure_named(candidate.metrics, "memory_share"); };
+    const auto nearest = std::min_element(answer.candidates.begin(), answer.candidates.end(),
+                                          [&](const Candidate& a, const Candidate& b) { return need(a) < need(b); });
+    answer.reason = fmt::format(
+        "none of the best plans fits once the allocator is replayed; the nearest needs {:.1f} % of what a "
+        "device may fill ({})",
+        100 * need(*nearest), nearest->summary);
+    answer.candidates.clear();
+  }
+  return answer;
+}
 
 }  // namespace panpipe::planner

@@ -135,8 +135,10 @@ Answer PfeifeSearch::answer() {
     answer.reason = why_nothing_fits();
   } else {
     answer.search.best = time(answer.candidates.front());
+    order_by_room(answer.candidates);
+    const bool fastest_first = time(answer.candidates.front()) <= answer.search.best;
     answer.search.lower_bound = sound ? std::min(bound * 1e-12, answer.search.best) : 0;
-    answer.search.proved_optimal = sound && !answer.interrupted && bound >= best_ * (1 - kProofTolerance);
+    answer.search.proved_optimal = sound && fastest_first && !answer.interrupted && bound >= best_ * (1 - kProofTolerance);
   }
   add_notes(answer);
   return answer;

@@ -1,5 +1,6 @@
 // The search as a whole: nothing that it leaves out is better than its answer, its figures are those of the estimate, and what
 // the scenario states stays.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "costmodel/prediction/prediction.hpp"
 #include "planner/answer_text.hpp"
 #include "planner/auto/exact.hpp"
+#include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 #include "tests/fault.hpp"
 #include "tests/planner/auto/scenarios.hpp"
@@ -72,6 +74,13 @@ TEST(SearchAuto, NothingThatIsExcludedIsBetter) {
     EXPECT_LE(answer.search.lower_bound, best * (1 + 1e-12)) << more;
     // Families whose orders are searched have no bound but the work; of the others the answer is proved.
     EXPECT_FALSE(answer.search.proved_optimal) << more;
+    // A faster one that hardly fits stands behind: then nothing is proved of the first.
+    const Candidate& first = answer.candidates.front();
+    if (figure(first.metrics, "step_time_s") > answer.search.best) {
+      EXPECT_EQ(room_of(first), Room::Enough) << more;
+      EXPECT_THAT(answer.search.proved_but_for, IsEmpty()) << more;
+      continue;
+    }
     EXPECT_THAT(answer.search.proved_but_for, Contains("zb-auto")) << more;
   }
 }
@@ -186,6 +195,30 @@ TEST(SearchAuto, FiguresAreThoseOfTheEstimate) {
       EXPECT_TRUE(m.fits) << candidate.summary;
     }
   }
+}
+
+// What the allocator adds differs from the factor that the search takes: whatever the limit, the best plan fits, and one that
+// hardly does stands behind those with room.
+TEST(SearchAuto, TheBestPlanHasRoomWhereAnyHas) {
+  int hardly = 0, found = 0;
+  for (int percent = 5; percent <= 25; percent += 2) {
+    const Answer answer = answer_of(testing::eight_cards(fmt::format("usable: {} %\n", percent)));
+    if (answer.candidates.empty()) {
+      EXPECT_FALSE(answer.reason.empty());
+      continue;
+    }
+    ++found;
+    EXPECT_TRUE(fits_in_memory(answer.candidates.front())) << percent;
+    for (std::size_t c = 1; c < answer.candidates.size(); ++c) {
+      EXPECT_LE(room_of(answer.candidates[c - 1]), room_of(answer.candidates[c])) << percent;
+      hardly += room_of(answer.candidates[c]) == Room::Hardly ? 1 : 0;
+    }
+    std::vector<std::string> overrides;
+    for (const auto& [key, value] : answer.candidates.front().settings) overrides.push_back(key + "=" + value);
+    EXPECT_TRUE(estimated(testing::eight_cards(fmt::format("usable: {} %\n", percent), overrides)).fits) << percent;
+  }
+  EXPECT_GT(found, 0);
+  EXPECT_GT(hardly, 0);
 }
 
 // A stated context degree divides the devices with the others, and is in every candidate's figures.
