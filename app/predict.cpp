@@ -7,6 +7,7 @@
 #include "base/index_ranges.hpp"
 #include "costmodel/prediction/evidence.hpp"
 #include "costmodel/prediction/plan_cautions.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "present/picture/timeline_picture.hpp"
 #include "present/result/describe_plan.hpp"
 #include "present/result/result_files.hpp"
@@ -58,6 +59,14 @@ const Timeline& PredictedStep::timeline() const {
   return *timeline_;
 }
 
+const std::vector<MemoryHint>& PredictedStep::memory_hints() const {
+  std::call_once(once_for_hints_, [&] {
+    const std::string_view how = fits_how(metrics_, kind_);
+    if (how == "not" || how == "hardly") memory_hints_ = panpipe::memory_hints(planned_->experiment.scenario, planned_->plan);
+  });
+  return memory_hints_;
+}
+
 present::ResultPlan PredictedStep::described() const {
   return present::describe_plan(planned_->experiment, planned_->plan, timeline());
 }
@@ -66,6 +75,7 @@ present::ResultContext PredictedStep::context(NamesAndValues libraries) const {
   present::ResultContext context =
       present::result_context(planned_->experiment, planned_->name, planned_->hashes, std::move(libraries), wall_s_);
   context.cautions = plan_cautions(planned_->experiment.scenario, planned_->plan);
+  context.memory_hints = memory_hints();
   context.unused_devices = unused_indices(planned_->plan.devices, planned_->experiment.scenario.cluster.size());
   return context;
 }

@@ -14,6 +14,7 @@
 #include "costmodel/lowering/task_graph.hpp"
 #include "costmodel/prediction/estimated_step.hpp"
 #include "costmodel/prediction/experiment.hpp"
+#include "costmodel/prediction/memory_hints.hpp"
 #include "present/result/result_plan.hpp"
 #include "present/result/result_text.hpp"
 #include "sim/simulate.hpp"
@@ -50,7 +51,8 @@ class PredictedStep {
   const PlannedScenario& planned() const { return *planned_; }
   const Metrics& metrics() const { return metrics_; }
   TimelineKind kind() const { return kind_; }
-  const Timeline& timeline() const;  // made on first use
+  const Timeline& timeline() const;                     // made on first use
+  const std::vector<MemoryHint>& memory_hints() const;  // the same
 
   present::ResultContext context(NamesAndValues libraries) const;
   std::string document(NamesAndValues libraries, bool with_timeline) const;
@@ -69,8 +71,9 @@ class PredictedStep {
   Metrics metrics_;
   TaskTimes times_;
   double wall_s_;
-  mutable std::once_flag once_;
+  mutable std::once_flag once_, once_for_hints_;
   mutable std::optional<Timeline> timeline_;
+  mutable std::vector<MemoryHint> memory_hints_;
 };
 
 // Times on the topology. `statistics` may be null.

@@ -82,6 +82,12 @@ std::string unused_note(const std::vector<int>& unused, int devices) {
   return unused.empty() ? "" : "warning: " + unused_devices_text(unused, devices) + "; MFU and bubble leave them out\n";
 }
 
+std::string memory_note(const std::vector<MemoryHint>& hints) {
+  std::string text;
+  for (const MemoryHint& hint : hints) text += "memory: with " + to_text(hint) + "\n";
+  return text;
+}
+
 // Without a word on degrees every device is a stage of one pipeline, which is seldom meant.
 std::string split_note(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
   if (!options.plan.empty() || plan.pipeline <= 1 || app::states_split(scenario)) return "";
@@ -106,7 +112,7 @@ void present(const app::PredictedStep& step, const PredictOptions& options, cons
   const Experiment& experiment = step.planned().experiment;
   const Plan& plan = step.planned().plan;
   const present::ResultContext context = step.context(libraries());
-  const std::string all_notes = assumed_note(experiment.scenario, plan) +
+  const std::string all_notes = assumed_note(experiment.scenario, plan) + memory_note(context.memory_hints) +
                                 unused_note(*context.unused_devices, experiment.scenario.cluster.size()) +
                                 split_note(experiment.scenario, plan, options) + notes;
   report_unmeasured(experiment);

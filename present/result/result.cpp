@@ -80,7 +80,7 @@ void write_metrics(JsonWriter& out, const Metrics& metrics, TimelineKind kind) {
   out.object("metrics", JsonLayout::Lines);
   for (const Metric& metric : metric_table())
     if (metric.is_in(metrics, kind)) write_metric(out, metric.name, metric.of_step(metrics));
-  if (kind != TimelineKind::Measured && metrics.memory_limit_bytes > 0) out.field("fits_how", fits_how(metrics.memory_share));
+  if (const std::string_view how = fits_how(metrics, kind); !how.empty()) out.field("fits_how", how);
   if (kind != TimelineKind::Measured && metrics.run && metrics.run->cost) out.field("currency", metrics.run->currency);
   out.list("per_device", JsonLayout::Lines);
   for (const DeviceMetrics& row : metrics.per_device) {
@@ -114,6 +114,17 @@ void write_memory(JsonWriter& out, const Timeline& timeline, bool with_curve) {
       out.end();
     }
     out.end();
+  }
+  out.end();
+}
+
+void write_memory_hints(JsonWriter& out, const std::vector<MemoryHint>& hints) {
+  if (hints.empty()) return;
+  out.list("memory_hints", JsonLayout::Lines);
+  for (const MemoryHint& hint : hints) {
+    out.object().field("setting", hint.setting);
+    if (!hint.meaning.empty()) out.field("meaning", hint.meaning);
+    out.field("need_bytes", hint.need.base()).field("saved_bytes", hint.saved.base()).field("fits_how", hint.fits_how).end();
   }
   out.end();
 }
@@ -166,6 +177,7 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   if (!context.cautions.empty()) out.field("cautions", context.cautions);
   write_metrics(out, metrics, timeline.kind);
   write_memory(out, timeline, with_timeline);
+  write_memory_hints(out, context.memory_hints);
   if (timeline.kind != TimelineKind::Measured) write_evidence(out, metrics.evidence);
   if (timeline.kind == TimelineKind::Simulated) write_contention(out, timeline);
   if (timeline.kind == TimelineKind::Measured) write_losses(out, timeline);
