@@ -33,12 +33,11 @@ bool is_left_to_search(const Scenario& scenario, const std::string& key) {
   return key != "partition" && key != "placement" && node_at(scenario, key) != nullptr && is_open(scenario, key);
 }
 
-// Costs that were measured hold for the sizes of the measurement.
+}  // namespace
+
 bool is_measured(const Scenario& scenario) {
   return !scenario.workload.layers_file.empty() || !scenario.workload.pt2_file.empty() || scenario.profile;
 }
-
-}  // namespace
 
 bool states_split(const Scenario& scenario) {
   if (scenario.cluster.size() == 1) return true;

@@ -45,6 +45,9 @@ class PlanQuestion {
   std::string without_yours_;
 };
 
+// True if costs were measured: they hold for the sizes of the measurement.
+bool is_measured(const Scenario& scenario);
+
 // True if the scenario states a degree by which its devices are divided, or has one device.
 bool states_split(const Scenario& scenario);
 

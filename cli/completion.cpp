@@ -161,10 +161,7 @@ void offer_value(const CLI::Option& option, Candidates& out) {
         out.offer(choice);
     return;
   }
-  if (is("--device") || is("DEVICE")) {
-    for (const std::string& device : shipped_names("devices")) out.offer(device);
-    return;
-  }
+  if (is("--device") || is("DEVICE")) return offer_listed(out, shipped_names("devices"));
   if (is("NAME_OR_FILE") || is("SCHEDULE")) offer_schedules(out);
   if (is("SCHEDULE"))
     for (const std::string& search : study::search_families()) out.offer(search, "searched orders of waves and loops");

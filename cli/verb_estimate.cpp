@@ -8,6 +8,7 @@
 #include "app/memory_snapshot.hpp"
 #include "base/error.hpp"
 #include "base/files/files_write.hpp"
+#include "cli/largest.hpp"
 #include "cli/output.hpp"
 #include "cli/predict.hpp"
 #include "cli/verbs.hpp"
@@ -21,6 +22,7 @@ constexpr const char* kSnapshotAdvice = "choose another file with --memory-snaps
 struct EstimateOptions : PredictOptions {
   std::string snapshot;
   std::optional<int> rank;
+  app::LargestRequest largest;
 };
 
 void write_snapshot(const EstimateOptions& options, const AllocationHistory& history) {
@@ -32,8 +34,25 @@ void write_snapshot(const EstimateOptions& options, const AllocationHistory& his
                   options.snapshot, history.rank, history.events.size(), history.scale));
 }
 
+int run_largest_of(const EstimateOptions& options) {
+  if (!options.output.empty() || options.timeline || options.all_spans || !options.snapshot.empty())
+    throw InputError("-o, --timeline, --all-spans and --memory-snapshot are of one step, and --largest asks for a size",
+                     "estimate again with the size that is found: --set batch.micro=N", code::kConflict);
+  app::LargestSource source;
+  source.name = options.scenario;
+  source.load = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = options.all_overrides();
+    all.insert(all.end(), more.begin(), more.end());
+    return load_scenario(options.scenario, all, options.plan);
+  };
+  source.plan_file = options.plan;
+  return run_largest(options.largest, source, options.json);
+}
+
 int run_estimate(const EstimateOptions& options) {
+  check_largest_options(options.largest);
   if (options.rank && options.snapshot.empty()) throw InputError("--snapshot-rank goes with --memory-snapshot FILE");
+  if (!options.largest.of.empty()) return run_largest_of(options);
   const auto begin = app::PredictedStep::Clock::now();
   const auto planned = planned_scenario(options);
   if (!options.snapshot.empty()) check_outputs({options.snapshot}, kSnapshotAdvice);
@@ -56,6 +75,7 @@ void add_estimate_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("--snapshot-rank", options->rank, "pipeline rank of the snapshot (default: that of the fullest device)")
       ->type_name("N")
       ->check(CLI::Range(0, 65535));
+  add_largest_options(sub, options->largest);
   run = [options] { return run_estimate(*options); };
 }
 

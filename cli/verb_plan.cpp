@@ -10,6 +10,7 @@
 #include "base/files/files_write.hpp"
 #include "base/option_fault.hpp"
 #include "base/text/quantity_text.hpp"
+#include "cli/largest.hpp"
 #include "cli/output.hpp"
 #include "cli/plan_job.hpp"
 #include "cli/plan_sizes.hpp"
@@ -33,6 +34,7 @@ struct PlanOptions : ScenarioOptions {
   std::optional<JobScenario> job_scenario;  // of a job in place of a scenario
   app::SearchRequest search;
   app::SizeOptions sizes;
+  app::LargestRequest largest;
 };
 
 // One line that is written over, on a terminal only.
@@ -118,6 +120,24 @@ int run_plan_sizes(const PlanOptions& options) {
   return run_sizes(request, options.sizes, call);
 }
 
+// The largest size for which a search finds a plan. The boundary needs no simulation of each size's best plans.
+int run_plan_largest(const PlanOptions& options) {
+  if (planner::method_named(options.search.method) == planner::Method::Piper)
+    throw option_fault("method", "piper plans for the sizes of its problem; auto and pfeife compare sizes", "", code::kConflict);
+  if (!options.output.empty())
+    throw InputError("-o and --largest exclude each other: no plan is written where a size is asked for",
+                     "plan again with the size that is found: --set batch.micro=N", code::kConflict);
+  const app::PlanQuestion question = question_of(options);
+  app::LargestSource source;
+  source.name = options.scenario;
+  source.load = [&](const std::vector<std::string>& more) { return question.searched(more); };
+  planner::SearchOptions of_search = app::largest_search_options(options.search);
+  of_search.stop = &stop_requested();
+  source.search = [&](const Experiment& experiment) { return planner::search(experiment, of_search); };
+  const StopOnSignal stop(options.time_limit);
+  return run_largest(options.largest, source, options.json);
+}
+
 // A job's keys were not written to hold a search, so it is open.
 void read_job(PlanOptions& options) {
   if (options.sizes.gpus.size() > 1)
@@ -135,6 +155,11 @@ int run_plan(PlanOptions options) {
     read_job(options);
   else
     refuse_job_options(options.job);
+  check_largest_options(options.largest);
+  if (!options.largest.of.empty() && app::asks_for_sizes(options.sizes, options.search.objective))
+    throw option_fault("largest", "sizes of the cluster and sizes of the step are two questions", "ask one at a time",
+                       code::kConflict);
+  if (!options.largest.of.empty()) return run_plan_largest(options);
   if (app::asks_for_sizes(options.sizes, options.search.objective)) return run_plan_sizes(options);
   const app::PlanQuestion question = question_of(options);
   const Experiment experiment(question.searched());
@@ -183,6 +208,7 @@ void add_plan_verb(CLI::App& sub, std::function<int()>& run) {
          "(default; the slowest stage) or step (with fill, drain and optimizer state)")
       ->type_name("step|cost|energy|time_per_sample");
   add_size_options(sub, options->sizes);
+  add_largest_options(sub, options->largest);
   sub.add_option("-o", options->output, "write the best plan into this file, for --plan of the other verbs")->type_name("FILE");
   sub.add_flag("--json", options->json, "print the answer as a document");
   sub.add_flag("--verbose", options->verbose, "also the stages, both figures of every plan, and what was searched");

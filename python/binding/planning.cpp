@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "app/evidence/read_evidence.hpp"
+#include "app/largest.hpp"
 #include "app/plan_question.hpp"
 #include "app/sweep.hpp"
 #include "base/error.hpp"
@@ -98,6 +99,46 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
   }
   const int best = answer.best < 0 ? 0 : answer.tried[answer.best].gpus;
   return {answer.key.key, study::to_json(answer.request, answer.tried), best, std::move(of_size)};
+}
+
+// panpipe-largest/1, of the scenario's own plan.
+std::string largest(nb::object scenario, const Overrides& overrides, const std::string& plan, const std::string& of,
+                    std::vector<std::string> devices) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  app::LargestSource source;
+  source.name = input.name();
+  source.plan_file = plan;
+  source.load = [&](const Overrides& more) {
+    Overrides all = overrides;
+    all.insert(all.end(), more.begin(), more.end());
+    return input.load(all, plan);
+  };
+  std::string text;
+  interruptibly([&](const auto&) { text = study::to_json(app::answer_largest({of, std::move(devices)}, source, {})); });
+  return text;
+}
+
+// The same of the best plan for each value.
+std::string planned_largest(nb::object scenario, const Overrides& overrides, const app::SearchRequest& request,
+                            const std::string& of, std::vector<std::string> devices, double time_limit) {
+  const ScenarioInput input(std::move(scenario));
+  const nb::gil_scoped_release no_gil;
+  std::string text;
+  interruptibly(
+      [&](const std::atomic<bool>& halt) {
+        const app::PlanQuestion question([&] { return input.document(); }, input.name(),
+                                         app::with_options(request, {}, overrides), request);
+        planner::SearchOptions options = app::largest_search_options(request);
+        options.stop = &halt;
+        app::LargestSource source;
+        source.name = input.name();
+        source.load = [&](const Overrides& more) { return question.searched(more); };
+        source.search = [&](const Experiment& experiment) { return planner::search(experiment, options); };
+        text = study::to_json(app::answer_largest({of, std::move(devices)}, source, {}));
+      },
+      time_limit);
+  return text;
 }
 
 // The key that states how large the cluster is, and each size that is asked for: its GPUs, and its setting.
@@ -200,6 +241,9 @@ void bind_planning(nb::module_& module) {
       },
       nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("gpus"), nb::arg("nodes"), nb::arg("tokens"),
       nb::arg("deadline"), nb::arg("budget"), nb::arg("time_limit"));
+  module.def("largest", &largest, nb::arg("scenario"), nb::arg("overrides"), nb::arg("plan"), nb::arg("of"), nb::arg("devices"));
+  module.def("plan_largest", &planned_largest, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("of"),
+             nb::arg("devices"), nb::arg("time_limit"));
   module.def("pipeline_sizes", &pipeline_sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("stated") = false);
   module.def("sizes", &sizes, nb::arg("scenario"), nb::arg("overrides"), nb::arg("gpus"), nb::arg("nodes"));
   module.def("sweep_grid", &sweep_grid, nb::arg("scenario"), nb::arg("overrides"), nb::arg("axes"), nb::arg("engine"),

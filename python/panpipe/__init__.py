@@ -19,7 +19,7 @@ except ImportError as _error:
 else:
     _why = None
     from panpipe._arena import Arena, arena
-    from panpipe._calls import check, estimate, families, plan, schedule, simulate, sweep
+    from panpipe._calls import check, estimate, families, largest, plan, schedule, simulate, sweep
     from panpipe._certificate import Certificate, certify
     from panpipe._core import Table
     from panpipe._documents import (
@@ -37,7 +37,7 @@ else:
     )
     from panpipe._families import OwnFamily
     from panpipe._measured import Fit, FittedNumber, Validation, fit, validate
-    from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
+    from panpipe._results import Candidate, Checked, Largest, Plan, Prediction, Sizes, Sweep
     from panpipe._run import Run, run
     from panpipe._schedules import Family, Schedule, ScheduleProblem
 
@@ -47,10 +47,10 @@ __version__ = _core.version if _why is None else "unknown"
 # fmt: off
 __all__ = [
     "Arena", "Candidate", "Certificate", "Checked", "Comparison", "Diagnostic", "ExportedJob", "Family", "Fit",
-    "FittedNumber", "ImportedJob", "InputError", "InternalError", "MachineError", "NoAnswer", "OwnFamily", "PanpipeError",
-    "Plan", "Prediction", "Run", "Schedule", "ScheduleProblem", "Sizes", "Sweep", "Table", "TrainingLog", "Validation",
+    "FittedNumber", "ImportedJob", "InputError", "InternalError", "Largest", "MachineError", "NoAnswer", "OwnFamily",
+    "PanpipeError", "Plan", "Prediction", "Run", "Schedule", "ScheduleProblem", "Sizes", "Sweep", "Table", "TrainingLog", "Validation",
     "__version__",
-    "arena", "certify", "check", "compare", "estimate", "export", "families", "fit", "import_job", "import_log", "plan",
+    "arena", "certify", "check", "compare", "estimate", "export", "families", "fit", "import_job", "import_log", "largest", "plan",
     "report", "run", "schedule", "shipped", "simulate", "support", "sweep", "validate",
 ]
 # fmt: on

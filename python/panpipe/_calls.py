@@ -28,11 +28,12 @@ from panpipe._inputs import (
     _seconds,
     _source,
     _text,
+    _texts,
     _truth,
     _value,
 )
 from panpipe._orders import asked as _asked
-from panpipe._results import Candidate, Checked, Plan, Prediction, Sizes, Sweep
+from panpipe._results import Candidate, Checked, Largest, Plan, Prediction, Sizes, Sweep
 from panpipe._schedules import Family, Schedule
 
 
@@ -223,6 +224,44 @@ def _plan_of(answer: tuple[str, str]) -> Plan:
 def _candidate_of(one: dict[str, Any]) -> Candidate:
     parts = (one.get("simulated") or {}, one.get("settings") or {})
     return Candidate(one["summary"], one["metrics"], *parts, one.get("gain_over_yours"), bool(one.get("tie_with_yours")))
+
+
+def largest(
+    scenario: Scenario,
+    of: str,
+    *,
+    set: Settings = None,
+    plan: File | None = None,
+    devices: Sequence[str] = (),
+    search: bool = False,
+    open: bool = False,
+    trainer: str = "",
+    threads: int | None = None,
+    time_limit: float | None = None,
+) -> Largest:
+    """Find the largest microbatch, or the longest sequence, that fits.
+
+    scenario, set, plan: As of `check`. Schedule and cuts are made for each value as `estimate` makes them; the microbatches of a
+        step stay, so that its samples grow with the microbatch.
+    of: {"micro", "sequence"}; what is to be as large as possible.
+    devices: Names of `shipped("devices")`, or files: the answer on each of them in place of the cluster's.
+    search: The best plan of each value in place of the scenario's own; the samples of a step stay where the scenario states them.
+    open, trainer, threads, time_limit: Of that search, as of `plan`.
+    Raises InputError: As of `check`; also for measured costs, which hold for the sizes of their measurement.
+
+    >>> panpipe.largest("examples/gpt2-large-rtx3090x8.yaml", "micro").devices[0]["ends_by"]["part"]
+    'activations'
+    """
+    source, overrides = _asked(scenario, set, stated=search)
+    names = _texts("devices", devices)
+    if search:
+        request = _core.plan_request("auto", "", _text("trainer", trainer), _count("threads", threads, 0), 1, bool(open))
+        limit = 0.0 if time_limit is None else _seconds("time_limit", time_limit)
+        text = _core.plan_largest(source, overrides, request, _text("of", of), names, limit)
+    else:
+        text = _core.largest(source, overrides, _path("plan", plan), _text("of", of), names)
+    document = json.loads(text)
+    return Largest(document["devices"][0]["fits"], document["devices"], document)
 
 
 def sweep(

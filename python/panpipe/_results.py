@@ -250,6 +250,33 @@ class Sizes(Tabled):
 
 
 @dataclass(frozen=True, slots=True)
+class Largest(Tabled):
+    """The largest microbatch, or the longest sequence, that fits; `largest` returns it.
+
+    value: On the first device; 0 where nothing fits.
+    devices: As in the document, a dict for each device: what fits surely, probably and at all, the needs there and at the next value,
+        and the part of memory that ends it.
+    document: panpipe-largest/1.
+    """
+
+    value: int
+    devices: list[dict[str, Any]]
+    document: dict[str, Any] = field(repr=False)
+
+    @property
+    def table(self) -> Table:
+        """A row per device: device, surely, probably, fits, need_bytes, limit_bytes, next, next_need_bytes, ends_by."""
+        rows = []
+        for one in self.devices:
+            at, beyond, end = one["largest"] or {}, one["next"] or {}, one.get("ends_by") or {}
+            row = {"device": one["device"], "surely": one.get("surely"), "probably": one.get("probably"), "fits": one["fits"]}
+            row |= {"need_bytes": at.get("need_bytes"), "limit_bytes": at.get("limit_bytes")}
+            row |= {"next": beyond.get("value"), "next_need_bytes": beyond.get("need_bytes"), "ends_by": end.get("part")}
+            rows.append(row)
+        return table_of(rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep(Tabled):
     """The cells of a grid.
 

@@ -29,6 +29,7 @@ PRINTED = {
         f"estimate {LLAMA} --set trainer=deepspeed --set parallel.tensor=2 --set run.tokens=10B",
         f"estimate {LLAMA} --set trainer=nemo --set trainer.release=1.2 --set parallel.context=2 --set parallel.data=4",
         f"estimate {GPT} --set schedule.offload=full",
+        f"estimate {GPT} --set batch.micro=4",
         "estimate {folder}/job.yaml --evidence tests/jobs/data/megatron.log",
     ],
     "plan": [
@@ -42,6 +43,11 @@ PRINTED = {
     "sizes": [
         f"plan {LLAMA} --set parallel.data=auto --deadline 7d --tokens 10B",
         f"plan {LLAMA} --set parallel.data=auto --gpus 8,16 --tokens 1B",
+    ],
+    "largest": [
+        f"estimate {GPT} --largest micro --device rtx-3090,a100-40g-sxm",
+        f"estimate {GPT} --largest sequence",
+        f"plan {GPT} --set schedule=auto --largest micro",
     ],
     "sweep": [f"sweep {GPT} --over schedule=1f1b,zb-h1 --over batch.micro=1,2,64"],
     "arena": ["arena"],

@@ -45,6 +45,7 @@ ALLOWED = {
     "study/sweep": ["base", "schedule", "costmodel", "present"],
     "study/cell_answer": ["base", "schedule", "costmodel", "present", "planner", "sim", "study/sweep"],
     "study/sizes": ["base", "schedule", "costmodel"],
+    "study/largest": ["base", "schedule", "costmodel"],
     "study/arena": ["base", "schedule", "costmodel", "present"],
     "study/report": ["base", "schedule", "costmodel", "present", "study/compare"],
     "jobs": ["base", "schedule", "costmodel"],

@@ -68,6 +68,24 @@ class Plans(Cases):
                 call()
 
 
+class WhatFits(Cases):
+    def test_the_largest_microbatch_on_devices(self):
+        found = panpipe.largest(LARGE, "micro", devices=["rtx-3090", "a100-40g-sxm"], set={"usable": "80 %"})
+        self.assertEqual(
+            found.to_dict(), command(f"estimate {LARGE} --largest micro --device rtx-3090,a100-40g-sxm --set usable=80%")
+        )
+        self.assertEqual(found.value, found.devices[0]["fits"])
+        self.assertEqual(len(found.table), 2)
+
+    def test_with_the_best_plan_of_each_value(self):
+        found = panpipe.largest(SMALL, "micro", set={"schedule": "1f1b"}, search=True, open=True, threads=1)
+        self.assertEqual(found.to_dict(), command(f"plan {SMALL} --set schedule=1f1b --open --largest micro --threads 1"))
+
+    def test_what_cannot_be_asked(self):
+        with self.assertRaisesRegex(panpipe.InputError, "micro, sequence"):
+            panpipe.largest(LARGE, "tokens")
+
+
 class Measured(Cases):
     def some_runs(self, *sources):
         with open(RUNS, newline="", encoding="utf-8") as file:

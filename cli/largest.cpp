@@ -1,0 +1,53 @@
+#include "cli/largest.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.hpp"
+#include "base/option_fault.hpp"
+#include "cli/output.hpp"
+#include "present/result/heading.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+void show_tried(int value) {
+  if (!progress_wanted()) return;
+  print_note(value > 0 ? fmt::format("\r\x1b[Ktrying {}\r", value) : "\r\x1b[K");
+}
+
+}  // namespace
+
+void add_largest_options(CLI::App& sub, app::LargestRequest& request) {
+  sub.add_option(
+         "--largest", request.of,
+         "the largest microbatch, or the longest sequence, that fits, in place of a step; what ends it, and how surely it fits")
+      ->type_name("micro|sequence");
+  sub.add_option("--device", request.devices,
+                 "with --largest: on each of these devices in place of the cluster's: --device rtx-3090,a100-40g-sxm")
+      ->type_name("NAME,NAME")
+      ->delimiter(',');
+}
+
+void check_largest_options(const app::LargestRequest& request) {
+  if (!request.devices.empty() && request.of.empty())
+    throw option_fault("device", "devices are compared by what fits on them, which the option largest asks for",
+                       "a step on another device: --set cluster.device=NAME", code::kConflict);
+}
+
+int run_largest(const app::LargestRequest& request, const app::LargestSource& source, bool json) {
+  const study::LargestAnswer answer = app::answer_largest(request, source, show_tried);
+  if (json) {
+    print(study::to_json(answer));
+  } else {
+    const Scenario scenario = source.load({});
+    std::vector<std::string> varied = {answer.of == study::LargestOf::Micro ? "batch.micro" : "workload.sequence"};
+    if (!request.devices.empty()) varied.emplace_back("cluster.device");
+    show(present::heading_of_sweep(scenario, make_workload(scenario), varied, answer.searched) +
+         study::to_table(answer, style_of_output()));
+  }
+  return static_cast<int>(answer.any_fits() ? ExitCode::Done : ExitCode::CheckFailed);
+}
+
+}  // namespace panpipe::cli
