@@ -83,7 +83,8 @@ constexpr Verb kVerbs[] = {
      "  panpipe import megatron train.sh --gpus 64 -o my.yaml\n"
      "  panpipe import topology topo.txt --device h100-sxm -o cluster.yaml\n"
      "  panpipe import kineto trace.json.gz --scenario my.yaml\n"
-     "  panpipe import log train.log --cluster h100x8 --row runs.csv\n",
+     "  panpipe import log train.log --cluster h100x8 --row runs.csv\n"
+     "  panpipe import memory snapshot.pickle --scenario my.yaml\n",
      cli::add_import_verb},
     {"forecast", "say from the log of a run under way when it will end, what it will cost, and whether it runs as it should",
      "  panpipe forecast train.log\n"

@@ -14,6 +14,7 @@
 #include "cli/import_jobs.hpp"
 #include "cli/import_kineto.hpp"
 #include "cli/import_log.hpp"
+#include "cli/import_memory.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
@@ -245,6 +246,7 @@ void add_import_verb(CLI::App& sub, std::function<int()>& run) {
   add_nccl_tests(sub, run);
   add_kineto_import(sub, run);
   add_log_import(sub, run);
+  add_memory_import(sub, run);
   add_piper(sub, run);
 }
 

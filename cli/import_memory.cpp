@@ -1,0 +1,84 @@
+#include "cli/import_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "app/memory_snapshot.hpp"
+#include "base/error.hpp"
+#include "base/option_fault.hpp"
+#include "cli/output.hpp"
+#include "cli/predict.hpp"
+#include "jobs/memory/memory_compare.hpp"
+
+namespace panpipe::cli {
+namespace {
+
+struct MemoryOptions : ScenarioOptions {
+  std::string file;
+  std::optional<int> gpu, rank;
+  bool json = false;
+};
+
+// Of the device that the rank is; without one, of the fullest.
+jobs::PredictedMemory predict_memory(const MemoryOptions& options) {
+  const Experiment experiment(options.load());
+  const Prediction prediction = predict(experiment, experiment.plan(options.plan));
+  const auto& devices = prediction.timeline.devices;
+  const int fullest = app::fullest_rank(prediction.metrics);
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](const DeviceTimeline& device) {
+    return options.rank ? device.device == *options.rank : device.rank == fullest;
+  });
+  if (found == devices.end())
+    throw option_fault("rank", fmt::format("there is no device {}; the plan has {}", options.rank.value_or(0), devices.size()),
+                       "", code::kOutOfRange);
+  // A device that is like another one has its parts.
+  const auto first =
+      std::find_if(devices.begin(), devices.end(), [&](const DeviceTimeline& device) { return device.device == found->same_as; });
+  const DeviceTimeline& of = first == devices.end() ? *found : *first;
+  return {found->device, static_cast<double>(of.allocated.base()), static_cast<double>(of.reserved.base()), of.peak_parts};
+}
+
+int import_memory(const MemoryOptions& options) {
+  if (options.scenario.empty() && (!options.overrides.empty() || !options.plan.empty() || options.rank))
+    throw InputError("--set, --plan and --rank go with --scenario: they state what is predicted");
+  const jobs::MeasuredMemory measured = jobs::read_measured_memory(options.file, options.gpu);
+  std::optional<jobs::PredictedMemory> predicted;
+  if (!options.scenario.empty()) predicted = predict_memory(options);
+  const jobs::PredictedMemory* of = predicted ? &*predicted : nullptr;
+  if (options.json)
+    print(jobs::memory_json(measured, of) + "\n");
+  else
+    show(jobs::memory_table(measured, of));
+  return 0;
+}
+
+}  // namespace
+
+void add_memory_import(CLI::App& sub, std::function<int()>& run) {
+  auto options = std::make_shared<MemoryOptions>();
+  CLI::App* memory =
+      sub.add_subcommand("memory", "sort the memory that PyTorch's allocator measured by part, beside a prediction");
+  memory
+      ->add_option("FILE", options->file,
+                   "snapshot of torch.cuda.memory._dump_snapshot, or text with torch.cuda.memory_summary() or the message of an "
+                   "out-of-memory error; - for standard input")
+      ->required();
+  memory->add_option("--gpu", options->gpu, "number of the GPU in the file (default: the one with most memory)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 16));
+  memory->add_option("--scenario", options->scenario, "predict this scenario beside what was measured")->type_name("SCENARIO");
+  memory->add_option("--set", options->overrides, "override a key of the scenario: KEY=VALUE (repeat)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  memory->add_option("--plan", options->plan, "predict this plan of it")->type_name("PLAN");
+  memory->add_option("--rank", options->rank, "rank that was measured (default: that of the fullest device)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20));
+  memory->add_flag("--json", options->json, "print a JSON document instead of the table");
+  memory->callback([options, &run] { run = [options] { return import_memory(*options); }; });
+}
+
+}  // namespace panpipe::cli
