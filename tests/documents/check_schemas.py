@@ -18,6 +18,7 @@ PREPARED = [
     f"estimate {GPT} -o {{folder}}/a",
     f"estimate {GPT} --set schedule=1f1b -o {{folder}}/b",
     "import log tests/jobs/data/megatron.log --cluster dgx-a100-80g -o {folder}/job.yaml",
+    f"estimate {GPT} --memory-snapshot {{folder}}/step.pickle",
     f"import piper {EXAMPLES}/piper-input.json --devices 4 --memory 4GB --bandwidth 25GB/s --microbatches 16 -o {{folder}}/piper.yaml",
 ]
 PRINTED = {
@@ -72,6 +73,7 @@ PRINTED = {
     "costs": [f"check {GPT} --costs", f"check {EXAMPLES}/mixtral-8x7b-h100x64.yaml --costs"],
     "log": ["import log tests/jobs/data/megatron.log", "import log tests/jobs/data/megatron.log --cluster dgx-a100-80g"],
     "kernels": ["import kineto tests/jobs/data/kineto-2-steps.json"],
+    "memory": ["import memory {folder}/step.pickle", f"import memory {{folder}}/step.pickle --scenario {GPT}"],
     "import": [
         f"import megatron {EXAMPLES}/jobs/megatron-llama-3-70b.sh",
         f"import megatron {EXAMPLES}/jobs/megatron-slurm.sh",
