@@ -13,7 +13,7 @@ namespace panpipe {
 
 struct MemoryHint {
   std::string_view setting;   // as an override: "framework.allocator=expandable-segments"
-  std::string_view meaning;   // in the trainer's words; empty: the setting says it
+  std::string_view meaning;   // in the trainer's words; empty: the setting itself
   Bytes need{0}, limit{0};    // of the fullest device, with the setting
   Bytes saved{0};             // by which the need is smaller
   std::string_view fits_how;  // with the setting
