@@ -1,6 +1,7 @@
 #include "costmodel/cost/unit_allocations.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/index.hpp"
 #include "costmodel/cost/fusion.hpp"
@@ -69,7 +70,8 @@ class Walk {
 
   // A loss that holds gradients in fp32 next to its log-softmax casts the logits first.
   std::int64_t cast_logits(double loss) const {
-    return rates_.element < kLossElement && rates_.loss_live_bytes >= 2 * kLossElement ? whole_bytes(kLossElement * loss).base() : 0;
+    return rates_.element < kLossElement && rates_.loss_live_bytes >= 2 * kLossElement ? whole_bytes(kLossElement * loss).base()
+                                                                                       : 0;
   }
 
   void forward(const UnitView& unit, int i, UnitAllocations& result) {
@@ -107,24 +109,21 @@ class Walk {
 
   void backward(const UnitView& unit, int i, UnitAllocations& result) {
     const int op = unit.first + i;
-    // The loss's gradients are in fp32: of the log-softmax, then of the logits, which are cast when the others are gone.
-    const double loss = logits(unit, i);
-    const int scratch = next_;
-    if (loss > 0) {
-      const std::int64_t half = whole_bytes(std::max(0.0, rates_.loss_live_bytes - kLossElement) / 2 * loss).base();
-      for (const int n : {0, 1})
-        if (half > 0) result.backward.push_back({Kind::Take, next_ + n, half});
-      next_ += 2;
-      result.backward.push_back({Kind::Give, scratch, 0});
+    // The loss's gradients are in fp32, one made of the other: of the log-softmax first, of the logits last, which are cast when
+    // the others are gone.
+    const double loss = logits(unit, i), more = std::max(0.0, rates_.loss_live_bytes - kLossElement);
+    const int scratch = next_, count = loss > 0 ? static_cast<int>(std::ceil(more / kLossElement)) : 0;
+    for (int n = 0; n < count; ++n) result.backward.push_back({Kind::Take, next_++, whole_bytes(more / count * loss).base()});
+    for (int n = 0; n + 1 < count; ++n) result.backward.push_back({Kind::Give, scratch + n, 0});
+    if (loss > 0)
       for (const Extra& extra : extras_[at(op)]) result.backward.push_back({Kind::Give, extra.number, 0});
-    }
     if (!is_view(unit, i)) for_each_operand(unit.op(i), [&](int t) { take_gradient(unit, t, result); });
     for_each_operand(unit.op(i), [&](int t) {
       const Tensor& tensor = unit.tensor(t);
       if (tensor.role == TensorRole::Parameter && tensor.requires_gradient)
         result.backward.push_back({Kind::WeightGradient, tensor.tied_to >= 0 ? tensor.tied_to : t, tensor.bytes().base()});
     });
-    if (loss > 0) result.backward.push_back({Kind::Give, scratch + 1, 0});
+    if (count > 0) result.backward.push_back({Kind::Give, scratch + count - 1, 0});
     if (!is_view(unit, i))
       for (const int out : unit.op(i).outputs)
         if (unit.activation(out) && unit.root(out) == out) result.backward.push_back({Kind::Give, tensors_ + out, 0});

@@ -23,6 +23,8 @@ AllocatorSettings settings_of(const Framework& framework) {
   return settings;
 }
 
+constexpr int kMostWithResults = 32;  // microbatches that are replayed where none repeats another
+
 class RankReplay {
  public:
   RankReplay(const Lowering& lowering, int rank, const std::vector<UnitAllocations>& units,
@@ -38,6 +40,8 @@ class RankReplay {
         sharding_(lowering, tensors_) {
     const std::size_t in_flight = at(lowering.plan.pipeline) * lowering.stages_of_rank(rank).size();
     microbatches_ = std::min(lowering.plan.schedule.microbatches, static_cast<int>(in_flight) + 2);
+    for (const int s : lowering.stages_of_rank(rank))  // each leaves its results between the others' memory
+      if (lowering.stage(s).outputs > Bytes(0)) microbatches_ = std::min(lowering.plan.schedule.microbatches, kMostWithResults);
     find_gives();
   }
 
@@ -152,8 +156,10 @@ class RankReplay {
     const StageInfo& info = lowering_.stage(action.stage);
     const int space = action.microbatch * lowering_.plan.schedule.stages + action.stage;
     if (action.kind == ActionKind::F) return run_forward(info, action.stage, space);
+    if (action.kind == ActionKind::W) return run_weights(info, space);
+    const bool apart = action.kind == ActionKind::I && info.weight_apart;
     if (action.kind == ActionKind::B || action.kind == ActionKind::I)
-      run_backward(info, action.stage, space, action.microbatch + 1 == microbatches_);
+      run_backward(info, action.stage, space, apart ? Gradients::Inputs : Gradients::All, action.microbatch + 1 == microbatches_);
   }
 
   void find_gives() {
@@ -184,7 +190,17 @@ class RankReplay {
     if (sharding_.active() && !sharding_.flat() && lowering_.zero() >= 3) sharding_.drop(sharding_.of_root(info));
   }
 
-  void run_backward(const StageInfo& info, int stage, int space, bool last) {
+  enum class Gradients { All, Inputs };
+
+  // A weight gradient by itself gives back what the input gradient left: all that the forward kept, as PyTorch's pipelines do.
+  void run_weights(const StageInfo& info, int space) {
+    for (int u = info.end_unit; u > info.first_unit; --u)
+      for (const AllocationStep& step : units_[at(u - 1)].backward)
+        if (step.kind == AllocationStep::Kind::WeightGradient) make_gradient(info, u - 1, step);
+    give_space(space);
+  }
+
+  void run_backward(const StageInfo& info, int stage, int space, Gradients gradients, bool last) {
     tensors_.take(Tensors::key(space, kReceivedGradient), received(lowering_.edges_out[stage], true));
     const std::vector<Part> parts = parts_of(info);
     if (sharding_.active()) sharding_.gather(sharding_.of_root(info));
@@ -195,38 +211,35 @@ class RankReplay {
       if (sharding_.flat() && k > 0 && sharded(parts[k - 1]))
         sharding_.gather(sharding_.of_block(info, parts[k - 1].first, parts[k - 1].end));
       if (recomputes(info, part.first)) forward(info, part, space);
-      for (int u = part.end; u > part.first; --u) backward(info, u - 1, space);
+      for (int u = part.end; u > part.first; --u) backward(info, u - 1, space, gradients);
       if (sharded(part)) sharding_.end_backward(sharding_.of_block(info, part.first, part.end), last);
     }
     if (sharding_.active()) sharding_.end_backward(sharding_.of_root(info), last);
-    give_space(space);
+    if (gradients == Gradients::All) give_space(space);
   }
   bool sharded(const Part& part) const { return sharding_.active() && part.block; }
 
-  void backward(const StageInfo& info, int u, int space) {
+  void backward(const StageInfo& info, int u, int space, Gradients gradients) {
+    const bool all = gradients == Gradients::All;
+    const std::vector<int>& kept = units_[at(u)].kept;
     for (const AllocationStep& step : units_[at(u)].backward) {
       const auto key = Tensors::key(space, step.tensor);
-      switch (step.kind) {
-        case AllocationStep::Kind::Take:
-          tensors_.take(key, static_cast<double>(step.bytes));
-          break;
-        case AllocationStep::Kind::Give:
-          tensors_.give(key);
-          break;
-        case AllocationStep::Kind::WeightGradient: {
-          // FSDP's, of the format of the products, until its unit's are reduced.
-          if (sharding_.active()) {
-            tensors_.add_to(Tensors::key(Space::NewGradient, step.tensor), static_cast<double>(step.bytes));
-            break;
-          }
-          for (const ParameterUse& use : lowering_.unit(info, u).parameters)
-            if (use.tensor == step.tensor)
-              tensors_.add_to(Tensors::key(Space::Gradients, step.tensor),
-                              static_cast<double>(use.elements) * bytes_of(use).gradient);
-          break;
-        }
-      }
+      if (step.kind == AllocationStep::Kind::Take)
+        tensors_.take(key, static_cast<double>(step.bytes));
+      else if (step.kind == AllocationStep::Kind::WeightGradient && all)
+        make_gradient(info, u, step);
+      else if (step.kind == AllocationStep::Kind::Give && (all || std::find(kept.begin(), kept.end(), step.tensor) == kept.end()))
+        tensors_.give(key);
     }
+  }
+
+  // FSDP's has the format of the products, until its unit's are reduced.
+  void make_gradient(const StageInfo& info, int u, const AllocationStep& step) {
+    if (sharding_.active())
+      return tensors_.add_to(Tensors::key(Space::NewGradient, step.tensor), static_cast<double>(step.bytes));
+    for (const ParameterUse& use : lowering_.unit(info, u).parameters)
+      if (use.tensor == step.tensor)
+        tensors_.add_to(Tensors::key(Space::Gradients, step.tensor), static_cast<double>(use.elements) * bytes_of(use).gradient);
   }
 
   // torch.distributed.pipelining keeps the results of all microbatches to the next step's begin, and joins them in one more
