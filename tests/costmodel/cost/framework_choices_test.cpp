@@ -9,6 +9,7 @@
 #include "costmodel/profile/calibration.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "tests/costmodel/cost/framework_case.hpp"
 #include "tests/fault.hpp"
 #include "tests/temporary_folder.hpp"
 
