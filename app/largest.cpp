@@ -187,6 +187,9 @@ study::LargestAnswer answer_largest(const LargestRequest& request, const Largest
   answer.searched = static_cast<bool>(source.search);
   std::vector<std::vector<std::string>> settings;
   for (const std::string& device : request.devices) settings.push_back({"cluster.device=" + device});
+  // What a run costs is not asked, and its price list may lack the device.
+  if (!settings.empty() && source.load({}).run)
+    for (std::vector<std::string>& setting : settings) setting.emplace_back("run.price=1 USD");
   if (settings.empty()) settings.emplace_back();
   for (const std::vector<std::string>& setting : settings) {
     const Steps steps(source, answer.of, setting, trying);

@@ -78,6 +78,13 @@ TEST(Largest, EachDeviceIsARow) {
   EXPECT_THAT(text, HasSubstr("kept: the 8 microbatches of a step"));
 }
 
+// The scenario has a price list with H100 and H200 alone.
+TEST(Largest, ADeviceNeedsNoPrice) {
+  const json row = row_of("estimate scenarios/examples/llama-3-8b-h100.yaml --largest micro --device a100-80g-sxm");
+  EXPECT_EQ(row["device"], "A100-80G-SXM");
+  EXPECT_GE(row["fits"], 1);
+}
+
 TEST(Largest, WhereNothingFitsTheExitCodeIsOne) {
   const Outcome run = panpipe("estimate " + kGpt2 + " --largest micro --set 'usable=5 %' --json");
   EXPECT_EQ(run.exit_code, 1);
