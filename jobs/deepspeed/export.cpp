@@ -68,14 +68,8 @@ std::string scheduler_json(const Scenario& scenario, LeftOut& left_out, Exported
       t.warmup_steps, number_text(peak));
 }
 
-// ZeRO's stage as it is written: what lies in the host's memory needs one, with one replica too.
-int zero_stage(const Plan& plan, const Scenario& scenario) {
-  const bool hosted = scenario.offload.optimizer || scenario.offload.parameters;
-  return plan.data == 1 && !hosted ? 0 : plan.zero;
-}
-
 std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& job) {
-  const int stage = zero_stage(plan, scenario);
+  const int stage = plan.zero;
   if (stage == 0) return "{\"stage\": 0}";
   std::string hosted;
   if (scenario.offload.optimizer) {
@@ -185,7 +179,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
                           flag_text(scenario.precision == Precision::Fp16));
   job.text += fmt::format("  \"zero_optimization\": {},\n", zero);
   const bool adam = scenario.optimizer.name.starts_with("adam");
-  if (!adam && zero_stage(plan, scenario) > 0) job.text += "  \"zero_allow_untested_optimizer\": true,\n";
+  if (!adam && plan.zero > 0) job.text += "  \"zero_allow_untested_optimizer\": true,\n";
   if (plan.pipeline > 1)
     job.text +=
         fmt::format("  \"pipeline\": {{\"stages\": {}, \"activation_checkpoint_interval\": {}}},\n", plan.pipeline, interval);

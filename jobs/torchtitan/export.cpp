@@ -340,8 +340,11 @@ ExportedJob export_torchtitan(const ExportRequest& request) {
   add_rate(scenario, left_out, statements, job);
   add_pipeline(request, statements, job);
   add_recompute(request, statements, job);
-  statements.set("compile.enable", python(compiles(scenario.framework)));
-  if (compiles(scenario.framework)) statements.set("compile.components", "[\"model\", \"loss\"]");
+  std::vector<std::string> compiled;
+  if (compiles(scenario.framework)) compiled.emplace_back("\"model\"");
+  if (scenario.framework.loss != load_framework("eager-sdpa", "").loss) compiled.emplace_back("\"loss\"");
+  statements.set("compile.enable", python(!compiled.empty()));
+  if (!compiled.empty()) statements.set("compile.components", fmt::format("[{}]", fmt::join(compiled, ", ")));
   if (request.plan.tensor > 1)
     statements.set("compile.enable_async_tensor_parallel", python(scenario.framework.tensor_chunks == 0));
   if (left_out.states("seed", "debug.seed")) statements.set("debug.seed", std::to_string(scenario.seed));

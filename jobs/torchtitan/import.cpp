@@ -282,14 +282,19 @@ class TorchtitanImport : ConfigurationImport {
     FrameworkChoices framework("torchtitan", "torchtitan");
     const std::string key = keys_.has("compile.enable") ? "compile.enable" : "training.compile";
     const std::vector<std::string> components = keys_.list("compile.components");
-    const bool model = components.empty() || std::find(components.begin(), components.end(), "model") != components.end();
-    if (!keys_.flag(key).value_or(false) || !model)
-      framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
+    const bool enabled = keys_.flag(key).value_or(false);
+    const auto compiles = [&](const char* part) {
+      return enabled && (components.empty() || std::find(components.begin(), components.end(), part) != components.end());
+    };
+    const bool loss = compiles("loss");
+    if (!compiles("model")) framework.choose("elementwise: eager, normalization: modules", "no compile.enable");
+    if (!loss) framework.choose("loss: eager", "no compile.enable");
     for (const char* path : {"parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"})
       if (keys_.flag(path).value_or(false)) framework.choose("tensor_chunks: 0", path);
     // A chunk's backward follows its forward: the logits of one chunk live at a time, and none is made twice.
     if (keys_.text("loss.class").value_or("") == "ChunkedLossWrapper") {
-      const double live = load_framework(load_trainer("torchtitan").framework, "").loss_live_bytes_per_logit;
+      const double live =
+          load_framework(loss ? load_trainer("torchtitan").framework : "eager-sdpa", "").loss_live_bytes_per_logit;
       const int chunks = keys_.integer("loss.num_chunks", 1, kMostTokens).value_or(8);
       framework.choose(fmt::format("loss_live_bytes_per_logit: {:g}", live / chunks), "loss: ChunkedLossWrapper");
     }

@@ -206,8 +206,8 @@ TEST(EagerMemory, APipelinesResultsStay) {
   EXPECT_DOUBLE_EQ(last(sgd) - last(sgd + ", joins_pipeline_outputs: false"), 4.0 * 64 * kVocabulary * 2);
 }
 
-// The joined results need one free segment of their size, 16 x 64 x 32768 x 2 = 64 MiB, however much smaller ones are free:
-// GPipe's activations of 16 microbatches are given back in pieces before.
+// Results of 16 x 64 x 32768 x 2 bytes = 64 MiB stay, and need one segment of their size to be joined, although as much is free
+// in smaller ones: GPipe's activations of 16 microbatches were given back before.
 TEST(EagerMemory, APipelinesJoinedResultsNeedASegment) {
   const auto reserved = [](const std::string& joins) {
     const Experiment experiment(parse_scenario(R"(panpipe: 1
@@ -227,7 +227,7 @@ framework: {name: eager-sdpa, context: 0 B, joins_pipeline_outputs: )" +
       if (device.rank == 1) most = std::max(most, static_cast<double>(device.peak.base()));
     return most;
   };
-  EXPECT_GE(reserved("true") - reserved("false"), 0.9 * (64 << 20));
+  EXPECT_GE(reserved("true") - reserved("false"), 1.5 * (64 << 20));
 }
 
 // Tensors, segments and the card's need, in this order; expandable segments waste least; a stated factor replaces the replay.
