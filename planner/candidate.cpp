@@ -37,9 +37,14 @@ Room room_of(const Candidate& candidate) {
 
 bool fits_in_memory(const Candidate& candidate) { return room_of(candidate) != Room::None; }
 
-void order_by_room(std::vector<Candidate>& candidates) {
+void order_by_room(const Scenario& scenario, std::vector<Candidate>& candidates) {
+  const bool given = has_given_costs(scenario);
+  const auto place = [&](const Candidate& candidate) {
+    const Room room = room_of(candidate);
+    return given && room == Room::Hardly ? Room::Enough : room;
+  };
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return room_of(a) < room_of(b); });
+                   [&](const Candidate& a, const Candidate& b) { return place(a) < place(b); });
 }
 
 std::optional<double> gain_without_room(const Answer& answer, const Candidate& candidate) {

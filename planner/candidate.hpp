@@ -27,8 +27,8 @@ enum class Room : std::uint8_t { Enough, Hardly, None };
 Room room_of(const Candidate& candidate);
 bool fits_in_memory(const Candidate& candidate);
 
-// Keeps the order of those with as much room.
-void order_by_room(std::vector<Candidate>& candidates);
+// Keeps the order of those with as much room. Where costs are given, memory is too, and what fits hardly fits all the same.
+void order_by_room(const Scenario& scenario, std::vector<Candidate>& candidates);
 
 // The share of the first candidate's deciding figure that another one would save, which stands behind it for its room; nullopt:
 // it saves nothing.

@@ -93,7 +93,7 @@ void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchO
     }
     answer.candidates.push_back(std::move(candidate));
   }
-  order_by_room(answer.candidates);
+  order_by_room(evaluator.scenario(), answer.candidates);
   answer.candidates.resize(std::min(answer.candidates.size(), shown));
   answer.simulation_decides = !answer.candidates.front().simulated.empty();
 }

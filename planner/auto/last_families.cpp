@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/timeline/memory_room.hpp"
 #include "planner/schedule_choice.hpp"
 
 namespace panpipe::planner {
@@ -18,14 +19,16 @@ double bytes_each(Evaluator& evaluator, const Configuration& c) {
   return largest;
 }
 
-// The family's own memory first; what is then left, or missing, is shared out among activations.
+// The family's own memory first; what is then left, or missing, is shared out among activations. The error of the memory model
+// stays free where the family's own memory leaves it: the plan would stand behind others else.
 Exact search_within_memory(Evaluator& evaluator, const SearchFacts& facts, Configuration c) {
   const int own = c.stages();
   c.held = static_cast<std::int16_t>(own);
   Exact best = evaluator.evaluate(c);
   if (best.step_time == 0) return best;
   const double each = bytes_each(evaluator, c) * facts.allocator;
-  const double more = each > 0 ? std::floor((static_cast<double>(facts.limit) - best.memory) / each) : 0;
+  const double limit = static_cast<double>(facts.limit), with_room = limit / (1 + kMemoryModelError);
+  const double more = each > 0 ? std::floor(((best.memory <= with_room ? with_room : limit) - best.memory) / each) : 0;
   int held = static_cast<int>(std::clamp(own + more, 2.0, static_cast<double>(kMostHeld * own)));
   constexpr int kTries = 3;  // the fullest moment may be another one then
   for (int i = 0; i < kTries && held >= 2 && held != own; ++i, --held) {

@@ -135,7 +135,7 @@ Answer PfeifeSearch::answer() {
     answer.reason = why_nothing_fits();
   } else {
     answer.search.best = time(answer.candidates.front());
-    order_by_room(answer.candidates);
+    order_by_room(experiment_.scenario, answer.candidates);
     const bool fastest_first = time(answer.candidates.front()) <= answer.search.best;
     answer.search.lower_bound = sound ? std::min(bound * 1e-12, answer.search.best) : 0;
     answer.search.proved_optimal = sound && fastest_first && !answer.interrupted && bound >= best_ * (1 - kProofTolerance);

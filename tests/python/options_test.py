@@ -70,9 +70,9 @@ class Plans(Cases):
 
 class WhatFits(Cases):
     def test_the_largest_microbatch_on_devices(self):
-        found = panpipe.largest(LARGE, "micro", devices=["rtx-3090", "a100-40g-sxm"], set={"usable": "80 %"})
+        found = panpipe.largest(SMALL, "micro", devices=["rtx-3090", "a100-40g-sxm"], set={"usable": "90 %"})
         self.assertEqual(
-            found.to_dict(), command(f"estimate {LARGE} --largest micro --device rtx-3090,a100-40g-sxm --set usable=80%")
+            found.to_dict(), command(f"estimate {SMALL} --largest micro --device rtx-3090,a100-40g-sxm --set usable=90%")
         )
         self.assertEqual(found.value, found.devices[0]["fits"])
         self.assertEqual(len(found.table), 2)

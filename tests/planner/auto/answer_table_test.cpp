@@ -6,6 +6,7 @@
 
 #include "planner/answer_text.hpp"
 #include "planner/candidate.hpp"
+#include "tests/planner/auto/scenarios.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -103,7 +104,7 @@ Answer beside_yours(const Row& yours, std::vector<Row> found) {
 // Of 1020 MiB, 1000 leave 2 %: less than the memory model's error. 1 - 1.5 / 2 = 25 %.
 TEST(AnswerSummary, APlanThatHardlyFitsStandsBehindAndStatesItsGain) {
   Answer answer = beside_yours({4.0, 500}, {{1.5, 1000}, {1.6, 1030}, {2.0, 800}, {2.5, 1000}});
-  order_by_room(answer.candidates);
+  order_by_room(testing::four_cards(), answer.candidates);
   EXPECT_EQ(answer.candidates.front().metrics.front().second, 2.0);
   EXPECT_EQ(to_summary(answer, {}),
             "plan 1 takes 50.0 % less time than yours: step 2 s estimated, yours 4 s\n"
