@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,15 @@ AllocatedAt of_prediction(const std::vector<Frame>& frames) {
   return result;
 }
 
+// In functions of PyTorch's wrappers: FSDP's shards are parameters, and DistributedDataParallel itself allocates buckets.
+std::optional<MemoryRole> role_in_wrapper(const std::vector<Frame>& frames) {
+  const auto inner = std::find_if(frames.begin(), frames.end(), of_python);
+  if (inner == frames.end() || !of_torch(*inner)) return std::nullopt;
+  if (inner->file.ends_with("nn/parallel/distributed.py")) return MemoryRole::Gradients;
+  if (has_part(inner->file, "/fsdp/") && has_part(inner->name, "init")) return MemoryRole::Parameters;
+  return std::nullopt;
+}
+
 MemoryRole role_of(const std::vector<Frame>& frames) {
   const auto any = [&](auto test) { return std::any_of(frames.begin(), frames.end(), test); };
   const auto named = [&](std::string_view name) { return any([&](const Frame& frame) { return frame.name == name; }); };
@@ -75,6 +85,7 @@ MemoryRole role_of(const std::vector<Frame>& frames) {
   const auto in_optimizer = [](const Frame& frame) { return of_python(frame) && has_part(frame.file, "optim"); };
   if (any(in_optimizer)) return in_name("init") ? MemoryRole::Optimizer : MemoryRole::Temporary;
   if (in_name("reduce_scatter")) return MemoryRole::Gradients;
+  if (const std::optional<MemoryRole> role = role_in_wrapper(frames)) return *role;
   if (in_name("all_gather") || in_name("unshard")) return MemoryRole::Temporary;
   if (in_name("run_backward") || named("backward")) return MemoryRole::Backward;
   if (named("forward")) return MemoryRole::Activations;

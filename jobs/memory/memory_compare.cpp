@@ -201,7 +201,7 @@ std::vector<MemoryRow> named_rows(const std::vector<MemoryRow>& rows) {
 
 std::string memory_table(const MeasuredMemory& measured, const PredictedMemory* predicted) {
   const std::vector<MemoryRow> rows = memory_rows(measured, predicted);
-  std::string text = predicted ? named_text(rows) + "\n" : "";
+  std::string text = predicted ? named_text(rows) + fmt::format("\nprediction of device {}\n", predicted->device) : "";
   text += facts_text(measured) + "\n" + rows_text(rows, predicted != nullptr);
   return text + holders_text(measured) + segments_text(measured) + "\n" + remarks_text(measured);
 }

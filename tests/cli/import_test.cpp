@@ -102,10 +102,11 @@ TEST(ImportNcclTests, TheTableIsACluster) {
 }
 
 TEST(ImportJobs, ATrainerThatIsNone) {
-  EXPECT_EQ(refusal_of("import megatro job.sh"),
-            "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: megatron-core, deepspeed, "
-            "accelerate, huggingface, nemo, nanotron, torchtitan, topology, nccl-tests, kineto, log, piper\n  see panpipe import "
-            "--help\n");
+  EXPECT_EQ(
+      refusal_of("import megatro job.sh"),
+      "panpipe import: error: there is no 'megatro', did you mean 'megatron'?\n  known: megatron-core, deepspeed, "
+      "accelerate, huggingface, nemo, nanotron, torchtitan, topology, nccl-tests, kineto, log, memory, piper\n  see panpipe "
+      "import --help\n");
   EXPECT_THAT(panpipe("export nosuch s.yaml").err, HasSubstr("panpipe export: error: there is no 'nosuch'\n  known: "));
 }
 

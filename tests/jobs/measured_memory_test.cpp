@@ -153,6 +153,14 @@ TEST(MemorySnapshot, FramesTellTheUse) {
   EXPECT_EQ(role({{"accumulate_grad.cpp", "torch::autograd::AccumulateGrad::apply"}}), MemoryRole::Gradients);
   EXPECT_EQ(role({{"/home/me/loss.py", "backward"}, {"/home/me/train.py", "main"}}), MemoryRole::Backward);
   EXPECT_EQ(role({{"/home/me/data.py", "load"}}), MemoryRole::Unknown);
+  EXPECT_EQ(
+      role({{"/site/torch/distributed/fsdp/_fully_shard/_fsdp_param.py", "_init_sharded_param"}, {"/home/me/train.py", "main"}}),
+      MemoryRole::Parameters);
+  EXPECT_EQ(role({{"/site/torch/distributed/fsdp/_fully_shard/_fsdp_param.py", "alloc_storage"},
+                  {"/site/torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py", "unshard"},
+                  {"/home/me/model.py", "forward"}}),
+            MemoryRole::Temporary);
+  EXPECT_EQ(role({{"/site/torch/nn/parallel/distributed.py", "forward"}, {"/home/me/train.py", "main"}}), MemoryRole::Gradients);
   EXPECT_EQ(role({{"h.3.mlp", "aten::gelu: the result"}, {"step 2", "forward"}, {"panpipe", "activations"}}),
             MemoryRole::Activations);
 }
