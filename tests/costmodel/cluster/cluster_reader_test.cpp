@@ -92,7 +92,7 @@ TEST(ClusterFile, ADeviceHasOnlyKeysWithAnEffect) {
       "    2 |          l2: 6 MiB}\n"
       "      |          ^\n"
       "  help: known here: panpipe, kind, description, source, name, processor, memory, usable, memory_bandwidth, peak, tdp, "
-      "copy_bandwidth, peer_access, multicast, nvlink, driver_name, server, compute_capability and sources\n");
+      "copy_bandwidth, peer_access, multicast, nvlink, measured, driver_name, server, compute_capability and sources\n");
 }
 
 TEST(ClusterFile, AKeyNextToFileReplacesTheFilesOwn) {
