@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from base import BYTES, ROUNDED, SAME, Finding, Property, equal, estimate, milliseconds, not_above
+from base import BYTES, ROUNDED, SAME, Finding, Property, equal, estimate, in_sums, milliseconds, not_above
 from program import FILES, SHIPPED, Call, get, put
 from searches import judged_by
 from shipped import edited, scaled, with_file
@@ -123,7 +123,7 @@ class LessCapacity(Property):
 
     def judge(self, program, scenario, imbalance, less, more):
         both = {"imbalance": imbalance} if imbalance else {}
-        given = [put(scenario, "experts", {**both, "capacity": capacity}) for capacity in (less, more)]
+        given = [put(in_sums(scenario), "experts", {**both, "capacity": capacity}) for capacity in (less, more)]
         why = f"capacity {less} and {more}"
         return not_above(program, *given, why) or not_above(program, *given, why, key="peak_memory_bytes")
 

@@ -51,7 +51,7 @@ class ZeroMemory(Property):
     claim = (
         "a higher ZeRO stage never needs more memory on any device; stage 3 may need more than 2 by what its gathered blocks exceed the weights that it "
         "gives up: allocator factor x (the two blocks with most parameters, twice where a rank has several stages, - weights given up). Two blocks are gathered at a time: "
-        "neighbours, or the last of a pass and the first of the next"
+        "neighbours, or the last of a pass and the first of the next; or one, next to FSDP's root, all that is outside blocks"
     )
     tolerance = f"{BYTES} bytes: rounding of a device's parts"
     hints = {"data": (2, 3, 4, 8), "plain": True, "kinds": False}
@@ -61,7 +61,7 @@ class ZeroMemory(Property):
         return {"stage": rng.choice((1, 2, 3, 3))}
 
     def gathered(self, program, scenario):
-        """Bytes of the two blocks with most parameters: from each unit alone on a rank of a large cluster."""
+        """Bytes of the two blocks with most parameters, or of FSDP's root and one block: from each unit alone on a rank of a large cluster."""
         units = units_of(program, scenario)
         tensor = ranks(scenario)[2]
         apart = {key: scenario[key] for key in ("panpipe", "workload", "precision", "framework", "optimizer") if key in scenario}
@@ -72,15 +72,17 @@ class ZeroMemory(Property):
             partition=[unit["index"] for unit in units[1:]],
         )
         rows = {row["device"]: row for row in program.answer(estimate(apart)).document["memory"]}
-        blocks, last = [], None
+        blocks, last, root = [], None, 0
         for i, unit in enumerate(units):
             size = rows[i * tensor]["parts"].get("parameters", 0)
+            root += 0 if unit["block"] else size
             if unit["block"] and unit["block"] == last:
                 blocks[-1] += size
             else:
                 blocks.append(size)
             last = unit["block"]
-        return sum(sorted(blocks)[-2:])
+        blocks.sort()
+        return max(sum(blocks[-2:]), root + blocks[-1])
 
     def excess(self, parts, after, gathered):
         """Bytes that a device with these parts may need more when it gathers so much and gives weights up: `after` are left."""
@@ -113,8 +115,8 @@ class ZeroMemory(Property):
 class ZeroGathers(ZeroMemory):
     name = "zero-gathers"
     claim = (
-        "under ZeRO 3 a rank of one stage holds at most two gathered blocks beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
-        "plus allocator factor x these two blocks"
+        "under ZeRO 3 a rank of one stage holds at most two gathered blocks, or FSDP's root and one, beside its own parts: its peak is at most that of ZeRO 2 less the weights given up "
+        "plus allocator factor x these"
     )
     hints = {
         "data": (2, 4, 8),
