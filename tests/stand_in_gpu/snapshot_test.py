@@ -1,5 +1,5 @@
-"""Memory snapshots in both directions: PyTorch's own tools read what `panpipe estimate --memory-snapshot` writes, and `panpipe import memory`
-reads what PyTorch's allocator on the stand-in GPU writes, with the allocator's own figures.
+"""Memory snapshots in both directions: PyTorch's own tools read what `panpipe estimate --memory-snapshot` writes, and
+`panpipe import memory` reads what PyTorch's allocator on the stand-in GPU writes, with the allocator's own figures.
 
 snapshot_test.py WITH_STAND_IN_GPU PANPIPE; exit 77, with the reason, where this Python has no torch with CUDA.
 """
