@@ -483,6 +483,7 @@ TEST(SearchAuto, CutsThatFitAreFoundWhereBalancedOnesDoNot) {
         "framework: megatron-core\n"
         "parallel: {pipeline: 8, tensor: 1, data: 2, zero: 1}\n"
         "schedule: 1f1b\n"
+        "usable: 90 %\n"
         "recompute: none\n",
         "tight.yaml", ".", overrides);
   };
