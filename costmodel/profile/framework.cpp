@@ -21,11 +21,8 @@ struct NamedLoss {
   LossKernels kernels;
   double live;
 };
-constexpr NamedLoss kLosses[] = {{"eager", {44}, 12},
-                                 {"vocabulary-parallel", {52}, 6},
-                                 {"compiled", {24}, 4},
-                                 {"fused", {8}, 4},
-                                 {"chunked", {74, true}, 2}};
+constexpr NamedLoss kLosses[] = {
+    {"eager", {44}, 12}, {"vocabulary-parallel", {52}, 6}, {"compiled", {24}, 4}, {"fused", {8}, 4}, {"chunked", {74, true}, 2}};
 
 const Choices<LossKernels>& losses() {
   static const Choices<LossKernels> all = [] {
