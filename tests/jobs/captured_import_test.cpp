@@ -70,8 +70,9 @@ TEST(CapturedTorchtitan, IsTheJobOfTheToml) {
   const ImportedJob captured = import_torchtitan(text, "job.json", {});
   const ImportedJob stated = import_torchtitan(kToml, "job.toml", {.gpus = 16});
   expect_same_values(captured, stated, {"workload.config", "framework"});
-  EXPECT_EQ(value(captured, "framework"),
-            "{elementwise: eager, normalization: modules, loss: eager, loss_live_bytes_per_logit: 1.5, gradient_clipping: foreach}");
+  EXPECT_EQ(
+      value(captured, "framework"),
+      "{elementwise: eager, normalization: modules, loss: eager, loss_live_bytes_per_logit: 1.5, gradient_clipping: foreach}");
   EXPECT_THAT(captured.not_understood, IsEmpty());
   EXPECT_THAT(captured.without_effect, Not(Contains(HasSubstr("comm."))));  // at their defaults
   expect_loads(captured);
