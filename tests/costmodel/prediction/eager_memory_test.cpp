@@ -135,6 +135,33 @@ TEST(EagerMemory, UnshardedGradientsAreWholeUntilTheLastMicrobatch) {
   EXPECT_EQ(reductions("name: eager-sdpa"), 2 * reductions("name: eager-sdpa, gradient_storage: unsharded"));
 }
 
+// FSDP's root, embeddings and head together, is larger than a block and whole with one of the two of 12 h^2 + 13 h parameters
+// while ZeRO 3's passes run; under ZeRO 2 both blocks are, in 2 bytes.
+TEST(EagerMemory, TheRootOfFsdpIsWhole) {
+  const auto sum = [](int zero) {
+    return memory_of({.parallel = fmt::format("{{data: 2, zero: {}}}", zero), .sequence = 2048, .micro = 4}).sum;
+  };
+  EXPECT_DOUBLE_EQ(sum(2) - sum(3), 2 * (12.0 * kHidden * kHidden + 13 * kHidden));
+}
+
+// FSDP 1's backward has the flat parameters of two blocks and the gradients of one in its gathers' memory, which FSDP 2 gives
+// back or takes from the passes': blocks of 12 x 1024^2 parameters are 24 MiB each.
+TEST(EagerMemory, FlatParametersReserveMore) {
+  const auto reserved = [](const std::string& accumulation) {
+    const Experiment experiment(parse_scenario(R"(panpipe: 1
+cluster: {device: {file: devices/a100-80g-sxm.yaml}, devices_per_node: 2, wiring: {switch: {bandwidth: 300 GB/s}}}
+workload: {model: gpt, layers: 4, hidden: 1024, heads: 16, sequence: 256, vocabulary: 4096, tied_embedding: true}
+batch: {micro: 1, microbatches: 1}
+parallel: {data: 2, zero: 3}
+precision: bf16
+framework: {name: eager-sdpa, context: 0 B, gradient_accumulation: )" +
+                                                   accumulation + "}\n",
+                                               "test", "."));
+    return predict(experiment, experiment.plan("")).metrics.reserved_memory_bytes;
+  };
+  EXPECT_GE(reserved("flat") - reserved("autograd"), 24 << 20);
+}
+
 // DeepSpeed steps with the gradients of a rank in one tensor of 2 bytes and cast to 4: 6 bytes for each of the half of the
 // parameters that a rank updates, where they are less than 10^9. Its buckets of 10^6 elements have 2 bytes each: two under ZeRO
 // 2, one under ZeRO 3.
