@@ -28,12 +28,12 @@ constexpr int kMostWithResults = 32;  // microbatches that are replayed where no
 class RankReplay {
  public:
   RankReplay(const Lowering& lowering, int rank, const std::vector<UnitAllocations>& units,
-             AllocationRecorder* recorder = nullptr)
+             std::int64_t capacity = ReplayedTensors::kEndless, AllocationRecorder* recorder = nullptr)
       : lowering_(lowering),
         rank_(rank),
         units_(units),
         model_(lowering.scenario),
-        tensors_(settings_of(lowering.scenario.framework), recorder),
+        tensors_(settings_of(lowering.scenario.framework), capacity, recorder),
         recorder_(recorder),
         others_{lowering.costs.parameter_bytes(), lowering.costs.gradient_bytes(), lowering.costs.optimizer_bytes()},
         experts_(lowering.costs.expert_bytes()),
@@ -61,6 +61,8 @@ class RankReplay {
     return tensors_.overhead();
   }
   void finish(AllocationHistory& history) const { tensors_.finish(history); }
+  bool failed() const { return tensors_.failed(); }
+  std::int64_t reserved() const { return tensors_.reserved(); }
 
  private:
   using Tensors = ReplayedTensors;
@@ -310,6 +312,27 @@ struct Replayed {
     if (is_new) found->second = lowering.costs.unit_allocations(site, copies);
     return found->second;
   }
+
+  // Of the card, without the context; 0: not known.
+  std::int64_t room_of(int rank) const {
+    const RankMemory& memory = lowering.graph.memory[at(rank)];
+    Bytes room = memory.limit;
+    for (const MemoryPart& part : memory.parts)
+      if (part.use == MemoryUse::Context) room -= part.bytes;
+    return std::max<std::int64_t>(0, room.base());
+  }
+
+  // A card that is full makes PyTorch give unused segments back and try again: where that is enough, the room is the capacity.
+  std::pair<AllocatorOverhead, std::int64_t> overhead_and_capacity(int rank, const std::vector<UnitAllocations>& units) const {
+    RankReplay endless(lowering, rank, units);
+    const AllocatorOverhead overhead = endless.run();
+    const std::int64_t room = room_of(rank);
+    if (room == 0 || endless.reserved() <= room) return {overhead, ReplayedTensors::kEndless};
+    RankReplay full(lowering, rank, units, room);
+    const AllocatorOverhead with_retries = full.run();
+    if (full.failed()) return {overhead, ReplayedTensors::kEndless};
+    return {with_retries, room};
+  }
 };
 
 }  // namespace
@@ -321,7 +344,7 @@ std::vector<AllocatorOverhead> replay_allocator(const Scenario& scenario, const 
   for (int rank = 0; rank < plan.pipeline; ++rank) {
     const std::vector<UnitAllocations>& units = replayed.units_of(rank);
     if (units.empty()) return {};
-    overheads.push_back(RankReplay(replayed.lowering, rank, units).run());
+    overheads.push_back(replayed.overhead_and_capacity(rank, units).first);
   }
   return overheads;
 }
@@ -336,7 +359,7 @@ AllocationHistory record_allocations(const Scenario& scenario, const Plan& plan,
   const std::vector<UnitAllocations>& units = replayed.units_of(rank);
   if (units.empty()) return history;
   AllocationRecorder recorder(graph, units, history);
-  RankReplay replay(replayed.lowering, rank, units, &recorder);
+  RankReplay replay(replayed.lowering, rank, units, replayed.overhead_and_capacity(rank, units).second, &recorder);
   replay.run();
   replay.finish(history);
   return history;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 
 namespace panpipe {
 
@@ -13,8 +13,8 @@ constexpr std::int64_t kAddresses = std::int64_t{1} << 50;
 
 }  // namespace
 
-ReplayedTensors::ReplayedTensors(const AllocatorSettings& settings, AllocationRecorder* recorder)
-    : allocator_(settings, recorder ? kAddresses : std::numeric_limits<std::int64_t>::max() / 2), recorder_(recorder) {
+ReplayedTensors::ReplayedTensors(const AllocatorSettings& settings, std::int64_t capacity, AllocationRecorder* recorder)
+    : allocator_(settings, recorder ? std::min(capacity, kAddresses) : capacity), recorder_(recorder) {
   if (recorder_) allocator_.record(&recorder_->events());
 }
 
@@ -22,7 +22,10 @@ void ReplayedTensors::take(Key key, double bytes, ReplayStream stream) {
   const auto whole = static_cast<std::int64_t>(std::ceil(bytes));
   if (whole <= 0 || live_.contains(key)) return;
   const std::int64_t before = allocator_.allocated();
-  live_[key] = {*allocator_.allocate(whole, static_cast<int>(stream)), whole, allocator_.allocated() - before};
+  const std::optional<CachingAllocator::Address> address = allocator_.allocate(whole, static_cast<int>(stream));
+  failed_ = failed_ || !address;
+  if (!address) return;
+  live_[key] = {*address, whole, allocator_.allocated() - before};
   wanted_ += whole;
   most_ = std::max(most_, wanted_);
   most_allocated_ = std::max(most_allocated_, allocator_.allocated() - late_);

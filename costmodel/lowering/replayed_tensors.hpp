@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,8 +22,10 @@ class ReplayedTensors {
   static int space_of(Key key) { return panpipe::space_of(key); }
   static int tensor_of(Key key) { return panpipe::tensor_of(key); }
 
-  // `recorder` may be null.
-  ReplayedTensors(const AllocatorSettings& settings, AllocationRecorder* recorder);
+  static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 2;
+
+  // `capacity`: bytes of the card that segments can take. `recorder` may be null.
+  ReplayedTensors(const AllocatorSettings& settings, std::int64_t capacity, AllocationRecorder* recorder);
 
   // Nothing happens where the tensor is there, or has no bytes; or, giving it back, where it is not.
   void take(Key key, double bytes, ReplayStream stream = ReplayStream::Compute);
@@ -44,6 +47,8 @@ class ReplayedTensors {
     if (const auto found = live_.extract(from)) live_[to] = found.mapped();
   }
 
+  bool failed() const { return failed_; }  // a tensor had no room, although unused segments were given back
+  std::int64_t reserved() const { return allocator_.peak_reserved(); }
   AllocatorOverhead overhead() const;
   // What the recorder does not know itself.
   void finish(AllocationHistory& history) const;
@@ -58,6 +63,7 @@ class ReplayedTensors {
   CachingAllocator allocator_;
   AllocationRecorder* const recorder_;
   std::unordered_map<Key, Held> live_;
+  bool failed_ = false;
   std::int64_t wanted_ = 0, most_ = 0, late_ = 0, most_allocated_ = 0;
 };
 
