@@ -574,13 +574,21 @@ bool no_plan_fits(const Answer& answer) {
 }  // namespace
 
 // Where no finalist fits once its allocations are replayed, plans are searched again with what these allocators add, instead of
-// the framework's factor.
+// the framework's factor. A replay may also add less than the factor: what fits only so is searched before.
 Answer search_auto(const Experiment& experiment, const SearchOptions& options) {
   constexpr int kMostAgain = 3;
   constexpr double kLeastStep = 1.01;  // of the factor
   AutoSearch first(experiment, options);
   Answer answer = first.run();
   double factor = first.overhead(), searched = experiment.scenario.framework.allocator_factor;
+  const bool replayed = experiment.scenario.framework.allocator != AllocatorModel::Factor;
+  if ((answer.candidates.empty() || no_plan_fits(answer)) && replayed && searched > 1 && !options.stopped()) {
+    Scenario looser = experiment.scenario;
+    looser.framework.allocator_factor = 1;
+    const Experiment widened(std::move(looser));
+    AutoSearch next(widened, options);
+    if (Answer found = next.run(); !found.candidates.empty() && !no_plan_fits(found)) answer = std::move(found);
+  }
   for (int again = 0; again < kMostAgain && no_plan_fits(answer) && std::isfinite(factor) && !options.stopped(); ++again) {
     Scenario tighter = experiment.scenario;
     searched = tighter.framework.allocator_factor = std::max(factor, kLeastStep * searched);

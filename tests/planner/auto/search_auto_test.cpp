@@ -468,6 +468,28 @@ TEST(SearchAuto, TheRunIsOfTheStepThatDecides) {
   EXPECT_DOUBLE_EQ(alone.run->time_s, 1000 * figure(alone.metrics, "step_time_s"));
 }
 
+// 124 M parameters take 2.3 GB and their activations less than that: 20 times as much does not fit 24 GB, what the replayed
+// allocator adds does.
+TEST(SearchAuto, WhatFitsByTheReplayAloneIsFound) {
+  const auto scenario = [](const std::vector<std::string>& overrides) {
+    return parse_scenario(
+        "panpipe: 1\n"
+        "cluster: {file: clusters/rtx3090x8.yaml}\n"
+        "workload: {model: gpt, layers: 12, hidden: 768, heads: 12, sequence: 256, vocabulary: 50257}\n"
+        "batch: {micro: auto, global: 16}\n"
+        "precision: bf16\n"
+        "framework: {name: eager-sdpa, allocator: caching, allocator_factor: 20}\n"
+        "parallel: {pipeline: auto, data: auto}\n"
+        "schedule: 1f1b\n",
+        "replayed.yaml", ".", overrides);
+  };
+  const Answer answer = answer_of(scenario({}));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  std::vector<std::string> overrides;
+  for (const auto& [key, value] : answer.candidates.front().settings) overrides.push_back(key + "=" + value);
+  EXPECT_TRUE(estimated(scenario(overrides)).fits);
+}
+
 // 1f1b holds eight microbatches on the first rank, and balanced cuts give it the embedding too. A block more on the last rank,
 // which holds one microbatch, and the plan fits.
 TEST(SearchAuto, CutsThatFitAreFoundWhereBalancedOnesDoNot) {
