@@ -226,7 +226,7 @@ std::tuple<std::string, std::string, std::string> sweep_texts(const std::string&
 
 void bind_planning(nb::module_& module) {
   using Released = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<app::SearchRequest>(module, "SearchRequest");
+  [[maybe_unused]] const nb::class_<app::SearchRequest> type(module, "SearchRequest");
   module.def("plan_request", &request_of, nb::arg("method"), nb::arg("objective"), nb::arg("trainer"), nb::arg("threads"),
              nb::arg("candidates"), nb::arg("open"));
   module.def("plan", &planned, nb::arg("scenario"), nb::arg("overrides"), nb::arg("request"), nb::arg("time_limit"),
