@@ -168,8 +168,9 @@ TEST(MeasuredDevice, BesideOtherWorkIsWiderAndSaysSo) {
 
 TEST(MeasuredDevice, AnswersWithADisturbedOneHaveACaution) {
   const auto answered = [](const std::string& verb, const cli::MeasuredDevice& device) {
-    return json::parse(
-        answer_of(verb + " --json scenarios/examples/gpt2-large-rtx3090x8.yaml --set cluster.device=" + written(device)));
+    return json::parse(answer_of(
+        verb +
+        " --json scenarios/examples/gpt2-large-rtx3090x8.yaml --set precision=bf16 --set cluster.device=" + written(device)));
   };
   cli::MeasuredDevice device = own_card();
   EXPECT_FALSE(answered("estimate", device).contains("cautions"));
