@@ -147,4 +147,6 @@ def measure(s, rank, folder):
         row[f"{phase}_{step}"] = most
     row["allocated"] = max(peaks.of.values(), default=0)
     row["reserved"] = peaks.most_reserved
+    # A full card gives unused segments back, and tries again.
+    row["retries"] = torch.cuda.memory_stats().get("num_alloc_retries", 0)
     return row
