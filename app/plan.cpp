@@ -1,6 +1,7 @@
 #include "app/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -146,9 +147,17 @@ std::vector<int> sizes_of(const SizeOptions& options, const study::SizeKey& key)
 }
 
 std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experiment& experiment) {
-  for (std::size_t i = 0; i < answer.candidates.size(); ++i)
-    if (const auto& plan = answer.candidates[i].plan)
-      return PlanFile{to_yaml(*plan, experiment.model.units(experiment.scenario.cluster.devices.front().type)), i};
+  for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
+    const planner::Candidate& candidate = answer.candidates[i];
+    if (!candidate.plan) continue;
+    std::string yaml = to_yaml(*candidate.plan, experiment.model.units(experiment.scenario.cluster.devices.front().type));
+    constexpr std::string_view kOffload = "offload.";
+    std::vector<std::string> places;
+    for (const auto& [key, value] : candidate.settings)
+      if (key.starts_with(kOffload)) places.push_back(fmt::format("{}: {}", key.substr(kOffload.size()), value));
+    if (!places.empty()) yaml += fmt::format("offload: {{{}}}\n", fmt::join(places, ", "));
+    return PlanFile{std::move(yaml), i};
+  }
   return std::nullopt;
 }
 

@@ -16,7 +16,9 @@ std::vector<std::string> searched_keys() {
   std::vector<std::string> keys;
   for (const Axis& axis : kAxes)
     if (axis.searched) keys.push_back(fmt::format("parallel.{}", axis.key));
-  for (const char* key : {"batch.micro", "schedule", "recompute", "partition", "placement"}) keys.emplace_back(key);
+  for (const char* key :
+       {"batch.micro", "schedule", "recompute", "partition", "placement", "offload.optimizer", "offload.parameters"})
+    keys.emplace_back(key);
   return keys;
 }
 
@@ -89,15 +91,34 @@ std::vector<std::string> PlanQuestion::kept(const Scenario& searched) const {
   std::vector<std::string> keys;
   if (open_) return keys;
   for (const std::string& key : searched_keys()) {
-    const bool of_degrees = key.starts_with("parallel.") || key == "batch.micro" || key == "placement";
+    const bool of_degrees =
+        key.starts_with("parallel.") || key.starts_with("offload.") || key == "batch.micro" || key == "placement";
     const Node* stated = node_at(searched, key);
     if (stated != nullptr && !stated->overridden && !is_open(searched, key) && (degrees_ || !of_degrees)) keys.push_back(key);
   }
   return keys;
 }
 
+std::optional<planner::Answer> PlanQuestion::offloaded(const Scenario& searched, const planner::SearchOptions& options) const {
+  if (node_at(searched, "offload") != nullptr) return std::nullopt;  // an override states it
+  try {
+    const auto root = std::make_shared<Node>(*searched.document);
+    const Experiment hosted(evidence_.with(resolve_document(root, name_, {"offload.optimizer=cpu", "offload.parameters=auto"})));
+    planner::Answer answer = planner::search(hosted, options);
+    for (planner::Candidate& candidate : answer.candidates) candidate.settings.emplace_back("offload.optimizer", "cpu");
+    return answer;
+  } catch (const InputError&) {  // there is nothing to offload
+    return std::nullopt;
+  }
+}
+
 planner::Answer PlanQuestion::answer(const Experiment& searched, const planner::SearchOptions& options) const {
   planner::Answer answer = planner::search(searched, options);
+  if (open_ && degrees_ && answer.candidates.empty() && !answer.interrupted)
+    if (auto hosted = offloaded(searched.scenario, options); hosted && !hosted->candidates.empty()) {
+      hosted->notes.insert(hosted->notes.begin(), "nothing fits without offload: " + answer.reason);
+      answer = std::move(*hosted);
+    }
   answer.without_yours = without_yours_;
   if (yours_) planner::add_yours(searched, *yours_, options, answer);
   return answer;

@@ -6,6 +6,8 @@
 namespace panpipe::planner {
 
 Answer search_auto(const Experiment& experiment, const SearchOptions& options);
+// search_auto without and with offload, where the scenario leaves that open.
+Answer search_offload(const Experiment& experiment, const SearchOptions& options);
 Answer search_pfeife(const Experiment& experiment, const SearchOptions& options);
 Answer search_piper(const Experiment& experiment, const SearchOptions& options);
 

@@ -12,6 +12,7 @@
 #include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/metric_table.hpp"
+#include "planner/auto/open_offload.hpp"
 #include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 
@@ -82,11 +83,16 @@ std::vector<int> unused_devices(const Answer& answer, const Candidate& candidate
 namespace {
 
 Answer searched(const Experiment& experiment, const SearchOptions& options) {
+  const OpenOffload open = open_offload(experiment.scenario);
+  if (open.any() && options.method != Method::Auto)
+    throw fault_at(experiment.scenario, open.optimizer ? "offload.optimizer" : "offload.parameters",
+                   fmt::format("the method {} does not search offload", name_of(options.method)),
+                   "state cpu or none, or search with the method auto");
   switch (options.method) {
     case Method::Pfeife:
       return search_pfeife(experiment, options);
     case Method::Auto:
-      return search_auto(experiment, options);
+      return search_offload(experiment, options);
     case Method::Piper:
       return search_piper(experiment, options);
   }

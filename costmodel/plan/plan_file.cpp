@@ -107,6 +107,18 @@ void read_batch(const Node& node, ReadLog& log, const Scenario& scenario) {
   batch.finish();
 }
 
+// The place of state that the plan decides.
+void read_offload(const Node& node, ReadLog& log, const Scenario& scenario) {
+  MapReader reader(node, log);
+  for (const auto& [key, there] :
+       {std::pair("optimizer", scenario.offload.optimizer), {"parameters", scenario.offload.parameters}}) {
+    if (!reader.has(key)) continue;
+    const bool here = reader.choice<bool>(key, {{"cpu", true}, {"none", false}});
+    check_agrees(node, log, scenario, fmt::format("offload.{}", key), here ? "cpu" : "none", there ? "cpu" : "none");
+  }
+  reader.finish();
+}
+
 // The value that an override sets at a key, or the first one inside it; nullptr: none, or it leaves the key open.
 const Node* override_at(const Node* node) {
   if (node == nullptr) return nullptr;
@@ -230,10 +242,12 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   const Node* devices = reader.require("devices");
   const Node* stages = reader.require("stages");
   const Node* schedule = reader.require("schedule");
+  const Node* offload = reader.find("offload");
   reader.finish();
   log.throw_if_errors();
   read_batch(*batch, log, scenario);
   read_degrees(*parallel, log, scenario, plan);
+  if (offload != nullptr) read_offload(*offload, log, scenario);
   plan.devices = read_integers(devices, log);
   if (const std::string problem = device_problem(plan.devices, plan, scenario.cluster); !problem.empty())
     log.error(*devices, problem);

@@ -52,6 +52,12 @@ constexpr Setting kSettings[] = {
      [](Scenario& s, Plan& p) { recompute_all(s, p, Recompute::Selective); }},
     {"recompute=full", "", [](const Scenario&, const Plan& p) { return recomputes_less_than(p, Recompute::Full); },
      [](Scenario& s, Plan& p) { recompute_all(s, p, Recompute::Full); }},
+    {"offload.optimizer=cpu", "",
+     [](const Scenario& s, const Plan&) { return !s.offload.optimizer && s.workload.layers_file.empty(); },
+     [](Scenario& s, Plan&) { s.offload.optimizer = true; }},
+    {"offload.parameters=cpu", "",
+     [](const Scenario& s, const Plan& p) { return !s.offload.parameters && p.zero == 3 && p.replicas() > 1; },
+     [](Scenario& s, Plan&) { s.offload.parameters = true; }},
 };
 
 struct Need {

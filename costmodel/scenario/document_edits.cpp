@@ -156,7 +156,7 @@ void put_entries(Node& root, const std::string& name, const Node& map) {
 
 void apply_plan_keys(Node& root, const Node& plan) {
   if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
-  for (const char* name : {"batch", "parallel"})
+  for (const char* name : {"batch", "parallel", "offload"})
     if (const Node* map = plan.find(name); map != nullptr && map->kind == NodeKind::Map) {
       put_entries(root, name, *map);
       if (name == std::string_view("batch") && map->find("microbatches") != nullptr) drop_other_count(root, "microbatches");
@@ -175,7 +175,7 @@ void apply_plan_keys(Node& root, const Node& plan) {
 
 void fill_open_keys(Node& root, const Node& plan) {
   if (root.kind != NodeKind::Map || plan.kind != NodeKind::Map) return;
-  for (const char* name : {"batch", "parallel"}) {
+  for (const char* name : {"batch", "parallel", "offload"}) {
     const Node *map = plan.find(name), *now = root.find(name);
     if (map == nullptr || now == nullptr || map->kind != NodeKind::Map || now->kind != NodeKind::Map) continue;
     Node open = *map;
@@ -192,7 +192,7 @@ void fill_open_keys(Node& root, const Node& plan) {
 namespace {
 
 // The parts of a plan that a scenario states outside `batch` and `parallel`.
-constexpr const char* kPlanParts[] = {"schedule", "recompute", "partition", "placement"};
+constexpr const char* kPlanParts[] = {"schedule", "recompute", "partition", "placement", "offload"};
 
 bool is_choice(const Node* node) {
   return node == nullptr || (node->kind == NodeKind::Scalar && node->text == "auto") || node->kind == NodeKind::Null;
@@ -278,7 +278,8 @@ void open_plan_keys(Node& root, const OpenedKeys& keys) {
   for (const char* part : kPlanParts) {
     const Node* stated = root.find(part);
     const bool list = part == std::string_view("schedule") && stated != nullptr && stated->kind == NodeKind::Sequence;
-    if (!list && (keys.degrees || part != std::string_view("placement"))) erase(root, part);
+    const bool of_degrees = part == std::string_view("placement") || part == std::string_view("offload");
+    if (!list && (keys.degrees || !of_degrees)) erase(root, part);
   }
   Node *parallel = entry_of(root, "parallel"), *batch = entry_of(root, "batch");
   if (parallel != nullptr && keys.degrees) open_degrees(*parallel, keys.sizes);

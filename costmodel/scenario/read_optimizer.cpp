@@ -90,12 +90,13 @@ const std::vector<BoundKey<OptimizerRequest>>& optimizer_rows() {
 }
 
 const std::vector<BoundKey<HostedState>>& offload_rows() {
-  static const Choices<bool> places = {{"cpu", true}, {"none", false}};
+  static const Choices<bool> places = {{"cpu", true}, {"none", false}, {"auto", false}};  // a search decides what is open
   static const std::vector<BoundKey<HostedState>> rows = {
       bound(&HostedState::optimizer, places,
-            {.name = "optimizer", .meaning = "`cpu`: moments and masters lie in the host's memory, which updates them"}),
+            {.name = "optimizer",
+             .meaning = "`cpu`: moments and masters lie in the host's memory, which updates them; `auto`: `plan` decides"}),
       bound(&HostedState::parameters, places,
-            {.name = "parameters", .meaning = "`cpu`, under ZeRO 3: so do the shards of the weights"})};
+            {.name = "parameters", .meaning = "`cpu`, under ZeRO 3: so do the shards of the weights; `auto`: `plan` decides"})};
   return rows;
 }
 

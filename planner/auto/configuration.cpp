@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/family_form.hpp"
 
 namespace panpipe::planner {
 
-std::string summary_of(const Configuration& c, std::string_view schedule) {
+std::string summary_of(const Configuration& c, std::string_view schedule, const HostedState& hosted) {
   std::string text = product_text(c);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[c.family].name;
@@ -20,6 +21,7 @@ std::string summary_of(const Configuration& c, std::string_view schedule) {
   if (c.expert > 1) text += fmt::format(", experts over {}", c.expert);
   if (c.tensor > 1 && c.expert_tensor == 1) text += c.expert > 1 ? ", each whole" : ", experts whole";
   if (c.order == AxisOrder::PipelineNext) text += ", ranks of a replica side by side";
+  if (const std::string where = hosted_text(hosted); !where.empty()) text += ", " + where;
   return text;
 }
 

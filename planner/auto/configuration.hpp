@@ -29,7 +29,7 @@ struct Configuration : Degrees {
   }
 };
 
-std::string summary_of(const Configuration& configuration,
-                       std::string_view schedule = "");  // the schedule's name, if the scenario gives it
+// `schedule`: its name, if the scenario gives it.
+std::string summary_of(const Configuration& configuration, std::string_view schedule = "", const HostedState& hosted = {});
 
 }  // namespace panpipe::planner

@@ -28,7 +28,7 @@ Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
-  candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name);
+  candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload);
   state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
   if (exact.simulated_run) candidate.run = exact.simulated_run;
@@ -96,6 +96,35 @@ void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchO
   order_by_room(evaluator.scenario(), answer.candidates);
   answer.candidates.resize(std::min(answer.candidates.size(), shown));
   answer.simulation_decides = !answer.candidates.front().simulated.empty();
+}
+
+void take_over(Answer more, const Scenario& scenario, const SearchOptions& options, Answer& answer) {
+  answer.interrupted |= more.interrupted;
+  answer.search.evaluated += more.search.evaluated;
+  answer.search.pruned += more.search.pruned;
+  if (more.candidates.empty()) return;
+  std::vector<Candidate>& all = answer.candidates;
+  for (Candidate& one : more.candidates)
+    if (std::none_of(all.begin(), all.end(), [&](const Candidate& known) {
+          return known.summary == one.summary && room_of(known) == room_of(one);  // cuts may differ
+        }))
+      all.push_back(std::move(one));
+  const auto order = [](const Candidate& one) {
+    return std::pair(one.simulated.empty() ? kInfinite : one.simulated.front().second, one.metrics.front().second);
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) { return order(a) < order(b); });
+  order_by_room(scenario, all);
+  answer.simulation_decides = !all.front().simulated.empty();
+  const std::size_t shown = std::max<std::size_t>(1, options.candidates);
+  const auto hardly = std::find_if(all.begin(), all.end(), [&](const Candidate& one) {
+    return room_of(one) == Room::Hardly && gain_without_room(answer, one);
+  });
+  if (hardly != all.end() && hardly - all.begin() >= static_cast<std::ptrdiff_t>(shown) && shown > 1)
+    std::rotate(all.begin() + static_cast<std::ptrdiff_t>(shown) - 1, hardly, hardly + 1);
+  all.resize(std::min(all.size(), shown));
+  if (all.front().metrics.front().second <= answer.search.best) return;
+  answer.search.proved_optimal = false;  // what was proved is of another plan
+  answer.search.proved_but_for.clear();
 }
 
 double least_overhead(const std::vector<Exact>& best) {

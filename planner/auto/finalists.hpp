@@ -37,6 +37,10 @@ void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);
 // estimates; those that hardly fit once their allocations are replayed stand behind the others, and those that do not fit last.
 void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);
 
+// Adds the plans of a second search of the same scenario, best first again. A faster plan that hardly fits stays among those
+// shown.
+void take_over(Answer more, const Scenario& scenario, const SearchOptions& options, Answer& answer);
+
 // The least that a replayed finalist's allocator reserves on its fullest rank, over what is asked for; infinite: none was
 // replayed.
 double least_overhead(const std::vector<Exact>& best);

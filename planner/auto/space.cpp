@@ -97,6 +97,10 @@ void choose_memory(const Scenario& scenario, Space& space) {
   space.zero_with_pipeline = space.zero;
   std::erase_if(space.zero_with_pipeline, [&](int zero) { return zero > 0 && !holds(trainer.zero_with_pipeline, zero); });
   space.one_zero = {space.zero.front()};
+  if (!scenario.offload.parameters) return;  // they come from the host as they are gathered
+  std::erase_if(space.zero, [](int zero) { return zero < 3; });
+  std::erase_if(space.zero_with_pipeline, [](int zero) { return zero < 3; });
+  space.one_zero.clear();
 }
 
 // Times that were measured hold for the sizes they were measured at.
@@ -273,7 +277,7 @@ std::int64_t microbatches_of(const Space& space, int micro, int data) {
 }
 
 const std::vector<int>& zeros_of(const Space& space, const Degrees& degrees) {
-  if (!degrees.exchanges()) return space.one_zero;
+  if (!degrees.exchanges() || (space.one_zero.empty() && degrees.replicas() == 1)) return space.one_zero;
   return degrees.pipeline > 1 ? space.zero_with_pipeline : space.zero;
 }
 

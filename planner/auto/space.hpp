@@ -19,7 +19,7 @@ struct Space {
   std::vector<int> context, expert;                              // ascending
   std::vector<int> expert_tensor;                                // 1, or 0 = as tensor
   std::vector<int> zero_with_pipeline;
-  std::vector<int> one_zero;  // the only ZeRO stage tried with one replica, where all are equal
+  std::vector<int> one_zero;  // the only ZeRO stage tried with one replica, where all are equal; none: one replica cannot be
   std::vector<bool> sequence_parallel;
   bool sequence_with_tensor = false;  // sequence parallelism is always on with tensor parallelism
   bool shards_where_divided = false;  // several data ranks where there are a pipeline or tensor ranks

@@ -9,6 +9,7 @@
 
 #include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/scenario/trainer.hpp"
 
@@ -192,11 +193,8 @@ class Heading {
     if (tuning.any() && !any_swept({"workload.lora", "workload.frozen"}))
       terms.push_back(fmt::format("{} trained{}", parameters_text(workload_.trained_parameters),
                                   tuning.rank > 0 ? fmt::format(" (LoRA of rank {})", tuning.rank) : ""));
-    const HostedState& hosted = scenario_.offload;
-    if ((hosted.optimizer || hosted.parameters) && !is_swept("offload"))
-      terms.push_back(fmt::format("{} in the host's memory", hosted.optimizer && hosted.parameters ? "optimizer and parameters"
-                                                             : hosted.optimizer                    ? "optimizer"
-                                                                                                   : "parameters"));
+    if (const std::string hosted = hosted_text(scenario_.offload); !hosted.empty() && !is_swept("offload"))
+      terms.push_back(hosted);
   }
 
   std::string profile_reference() const {

@@ -227,6 +227,22 @@ TEST(Scenario, StateComesBackFromItsText) {
   }
 }
 
+// Verbs that do not search take what is open for none, whatever ZeRO is.
+TEST(Scenario, OpenOffloadCountsAsNone) {
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return parse_scenario(
+        "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 8}\n"
+        "offload: {optimizer: auto, parameters: auto}\n",
+        "a.yaml", "", overrides);
+  };
+  const Scenario open = with({});
+  EXPECT_FALSE(open.offload.optimizer || open.offload.parameters);
+  EXPECT_TRUE(is_open(open, "offload.optimizer") && is_open(open, "offload.parameters"));
+  const Scenario stated = with({"offload.optimizer=cpu"});
+  EXPECT_TRUE(stated.offload.optimizer);
+  EXPECT_FALSE(is_open(stated, "offload.optimizer"));
+}
+
 TEST(Scenario, WhatRecomputeCannotBeIsReportedAtItsPlace) {
   const auto fault = [](const std::string& value) {
     return fault_of(

@@ -1,0 +1,128 @@
+// --method auto once for each place of the state; the plans of all, best first.
+#include "planner/auto/open_offload.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "costmodel/cluster/host_path.hpp"
+#include "costmodel/scenario/hosted_text.hpp"
+#include "planner/auto/finalists.hpp"
+#include "planner/methods.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+// Why nothing of this scenario can lie in the host's memory; empty: something can.
+std::string offload_obstacle(const Scenario& scenario) {
+  for (int device = 0; device < scenario.cluster.size(); ++device)
+    for (const bool away : {true, false})
+      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0))
+        return fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
+  if (scenario.optimizer.name == "none") return "optimizer 'none' keeps nothing";
+  if (!scenario.workload.layers_file.empty()) return "measured layers state the time of their step themselves";
+  return "";
+}
+
+// What the devices hold is first: it is preferred among equals.
+std::vector<HostedState> places_of(const Experiment& experiment, OpenOffload open, std::vector<std::string>& notes) {
+  const Scenario& scenario = experiment.scenario;
+  std::vector<HostedState> places = {scenario.offload};  // what is open counts as none
+  if (const std::string obstacle = offload_obstacle(scenario); !obstacle.empty()) {
+    notes.push_back(fmt::format("offload was not searched: {}", obstacle));
+    return places;
+  }
+  if (open.optimizer) places.push_back({true, scenario.offload.parameters});
+  if (!open.parameters) return places;
+  const std::vector<int> zero = space_of(experiment).zero;
+  if (std::find(zero.begin(), zero.end(), 3) == zero.end()) {
+    notes.emplace_back("parameters in the host's memory were not searched: that takes ZeRO 3");
+    return places;
+  }
+  places.push_back({open.optimizer || scenario.offload.optimizer, true});
+  return places;
+}
+
+std::string words_of(const HostedState& place) {
+  const std::string words = hosted_text(place);
+  return words.empty() ? "without offload" : words;
+}
+
+Answer search_at(const HostedState& place, OpenOffload open, const Experiment& experiment, const SearchOptions& options) {
+  Scenario scenario = experiment.scenario;
+  scenario.offload = place;
+  Answer answer = search_auto(Experiment(std::move(scenario)), options);
+  for (Candidate& candidate : answer.candidates) {
+    if (open.optimizer) candidate.settings.emplace_back("offload.optimizer", place.optimizer ? "cpu" : "none");
+    if (open.parameters) candidate.settings.emplace_back("offload.parameters", place.parameters ? "cpu" : "none");
+  }
+  return answer;
+}
+
+// What is known of both together; nothing is proved where one found no plan.
+SearchState merged(const SearchState& a, const SearchState& b) {
+  SearchState all;
+  all.evaluated = a.evaluated + b.evaluated;
+  all.pruned = a.pruned + b.pruned;
+  all.best = a.best == 0 || b.best == 0 ? std::max(a.best, b.best) : std::min(a.best, b.best);
+  all.lower_bound = std::min(a.lower_bound, b.lower_bound);
+  all.proved_optimal = a.proved_optimal && b.proved_optimal;
+  const auto known = [](const SearchState& one) { return one.proved_optimal || !one.proved_but_for.empty(); };
+  if (!known(a) || !known(b)) return all;
+  all.proved_but_for = a.proved_but_for;
+  for (const std::string& family : b.proved_but_for)
+    if (std::find(all.proved_but_for.begin(), all.proved_but_for.end(), family) == all.proved_but_for.end())
+      all.proved_but_for.push_back(family);
+  return all;
+}
+
+}  // namespace
+
+OpenOffload open_offload(const Scenario& scenario) {
+  const Node* stated = scenario.document ? scenario.document->find("offload") : nullptr;
+  const auto open = [&](const char* key) {
+    return stated != nullptr && stated->kind == NodeKind::Map && stated->find(key) != nullptr &&
+           is_open(scenario, fmt::format("offload.{}", key));
+  };
+  return {open("optimizer"), open("parameters")};
+}
+
+Answer search_offload(const Experiment& experiment, const SearchOptions& options) {
+  const OpenOffload open = open_offload(experiment.scenario);
+  if (!open.any()) return search_auto(experiment, options);
+  Answer answer;
+  SearchState all;
+  std::vector<std::string> notes, found, notes_of_best;
+  for (const HostedState& place : places_of(experiment, open, notes)) {
+    if (!found.empty() && options.stopped()) break;
+    Answer next = search_at(place, open, experiment, options);
+    all = found.empty() ? next.search : merged(all, next.search);
+    const std::string best = next.candidates.empty() ? "" : next.candidates.front().summary;
+    found.push_back(fmt::format("{}: {}", words_of(place), best.empty() ? next.reason : "the best is " + best));
+    std::vector<std::string> notes_of_next = std::move(next.notes);
+    if (answer.candidates.empty()) {
+      next.interrupted |= answer.interrupted;
+      answer = std::move(next);
+    } else {
+      take_over(std::move(next), experiment.scenario, options, answer);
+    }
+    if (answer.candidates.empty() || answer.candidates.front().summary == best) notes_of_best = std::move(notes_of_next);
+  }
+  answer.interrupted |= options.stopped();
+  answer.search = std::move(all);
+  notes.insert(notes.end(), notes_of_best.begin(), notes_of_best.end());
+  answer.notes = std::move(notes);
+  if (answer.candidates.empty()) {
+    answer.reason = fmt::format("{}", fmt::join(found, "; "));
+    return answer;
+  }
+  answer.notes.insert(answer.notes.begin(), found.begin(), found.end());
+  if (answer.candidates.front().metrics.front().second <= answer.search.best) return answer;
+  answer.search.proved_optimal = false;  // what was proved is of another plan
+  answer.search.proved_but_for.clear();
+  return answer;
+}
+
+}  // namespace panpipe::planner

@@ -1,0 +1,15 @@
+// The places of state that a search may choose: on the devices, or in the host's memory.
+#pragma once
+
+#include "costmodel/scenario/scenario.hpp"
+
+namespace panpipe::planner {
+
+// The keys of `offload` that the scenario writes as `auto`; absent ones stand for none.
+struct OpenOffload {
+  bool optimizer = false, parameters = false;
+  bool any() const { return optimizer || parameters; }
+};
+OpenOffload open_offload(const Scenario& scenario);
+
+}  // namespace panpipe::planner

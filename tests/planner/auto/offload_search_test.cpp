@@ -1,0 +1,80 @@
+// Host offload as a choice of the search.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "costmodel/estimate/estimate.hpp"
+#include "costmodel/prediction/prediction.hpp"
+#include "planner/candidate.hpp"
+#include "planner/planner.hpp"
+#include "tests/fault.hpp"
+
+namespace panpipe::planner {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+// 6.7e9 parameters take 16 to 20 bytes each with Adam: 27 to 34 GB on each of four cards of 24 GiB.
+Scenario four_4090(const std::string& more, const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(
+      "panpipe: 1\n"
+      "cluster: {file: clusters/rtx4090x8.yaml, devices_per_node: 4, wiring: {sockets: {groups: [[0, 1], [2, 3]]}}}\n"
+      "workload: {model: llama, layers: 32, hidden: 4096, heads: 32, kv_heads: 32, ffn: 11008, vocabulary: 32000, sequence: "
+      "1024}\n"
+      "batch: {micro: 1, microbatches: 8}\nprecision: bf16\nframework: eager\nschedule: 1f1b\n"
+      "parallel: {tensor: 1, virtual_stages: 1}\nrecompute: full\n" +
+          more,
+      "four-4090.yaml", ".", overrides);
+}
+
+constexpr const char* kOpen = "offload: {optimizer: auto, parameters: auto}\n";
+
+Answer answer_of(const Scenario& scenario, int threads = 1) {
+  SearchOptions options;
+  options.threads = threads;
+  return search(Experiment(scenario), options);
+}
+
+TEST(OffloadSearch, FindsThePlanThatFitsOnlyWithOffload) {
+  EXPECT_THAT(answer_of(four_4090("")).candidates, IsEmpty());
+  const Answer answer = answer_of(four_4090(kOpen));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  EXPECT_THAT(answer.candidates.front().summary, HasSubstr("in the host's memory"));
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("without offload: ")));
+  for (const Candidate& candidate : answer.candidates) {
+    EXPECT_THAT(candidate.settings, Contains(Pair("offload.optimizer", "cpu")));
+    std::vector<std::string> overrides;
+    for (const auto& [key, value] : candidate.settings) overrides.push_back(key + "=" + value);
+    const Experiment again(four_4090(kOpen, overrides));
+    const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
+    EXPECT_EQ(*figure_named(candidate.metrics, "step_time_s"), metrics_again.step_time_s) << candidate.summary;
+  }
+}
+
+TEST(OffloadSearch, TheThreadsDoNotChangeTheAnswer) {
+  EXPECT_EQ(to_json(answer_of(four_4090(kOpen))), to_json(answer_of(four_4090(kOpen), 3)));
+}
+
+// With room the devices keep all: the copies and the host's Adam only take time.
+TEST(OffloadSearch, NothingLeavesDevicesWithRoom) {
+  const std::vector<std::string> small = {"workload.layers=2"};
+  const Answer open = answer_of(four_4090(kOpen, small)), none = answer_of(four_4090("", small));
+  ASSERT_FALSE(open.candidates.empty());
+  EXPECT_THAT(open.candidates.front().settings, Contains(Pair("offload.optimizer", "none")));
+  EXPECT_THAT(open.candidates.front().settings, Contains(Pair("offload.parameters", "none")));
+  EXPECT_EQ(open.candidates.front().summary, none.candidates.front().summary);
+  EXPECT_EQ(open.candidates.front().metrics, none.candidates.front().metrics);
+}
+
+TEST(OffloadSearch, OtherMethodsRefuseIt) {
+  SearchOptions options;
+  options.method = Method::Pfeife;
+  const Experiment experiment(four_4090(kOpen));
+  EXPECT_THAT(test::fault_of([&] { search(experiment, options); }), HasSubstr("the method pfeife does not search offload"));
+}
+
+}  // namespace
+}  // namespace panpipe::planner
