@@ -340,6 +340,23 @@ TEST(PlanFile, RefusesOverridesOfWhatStandsInItAlone) {
     EXPECT_EQ(panpipe(call + "'" + setting + "'").exit_code, 0) << setting;
 }
 
+// 12 % of a card hold this model's states on no eight of them; --open takes the host's memory then, and the plan file states it.
+TEST(PlanFile, HoldsTheOffloadThatTheSearchChose) {
+  const std::string file = temporary_folder() + "/plan.yaml", usable = " --set 'usable=12 %'";
+  const std::string call = "plan " + kGpt2 + usable + " --set schedule=1f1b --set parallel.tensor=1 --set parallel.pipeline=1";
+  const json answer = json::parse(answer_of(call + " --open --json -o " + file));
+  EXPECT_EQ(answer["best"]["settings"]["offload.optimizer"], "cpu");
+  EXPECT_EQ(answer["best"]["settings"]["offload.parameters"], "cpu");
+  EXPECT_THAT(answer["notes"].dump(), HasSubstr("nothing fits without offload: memory is in the way"));
+  const std::string estimate = "estimate --json " + kGpt2 + usable + " --plan " + file;
+  const json again = json::parse(answer_of(estimate))["metrics"];
+  EXPECT_EQ(again["step_time_s"], answer["best"]["metrics"]["step_time_s"]);
+  EXPECT_EQ(again["peak_memory_bytes"], answer["best"]["metrics"]["peak_memory_bytes"]);
+  EXPECT_EQ(json::parse(answer_of(estimate + " --set offload.optimizer=auto"))["metrics"], again);
+  EXPECT_THAT(refusal_of(estimate + " --set offload.optimizer=none"), HasSubstr("the plan decides offload.optimizer"));
+  EXPECT_EQ(panpipe(call + " --open --set offload.optimizer=none --json").exit_code, 1);  // narrows the search
+}
+
 // Keys left open for the search may stay open for its plan, whose degrees are not those of a scenario that states none.
 TEST(PlanFile, FillsWhatIsLeftOpen) {
   const std::string folder = temporary_folder();
