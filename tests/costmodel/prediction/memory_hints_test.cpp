@@ -37,7 +37,7 @@ TEST(MemoryHints, OffloadMakesRoom) {
   ASSERT_NE(optimizer, nullptr);
   EXPECT_EQ(optimizer, &hints.back());  // of the settings that make room, it costs the most time
   EXPECT_GE(optimizer->saved.base(), 12 * 6.7e9 / 4 * 0.9);
-  // With it, there is nothing to say.
+  // With it the step fits, and no hint is left.
   EXPECT_TRUE(hints_of(four_cards({"offload.optimizer=cpu"})).empty());
 }
 
