@@ -94,7 +94,7 @@ class RankReplay {
 
   void give_space(Space space) { give_space(static_cast<int>(space)); }
   void give_space(int space) {
-    tensors_.give_all([&](Tensors::Key key) { return Tensors::space_of(key) == space; });
+    tensors_.give_all([&](Tensors::Key key) { return space_of(key) == space; });
   }
 
   void take_weights() {

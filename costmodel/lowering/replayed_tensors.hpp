@@ -19,8 +19,6 @@ class ReplayedTensors {
   using Key = TensorKey;
   static Key key(int space, int tensor) { return tensor_key(space, tensor); }
   static Key key(ReplaySpace space, int tensor) { return tensor_key(space, tensor); }
-  static int space_of(Key key) { return panpipe::space_of(key); }
-  static int tensor_of(Key key) { return panpipe::tensor_of(key); }
 
   static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 2;
 
