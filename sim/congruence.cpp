@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <map>
 #include <unordered_map>
 
+#include "base/bits.hpp"
 #include "base/index.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0) {  // splitmix64's final
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
   return x ^ (x >> 31);
 }
-std::uint64_t mix(double a) { return mix(std::bit_cast<std::uint64_t>(a)); }
+std::uint64_t mix(double a) { return mix(bits_of(a)); }
 
 // Dense numbers in order of first appearance.
 int renumber(const std::vector<std::uint64_t>& signatures, std::vector<std::int32_t>& numbers) {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "base/bits.hpp"
 #include "base/error.hpp"
 
 namespace panpipe {
@@ -79,7 +79,7 @@ class PickleParser {
     for (int i = 0; i < 8; ++i) value = value << 8 | number(1);
     PickleValue pushed;
     pushed.kind = PickleKind::Real;
-    pushed.real = std::bit_cast<double>(value);
+    pushed.real = double_of(value);
     push(pushed);
   }
   void push_container(PickleKind kind, std::size_t from) {

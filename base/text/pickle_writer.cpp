@@ -1,8 +1,8 @@
 #include "base/text/pickle_writer.hpp"
 
-#include <bit>
 #include <limits>
 
+#include "base/bits.hpp"
 #include "base/error.hpp"
 
 namespace panpipe {
@@ -106,7 +106,7 @@ PickleWriter& PickleWriter::integer(std::int64_t number) {
 PickleWriter& PickleWriter::real(double number) {
   before_entry();
   byte(kBinFloat);
-  const auto bits = std::bit_cast<std::uint64_t>(number);
+  const auto bits = bits_of(number);
   for (int shift = 56; shift >= 0; shift -= 8) byte(static_cast<unsigned>(bits >> shift) & 0xffu);
   return *this;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -189,8 +190,11 @@ NumberAndRest split_number(std::string_view text, std::string_view expected) {
   }
   std::string_view digits = result.number;
   if (digits.front() == '+') digits.remove_prefix(1);
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), result.value);
-  if (status != std::errc() || end != digits.data() + digits.size() || !std::isfinite(static_cast<double>(result.value)))
+  // libc++ has no std::from_chars for it; number_length() has read the digits already.
+  const std::string number(digits);
+  errno = 0;
+  result.value = std::strtold(number.c_str(), nullptr);
+  if (errno == ERANGE || !std::isfinite(static_cast<double>(result.value)))
     result.problem = fmt::format("'{}' is out of range", text);
   return result;
 }

@@ -16,7 +16,8 @@ constexpr std::size_t kLastWords = 24;  // that a last column of words should ha
 TextTable::TextTable(std::vector<TextColumn> columns, std::size_t indent) : columns_(std::move(columns)), indent_(indent) {
   Line heads{true, true, {}};
   for (const TextColumn& column : columns_) heads.cells.push_back(column.head);
-  if (std::ranges::any_of(heads.cells, [](const std::string& head) { return !head.empty(); })) lines_.push_back(heads);
+  if (std::any_of(heads.cells.begin(), heads.cells.end(), [](const std::string& head) { return !head.empty(); }))
+    lines_.push_back(heads);
 }
 
 void TextTable::row(std::vector<std::string> cells) {

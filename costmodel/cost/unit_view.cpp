@@ -1,10 +1,10 @@
 #include "costmodel/cost/unit_view.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <string_view>
 
+#include "base/bits.hpp"
 #include "costmodel/workload/aliases.hpp"
 #include "costmodel/workload/operator_table.hpp"
 
@@ -17,7 +17,14 @@ std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
   return z ^ (z >> 29);
 }
 
-std::uint64_t of_text(std::string_view text) { return std::hash<std::string_view>{}(text); }
+// FNV-1a. std::hash has the width of a pointer, which WebAssembly has 32 bits for: units would meet.
+std::uint64_t of_text(std::string_view text) {
+  std::uint64_t state = 0xCBF29CE484222325ULL;
+  for (const char c : text) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+  return state;
+}
+
+std::uint64_t of_number(double value) { return value == 0 ? 0 : bits_of(value); }  // -0 is 0
 
 // Exported graphs name no layers: there a block with attention in it is one. Built-in ones do.
 std::vector<bool> transformer_units(const OperatorGraph& graph) {
@@ -254,12 +261,12 @@ std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, i
                 if (t >= 0) add_tensor(t);
             if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool> || std::is_same_v<T, DType>)
               state = mix(state, static_cast<std::uint64_t>(value));
-            if constexpr (std::is_same_v<T, double>) state = mix(state, std::hash<double>{}(value));
+            if constexpr (std::is_same_v<T, double>) state = mix(state, of_number(value));
             if constexpr (std::is_same_v<T, std::string>) state = mix(state, of_text(value));
             if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
               for (auto v : value) state = mix(state, static_cast<std::uint64_t>(v));
             if constexpr (std::is_same_v<T, std::vector<double>>)
-              for (auto v : value) state = mix(state, std::hash<double>{}(v));
+              for (auto v : value) state = mix(state, of_number(v));
           },
           argument);
     }

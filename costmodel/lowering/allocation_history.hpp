@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "costmodel/lowering/memory_part.hpp"
@@ -21,7 +22,10 @@ struct AllocationLabel {
   std::string when;   // "forward of microbatch 1, stage 0"
   int step = 0;       // from 1; 0: before the first
 
-  auto operator<=>(const AllocationLabel&) const = default;
+  bool operator==(const AllocationLabel&) const = default;
+  bool operator<(const AllocationLabel& other) const {  // libc++ 13 has no <=> of texts
+    return std::tie(use, what, where, when, step) < std::tie(other.use, other.what, other.where, other.when, other.step);
+  }
 };
 
 struct RecordedEvent {

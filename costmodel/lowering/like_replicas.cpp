@@ -44,7 +44,9 @@ struct Traits {
   std::vector<int> types, sites;
   std::vector<std::tuple<PathClass, double, double>> links;  // latency with gather, time
   std::vector<double> host;                                  // copy bandwidths, where the schedule offloads
-  auto operator<=>(const Traits&) const = default;
+  bool operator<(const Traits& other) const {                // libc++ 13 has no <=> of containers
+    return std::tie(types, sites, links, host) < std::tie(other.types, other.sites, other.links, other.host);
+  }
 };
 
 Traits traits_of(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, int replica, bool to_host) {

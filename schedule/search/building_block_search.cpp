@@ -1,11 +1,11 @@
 #include "schedule/search/building_block_search.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
 
+#include "base/bits.hpp"
 #include "schedule/search/random.hpp"
 #include "schedule/search/rows.hpp"
 
@@ -132,11 +132,11 @@ struct PlannedHash {
     std::uint64_t state = planned.even ? 1 : 0;
     const auto add = [&](std::uint64_t bits) { state = (state ^ bits) * 0x9E3779B97F4A7C15u ^ (state >> 29); };
     for (const std::vector<double>& rank : planned.policy.wanted)
-      for (const double time : rank) add(std::bit_cast<std::uint64_t>(time));
+      for (const double time : rank) add(bits_of(time));
     for (const std::vector<int>& rank : planned.policy.limit)
       for (const int limit : rank) add(static_cast<std::uint64_t>(limit));
     for (const double value : {planned.policy.fit, planned.policy.patience, planned.policy.lead_at_first, planned.policy.lead})
-      add(std::bit_cast<std::uint64_t>(value));
+      add(bits_of(value));
     return state;
   }
 };
