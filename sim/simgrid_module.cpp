@@ -179,10 +179,7 @@ void wait_for(pid_t process, const Head& head) {
 const std::string& why_no_simgrid() { return module().fault; }
 
 EventRecord run_events_in_simgrid(const EventInput& input) {
-  if (!module().make_backend)
-    throw MachineError(module().fault +
-                       "\nhelp: the backend flow simulates with the own flow solver; SimGrid needs libsimgrid-dev "
-                       "and a build with PANPIPE_SIM=ON");
+  if (!module().make_backend) throw MachineError(module().fault + kWithoutSimgrid);
   EventRecord record = empty_record(input);
   std::size_t size = sizeof(Head);
   each_part(record, [&](const auto& part) { size += part.size() * sizeof(part[0]); });

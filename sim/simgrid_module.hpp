@@ -9,6 +9,10 @@
 
 namespace panpipe::sim {
 
+// What to do without it.
+inline constexpr const char* kWithoutSimgrid =
+    "\nhelp: the backend flow simulates with the own flow solver; SimGrid needs libsimgrid-dev and a build with PANPIPE_SIM=ON";
+
 // The reason why the module cannot be loaded; empty if it can.
 const std::string& why_no_simgrid();
 
