@@ -14,6 +14,7 @@
 #include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
 #include "costmodel/scenario/trainer.hpp"
+#include "costmodel/workload/assumptions.hpp"
 #include "sim/simulate.hpp"
 
 namespace panpipe::app {
@@ -144,6 +145,11 @@ std::vector<int> sizes_of(const SizeOptions& options, const study::SizeKey& key)
     sizes.push_back(gpus / key.devices);
   }
   return sizes;
+}
+
+void add_assumptions(planner::Answer& answer, const Experiment& searched) {
+  for (const std::string& assumption : assumptions_of(searched.scenario.workload))
+    answer.notes.push_back("assumed: " + assumption);
 }
 
 std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experiment& experiment) {

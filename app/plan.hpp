@@ -60,6 +60,9 @@ struct SizesAnswer {
 // fill nodes.
 std::vector<int> sizes_of(const SizeOptions& options, const study::SizeKey& key);
 
+// Adds what is assumed of the model to the notes.
+void add_assumptions(planner::Answer& answer, const Experiment& searched);
+
 // The best plan that the engines can run, as plan.yaml, and its number among the candidates; nullopt if they can run none.
 struct PlanFile {
   std::string yaml;

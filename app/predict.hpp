@@ -28,13 +28,15 @@ struct PlannedScenario {
   Experiment experiment;
   Plan plan;
   TaskGraph graph;
+  bool plan_given;        // by a plan file
   std::string name;       // of the scenario
   NamesAndValues hashes;  // of the files that were read: path, SHA-256
 
   PlannedScenario(Scenario scenario, const std::string& plan_file)
       : experiment(std::move(scenario)),
         plan(experiment.plan(plan_file)),
-        graph(answered(experiment.scenario, plan, experiment.model)) {}
+        graph(answered(experiment.scenario, plan, experiment.model)),
+        plan_given(!plan_file.empty()) {}
 };
 
 std::shared_ptr<const PlannedScenario> plan_scenario(const std::string& name, const std::function<Scenario()>& load,

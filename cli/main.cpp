@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
-#include <new>
 #include <sstream>
 #include <string>
 
+#include "app/failure.hpp"
 #include "base/error.hpp"
 #include "base/files/input_registry.hpp"
 #include "base/text/characters.hpp"
@@ -269,23 +269,9 @@ int run_to_exit_code(int argc, char** argv) {
     const InputRegistry inputs;
     cli::name_standard_streams(argc, argv);
     return run(argc, argv);
-  } catch (const InputError& error) {
-    std::string text;
-    for (const Diagnostic& diagnostic : error.diagnostics()) text += (text.empty() ? "" : "\n") + diagnostic.text();
-    return report(text, ExitCode::Input);
-  } catch (const NoAnswer& error) {
-    return report(std::string("panpipe: ") + error.what(), ExitCode::CheckFailed);
-  } catch (const MachineError& error) {
-    return report(std::string("panpipe: this machine cannot: ") + error.what(), ExitCode::MachineCannot);
-  } catch (const std::bad_alloc&) {
-    return report(
-        "panpipe: this machine cannot: not enough memory for this input\n"
-        "  help: fewer microbatches, ranks or stages make fewer actions; `ulimit -v` shows whether memory is limited here",
-        ExitCode::MachineCannot);
-  } catch (const std::exception& error) {
-    return report(std::string("panpipe: this is a bug in panpipe ") + panpipe::kVersion +
-                      ", please report it with the command line: " + error.what(),
-                  ExitCode::Bug);
+  } catch (...) {
+    const app::Failure failure = app::failure_of(std::current_exception());
+    return report(failure.text, failure.code);
   }
 }
 

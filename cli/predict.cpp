@@ -4,14 +4,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "app/plan_question.hpp"
-#include "base/index_ranges.hpp"
+#include "app/step_notes.hpp"
 #include "base/input/scalar_text.hpp"
 #include "cli/build_info.hpp"
 #include "cli/output.hpp"
 #include "costmodel/cost/shared_cores.hpp"
-#include "costmodel/prediction/plan_cautions.hpp"
-#include "costmodel/workload/assumptions.hpp"
 #include "present/result/result_files.hpp"
 
 namespace panpipe::cli {
@@ -70,31 +67,6 @@ void report_unmeasured(const Experiment& experiment) {
                          cost.unmeasured.size() > 1 ? fmt::format(" and {} more", cost.unmeasured.size() - 1) : std::string()));
 }
 
-std::string assumed_note(const Scenario& scenario, const Plan& plan) {
-  std::string text;
-  for (const std::string& caution : plan_cautions(scenario, plan)) text += fmt::format("caution: {}\n", caution);
-  for (const std::string& assumption : assumptions_of(scenario.workload)) text += fmt::format("assumed: {}\n", assumption);
-  return text;
-}
-
-// MFU and the bubble are counted over the devices that are used: the others would not show.
-std::string unused_note(const std::vector<int>& unused, int devices) {
-  return unused.empty() ? "" : "warning: " + unused_devices_text(unused, devices) + "; MFU and bubble leave them out\n";
-}
-
-std::string memory_note(const std::vector<MemoryHint>& hints) {
-  std::string text;
-  for (const MemoryHint& hint : hints) text += "memory: with " + to_text(hint) + "\n";
-  return text;
-}
-
-// Without a word on degrees every device is a stage of one pipeline, which is seldom meant.
-std::string split_note(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
-  if (!options.plan.empty() || plan.pipeline <= 1 || app::states_split(scenario)) return "";
-  return fmt::format("note: no split is stated, so all {} devices are one pipeline; panpipe plan {} searches for a better one\n",
-                     plan.pipeline, options.scenario);
-}
-
 }  // namespace
 
 void report_cores(const Scenario& scenario, int pipeline) {
@@ -112,9 +84,9 @@ void present(const app::PredictedStep& step, const PredictOptions& options, cons
   const Experiment& experiment = step.planned().experiment;
   const Plan& plan = step.planned().plan;
   const present::ResultContext context = step.context(libraries());
-  const std::string all_notes = assumed_note(experiment.scenario, plan) + memory_note(context.memory_hints) +
-                                unused_note(*context.unused_devices, experiment.scenario.cluster.size()) +
-                                split_note(experiment.scenario, plan, options) + notes;
+  std::string all_notes;
+  for (const std::string& note : app::step_notes(step)) all_notes += note + "\n";
+  all_notes += notes;
   report_unmeasured(experiment);
   report_cores(experiment.scenario, plan.pipeline);
   if (options.json) {

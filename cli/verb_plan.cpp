@@ -17,7 +17,6 @@
 #include "cli/predict.hpp"
 #include "cli/stop_on_signal.hpp"
 #include "cli/verbs.hpp"
-#include "costmodel/workload/assumptions.hpp"
 #include "jobs/import.hpp"
 #include "planner/answer_text.hpp"
 #include "present/result/heading.hpp"
@@ -168,8 +167,7 @@ int run_plan(PlanOptions options) {
   const StopOnSignal stop(options.time_limit);
   planner::Answer answer =
       search(options.search, [&](const planner::SearchOptions& with) { return question.answer(experiment, with); });
-  for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
-    answer.notes.push_back("assumed: " + assumption);
+  app::add_assumptions(answer, experiment);
   if (options.json)
     print(to_json(answer));
   else
