@@ -69,6 +69,11 @@ wheel: setup  ## a Python wheel for machines without compiler or apt, in build/w
 kit: wheel  ## what measures a machine with a GPU in nine minutes, from the wheel: build/kit/panpipe-kit.tar.gz
 	@tools/kit
 
+.PHONY: web
+web:    ## the page that predicts in a browser, in build/web/, with panpipe.html in one file; needs emscripten
+	@tools/setup --web
+	@tools/web
+
 .PHONY: notebooks site
 notebooks: ## run the notebooks and write them with their outputs into build/notebooks/
 	@tools/setup --notebooks

@@ -24,9 +24,12 @@ function(panpipe_join target)
 endfunction()
 
 # panpipe_compile_lightly(TARGET): for what reads options, writes texts and draws pages. It runs for milliseconds; most of what it
-# costs is its compilation, which is what a newcomer waits for.
+# costs is its compilation, which is what a newcomer waits for. Not in a page: the linker takes one of the copies of an inline function,
+# which may be the slow one.
 function(panpipe_compile_lightly target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(NOT PANPIPE_WEB)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()
 
 # panpipe_library(NAME SOURCES a.cpp ... [PUBLIC lib ...] [PRIVATE lib ...]) makes panpipe_NAME and panpipe::NAME.

@@ -12,8 +12,16 @@ namespace panpipe {
 
 std::string json_text(std::string_view text) {
   constexpr std::string_view kShort = "\"\\\n\t\r\b\f", kNames = "\"\\ntrbf";
-  std::string out = "\"";
+  const auto is_plain = [](char c) { return c >= ' ' && c < 0x7F && c != '"' && c != '\\'; };
+  std::string out;
+  out.reserve(text.size() + 2);
+  out += '"';
   for (std::size_t at = 0; at < text.size();) {
+    if (const std::size_t from = at; is_plain(text[at])) {  // most of a text: taken in one go
+      while (at < text.size() && is_plain(text[at])) ++at;
+      out += text.substr(from, at - from);
+      continue;
+    }
     const std::size_t length = utf8_length(text, at);
     if (const std::size_t known = kShort.find(text[at]); known != std::string_view::npos)
       out.append(1, '\\').append(1, kNames[known]);

@@ -69,6 +69,7 @@ ALLOWED = {
         "app",
         "cli",
     ],
+    "web": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "app"],
     "bench": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "tests"],
     "tests": ["base", "schedule", "costmodel", "present", "planner", "sim", "study", "jobs", "exec", "validation", "app", "cli"],
 }

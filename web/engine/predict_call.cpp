@@ -1,0 +1,154 @@
+// predict and compare: the step of a scenario, of two beside each other.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "app/step_notes.hpp"
+#include "base/error.hpp"
+#include "base/option_fault.hpp"
+#include "base/text/json_writer.hpp"
+#include "costmodel/cluster/links_matrix.hpp"
+#include "costmodel/prediction/estimated_step.hpp"
+#include "jobs/export.hpp"
+#include "present/picture/timeline_picture.hpp"
+#include "sim/simulate.hpp"
+#include "study/compare/compare.hpp"
+#include "study/report/hints.hpp"
+#include "web/engine/call.hpp"
+#include "web/engine/picture_json.hpp"
+
+namespace panpipe::web {
+namespace {
+
+constexpr std::string_view kFlags = "flags:";  // and a trainer
+
+Json hints_of(const app::PredictedStep& step) {
+  const auto result = present::parse_result(step.document(libraries(), true), step.planned().name);
+  Json all = Json::array();
+  for (const study::Hint& hint : study::hints_for(result, study::traffic_of(result)))
+    all.push_back({{"seconds", hint.seconds}, {"text", hint.text}});
+  return all;
+}
+
+Json values_of(const app::PredictedStep& step) {
+  Json all = Json::object();
+  for (const ResolvedValue& value : step.planned().experiment.scenario.resolved)
+    all[value.path] = {{"value", value.value}, {"origin", value.origin}};
+  return all;
+}
+
+Json flags_of(const app::PredictedStep& step, const std::string& trainer) {
+  const app::PlannedScenario& planned = step.planned();
+  try {
+    // A file, since an order may need another one next to it.
+    const std::string file = std::filesystem::path(planned.name).stem().string() + "." + trainer;
+    const jobs::ExportedJob job = jobs::export_job(trainer, {planned.experiment, planned.plan, planned.name, "", file});
+    return {{"trainer", job.trainer},
+            {"text", job.text},
+            {"cannot", job.cannot},
+            {"besides", job.besides},
+            {"order", job.schedule_csv}};
+  } catch (const InputError& refused) {
+    return {{"refused", refused.what()}};
+  }
+}
+
+// Of the last prediction, where it was too large to be given whole.
+present::Picture& last_picture() {
+  static present::Picture picture;
+  return picture;
+}
+
+std::string picture_of(const app::PredictedStep& step) {
+  present::Picture picture = present::picture_of(step.timeline(), "");
+  const std::string json = to_json(picture);
+  last_picture() = drawn(picture) > kMostDrawn ? std::move(picture) : present::Picture();
+  return json;
+}
+
+struct Part {
+  const char* name;
+  std::string (*json)(const app::PredictedStep& step);
+};
+const Part kParts[] = {
+    {"document", [](const auto& step) { return step.document(libraries(), false); }},
+    {"timeline", [](const auto& step) { return step.document(libraries(), true); }},
+    {"text", [](const auto& step) { return json_text(step.text({})); }},
+    {"picture", [](const auto& step) { return picture_of(step); }},
+    {"svg", [](const auto& step) { return json_text(step.svg()); }},
+    {"page", [](const auto& step) { return json_text(step.page(libraries())); }},
+    {"trace", [](const auto& step) { return json_text(step.trace()); }},
+    {"plan", [](const auto& step) { return json_text(step.plan_yaml()); }},
+    {"scenario", [](const auto& step) { return json_text(step.scenario_yaml()); }},
+    {"values", [](const auto& step) { return values_of(step).dump(); }},
+    {"warnings", [](const auto& step) { return Json(app::step_notes(step)).dump(); }},
+    {"hints", [](const auto& step) { return hints_of(step).dump(); }},
+};
+
+std::string part_of(const app::PredictedStep& step, const std::string& wanted) {
+  if (wanted.starts_with(kFlags)) return flags_of(step, wanted.substr(kFlags.size())).dump();
+  std::vector<std::string> names;
+  for (const Part& part : kParts) {
+    if (part.name == wanted) return part.json(step);
+    names.emplace_back(part.name);
+  }
+  throw unknown_choice("want", wanted, names);
+}
+
+double milliseconds_since(app::PredictedStep::Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(app::PredictedStep::Clock::now() - begin).count();
+}
+
+Answer parts_of(const app::PredictedStep& step, std::vector<std::string> wanted) {
+  if (wanted.empty()) wanted = {"document"};
+  Answer answer;
+  for (const std::string& one : wanted) answer.add_json(one, part_of(step, one));
+  return answer;
+}
+
+}  // namespace
+
+std::unique_ptr<app::PredictedStep> predicted(const Call& call) {
+  const auto begin = app::PredictedStep::Clock::now();
+  const std::string engine = call.text("engine", "estimate");
+  if (engine != "estimate" && engine != "simulate") throw unknown_choice("engine", engine, {"estimate", "simulate"});
+  const auto planned = app::plan_scenario(
+      call.name(), [&] { return call.load(); }, call.text("plan"));
+  if (engine == "simulate")
+    return std::make_unique<app::PredictedStep>(planned, app::simulate(*planned, {.backend = sim::Backend::FlowSolver}), begin);
+  return std::make_unique<app::PredictedStep>(planned,
+                                              estimated_step(planned->graph, planned->experiment.scenario, planned->plan), begin);
+}
+
+Answer answer_predict(const Call& call) {
+  const auto begin = app::PredictedStep::Clock::now();
+  const auto step = predicted(call);
+  const double predict = milliseconds_since(begin);
+  Answer answer = parts_of(*step, call.texts("want"));
+  return answer.add("ms", {{"predict", predict}, {"present", milliseconds_since(begin) - predict}});
+}
+
+Answer answer_compare(const Call& call) {
+  std::vector<std::unique_ptr<app::PredictedStep>> steps;
+  std::vector<present::ResultDocument> results;
+  Answer answer;
+  for (const char* side : {"a", "b"}) {
+    const Call one(call.at(side));
+    steps.push_back(predicted(one));
+    answer.add_json(side, parts_of(*steps.back(), one.texts("want")).json());
+    results.push_back(present::parse_result(steps.back()->document(libraries(), false), side));
+  }
+  answer.add("text", study::to_table(study::compare(results[0], results[1], {}, true)));
+  return answer.add_json("picture", to_json(present::picture_of({&steps[0]->timeline(), &steps[1]->timeline()}, {"A", "B"})));
+}
+
+Answer answer_view(const Call& call) {
+  const View view{call.real("from", 0), call.real("to", last_picture().end), call.real("pixels", kPixels)};
+  if (!(view.to > view.from) || !(view.pixels > 0))
+    throw InputError("a view goes from an earlier to a later time, over some pixels");
+  return Answer().add_json("picture", to_json(last_picture(), view));
+}
+
+Answer answer_links(const Call& call) { return Answer().add_json("document", links_json(call.load().cluster)); }
+
+}  // namespace panpipe::web

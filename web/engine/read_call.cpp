@@ -1,0 +1,157 @@
+// read: what a file is that the page was given, and the scenario that it leads to.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "app/evidence/piece_kind.hpp"
+#include "app/import_log.hpp"
+#include "base/error.hpp"
+#include "base/input/source_text.hpp"
+#include "base/input/yaml_document.hpp"
+#include "jobs/import.hpp"
+#include "jobs/job_json.hpp"
+#include "jobs/trainer_jobs.hpp"
+#include "present/result/result_document.hpp"
+#include "schedule/schedule.hpp"
+#include "web/engine/call.hpp"
+
+namespace panpipe::web {
+namespace {
+
+jobs::JobOptions options_of(const Call& call) {
+  jobs::JobOptions options;
+  options.cluster = call.text("cluster");
+  if (call.has("gpus")) options.gpus = call.number("gpus", 0);
+  options.model = call.text("model");
+  if (call.has("sequence")) options.sequence = call.number("sequence", 0);
+  if (call.has("micro")) options.micro = call.number("micro", 0);
+  if (call.has("vocabulary")) options.vocabulary = call.number("vocabulary", 0);
+  options.keeps_unknown = true;
+  return options;
+}
+
+void add_lines(Json& notes, const char* kind, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) notes.push_back(fmt::format("{}: {}", kind, line));
+}
+
+Answer answer_of(const jobs::ImportedJob& job, const char* kind) {
+  Json notes = Json::array(), unknown = Json::array();
+  add_lines(notes, "assumed", job.assumptions);
+  add_lines(notes, "not part of a prediction", job.not_modelled);
+  add_lines(notes, "not understood", job.not_understood);
+  for (const jobs::UnknownName& one : job.unknown)
+    unknown.push_back({{"name", one.name}, {"line", one.line}, {"file", one.file}});
+  Answer answer;
+  answer.add("kind", kind).add("trainer", job.trainer).add("notes", notes).add("unknown", unknown);
+  answer.add_json("document", jobs::to_json(job));
+  if (job.unknown.empty()) answer.add("scenario", jobs::scenario_text(job));
+  return answer;
+}
+
+// By the importer of `trainer`, else by the first that reads the file.
+Answer read_job(const Call& call, const std::string& file, const char* kind) {
+  const jobs::JobOptions options = options_of(call);
+  std::vector<std::string> trainers;
+  if (call.has("trainer"))
+    trainers.push_back(call.text("trainer"));
+  else
+    for (const jobs::TrainerJobs& row : jobs::trainer_jobs())
+      if (row.importer.read != nullptr) trainers.emplace_back(row.name);
+  std::optional<InputError> first;
+  std::optional<jobs::ImportedJob> partial;
+  for (const std::string& trainer : trainers) {
+    try {
+      jobs::ImportedJob job = jobs::import_job(trainer, file, options);
+      if (job.unknown.empty()) {
+        jobs::add_assumptions_of_model(job, file);
+        return answer_of(job, kind);
+      }
+      if (!partial) partial = std::move(job);
+    } catch (const InputError& refused) {
+      if (!first) first = refused;
+    }
+  }
+  if (partial) return answer_of(*partial, kind);
+  throw *first;
+}
+
+Answer read_log(const Call& call, const std::string& file) {
+  app::LogRequest request;
+  request.file = file;
+  request.job = options_of(call);
+  if (call.has("scenario")) request.scenario = call.name();
+  request.overrides = call.settings();
+  request.run = call.number("run", 0);
+  const app::LogAnswer log = app::import_log(request);
+  Json notes = Json::array();
+  for (const app::OpenPoint& point : log.open) notes.push_back(point.reason);
+  for (const std::string& contradiction : log.contradictions()) notes.push_back(contradiction);
+  Answer answer;
+  answer.add("kind", "log").add("notes", notes).add("text", app::to_text(log, {})).add_json("document", app::to_json(log));
+  answer.add("settings", Json::array({"evidence+=" + file}));
+  if (!log.scenario.empty()) answer.add("scenario", log.scenario);
+  return answer;
+}
+
+Answer read_result(const std::string& file) {
+  const present::ResultDocument result = present::read_result(file);
+  return Answer().add("kind", "result").add("notes", result.heading).add("scenario_name", result.scenario);
+}
+
+// A model's configuration, as Hugging Face writes it.
+Answer read_config(const std::string& file) {
+  return Answer()
+      .add("kind", "config")
+      .add("settings", Json::array({fmt::format("workload={{config: {}}}", file)}))
+      .add("notes", Json::array());
+}
+
+Answer read_order(const std::string& file) {
+  const Schedule schedule = load_schedule_csv(file);
+  return Answer()
+      .add("kind", "order")
+      .add("ranks", schedule.ranks)
+      .add("microbatches", schedule.microbatches)
+      .add("settings", Json::array({fmt::format("schedule={{csv: {}}}", file)}))
+      .add("notes", schedule.notes);
+}
+
+bool holds(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
+
+Answer read_piece(const Call& call, const std::string& file) {
+  const app::PieceKind kind = app::kind_of_piece(file);
+  if (kind == app::PieceKind::Log) return read_log(call, file);
+  if (kind == app::PieceKind::Result) return read_result(file);
+  return Answer()
+      .add("kind", kind == app::PieceKind::Nccl ? "nccl-tests" : app::name_of(kind))
+      .add("notes", Json::array({fmt::format("{} is {}, which narrows the interval of predictions", file, app::words_of(kind))}))
+      .add("settings", Json::array({"evidence+=" + file}));
+}
+
+}  // namespace
+
+// The file at `file`, among `files`.
+Answer answer_read(const Call& call) {
+  const std::string file = call.text("file");
+  const std::string suffix = std::filesystem::path(file).extension().string();
+  if (suffix == ".gz" || suffix == ".pickle") return read_piece(call, file);
+  const std::string text = read_text_file(file);
+  const bool braced = text.find_first_not_of(" \t\r\n") != std::string::npos && text[text.find_first_not_of(" \t\r\n")] == '{';
+  if (call.has("trainer")) return read_job(call, file, "job");
+  if (text.starts_with("panpipe:") || holds(text, "\npanpipe:")) {
+    const NodePtr root = parse_document(text, file, "");
+    if (root->find("kind") == nullptr) return Answer().add("kind", "scenario").add("scenario", text).add("notes", Json::array());
+    return read_piece(call, file);
+  }
+  if (braced && holds(text, "\"model_type\"")) return read_config(file);
+  if (braced && holds(text, "\"panpipe-result/")) return read_result(file);
+  if (text.starts_with("#!") || suffix == ".sh" || suffix == ".slurm" || suffix == ".sbatch")
+    return read_job(call, file, "launch script");
+  if (suffix == ".csv" && !holds(text.substr(0, text.find('\n')), "step_s")) return read_order(file);
+  if (suffix == ".yaml" || suffix == ".yml" || suffix == ".toml" || (braced && !holds(text, "\"traceEvents\"")))
+    return read_job(call, file, "job");
+  return read_piece(call, file);
+}
+
+}  // namespace panpipe::web
