@@ -111,6 +111,18 @@ try {
   const read = ask({ call: 'read', file: script, trainer: 'megatron' }), imported = native('import', 'megatron', script);
   assert.equal(read.scenario, imported.stdout, imported.stderr);
   assert.equal(ask({ call: 'read', file: script }).kind, 'launch script');
+  for (const [file, trainer] of [['megatron-llama-3-70b.sh', 'megatron'], ['nanotron-llama-8b.yaml', 'nanotron'], ['torchtitan-llama3-8b.toml', 'torchtitan']]) {
+    const job = 'scenarios/examples/jobs/' + file;
+    assert.equal(ask({ call: 'read', file: job }).scenario, native('import', trainer, job).stdout, file);
+  }
+  assert.match(ask({ call: 'read', file: 'scenarios/examples/jobs/deepspeed-zero3.json' }).error.message, /DeepSpeed holds no model/);
+
+  // A scenario that names a file.
+  const own = { call: 'predict', name: base, settings: [`workload={config: ${join(temporary, 'config.json')}, sequence: 4096}`] };
+  const config = readFileSync('scenarios/workloads/llama-3-8b.json', 'utf8');
+  assert.ok(ask(own).error);
+  written('config.json', config);
+  same({ ...own, want: ['document'] }, ['estimate', base, '--json', ...flags(own.settings)]);
 } finally {
   rmSync(temporary, { recursive: true });
 }

@@ -49,18 +49,36 @@ Answer answer_of(const jobs::ImportedJob& job, const char* kind) {
   return answer;
 }
 
-// By the importer of `trainer`, else by the first that reads the file.
-Answer read_job(const Call& call, const std::string& file, const char* kind) {
-  const jobs::JobOptions options = options_of(call);
+bool holds(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
+
+// Keys that one trainer's configurations have.
+struct Mark {
+  const char *word, *trainer;
+};
+constexpr Mark kMarks[] = {{"zero_optimization", "deepspeed"},
+                           {"train_micro_batch_size_per_gpu", "deepspeed"},
+                           {"distributed_type", "accelerate"},
+                           {"pp_engine", "nanotron"},
+                           {"per_device_train_batch_size", "huggingface"}};
+
+// The trainers whose importers are tried: the one that is named or recognised, else all.
+std::vector<std::string> trainers_of(const Call& call, const std::string& text, bool script) {
+  if (call.has("trainer")) return {call.text("trainer")};
+  if (!script)
+    for (const Mark& mark : kMarks)
+      if (holds(text, mark.word)) return {mark.trainer};
   std::vector<std::string> trainers;
-  if (call.has("trainer"))
-    trainers.push_back(call.text("trainer"));
-  else
-    for (const jobs::TrainerJobs& row : jobs::trainer_jobs())
-      if (row.importer.read != nullptr) trainers.emplace_back(row.name);
+  for (const jobs::TrainerJobs& row : jobs::trainer_jobs())
+    if (row.importer.read != nullptr && (row.importer.script || !script)) trainers.emplace_back(row.name);
+  return trainers;
+}
+
+Answer read_job(const Call& call, const std::string& file, const std::string& text, bool script) {
+  const char* kind = script ? "launch script" : "job";
+  const jobs::JobOptions options = options_of(call);
   std::optional<InputError> first;
   std::optional<jobs::ImportedJob> partial;
-  for (const std::string& trainer : trainers) {
+  for (const std::string& trainer : trainers_of(call, text, script)) {
     try {
       jobs::ImportedJob job = jobs::import_job(trainer, file, options);
       if (job.unknown.empty()) {
@@ -117,8 +135,6 @@ Answer read_order(const std::string& file) {
       .add("notes", schedule.notes);
 }
 
-bool holds(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
-
 Answer read_piece(const Call& call, const std::string& file) {
   const app::PieceKind kind = app::kind_of_piece(file);
   if (kind == app::PieceKind::Log) return read_log(call, file);
@@ -138,7 +154,7 @@ Answer answer_read(const Call& call) {
   if (suffix == ".gz" || suffix == ".pickle") return read_piece(call, file);
   const std::string text = read_text_file(file);
   const bool braced = text.find_first_not_of(" \t\r\n") != std::string::npos && text[text.find_first_not_of(" \t\r\n")] == '{';
-  if (call.has("trainer")) return read_job(call, file, "job");
+  if (call.has("trainer")) return read_job(call, file, text, false);
   if (text.starts_with("panpipe:") || holds(text, "\npanpipe:")) {
     const NodePtr root = parse_document(text, file, "");
     if (root->find("kind") == nullptr) return Answer().add("kind", "scenario").add("scenario", text).add("notes", Json::array());
@@ -147,10 +163,10 @@ Answer answer_read(const Call& call) {
   if (braced && holds(text, "\"model_type\"")) return read_config(file);
   if (braced && holds(text, "\"panpipe-result/")) return read_result(file);
   if (text.starts_with("#!") || suffix == ".sh" || suffix == ".slurm" || suffix == ".sbatch")
-    return read_job(call, file, "launch script");
+    return read_job(call, file, text, true);
   if (suffix == ".csv" && !holds(text.substr(0, text.find('\n')), "step_s")) return read_order(file);
   if (suffix == ".yaml" || suffix == ".yml" || suffix == ".toml" || (braced && !holds(text, "\"traceEvents\"")))
-    return read_job(call, file, "job");
+    return read_job(call, file, text, false);
   return read_piece(call, file);
 }
 
