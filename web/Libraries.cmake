@@ -1,6 +1,7 @@
 # The libraries of the engine in a page (web/README.md). WebAssembly has none that is compiled: headers are those of the system, and
 # fmt, yaml-cpp and zlib are compiled from the sources that tools/setup --web fetched.
 enable_language(C)
+set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 set(PANPIPE_WEB_SOURCES ${CMAKE_SOURCE_DIR}/build/web-sources CACHE PATH "Folder with their sources")
 
 # Links to the headers, one by one: with all of /usr/include the compiler would take the C library of this machine.

@@ -23,7 +23,9 @@ namespace {
 constexpr std::string_view kFlags = "flags:";  // and a trainer
 
 Json hints_of(const app::PredictedStep& step) {
-  const auto result = present::parse_result(step.document(libraries(), true), step.planned().name);
+  auto result = present::parse_result(step.document(libraries(), false), step.planned().name);
+  result.timeline = step.timeline();  // as text it has millions of letters
+  result.has_timeline = true;
   Json all = Json::array();
   for (const study::Hint& hint : study::hints_for(result, study::traffic_of(result)))
     all.push_back({{"seconds", hint.seconds}, {"text", hint.text}});
