@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/bits.hpp"
 #include "costmodel/workload/aliases.hpp"

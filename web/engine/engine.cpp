@@ -11,6 +11,10 @@
 #include "base/option_fault.hpp"
 #include "web/engine/call.hpp"
 
+// clang-format off
+EM_JS(void, tell_page, (const char* text), { if (Module.onProgress) Module.onProgress(UTF8ToString(text)); })
+// clang-format on
+
 namespace panpipe::web {
 namespace {
 
@@ -64,13 +68,7 @@ void go_to_folder() {
 
 }  // namespace
 
-void report_progress(const Json& state) {
-  EM_ASM(
-      {
-        if (Module.onProgress) Module.onProgress(UTF8ToString($0));
-      },
-      state.dump().c_str());
-}
+void report_progress(const Json& state) { tell_page(state.dump().c_str()); }
 
 }  // namespace panpipe::web
 
