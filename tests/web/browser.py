@@ -1,0 +1,134 @@
+"""A headless Chromium, driven over its DevTools protocol through a pipe: no library, no port."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def find():
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+class Browser:
+    """One page. `console` and `requests` collect what it wrote and what it asked for since they were last cleared."""
+
+    def __init__(self, program):
+        self.folder = tempfile.TemporaryDirectory(prefix="panpipe-page-", ignore_cleanup_errors=True)
+        to_child, self.out = os.pipe()
+        self.inward, from_child = os.pipe()
+
+        def place():  # Chromium reads from descriptor 3 and writes to 4
+            high = [os.dup(to_child), os.dup(from_child)]
+            high = [fd if fd > 4 else os.dup(fd) for fd in high]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--mute-audio"]
+        self.process = subprocess.Popen(
+            [program, *options, f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", "about:blank"],
+            preexec_fn=place,
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_child)
+        os.close(from_child)
+        self.buffer, self.last, self.console, self.requests = b"", 0, [], []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(domain + ".enable")
+
+    session = None
+
+    def receive(self, limit):
+        while b"\0" not in self.buffer:
+            if not select.select([self.inward], [], [], max(0, limit - time.monotonic()))[0]:
+                raise TimeoutError("Chromium does not answer")
+            part = os.read(self.inward, 1 << 20)
+            if not part:
+                raise RuntimeError("Chromium ended")
+            self.buffer += part
+        text, self.buffer = self.buffer.split(b"\0", 1)
+        message = json.loads(text)
+        self.note(message.get("method"), message.get("params", {}))
+        return message
+
+    def note(self, method, params):
+        if method == "Runtime.exceptionThrown":
+            details = params["exceptionDetails"]
+            self.console.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.console.append(" ".join(str(a.get("value", a.get("description"))) for a in params["args"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.console.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+
+    def call(self, method, seconds=60, **params):
+        self.last += 1
+        mine, limit = self.last, time.monotonic() + seconds
+        message = {"id": mine, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.receive(limit)
+            if answer.get("id") == mine:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+
+    def run(self, expression, seconds=60):
+        answer = self.call("Runtime.evaluate", seconds, expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", expression))
+        return answer["result"].get("value")
+
+    def wait(self, expression, seconds=30):
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            value = self.run(expression)
+            if value:
+                return value
+            time.sleep(0.03)
+        raise TimeoutError(f"not within {seconds} s: {expression}")
+
+    def open(self, address, width=1440, height=900, dark=False):
+        self.size(width, height, dark)
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=address)
+
+    def size(self, width, height=900, dark=False, scale=1):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def key(self, key, code=None, number=0, text="", modifiers=0):
+        more = {"key": key, "code": code or key, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **more, **({"text": text} if text else {}))
+        self.call("Input.dispatchKeyEvent", type="keyUp", **more)
+
+    def shot(self, path, whole=False):
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        with open(path, "wb") as out:
+            out.write(base64.b64decode(data))
+
+    def close(self):
+        try:
+            self.session = None
+            self.call("Browser.close", 5)
+        except (RuntimeError, TimeoutError, OSError):
+            pass
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.folder.cleanup()

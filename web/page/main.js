@@ -1,0 +1,157 @@
+// Starts the page: the engine, the state from the address, the views; every change asks for a new answer.
+import { h, byId } from './dom.js';
+import { loadEngine, Caller } from './engine.js';
+import { state, listen, changed, replace, requestOf, addressOf, stateOf } from './state.js';
+import { setPalette } from './palette.js';
+import { makeControls, updateControls, showErrors } from './controls.js';
+import { answerCards, whereTheTimeGoes, remarks, heading } from './answer.js';
+import { memoryBars } from './memory.js';
+import { Timeline } from './timeline.js';
+import { Planner } from './plan.js';
+import { Compare, keepAsBefore, letGo } from './compare.js';
+import { Laboratory } from './laboratory.js';
+import { Links } from './links.js';
+import { takeSection } from './take.js';
+import { listenToDrops } from './drop.js';
+
+const views = [['predict', 'Predict'], ['compare', 'Compare'], ['laboratory', 'Schedules'], ['links', 'Links']];
+const engine = new Caller();
+let engineLists = {}, parts, answer, beforeAnswer, beforeOf, ownAddress, startTime = performance.now();
+
+const wanted = ['document', 'text', 'picture', 'values', 'hints', 'scenario'];
+
+function makePage() {
+  const timeline = new Timeline('The step'), planner = new Planner(() => answer || {});
+  parts = { timeline, planner, compare: new Compare(), laboratory: new Laboratory(engine, engineLists), links: new Links(engine),
+    top: h('div', { id: 'answer', 'aria-live': 'off' }), faults: h('div', { id: 'faults', role: 'alert' }), middle: h('div', { class: 'pair' }), notes: h('div') };
+  const simulated = h('input', { type: 'checkbox', id: 'simulate', onchange: e => { state.engine = e.target.checked ? 'simulate' : 'estimate'; changed(); } });
+  parts.simulated = simulated;
+  parts.before = h('span', { class: 'row', id: 'before-row' });
+  const actions = h('div', { class: 'row actions' },
+    h('button', { type: 'button', class: 'primary', onclick: () => { planner.start(); planner.element.scrollIntoView({ block: 'nearest' }); } }, 'Find the best plan'), parts.before,
+    h('label', { title: 'Transfers share links, as the network does; slower than the estimate on idle links' }, simulated, 'simulate shared links'));
+  const predict = h('div', { class: 'view split', id: 'predict' }, makeControls(engineLists),
+    h('div', { class: 'result' }, parts.faults, parts.top, actions, parts.middle,
+      h('section', { 'aria-labelledby': 'step-title' }, h('h2', { id: 'step-title' }, 'The step'), timeline.element),
+      planner.element, parts.notes, takeSection(request => engine.ask(request), engineLists)));
+  byId('main').replaceChildren(predict, parts.compare.element, parts.laboratory.element, parts.links.element);
+  byId('views').replaceChildren(...views.map(([id, name]) => h('a', { href: '#view=' + id, 'data-view': id, onclick: event => {
+    event.preventDefault();
+    state.view = id;
+    changed('view');
+  } }, name)));
+}
+
+function showView() {
+  for (const [id] of views) byId(id).hidden = state.view !== id;
+  for (const link of byId('views').children)
+    if (link.dataset.view === state.view) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  document.title = `Panpipe: ${views.find(([id]) => id === state.view)?.[1] ?? ''}`;
+}
+
+let addressTimer;
+function writeAddress() {
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(async () => {
+    ownAddress = '#' + await addressOf();
+    if (location.hash !== ownAddress) history.replaceState(null, '', ownAddress);
+  }, 120);
+}
+
+async function predict() {
+  const fresh = await engine.ask(requestOf(state, wanted), { channel: 'predict' });
+  if (!fresh) return;  // a newer change is on its way
+  const others = showErrors(fresh.error);
+  parts.faults.replaceChildren(...others.map(d => h('p', { class: 'error' }, d.key ? h('code', {}, d.key + ': ') : '', d.message, d.help ? h('span', { class: 'help' }, d.help) : '')),
+    fresh.error && !others.length ? h('p', { class: 'error' }, 'See the marked field: the figures below are those before the change.') : '');
+  byId('predict').classList.toggle('stale', Boolean(fresh.error));
+  if (fresh.error) return;
+  answer = fresh;
+  updateControls(answer.values || {});
+  showAnswer();
+}
+
+async function getBefore() {
+  if (!state.before) {
+    beforeAnswer = beforeOf = undefined;
+    return;
+  }
+  if (beforeOf === state.before) return;
+  beforeOf = state.before;
+  const from = await stateOf(state.before, engineLists.examples);
+  beforeAnswer = await engine.ask(requestOf(from, wanted));
+}
+
+function showAnswer() {
+  const m = answer.document.metrics;
+  parts.top.replaceChildren(heading(answer), answerCards(answer, beforeAnswer));
+  parts.middle.replaceChildren(memoryBars(answer.document), whereTheTimeGoes(m));
+  parts.notes.replaceChildren(remarks(answer));
+  parts.simulated.checked = state.engine === 'simulate';
+  parts.before.replaceChildren(...(state.before
+    ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'), h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
+    : [h('button', { type: 'button', id: 'keep', onclick: keepAsBefore }, 'Keep as “before”')]));
+  if (answer.picture) parts.timeline.set(answer.picture, true);
+  if (state.view === 'compare') parts.compare.show(answer, beforeAnswer);
+}
+
+// For tests and for the curious: milliseconds from opening to the first answer, and how many changes have been answered.
+function settled() {
+  const marks = document.documentElement.dataset;
+  marks.ready ??= (performance.now() - startTime).toFixed(0);
+  marks.answers = String(Number(marks.answers || 0) + 1);
+}
+
+async function onChange(what) {
+  await answerChange(what);
+  settled();
+}
+
+async function answerChange(what) {
+  showView();
+  writeAddress();
+  if (what === 'scenario' || what === 'all') updateControls();
+  if (state.view === 'laboratory') return parts.laboratory.update();
+  if (what === 'before') await getBefore();
+  if (what !== 'view' || !answer) await predict();
+  if (state.view === 'links') parts.links.update();
+  if (state.view === 'compare') {
+    await getBefore();
+    parts.compare.show(answer, beforeAnswer);
+  }
+}
+
+async function readAddress() {
+  if (location.hash === ownAddress) return;
+  const problems = [], read = await stateOf(location.hash, engineLists.examples, problems);
+  beforeOf = undefined;
+  replace(read);
+  if (problems.length) byId('status').textContent = problems.join('; ');
+  await getBefore();
+  if (answer && beforeAnswer) showAnswer();
+}
+
+async function main() {
+  const status = byId('status');
+  try {
+    await loadEngine();
+    engineLists = await engine.ask({ call: 'lists' });
+    if (engineLists.error) throw new Error(engineLists.error.message);
+    engineLists = { ...engineLists, ...engineLists.lists };
+  } catch (error) {
+    status.textContent = `The engine did not start: ${error.message}. This page needs WebAssembly with exceptions: Chrome 95, Firefox 100, Safari 15.2 or newer.`;
+    return;
+  }
+  setPalette(engineLists);
+  makePage();
+  listenToDrops(engine);
+  listen(onChange);
+  window.addEventListener('hashchange', readAddress);
+  status.textContent = '';
+  byId('footer').replaceChildren(h('p', {}, `Panpipe ${engineLists.version || ''}. Everything is computed in this page; nothing is sent anywhere.`),
+    h('p', {}, 'Examples: ', ...(engineLists.examples || []).flatMap(({ name }) => [h('a', { href: `#example=${name}` }, name.split('/').at(-1).replace('.yaml', '')), ' '])));
+  await readAddress();
+}
+
+main();

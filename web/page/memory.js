@@ -1,0 +1,36 @@
+// The memory of a device by part, against what the card has.
+import { h } from './dom.js';
+import { bytes, gib, percent } from './format.js';
+
+// The fullest device first; ranks whose devices hold the same appear once.
+function kinds(document) {
+  const seen = new Set();
+  return [...(document.memory || [])].filter(item => {
+    const own = JSON.stringify(item.parts);
+    if (item.copies === undefined && seen.has(own)) return false;
+    seen.add(own);
+    return true;
+  });
+}
+
+export function memoryBars(document) {
+  const items = kinds(document);
+  if (!items.length) return h('div');
+  const fullest = items.reduce((a, b) => (b.peak_bytes > a.peak_bytes ? b : a)), limit = fullest.limit_bytes;
+  const names = Object.entries(fullest.parts).sort((a, b) => b[1] - a[1]).filter(([, size]) => size > 0).map(([name]) => name);
+  const scale = Math.max(limit, ...items.map(item => item.peak_bytes)) * 1.02, wide = size => (100 * size / scale).toFixed(2) + '%';
+  const rank = item => document.per_device?.find(d => d.device === item.device)?.rank ?? item.device;
+  const bar = item => h('li', { class: item.peak_bytes > limit ? 'over' : '' },
+    h('span', { class: 'name' }, `rank ${rank(item)}`),
+    h('span', { class: 'stack', role: 'img', 'aria-label': `rank ${rank(item)}: ${names.map(n => `${n} ${bytes(item.parts[n])}`).join(', ')}` },
+      names.map(name => h('i', { class: `m${names.indexOf(name) % 8}`, style: `width:${wide(item.parts[name])}`, title: `${name}: ${bytes(item.parts[name])}` })),
+      h('b', { class: 'limit', style: `left:${wide(limit)}` })),
+    h('span', { class: 'num' }, gib(item.peak_bytes)));
+  const shown = items.slice(0, 16);
+  return h('section', { 'aria-labelledby': 'memory-title' },
+    h('h2', { id: 'memory-title' }, `Memory of a GPU: ${gib(fullest.peak_bytes)} of ${gib(limit)} usable, ${percent(fullest.peak_bytes / limit, 0)}`),
+    h('ul', { class: 'stacks' }, shown.map(bar)),
+    items.length > shown.length ? h('p', { class: 'soft' }, `${items.length - shown.length} more ranks are not drawn`) : null,
+    h('ul', { class: 'legend', 'aria-label': `Parts of rank ${rank(fullest)}` },
+      names.map((name, i) => h('li', {}, h('i', { class: `m${i % 8}` }), `${name} ${bytes(fullest.parts[name])}`))));
+}
