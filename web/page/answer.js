@@ -1,5 +1,6 @@
 // The answer at the top: step time with its interval, whether it fits, speed, days and money; where the time goes.
 import { h, svg } from './dom.js';
+import { isRemedy } from './memory.js';
 import { time, range, gib, percent, grouped, count, money, change } from './format.js';
 
 const card = (name, value, ...small) => h('div', { class: 'card' }, h('dt', {}, name), h('dd', { class: 'big' }, value),
@@ -40,7 +41,8 @@ export function answerCards(answer, before) {
   const memory = card('Memory', h('span', { class: mood }, words),
     `${gib(m.peak_memory_bytes)} of ${gib(m.memory_limit_bytes)}, ${percent(m.peak_memory_bytes / m.memory_limit_bytes, 0)}`,
     m.fits ? null : `${gib(m.peak_memory_bytes - m.memory_limit_bytes)} too much`, versus(m, old, 'peak_memory_bytes'));
-  const speed = card('Speed', tokens ? `${grouped(tokens)} tokens/s` : `${count(m.samples_per_s)} samples/s`,
+  const big = (figure, unit) => h('span', {}, figure, h('small', {}, ' ' + unit));
+  const speed = card('Speed', tokens ? big(grouped(tokens), 'tokens/s') : big(count(m.samples_per_s), 'samples/s'),
     m.mfu !== undefined ? `MFU ${percent(m.mfu)}, ${count(m.samples_per_s)} samples/s` : null, `bubble ${percent(m.bubble_step)}`);
   const cards = [step, memory, speed];
   if (m.run_time_s !== undefined)
@@ -64,14 +66,20 @@ export function whereTheTimeGoes(metrics) {
 export function remarks(answer) {
   const evidence = answer.document.evidence;
   const lines = [
-    ...(answer.warnings || []).map(text => ['warn', text]),
+    ...(answer.warnings || []).filter(text => !isRemedy(text)).map(text => ['warn', text]),
     ...(answer.hints || []).map(hint => ['', typeof hint === 'string' ? hint : hint.text]),
   ];
   return h('section', { 'aria-labelledby': 'remarks-title' }, h('h2', { id: 'remarks-title' }, 'What to know'),
     h('ul', { class: 'remarks' }, lines.map(([kind, text]) => h('li', { class: kind }, text)),
-      evidence?.class ? h('li', { class: 'soft' }, `Of the class “${evidence.class}”; the interval is ${(evidence.limits || []).join('; ') || 'of many parts'}.`) : null));
+      evidence?.class ? h('li', { class: 'soft' }, `What makes the interval wide: ${(evidence.limits || []).join('; ') || 'many parts'}. Steps alike: ${evidence.class}.`) : null));
 }
 
 export function heading(answer) {
   return h('div', { class: 'heading' }, (answer.document.heading || []).map(line => h('p', {}, line)));
+}
+
+// The answer in one line, which stays on a phone's screen while the controls are moved.
+export function strip(answer) {
+  const m = answer.document.metrics, [words, mood] = verdict(m), tokens = tokensOf(answer);
+  return [h('strong', {}, time(m.step_time_s)), h('strong', { class: mood }, words), h('span', {}, tokens ? `${grouped(tokens)} tokens/s` : '')];
 }

@@ -23,8 +23,35 @@ function putDegree(key, value) {
   else put(fitted);
 }
 
+// A part of a server has the wiring of its first devices: lists of devices in the machine's file lose the others.
+const wirings = new Map();  // machine -> its lists, as [key, [[0, 1], [2, 3]]], read from an answer for the whole server
+
+function noteWiring() {
+  const file = effective('cluster.file'), lists = new Map();
+  if (!file || Object.keys(state.set).some(key => key.startsWith('cluster.wiring'))) return;
+  for (const [key, { value }] of Object.entries(resolved)) {
+    const at = key.match(/^(cluster\.wiring\..*?)\[(\d+)\]\[(\d+)\]$/);
+    if (!at) continue;
+    const rows = lists.get(at[1]) || lists.set(at[1], []).get(at[1]);
+    (rows[at[2]] ??= [])[at[3]] = Number(value);
+  }
+  wirings.set(file, lists);
+}
+
+function cutWiring(perNode) {
+  const cut = {};
+  for (const key of Object.keys(state.set)) if (key.startsWith('cluster.wiring')) cut[key] = null;
+  const whole = perNode && perNode < devicesOf({ 'cluster.file': effective('cluster.file') }, lists).ofFile;
+  for (const [key, rows] of whole ? wirings.get(effective('cluster.file')) || [] : []) {
+    const kept = /pairs$/.test(key) ? rows.filter(row => row.every(d => d < perNode)) : rows.map(row => row.filter(d => d < perNode)).filter(row => row.length);
+    cut[key] = JSON.stringify(kept);
+  }
+  return cut;
+}
+
 // Machines of another size: the degrees follow.
 function putMachine(values) {
+  if ('cluster.devices_per_node' in values) values = { ...values, ...cutWiring(Number(values['cluster.devices_per_node'])) };
   Object.assign(state.set, values);
   for (const [key, value] of Object.entries(values)) if (value === '' || value === null) delete state.set[key];
   const machine = devices(), tensor = Math.min(Number(effective('parallel.tensor') || 1), machine.perNode);
@@ -131,11 +158,29 @@ export function makeControls(engineLists) {
   fillPrices(prices, lists);
   return h('form', { class: 'controls', id: 'controls', 'aria-label': 'Scenario', onsubmit: e => e.preventDefault() },
     h('p', { class: 'base', id: 'base', hidden: true }),
-    sections.map(section => {
-      const content = [section.fields.map(fieldBox), section.closed ? anyKey() : []];
-      return section.closed ? h('details', { id: 'more' }, h('summary', {}, section.name), content)
-        : h('fieldset', {}, h('legend', {}, section.name), content);
-    }), prices);
+    sections.map(section => h('details', { class: 'section', open: !section.closed && !phone.matches, 'data-section': section.name },
+      h('summary', {}, section.name, h('span', { class: 'digest' })),
+      h('fieldset', { 'aria-label': section.name }, section.fields.map(fieldBox), section.closed ? anyKey() : []))), prices);
+}
+
+// On a phone the sections are closed and their first lines hold the values, so that the answer is on the first screen.
+const phone = window.matchMedia('(max-width: 900px)');
+phone.addEventListener('change', () => {
+  for (const section of document.querySelectorAll('.section')) section.open = !phone.matches && section.dataset.section !== 'More';
+});
+
+function showDigests() {
+  for (const section of sections) {
+    const texts = section.fields.map(field => {
+      const value = field.key === 'model' ? modelValue().replace(/^\w+:(workloads\/)?/, '').replace('.json', '') : effective(field.key) ?? '';
+      const plain = value.replace(/^clusters\/|\.yaml$/g, '');
+      if (field.kind === 'degree') return Number(value) > 1 ? `${field.label.toLowerCase()} ${value}` : '';
+      if (field.kind === 'radio') return value && value !== field.choices[0] ? `${field.label} ${value}` : '';
+      if (field.key === 'batch.micro' || field.key === 'cluster.nodes') return value && `${field.label.toLowerCase()} ${value}`;
+      return field.kind === 'check' ? '' : plain;
+    });
+    document.querySelector(`[data-section="${section.name}"] .digest`).textContent = texts.filter(Boolean).join(', ');
+  }
 }
 
 function showValue({ field, input, extra, box }) {
@@ -153,7 +198,7 @@ function showValue({ field, input, extra, box }) {
   } else if (field.kind === 'model') input.value = modelValue();
   else if (document.activeElement !== input || input.tagName === 'SELECT') {
     if (input.tagName === 'SELECT' && value && ![...input.options].some(o => o.value === value)) input.append(new Option(value, value));
-    input.value = value ?? '';
+    input.value = value ?? (field.kind === 'schedule' ? known ?? '' : '');
     if (input.tagName === 'INPUT') input.placeholder = field.hint || (known ?? (field.key.endsWith('per_node') ? String(devices().perNode) : ''));
   }
 }
@@ -161,12 +206,16 @@ function showValue({ field, input, extra, box }) {
 const modelValue = () => (effective('workload.config') ? 'config:' + effective('workload.config') : 'model:' + (effective('workload.model') ?? ''));
 
 export function updateControls(values) {
-  if (values) resolved = values;
+  if (values) {
+    resolved = values;
+    noteWiring();
+  }
   if (!made.size) return;
   const models = made.get('model').input, trainer = effective('trainer');
   if (![...models.options].some(o => o.value === modelValue())) models.append(new Option(modelValue().replace(/^\w+:/, ''), modelValue()));
   fillSchedules(made.get('schedule').input, lists, trainer);
   for (const parts of made.values()) showValue(parts);
+  showDigests();
   familyOptions(made.get('schedule').extra, lists, effective('schedule') ?? effective('schedule.name'), effective);
   const base = document.getElementById('base');
   base.hidden = !state.base;

@@ -26,7 +26,7 @@ export const byId = id => document.getElementById(id);
 export function table(caption, columns, rows, rowClass = () => '') {
   const cell = (column, row) => {
     const value = column.text(row);
-    return h('td', { class: column.number ? 'num' : '' }, value instanceof Node ? value : String(value ?? ''));
+    return h('td', { class: column.number ? 'num' : column.long ? 'long' : '' }, value instanceof Node ? value : String(value ?? ''));
   };
   return h('div', { class: 'wide', tabindex: '0', role: 'region', 'aria-label': caption },
     h('table', {}, h('caption', {}, caption),

@@ -6,7 +6,7 @@ const digits = (value, count) => {
 
 export function time(seconds) {
   const s = Math.abs(seconds);
-  if (s === 0) return '0 s';
+  if (s < 1e-12) return '0 s';
   if (s < 1e-3) return digits(seconds * 1e6, 4) + ' µs';
   if (s < 1) return digits(seconds * 1e3, 4) + ' ms';
   if (s < 120) return digits(seconds, 4) + ' s';
@@ -26,6 +26,9 @@ export function bytes(value) {
   const power = Math.min(5, Math.floor(Math.log2(Math.abs(value)) / 10));
   return (value / 2 ** (10 * power)).toFixed(2) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'][power];
 }
+
+// Bandwidths count in powers of ten.
+export const rate = value => `${digits(value / 1e9, 3)} GB/s`;
 
 export const gib = value => (value / 2 ** 30).toFixed(1) + ' GiB';
 export const percent = (share, places = 1) => (100 * share).toFixed(places) + ' %';

@@ -23,8 +23,8 @@ export class Laboratory {
     this.options = h('div', { class: 'options' });
     this.csv = h('textarea', { id: 'lab-csv', rows: '5', spellcheck: false, wrap: 'off', placeholder: '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1',
       onchange: e => this.put({ csv: e.target.value.trim() || null }) });
-    this.sliders = [['ranks', 'Ranks', 2, 16, 1], ['microbatches', 'Microbatches', 1, 64, 1], ['F', 'Forward F', 0.1, 4, 0.1], ['I', 'Input gradient I', 0.1, 4, 0.1],
-      ['W', 'Weight gradient W', 0, 4, 0.1], ['comm', 'Transfer', 0, 2, 0.05]].map(parts => this.slider(...parts));
+    this.sliders = [['ranks', 'Ranks', 2, 16, 1], ['microbatches', 'Microbatches', 1, 64, 1], ['F', 'F forward', 0.1, 4, 0.1], ['I', 'I input grad.', 0.1, 4, 0.1],
+      ['W', 'W weight grad.', 0, 4, 0.1], ['comm', 'Hand-over', 0, 2, 0.05]].map(parts => this.slider(...parts));
     this.rows = h('select', { id: 'lab-semantics-choice', onchange: e => this.put({ semantics: e.target.value }) },
       [['', 'free links'], ['asynchronous', 'asynchronous'], ['buffered', 'buffered'], ['blocking', 'blocking'], ['batched', 'batched']]
         .map(([v, text]) => h('option', { value: v }, text)));
@@ -32,7 +32,7 @@ export class Laboratory {
     const controls = h('form', { class: 'controls', 'aria-label': 'Schedule', onsubmit: e => e.preventDefault() },
       h('fieldset', {}, h('legend', {}, 'Schedule'), field('lab-family', 'Family', this.family), this.line, this.options,
         this.sliders.slice(0, 2).map(s => s.box)),
-      h('fieldset', {}, h('legend', {}, 'Costs of a stage’s pass'), this.sliders.slice(2).map(s => s.box),
+      h('fieldset', {}, h('legend', {}, 'Time of a stage’s pass'), this.sliders.slice(2).map(s => s.box),
         field('lab-semantics-choice', 'Transfers', this.rows)),
       h('fieldset', {}, h('legend', {}, 'An order of your own'), field('lab-csv', 'Rows of ranks, as CSV; drop a file here too', this.csv)));
     this.element = h('div', { class: 'view split', id: 'laboratory' }, controls, h('div', { class: 'result' }, this.figures, this.faults, this.timeline.element,
@@ -101,7 +101,7 @@ export class Laboratory {
       card('Order', h('span', { class: d.legal ? 'good' : 'bad' }, d.legal ? 'legal' : 'not legal'), `${d.ranks} ranks, ${d.stages} stages, ${d.microbatches} microbatches`),
       known ? card('Step', number(d.makespan), 'in units of the costs', d.bound ? `proved bound ${number(d.bound)}: ${over < 1e-9 ? 'met' : percent(over) + ' over'}` : '') : '',
       known ? card('Bubble', percent(d.bubble_step), `${percent(d.bubble_span)} inside the ranks’ own spans`) : '',
-      peaks ? card('Activations held', number(Math.max(...peaks)), `stages × microbatches; by rank ${peaks.slice(0, 8).map(number).join(', ')}${peaks.length > 8 ? ', …' : ''}`) : '');
+      peaks ? card('Activations held', number(Math.max(...peaks)), `by rank ${peaks.slice(0, 8).map(number).join(', ')}${peaks.length > 8 ? ', …' : ''}`) : '');
     const problems = d.problems || [], cycle = answer.cycle?.length ? answer.cycle : cycleOf(problems);
     this.faults.replaceChildren(problems.length ? h('div', { class: 'faults' }, h('h3', {}, 'Why it is not legal'), cycle ? drawCycle(cycle) : '',
       h('ul', {}, problems.slice(0, 12).map(p => h('li', {}, `rank ${p.rank}, cell ${p.position}, ${p.action}: ${p.message}`)))) : '');
@@ -130,10 +130,16 @@ export class Laboratory {
     const round = answer.document.rounds[0], mark = s => s.transfers?.map(t => ['asynchronous', 'buffered', 'blocking', 'batched'].map((name, i) => (t[name] ? 'auBg'[i] : '-')).join('')).join(' / ');
     const legal = round.schedules.filter(s => s.legal && s.makespan !== null);
     this.arena.replaceChildren(table('All families at this size, the shortest first. transfers: finishes with early / late receives as a asynchronous, u buffered, B blocking, g batched', [
-      { name: 'schedule', text: s => s.schedule }, { name: 'stages', number: true, text: s => s.stages_per_rank }, { name: 'held', number: true, text: s => number(s.held) },
+      { name: 'schedule', text: s => h('button', { type: 'button', class: 'link', title: 'Draw it', onclick: () => this.draw(s.schedule) }, s.schedule) }, { name: 'stages', number: true, text: s => s.stages_per_rank }, { name: 'held', number: true, text: s => number(s.held) },
       { name: 'step', number: true, text: s => number(s.makespan) }, { name: 'bubble', number: true, text: s => percent(s.bubble) },
       { name: 'over bound', number: true, text: s => (s.over_bound === undefined || s.over_bound === null ? '' : percent(s.over_bound)) }, { name: 'transfers', text: mark }],
     legal, s => (s.on_front ? 'front' : '')), h('p', { class: 'soft' }, 'Bold: nothing is as short and holds no more. A forward of a rank’s share takes 1.'));
+  }
+
+  // "interleaved-1f1b stages_per_rank=4"
+  draw(schedule) {
+    const [family, ...options] = schedule.replace(/ \(.*\)/, '').split(' ');
+    this.put({ family, csv: null, ...Object.fromEntries(options.filter(o => o.includes('=')).map(o => ['option.' + o.split('=')[0], o.split('=')[1]])) });
   }
 
   async save(what) {

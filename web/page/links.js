@@ -1,7 +1,7 @@
 // The shared links: which links a simulated step uses, how busy they are, what sharing costs; and the classes of paths of the machine.
 import { h, table } from './dom.js';
 import { state, requestOf, scenarioText, settingsOf } from './state.js';
-import { time, percent, bytes } from './format.js';
+import { time, percent, rate } from './format.js';
 
 export class Links {
   constructor(engine) {
@@ -36,7 +36,7 @@ export class Links {
       classes.set(key, entry);
     }
     return [table(`Paths between the ${links.devices} devices of ${links.cluster}`, [{ name: 'class', text: p => p.class }, { name: 'pairs', number: true, text: p => p.count },
-      { name: 'bandwidth', number: true, text: p => `${bytes(p.bandwidth_bytes_per_s)}/s` }, { name: 'latency', number: true, text: p => time(p.latency_s) },
+      { name: 'bandwidth', number: true, text: p => rate(p.bandwidth_bytes_per_s) }, { name: 'latency', number: true, text: p => time(p.latency_s) },
       { name: 'such as', text: p => `${p.from} → ${p.to}` }, { name: 'through', text: p => p.resources.map(r => r.name).join(', ') }], [...classes.values()])];
   }
 }

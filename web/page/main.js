@@ -4,8 +4,8 @@ import { loadEngine, Caller } from './engine.js';
 import { state, listen, changed, replace, requestOf, addressOf, stateOf } from './state.js';
 import { setPalette } from './palette.js';
 import { makeControls, updateControls, showErrors } from './controls.js';
-import { answerCards, whereTheTimeGoes, remarks, heading } from './answer.js';
-import { memoryBars } from './memory.js';
+import { answerCards, whereTheTimeGoes, remarks, heading, strip } from './answer.js';
+import { memoryBars, remedies } from './memory.js';
 import { Timeline } from './timeline.js';
 import { Planner } from './plan.js';
 import { Compare, keepAsBefore, letGo } from './compare.js';
@@ -18,7 +18,8 @@ const views = [['predict', 'Predict'], ['compare', 'Compare'], ['laboratory', 'S
 const engine = new Caller();
 let engineLists = {}, parts, answer, beforeAnswer, beforeOf, ownAddress, startTime = performance.now();
 
-const wanted = ['document', 'text', 'picture', 'values', 'hints', 'scenario'];
+// Figures come first, then the picture, then hints once the hand rests: they take the engine longer.
+const wanted = ['document', 'text', 'values', 'scenario', 'warnings'];
 
 function makePage() {
   const timeline = new Timeline('The step'), planner = new Planner(() => answer || {});
@@ -28,12 +29,12 @@ function makePage() {
   parts.simulated = simulated;
   parts.before = h('span', { class: 'row', id: 'before-row' });
   const actions = h('div', { class: 'row actions' },
-    h('button', { type: 'button', class: 'primary', onclick: () => { planner.start(); planner.element.scrollIntoView({ block: 'nearest' }); } }, 'Find the best plan'), parts.before,
+    planner.go, planner.stop, planner.choice, parts.before,
     h('label', { title: 'Transfers share links, as the network does; slower than the estimate on idle links' }, simulated, 'simulate shared links'));
   const predict = h('div', { class: 'view split', id: 'predict' }, makeControls(engineLists),
-    h('div', { class: 'result' }, parts.faults, parts.top, actions, parts.middle,
+    h('div', { class: 'result' }, parts.faults, parts.top, actions, planner.element, parts.middle,
       h('section', { 'aria-labelledby': 'step-title' }, h('h2', { id: 'step-title' }, 'The step'), timeline.element),
-      planner.element, parts.notes, takeSection(request => engine.ask(request), engineLists)));
+      parts.notes, takeSection(request => engine.ask(request), engineLists)));
   byId('main').replaceChildren(predict, parts.compare.element, parts.laboratory.element, parts.links.element);
   byId('views').replaceChildren(...views.map(([id, name]) => h('a', { href: '#view=' + id, 'data-view': id, onclick: event => {
     event.preventDefault();
@@ -47,10 +48,11 @@ function showView() {
   for (const link of byId('views').children)
     if (link.dataset.view === state.view) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
+  byId('strip').hidden = state.view !== 'predict';
   document.title = `Panpipe: ${views.find(([id]) => id === state.view)?.[1] ?? ''}`;
 }
 
-let addressTimer;
+let addressTimer, restTimer;
 function writeAddress() {
   clearTimeout(addressTimer);
   addressTimer = setTimeout(async () => {
@@ -60,6 +62,7 @@ function writeAddress() {
 }
 
 async function predict() {
+  clearTimeout(restTimer);
   const fresh = await engine.ask(requestOf(state, wanted), { channel: 'predict' });
   if (!fresh) return;  // a newer change is on its way
   const others = showErrors(fresh.error);
@@ -70,6 +73,21 @@ async function predict() {
   answer = fresh;
   updateControls(answer.values || {});
   showAnswer();
+  await addPicture(fresh);
+}
+
+async function addPicture(to) {
+  const more = await engine.ask(requestOf(state, ['picture']), { channel: 'predict' });
+  if (!more?.picture || answer !== to) return;
+  to.picture = more.picture;
+  parts.timeline.set(to.picture, true);
+  clearTimeout(restTimer);
+  restTimer = setTimeout(async () => {
+    const last = answer === to && (await engine.ask(requestOf(state, ['hints']), { channel: 'predict' }));
+    if (!last?.hints || answer !== to) return;
+    to.hints = last.hints;
+    parts.notes.replaceChildren(remarks(to));
+  }, 600);
 }
 
 async function getBefore() {
@@ -80,19 +98,19 @@ async function getBefore() {
   if (beforeOf === state.before) return;
   beforeOf = state.before;
   const from = await stateOf(state.before, engineLists.examples);
-  beforeAnswer = await engine.ask(requestOf(from, wanted));
+  beforeAnswer = await engine.ask(requestOf(from, [...wanted, 'picture']));
 }
 
 function showAnswer() {
   const m = answer.document.metrics;
+  byId('strip').replaceChildren(...strip(answer));
   parts.top.replaceChildren(heading(answer), answerCards(answer, beforeAnswer));
-  parts.middle.replaceChildren(memoryBars(answer.document), whereTheTimeGoes(m));
+  parts.middle.replaceChildren(h('div', {}, memoryBars(answer.document), remedies(answer)), whereTheTimeGoes(m));
   parts.notes.replaceChildren(remarks(answer));
   parts.simulated.checked = state.engine === 'simulate';
   parts.before.replaceChildren(...(state.before
     ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'), h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
     : [h('button', { type: 'button', id: 'keep', onclick: keepAsBefore }, 'Keep as “before”')]));
-  if (answer.picture) parts.timeline.set(answer.picture, true);
   if (state.view === 'compare') parts.compare.show(answer, beforeAnswer);
 }
 

@@ -1,6 +1,7 @@
 // The memory of a device by part, against what the card has.
 import { h } from './dom.js';
 import { bytes, gib, percent } from './format.js';
+import { put } from './state.js';
 
 // The fullest device first; ranks whose devices hold the same appear once.
 function kinds(document) {
@@ -19,7 +20,7 @@ export function memoryBars(document) {
   const fullest = items.reduce((a, b) => (b.peak_bytes > a.peak_bytes ? b : a)), limit = fullest.limit_bytes;
   const names = Object.entries(fullest.parts).sort((a, b) => b[1] - a[1]).filter(([, size]) => size > 0).map(([name]) => name);
   const scale = Math.max(limit, ...items.map(item => item.peak_bytes)) * 1.02, wide = size => (100 * size / scale).toFixed(2) + '%';
-  const rank = item => document.per_device?.find(d => d.device === item.device)?.rank ?? item.device;
+  const rank = item => document.metrics.per_device?.find(d => d.device === item.device)?.rank ?? item.device;
   const bar = item => h('li', { class: item.peak_bytes > limit ? 'over' : '' },
     h('span', { class: 'name' }, `rank ${rank(item)}`),
     h('span', { class: 'stack', role: 'img', 'aria-label': `rank ${rank(item)}: ${names.map(n => `${n} ${bytes(item.parts[n])}`).join(', ')}` },
@@ -33,4 +34,15 @@ export function memoryBars(document) {
     items.length > shown.length ? h('p', { class: 'soft' }, `${items.length - shown.length} more ranks are not drawn`) : null,
     h('ul', { class: 'legend', 'aria-label': `Parts of rank ${rank(fullest)}` },
       names.map((name, i) => h('li', {}, h('i', { class: `m${i % 8}` }), `${name} ${bytes(fullest.parts[name])}`))));
+}
+
+// What the engine knows to need less memory, each a click away: "memory: with offload.optimizer=cpu needs 5.03 GiB less: it fits surely".
+export const isRemedy = text => /^memory: with [\w.]+=\S+/.test(text);
+
+export function remedies(answer) {
+  const found = (answer.warnings || []).filter(isRemedy).map(text => text.match(/^memory: with ([\w.]+)=(\S+) (.*)$/));
+  if (!found.length) return h('div');
+  return h('section', { 'aria-labelledby': 'remedies-title', class: 'remedies' }, h('h2', { id: 'remedies-title' }, 'What would need less memory'),
+    h('ul', { class: 'remarks' }, found.map(([, key, value, rest]) => h('li', {},
+      h('button', { type: 'button', onclick: () => put({ [key]: value }) }, `Set ${key} to ${value}`), ` ${rest}`))));
 }

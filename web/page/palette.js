@@ -27,7 +27,9 @@ export function palette(chunks, dark) {
   const sheet = sheets[shades - 1] || '', cut = sheet.indexOf('@media'), end = sheet.indexOf('\n}\n', cut) + 3;
   const base = neutral(sheet.slice(0, cut)), over = dark ? neutral(sheet.slice(cut, end)) : {}, colours = { ...base, ...over };
   const fills = Object.fromEntries([...sheet.slice(end).matchAll(/\.(t?[A-Zs][\w-]*) \{ fill: (#[0-9a-f]+); \}/g)].map(m => [m[1], m[2]]));
+  const table = ['F', 'I', 'W', 'B', 'R', 'O'].flatMap(kind => [0, 1, 2, 3].map(shade => fills[kind + shade] || '#888'));
   const made = {
+    fills: table,  // by kind * 4 + shade
     paper: colours.paper || '#fff', ink: colours.text || '#000', soft: colours.soft || '#666', idle: colours.idle || '#eee', grid: colours.grid || '#ccc',
     curve: colours.curve || '#567', area: colours.area || '#abc', over: colours.over || '#b00', shades,
     shade: chunk => (chunks <= shades ? chunk : chunk % shades),

@@ -19,11 +19,11 @@ export class Planner {
     this.open = new Map(topics.map(([id, name]) => [id, h('input', { type: 'checkbox', checked: true, name: 'search-' + id })]));
     this.go = h('button', { type: 'button', class: 'primary', id: 'plan-go', onclick: () => this.start() }, 'Find the best plan');
     this.stop = h('button', { type: 'button', id: 'plan-stop', hidden: true, onclick: () => this.halt('Stopped. ') }, 'Stop');
+    this.choice = h('details', { class: 'choice' }, h('summary', {}, 'what may change'), h('fieldset', { class: 'inline' }, h('legend', {}, 'The search may change'),
+      topics.map(([id, name]) => h('label', {}, this.open.get(id), name))));
     this.status = h('p', { role: 'status', class: 'soft', id: 'plan-status' });
     this.result = h('div', { id: 'plan-result' });
-    this.element = h('section', { 'aria-labelledby': 'plan-title', class: 'plan' }, h('h2', { id: 'plan-title' }, 'The best plan'),
-      h('div', { class: 'row' }, h('fieldset', { class: 'inline' }, h('legend', {}, 'Search'),
-        topics.map(([id, name]) => h('label', {}, this.open.get(id), name))), this.go, this.stop), this.status, this.result);
+    this.element = h('section', { 'aria-label': 'The best plan', class: 'plan' }, this.status, this.result);
   }
 
   request() {
@@ -43,10 +43,13 @@ export class Planner {
     this.stop.hidden = false;
     this.stop.focus();
     this.clock = setInterval(() => { this.status.textContent = `Searching: ${said()}${seen}`; }, 100);
-    const answer = await searcher.ask(this.request(), { progress: p => { seen = `, ${grouped(p.evaluated ?? p.done ?? 0)} plans evaluated`; } });
+    const answer = await searcher.ask(this.request(), { progress: p => {
+      seen = `, ${grouped(p.evaluated)} plans evaluated${p.best ? `, the best so far ${time(p.best)}` : ''}`;
+    } });
     if (!answer) return;  // stopped
     this.halt('');
     this.show(answer, said());
+    this.result.querySelector('button')?.focus();
   }
 
   halt(text) {
@@ -71,16 +74,15 @@ export class Planner {
     this.status.textContent = `${grouped(search?.evaluated ?? 0)} plans evaluated in ${took}.`
       + (search?.proved_optimal ? ' No plan of the search is estimated faster.' : '') + (tie ? ` Plans within ${percent(tie)} are a tie.` : '');
     const columns = [
-      { name: '', text: row => (row.mine ? 'mine' : candidates.indexOf(row) + 1) },
+      { name: '', text: row => (row.mine ? 'mine' : h('button', { type: 'button', 'aria-label': `Take plan ${candidates.indexOf(row) + 1}`, onclick: () => this.take(row) }, 'Take')) },
       { name: 'step', number: true, text: row => time(row.metrics.step_time_s) },
       { name: '80 % of runs', number: true, text: row => (row.metrics.step_time_p10_s ? range(row.metrics.step_time_p10_s, row.metrics.step_time_p90_s) : '') },
       { name: 'less time', number: true, text: row => (row.mine || !mine ? '' : percent(1 - row.metrics.step_time_s / mine) + (row.tie ? ', a tie' : '')) },
       { name: 'memory', number: true, text: row => gib(row.metrics.peak_memory_bytes) },
       { name: 'fits', text: row => { const [words, mood] = verdict(row.metrics); return h('span', { class: mood }, words); } },
-      { name: 'plan', text: row => row.summary },
-      { name: '', text: row => (row.mine ? '' : h('button', { type: 'button', onclick: () => this.take(row) }, 'Take')) },
+      { name: 'plan', long: true, text: row => row.summary },
     ];
-    this.result.replaceChildren(table('Plans, the fastest first', columns, rows, row => (row.mine ? 'mine' : '')),
+    this.result.replaceChildren(table('Plans, the best first; those that do not fit stand last', columns, rows, row => (row.mine ? 'mine' : '')),
       h('ul', { class: 'remarks' }, (best?.cautions || []).map(text => h('li', { class: 'warn' }, text))),
       notes.length ? h('details', {}, h('summary', {}, 'What was searched'), h('ul', {}, notes.map(note => h('li', {}, note)))) : '');
   }

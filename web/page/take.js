@@ -16,13 +16,14 @@ export function takeSection(ask, lists) {
   const status = h('p', { role: 'status', class: 'soft', id: 'take-status' }), output = h('pre', { tabindex: '0', hidden: true, id: 'take-text', 'aria-label': 'Text' });
   const said = text => { status.textContent = text; };
   const show = text => { output.textContent = text; output.hidden = !text; };
-  const get = async (want, field, act) => {
+  const get = async (want, act) => {
     said('');
     const answer = await ask(requestOf(state, ['document', want]));
     if (answer?.error) return said(answer.error.message);
-    const value = answer?.[field] ?? answer?.[want];
+    const value = answer?.[want];
+    if (value?.refused) return said(value.refused);
     if (value === undefined) return said('This engine does not write that.');
-    act(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+    act(typeof value === 'string' ? value : value.text ?? JSON.stringify(value, null, 2));
   };
   const button = (text, act, id) => h('button', { type: 'button', onclick: act, id }, text);
   const trainers = (lists.trainers || []).filter(item => item.exported);
@@ -35,12 +36,12 @@ export function takeSection(ask, lists) {
         show(link);
         copy(link, said);
       }, 'take-link'),
-      button('Scenario', () => get('scenario', 'scenario', text => { show(text); download('scenario.yaml', text); }), 'take-scenario'),
-      button('Picture', () => get('svg', 'svg', text => { show(''); download('schedule.svg', text, 'image/svg+xml'); }), 'take-svg'),
-      button('Result', () => get('document', 'document', text => { show(''); download('result.json', text, 'application/json'); }), 'take-result'),
-      button('Plan', () => get('plan', 'plan', text => { show(text); download('plan.yaml', text); }), 'take-plan'),
+      button('Scenario', () => get('scenario', text => { show(text); download('scenario.yaml', text); }), 'take-scenario'),
+      button('Picture', () => get('svg', text => { show(''); download('schedule.svg', text, 'image/svg+xml'); }), 'take-svg'),
+      button('Result', () => get('document', text => { show(''); download('result.json', text, 'application/json'); }), 'take-result'),
+      button('Plan', () => get('plan', text => { show(text); download('plan.yaml', text); }), 'take-plan'),
       button('Print', () => window.print(), 'take-print')),
     trainers.length ? h('div', { class: 'row' }, h('label', {}, 'Launch flags for ', trainer),
-      button('Show', () => get('flags:' + trainer.value, 'flags', text => { show(text); copy(text, said); }), 'take-flags')) : '',
+      button('Show', () => get('flags:' + trainer.value, text => { show(text); copy(text, said); }), 'take-flags')) : '',
     status, output);
 }

@@ -20,6 +20,7 @@ export class Timeline {
     this.list = h('details', { class: 'spans', ontoggle: () => this.fillList() }, h('summary', {}, 'Spans in view as a list'), h('div', {}));
     this.host = h('div', { class: 'timeline-host' }, this.canvas, this.hint);
     this.element = h('figure', { class: 'timeline-figure' }, h('div', { class: 'timeline-head' }, this.legend, bar), this.host, this.reading, this.list);
+    this.canvas.timeline = this;  // for tests
     this.pointers = new Map();
     this.listen();
     new ResizeObserver(() => this.redraw()).observe(this.host);
@@ -123,25 +124,25 @@ export class Timeline {
     const bounds = this.canvas.getBoundingClientRect(), t = this.view.time(event.clientX - bounds.left), { layout } = this;
     const y = event.clientY - bounds.top - layout.top, lane = Math.floor(y / layout.lane), inside = y - lane * layout.lane;
     if (lane < 0 || lane >= this.data.lanes.length) return null;
-    const { boxes, stripes, longestStripe } = this.data.lanes[lane], slack = (this.to - this.from) / layout.width;
+    const { boxes, stripes } = this.data.lanes[lane], slack = (this.to - this.from) / layout.width;
     if (inside <= layout.box) {
-      for (let i = lowerBound(boxes.starts, t - boxes.longest - slack); i < boxes.count && boxes.starts[i] <= t + slack; ++i)
-        if (boxes.ends[i] >= t && boxes.starts[i] <= t && Math.floor((inside * boxes.tracks[i]) / layout.box) === boxes.track[i]) return { lane, index: i };
+      for (let i = lowerBound(boxes.starts, t - boxes.longest - slack); i < boxes.count && boxes.starts[i] <= t; ++i)
+        if (boxes.ends[i] >= t && Math.floor((inside * boxes.tracks[i]) / layout.box) === boxes.track[i]) return { lane, index: i };
       return null;
     }
-    const strip = this.data.strips[Math.floor((inside - layout.box - 2) / (layout.strip + 1))];
-    for (let i = lowerBound(stripes, t - longestStripe - slack, s => s[0]); strip && i < stripes.length && stripes[i][0] <= t + slack; ++i)
-      if (stripes[i][2] === strip && stripes[i][1] >= t - slack) return { lane, stripe: i };
+    const strip = Math.floor((inside - layout.box - 2) / (layout.strip + 1)), of = stripes[strip];
+    for (let i = of ? lowerBound(of.starts, t - of.longest - slack) : 0; of && i < of.count && of.starts[i] <= t + slack; ++i)
+      if (of.ends[i] >= t - slack) return { lane, strip, stripe: i };
     return null;
   }
 
-  words({ lane, index, stripe }) {
-    const { name, detail, boxes, stripes } = this.data.lanes[lane];
-    const [start, end, kind, chunk, text, hint] = stripe === undefined ? boxes.rows[index] : [...stripes[stripe].slice(0, 3), 0, '', stripes[stripe][3]];
-    if (hint) return `${name}: ${hint}`;
-    const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6));
-    const what = stripe === undefined ? `${wordFor(kind)}${text ? ` of microbatch ${text}` : ''}${stage && kind !== 'O' ? `, stage ${stage}` : ''}` : wordFor(kind);
-    return `${name}: ${what}, ${at(start)} to ${at(end)} ${this.data.unit}`;
+  words({ lane, index, strip, stripe }) {
+    const { name, detail, boxes, stripes } = this.data.lanes[lane], box = stripe === undefined;
+    const [start, end, kind, chunk, text, hint] = box ? boxes.rows[index] : [...stripes[strip].rows[stripe].slice(0, 3), 0, '', stripes[strip].rows[stripe][3]];
+    const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6)), when = `${at(start)} to ${at(end)} ${this.data.unit}`;
+    if (hint) return `${name}: ${/ to /.test(hint) ? hint : `${hint}, ${when}`}`;
+    const what = box ? `${wordFor(kind)}${text ? ` of microbatch ${text}` : ''}${stage && kind !== 'O' ? `, stage ${stage}` : ''}` : wordFor(kind);
+    return `${name}: ${what}, ${when}`;
   }
 
   hover(event) {

@@ -35,23 +35,27 @@ function boxesOf(rows) {
   return { rows: boxes, count, starts, ends, kind, chunk, longest, ...tracksOf(starts, ends) };
 }
 
+// By kind, as each kind has a strip of its own.
+function stripesOf(rows, kind) {
+  const stripes = rows.filter(row => row[2] === kind).sort((a, b) => a[0] - b[0]);
+  let longest = 0;
+  for (const stripe of stripes) longest = Math.max(longest, stripe[1] - stripe[0]);
+  return { rows: stripes, count: stripes.length, starts: Float64Array.from(stripes, s => s[0]), ends: Float64Array.from(stripes, s => s[1]), longest };
+}
+
 export function prepare(picture) {
-  const strips = [], used = new Set();
+  const used = new Set(picture.lanes.flatMap(lane => [...new Set((lane.stripes || []).map(stripe => stripe[2]))]));
+  const strips = ['s-tensor', 's-send', 's-receive', 's-data', 's-copy'].filter(kind => used.has(kind));
   const lanes = picture.lanes.map(lane => {
-    const stripes = [...(lane.stripes || [])].sort((a, b) => a[0] - b[0]);
-    for (const stripe of stripes) used.add(stripe[2]);
-    let longest = 0;
-    for (const stripe of stripes) longest = Math.max(longest, stripe[1] - stripe[0]);
     const memory = lane.memory || [];
-    return { name: lane.name, detail: lane.detail || '', peak: lane.peak || 0, peakText: lane.peak_text || '', boxes: boxesOf(lane.boxes || []), stripes,
-      longestStripe: longest, times: Float64Array.from(memory, m => m[0]), levels: Float64Array.from(memory, m => m[1]) };
+    return { name: lane.name, detail: lane.detail || '', peak: lane.peak || 0, peakText: lane.peak_text || '', boxes: boxesOf(lane.boxes || []),
+      stripes: strips.map(kind => stripesOf(lane.stripes || [], kind)), times: Float64Array.from(memory, m => m[0]), levels: Float64Array.from(memory, m => m[1]) };
   });
-  for (const kind of ['s-tensor', 's-send', 's-receive', 's-data', 's-copy']) if (used.has(kind)) strips.push(kind);
   const highest = Math.max(0, ...lanes.map(lane => Math.max(lane.peak, lane.levels.reduce((a, b) => Math.max(a, b), 0))));
   const limit = picture.memory_limit > 0 && picture.memory_limit <= 1.3 * highest ? picture.memory_limit : 0;
   const present = kinds.filter((_, k) => lanes.some(lane => lane.boxes.kind.includes(k)));
   return { end: picture.end || 1, unit: picture.time_unit || '', chunks: picture.chunks || 1, memoryName: picture.memory_name || '', highest: Math.max(highest, limit),
-    limit, lanes, strips, kinds: present, spans: lanes.reduce((sum, lane) => sum + lane.boxes.count + lane.stripes.length, 0) };
+    limit, lanes, strips, kinds: present, spans: lanes.reduce((sum, lane) => sum + lane.boxes.count + lane.stripes.reduce((n, strip) => n + strip.count, 0), 0) };
 }
 
 export const kindName = index => kinds[index];

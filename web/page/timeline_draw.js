@@ -39,54 +39,69 @@ class Rectangles {
   }
 }
 
-function drawMerged(run, y, layout, rectangles) {
-  const total = [...run.shares.values()].reduce((a, b) => a + b, 0) || 1;
-  let at = y;
-  for (const [colour, share] of run.shares) {
-    const height = (layout.box * share) / total;
-    rectangles.add(colour, run.x, at, Math.max(1, run.end - run.x), height);
+// A box's class is its kind and shade; shares of a merged run are counted by class.
+const classes = 24;
+const shares = new Float64Array(classes);
+
+function drawMerged(run, y, layout, fills, rectangles) {
+  let total = 0, at = y;
+  for (let i = 0; i < classes; ++i) total += shares[i];
+  for (let i = 0; i < classes; ++i) {
+    if (!shares[i]) continue;
+    const height = (layout.box * shares[i]) / total;
+    rectangles.add(fills[i], run.x, at, Math.max(1, run.end - run.x), height);
     at += height;
+    shares[i] = 0;
   }
 }
 
 function drawBoxes(c, lane, y, view, layout, colours, rectangles, labels) {
-  const { boxes } = lane, colour = i => colours.box(kindName(boxes.kind[i]), colours.shade(boxes.chunk[i]));
-  const left = layout.left, right = layout.left + layout.width;
+  const { count, starts, ends, kind, chunk, track, tracks, rows, longest } = lane.boxes, { fills } = colours;
+  const { left, box } = layout, right = left + layout.width, scale = layout.width / (view.to - view.from), origin = left - view.from * scale;
   let run = null;
-  for (let i = lowerBound(boxes.starts, view.from - boxes.longest); i < boxes.count && boxes.starts[i] < view.to; ++i) {
-    if (boxes.ends[i] <= view.from) continue;
-    const x = Math.max(left, view.x(boxes.starts[i])), end = Math.min(right, view.x(boxes.ends[i])), width = end - x;
+  for (let i = lowerBound(starts, view.from - longest); i < count && starts[i] < view.to; ++i) {
+    if (ends[i] <= view.from) continue;
+    const x = Math.max(left, origin + starts[i] * scale), end = Math.min(right, origin + ends[i] * scale), width = end - x;
+    const shade = colours.shade(chunk[i]), fill = kind[i] * 4 + shade;
     if (width < narrow) {
-      if (!run || x - run.end >= narrow || end - run.x > together) {
-        if (run) drawMerged(run, y, layout, rectangles);
-        run = { x, end, shares: new Map() };
+      if (run && (x - run.end >= narrow || end - run.x > together)) {
+        drawMerged(run, y, layout, fills, rectangles);
+        run = null;
       }
+      run ??= { x, end };
       run.end = Math.max(run.end, end);
-      run.shares.set(colour(i), (run.shares.get(colour(i)) || 0) + Math.max(1e-12, boxes.ends[i] - boxes.starts[i]));
+      shares[fill] += Math.max(1e-12, ends[i] - starts[i]);
       continue;
     }
     if (run) {
-      drawMerged(run, y, layout, rectangles);
+      drawMerged(run, y, layout, fills, rectangles);
       run = null;
     }
-    const height = layout.box / boxes.tracks[i], top = y + boxes.track[i] * height, gap = width > 3 ? 0.7 : 0;
-    rectangles.add(colour(i), x, top, width - gap, height - (boxes.tracks[i] > 1 ? 0.5 : 0));
-    const text = boxes.rows[i][4];
-    if (text && height >= 8 && width > 5.6 * text.length + 3) labels.push([text, x + width / 2, top + height / 2, kindName(boxes.kind[i]), colours.shade(boxes.chunk[i])]);
+    const height = box / tracks[i], top = y + track[i] * height;
+    rectangles.add(fills[fill], x, top, width - (width > 3 ? 0.7 : 0), height - (tracks[i] > 1 ? 0.5 : 0));
+    const text = rows[i][4];
+    if (text && height >= 8 && width > 5.6 * text.length + 3) labels.push([text, x + width / 2, top + height / 2, kindName(kind[i]), shade]);
   }
-  if (run) drawMerged(run, y, layout, rectangles);
+  if (run) drawMerged(run, y, layout, fills, rectangles);
 }
 
 function drawStripes(lane, y, data, view, layout, colours, rectangles) {
-  const left = layout.left, right = layout.left + layout.width, last = data.strips.map(() => -1e9);
-  for (let i = lowerBound(lane.stripes, view.from - lane.longestStripe, s => s[0]); i < lane.stripes.length && lane.stripes[i][0] < view.to; ++i) {
-    const [start, end, kind] = lane.stripes[i];
-    if (end <= view.from) continue;
-    const x = Math.max(left, view.x(start)), stop = Math.min(right, view.x(end)), index = data.strips.indexOf(kind);
-    if (stop <= last[index] + 0.3) continue;  // under the one before
-    last[index] = stop;
-    rectangles.add(colours.strip(kind), x, y + layout.box + 2 + index * (layout.strip + 1), Math.max(0.6, stop - x), layout.strip);
-  }
+  const left = layout.left, right = left + layout.width, scale = layout.width / (view.to - view.from), origin = left - view.from * scale;
+  lane.stripes.forEach(({ starts, ends, count, longest }, index) => {
+    const colour = colours.strip(data.strips[index]), top = y + layout.box + 2 + index * (layout.strip + 1);
+    let from = 0, to = -1;  // stripes that touch, or nearly, are one rectangle
+    for (let i = lowerBound(starts, view.from - longest); i < count && starts[i] < view.to; ++i) {
+      if (ends[i] <= view.from) continue;
+      const x = Math.max(left, origin + starts[i] * scale), stop = Math.min(right, origin + ends[i] * scale);
+      if (to >= 0 && x - to < 0.7) {
+        to = Math.max(to, stop);
+        continue;
+      }
+      if (to >= 0) rectangles.add(colour, from, top, Math.max(0.6, to - from), layout.strip);
+      [from, to] = [x, stop];
+    }
+    if (to >= 0) rectangles.add(colour, from, top, Math.max(0.6, to - from), layout.strip);
+  });
 }
 
 function drawCurve(c, lane, y, data, view, layout, colours) {
@@ -183,11 +198,11 @@ export function draw(canvas, data, view, layout, colours, cursor) {
 
 function drawCursor(c, data, view, layout, colours, cursor) {
   const { boxes, stripes } = data.lanes[cursor.lane], y = layout.top + cursor.lane * layout.lane, box = cursor.stripe === undefined;
-  const [start, end, kind] = box ? boxes.rows[cursor.index] : stripes[cursor.stripe];
+  const [start, end] = box ? boxes.rows[cursor.index] : stripes[cursor.strip].rows[cursor.stripe];
   const x = Math.max(layout.left, view.x(start)), stop = Math.min(layout.left + layout.width, view.x(end));
   if (stop < layout.left || x > layout.left + layout.width) return;
   const height = box ? layout.box / boxes.tracks[cursor.index] : layout.strip;
-  const top = box ? y + boxes.track[cursor.index] * height : y + layout.box + 2 + data.strips.indexOf(kind) * (layout.strip + 1);
+  const top = box ? y + boxes.track[cursor.index] * height : y + layout.box + 2 + cursor.strip * (layout.strip + 1);
   c.strokeStyle = colours.ink;
   c.lineWidth = 2;
   c.strokeRect(x - 0.5, top - 0.5, Math.max(2, stop - x), height + 1);
