@@ -24,17 +24,18 @@ class Browser:
         to_child, self.out = os.pipe()
         self.inward, from_child = os.pipe()
 
-        def place():  # Chromium reads from descriptor 3 and writes to 4
-            high = [os.dup(to_child), os.dup(from_child)]
-            high = [fd if fd > 4 else os.dup(fd) for fd in high]
-            os.dup2(high[0], 3)
-            os.dup2(high[1], 4)
-
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--mute-audio"]
-        self.process = subprocess.Popen(
-            [program, *options, f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", "about:blank"],
-            preexec_fn=place,
-            close_fds=False,
+        options = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--mute-audio",
+        ]
+        options += [f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", "about:blank"]
+        self.process = subprocess.Popen(  # Chromium reads from descriptor 3 and writes to 4
+            ["bash", "-c", f'exec "$@" 3<&{to_child} 4>&{from_child}', "bash", program, *options],
+            pass_fds=(to_child, from_child),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

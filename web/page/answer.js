@@ -30,17 +30,22 @@ export function tokensOf(answer) {
   return sequence ? answer.document.metrics.samples_per_s * sequence : undefined;
 }
 
-const versus = (now, before, name) => (before ? h('span', { class: 'versus' }, `${change(before[name], now[name])} against before`) : null);
+function versus(now, before, name) {
+  const by = before && change(before[name], now[name]);
+  return by ? h('span', { class: 'versus' }, by === 'the same' ? 'as before' : `${by} against before`) : null;
+}
 
 export function answerCards(answer, before) {
-  const m = answer.document.metrics, old = before?.document?.metrics, [words, mood] = verdict(m), tokens = tokensOf(answer);
-  const known = m.step_time_p10_s !== undefined;
-  const step = card('Step time', time(m.step_time_s),
+  const m = answer.document.metrics, old = before?.document?.metrics, [words, mood] = verdict(m);
+  const known = m.step_time_p10_s !== undefined, pieces = answer.document.evidence?.pieces?.length, middle = m.step_time_p50_s ?? m.step_time_s;
+  const apart = Math.abs(middle / m.step_time_s - 1) > 0.005;  // of the calculated step: what is missed, or measurements
+  const step = card('Step time', time(pieces ? middle : m.step_time_s), apart ? (pieces ? `by the evidence; calculated ${time(m.step_time_s)}` : `half of runs above ${time(middle)}`) : null,
     known ? h('span', {}, `80 % of runs: ${range(m.step_time_p10_s, m.step_time_p90_s)}`) : 'how sure is not known', versus(m, old, 'step_time_s'));
-  if (known) step.insertBefore(intervalBar(m.step_time_p10_s, m.step_time_p50_s ?? m.step_time_s, m.step_time_p90_s), step.children[2]);
+  if (known) step.insertBefore(intervalBar(m.step_time_p10_s, middle, m.step_time_p90_s), step.children[2]);
   const memory = card('Memory', h('span', { class: mood }, words),
     `${gib(m.peak_memory_bytes)} of ${gib(m.memory_limit_bytes)}, ${percent(m.peak_memory_bytes / m.memory_limit_bytes, 0)}`,
     m.fits ? null : `${gib(m.peak_memory_bytes - m.memory_limit_bytes)} too much`, versus(m, old, 'peak_memory_bytes'));
+  const tokens = tokensOf(answer) && tokensOf(answer) * (pieces ? m.step_time_s / middle : 1);
   const big = (figure, unit) => h('span', {}, figure, h('small', {}, ' ' + unit));
   const speed = card('Speed', tokens ? big(grouped(tokens), 'tokens/s') : big(count(m.samples_per_s), 'samples/s'),
     m.mfu !== undefined ? `MFU ${percent(m.mfu)}, ${count(m.samples_per_s)} samples/s` : null, `bubble ${percent(m.bubble_step)}`);
@@ -66,7 +71,8 @@ export function whereTheTimeGoes(metrics) {
 export function remarks(answer) {
   const evidence = answer.document.evidence;
   const lines = [
-    ...(answer.warnings || []).filter(text => !isRemedy(text)).map(text => ['warn', text]),
+    ...(answer.warnings || []).filter(text => !isRemedy(text) && !isCaution(text)).map(text => ['', text]),
+    ...(evidence?.pieces || []).map(piece => ['', `${piece.file}: ${piece.what}; half width of the interval ${percent(piece.half_width_before)} → ${percent(piece.half_width_after)}`]),
     ...(answer.hints || []).map(hint => ['', typeof hint === 'string' ? hint : hint.text]),
   ];
   return h('section', { 'aria-labelledby': 'remarks-title' }, h('h2', { id: 'remarks-title' }, 'What to know'),
@@ -74,8 +80,11 @@ export function remarks(answer) {
       evidence?.class ? h('li', { class: 'soft' }, `What makes the interval wide: ${(evidence.limits || []).join('; ') || 'many parts'}. Steps alike: ${evidence.class}.`) : null));
 }
 
+const isCaution = text => /^(caution|warning): /.test(text);
+
 export function heading(answer) {
-  return h('div', { class: 'heading' }, (answer.document.heading || []).map(line => h('p', {}, line)));
+  return h('div', { class: 'heading' }, (answer.document.heading || []).map(line => h('p', {}, line)),
+    (answer.warnings || []).filter(isCaution).map(text => h('p', { class: 'warn' }, text)));
 }
 
 // The answer in one line, which stays on a phone's screen while the controls are moved.

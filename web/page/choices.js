@@ -51,6 +51,9 @@ export function fillSchedules(element, lists, trainer) {
   element.value = now;
 }
 
+// Stages per rank have a key that does not depend on the family.
+const optionKey = name => (name === 'stages_per_rank' ? 'parallel.virtual_stages' : `schedule.${name}`);
+
 // The options of a family, each an empty number with the family's own default as its hint.
 export function familyOptions(box, lists, family, effective) {
   const options = Object.entries((lists.schedules || lists.families || []).find(item => item.name === family)?.options || {});
@@ -58,10 +61,10 @@ export function familyOptions(box, lists, family, effective) {
     box.dataset.of = family;
     box.replaceChildren(...options.map(([name, byDefault]) => h('label', {}, name.replace(/_/g, ' '),
       h('input', { 'data-option': name, placeholder: String(byDefault), class: 'short', autocomplete: 'off',
-        onchange: e => put({ [`schedule.${name}`]: e.target.value }) }))));
-    const stale = Object.keys(state.set).filter(key => key.startsWith('schedule.') && !options.some(([name]) => key === `schedule.${name}`));
+        onchange: e => put({ [optionKey(name)]: e.target.value }) }))));
+    const stale = Object.keys(state.set).filter(key => /^schedule\.|^parallel.virtual_stages/.test(key) && !options.some(([name]) => key === optionKey(name)));
     for (const key of stale) delete state.set[key];
   }
   for (const input of box.querySelectorAll('input'))
-    if (document.activeElement !== input) input.value = effective(`schedule.${input.dataset.option}`) ?? '';
+    if (document.activeElement !== input) input.value = effective(optionKey(input.dataset.option)) ?? '';
 }

@@ -4,7 +4,7 @@ import { state, put, changed } from './state.js';
 import { sections, allFields, devicesOf, divisors, fittedDegrees } from './fields.js';
 import { fillClusters, fillModels, fillPrices, fillSchedules, fillTrainers, chooseModel, familyOptions, hasExperts } from './choices.js';
 
-let lists, resolved = {};
+let lists, askValues, resolved = {};
 const made = new Map();  // key -> {field, box, input, extra, error}
 
 const shipped = value => value?.replace(/^.*\/(clusters|workloads)\//, '$1/');
@@ -26,10 +26,9 @@ function putDegree(key, value) {
 // A part of a server has the wiring of its first devices: lists of devices in the machine's file lose the others.
 const wirings = new Map();  // machine -> its lists, as [key, [[0, 1], [2, 3]]], read from an answer for the whole server
 
-function noteWiring() {
-  const file = effective('cluster.file'), lists = new Map();
-  if (!file || Object.keys(state.set).some(key => key.startsWith('cluster.wiring'))) return;
-  for (const [key, { value }] of Object.entries(resolved)) {
+function noteWiring(file, values) {
+  const lists = new Map();
+  for (const [key, { value }] of Object.entries(values || {})) {
     const at = key.match(/^(cluster\.wiring\..*?)\[(\d+)\]\[(\d+)\]$/);
     if (!at) continue;
     const rows = lists.get(at[1]) || lists.set(at[1], []).get(at[1]);
@@ -49,9 +48,21 @@ function cutWiring(perNode) {
   return cut;
 }
 
+// A price list without this device would be an error that nobody asked for: another list, or none.
+function fittingPrice(file) {
+  const device = lists.clusters?.find(item => file === `clusters/${item.name}.yaml`)?.device, has = item => item.line.includes(device + ' ');
+  const listed = lists.prices?.find(item => item.name === state.set['run.price']);
+  return listed && device && !has(listed) ? { 'run.price': lists.prices.find(has)?.name ?? null } : {};
+}
+
 // Machines of another size: the degrees follow.
-function putMachine(values) {
-  if ('cluster.devices_per_node' in values) values = { ...values, ...cutWiring(Number(values['cluster.devices_per_node'])) };
+async function putMachine(values) {
+  const file = values['cluster.file'] ?? effective('cluster.file');
+  if ('cluster.file' in values) values = { ...values, ...fittingPrice(file) };
+  if ('cluster.devices_per_node' in values) {
+    if (!wirings.has(file)) noteWiring(file, await askValues(`panpipe: 1\ncluster: {file: ${file}}\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 1}\nparallel: {pipeline: 1}\n`));
+    values = { ...values, ...cutWiring(Number(values['cluster.devices_per_node'])) };
+  }
   Object.assign(state.set, values);
   for (const [key, value] of Object.entries(values)) if (value === '' || value === null) delete state.set[key];
   const machine = devices(), tensor = Math.min(Number(effective('parallel.tensor') || 1), machine.perNode);
@@ -63,8 +74,11 @@ function select(field, fill) {
   fill(input, lists);
   input.addEventListener('change', () => {
     if (field.kind === 'model') chooseModel(input.value, lists);
-    else if (field.kind === 'cluster') putMachine({ [field.key]: input.value, 'cluster.devices_per_node': '' });
-    else put({ [field.key]: input.value });
+    else if (field.kind === 'cluster') putMachine({ [field.key]: input.value, 'cluster.nodes': '', 'cluster.devices_per_node': '' });
+    else {
+      if (field.kind === 'schedule' && state.base) detach();
+      put({ [field.key]: input.value });
+    }
   });
   return input;
 }
@@ -151,8 +165,10 @@ function anyKey() {
   return [form, h('ul', { class: 'chips', id: 'chips', 'aria-label': 'Further keys that are set' })];
 }
 
-export function makeControls(engineLists) {
+// `ask(scenario)`: its resolved values.
+export function makeControls(engineLists, ask) {
   lists = engineLists;
+  askValues = ask;
   made.clear();
   const prices = h('datalist', { id: 'prices' });
   fillPrices(prices, lists);
@@ -199,17 +215,16 @@ function showValue({ field, input, extra, box }) {
   else if (document.activeElement !== input || input.tagName === 'SELECT') {
     if (input.tagName === 'SELECT' && value && ![...input.options].some(o => o.value === value)) input.append(new Option(value, value));
     input.value = value ?? (field.kind === 'schedule' ? known ?? '' : '');
-    if (input.tagName === 'INPUT') input.placeholder = field.hint || (known ?? (field.key.endsWith('per_node') ? String(devices().perNode) : ''));
+    if (field.key === 'batch.global' && value === undefined && resolved['batch.microbatches'])
+      input.placeholder = ['batch.micro', 'batch.microbatches', 'parallel.data'].reduce((product, key) => product * Number(resolved[key]?.value ?? 1), 1);
+    else if (input.tagName === 'INPUT') input.placeholder = field.hint || (known ?? (field.key.endsWith('per_node') ? String(devices().perNode) : ''));
   }
 }
 
 const modelValue = () => (effective('workload.config') ? 'config:' + effective('workload.config') : 'model:' + (effective('workload.model') ?? ''));
 
 export function updateControls(values) {
-  if (values) {
-    resolved = values;
-    noteWiring();
-  }
+  if (values) resolved = values;
   if (!made.size) return;
   const models = made.get('model').input, trainer = effective('trainer');
   if (![...models.options].some(o => o.value === modelValue())) models.append(new Option(modelValue().replace(/^\w+:/, ''), modelValue()));
@@ -220,13 +235,19 @@ export function updateControls(values) {
   const base = document.getElementById('base');
   base.hidden = !state.base;
   if (state.base)
-    base.replaceChildren(`Based on ${state.base.name}. `, h('button', { type: 'button', class: 'link', onclick: () => {
-      Object.assign(state, { base: null, set: { ...Object.fromEntries(allFields.map(f => [f.key, effective(f.key)]).filter(([, v]) => v)), ...state.set } });
-      changed('all');
-    } }, 'Let it go'));
-  const known = new Set([...allFields.map(f => f.key), 'workload.config', 'workload.model']);
+    base.replaceChildren(`Based on ${state.base.name}. `, h('button', { type: 'button', class: 'link', onclick: () => { detach(); changed('all'); } }, 'Let it go'));
+  const known = new Set([...allFields.map(f => f.key), 'workload.config', 'workload.model', 'parallel.virtual_stages']);
   document.getElementById('chips').replaceChildren(...Object.entries(state.set).filter(([key]) => !known.has(key) && !/^schedule\./.test(key))
     .map(([key, value]) => h('li', {}, `${key} = ${value} `, h('button', { type: 'button', 'aria-label': `Remove ${key}`, onclick: () => put({ [key]: null }) }, '×'))));
+}
+
+// What the file of the person states becomes the page's own keys: then a key can also be taken away. Lists stay in the file.
+export function detach() {
+  const stated = Object.entries(resolved).filter(([, { origin }]) => !origin || origin.startsWith(state.base.name + ':'));
+  if (stated.some(([key]) => key.includes('['))) return;
+  const set = Object.fromEntries(stated.filter(([key]) => key !== 'panpipe').map(([key, { value }]) => [key.replace(/^(schedule|trainer)\.name$/, '$1'), shipped(value)]));
+  state.set = { ...set, ...state.set };
+  state.base = null;
 }
 
 // ---- errors at the field

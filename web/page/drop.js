@@ -1,6 +1,8 @@
 // Files that a person drops or opens: each is read as what it is. Nothing is sent anywhere.
 import { h, byId } from './dom.js';
-import { state, put, changed } from './state.js';
+import { state, put, changed, scenarioText, settingsOf } from './state.js';
+import { detach } from './controls.js';
+import { keepAsBefore } from './compare.js';
 
 const largest = 300e6;  // of a text that the engine gets
 
@@ -10,27 +12,38 @@ async function textOf(file) {
   return new Response(stream).text();
 }
 
-const said = (text, detail = '') => byId('status').replaceChildren(text, detail ? h('details', {}, h('summary', {}, 'What was read'), h('pre', {}, detail)) : '');
+function said(text, detail = '', ...more) {
+  byId('status').replaceChildren(text, ...more, detail ? h('details', {}, h('summary', {}, 'What was read'), h('pre', { tabindex: '0' }, detail)) : '');
+}
 
 function takeConfig(name, text) {
-  state.base = null;
-  state.files = { [name]: text };
-  put({ 'workload.config': name, 'workload.model': null, 'workload.sequence': state.set['workload.sequence'] || '4096' });
-  said(`The model is now ${name}.`);
+  if (state.base) detach();
+  Object.assign(state, { view: 'predict', files: { ...state.files, [name]: text } });
+  const sequence = state.set['workload.sequence'] || '4096';
+  for (const key of Object.keys(state.set)) if (/^workload\b/.test(key)) delete state.set[key];
+  put(state.base ? { workload: `{config: ${name}, sequence: ${sequence}}` } : { 'workload.config': name, 'workload.sequence': sequence });
 }
 
 function takeScenario(name, text, files) {
-  Object.assign(state, { view: 'predict', base: { name, text }, set: {}, files: files || {} });
+  Object.assign(state, { view: 'predict', base: { name, text }, set: {}, files });
   changed('all');
-  said(`The scenario is now ${name}.`);
 }
 
-function takeOrder(name, text) {
+function takeOrder(text) {
   state.view = 'laboratory';
   state.lab.csv = text.trim();
   changed('all');
-  said(`${name} is an order of passes: it is in the laboratory.`);
 }
+
+// Measurements narrow the interval: the cards then show how much against the answer without them.
+async function takeEvidence(name, text) {
+  const old = (state.set.evidence || '').replace(/^\[|\]$/g, '');
+  if (!state.before) await keepAsBefore();
+  Object.assign(state, { view: 'predict', files: { ...state.files, [name]: text } });
+  put({ evidence: `[${[old, name].filter(Boolean).join(', ')}]` });
+}
+
+const saidOf = { config: 'The model is now', scenario: 'The scenario is now', order: 'An order of passes, now in the laboratory:', result: 'A result of Panpipe, for the native report:' };
 
 // Files may belong together (a launch script and its config.json), so they are read in one call.
 export async function openFiles(list, engine) {
@@ -40,22 +53,24 @@ export async function openFiles(list, engine) {
   } catch (error) {
     return said(error.message);
   }
-  const names = Object.keys(files);
-  if (!names.length) return;
+  const names = Object.keys(files), isConfig = name => /"model_type"/.test(files[name]), main = names.find(name => !isConfig(name)) || names[0];
+  if (!main) return;
   said(`Reading ${names.join(', ')} …`);
-  const answer = await engine.ask({ call: 'read', files, arguments: {} });
-  const read = answer || {}, first = names[0], kind = read.kind;
-  if (read.error) return said(`${first}: ${read.error.message}${read.error.help ? ' (' + read.error.help + ')' : ''}`);
-  if (kind === 'config') takeConfig(first, files[first]);
-  else if (kind === 'order') takeOrder(first, files[first]);
-  else if (kind === 'scenario') takeScenario(first, files[first], Object.fromEntries(Object.entries(files).filter(([name]) => name !== first)));
-  else if (read.scenario) takeScenario(`${first}.yaml`, read.scenario, read.files);
-  if (read.evidence) put({ evidence: read.evidence });
-  if (kind === 'unknown' || (!read.scenario && !['config', 'order', 'scenario'].includes(kind)))
-    said(read.text ? `${first} is a ${kind}.` : `${first} is not a file that this page reads: a config.json, a scenario, a launch script, a log, nccl-tests, an order as CSV.`,
-      read.text);
-  else if (kind !== 'config' && kind !== 'order' && kind !== 'scenario')
-    said(`${first} was read as a ${kind}.`, [...(read.notes || []), read.text || ''].filter(Boolean).join('\n'));
+  const model = names.find(name => name !== main && isConfig(name)), others = Object.fromEntries(Object.entries(files).filter(([name]) => name !== main));
+  const read = await engine.ask({ call: 'read', files, file: main, scenario: scenarioText(), name: state.base?.name || 'page.yaml', settings: settingsOf(),
+    ...(model ? { model } : {}) });
+  if (!read) return;
+  if (read.error) return said(`${main}: ${read.error.message}${read.error.help ? ` (${read.error.help})` : ''}`, read.error.text);
+  const detail = [...(read.notes || []), read.text || ''].filter(Boolean).join('\n');
+  const evidence = (read.settings || []).some(setting => setting.startsWith('evidence'));
+  if (read.unknown?.length)
+    return said(`${main} needs values that it does not state: ${read.unknown.map(u => `${u.name} (line ${u.line})`).join(', ')}. Write them into the script, then drop it again.`, detail);
+  const own = evidence && read.scenario ? h('button', { type: 'button', onclick: () => takeScenario(`${main}.yaml`, read.scenario, others) }, 'Use the scenario of the log') : '';
+  said(`${saidOf[read.kind] || `Read as ${evidence ? `${read.kind}, which narrows the interval` : `a ${read.kind}`}:`} ${main}. `, detail, own);
+  if (read.kind === 'config') takeConfig(main, files[main]);
+  else if (read.kind === 'order') takeOrder(files[main]);
+  else if (evidence) takeEvidence(main, files[main]);
+  else if (read.scenario) takeScenario(read.kind === 'scenario' ? main : `${main}.yaml`, read.scenario, others);
 }
 
 export function listenToDrops(engine) {

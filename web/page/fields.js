@@ -4,7 +4,8 @@ export const sections = [
   { name: 'Machine', fields: [
     { key: 'cluster.file', label: 'Servers', kind: 'cluster' },
     { key: 'cluster.nodes', label: 'Nodes', kind: 'number', min: 1 },
-    { key: 'cluster.devices_per_node', label: 'GPUs a node', kind: 'number', min: 1 }] },
+    { key: 'cluster.devices_per_node', label: 'GPUs a node', kind: 'number', min: 1 },
+    { key: 'cluster.network.oversubscription', label: 'Oversubscribed', kind: 'number', min: 1 }] },
   { name: 'Training', fields: [
     { key: 'trainer', label: 'Trainer', kind: 'trainer' },
     { key: 'precision', label: 'Precision', kind: 'choice' },
@@ -29,7 +30,6 @@ export const sections = [
     { key: 'offload.optimizer', label: 'Optimizer state on', kind: 'choice' },
     { key: 'offload.parameters', label: 'Parameters on', kind: 'choice' },
     { key: 'framework.allocator', label: 'Allocator', kind: 'choice' },
-    { key: 'cluster.network.oversubscription', label: 'Oversubscription', kind: 'number', min: 1 },
     { key: 'cluster.network.bandwidth', label: 'Network card', kind: 'text', hint: '50 GB/s' },
     { key: 'usable', label: 'Usable memory', kind: 'text', hint: '90 %' }] },
 ];

@@ -31,7 +31,7 @@ function makePage() {
   const actions = h('div', { class: 'row actions' },
     planner.go, planner.stop, planner.choice, parts.before,
     h('label', { title: 'Transfers share links, as the network does; slower than the estimate on idle links' }, simulated, 'simulate shared links'));
-  const predict = h('div', { class: 'view split', id: 'predict' }, makeControls(engineLists),
+  const predict = h('div', { class: 'view split', id: 'predict' }, makeControls(engineLists, async scenario => (await engine.ask({ call: 'predict', scenario, name: 'machine.yaml', want: ['values'] }))?.values),
     h('div', { class: 'result' }, parts.faults, parts.top, actions, planner.element, parts.middle,
       h('section', { 'aria-labelledby': 'step-title' }, h('h2', { id: 'step-title' }, 'The step'), timeline.element),
       parts.notes, takeSection(request => engine.ask(request), engineLists)));
@@ -71,6 +71,10 @@ async function predict() {
   byId('predict').classList.toggle('stale', Boolean(fresh.error));
   if (fresh.error) return;
   answer = fresh;
+  // Files are named in the resolved scenario alone.
+  const named = (section, key) => answer.scenario?.match(new RegExp(`^${section}:\\n(?: .*\\n)*?  ${key}: (\\S+)`, 'm'))?.[1];
+  for (const [section, key] of [['cluster', 'file'], ['workload', 'config']])
+    if (named(section, key)) answer.values[`${section}.${key}`] ??= { value: named(section, key) };
   updateControls(answer.values || {});
   showAnswer();
   await addPicture(fresh);
@@ -103,6 +107,7 @@ async function getBefore() {
 
 function showAnswer() {
   const m = answer.document.metrics;
+  parts.top.dataset.step = m.step_time_s;  // for tests
   byId('strip').replaceChildren(...strip(answer));
   parts.top.replaceChildren(heading(answer), answerCards(answer, beforeAnswer));
   parts.middle.replaceChildren(h('div', {}, memoryBars(answer.document), remedies(answer)), whereTheTimeGoes(m));

@@ -4,7 +4,7 @@ import { bytes, gib, percent } from './format.js';
 import { put } from './state.js';
 
 // The fullest device first; ranks whose devices hold the same appear once.
-function kinds(document) {
+function distinct(document) {
   const seen = new Set();
   return [...(document.memory || [])].filter(item => {
     const own = JSON.stringify(item.parts);
@@ -15,7 +15,7 @@ function kinds(document) {
 }
 
 export function memoryBars(document) {
-  const items = kinds(document);
+  const items = distinct(document);
   if (!items.length) return h('div');
   const fullest = items.reduce((a, b) => (b.peak_bytes > a.peak_bytes ? b : a)), limit = fullest.limit_bytes;
   const names = Object.entries(fullest.parts).sort((a, b) => b[1] - a[1]).filter(([, size]) => size > 0).map(([name]) => name);

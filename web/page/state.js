@@ -20,7 +20,17 @@ export function changed(what = 'scenario') {
   for (const f of listeners) f(what);
 }
 
-export function put(values) {
+// What one key decides for others: samples of a step are stated in one way, and cuts belong to their degrees and schedule.
+function followed(values) {
+  const more = {};
+  if ('batch.global' in values) more['batch.microbatches'] = null;
+  const cut = ['workload.config', 'workload.model', 'parallel.pipeline', 'parallel.virtual_stages', 'schedule'];
+  if (cut.some(key => key in values && String(values[key]) !== state.set[key])) more.partition = null;
+  return { ...more, ...values };
+}
+
+export function put(given) {
+  const values = followed(given);
   for (const [key, value] of Object.entries(values))
     if (value === null || value === '') delete state.set[key];
     else state.set[key] = String(value);
@@ -85,6 +95,9 @@ async function unpack(packed) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'))).text();
 }
 
+// A file that is longer, packed, is left out of an address, with the key that names it.
+const mostOfFile = 60000;
+
 export async function addressOf(from = state) {
   const pairs = [];
   if (from.view !== 'predict') pairs.push(['view', from.view]);
@@ -93,8 +106,13 @@ export async function addressOf(from = state) {
     if (from.base.example) pairs.push(['example', from.base.name]);
     else pairs.push(['name', from.base.name], ['base', await pack(from.base.text)]);
   }
-  for (const [name, text] of Object.entries(from.files)) pairs.push(['file:' + name, await pack(text)]);
-  for (const [key, value] of Object.entries(from.set)) pairs.push([key, value]);
+  const left = [];
+  for (const [name, text] of Object.entries(from.files)) {
+    const packed = await pack(text);
+    if (packed.length <= mostOfFile) pairs.push(['file:' + name, packed]);
+    else left.push(name);
+  }
+  for (const [key, value] of Object.entries(from.set)) if (!left.some(name => value.includes(name))) pairs.push([key, value]);
   for (const [key, value] of Object.entries(from.lab || {})) pairs.push(['lab.' + key, value]);
   if (from.before) pairs.push(['before', from.before]);
   return pairs.map(([key, value]) => `${encode(key)}=${encode(value)}`).join('&');
@@ -123,10 +141,12 @@ export async function stateOf(address, examples = [], problems = []) {
   return read;
 }
 
+const bare = name => name.split('/').at(-1).replace(/\.yaml$/, '');
+
 function exampleNamed(name, examples) {
-  const found = examples.find(example => example.name === name || example.name.split('/').at(-1) === name);
+  const found = examples.find(example => bare(example.name) === bare(name));
   if (!found) throw new Error(`no example of the name ${name}`);
-  return { name: found.name, text: found.text, example: true };
+  return { name: bare(found.name) + '.yaml', text: found.text, example: true };
 }
 
 export function replace(read) {

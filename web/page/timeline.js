@@ -40,6 +40,7 @@ export class Timeline {
       ...this.data.kinds.map(kind => h('li', {}, Array.from({ length: colours.shades }, (_, i) => h('i', { style: `background:${colours.box(kind, i)}` })), wordFor(kind))),
       ...this.data.strips.map(kind => h('li', {}, h('i', { class: 'thin', style: `background:${colours.strip(kind)}` }), wordFor(kind))),
       this.data.memoryName && this.data.lanes.length <= 16 ? h('li', {}, h('i', { style: `background:${colours.area}` }), this.data.memoryName) : '');
+    this.host.classList.toggle('many', this.data.lanes.length > 16);
     this.reading.textContent = '';
     this.list.open = false;
     this.redraw();
@@ -140,7 +141,7 @@ export class Timeline {
     const { name, detail, boxes, stripes } = this.data.lanes[lane], box = stripe === undefined;
     const [start, end, kind, chunk, text, hint] = box ? boxes.rows[index] : [...stripes[strip].rows[stripe].slice(0, 3), 0, '', stripes[strip].rows[stripe][3]];
     const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6)), when = `${at(start)} to ${at(end)} ${this.data.unit}`;
-    if (hint) return `${name}: ${/ to /.test(hint) ? hint : `${hint}, ${when}`}`;
+    if (hint && !box) return `${name}: ${/ to /.test(hint) ? hint : `${hint}, ${when}`}`;
     const what = box ? `${wordFor(kind)}${text ? ` of microbatch ${text}` : ''}${stage && kind !== 'O' ? `, stage ${stage}` : ''}` : wordFor(kind);
     return `${name}: ${what}, ${when}`;
   }

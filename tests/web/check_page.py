@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""The page in a headless Chromium, as a person uses it: check_page.py BUILD/web PANPIPE [--pictures FOLDER].
+
+Opens the one file from the disk and the served page; chooses, drags, plans, stops, drops, shares, prints; compares figures with the
+native program. Exit 77: there is no Chromium, or no page was built."""
+
+import argparse
+import functools
+import http.server
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import browser
+
+SCENARIO = {
+    "cluster.file": "clusters/h100x8.yaml",
+    "cluster.nodes": "2",
+    "workload.model": "gpt3-13b",
+    "batch.micro": "1",
+    "batch.global": "64",
+    "precision": "bf16",
+    "parallel.pipeline": "4",
+    "parallel.tensor": "4",
+    "parallel.data": "1",
+    "schedule": "1f1b",
+    "trainer": "megatron-core",
+}
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "intermediate_size": 2816,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+    "hidden_act": "silu",
+}
+VIEWS = ("predict", "compare", "laboratory", "links")
+READY = "document.documentElement?.dataset.ready"
+ANSWERS = "Number(document.documentElement.dataset.answers || 0)"
+STEP = "Number(document.getElementById('answer').dataset.step)"
+VISIBLE = """[...document.querySelectorAll('a[href], button, input, select, textarea, summary, canvas[tabindex], [tabindex="0"]')]
+  .filter(e => e.checkVisibility({visibilityProperty: true}) && !e.disabled && !e.classList.contains('skip'))"""
+
+
+class Page:
+    def __init__(self, b, native, base):
+        self.b, self.native_program, self.base = b, native, base
+
+    def open(self, keys=SCENARIO, more="", **size):
+        hash_text = "&".join([more] * bool(more) + [f"{k}={v}" for k, v in keys.items()])
+        self.b.open(f"{self.base}#{hash_text}", **size)
+        self.b.wait(READY)
+
+    def acts(self, expression):
+        """Runs it and waits for the next answer."""
+        before = self.b.run(ANSWERS)
+        self.b.run(expression)
+        self.b.wait(f"{ANSWERS} > {before}")
+
+    def put(self, identifier, value, event="change"):
+        self.acts(
+            f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('{event}')); }})(document.getElementById('{identifier}'))"
+        )
+
+    def text(self, selector):
+        return self.b.run(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    def native(self, verb, keys, *options):
+        tree = "panpipe: 1\n" + "".join(f"{k}: {v}\n" for k, v in keys.items() if "." not in k)
+        for top in dict.fromkeys(k.split(".")[0] for k in keys if "." in k):
+            inside = ", ".join(f"{k.split('.', 1)[1]}: {v}" for k, v in keys.items() if k.startswith(top + "."))
+            tree += f"{top}: {{{inside}}}\n"
+        done = subprocess.run([self.native_program, verb, "-", *options, "--json"], input=tree, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+def check_figures(p):
+    p.open()
+    step = p.native("estimate", SCENARIO)["metrics"]["step_time_s"]
+    assert p.b.run(STEP) == step, (p.b.run(STEP), step)
+    assert f"{step:.3f} s" in p.text("#answer"), p.text("#answer")
+    assert "80 % of runs" in p.text("#answer") and "fits surely" in p.text("#answer")
+
+
+def check_drag(p):
+    """A step of the slider by a key: pipeline 4 becomes 8, the tensor degree stays, and the answer is the native one."""
+    p.open()
+    before = p.b.run(ANSWERS)
+    p.b.run("document.querySelector('[data-key=\"parallel.tensor\"] input[type=range]').focus()")
+    p.b.key("ArrowLeft", number=37)
+    p.b.wait(f"{ANSWERS} > {before}")
+    keys = {**SCENARIO, "parallel.tensor": "2", "parallel.data": "2"}
+    assert p.b.run(STEP) == p.native("estimate", keys)["metrics"]["step_time_s"], p.text("#answer")
+    p.b.wait("location.hash.includes('parallel.tensor=2')")
+
+
+def check_errors(p):
+    """An impossible batch: the error is at its field, with the remedy, and the old figures stay."""
+    p.open()
+    old = p.b.run(STEP)
+    p.put("field-batch-micro", "3")
+    shown = p.text('[data-key="batch.global"] .error')
+    assert "no multiple of 3" in shown and "126 and 129" not in shown and "63 and 66" in shown, shown
+    assert p.b.run(STEP) == old and p.b.run("document.getElementById('predict').classList.contains('stale')")
+    p.put("field-batch-micro", "2")
+    assert not p.b.run("document.querySelector('.wrong')")
+
+
+def check_plan(p):
+    p.open()
+    p.b.run("document.getElementById('plan-go').click()")
+    p.b.wait("!!document.querySelector('#plan-result tbody tr')", 120)
+    rows = p.b.run("[...document.querySelectorAll('#plan-result tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
+    best = p.native("plan", SCENARIO, "--open", "--candidates", "10")["best"]
+    assert rows[0][0] == "mine" and rows[1][-1] == best["summary"], rows[:2]
+    p.acts("document.querySelector('#plan-result tbody button').click()")
+    assert abs(p.b.run(STEP) / best["metrics"]["step_time_s"] - 1) < 1e-9, (p.b.run(STEP), best["metrics"]["step_time_s"])
+
+
+def check_stop(p):
+    p.open(
+        {
+            **SCENARIO,
+            "workload.model": "gpt3-175b",
+            "cluster.nodes": "32",
+            "parallel.pipeline": "16",
+            "parallel.data": "4",
+            "batch.global": "512",
+        }
+    )
+    p.b.run("document.getElementById('plan-go').click()")
+    p.b.wait("/Searching/.test(document.getElementById('plan-status').innerText)")
+    p.b.run("document.getElementById('plan-stop').click()")
+    assert "Stopped" in p.text("#plan-status") and p.b.run("!document.getElementById('plan-go').disabled")
+    old = p.b.run(STEP)
+    p.acts("document.querySelector('input[name=recompute][value=full]').click()")
+    assert p.b.run(STEP) > old  # the page still answers
+
+
+def check_files(p):
+    p.open()
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "config.json"
+        config.write_text(json.dumps(CONFIG))
+        root = p.b.call("DOM.getDocument")["root"]["nodeId"]
+        node = p.b.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
+        before = p.b.run(ANSWERS)
+        p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(config)])
+        p.b.wait(f"{ANSWERS} > {before}")
+        assert "12 layers, hidden 1024" in p.text(".heading"), p.text("#status")
+        order = pathlib.Path(folder) / "order.csv"
+        order.write_text("0F0,0B0\n1B0,1F0\n")
+        data = {"items": [], "files": [str(order)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            p.b.call("Input.dispatchDragEvent", type=kind, x=700, y=400, data=data)
+        p.b.wait(
+            "!document.getElementById('laboratory').hidden && /not legal/.test(document.getElementById('laboratory').innerText)"
+        )
+        assert "comes before 1F0" in p.text("#lab-faults")
+
+
+def check_share(p):
+    """The link, opened anew, is the same prediction; so is one with a file in it."""
+    p.open({**SCENARIO, "recompute": "selective"})
+    step = p.b.run(STEP)
+    p.b.run("document.getElementById('take-link').click()")
+    link = p.b.wait("document.getElementById('take-text').innerText")
+    p.b.open(link)
+    p.b.wait(READY)
+    assert p.b.run(STEP) == step, link
+    p.b.run("document.getElementById('take-scenario').click()")
+    assert "gpt3-13b" in p.b.wait("document.getElementById('take-text').innerText")
+    p.b.run("document.getElementById('take-trainer').value = 'megatron-core'; document.getElementById('take-flags').click()")
+    p.b.wait("/--pipeline-model-parallel-size 4/.test(document.getElementById('take-text').innerText)")
+
+
+def check_print(p):
+    p.open()
+    p.b.call("Emulation.setEmulatedMedia", media="print")
+    assert p.b.run("getComputedStyle(document.getElementById('controls')).display") == "none"
+    assert len(p.b.call("Page.printToPDF", preferCSSPageSize=True)["data"]) > 20000
+    p.b.call("Emulation.setEmulatedMedia", media="")
+
+
+def check_compare(p):
+    p.open()
+    p.acts("document.getElementById('keep').click()")
+    p.put("field-schedule", "zb-h1")
+    assert "against before" in p.text("#answer")
+    p.acts("document.querySelector('[data-view=compare]').click()")
+    table = p.b.wait("document.querySelector('#compare table')?.innerText")
+    assert "step time" in table and "−" in table, table
+
+
+def check_laboratory(p):
+    """zb-v at even costs on 4 ranks and 8 microbatches: 3 units of work a pass, 48 on a rank, 51 with the way down the V and back."""
+    p.open({}, "view=laboratory")
+    assert "51" in p.text("#laboratory .cards") and "5.9 %" in p.text("#laboratory .cards")
+    p.put("lab-W", "0.5")
+    p.put("lab-family", "1f1b")
+    done = subprocess.run(
+        [
+            p.native_program,
+            "schedule",
+            "1f1b",
+            "--ranks",
+            "4",
+            "--microbatches",
+            "8",
+            "--costs",
+            "F=1,I=1,W=0.5,comm=0",
+            "--json",
+        ],
+        capture_output=True,
+    )
+    makespan = json.loads(done.stdout)["makespan"]
+    assert f"{makespan:g}" in p.text("#laboratory .cards"), (makespan, p.text("#laboratory .cards"))
+    p.b.run("document.getElementById('lab-arena-go').click()")
+    assert "interleaved-zero-bubble" in p.b.wait("document.querySelector('#lab-arena table')?.innerText", 60)
+
+
+def check_links(p):
+    p.open(more="view=links")
+    p.b.wait("document.querySelectorAll('#links table').length == 2", 60)
+
+
+def check_timeline(p):
+    p.open()
+    p.b.wait("document.querySelector('#predict canvas').timeline?.data")
+    p.b.run("document.querySelector('#predict canvas').focus()")
+    p.b.key("ArrowRight", number=39)
+    first = p.text("#predict .reading")
+    assert first.startswith("rank 0: F forward of microbatch 0"), first
+    p.b.key("ArrowRight", number=39)
+    assert "microbatch 1" in p.text("#predict .reading")
+    p.b.key("+", number=187, text="+")
+    assert abs(p.b.run("(t => (t.to - t.from) / t.data.end)(document.querySelector('#predict canvas').timeline)") - 0.5) < 1e-9
+
+
+def check_keyboard(p):
+    """Tab reaches every control of every view, and each has a name."""
+    for view in VIEWS:
+        p.open(more=f"view={view}")
+        p.b.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        time.sleep(0.5)
+        radios = "e => e.type !== 'radio' || e.checked"
+        wanted = p.b.run(
+            f"{VISIBLE}.filter({radios}).forEach((e, i) => {{ e.dataset.stop = i; }}); {VISIBLE}.filter({radios}).length"
+        )
+        p.b.run(
+            "document.activeElement.blur(); window.reached = new Set(); document.addEventListener('focusin', e => window.reached.add(e.target))"
+        )
+        for _ in range(wanted + 8):
+            p.b.key("Tab", number=9)
+        missed = p.b.run(f"{VISIBLE}.filter({radios}).filter(e => !window.reached.has(e)).map(e => e.outerHTML.slice(0, 90))")
+        assert not missed, (view, missed)
+        nameless = p.b.run(
+            f"""{VISIBLE}.filter(e => !(e.ariaLabel || e.labels?.length || e.innerText?.trim() || e.title || e.getAttribute('aria-labelledby')))
+          .map(e => e.outerHTML.slice(0, 90))"""
+        )
+        assert not nameless, (view, nameless)
+
+
+def check_widths(p, pictures):
+    for width in (360, 768, 1440):
+        for dark in (False, True):
+            for view in VIEWS:
+                p.open({}, f"view={view}", width=width, dark=dark)
+                p.b.run("new Promise(done => setTimeout(done, 700))")
+                extent = p.b.run("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+                assert extent[0] <= extent[1], (width, view, extent)
+                if pictures:
+                    p.b.shot(pictures / f"{view}-{width}-{'dark' if dark else 'light'}.png", whole=True)
+
+
+def served(folder):
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/index.html"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("web", type=pathlib.Path)
+    parser.add_argument("panpipe")
+    parser.add_argument("--pictures", type=pathlib.Path, help="write screenshots into this folder")
+    parser.add_argument("--only", help="checks whose name holds this")
+    options = parser.parse_args()
+    program = browser.find()
+    if not program or not (options.web / "panpipe.html").exists():
+        required = os.environ.get("PANPIPE_PAGE") == "required"
+        print(
+            ("missing: no " if required else "skipped: no ")
+            + ("Chromium (apt-get install chromium)" if not program else f"page in {options.web} (make web)")
+        )
+        return 1 if required else 77
+    if options.pictures:
+        options.pictures.mkdir(parents=True, exist_ok=True)
+    file_page, served_page = (options.web / "panpipe.html").resolve().as_uri(), served(options.web)
+    everywhere = (check_figures, check_plan)
+    once = (
+        check_drag,
+        check_errors,
+        check_stop,
+        check_files,
+        check_share,
+        check_print,
+        check_compare,
+        check_laboratory,
+        check_links,
+    )
+    once += (check_timeline, check_keyboard, functools.partial(check_widths, pictures=options.pictures))
+    runs = [(check, page) for check in everywhere for page in (file_page, served_page)] + [(check, file_page) for check in once]
+    failed, b = 0, browser.Browser(program)
+    try:
+        for check, page in runs:
+            name = getattr(check, "func", check).__name__
+            if options.only and options.only not in name:
+                continue
+            b.console.clear(), b.requests.clear()
+            begin = time.monotonic()
+            try:
+                check(Page(b, options.panpipe, page))
+                others = [r for r in b.requests if not r.startswith((page.rsplit("/", 1)[0], "blob:", "data:", "about:"))]
+                assert not others, f"requests: {others}"
+                assert not b.console, f"console: {b.console}"
+                print(f"{name}: ok, {time.monotonic() - begin:.1f} s ({page.split(':')[0]})", flush=True)
+            except (AssertionError, TimeoutError, RuntimeError) as error:
+                failed += 1
+                print(f"{name}: FAILED ({page.split(':')[0]}): {error!r}; console {b.console[:3]}", flush=True)
+    finally:
+        b.close()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
