@@ -37,10 +37,13 @@ function versus(now, before, name) {
 
 export function answerCards(answer, before) {
   const m = answer.document.metrics, old = before?.document?.metrics, [words, mood] = verdict(m);
-  const known = m.step_time_p10_s !== undefined, pieces = answer.document.evidence?.pieces?.length, middle = m.step_time_p50_s ?? m.step_time_s;
+  const known = m.step_time_p10_s !== undefined, pieces = answer.document.evidence?.pieces?.length,
+    middle = m.step_time_p50_s ?? m.step_time_s;
   const apart = Math.abs(middle / m.step_time_s - 1) > 0.005;  // of the calculated step: what is missed, or measurements
-  const step = card('Step time', time(pieces ? middle : m.step_time_s), apart ? (pieces ? `by the evidence; calculated ${time(m.step_time_s)}` : `half of runs above ${time(middle)}`) : null,
-    known ? h('span', {}, `80 % of runs: ${range(m.step_time_p10_s, m.step_time_p90_s)}`) : 'how sure is not known', versus(m, old, 'step_time_s'));
+  const step = card('Step time', time(pieces ? middle : m.step_time_s),
+    apart ? (pieces ? `by the evidence; calculated ${time(m.step_time_s)}` : `half of runs above ${time(middle)}`) : null,
+    known ? h('span', {}, `80 % of runs: ${range(m.step_time_p10_s, m.step_time_p90_s)}`) : 'how sure is not known',
+      versus(m, old, 'step_time_s'));
   if (known) step.insertBefore(intervalBar(m.step_time_p10_s, middle, m.step_time_p90_s), step.children[2]);
   const memory = card('Memory', h('span', { class: mood }, words),
     `${gib(m.peak_memory_bytes)} of ${gib(m.memory_limit_bytes)}, ${percent(m.peak_memory_bytes / m.memory_limit_bytes, 0)}`,
@@ -61,23 +64,29 @@ export function answerCards(answer, before) {
 // Compute, exposed communication, idle: they add up to the step.
 export function whereTheTimeGoes(metrics) {
   const idle = Math.max(0, metrics.step_time_s - metrics.compute_s - metrics.exposed_communication_s);
-  const parts = [['compute', metrics.compute_s, 'F'], ['exposed communication', metrics.exposed_communication_s, 's-send'], ['idle', idle, 'idle']];
+  const parts = [['compute', metrics.compute_s, 'F'], ['exposed communication', metrics.exposed_communication_s, 's-send'],
+    ['idle', idle, 'idle']];
   return h('section', { 'aria-labelledby': 'time-title' }, h('h2', { id: 'time-title' }, 'Where the time goes'),
     h('ul', { class: 'bars' }, parts.map(([name, seconds, kind]) => h('li', {}, h('span', { class: 'name' }, name),
-      h('span', { class: 'bar' }, h('i', { class: 'k-' + kind, style: `width:${Math.max(0, 100 * seconds / metrics.step_time_s).toFixed(2)}%` })),
+      h('span', { class: 'bar' }, h('i', { class: 'k-' + kind,
+        style: `width:${Math.max(0, 100 * seconds / metrics.step_time_s).toFixed(2)}%` })),
       h('span', { class: 'num' }, time(seconds)), h('span', { class: 'num' }, percent(seconds / metrics.step_time_s, 0))))));
 }
+
+const pieceText = piece => `${piece.file}: ${piece.what}; half width of the interval `
+  + `${percent(piece.half_width_before)} → ${percent(piece.half_width_after)}`;
 
 export function remarks(answer) {
   const evidence = answer.document.evidence;
   const lines = [
     ...(answer.warnings || []).filter(text => !isRemedy(text) && !isCaution(text)).map(text => ['', text]),
-    ...(evidence?.pieces || []).map(piece => ['', `${piece.file}: ${piece.what}; half width of the interval ${percent(piece.half_width_before)} → ${percent(piece.half_width_after)}`]),
+    ...(evidence?.pieces || []).map(piece => ['', pieceText(piece)]),
     ...(answer.hints || []).map(hint => ['', typeof hint === 'string' ? hint : hint.text]),
   ];
   return h('section', { 'aria-labelledby': 'remarks-title' }, h('h2', { id: 'remarks-title' }, 'What to know'),
     h('ul', { class: 'remarks' }, lines.map(([kind, text]) => h('li', { class: kind }, text)),
-      evidence?.class ? h('li', { class: 'soft' }, `What makes the interval wide: ${(evidence.limits || []).join('; ') || 'many parts'}. Steps alike: ${evidence.class}.`) : null));
+      evidence?.class ? h('li', { class: 'soft' }, `What makes the interval wide: ${(evidence.limits || []).join('; ') || 'many parts'}. `
+        + `Steps alike: ${evidence.class}.`) : null));
 }
 
 const isCaution = text => /^(caution|warning): /.test(text);
@@ -90,5 +99,6 @@ export function heading(answer) {
 // The answer in one line, which stays on a phone's screen while the controls are moved.
 export function strip(answer) {
   const m = answer.document.metrics, [words, mood] = verdict(m), tokens = tokensOf(answer);
-  return [h('strong', {}, time(m.step_time_s)), h('strong', { class: mood }, words), h('span', {}, tokens ? `${grouped(tokens)} tokens/s` : '')];
+  return [h('strong', {}, time(m.step_time_s)), h('strong', { class: mood }, words),
+    h('span', {}, tokens ? `${grouped(tokens)} tokens/s` : '')];
 }

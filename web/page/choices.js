@@ -45,7 +45,8 @@ export function fillSchedules(element, lists, trainer) {
   const runs = lists.trainers?.find(item => item.name === trainer)?.schedules, key = `${trainer} ${runs?.length}`;
   if (element.dataset.of === key) return;
   const now = element.value, items = lists.schedules || lists.families || [];
-  const of = wanted => items.filter(item => Boolean(runs?.includes(item.name)) === wanted).map(item => option(item.name, item.name, item.line));
+  const of = wanted => items.filter(item => Boolean(runs?.includes(item.name)) === wanted).map(item =>
+    option(item.name, item.name, item.line));
   element.dataset.of = key;
   element.replaceChildren(...(runs?.length ? [...group(`what ${trainer} runs`, of(true)), ...group('others', of(false))] : of(false)));
   element.value = now;
@@ -62,7 +63,8 @@ export function familyOptions(box, lists, family, effective) {
     box.replaceChildren(...options.map(([name, byDefault]) => h('label', {}, name.replace(/_/g, ' '),
       h('input', { 'data-option': name, placeholder: String(byDefault), class: 'short', autocomplete: 'off',
         onchange: e => put({ [optionKey(name)]: e.target.value }) }))));
-    const stale = Object.keys(state.set).filter(key => /^schedule\.|^parallel.virtual_stages/.test(key) && !options.some(([name]) => key === optionKey(name)));
+    const stale = Object.keys(state.set).filter(key => /^schedule\.|^parallel.virtual_stages/.test(key)
+      && !options.some(([name]) => key === optionKey(name)));
     for (const key of stale) delete state.set[key];
   }
   for (const input of box.querySelectorAll('input'))

@@ -9,7 +9,8 @@ const made = new Map();  // key -> {field, box, input, extra, error}
 
 const shipped = value => value?.replace(/^.*\/(clusters|workloads)\//, '$1/');
 export const effective = key => state.set[key] ?? (state.base ? shipped(resolved[key]?.value) : undefined);
-const effectiveSet = () => Object.fromEntries(['cluster.file', 'cluster.nodes', 'cluster.devices_per_node', 'parallel.pipeline', 'parallel.tensor',
+const effectiveSet = () => Object.fromEntries(['cluster.file', 'cluster.nodes', 'cluster.devices_per_node', 'parallel.pipeline',
+  'parallel.tensor',
   'parallel.context', 'parallel.data'].map(key => [key, effective(key)]).filter(([, value]) => value !== undefined));
 export const devices = () => devicesOf(effectiveSet(), lists);
 
@@ -42,7 +43,8 @@ function cutWiring(perNode) {
   for (const key of Object.keys(state.set)) if (key.startsWith('cluster.wiring')) cut[key] = null;
   const whole = perNode && perNode < devicesOf({ 'cluster.file': effective('cluster.file') }, lists).ofFile;
   for (const [key, rows] of whole ? wirings.get(effective('cluster.file')) || [] : []) {
-    const kept = /pairs$/.test(key) ? rows.filter(row => row.every(d => d < perNode)) : rows.map(row => row.filter(d => d < perNode)).filter(row => row.length);
+    const kept = /pairs$/.test(key) ? rows.filter(row => row.every(d => d < perNode))
+      : rows.map(row => row.filter(d => d < perNode)).filter(row => row.length);
     cut[key] = JSON.stringify(kept);
   }
   return cut;
@@ -50,17 +52,21 @@ function cutWiring(perNode) {
 
 // A price list without this device would be an error that nobody asked for: another list, or none.
 function fittingPrice(file) {
-  const device = lists.clusters?.find(item => file === `clusters/${item.name}.yaml`)?.device, has = item => item.line.includes(device + ' ');
+  const device = lists.clusters?.find(item => file === `clusters/${item.name}.yaml`)?.device,
+    has = item => item.line.includes(device + ' ');
   const listed = lists.prices?.find(item => item.name === state.set['run.price']);
   return listed && device && !has(listed) ? { 'run.price': lists.prices.find(has)?.name ?? null } : {};
 }
+
+const smallest = file => `panpipe: 1\ncluster: {file: ${file}}\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 1}\n`
+  + 'parallel: {pipeline: 1}\n';
 
 // Machines of another size: the degrees follow.
 async function putMachine(values) {
   const file = values['cluster.file'] ?? effective('cluster.file');
   if ('cluster.file' in values) values = { ...values, ...fittingPrice(file) };
   if ('cluster.devices_per_node' in values) {
-    if (!wirings.has(file)) noteWiring(file, await askValues(`panpipe: 1\ncluster: {file: ${file}}\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 1}\nparallel: {pipeline: 1}\n`));
+    if (!wirings.has(file)) noteWiring(file, await askValues(smallest(file)));
     values = { ...values, ...cutWiring(Number(values['cluster.devices_per_node'])) };
   }
   Object.assign(state.set, values);
@@ -133,7 +139,8 @@ function control(field) {
     return { input: h('input', { type: 'checkbox', id: idOf(field.key), onchange: e => put({ [field.key]: String(e.target.checked) }) }) };
   const input = h('input', { type: field.kind === 'number' ? 'number' : 'text', id: idOf(field.key), min: field.min && String(field.min),
     placeholder: field.hint || '', autocomplete: 'off', list: field.kind === 'price' ? 'prices' : undefined });
-  const send = () => (/^cluster\.(nodes|devices)/.test(field.key) ? putMachine({ [field.key]: input.value }) : put({ [field.key]: input.value }));
+  const send = () => (/^cluster\.(nodes|devices)/.test(field.key) ? putMachine({ [field.key]: input.value })
+    : put({ [field.key]: input.value }));
   input.addEventListener(field.kind === 'number' ? 'input' : 'change', send);
   return { input };
 }
@@ -142,7 +149,8 @@ function fieldBox(field) {
   const parts = control(field), id = idOf(field.key), meaning = keyItem(field.key)?.meaning;
   const error = h('p', { class: 'error', id: id + '-error', hidden: true });
   const tag = field.kind === 'radio' ? 'span' : 'label';
-  const label = h(tag, { id: id + '-label', [tag === 'label' ? 'for' : 'data-for']: id, title: [field.unit, meaning].filter(Boolean).join(': ') },
+  const label = h(tag, { id: id + '-label', [tag === 'label' ? 'for' : 'data-for']: id,
+    title: [field.unit, meaning].filter(Boolean).join(': ') },
     field.label);
   const box = h('div', { class: `field ${field.kind}`, 'data-key': field.key }, label, parts.box || parts.input, error);
   parts.input.setAttribute('aria-describedby', error.id);
@@ -152,7 +160,8 @@ function fieldBox(field) {
 
 // Any other key: for experts, with the engine's own list of keys.
 function anyKey() {
-  const key = h('input', { list: 'keys', placeholder: 'any key: framework.attention', 'aria-label': 'Key of the scenario', autocomplete: 'off' });
+  const key = h('input', { list: 'keys', placeholder: 'any key: framework.attention', 'aria-label': 'Key of the scenario',
+    autocomplete: 'off' });
   const value = h('input', { placeholder: 'value', 'aria-label': 'Its value', autocomplete: 'off', class: 'short' });
   const add = () => {
     if (!key.value || !value.value) return;
@@ -188,7 +197,8 @@ phone.addEventListener('change', () => {
 function showDigests() {
   for (const section of sections) {
     const texts = section.fields.map(field => {
-      const value = field.key === 'model' ? modelValue().replace(/^\w+:(workloads\/)?/, '').replace('.json', '') : effective(field.key) ?? '';
+      const value = field.key === 'model' ? modelValue().replace(/^\w+:(workloads\/)?/, '').replace('.json', '')
+        : effective(field.key) ?? '';
       const plain = value.replace(/^clusters\/|\.yaml$/g, '');
       if (field.kind === 'degree') return Number(value) > 1 ? `${field.label.toLowerCase()} ${value}` : '';
       if (field.kind === 'radio') return value && value !== field.choices[0] ? `${field.label} ${value}` : '';
@@ -216,12 +226,15 @@ function showValue({ field, input, extra, box }) {
     if (input.tagName === 'SELECT' && value && ![...input.options].some(o => o.value === value)) input.append(new Option(value, value));
     input.value = value ?? (field.kind === 'schedule' ? known ?? '' : '');
     if (field.key === 'batch.global' && value === undefined && resolved['batch.microbatches'])
-      input.placeholder = ['batch.micro', 'batch.microbatches', 'parallel.data'].reduce((product, key) => product * Number(resolved[key]?.value ?? 1), 1);
-    else if (input.tagName === 'INPUT') input.placeholder = field.hint || (known ?? (field.key.endsWith('per_node') ? String(devices().perNode) : ''));
+      input.placeholder = ['batch.micro', 'batch.microbatches',
+        'parallel.data'].reduce((product, key) => product * Number(resolved[key]?.value ?? 1), 1);
+    else if (input.tagName === 'INPUT') input.placeholder = field.hint
+      || (known ?? (field.key.endsWith('per_node') ? String(devices().perNode) : ''));
   }
 }
 
-const modelValue = () => (effective('workload.config') ? 'config:' + effective('workload.config') : 'model:' + (effective('workload.model') ?? ''));
+const modelValue = () => (effective('workload.config') ? 'config:' + effective('workload.config')
+  : 'model:' + (effective('workload.model') ?? ''));
 
 export function updateControls(values) {
   if (values) resolved = values;
@@ -235,17 +248,21 @@ export function updateControls(values) {
   const base = document.getElementById('base');
   base.hidden = !state.base;
   if (state.base)
-    base.replaceChildren(`Based on ${state.base.name}. `, h('button', { type: 'button', class: 'link', onclick: () => { detach(); changed('all'); } }, 'Let it go'));
+    base.replaceChildren(`Based on ${state.base.name}. `,
+      h('button', { type: 'button', class: 'link', onclick: () => { detach(); changed('all'); } }, 'Let it go'));
   const known = new Set([...allFields.map(f => f.key), 'workload.config', 'workload.model', 'parallel.virtual_stages']);
-  document.getElementById('chips').replaceChildren(...Object.entries(state.set).filter(([key]) => !known.has(key) && !/^schedule\./.test(key))
-    .map(([key, value]) => h('li', {}, `${key} = ${value} `, h('button', { type: 'button', 'aria-label': `Remove ${key}`, onclick: () => put({ [key]: null }) }, '×'))));
+  document.getElementById('chips').replaceChildren(...Object.entries(state.set).filter(([key]) => !known.has(key)
+    && !/^schedule\./.test(key))
+    .map(([key, value]) => h('li', {}, `${key} = ${value} `,
+      h('button', { type: 'button', 'aria-label': `Remove ${key}`, onclick: () => put({ [key]: null }) }, '×'))));
 }
 
 // What the file of the person states becomes the page's own keys: then a key can also be taken away. Lists stay in the file.
 export function detach() {
   const stated = Object.entries(resolved).filter(([, { origin }]) => !origin || origin.startsWith(state.base.name + ':'));
   if (stated.some(([key]) => key.includes('['))) return;
-  const set = Object.fromEntries(stated.filter(([key]) => key !== 'panpipe').map(([key, { value }]) => [key.replace(/^(schedule|trainer)\.name$/, '$1'), shipped(value)]));
+  const set = Object.fromEntries(stated.filter(([key]) => key !== 'panpipe').map(([key, { value }]) =>
+    [key.replace(/^(schedule|trainer)\.name$/, '$1'), shipped(value)]));
   state.set = { ...set, ...state.set };
   state.base = null;
 }

@@ -17,7 +17,8 @@ export function drawCycle(cycle) {
   const at = i => [middle + radius * Math.sin((2 * Math.PI * i) / count), middle - radius * Math.cos((2 * Math.PI * i) / count)];
   const words = cycle.map(w => `rank ${w.rank} stands at ${w.action} and waits for ${w.for} of rank ${w.of}`);
   const drawing = svg('svg', { viewBox: `0 0 ${size} ${size}`, class: 'cycle', role: 'img', 'aria-label': words.join('; ') },
-    svg('defs', {}, svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto' }, svg('path', { d: 'M0 0 L8 4 L0 8 z' }))));
+    svg('defs', {}, svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto' },
+      svg('path', { d: 'M0 0 L8 4 L0 8 z' }))));
   for (let i = 0; i < count; ++i) {
     const [x, y] = at(i), [u, v] = at(i + 1), length = Math.hypot(u - x, v - y) || 1, cut = 27, bend = count === 2 ? 26 : 8;
     const [mx, my] = [(x + u) / 2 + (bend * (v - y)) / length, (y + v) / 2 - (bend * (u - x)) / length];
@@ -27,7 +28,8 @@ export function drawCycle(cycle) {
   }
   cycle.forEach((wait, i) => {
     const [x, y] = at(i);
-    drawing.append(svg('circle', { cx: x, cy: y, r: 25 }), svg('text', { x, y: y - 3 }, `rank ${wait.rank}`), svg('text', { x, y: y + 10, class: 'small' }, wait.action));
+    drawing.append(svg('circle', { cx: x, cy: y, r: 25 }), svg('text', { x, y: y - 3 }, `rank ${wait.rank}`),
+      svg('text', { x, y: y + 10, class: 'small' }, wait.action));
   });
   return h('figure', { class: 'cycle-figure' }, drawing, h('figcaption', {}, words.map(line => h('p', {}, line + '.'))));
 }

@@ -13,7 +13,8 @@ async function textOf(file) {
 }
 
 function said(text, detail = '', ...more) {
-  byId('status').replaceChildren(text, ...more, detail ? h('details', {}, h('summary', {}, 'What was read'), h('pre', { tabindex: '0' }, detail)) : '');
+  byId('status').replaceChildren(text, ...more, detail
+    ? h('details', {}, h('summary', {}, 'What was read'), h('pre', { tabindex: '0' }, detail)) : '');
 }
 
 function takeConfig(name, text) {
@@ -43,7 +44,8 @@ async function takeEvidence(name, text) {
   put({ evidence: `[${[old, name].filter(Boolean).join(', ')}]` });
 }
 
-const saidOf = { config: 'The model is now', scenario: 'The scenario is now', order: 'An order of passes, now in the laboratory:', result: 'A result of Panpipe, for the native report:' };
+const saidOf = { config: 'The model is now', scenario: 'The scenario is now', order: 'An order of passes, now in the laboratory:',
+  result: 'A result of Panpipe, for the native report:' };
 
 // Files may belong together (a launch script and its config.json), so they are read in one call.
 export async function openFiles(list, engine) {
@@ -53,20 +55,26 @@ export async function openFiles(list, engine) {
   } catch (error) {
     return said(error.message);
   }
-  const names = Object.keys(files), isConfig = name => /"model_type"/.test(files[name]), main = names.find(name => !isConfig(name)) || names[0];
+  const names = Object.keys(files), isConfig = name => /"model_type"/.test(files[name]),
+    main = names.find(name => !isConfig(name)) || names[0];
   if (!main) return;
   said(`Reading ${names.join(', ')} …`);
-  const model = names.find(name => name !== main && isConfig(name)), others = Object.fromEntries(Object.entries(files).filter(([name]) => name !== main));
-  const read = await engine.ask({ call: 'read', files, file: main, scenario: scenarioText(), name: state.base?.name || 'page.yaml', settings: settingsOf(),
+  const model = names.find(name => name !== main && isConfig(name)),
+    others = Object.fromEntries(Object.entries(files).filter(([name]) => name !== main));
+  const read = await engine.ask({ call: 'read', files, file: main, scenario: scenarioText(), name: state.base?.name || 'page.yaml',
+    settings: settingsOf(),
     ...(model ? { model } : {}) });
   if (!read) return;
   if (read.error) return said(`${main}: ${read.error.message}${read.error.help ? ` (${read.error.help})` : ''}`, read.error.text);
   const detail = [...(read.notes || []), read.text || ''].filter(Boolean).join('\n');
   const evidence = (read.settings || []).some(setting => setting.startsWith('evidence'));
-  if (read.unknown?.length)
-    return said(`${main} needs values that it does not state: ${read.unknown.map(u => `${u.name} (line ${u.line})`).join(', ')}. Write them into the script, then drop it again.`, detail);
-  const own = evidence && read.scenario ? h('button', { type: 'button', onclick: () => takeScenario(`${main}.yaml`, read.scenario, others) }, 'Use the scenario of the log') : '';
-  said(`${saidOf[read.kind] || `Read as ${evidence ? `${read.kind}, which narrows the interval` : `a ${read.kind}`}:`} ${main}. `, detail, own);
+  const unknown = (read.unknown || []).map(u => `${u.name} (line ${u.line})`).join(', ');
+  if (unknown) return said(`${main} needs values that it does not state: ${unknown}. Write them into the script, then drop it again.`,
+    detail);
+  const own = evidence && read.scenario ? h('button',
+    { type: 'button', onclick: () => takeScenario(`${main}.yaml`, read.scenario, others) }, 'Use the scenario of the log') : '';
+  said(`${saidOf[read.kind] || `Read as ${evidence ? `${read.kind}, which narrows the interval` : `a ${read.kind}`}:`} ${main}. `, detail,
+    own);
   if (read.kind === 'config') takeConfig(main, files[main]);
   else if (read.kind === 'order') takeOrder(files[main]);
   else if (evidence) takeEvidence(main, files[main]);

@@ -1,6 +1,7 @@
 // The fields of the controls. A field is a key of the scenario; choices, defaults and meanings come from the engine's lists.
 export const sections = [
-  { name: 'Model', fields: [{ key: 'model', label: 'Model', kind: 'model' }, { key: 'workload.sequence', label: 'Sequence', kind: 'number', unit: 'tokens' }] },
+  { name: 'Model', fields: [{ key: 'model', label: 'Model', kind: 'model' },
+    { key: 'workload.sequence', label: 'Sequence', kind: 'number', unit: 'tokens' }] },
   { name: 'Machine', fields: [
     { key: 'cluster.file', label: 'Servers', kind: 'cluster' },
     { key: 'cluster.nodes', label: 'Nodes', kind: 'number', min: 1 },
@@ -44,7 +45,8 @@ export function devicesOf(set, lists) {
   const nodes = Number(chosen?.nodes ?? words?.[2] ?? 1);
   const all = Number(chosen?.devices ?? words?.[1] ?? 8);
   const perNode = Number(set['cluster.devices_per_node'] || chosen?.devices_per_node || all / nodes);
-  return { perNode, nodes: Number(set['cluster.nodes'] || nodes), all: perNode * Number(set['cluster.nodes'] || nodes), ofFile: all / nodes };
+  return { perNode, nodes: Number(set['cluster.nodes'] || nodes), all: perNode * Number(set['cluster.nodes'] || nodes),
+    ofFile: all / nodes };
 }
 
 export const divisors = n => Array.from({ length: n }, (_, i) => i + 1).filter(i => n % i === 0);

@@ -14,16 +14,20 @@ export class Links {
   async update() {
     const simulated = await this.engine.ask(requestOf({ ...state, engine: 'simulate' }, ['document']), { channel: 'links' });
     if (!simulated) return;
-    const links = await this.engine.ask({ call: 'links', scenario: scenarioText(), name: state.base?.name || 'page.yaml', settings: settingsOf(), files: state.files }, { channel: 'pairs' });
+    const links = await this.engine.ask({ call: 'links', scenario: scenarioText(), name: state.base?.name || 'page.yaml',
+      settings: settingsOf(), files: state.files }, { channel: 'pairs' });
     if (simulated.error) return this.body.replaceChildren(h('p', { class: 'error' }, simulated.error.message));
     const used = simulated.document.contention || [], step = simulated.document.metrics.step_time_s;
     const lost = used.reduce((sum, link) => sum + link.lost_s, 0);
     this.body.replaceChildren(h('p', {}, used.length ? `${used.length} links carry transfers that pipeline, data or tensor groups share; `
       + `flows lose ${time(lost)} to one another in a step of ${time(step)}.` : 'No link is shared in this step.'),
-    used.length ? table('Links, the most contended first', [{ name: 'link', text: l => l.resource }, { name: 'lost by flows', number: true, text: l => time(l.lost_s) },
+    used.length ? table('Links, the most contended first',
+      [{ name: 'link', text: l => l.resource }, { name: 'lost by flows', number: true, text: l => time(l.lost_s) },
       { name: 'shared', number: true, text: l => time(l.shared_s) }, { name: 'busy', number: true, text: l => time(l.busy_s) },
-      { name: '', text: l => h('span', { class: 'bar' }, h('i', { class: 'k-s-send', style: `width:${(100 * Math.min(1, l.busy_s / step)).toFixed(1)}%` })) },
-      { name: 'flows', number: true, text: l => l.flows }, { name: 'carried', number: true, text: l => percent(l.utilisation) }], used.slice(0, 60)) : '',
+      { name: '', text: l => h('span', { class: 'bar' },
+        h('i', { class: 'k-s-send', style: `width:${(100 * Math.min(1, l.busy_s / step)).toFixed(1)}%` })) },
+      { name: 'flows', number: true, text: l => l.flows }, { name: 'carried', number: true, text: l => percent(l.utilisation) }],
+        used.slice(0, 60)) : '',
     ...this.pairs(links?.document || links));
   }
 
@@ -35,8 +39,11 @@ export class Links {
       entry.count += 1;
       classes.set(key, entry);
     }
-    return [table(`Paths between the ${links.devices} devices of ${links.cluster}`, [{ name: 'class', text: p => p.class }, { name: 'pairs', number: true, text: p => p.count },
-      { name: 'bandwidth', number: true, text: p => rate(p.bandwidth_bytes_per_s) }, { name: 'latency', number: true, text: p => time(p.latency_s) },
-      { name: 'such as', text: p => `${p.from} → ${p.to}` }, { name: 'through', text: p => p.resources.map(r => r.name).join(', ') }], [...classes.values()])];
+    return [table(`Paths between the ${links.devices} devices of ${links.cluster}`,
+      [{ name: 'class', text: p => p.class }, { name: 'pairs', number: true, text: p => p.count },
+      { name: 'bandwidth', number: true, text: p => rate(p.bandwidth_bytes_per_s) },
+        { name: 'latency', number: true, text: p => time(p.latency_s) },
+      { name: 'such as', text: p => `${p.from} → ${p.to}` }, { name: 'through', text: p => p.resources.map(r => r.name).join(', ') }],
+        [...classes.values()])];
   }
 }

@@ -24,14 +24,19 @@ const wanted = ['document', 'text', 'values', 'scenario', 'warnings'];
 function makePage() {
   const timeline = new Timeline('The step'), planner = new Planner(() => answer || {});
   parts = { timeline, planner, compare: new Compare(), laboratory: new Laboratory(engine, engineLists), links: new Links(engine),
-    top: h('div', { id: 'answer', 'aria-live': 'off' }), faults: h('div', { id: 'faults', role: 'alert' }), middle: h('div', { class: 'pair' }), notes: h('div') };
-  const simulated = h('input', { type: 'checkbox', id: 'simulate', onchange: e => { state.engine = e.target.checked ? 'simulate' : 'estimate'; changed(); } });
+    top: h('div', { id: 'answer', 'aria-live': 'off' }), faults: h('div', { id: 'faults', role: 'alert' }),
+      middle: h('div', { class: 'pair' }), notes: h('div') };
+  const simulated = h('input', { type: 'checkbox', id: 'simulate',
+    onchange: e => { state.engine = e.target.checked ? 'simulate' : 'estimate'; changed(); } });
   parts.simulated = simulated;
   parts.before = h('span', { class: 'row', id: 'before-row' });
   const actions = h('div', { class: 'row actions' },
     planner.go, planner.stop, planner.choice, parts.before,
-    h('label', { title: 'Transfers share links, as the network does; slower than the estimate on idle links' }, simulated, 'simulate shared links'));
-  const predict = h('div', { class: 'view split', id: 'predict' }, makeControls(engineLists, async scenario => (await engine.ask({ call: 'predict', scenario, name: 'machine.yaml', want: ['values'] }))?.values),
+    h('label', { title: 'Transfers share links, as the network does; slower than the estimate on idle links' }, simulated,
+      'simulate shared links'));
+  const predict = h('div', { class: 'view split', id: 'predict' },
+    makeControls(engineLists, async scenario => (await engine.ask({ call: 'predict', scenario, name: 'machine.yaml',
+    want: ['values'] }))?.values),
     h('div', { class: 'result' }, parts.faults, parts.top, actions, planner.element, parts.middle,
       h('section', { 'aria-labelledby': 'step-title' }, h('h2', { id: 'step-title' }, 'The step'), timeline.element),
       parts.notes, takeSection(request => engine.ask(request), engineLists)));
@@ -66,8 +71,10 @@ async function predict() {
   const fresh = await engine.ask(requestOf(state, wanted), { channel: 'predict' });
   if (!fresh) return;  // a newer change is on its way
   const others = showErrors(fresh.error);
-  parts.faults.replaceChildren(...others.map(d => h('p', { class: 'error' }, d.key ? h('code', {}, d.key + ': ') : '', d.message, d.help ? h('span', { class: 'help' }, d.help) : '')),
-    fresh.error && !others.length ? h('p', { class: 'error' }, 'See the marked field: the figures below are those before the change.') : '');
+  parts.faults.replaceChildren(...others.map(d => h('p', { class: 'error' }, d.key ? h('code', {}, d.key + ': ') : '', d.message,
+    d.help ? h('span', { class: 'help' }, d.help) : '')),
+    fresh.error && !others.length ? h('p', { class: 'error' }, 'See the marked field: the figures below are those before the change.')
+      : '');
   byId('predict').classList.toggle('stale', Boolean(fresh.error));
   if (fresh.error) return;
   answer = fresh;
@@ -114,7 +121,8 @@ function showAnswer() {
   parts.notes.replaceChildren(remarks(answer));
   parts.simulated.checked = state.engine === 'simulate';
   parts.before.replaceChildren(...(state.before
-    ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'), h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
+    ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'),
+      h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
     : [h('button', { type: 'button', id: 'keep', onclick: keepAsBefore }, 'Keep as “before”')]));
   if (state.view === 'compare') parts.compare.show(answer, beforeAnswer);
 }
@@ -163,7 +171,8 @@ async function main() {
     if (engineLists.error) throw new Error(engineLists.error.message);
     engineLists = { ...engineLists, ...engineLists.lists };
   } catch (error) {
-    status.textContent = `The engine did not start: ${error.message}. This page needs WebAssembly with exceptions: Chrome 95, Firefox 100, Safari 15.2 or newer.`;
+    status.textContent = `The engine did not start: ${error.message}. This page needs WebAssembly with exceptions: Chrome 95, Firefox 100, `
+      + 'Safari 15.2 or newer.';
     return;
   }
   setPalette(engineLists);
@@ -172,8 +181,10 @@ async function main() {
   listen(onChange);
   window.addEventListener('hashchange', readAddress);
   status.textContent = '';
-  byId('footer').replaceChildren(h('p', {}, `Panpipe ${engineLists.version || ''}. Everything is computed in this page; nothing is sent anywhere.`),
-    h('p', {}, 'Examples: ', ...(engineLists.examples || []).flatMap(({ name }) => [h('a', { href: `#example=${name}` }, name.split('/').at(-1).replace('.yaml', '')), ' '])));
+  byId('footer').replaceChildren(h('p', {}, `Panpipe ${engineLists.version || ''}. `,
+    'Everything is computed in this page; nothing is sent anywhere.'),
+    h('p', {}, 'Examples: ', ...(engineLists.examples
+      || []).flatMap(({ name }) => [h('a', { href: `#example=${name}` }, name.split('/').at(-1).replace('.yaml', '')), ' '])));
   await readAddress();
 }
 

@@ -21,15 +21,18 @@ export function memoryBars(document) {
   const names = Object.entries(fullest.parts).sort((a, b) => b[1] - a[1]).filter(([, size]) => size > 0).map(([name]) => name);
   const scale = Math.max(limit, ...items.map(item => item.peak_bytes)) * 1.02, wide = size => (100 * size / scale).toFixed(2) + '%';
   const rank = item => document.metrics.per_device?.find(d => d.device === item.device)?.rank ?? item.device;
+  const words = item => `rank ${rank(item)}: ${names.map(n => `${n} ${bytes(item.parts[n])}`).join(', ')}`;
+  const title = `Memory of a GPU: ${gib(fullest.peak_bytes)} of ${gib(limit)} usable, ${percent(fullest.peak_bytes / limit, 0)}`;
   const bar = item => h('li', { class: item.peak_bytes > limit ? 'over' : '' },
     h('span', { class: 'name' }, `rank ${rank(item)}`),
-    h('span', { class: 'stack', role: 'img', 'aria-label': `rank ${rank(item)}: ${names.map(n => `${n} ${bytes(item.parts[n])}`).join(', ')}` },
-      names.map(name => h('i', { class: `m${names.indexOf(name) % 8}`, style: `width:${wide(item.parts[name])}`, title: `${name}: ${bytes(item.parts[name])}` })),
+    h('span', { class: 'stack', role: 'img', 'aria-label': words(item) },
+      names.map(name => h('i', { class: `m${names.indexOf(name) % 8}`, style: `width:${wide(item.parts[name])}`,
+        title: `${name}: ${bytes(item.parts[name])}` })),
       h('b', { class: 'limit', style: `left:${wide(limit)}` })),
     h('span', { class: 'num' }, gib(item.peak_bytes)));
   const shown = items.slice(0, 16);
   return h('section', { 'aria-labelledby': 'memory-title' },
-    h('h2', { id: 'memory-title' }, `Memory of a GPU: ${gib(fullest.peak_bytes)} of ${gib(limit)} usable, ${percent(fullest.peak_bytes / limit, 0)}`),
+    h('h2', { id: 'memory-title' }, title),
     h('ul', { class: 'stacks' }, shown.map(bar)),
     items.length > shown.length ? h('p', { class: 'soft' }, `${items.length - shown.length} more ranks are not drawn`) : null,
     h('ul', { class: 'legend', 'aria-label': `Parts of rank ${rank(fullest)}` },
@@ -42,7 +45,8 @@ export const isRemedy = text => /^memory: with [\w.]+=\S+/.test(text);
 export function remedies(answer) {
   const found = (answer.warnings || []).filter(isRemedy).map(text => text.match(/^memory: with ([\w.]+)=(\S+) (.*)$/));
   if (!found.length) return h('div');
-  return h('section', { 'aria-labelledby': 'remedies-title', class: 'remedies' }, h('h2', { id: 'remedies-title' }, 'What would need less memory'),
+  return h('section', { 'aria-labelledby': 'remedies-title', class: 'remedies' },
+    h('h2', { id: 'remedies-title' }, 'What would need less memory'),
     h('ul', { class: 'remarks' }, found.map(([, key, value, rest]) => h('li', {},
       h('button', { type: 'button', onclick: () => put({ [key]: value }) }, `Set ${key} to ${value}`), ` ${rest}`))));
 }

@@ -30,7 +30,8 @@ export function palette(chunks, dark) {
   const table = ['F', 'I', 'W', 'B', 'R', 'O'].flatMap(kind => [0, 1, 2, 3].map(shade => fills[kind + shade] || '#888'));
   const made = {
     fills: table,  // by kind * 4 + shade
-    paper: colours.paper || '#fff', ink: colours.text || '#000', soft: colours.soft || '#666', idle: colours.idle || '#eee', grid: colours.grid || '#ccc',
+    paper: colours.paper || '#fff', ink: colours.text || '#000', soft: colours.soft || '#666', idle: colours.idle || '#eee',
+      grid: colours.grid || '#ccc',
     curve: colours.curve || '#567', area: colours.area || '#abc', over: colours.over || '#b00', shades,
     shade: chunk => (chunks <= shades ? chunk : chunk % shades),
     box: (kind, shade) => fills[kind + shade] || '#888',

@@ -19,7 +19,8 @@ export class Planner {
     this.open = new Map(topics.map(([id, name]) => [id, h('input', { type: 'checkbox', checked: true, name: 'search-' + id })]));
     this.go = h('button', { type: 'button', class: 'primary', id: 'plan-go', onclick: () => this.start() }, 'Find the best plan');
     this.stop = h('button', { type: 'button', id: 'plan-stop', hidden: true, onclick: () => this.halt('Stopped. ') }, 'Stop');
-    this.choice = h('details', { class: 'choice' }, h('summary', {}, 'what may change'), h('fieldset', { class: 'inline' }, h('legend', {}, 'The search may change'),
+    this.choice = h('details', { class: 'choice' }, h('summary', {}, 'what may change'),
+      h('fieldset', { class: 'inline' }, h('legend', {}, 'The search may change'),
       topics.map(([id, name]) => h('label', {}, this.open.get(id), name))));
     this.status = h('p', { role: 'status', class: 'soft', id: 'plan-status' });
     this.result = h('div', { id: 'plan-result' });
@@ -31,7 +32,8 @@ export class Planner {
     const fixed = topics.filter(([id]) => !this.open.get(id).checked).flatMap(([, , keys]) => keys);
     const pinned = fixed.map(key => [key, state.set[key] ?? values?.[key]?.value]).filter(([, value]) => value)
       .map(([key, value]) => `${key}=${value}`);
-    return { call: 'plan', scenario: state.base && scenario ? scenario : scenarioText(), name: state.base?.name || 'page.yaml', files: state.files,
+    return { call: 'plan', scenario: state.base && scenario ? scenario : scenarioText(), name: state.base?.name || 'page.yaml',
+      files: state.files,
       settings: [...(state.base && !scenario ? settingsOf() : []), ...pinned], open: true, candidates: 10 };
   }
 
@@ -65,24 +67,30 @@ export class Planner {
   show(answer, took) {
     if (answer.error) {
       this.status.textContent = '';
-      this.result.replaceChildren(h('p', { class: 'error' }, answer.error.message, answer.error.help ? h('span', { class: 'help' }, answer.error.help) : ''));
+      this.result.replaceChildren(h('p', { class: 'error' }, answer.error.message,
+        answer.error.help ? h('span', { class: 'help' }, answer.error.help) : ''));
       return;
     }
     const { best, yours, candidates = [], search, tie_within: tie, notes = [] } = answer.document;
     const rows = [...(yours ? [{ ...yours, mine: true }] : []), ...candidates];
     const mine = yours?.metrics?.step_time_s;
     this.status.textContent = `${grouped(search?.evaluated ?? 0)} plans evaluated in ${took}.`
-      + (search?.proved_optimal ? ' No plan of the search is estimated faster.' : '') + (tie ? ` Plans within ${percent(tie)} are a tie.` : '');
+      + (search?.proved_optimal ? ' No plan of the search is estimated faster.' : '') + (tie ? ` Plans within ${percent(tie)} are a tie.`
+        : '');
     const columns = [
-      { name: '', text: row => (row.mine ? 'mine' : h('button', { type: 'button', 'aria-label': `Take plan ${candidates.indexOf(row) + 1}`, onclick: () => this.take(row) }, 'Take')) },
+      { name: '', text: row => (row.mine ? 'mine' : h('button',
+        { type: 'button', 'aria-label': `Take plan ${candidates.indexOf(row) + 1}`, onclick: () => this.take(row) }, 'Take')) },
       { name: 'step', number: true, text: row => time(row.metrics.step_time_s) },
-      { name: '80 % of runs', number: true, text: row => (row.metrics.step_time_p10_s ? range(row.metrics.step_time_p10_s, row.metrics.step_time_p90_s) : '') },
-      { name: 'less time', number: true, text: row => (row.mine || !mine ? '' : percent(1 - row.metrics.step_time_s / mine) + (row.tie ? ', a tie' : '')) },
+      { name: '80 % of runs', number: true, text: row =>
+        (row.metrics.step_time_p10_s ? range(row.metrics.step_time_p10_s, row.metrics.step_time_p90_s) : '') },
+      { name: 'less time', number: true, text: row =>
+        (row.mine || !mine ? '' : percent(1 - row.metrics.step_time_s / mine) + (row.tie ? ', a tie' : '')) },
       { name: 'memory', number: true, text: row => gib(row.metrics.peak_memory_bytes) },
       { name: 'fits', text: row => { const [words, mood] = verdict(row.metrics); return h('span', { class: mood }, words); } },
       { name: 'plan', long: true, text: row => row.summary },
     ];
-    this.result.replaceChildren(table('Plans, the best first; those that do not fit stand last', columns, rows, row => (row.mine ? 'mine' : '')),
+    this.result.replaceChildren(table('Plans, the best first; those that do not fit stand last', columns, rows,
+      row => (row.mine ? 'mine' : '')),
       h('ul', { class: 'remarks' }, (best?.cautions || []).map(text => h('li', { class: 'warn' }, text))),
       notes.length ? h('details', {}, h('summary', {}, 'What was searched'), h('ul', {}, notes.map(note => h('li', {}, note)))) : '');
   }

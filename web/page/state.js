@@ -57,7 +57,8 @@ function nested(set) {
   return tree;
 }
 
-const flow = value => (typeof value === 'string' ? plain(value) : `{${Object.entries(value).map(([k, v]) => `${k}: ${flow(v)}`).join(', ')}}`);
+const flow = value => (typeof value === 'string' ? plain(value)
+  : `{${Object.entries(value).map(([k, v]) => `${k}: ${flow(v)}`).join(', ')}}`);
 
 export function scenarioText(from = state) {
   if (from.base) return from.base.text;

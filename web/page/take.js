@@ -13,7 +13,8 @@ async function copy(text, said) {
 
 // `ask(request)`: the engine.
 export function takeSection(ask, lists) {
-  const status = h('p', { role: 'status', class: 'soft', id: 'take-status' }), output = h('pre', { tabindex: '0', hidden: true, id: 'take-text', 'aria-label': 'Text' });
+  const status = h('p', { role: 'status', class: 'soft', id: 'take-status' }),
+    output = h('pre', { tabindex: '0', hidden: true, id: 'take-text', 'aria-label': 'Text' });
   const said = text => { status.textContent = text; };
   const show = text => { output.textContent = text; output.hidden = !text; };
   const get = async (want, act) => {
@@ -27,7 +28,8 @@ export function takeSection(ask, lists) {
   };
   const button = (text, act, id) => h('button', { type: 'button', onclick: act, id }, text);
   const trainers = (lists.trainers || []).filter(item => item.exported);
-  const trainer = h('select', { 'aria-label': 'Trainer of the launch flags', id: 'take-trainer' }, trainers.map(item => h('option', { value: item.name }, item.name)));
+  const trainer = h('select', { 'aria-label': 'Trainer of the launch flags', id: 'take-trainer' },
+    trainers.map(item => h('option', { value: item.name }, item.name)));
   if (trainers.some(item => item.name === state.set.trainer)) trainer.value = state.set.trainer;
   return h('section', { 'aria-labelledby': 'take-title', class: 'take' }, h('h2', { id: 'take-title' }, 'Take it along'),
     h('div', { class: 'row' },

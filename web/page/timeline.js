@@ -17,9 +17,11 @@ export class Timeline {
     const button = (text, name, act) => h('button', { type: 'button', 'aria-label': name, title: name, onclick: act }, text);
     const bar = h('div', { class: 'zoom' }, button('+', 'Zoom in', () => this.zoom(0.5)), button('−', 'Zoom out', () => this.zoom(2)),
       button('Whole step', 'Whole step', () => this.whole()));
-    this.list = h('details', { class: 'spans', ontoggle: () => this.fillList() }, h('summary', {}, 'Spans in view as a list'), h('div', {}));
+    this.list = h('details', { class: 'spans', ontoggle: () => this.fillList() }, h('summary', {}, 'Spans in view as a list'),
+      h('div', {}));
     this.host = h('div', { class: 'timeline-host' }, this.canvas, this.hint);
-    this.element = h('figure', { class: 'timeline-figure' }, h('div', { class: 'timeline-head' }, this.legend, bar), this.host, this.reading, this.list);
+    this.element = h('figure', { class: 'timeline-figure' }, h('div', { class: 'timeline-head' }, this.legend, bar), this.host,
+      this.reading, this.list);
     this.canvas.timeline = this;  // for tests
     this.pointers = new Map();
     this.listen();
@@ -37,9 +39,11 @@ export class Timeline {
     [this.from, this.to] = [old[0] * this.data.end, old[1] * this.data.end];
     const colours = palette(this.data.chunks, dark.matches);
     this.legend.replaceChildren(
-      ...this.data.kinds.map(kind => h('li', {}, Array.from({ length: colours.shades }, (_, i) => h('i', { style: `background:${colours.box(kind, i)}` })), wordFor(kind))),
+      ...this.data.kinds.map(kind => h('li', {}, Array.from({ length: colours.shades },
+        (_, i) => h('i', { style: `background:${colours.box(kind, i)}` })), wordFor(kind))),
       ...this.data.strips.map(kind => h('li', {}, h('i', { class: 'thin', style: `background:${colours.strip(kind)}` }), wordFor(kind))),
-      this.data.memoryName && this.data.lanes.length <= 16 ? h('li', {}, h('i', { style: `background:${colours.area}` }), this.data.memoryName) : '');
+      this.data.memoryName && this.data.lanes.length <= 16
+        ? h('li', {}, h('i', { style: `background:${colours.area}` }), this.data.memoryName) : '');
     this.host.classList.toggle('many', this.data.lanes.length > 16);
     this.reading.textContent = '';
     this.list.open = false;
@@ -139,10 +143,13 @@ export class Timeline {
 
   words({ lane, index, strip, stripe }) {
     const { name, detail, boxes, stripes } = this.data.lanes[lane], box = stripe === undefined;
-    const [start, end, kind, chunk, text, hint] = box ? boxes.rows[index] : [...stripes[strip].rows[stripe].slice(0, 3), 0, '', stripes[strip].rows[stripe][3]];
-    const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6)), when = `${at(start)} to ${at(end)} ${this.data.unit}`;
+    const [start, end, kind, chunk, text, hint] = box ? boxes.rows[index]
+      : [...stripes[strip].rows[stripe].slice(0, 3), 0, '', stripes[strip].rows[stripe][3]];
+    const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6)),
+      when = `${at(start)} to ${at(end)} ${this.data.unit}`;
     if (hint && !box) return `${name}: ${/ to /.test(hint) ? hint : `${hint}, ${when}`}`;
-    const what = box ? `${wordFor(kind)}${text ? ` of microbatch ${text}` : ''}${stage && kind !== 'O' ? `, stage ${stage}` : ''}` : wordFor(kind);
+    const what = box ? `${wordFor(kind)}${text ? ` of microbatch ${text}` : ''}${stage && kind !== 'O' ? `, stage ${stage}` : ''}`
+      : wordFor(kind);
     return `${name}: ${what}, ${when}`;
   }
 
@@ -178,9 +185,12 @@ export class Timeline {
   key(event) {
     if (!this.data || event.ctrlKey || event.metaKey || event.altKey) return;
     const at = this.cursor?.index !== undefined ? this.data.lanes[this.cursor.lane].boxes.starts[this.cursor.index] : undefined;
-    const acts = { ArrowRight: () => (event.shiftKey ? this.pan(0.2) : this.walk(0, 1)), ArrowLeft: () => (event.shiftKey ? this.pan(-0.2) : this.walk(0, -1)),
-      ArrowDown: () => this.walk(1, 0), ArrowUp: () => this.walk(-1, 0), '+': () => this.zoom(0.5, at), '=': () => this.zoom(0.5, at), '-': () => this.zoom(2, at),
-      0: () => this.whole(), Home: () => this.show(0, this.to - this.from), End: () => this.show(this.data.end - (this.to - this.from), this.data.end),
+    const acts = { ArrowRight: () => (event.shiftKey ? this.pan(0.2) : this.walk(0, 1)),
+      ArrowLeft: () => (event.shiftKey ? this.pan(-0.2) : this.walk(0, -1)),
+      ArrowDown: () => this.walk(1, 0), ArrowUp: () => this.walk(-1, 0), '+': () => this.zoom(0.5, at), '=': () => this.zoom(0.5, at),
+        '-': () => this.zoom(2, at),
+      0: () => this.whole(), Home: () => this.show(0, this.to - this.from),
+        End: () => this.show(this.data.end - (this.to - this.from), this.data.end),
       Escape: () => this.select(null) };
     if (!acts[event.key]) return;
     event.preventDefault();
@@ -192,7 +202,8 @@ export class Timeline {
     const items = [], most = 200;
     this.data.lanes.forEach((lane, index) => {
       const { boxes } = lane;
-      for (let i = lowerBound(boxes.starts, this.from - boxes.longest); i < boxes.count && boxes.starts[i] < this.to && items.length <= most; ++i)
+      for (let i = lowerBound(boxes.starts, this.from - boxes.longest); i < boxes.count && boxes.starts[i] < this.to
+        && items.length <= most; ++i)
         if (boxes.ends[i] > this.from) items.push({ lane: index, index: i });
     });
     this.list.lastElementChild.replaceChildren(h('ol', {}, items.slice(0, most).map(item => h('li', {}, this.words(item)))),

@@ -40,7 +40,8 @@ function stripesOf(rows, kind) {
   const stripes = rows.filter(row => row[2] === kind).sort((a, b) => a[0] - b[0]);
   let longest = 0;
   for (const stripe of stripes) longest = Math.max(longest, stripe[1] - stripe[0]);
-  return { rows: stripes, count: stripes.length, starts: Float64Array.from(stripes, s => s[0]), ends: Float64Array.from(stripes, s => s[1]), longest };
+  return { rows: stripes, count: stripes.length, starts: Float64Array.from(stripes, s => s[0]),
+    ends: Float64Array.from(stripes, s => s[1]), longest };
 }
 
 export function prepare(picture) {
@@ -48,14 +49,18 @@ export function prepare(picture) {
   const strips = ['s-tensor', 's-send', 's-receive', 's-data', 's-copy'].filter(kind => used.has(kind));
   const lanes = picture.lanes.map(lane => {
     const memory = lane.memory || [];
-    return { name: lane.name, detail: lane.detail || '', peak: lane.peak || 0, peakText: lane.peak_text || '', boxes: boxesOf(lane.boxes || []),
-      stripes: strips.map(kind => stripesOf(lane.stripes || [], kind)), times: Float64Array.from(memory, m => m[0]), levels: Float64Array.from(memory, m => m[1]) };
+    return { name: lane.name, detail: lane.detail || '', peak: lane.peak || 0, peakText: lane.peak_text || '',
+      boxes: boxesOf(lane.boxes || []),
+      stripes: strips.map(kind => stripesOf(lane.stripes || [], kind)), times: Float64Array.from(memory, m => m[0]),
+        levels: Float64Array.from(memory, m => m[1]) };
   });
   const highest = Math.max(0, ...lanes.map(lane => Math.max(lane.peak, lane.levels.reduce((a, b) => Math.max(a, b), 0))));
   const limit = picture.memory_limit > 0 && picture.memory_limit <= 1.3 * highest ? picture.memory_limit : 0;
   const present = kinds.filter((_, k) => lanes.some(lane => lane.boxes.kind.includes(k)));
-  return { end: picture.end || 1, unit: picture.time_unit || '', chunks: picture.chunks || 1, memoryName: picture.memory_name || '', highest: Math.max(highest, limit),
-    limit, lanes, strips, kinds: present, spans: lanes.reduce((sum, lane) => sum + lane.boxes.count + lane.stripes.reduce((n, strip) => n + strip.count, 0), 0) };
+  return { end: picture.end || 1, unit: picture.time_unit || '', chunks: picture.chunks || 1, memoryName: picture.memory_name || '',
+    highest: Math.max(highest, limit),
+    limit, lanes, strips, kinds: present, spans: lanes.reduce((sum, lane) =>
+      sum + lane.boxes.count + lane.stripes.reduce((n, strip) => n + strip.count, 0), 0) };
 }
 
 export const kindName = index => kinds[index];
@@ -81,7 +86,9 @@ export function layoutOf(data, width) {
   const count = data.lanes.length, narrow = width < 560;
   const box = count > 40 ? 9 : count > 16 ? 14 : 24, curve = data.memoryName && count <= 16 ? 26 : 0, strip = count > 40 ? 2 : 4;
   const lane = box + 2 + data.strips.length * (strip + 1) + (curve ? curve + 4 : 0) + (count > 40 ? 3 : 10);
-  const left = narrow ? 46 : Math.min(150, 16 + 6.2 * Math.max(6, ...data.lanes.map(l => Math.max(l.name.length, Math.min(22, l.detail.length)))));
+  const left = narrow ? 46 : Math.min(150, 16 + 6.2 * Math.max(6,
+    ...data.lanes.map(l => Math.max(l.name.length, Math.min(22, l.detail.length)))));
   const right = narrow ? 4 : curve ? 66 : 8;
-  return { narrow, box, strip, curve, lane, left, right, top: 26, width: Math.max(50, width - left - right), height: 26 + count * lane + 4 };
+  return { narrow, box, strip, curve, lane, left, right, top: 26, width: Math.max(50, width - left - right),
+    height: 26 + count * lane + 4 };
 }

@@ -5,7 +5,8 @@ import { kindName, lowerBound, roundStep } from './timeline_data.js';
 const narrow = 1, together = 4;
 
 function drawAxis(c, data, view, layout, colours) {
-  const step = roundStep((view.to - view.from) / Math.max(2, layout.width / 90)), places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const step = roundStep((view.to - view.from) / Math.max(2, layout.width / 90)),
+    places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   c.fillStyle = colours.soft;
   c.strokeStyle = colours.grid;
   c.lineWidth = 0.6;
@@ -57,7 +58,8 @@ function drawMerged(run, y, layout, fills, rectangles) {
 
 function drawBoxes(c, lane, y, view, layout, colours, rectangles, labels) {
   const { count, starts, ends, kind, chunk, track, tracks, rows, longest } = lane.boxes, { fills } = colours;
-  const { left, box } = layout, right = left + layout.width, scale = layout.width / (view.to - view.from), origin = left - view.from * scale;
+  const { left, box } = layout, right = left + layout.width, scale = layout.width / (view.to - view.from),
+    origin = left - view.from * scale;
   let run = null;
   for (let i = lowerBound(starts, view.from - longest); i < count && starts[i] < view.to; ++i) {
     if (ends[i] <= view.from) continue;
@@ -80,7 +82,8 @@ function drawBoxes(c, lane, y, view, layout, colours, rectangles, labels) {
     const height = box / tracks[i], top = y + track[i] * height;
     rectangles.add(fills[fill], x, top, width - (width > 3 ? 0.7 : 0), height - (tracks[i] > 1 ? 0.5 : 0));
     const text = rows[i][4];
-    if (text && height >= 8 && width > 5.6 * text.length + 3) labels.push([text, x + width / 2, top + height / 2, kindName(kind[i]), shade]);
+    if (text && height >= 8 && width > 5.6 * text.length + 3) labels.push([text, x + width / 2, top + height / 2, kindName(kind[i]),
+      shade]);
   }
   if (run) drawMerged(run, y, layout, fills, rectangles);
 }
@@ -149,7 +152,8 @@ function drawNames(c, lane, y, layout, colours) {
   c.textBaseline = 'middle';
   c.fillStyle = colours.ink;
   c.font = `${small ? 9 : 12}px system-ui, sans-serif`;
-  c.fillText(layout.narrow ? lane.name.replace('rank ', '') : lane.name, layout.left - 8, y + (small || !lane.detail ? layout.box / 2 : 8), layout.left - 10);
+  c.fillText(layout.narrow ? lane.name.replace('rank ', '') : lane.name, layout.left - 8, y + (small || !lane.detail ? layout.box / 2 : 8),
+    layout.left - 10);
   c.font = '10px system-ui, sans-serif';
   c.fillStyle = colours.soft;
   if (!small && lane.detail && !layout.narrow) c.fillText(lane.detail, layout.left - 8, y + 21, layout.left - 10);
