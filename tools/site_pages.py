@@ -4,6 +4,7 @@
   so that no link leads out of the site: the project has no public address that one could point at.
 * Notebooks are pages with their outputs, pictures as files next to them, and the notebook itself to download.
 * `reference/verbs.md` is the help that the program prints.
+* `<!-- page: ADDRESS -->` is a link into the page that `make web` made (docs/page.md), where there is one.
 * Lists as the tree's pages write them are written as Python-Markdown reads them. Comments that only tests read are left out.
 
 PANPIPE is the program, build/release/bin/panpipe if it is not set.
@@ -34,6 +35,7 @@ NAMED = {
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".py": "python", ".yaml": "yaml", ".toml": "toml", ".csv": "text"}
 LINK = re.compile(r"(!?\[(?:[^\]\[]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"^\s*(```|~~~)")
+WEB = ROOT / "build/web/panpipe.html"
 ITEM = re.compile(r"^( *)([*+-]|\d+\.) +")
 
 origins = {}  # page of the site -> file of the tree
@@ -205,7 +207,12 @@ def for_site(text, origin, page):
             return match.group()  # MkDocs reports it
         return match.group(1) + posixpath.relpath(page_of(path), posixpath.dirname(page) or ".") + mark + anchor + match.group(3)
 
+    def into_page(match):
+        place = posixpath.relpath(WEB.name, posixpath.dirname(page) or ".")
+        return f"[**Open it in the page**]({place}#{match.group(1)})" if WEB.exists() else ""
+
     def prose(line):
+        line = re.sub(r"<!-- page: ?(\S*) ?-->", into_page, line)
         line = LINK.sub(link, re.sub(r"<!--.*?-->", "", line))
         return re.sub(r"`[^`]*`", lambda span: span.group().replace("\\|", "|"), line) if line.startswith("|") else line
 
@@ -253,6 +260,8 @@ def on_files(files, config):
         if page.endswith(".md"):
             origins[page] = path / "index.md" if path.is_dir() else path
     files.append(File.generated(config, "reference/verbs.md", content=verbs_page()))
+    if WEB.exists():
+        files.append(File.generated(config, WEB.name, content=WEB.read_bytes()))
     return files
 
 

@@ -10,6 +10,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,7 @@ CONFIG = {
     "max_position_embeddings": 4096,
     "hidden_act": "silu",
 }
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 VIEWS = ("predict", "compare", "laboratory", "links")
 READY = "document.documentElement?.dataset.ready"
 ANSWERS = "Number(document.documentElement.dataset.answers || 0)"
@@ -271,6 +273,20 @@ def check_keyboard(p):
         assert not nameless, (view, nameless)
 
 
+def check_documents(p):
+    """Every address that a document gives opens without a fault."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    found = [(page, address) for page in pages for address in re.findall(r"<!-- page: ?(\S*) ?-->", page.read_text())]
+    assert len(found) >= 3
+    for page, address in found:
+        p.b.open(f"{p.base}#{address}")
+        p.b.wait(READY)
+        assert not p.b.run("document.getElementById('faults').innerText + document.getElementById('status').innerText"), (
+            page,
+            address,
+        )
+
+
 def check_widths(p, pictures):
     for width in (360, 768, 1440):
         for dark in (False, True):
@@ -323,7 +339,7 @@ def main():
         check_laboratory,
         check_links,
     )
-    once += (check_timeline, check_keyboard, functools.partial(check_widths, pictures=options.pictures))
+    once += (check_documents, check_timeline, check_keyboard, functools.partial(check_widths, pictures=options.pictures))
     runs = [(check, page) for check in everywhere for page in (file_page, served_page)] + [(check, file_page) for check in once]
     failed, b = 0, browser.Browser(program)
     try:

@@ -5,7 +5,7 @@ import { percent } from './format.js';
 import { Timeline } from './timeline.js';
 import { cycleOf, drawCycle } from './cycle.js';
 
-const startAt = { family: 'zb-v', ranks: '4', microbatches: '8', F: '1', I: '1', W: '1', comm: '0', semantics: '' };
+const startAt = { family: 'zb-v', ranks: '4', microbatches: '8', F: '1', I: '1', W: '1', comm: '0' };
 const value = key => state.lab[key] ?? startAt[key] ?? '';
 const number = text => Number(Number(text).toPrecision(5)).toString();
 
@@ -29,15 +29,11 @@ export class Laboratory {
     this.sliders = [['ranks', 'Ranks', 2, 16, 1], ['microbatches', 'Microbatches', 1, 64, 1], ['F', 'F forward', 0.1, 4, 0.1],
       ['I', 'I input grad.', 0.1, 4, 0.1],
       ['W', 'W weight grad.', 0, 4, 0.1], ['comm', 'Hand-over', 0, 2, 0.05]].map(parts => this.slider(...parts));
-    this.rows = h('select', { id: 'lab-semantics-choice', onchange: e => this.put({ semantics: e.target.value }) },
-      [['', 'free links'], ['asynchronous', 'asynchronous'], ['buffered', 'buffered'], ['blocking', 'blocking'], ['batched', 'batched']]
-        .map(([v, text]) => h('option', { value: v }, text)));
     const field = (id, text, input) => h('div', { class: 'field' }, h('label', { for: id }, text), input);
     const controls = h('form', { class: 'controls', 'aria-label': 'Schedule', onsubmit: e => e.preventDefault() },
       h('fieldset', {}, h('legend', {}, 'Schedule'), field('lab-family', 'Family', this.family), this.line, this.options,
         this.sliders.slice(0, 2).map(s => s.box)),
-      h('fieldset', {}, h('legend', {}, 'Time of a stage’s pass'), this.sliders.slice(2).map(s => s.box),
-        field('lab-semantics-choice', 'Transfers', this.rows)),
+      h('fieldset', {}, h('legend', {}, 'Time of a stage’s pass'), this.sliders.slice(2).map(s => s.box)),
       h('fieldset', {}, h('legend', {}, 'An order of your own'),
         field('lab-csv', 'Rows of ranks, as CSV; drop a file here too', this.csv)));
     this.element = h('div', { class: 'view split', id: 'laboratory' }, controls,
@@ -70,7 +66,7 @@ export class Laboratory {
       && v).map(([key, v]) => [key.slice(7), v]));
     return { call: 'schedule', family: value('family'), parameters, ranks: Number(value('ranks')),
       microbatches: Number(value('microbatches')),
-      costs: Object.fromEntries(['F', 'I', 'W', 'comm'].map(key => [key, Number(value(key))])), semantics: value('semantics'),
+      costs: Object.fromEntries(['F', 'I', 'W', 'comm'].map(key => [key, Number(value(key))])), transfers: 'all',
       ...(value('csv') ? { csv: value('csv') } : {}), ...more };
   }
 
@@ -93,7 +89,6 @@ export class Laboratory {
       range.setAttribute('aria-valuetext', value(key));
       if (document.activeElement !== input) input.value = value(key);
     }
-    this.rows.value = value('semantics');
     if (document.activeElement !== this.csv) this.csv.value = value('csv');
   }
 
@@ -124,7 +119,7 @@ export class Laboratory {
       known ? card('Bubble', percent(d.bubble_step), `${percent(d.bubble_span)} inside the ranks’ own spans`) : '',
       peaks ? card('Activations held', number(Math.max(...peaks)),
         `by rank ${peaks.slice(0, 8).map(number).join(', ')}${peaks.length > 8 ? ', …' : ''}`) : '');
-    const problems = d.problems || [], cycle = answer.cycle?.length ? answer.cycle : cycleOf(problems);
+    const problems = d.problems || [], cycle = cycleOf(problems);
     this.faults.replaceChildren(problems.length ? h('div', { class: 'faults' }, h('h3', {}, 'Why it is not legal'),
       cycle ? drawCycle(cycle) : '',
       h('ul', {}, problems.slice(0, 12).map(p => h('li', {}, `rank ${p.rank}, cell ${p.position}, ${p.action}: ${p.message}`)))) : '');
@@ -148,7 +143,8 @@ export class Laboratory {
 
   async compareAll() {
     this.arena.replaceChildren(h('p', { class: 'soft', role: 'status' }, 'Comparing: some seconds …'));
-    const answer = await this.engine.ask({ ...this.request(), call: 'arena' }, { channel: 'arena' });
+    const answer = await this.engine.ask({ ...this.request(), call: 'arena', ratios: [['F', 'I', 'W'].map(value).join(':')] },
+      { channel: 'arena' });
     if (!answer) return;
     if (answer.error) return this.arena.replaceChildren(h('p', { class: 'error' }, answer.error.message));
     const round = answer.document.rounds[0], mark = s =>
@@ -174,7 +170,7 @@ export class Laboratory {
   }
 
   async save(what) {
-    const answer = await this.engine.ask(this.request({ svg: what === 'svg' }), {});
+    const answer = await this.engine.ask(this.request({ want: ['svg'] }));
     if (answer?.[what]) download(what === 'svg' ? 'schedule.svg' : 'order.csv', answer[what],
       what === 'svg' ? 'image/svg+xml' : 'text/csv');
   }
