@@ -106,6 +106,30 @@ def check_drag(p):
     p.b.wait("location.hash.includes('parallel.tensor=2')")
 
 
+def check_machine(p):
+    """Four of the eight cards of a server: the degrees fill them, their sockets stay, a price list without the card goes."""
+    p.open({**SCENARIO, "run.tokens": "1B", "run.price": "nebius"})
+    p.put("field-cluster-file", "clusters/rtx4090x8.yaml")
+    p.put("field-cluster-devices-per-node", "4", "input")
+    assert "on 4 x RTX4090" in p.text(".heading") and not p.text("#faults"), p.text("#faults")
+    keys = {k: v for k, v in SCENARIO.items() if k != "cluster.nodes"} | {
+        "cluster.file": "clusters/rtx4090x8.yaml",
+        "parallel.pipeline": "1",
+    }
+    keys |= {"cluster.devices_per_node": "4", "cluster.wiring": "{sockets: {groups: [[0, 1, 2, 3]]}}"}
+    assert p.b.run(STEP) == p.native("estimate", keys)["metrics"]["step_time_s"], p.text(".heading")
+
+
+def check_example(p):
+    """A plan taken over a scenario from a file replaces what the file states of its own plan."""
+    p.open({}, "example=gpt3-175b-a100x64")
+    text = (ROOT / "scenarios/examples/gpt3-175b-a100x64.yaml").read_text()
+    done = subprocess.run([p.native_program, "estimate", "-", "--json"], input=text, capture_output=True, text=True)
+    assert p.b.run(STEP) == json.loads(done.stdout)["metrics"]["step_time_s"]
+    p.put("field-schedule", "zb-v")  # the example's virtual_stages is for another family
+    assert "zb-v with 2 stages a rank" in p.text(".heading") and not p.text("#faults"), p.text("#faults")
+
+
 def check_errors(p):
     """An impossible batch: the error is at its field, with the remedy, and the old figures stay."""
     p.open()
@@ -150,16 +174,18 @@ def check_stop(p):
 
 
 def check_files(p):
-    p.open()
+    p.open({})
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(CONFIG))
         root = p.b.call("DOM.getDocument")["root"]["nodeId"]
         node = p.b.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
         before = p.b.run(ANSWERS)
+        p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(ROOT / "tests/jobs/data/megatron.log")])
+        p.b.wait(f"{ANSWERS} > {before} && /by the evidence/.test(document.getElementById('answer').innerText)")
+        before = p.b.run(ANSWERS)
         p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(config)])
-        p.b.wait(f"{ANSWERS} > {before}")
-        assert "12 layers, hidden 1024" in p.text(".heading"), p.text("#status")
+        p.b.wait("/12 layers, hidden 1024/.test(document.querySelector('.heading').innerText)")
         order = pathlib.Path(folder) / "order.csv"
         order.write_text("0F0,0B0\n1B0,1F0\n")
         data = {"items": [], "files": [str(order)], "dragOperationsMask": 1}
@@ -330,6 +356,8 @@ def main():
     everywhere = (check_figures, check_plan)
     once = (
         check_drag,
+        check_machine,
+        check_example,
         check_errors,
         check_stop,
         check_files,

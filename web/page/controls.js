@@ -2,6 +2,7 @@
 import { h } from './dom.js';
 import { state, put, changed } from './state.js';
 import { sections, allFields, devicesOf, divisors, fittedDegrees } from './fields.js';
+import { cutWiring, fittingPrice } from './machine.js';
 import { fillClusters, fillModels, fillPrices, fillSchedules, fillTrainers, chooseModel, familyOptions, hasExperts } from './choices.js';
 
 let lists, askValues, resolved = {};
@@ -24,50 +25,13 @@ function putDegree(key, value) {
   else put(fitted);
 }
 
-// A part of a server has the wiring of its first devices: lists of devices in the machine's file lose the others.
-const wirings = new Map();  // machine -> its lists, as [key, [[0, 1], [2, 3]]], read from an answer for the whole server
-
-function noteWiring(file, values) {
-  const lists = new Map();
-  for (const [key, { value }] of Object.entries(values || {})) {
-    const at = key.match(/^(cluster\.wiring\..*?)\[(\d+)\]\[(\d+)\]$/);
-    if (!at) continue;
-    const rows = lists.get(at[1]) || lists.set(at[1], []).get(at[1]);
-    (rows[at[2]] ??= [])[at[3]] = Number(value);
-  }
-  wirings.set(file, lists);
-}
-
-function cutWiring(perNode) {
-  const cut = {};
-  for (const key of Object.keys(state.set)) if (key.startsWith('cluster.wiring')) cut[key] = null;
-  const whole = perNode && perNode < devicesOf({ 'cluster.file': effective('cluster.file') }, lists).ofFile;
-  for (const [key, rows] of whole ? wirings.get(effective('cluster.file')) || [] : []) {
-    const kept = /pairs$/.test(key) ? rows.filter(row => row.every(d => d < perNode))
-      : rows.map(row => row.filter(d => d < perNode)).filter(row => row.length);
-    cut[key] = JSON.stringify(kept);
-  }
-  return cut;
-}
-
-// A price list without this device would be an error that nobody asked for: another list, or none.
-function fittingPrice(file) {
-  const device = lists.clusters?.find(item => file === `clusters/${item.name}.yaml`)?.device,
-    has = item => item.line.includes(device + ' ');
-  const listed = lists.prices?.find(item => item.name === state.set['run.price']);
-  return listed && device && !has(listed) ? { 'run.price': lists.prices.find(has)?.name ?? null } : {};
-}
-
-const smallest = file => `panpipe: 1\ncluster: {file: ${file}}\nworkload: {model: gpt2}\nbatch: {micro: 1, microbatches: 1}\n`
-  + 'parallel: {pipeline: 1}\n';
-
 // Machines of another size: the degrees follow.
 async function putMachine(values) {
   const file = values['cluster.file'] ?? effective('cluster.file');
-  if ('cluster.file' in values) values = { ...values, ...fittingPrice(file) };
+  if ('cluster.file' in values) values = { ...values, ...fittingPrice(file, lists) };
   if ('cluster.devices_per_node' in values) {
-    if (!wirings.has(file)) noteWiring(file, await askValues(smallest(file)));
-    values = { ...values, ...cutWiring(Number(values['cluster.devices_per_node'])) };
+    const whole = devicesOf({ 'cluster.file': file }, lists).ofFile;
+    values = { ...values, ...(await cutWiring(file, Number(values['cluster.devices_per_node']), whole, askValues)) };
   }
   Object.assign(state.set, values);
   for (const [key, value] of Object.entries(values)) if (value === '' || value === null) delete state.set[key];
@@ -257,12 +221,17 @@ export function updateControls(values) {
       h('button', { type: 'button', 'aria-label': `Remove ${key}`, onclick: () => put({ [key]: null }) }, '×'))));
 }
 
-// What the file of the person states becomes the page's own keys: then a key can also be taken away. Lists stay in the file.
+// What the file of the person states becomes the page's own keys: then a key can also be taken away. Lists of lists stay in the file.
 export function detach() {
-  const stated = Object.entries(resolved).filter(([, { origin }]) => !origin || origin.startsWith(state.base.name + ':'));
-  if (stated.some(([key]) => key.includes('['))) return;
-  const set = Object.fromEntries(stated.filter(([key]) => key !== 'panpipe').map(([key, { value }]) =>
-    [key.replace(/^(schedule|trainer)\.name$/, '$1'), shipped(value)]));
+  const set = {}, lists = {};
+  for (const [key, { value, origin }] of Object.entries(resolved)) {
+    if (key === 'panpipe' || (origin && !origin.startsWith(state.base.name + ':'))) continue;
+    const [, list, rest] = key.match(/^(.*?)\[\d+\](.*)$/) || [];
+    if (rest) return;
+    if (list) (lists[list] ??= []).push(value);
+    else set[key.replace(/^(schedule|trainer)\.name$/, '$1')] = shipped(value);
+  }
+  for (const [key, values] of Object.entries(lists)) set[key] = `[${values.join(', ')}]`;
   state.set = { ...set, ...state.set };
   state.base = null;
 }

@@ -18,9 +18,10 @@ export class Links {
       settings: settingsOf(), files: state.files }, { channel: 'pairs' });
     if (simulated.error) return this.body.replaceChildren(h('p', { class: 'error' }, simulated.error.message));
     const used = simulated.document.contention || [], step = simulated.document.metrics.step_time_s;
-    const lost = used.reduce((sum, link) => sum + link.lost_s, 0);
-    this.body.replaceChildren(h('p', {}, used.length ? `${used.length} links carry transfers that pipeline, data or tensor groups share; `
-      + `flows lose ${time(lost)} to one another in a step of ${time(step)}.` : 'No link is shared in this step.'),
+    const lost = used.reduce((sum, link) => sum + link.lost_s, 0), shared = used.filter(link => link.shared_s > 0).length;
+    const words = `${shared} of ${used.length} busy links carry several transfers at some time; these lose ${time(lost)} to one another, `
+      + `all taken together, in a step of ${time(step)}.`;
+    this.body.replaceChildren(h('p', {}, used.length ? words : 'No link is busy in this step.'),
     used.length ? table('Links, the most contended first',
       [{ name: 'link', text: l => l.resource }, { name: 'lost by flows', number: true, text: l => time(l.lost_s) },
       { name: 'shared', number: true, text: l => time(l.shared_s) }, { name: 'busy', number: true, text: l => time(l.busy_s) },

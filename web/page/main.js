@@ -163,11 +163,23 @@ async function readAddress() {
   if (answer && beforeAnswer) showAnswer();
 }
 
+async function showEarly() {
+  if (/(^|[#&])(example|view)=/.test(location.hash)) return;
+  const read = await stateOf(location.hash), early = await engine.ask(requestOf(read, ['document', 'text']));
+  if (!early?.document) return;
+  byId('main').replaceChildren(h('div', { class: 'view early' }, heading(early), answerCards(early)));
+  document.documentElement.dataset.early = (performance.now() - startTime).toFixed(0);
+}
+
 async function main() {
   const status = byId('status');
   try {
     await loadEngine();
-    engineLists = await engine.ask({ call: 'lists' });
+    // The lists take as long as everything else: they come from a second worker, and the first figures do not wait for them.
+    const lister = new Caller(), asked = lister.ask({ call: 'lists' });
+    await showEarly();
+    engineLists = await asked;
+    lister.stop();
     if (engineLists.error) throw new Error(engineLists.error.message);
     engineLists = { ...engineLists, ...engineLists.lists };
   } catch (error) {

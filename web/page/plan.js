@@ -1,6 +1,7 @@
 // The search for the best plan, with the person's own plan in the same table. It runs in a worker of its own, which Stop ends.
 import { h, table } from './dom.js';
 import { Caller } from './engine.js';
+import { detach } from './controls.js';
 import { state, put, scenarioText, settingsOf } from './state.js';
 import { time, range, gib, percent, grouped } from './format.js';
 import { verdict } from './answer.js';
@@ -95,7 +96,10 @@ export class Planner {
       notes.length ? h('details', {}, h('summary', {}, 'What was searched'), h('ul', {}, notes.map(note => h('li', {}, note)))) : '');
   }
 
-  take(row) { put(planSettings(row.settings)); }
+  take(row) {
+    if (state.base) detach();
+    put(planSettings(row.settings));
+  }
 }
 
 // A candidate's settings as keys of the page: its own cuts too, where they are not even; the samples of a step stay as stated.
@@ -110,7 +114,7 @@ export function planSettings(settings) {
         const [name, option] = part.replace(/"/g, '').split(/: */);
         values[name === 'name' ? 'schedule' : `schedule.${name}`] = option;
       }
-    else values[key] = text === '[]' ? null : text;
+    else values[key === 'schedule.name' ? 'schedule' : key] = text === '[]' ? null : text;
   }
   return values;
 }
