@@ -1,6 +1,6 @@
 // What a person takes along: the link, the scenario, launch flags, the picture, the result, paper.
 import { h, download } from './dom.js';
-import { state, addressOf, requestOf } from './state.js';
+import { state, listen, addressOf, requestOf } from './state.js';
 
 async function copy(text, said) {
   try {
@@ -30,7 +30,11 @@ export function takeSection(ask, lists) {
   const trainers = (lists.trainers || []).filter(item => item.exported);
   const trainer = h('select', { 'aria-label': 'Trainer of the launch flags', id: 'take-trainer' },
     trainers.map(item => h('option', { value: item.name }, item.name)));
-  if (trainers.some(item => item.name === state.set.trainer)) trainer.value = state.set.trainer;
+  let own;  // the scenario's trainer, when it was last followed
+  listen(() => {
+    if (state.set.trainer !== own && trainers.some(item => item.name === state.set.trainer)) trainer.value = state.set.trainer;
+    own = state.set.trainer;
+  });
   return h('section', { 'aria-labelledby': 'take-title', class: 'take' }, h('h2', { id: 'take-title' }, 'Take it along'),
     h('div', { class: 'row' },
       button('Link', async () => {

@@ -84,8 +84,9 @@ export function roundStep(least) {
 // Sizes in CSS pixels: many lanes are lower, and lose their curves.
 export function layoutOf(data, width) {
   const count = data.lanes.length, narrow = width < 560;
-  const box = count > 40 ? 9 : count > 16 ? 14 : 24, curve = data.memoryName && count <= 16 ? 26 : 0, strip = count > 40 ? 2 : 4;
-  const lane = box + 2 + data.strips.length * (strip + 1) + (curve ? curve + 4 : 0) + (count > 40 ? 3 : 10);
+  const box = count > 40 ? 9 : count > 16 ? 14 : count > 8 ? 18 : 24, strip = count > 40 ? 2 : count > 8 ? 3 : 4;
+  const curve = data.memoryName && count <= 16 ? (count > 8 ? 16 : 26) : 0;
+  const lane = box + 2 + data.strips.length * (strip + 1) + (curve ? curve + 4 : 0) + (count > 40 ? 3 : count > 8 ? 6 : 10);
   const left = narrow ? 46 : Math.min(150, 16 + 6.2 * Math.max(6,
     ...data.lanes.map(l => Math.max(l.name.length, Math.min(22, l.detail.length)))));
   const right = narrow ? 4 : curve ? 66 : 8;
