@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "costmodel/scenario/nanotron_cuts.hpp"
 #include "costmodel/workload/language_model.hpp"
 #include "jobs/export_parts.hpp"
-#include "jobs/nanotron/cuts.hpp"
 
 namespace panpipe::jobs {
 namespace {

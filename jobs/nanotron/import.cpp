@@ -9,10 +9,10 @@
 #include "base/input/scalar_text.hpp"
 #include "base/option_fault.hpp"
 #include "base/text/characters.hpp"
+#include "costmodel/scenario/nanotron_cuts.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/config_text.hpp"
 #include "jobs/framework_choices.hpp"
-#include "jobs/nanotron/cuts.hpp"
 #include "jobs/shared_keys.hpp"
 
 namespace panpipe::jobs {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/input/source_text.hpp"
+#include "costmodel/scenario/nanotron_cuts.hpp"
 #include "costmodel/scenario/scenario.hpp"
-#include "jobs/nanotron/cuts.hpp"
 #include "jobs/torchtitan/flavors.hpp"
 #include "jobs/torchtitan/import.hpp"
 #include "tests/jobs/job_values.hpp"

@@ -10,8 +10,8 @@
 
 #include "base/error.hpp"
 #include "costmodel/prediction/prediction.hpp"
+#include "costmodel/scenario/nanotron_cuts.hpp"
 #include "jobs/export.hpp"
-#include "jobs/nanotron/cuts.hpp"
 #include "jobs/shared_keys.hpp"
 #include "jobs/trainer_jobs.hpp"
 #include "tests/temporary_folder.hpp"
@@ -91,7 +91,7 @@ std::string cuts_text(Draw& draw, int layers, int stages) {
 }
 
 // The cuts that nanotron makes by itself.
-std::string nanotron_cuts(const NanotronSizes& sizes, int stages) {
+std::string cuts_of_nanotron(const NanotronSizes& sizes, int stages) {
   const std::vector<int> layers = nanotron_layers(sizes, stages);
   std::vector<std::string> cuts;
   int layer = 0;
@@ -176,7 +176,7 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
                                           : !megatron && trainer != "deepspeed" && draw.one_in(3) ? "gpipe"
                                                                                                   : "1f1b");
   if (pipeline > 1 && !draw.one_in(4))
-    text += "partition: " + (nanotron ? nanotron_cuts(drawn.sizes, pipeline) : cuts_text(draw, layers, pipeline * each)) + "\n";
+    text += "partition: " + (nanotron ? cuts_of_nanotron(drawn.sizes, pipeline) : cuts_text(draw, layers, pipeline * each)) + "\n";
   text += recompute_text(draw, trainer, layers);
   text +=
       fmt::format("precision: {}\n", draw.of(megatron ? std::initializer_list<const char*>{"bf16", "bf16", "fp16", "fp32", "fp8"}

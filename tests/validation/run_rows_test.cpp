@@ -270,11 +270,36 @@ TEST(Runs, StagesByCostAreLeftToThePartition) {
   EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
   row.stages.clear();
   EXPECT_THAT(scenario_of(row).skipped, HasSubstr("20 layers cannot fill 8 stages"));
-  row.framework = "nanotron";  // counts costs unless a row states otherwise
-  EXPECT_THAT(scenario_of(row).assumed, Contains("stages: by-cost"));
-  EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
   row.stages = "equal-layers";
   EXPECT_THAT(scenario_of(row).skipped, HasSubstr("20 layers cannot fill 8 stages"));
+}
+
+// A layer has 4 x 2048 x 2048 + 3 x 8192 x 2048 = 67.1 million weights, the head 131072 x 2048 = 4 layers: 20 in all. The first
+// of four stages ends with the layer that passes 5, the next ones with those that pass 10 and 15: 6, 11 and 16 layers. Of eight
+// stages the seventh passes its share of 17.5 with the head, and none is left for the last.
+TEST(Runs, StagesOfNanotronEndWhereItsWeightsPassTheirShare) {
+  RunRow row = korthikanti_22b();
+  row.framework = "nanotron";
+  row.tp = 1;
+  row.pp = 4;
+  row.schedule = "1f1b";
+  row.layers = 16;
+  row.hidden = 2048;
+  row.ffn = 8192;
+  row.vocab = 131072;
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("partition: [h.6.attention, h.11.attention, head]"));
+  EXPECT_THAT(scenario_of(row).assumed, Contains("stages: by-weights"));
+  row.pp = 8;
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("partition: [h.3.attention, h.6.attention, h.8.attention, h.11.attention, "
+                                               "h.13.attention, h.15.mlp, head]"));
+  row.pp = 16;  // a layer each, and the head in the fourteenth
+  EXPECT_THAT(scenario_of(row).assumed, Contains("stages: by-cost"));
+  EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
+  row.framework = "megatron";
+  row.pp = 4;
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("partition: [h.4.attention, h.8.attention, h.12.attention]"));
+  row.stages = "by-weights";
+  EXPECT_THAT(scenario_of(row).text, HasSubstr("partition: [h.6.attention, h.11.attention, head]"));
 }
 
 // Layers of a rank: 48 / 8 = 6 in 2; 72 / 8 = 9 in 3; 56 / 8 = 7 in 7. 20 layers do not go out on 8 ranks: 2 as ever.

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kEqualLayers = "equal-layers";
 constexpr const char* kStagesByCost = "by-cost";
+constexpr const char* kStagesByWeights = "by-weights";
 
 using Problem = std::string;  // empty: none
 struct Column {
@@ -149,7 +150,7 @@ std::vector<Column> make_columns() {
                              number("peak_gib", &RunRow::peak_gib),
                              choice("peak_kind", &RunRow::peak_kind, {"device", "allocated", "reserved"}),
                              text("note", &RunRow::note)};
-  all.push_back(choice("stages", &RunRow::stages, {kEqualLayers, kStagesByCost}));
+  all.push_back(choice("stages", &RunRow::stages, {kEqualLayers, kStagesByCost, kStagesByWeights}));
   all.push_back(text("scenario", &RunRow::scenario));
   all.push_back(text("optimizer", &RunRow::optimizer));
   all.push_back(choice("tied_embedding", &RunRow::tied_embedding, {"true", "false"}));

@@ -1,6 +1,7 @@
 #include "validation/runs/run_scenario.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/input/source_text.hpp"
 #include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/nanotron_cuts.hpp"
 #include "validation/runs/run_choices.hpp"
 #include "validation/runs/run_cluster.hpp"
 
@@ -22,8 +24,8 @@ constexpr int kZeroBubbleVocabulary = 32000;
 constexpr int kMicrobatch = 2;
 constexpr int kHeadSize = 128;
 constexpr int kSearchEffort = 10;  // per cent: orders are 0.2 % longer in the mean, the rows' error is the same, 8 times as fast
-constexpr const char* kCutsByCost = "nanotron";  // its blocks, the head among them, state their costs; others count layers
-constexpr int kBloomHeads = 96;                  // of the 200B models in the BLOOM chronicles where no other number is printed
+constexpr const char* kCutsByWeights = "nanotron";  // its blocks, the head among them, state their costs; others count layers
+constexpr int kBloomHeads = 96;                     // of the 200B models in the BLOOM chronicles where no other number is printed
 
 class Writer {
  public:
@@ -229,8 +231,9 @@ class Writer {
   void partition() {
     const int stages = degrees_.pipeline * degrees_.virtual_stages, layers = *row_.layers;
     if (stages == 1) return;
-    if (row_.stages.empty() && row_.framework == kCutsByCost) assume("stages: by-cost");
-    if (row_.stages == "by-cost" || (row_.stages.empty() && row_.framework == kCutsByCost)) return;  // the partition's own way
+    if (row_.stages.empty() && row_.framework == kCutsByWeights) return partition_by_weights();
+    if (row_.stages == "by-weights") return partition_by_weights();
+    if (row_.stages == "by-cost") return;  // the partition's own way
     const bool ends_count = layers % stages != 0 && (layers + 2) % stages == 0;
     if (ends_count) assume("stages: the embedding and the head count as a layer each");
     const int each = ends_count ? (layers + 2) / stages : (layers + stages - 1) / stages;
@@ -243,6 +246,15 @@ class Writer {
       cuts += fmt::format("{}{}", cuts.empty() ? "" : ", ", layer == layers ? "head" : fmt::format("h.{}.attention", layer));
     }
     add(fmt::format("partition: [{}]", cuts));
+  }
+
+  // Heads of keys do not count in nanotron's costs, and those of queries are the hidden size whatever they are.
+  void partition_by_weights() {
+    const int hidden = *row_.hidden, layers = *row_.layers;
+    const NanotronSizes sizes = {layers, hidden, 1, row_.ffn.value_or(4 * hidden), row_.vocab.value_or(kVocabulary)};
+    const std::vector<std::string> cuts = nanotron_cuts(sizes, degrees_.pipeline * degrees_.virtual_stages);
+    assume(cuts.empty() ? "stages: by-cost" : "stages: by-weights");
+    if (!cuts.empty()) add(fmt::format("partition: [{}]", fmt::join(cuts, ", ")));
   }
 
   const RunRow& row_;
