@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/index.hpp"
 #include "costmodel/cost/fusion.hpp"
@@ -45,6 +46,19 @@ class Walk {
     std::int64_t bytes = 0;
   };
 
+  // Autocast leaves the residual stream in fp32: what normalizations read and make, where operators run one by one.
+  void note_fp32(const UnitView& unit, int i) {
+    if (rates_.weight_cast == 0 || rates_.elementwise != Elementwise::Eager) return;
+    if (unit.of(i).kind != OperatorClass::Normalization) return;
+    for (const int t : {first_operand(unit.op(i)), unit.op(i).outputs.front()})
+      if (unit.activation(t)) in_fp32_.insert(unit.root(t));
+  }
+  std::int64_t bytes(const UnitView& unit, int t) const {
+    const Bytes whole = unit.tensor(t).bytes();
+    return in_fp32_.contains(t) ? whole_bytes(static_cast<double>(whole.base()) * rates_.residual / rates_.element).base()
+                                : whole.base();
+  }
+
   static bool is_view(const UnitView& unit, int i) { return unit.of(i).kind == OperatorClass::View; }
 
   void note(const UnitView& unit, int i) {
@@ -61,7 +75,11 @@ class Walk {
     const auto add = [&](double bytes) {
       if (bytes >= 1) extras.push_back({next_++, whole_bytes(bytes).base()});
     };
-    add(saved.extra);
+    note_fp32(unit, i);
+    const int input = first_operand(unit.op(i));  // its second half is not an extra here, but a part of the tensor
+    const bool whole = unit.of(i).kind == OperatorClass::Normalization && in_fp32_.contains(unit.root(input));
+    add(saved.extra -
+        (whole ? static_cast<double>(bytes(unit, unit.root(input)) - unit.tensor(unit.root(input)).bytes().base()) : 0));
     for (const int t : saved.copies) add(unit.bytes(t));
     if (copies_weights_) add(weight_copies(unit, i));
     // The loss keeps its log-softmax in fp32.
@@ -87,7 +105,7 @@ class Walk {
     if (!is_view(unit, i))
       for (const int out : unit.op(i).outputs)
         if (unit.activation(out) && unit.root(out) == out) {
-          result.forward.push_back({Kind::Take, out, unit.tensor(out).bytes().base()});
+          result.forward.push_back({Kind::Take, out, bytes(unit, out)});
           if (first_keeper_[at(out)] >= 0) result.kept.push_back(out);
         }
     std::vector<int> read;
@@ -152,6 +170,7 @@ class Walk {
   std::vector<UnitView> views_;
   std::vector<int> last_reader_, first_keeper_;  // per tensor: an operator; -1: none
   std::vector<std::vector<Extra>> extras_;       // per operator
+  std::set<int> in_fp32_;                        // roots of tensors
 };
 
 }  // namespace

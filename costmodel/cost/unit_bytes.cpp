@@ -32,13 +32,14 @@ void GraphCost::add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* mea
     unit.saved_full = unit.saved_selective = unit.saved;
     return;
   }
+  const double residual = rates_.residual / rates_.element;  // what goes from block to block is in fp32 under autocast
   for (int t : externals_[u]) {
     const Tensor& tensor = graph_.tensors[t];
     if (tensor.role != TensorRole::Activation || input_kept_[t]) continue;
     const int maker = graph_.operators[tensor.producer].unit;
     if (graph_.units[maker].block == graph_.units[u].block) continue;
     input_kept_[t] = true;
-    unit.saved_full += tensor.bytes();
+    unit.saved_full += tensor.bytes() * residual;
   }
 }
 

@@ -108,6 +108,11 @@ inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_fi
   return std::min(sum, workload.units[u].saved_full);
 }
 
+// A loss's forward holds at most the fp32 copy of logits of 2 bytes; gradients come in its backward.
+inline Bytes temporary_of_forward(const UnitCost& unit) {
+  return unit.logits > Bytes(0) ? std::min(unit.temporary, unit.logits * 2) : unit.temporary;
+}
+
 // Sums over units [first, end). With `over_before` temporaries count from before a unit ran (measured layers), otherwise they
 // come on top of the bytes that it saves.
 template <class BytesOf>
@@ -137,7 +142,7 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   for (int u = first; u < end; ++u) {
     const std::int64_t own = over_before ? 0 : kept_under(u);
     cached += bytes.weight_copies(units[u], Recompute::None) - bytes.weight_copies(units[u], recompute_of_unit(u, until, mode));
-    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + cached + bytes.even(units[u].temporary));
+    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + cached + bytes.even(temporary_of_forward(units[u])));
     sums.kept += kept_under(u);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }

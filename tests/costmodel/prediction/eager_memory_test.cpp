@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "costmodel/lowering/allocation_history.hpp"
 #include "costmodel/lowering/allocator_replay.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/prediction/prediction.hpp"
@@ -257,7 +258,8 @@ framework: {name: eager-sdpa, context: 0 B, joins_pipeline_outputs: )" +
   EXPECT_GE(reserved("true") - reserved("false"), 1.5 * (64 << 20));
 }
 
-// Tensors, segments and the card's need, in this order; expandable segments waste least; a stated factor replaces the replay.
+// Tensors, segments and the card's need, in this order; expandable segments waste least, but for a page of 2 MiB; a stated factor
+// replaces the replay.
 TEST(EagerMemory, TheAllocatorIsReplayed) {
   for (const int micro : {1, 4, 32}) {
     const Job job{.sequence = 256, .micro = micro};
@@ -267,7 +269,7 @@ TEST(EagerMemory, TheAllocatorIsReplayed) {
     EXPECT_DOUBLE_EQ(caching.metrics.peak_memory_bytes, caching.metrics.reserved_memory_bytes);  // no context
     Job expandable = job;
     expandable.framework = "name: eager-sdpa, allocator: expandable-segments";
-    EXPECT_LE(memory_of(expandable).metrics.reserved_memory_bytes, caching.metrics.reserved_memory_bytes * 1.02) << micro;
+    EXPECT_LE(memory_of(expandable).metrics.reserved_memory_bytes, caching.metrics.reserved_memory_bytes * 1.02 + (2 << 20));
     Job factor = job;
     factor.framework = "name: eager-sdpa, allocator_factor: 1.25";
     const Memory stated = memory_of(factor);
@@ -299,6 +301,26 @@ TEST(EagerMemory, AFullCardGivesUnusedSegmentsBack) {
       }
     }
   EXPECT_GT(fit_by_retries, 0);
+}
+
+// Under autocast the residual stream is in fp32, so that a recomputed block keeps 4 bytes of each of its inputs; and the loss's
+// forward, which is the peak while autocast still caches copies of the weights, has no gradients. The sums and the replay of the
+// allocator count both.
+TEST(EagerMemory, SumsAndReplayAgreeUnderAutocastAndFullRecompute) {
+  const Experiment experiment(parse_scenario(R"(panpipe: 1
+cluster: {device: {file: devices/a100-80g-sxm.yaml}, devices_per_node: 1, wiring: {switch: {bandwidth: 300 GB/s}}}
+workload: {model: gpt, layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocabulary: 32000}
+batch: {micro: 4, microbatches: 1}
+precision: bf16
+recompute: full
+framework: {name: eager-sdpa, autocast: true, optimizer_kernel: fused, context: 0 B}
+)",
+                                             "test", "."));
+  const Plan plan = experiment.plan("");
+  const AllocationHistory history =
+      record_allocations(experiment.scenario, plan, ModelCosts(experiment.model, plan), *experiment.workload.graph, 0);
+  const Metrics metrics = predict(experiment, plan).metrics;
+  EXPECT_NEAR(metrics.allocated_memory_bytes / static_cast<double>(history.allocated_peak), 1, 0.02);
 }
 
 // A weight of 11 MiB takes a segment of 12 MiB, of which less than 1 MiB would be left: PyTorch does not split it.
