@@ -53,6 +53,14 @@ bool made_again_in_kernel(const UnitView& unit, int t, const DeviceRates& rates)
   return true;
 }
 
+// Megatron-Core's grouped products of experts (`expert_products: each`) multiply with the router's weights in the activation,
+// which keeps its own input for their gradient, so that the sum of a token's rows needs no row (fused_bias_swiglu.py,
+// WeightedSwiGLUFunction; megatron/core/transformer/moe/experts.py, since April 2025).
+bool weighed_before(const UnitView& unit, int i, int t, const DeviceRates& rates) {
+  return rates.expert_products == ExpertProducts::Each && row_of(unit.op(i)).role == OperatorRole::ExpertRows &&
+         row_of(unit.op(i)).takes("weights") && t == first_operand(unit.op(i));
+}
+
 }  // namespace
 
 void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool add_masks, SavedTensors& saved) {
@@ -68,7 +76,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
   }
   for (int t : work.saved) {
     if (unit.logits(t)) continue;
-    if (made_again_in_kernel(unit, t, rates)) continue;
+    if (made_again_in_kernel(unit, t, rates) || weighed_before(unit, i, t, rates)) continue;
     const bool copies = work.kind == OperatorClass::Gemm && casts_eagerly(rates) && unit.activation(t) && unit.normalized(t);
     if (copies)
       saved.copies.push_back(unit.root(t));

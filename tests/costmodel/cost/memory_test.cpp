@@ -77,6 +77,37 @@ TEST(Activations, OneBlockInTwoIsRecomputed) {
   }
 }
 
+// Autocast leaves what goes from block to block in fp32.
+TEST(Activations, ABlockKeepsItsInputInFp32UnderAutocast) {
+  for (const bool autocast : {false, true}) {
+    const auto made =
+        make(fmt::format("panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {{model: gpt, layers: 2, hidden: 1024, "
+                         "heads: 16, sequence: 512, "
+                         "vocabulary: 51200}}\nbatch: {{micro: 2, microbatches: 1}}\nprecision: bf16\nparallel: {{pipeline: "
+                         "1}}\nframework: {{name: "
+                         "eager-sdpa, autocast: {}}}\n",
+                         autocast));
+    EXPECT_NEAR(layer_of(made->cost()).saved_full, (autocast ? 4 : 2) * 512.0 * 2 * 1024, 1);
+  }
+}
+
+// Of 2048 tokens 2 rows each go to experts. The weighted sum keeps the rows, 2 bytes x 2 x 2048 x 1024; Megatron-Core's grouped
+// products have multiplied with the weights before.
+TEST(Activations, RowsThatWereWeighedBeforeAreNotKept) {
+  const auto saved = [](const std::string& products) {
+    const auto made = make(fmt::format(
+        "panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: 1}}\nworkload: {{config: {{model_type: mixtral, hidden_size: "
+        "1024, "
+        "num_hidden_layers: 2, num_attention_heads: 8, num_key_value_heads: 2, intermediate_size: 2048, num_local_experts: 16, "
+        "vocab_size: 8192}}, sequence: 2048}}\nbatch: {{micro: 1, microbatches: 8}}\nprecision: bf16\nparallel: {{pipeline: 1, "
+        "data: "
+        "8, expert: 8}}\nframework: {{name: megatron-core, expert_products: {}}}\n",
+        products));
+    return layer_of(made->cost()).saved;
+  };
+  EXPECT_NEAR(saved("grouped") - saved("each"), 2.0 * 2 * 2048 * 1024, 1);
+}
+
 // The list [attention] is `selective`.
 TEST(Activations, TheListOfAttentionAloneIsSelective) {
   GptCase c;
