@@ -87,12 +87,15 @@ std::string head_text(const ExportRequest& request, std::string_view what, const
 
 Recompute recompute_of(const Plan& plan, ExportedJob& job) {
   Recompute mode = Recompute::None;
-  bool differ = false;
+  bool differ = false, some = false;
   for (const StagePlan& stage : plan.stages) {
     differ = differ || stage.recompute != plan.stages.front().recompute;
+    some = some || stage.recompute_first > 0;
     mode = std::max(mode, stage.recompute);
   }
-  if (differ)
+  if (some)
+    job.cannot.emplace_back("a number of blocks that recompute for each stage: all blocks of all stages do");
+  else if (differ)
     job.cannot.emplace_back("recompute that differs from stage to stage: all stages recompute as the one that does most");
   return mode;
 }

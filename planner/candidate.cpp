@@ -66,7 +66,8 @@ std::vector<PlannedStage> stages_of(const Plan& plan, const WorkloadCost& worklo
     PlannedStage& stage = stages.emplace_back();
     stage.data = plan.data;
     stage.tensor = plan.tensor;
-    const int again = recompute_end(workload, plan.stages[s].first_unit, plan.stages[s].end_unit);
+    const int blocks = plan.stages[s].recompute_first > 0 ? plan.stages[s].recompute_first : workload.recompute_first;
+    const int again = recompute_end(workload, plan.stages[s].first_unit, plan.stages[s].end_unit, blocks);
     for (int u = plan.stages[s].first_unit; u < plan.stages[s].end_unit; ++u) {
       const UnitCost& unit = workload.units[u];
       stage.operators.push_back(unit.name);

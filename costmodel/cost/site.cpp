@@ -33,6 +33,12 @@ std::vector<double> probe_of(const CostModel& model, const Site& site) {
   return times;
 }
 
+// Of blocks that the scenario states by stage: for costs of stages that no plan has cut yet.
+int mean_first_blocks(const RecomputeScope& scope) {
+  const int blocks = std::accumulate(scope.firsts.begin(), scope.firsts.end(), 0), stages = static_cast<int>(scope.firsts.size());
+  return std::max(1, (blocks + stages / 2) / stages);
+}
+
 void find_networks(const Occupancy& occupancy, Site& site) {
   for (const Among among : kAmongInPasses) site.networks[index_of(among)] = occupancy.network_of(site.groups.of(among));
 }
@@ -177,7 +183,7 @@ const WorkloadCost& CostModel::units(int number) const {
   }
   const RecomputeScope& scope = scenario_->recompute_scope;
   if (scope.every > 1) recompute_one_block_in(scope.every, *site.cost);
-  site.cost->recompute_first = scope.first;
+  site.cost->recompute_first = scope.firsts.empty() ? scope.first : mean_first_blocks(scope);
   site.cost->recompute_chunk = scope.chunk;
   return *site.cost;
 }

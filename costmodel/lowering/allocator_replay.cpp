@@ -127,7 +127,8 @@ class RankReplay {
 
   bool recomputes(const StageInfo& info, int u) const {
     const UnitCost& unit = lowering_.unit(info, u);
-    return info.recompute == Recompute::Full && !unit.block.empty() && unit.recomputes;
+    const int until = recompute_end(lowering_.workload(info), info.first_unit, info.end_unit, info.recompute_first);
+    return info.recompute == Recompute::Full && u < until && !unit.block.empty() && unit.recomputes;
   }
 
   void forward(const StageInfo& info, const Part& part, int space) {

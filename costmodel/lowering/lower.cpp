@@ -33,6 +33,7 @@ void make_stages(Lowering& lowering) {
     info.first_unit = stage.first_unit;
     info.end_unit = stage.end_unit;
     info.recompute = stage.recompute;
+    info.recompute_first = stage.recompute_first > 0 ? stage.recompute_first : info.cost->recompute_first;
     std::array<int, 5> none{};
     none.fill(-1);
     info.programs.assign(plan.schedule.splits, none);

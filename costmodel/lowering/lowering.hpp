@@ -62,6 +62,7 @@ struct StageInfo {
   const WorkloadCost* cost = nullptr;  // of the site
   int first_unit = 0, end_unit = 0;
   Recompute recompute = Recompute::None;
+  int recompute_first = 0;       // number of blocks, from its first, to which the mode applies; 0 = all
   bool recompute_apart = false;  // the schedule has R actions for this stage
   bool weight_apart = false;     // the schedule splits its backward into I and W
   // Per slice of the sequence (one without splits), by ActionKind F, I, W, B, R. A program is -1 if the schedule lacks the pass.

@@ -149,7 +149,7 @@ class Again {
       : lowering_(lowering),
         info_(info),
         mode_(mode),
-        end_(recompute_end(lowering.workload(info), info.first_unit, info.end_unit)),
+        end_(recompute_end(lowering.workload(info), info.first_unit, info.end_unit, info.recompute_first)),
         attention_(attention_again(lowering, mode)) {}
   void add(int u, PassBuilder& builder) const {
     const UnitCost& unit = lowering_.unit(info_, u);

@@ -195,7 +195,7 @@ void make_memory(Lowering& lowering) {
     for (std::size_t slice = 0; slice < info.memory.size(); ++slice) {
       auto& memory = info.memory[slice];
       const auto sums = [&](Recompute mode) {
-        return model.activations(lowering.workload(info), info.first_unit, info.end_unit, mode,
+        return model.activations(lowering.workload(info), info.first_unit, info.end_unit, mode, info.recompute_first,
                                  lowering.costs.temporary_over_before(), SliceBytes(lowering, static_cast<int>(slice)));
       };
       const StageActivations kept = sums(info.recompute);

@@ -152,7 +152,7 @@ void StageTable::add_parameters(const WorkloadCost& workload) {
 
 double StageTable::sum(std::vector<double> PassSums::*part, ActionKind kind, Recompute mode, int first, int end) const {
   if (recompute_first_ == 0) return between(sums(kind, mode).*part, first, end);
-  const int until = recompute_end(costs_.workload(site_), first, end);
+  const int until = recompute_end(costs_.workload(site_), first, end, recompute_first_);
   return between(sums(kind, mode).*part, first, until) + between(sums(kind, Recompute::None).*part, until, end);
 }
 

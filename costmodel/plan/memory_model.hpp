@@ -83,12 +83,13 @@ class MemoryModel {
   double allocator_factor(const LoweringCosts& costs) const { return as_pfeife_ ? 1 : costs.allocator_factor(); }
   StateBytes state(const LoweringCosts& costs, const Degrees& degrees) const;
 
-  // The bytes that a microbatch keeps on a stage of units [first, end), and those that its passes need.
+  // The bytes that a microbatch keeps on a stage of units [first, end), and those that its passes need. The mode applies to so
+  // many of its first blocks; 0 = all.
   template <class BytesOf>
-  StageActivations activations(const WorkloadCost& workload, int first, int end, Recompute mode, bool over_before,
-                               const BytesOf& bytes) const {
+  StageActivations activations(const WorkloadCost& workload, int first, int end, Recompute mode, int first_blocks,
+                               bool over_before, const BytesOf& bytes) const {
     return as_pfeife_ ? pfeife_activations(workload, first, end)
-                      : sum_activations(workload, first, end, mode, over_before, bytes);
+                      : sum_activations(workload, first, end, mode, first_blocks, over_before, bytes);
   }
   // The bytes that one unit keeps for its backward, and until its weight gradient.
   Bytes kept(const UnitCost& unit, Recompute mode) const {

@@ -45,7 +45,7 @@ UnitTimes times_of(Recompute recompute, const LoweringCosts& costs, int site, in
   UnitTimes sum;
   const auto add = [&](Duration& to, const PassCost& pass) { to += time_alone(costs, pass, site); };
   const std::vector<UnitCost>& units = costs.units(site).units;
-  const int again = recompute_end(costs.units(site), first, end, stages);
+  const int again = recompute_end(costs.units(site), first, end, costs.units(site).recompute_first * stages);
   for (int u = first; u < end; ++u) {
     const UnitCost& unit = units[u];
     add(sum.F, unit.forward);

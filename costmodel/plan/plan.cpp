@@ -90,6 +90,23 @@ std::vector<int> cuts_of(const Scenario& scenario, const PlanRequest& request, c
   });
 }
 
+// The scenario's blocks by stage are of its own mode.
+void check_first_blocks(const Scenario& scenario, const PlanRequest& request, std::size_t stages) {
+  const std::vector<int>& firsts = scenario.recompute_scope.firsts;
+  if (request.recompute == Recompute::None || firsts.empty() || firsts.size() == stages) return;
+  throw fault_at(scenario, "recompute",
+                 fmt::format("recompute.first lists {} stages, and the schedule has {}", firsts.size(), stages),
+                 "state a number of blocks for each stage");
+}
+
+void set_recompute(const Scenario& scenario, const PlanRequest& request, std::size_t position, StagePlan& stage) {
+  const std::vector<int>& firsts = scenario.recompute_scope.firsts;
+  stage.recompute = request.recompute;
+  if (request.recompute == Recompute::None || firsts.empty()) return;
+  stage.recompute_first = firsts[position];
+  if (stage.recompute_first == 0) stage.recompute = Recompute::None;
+}
+
 // Where a fault of the schedule stands. Its sizes come from several keys: an override among them came last, and is the place.
 // The default schedule is one of any sizes: it has too many actions only where the batch does.
 std::string key_of_schedule(const Scenario& scenario) {
@@ -122,6 +139,7 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
                    fmt::format("{} stages cannot share {} unit{}: the workload can be cut into {} stage{} at most", parts,
                                units.size(), units.size() == 1 ? "" : "s", units.size(), units.size() == 1 ? "" : "s"),
                    fmt::format("parallel.pipeline is {} ({})", plan.pipeline, origin_of(scenario, "parallel.pipeline")));
+  check_first_blocks(scenario, request, static_cast<std::size_t>(parts));
   const std::vector<int> cuts = cuts_of(scenario, request, units, parts);
   plan.stages.resize(plan.schedule.stages);
   for (const auto& chain : plan.schedule.chains) {
@@ -129,7 +147,7 @@ Plan plan_with_units(const Scenario& scenario, const PlanRequest& request, const
       StagePlan& stage = plan.stages[chain[k]];
       stage.first_unit = k == 0 ? 0 : cuts[k - 1];
       stage.end_unit = k < cuts.size() ? cuts[k] : static_cast<int>(units.size());
-      stage.recompute = request.recompute;
+      set_recompute(scenario, request, k, stage);
     }
   }
   return plan;

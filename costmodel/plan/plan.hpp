@@ -15,6 +15,7 @@ struct StagePlan {
   int first_unit = 0;  // units [first_unit, end_unit) of the workload
   int end_unit = 0;
   Recompute recompute = Recompute::None;
+  int recompute_first = 0;  // number of its first blocks that recompute; 0: of those that the scenario states (RecomputeScope)
 };
 
 struct Plan : Degrees {

@@ -11,6 +11,7 @@
 #include "base/input/yaml_document.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/plan/check.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/plan/partition.hpp"
 #include "costmodel/scenario/read_parts.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -53,6 +54,12 @@ StagePlan read_stage(const Node& node, ReadLog& log, const std::vector<UnitCost>
   const std::vector<int> ends = read_integers(range, log);
   const std::string first = reader.string("first"), last = reader.string("last");
   stage.recompute = reader.choice<Recompute>("recompute", recompute_modes(), Recompute::None);
+  if (const Node* blocks = reader.find("recompute_first")) {
+    stage.recompute_first = reader.integer("recompute_first", 1);
+    if (stage.recompute == Recompute::None)
+      log.error(*blocks, "a stage without recompute has no blocks that recompute", "state 'recompute: full', or leave it out",
+                code::kConflict);
+  }
   reader.finish();
   if (range == nullptr) return stage;
   const auto count = static_cast<int>(units.size());
@@ -116,6 +123,7 @@ void read_offload(const Node& node, ReadLog& log, const Scenario& scenario) {
     const bool here = reader.choice<bool>(key, {{"cpu", true}, {"none", false}});
     check_agrees(node, log, scenario, fmt::format("offload.{}", key), here ? "cpu" : "none", there ? "cpu" : "none");
   }
+  reader.find("activations");  // the order holds the copies
   reader.finish();
 }
 
@@ -162,6 +170,12 @@ std::string recompute_of(const Plan& plan) {
   return fmt::format("{}", fmt::join(modes, " and "));
 }
 
+bool recomputes_as_stated(const Plan& plan, const Scenario& scenario) {
+  const std::vector<int>& firsts = scenario.recompute_scope.firsts;
+  const std::string mode = firsts.empty() ? recompute_of(plan) : std::string(name_of(most_recompute(plan)));
+  return mode == name_of(scenario.recompute) && first_blocks(plan) == firsts;
+}
+
 // Everything that the plan decides, except degrees and batch, is in the plan alone: it replaces the scenario's own values, and
 // an override must agree with it.
 void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, const Plan& plan,
@@ -179,7 +193,7 @@ void check_overrides(const Node& root, ReadLog& log, const Scenario& scenario, c
   if (const Node* there = stated("schedule"); there != nullptr && !is_open(scenario, "schedule"))
     if (!asks_for(scenario.schedule, *scenario.document->find("schedule"), order))
       refuse(*there, "schedule", "schedule " + order.name);
-  if (const Node* there = stated("recompute"); there != nullptr && recompute_of(plan) != name_of(scenario.recompute))
+  if (const Node* there = stated("recompute"); there != nullptr && !recomputes_as_stated(plan, scenario))
     refuse(*there, "stages", "recompute " + recompute_of(plan));
   if (const Node* there = stated("partition"))
     if (const std::vector<int> cuts = cuts_in(plan); cuts_in(scenario, units, stages) != cuts)
@@ -218,9 +232,10 @@ std::string to_yaml(const Plan& plan, const WorkloadCost& names) {
                       plan.context > 1 ? "context, " : "");
   text += "stages:  # units are [first, end)\n";
   for (const StagePlan& stage : plan.stages)
-    text += fmt::format("- {{units: [{}, {}], first: {}, last: {}, recompute: {}}}\n", stage.first_unit, stage.end_unit,
+    text += fmt::format("- {{units: [{}, {}], first: {}, last: {}, recompute: {}{}}}\n", stage.first_unit, stage.end_unit,
                         quoted_scalar(names.units[stage.first_unit].name), quoted_scalar(names.units[stage.end_unit - 1].name),
-                        name_of(stage.recompute));
+                        name_of(stage.recompute),
+                        stage.recompute_first > 0 ? fmt::format(", recompute_first: {}", stage.recompute_first) : "");
   text += fmt::format("schedule:\n  name: {}\n  csv:\n", quoted_scalar(plan.schedule.name));
   const std::string csv = to_csv(plan.schedule, false);
   for (std::size_t at = 0; at < csv.size();) {

@@ -24,16 +24,15 @@ struct StageActivations {
   std::int64_t input_rise() const { return std::max(input_peak, left_by_input()); }
 };
 
-// The unit before which recompute ends in a stage of units [first, end), when it applies only to the first blocks. A partial
-// block at the start of the stage counts as one. For several consecutive `stages` the limit is that many times larger, wherever
-// the blocks are.
-inline int recompute_end(const WorkloadCost& workload, int first, int end, int stages = 1) {
-  if (workload.recompute_first == 0) return end;
+// The unit before which recompute ends in a stage of units [first, end), when it applies only to so many of its first blocks; 0 =
+// all. A partial block at the start of the stage counts as one.
+inline int recompute_end(const WorkloadCost& workload, int first, int end, int first_blocks) {
+  if (first_blocks == 0) return end;
   int blocks = 0;
   for (int u = first; u < end; ++u) {
     const std::string& block = workload.units[u].block;
     if (block.empty() || (u > first && workload.units[static_cast<std::size_t>(u) - 1].block == block)) continue;
-    if (++blocks > workload.recompute_first * stages) return u;
+    if (++blocks > first_blocks) return u;
   }
   return end;
 }
@@ -113,17 +112,17 @@ inline Bytes temporary_of_forward(const UnitCost& unit) {
   return unit.logits > Bytes(0) ? std::min(unit.temporary, unit.logits * 2) : unit.temporary;
 }
 
-// Sums over units [first, end). With `over_before` temporaries count from before a unit ran (measured layers), otherwise they
-// come on top of the bytes that it saves.
+// Sums over units [first, end), of which so many first blocks recompute (0 = all). With `over_before` temporaries count from
+// before a unit ran (measured layers), otherwise they come on top of the bytes that it saves.
 template <class BytesOf>
-StageActivations sum_activations(const WorkloadCost& workload, int first, int end, Recompute mode, bool over_before,
-                                 const BytesOf& bytes) {
+StageActivations sum_activations(const WorkloadCost& workload, int first, int end, Recompute mode, int first_blocks,
+                                 bool over_before, const BytesOf& bytes) {
   const UnitCost* const units = workload.units.data();
   StageActivations sums;
   const bool across = mode == Recompute::Full || (mode == Recompute::Selective && workload.recompute_spans_block);
   const std::int64_t received = across ? bytes.even(received_inside_block(workload, first, end, mode)) : 0;
   const std::vector<int> groups = recompute_groups(workload, first, end, mode);
-  const int until = recompute_end(workload, first, end);
+  const int until = recompute_end(workload, first, end, first_blocks);
   std::vector<std::int64_t> kept_of;  // by unit of the stage
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int group_end = g + 1 < groups.size() ? groups[g + 1] : end;

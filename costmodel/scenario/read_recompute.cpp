@@ -24,11 +24,13 @@ const std::vector<BoundKey<RecomputeScope>>& recompute_rows() {
            "models/memory.md#recompute-of-modules"),
       bound(&RecomputeScope::every,
             {.name = "every", .forms = {form::whole(1)}, .meaning = "in the blocks N, 2 N, 3 N ... of the model; alone: full"}),
-      bound_if_stated(&RecomputeScope::first, {.name = "first",
-                                               .forms = {form::whole(1)},
-                                               .otherwise = "all",
-                                               .meaning = "in the first N blocks of each stage; also with `operators`",
-                                               .example = "1"}),
+      BoundKey<RecomputeScope>{{.name = "first",
+                                .forms = {form::whole(1)},
+                                .items = {{.forms = {form::whole(0)}}},
+                                .otherwise = "all",
+                                .meaning = "in the first N blocks of each stage, or of stage after stage by a list (0: in none); "
+                                           "also with `operators`",
+                                .example = "1"}},
       bound_if_stated(&RecomputeScope::chunk, {.name = "chunk",
                                                .forms = {form::whole(1)},
                                                .otherwise = "1",
@@ -78,6 +80,19 @@ void read_recomputed_modules(const Node& list, ReadLog& log, RecomputeScope& sco
     scope.operators.push_back(RecomputedKind::Attention);
 }
 
+// A number for all stages, or one for each.
+void read_first_blocks(MapReader& map, RecomputeScope& scope) {
+  const Node* first = map.find("first");
+  if (first == nullptr) return;
+  if (first->kind != NodeKind::Sequence) {
+    scope.first = map.integer("first", 1);
+    return;
+  }
+  for (const NodePtr& item : first->items) scope.firsts.push_back(read_integer(*item, map.log(), 0).value_or(0));
+  if (scope.firsts.empty())
+    map.log().error(*first, "expected a number of blocks for each stage", "as in 'recompute: {first: [4, 2, 0, 0]}'");
+}
+
 }  // namespace
 
 Key recompute_key() {
@@ -112,6 +127,7 @@ void read_recompute(MapReader& reader, Scenario& scenario) {
   scenario.recompute = list != nullptr ? Recompute::Selective : Recompute::Full;
   RecomputeScope& scope = scenario.recompute_scope;
   read_keys(map, recompute_rows(), scope);
+  read_first_blocks(map, scope);
   const Node *first = map.find("first"), *chunk = map.find("chunk");
   if (scope.every > 1 && first != nullptr)
     reader.log().error(*first, "'every' and 'first' both say which blocks recompute", "keep one of the two", code::kConflict);

@@ -1,6 +1,7 @@
 #include "costmodel/scenario/recompute_modes.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace panpipe {
 
@@ -53,7 +54,9 @@ std::string recompute_words(Recompute mode, const RecomputeScope& scope) {
     add_names(scope.modules, recomputed_modules(), list);
     text += fmt::format(" ({})", list);
   }
-  if (scope.first > 0)
+  if (!scope.firsts.empty())
+    text += fmt::format(", the first {} blocks of the stages", fmt::join(scope.firsts, ", "));
+  else if (scope.first > 0)
     text +=
         fmt::format(", {} of each stage", scope.first == 1 ? "the first block" : fmt::format("the first {} blocks", scope.first));
   if (scope.chunk > 1) text += fmt::format(", {} blocks together", scope.chunk);

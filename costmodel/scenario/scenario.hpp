@@ -34,11 +34,12 @@ enum class RecomputedModule { CoreAttention, LayerNorm, Mlp, Moe, MoeActivation,
 struct RecomputeScope {
   std::vector<RecomputedKind> operators = {RecomputedKind::Attention};  // of `selective`
   std::vector<RecomputedModule> modules;                                // of `selective`, in addition
-  int every = 1;  // applies to blocks (counted from 1) whose number is a multiple of this; the others keep everything
-  int first = 0;  // number of blocks at the start of each stage it applies to; the others keep everything; 0 = all
-  int chunk = 1;  // neighbouring blocks of a stage that keep one input and are recomputed together
+  int every = 1;            // applies to blocks (counted from 1) whose number is a multiple of this; the others keep everything
+  int first = 0;            // number of blocks at the start of each stage it applies to; the others keep everything; 0 = all
+  std::vector<int> firsts;  // the same by stage, in the order of the model; 0: none of its blocks; empty: `first` for all stages
+  int chunk = 1;            // neighbouring blocks of a stage that keep one input and are recomputed together
   bool attention_only() const { return modules.empty() && operators == std::vector{RecomputedKind::Attention}; }
-  bool plain() const { return every == 1 && first == 0 && chunk == 1 && attention_only(); }
+  bool plain() const { return every == 1 && first == 0 && firsts.empty() && chunk == 1 && attention_only(); }
 };
 enum class MemoryModelKind { Full, Pfeife };
 enum class TiedEmbedding {

@@ -156,11 +156,13 @@ void choose_blocks(const OperatorGraph& graph, const RecomputeScope& scope, Stag
 
 }  // namespace
 
-void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& scope, StageLayout& layout) {
+void choose_recomputed(const OperatorGraph& graph, const Plan& plan, const RecomputeScope& stated, StageLayout& layout) {
   std::vector<RecomputedPart> makes;
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     StageRange& range = layout.stages[s];
     const Recompute mode = plan.stages[s].recompute;
+    RecomputeScope scope = stated;
+    if (plan.stages[s].recompute_first > 0) scope.first = plan.stages[s].recompute_first;
     if (mode == Recompute::Full && !scope.plain()) choose_blocks(graph, scope, range);
     if (mode != Recompute::Selective) continue;
     if (makes.empty()) makes = recomputed_operators(graph, scope);

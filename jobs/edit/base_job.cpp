@@ -114,7 +114,9 @@ std::string difference_of(const Plan& plan, const Plan& wanted, const Scenario& 
   if (plan.schedule.order != wanted.schedule.order || plan.schedule.stage_to_rank != wanted.schedule.stage_to_rank)
     return "another order";
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
-    if (plan.stages[s].recompute != wanted.stages[s].recompute) return "another recompute";
+    if (plan.stages[s].recompute != wanted.stages[s].recompute ||
+        plan.stages[s].recompute_first != wanted.stages[s].recompute_first)
+      return "another recompute";
   const RecomputeScope &a = scenario.recompute_scope, &b = wanted_scenario.recompute_scope;
   if (wanted.stages.front().recompute != Recompute::None && (a.first != b.first || a.chunk != b.chunk || a.every != b.every))
     return "another recompute";

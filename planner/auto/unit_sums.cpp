@@ -84,7 +84,8 @@ StageCost UnitSums::stage(Recompute mode, int first, int end) const {
     stage.input_work = compute(ActionKind::I);
     stage.weight_work = compute(ActionKind::W);
   }
-  const StageActivations sums = memory_.activations(workload_, first, end, mode, costs_.temporary_over_before(), WholeBytes{});
+  const StageActivations sums =
+      memory_.activations(workload_, first, end, mode, workload_.recompute_first, costs_.temporary_over_before(), WholeBytes{});
   stage.kept = sums.kept;
   stage.kept_for_weight = sums.kept_for_weight;
   stage.forward_rise = std::max<std::int64_t>(sums.forward_peak - sums.kept, 0);

@@ -9,6 +9,7 @@
 
 #include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/scenario/trainer.hpp"
@@ -43,10 +44,12 @@ std::string recompute_text(const Plan& plan, const RecomputeScope& scope) {
   const auto count = std::count_if(plan.stages.begin(), plan.stages.end(),
                                    [](const StagePlan& stage) { return stage.recompute != Recompute::None; });
   if (count == 0) return "";
-  const Recompute first = plan.stages.front().recompute;
+  const Recompute most = most_recompute(plan);
   const bool alike =
-      std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) { return stage.recompute == first; });
-  if (alike) return "recompute " + recompute_words(first, scope);
+      std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) { return stage.recompute == most; });
+  RecomputeScope of_plan = scope;
+  of_plan.firsts = first_blocks(plan);
+  if (alike || !of_plan.firsts.empty()) return "recompute " + recompute_words(most, of_plan);
   return fmt::format("recompute on {} of {} stages", count, plan.stages.size());
 }
 

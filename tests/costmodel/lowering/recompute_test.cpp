@@ -139,8 +139,10 @@ TEST(Recompute, KeysOfAScenario) {
       double outside = 0;  // embedding, head
       for (int u = first; u < end; ++u)
         if (cost.units[u].block.empty()) outside += static_cast<double>(cost.units[u].saved.base());
-      sums.push_back(static_cast<double>(sum_activations(cost, first, end, made->scenario.recompute, false, WholeBytes{}).kept) -
-                     outside);
+      sums.push_back(
+          static_cast<double>(
+              sum_activations(cost, first, end, made->scenario.recompute, cost.recompute_first, false, WholeBytes{}).kept) -
+          outside);
     }
     return std::pair(sums, layer_of(cost, 2).saved);
   };

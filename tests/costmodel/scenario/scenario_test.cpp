@@ -181,6 +181,12 @@ TEST(Scenario, RecomputeNamesBlocksAndOperators) {
   EXPECT_EQ(recompute_words(Recompute::Full, read("{chunk: 2}").recompute_scope), "full, 2 blocks together");
   EXPECT_EQ(parse_scenario(resolved_text(read("{first: 4}")), "b.yaml", "").recompute_scope.first, 4);
   EXPECT_EQ(parse_scenario(resolved_text(read("{chunk: 2}")), "b.yaml", "").recompute_scope.chunk, 2);
+  const Scenario by_stage = read("{first: [4, 2, 0]}");
+  EXPECT_EQ(by_stage.recompute, Recompute::Full);
+  EXPECT_EQ(by_stage.recompute_scope.firsts, (std::vector{4, 2, 0}));
+  EXPECT_EQ(by_stage.recompute_scope.first, 0);
+  EXPECT_EQ(recompute_words(Recompute::Full, by_stage.recompute_scope), "full, the first 4, 2, 0 blocks of the stages");
+  EXPECT_EQ(parse_scenario(resolved_text(by_stage), "b.yaml", "").recompute_scope.firsts, by_stage.recompute_scope.firsts);
   EXPECT_FALSE(is_open(both, "recompute"));
   const Scenario again = parse_scenario(resolved_text(both), "b.yaml", "");
   EXPECT_EQ(again.recompute_scope.operators, both.recompute_scope.operators);
