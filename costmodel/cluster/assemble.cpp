@@ -185,8 +185,8 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) 
     for (int i = 0; i < source.nodes; ++i) {
       const int node = cluster.nodes++;
       wiring->nodes.push_back({group_index, static_cast<int>(cluster.resources.size()), cluster.size()});
-      cluster.node.push_back(
-          {group_index, group.node.devices, node_network(source), source.network ? source.network->post : Duration(0)});
+      cluster.node.push_back({group_index, group.node.devices, node_network(source),
+                              source.network ? source.network->post : Duration(0), source.host_memory});
       for (const Resource& resource : group.node.resources)
         cluster.resources.push_back({fmt::format("node{}.{}", node, resource.name), resource.kind, resource.bandwidth});
       for (int device = 0; device < group.node.devices; ++device) cluster.devices.push_back({type, node, device});

@@ -27,6 +27,7 @@ struct NodeGroup {
   int nodes = 1;
   NodeWiring wiring;
   std::optional<NetworkParameters> network;
+  Bytes host_memory{0};  // of a node; 0: not stated
 };
 
 // Every group needs a network if there is more than one node. Does not throw.

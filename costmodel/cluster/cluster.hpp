@@ -108,6 +108,7 @@ struct ClusterNode {
   std::int32_t devices = 0;
   Bandwidth network{0};  // out of the node, one direction: all its NICs together, or its uplink if that is narrower
   Duration post{0};      // host time per message handed to a NIC
+  Bytes memory{0};       // of the host; 0: not stated
 };
 
 struct CollectiveTables;  // costmodel/cluster/collective_tables.hpp

@@ -167,6 +167,11 @@ vector<Key> group() {
   return {device(),
           {.name = "nodes", .forms = {form::whole(1)}, .fallback = "1", .meaning = "number of nodes"},
           {.name = "devices_per_node", .forms = {form::whole(1)}, .meaning = "devices of a node"},
+          {.name = "host_memory",
+           .forms = {form::size(Sign::Positive)},
+           .otherwise = "no limit",
+           .meaning = "of a node's host: what `offload` puts there must fit",
+           .example = "512 GiB"},
           wiring(),
           network()};
 }

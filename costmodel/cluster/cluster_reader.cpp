@@ -123,6 +123,7 @@ NodeGroup read_group(MapReader& reader, const Node* common_device, const std::op
   const bool from_matrix = wiring && wiring->find("topology") && !reader.has("devices_per_node");
   const int devices = from_matrix ? 0 : reader.integer("devices_per_node", 1);
   group.wiring = read_wiring(wiring, devices, group.type, log);
+  if (reader.has("host_memory")) group.host_memory = reader.bytes("host_memory", Sign::Positive);
   group.network = common_network;
   if (const Node* network = reader.find("network")) group.network = read_network(*network, log);
   return group;

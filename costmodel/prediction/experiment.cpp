@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "costmodel/plan/host_memory.hpp"
 #include "costmodel/workload/movable_units.hpp"
 
 namespace panpipe {
@@ -28,7 +29,9 @@ Experiment::Experiment(Scenario loaded, std::vector<Calibration> calibrations)
     : scenario(std::move(loaded)), workload(make_workload(scenario)), model(scenario, workload, std::move(calibrations)) {}
 
 Plan Experiment::plan(const std::string& file) const {
-  return file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
+  Plan plan = file.empty() ? make_plan(scenario, model) : load_plan(file, scenario, model);
+  check_host_memory(scenario, plan, model);
+  return plan;
 }
 
 }  // namespace panpipe

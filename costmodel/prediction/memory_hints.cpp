@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/text/memory_text.hpp"
 #include "costmodel/estimate/estimate.hpp"
+#include "costmodel/plan/host_memory.hpp"
 #include "costmodel/prediction/prediction.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/memory_room.hpp"
@@ -24,7 +25,7 @@ bool recomputes_less_than(const Plan& plan, Recompute mode) {
 void recompute_all(Scenario& scenario, Plan& plan, Recompute mode) {
   scenario.recompute = mode;
   scenario.recompute_scope = {};
-  for (StagePlan& stage : plan.stages) stage.recompute = mode;
+  for (StagePlan& stage : plan.stages) stage.recompute = mode, stage.recompute_first = 0;
 }
 
 struct Setting {
@@ -67,7 +68,9 @@ struct Need {
 
 std::optional<Need> need_of(const Scenario& scenario, const Plan& plan) {
   const Workload workload = make_workload(scenario, plan);
-  const TaskGraph graph = answered(scenario, plan, CostModel(scenario, workload));
+  const CostModel model(scenario, workload);
+  check_host_memory(scenario, plan, model);
+  const TaskGraph graph = answered(scenario, plan, model);
   const std::vector<DeviceTimeline> devices = memory_of_ranks(graph, estimate_times(graph));
   const DeviceTimeline* fullest = fullest_device(devices);
   if (fullest == nullptr || fullest->limit <= Bytes(0)) return std::nullopt;
