@@ -16,8 +16,8 @@ std::vector<std::string> searched_keys() {
   std::vector<std::string> keys;
   for (const Axis& axis : kAxes)
     if (axis.searched) keys.push_back(fmt::format("parallel.{}", axis.key));
-  for (const char* key :
-       {"batch.micro", "schedule", "recompute", "partition", "placement", "offload.optimizer", "offload.parameters"})
+  for (const char* key : {"batch.micro", "schedule", "recompute", "partition", "placement", "offload.optimizer",
+                          "offload.parameters", "offload.activations"})
     keys.emplace_back(key);
   return keys;
 }
@@ -99,26 +99,51 @@ std::vector<std::string> PlanQuestion::kept(const Scenario& searched) const {
   return keys;
 }
 
-std::optional<planner::Answer> PlanQuestion::offloaded(const Scenario& searched, const planner::SearchOptions& options) const {
-  if (node_at(searched, "offload") != nullptr) return std::nullopt;  // an override states it
+std::optional<planner::Answer> PlanQuestion::offloaded(const Scenario& searched, const std::vector<std::string>& keys,
+                                                       const planner::SearchOptions& options) const {
   try {
     const auto root = std::make_shared<Node>(*searched.document);
-    const Experiment hosted(evidence_.with(resolve_document(root, name_, {"offload.optimizer=cpu", "offload.parameters=auto"})));
+    const Experiment hosted(evidence_.with(resolve_document(root, name_, keys)));
     planner::Answer answer = planner::search(hosted, options);
-    for (planner::Candidate& candidate : answer.candidates) candidate.settings.emplace_back("offload.optimizer", "cpu");
+    for (planner::Candidate& candidate : answer.candidates)
+      for (const std::string& key : keys)
+        if (const std::size_t is = key.find('='); key.substr(is + 1) != "auto")
+          candidate.settings.emplace_back(key.substr(0, is), key.substr(is + 1));
     return answer;
-  } catch (const InputError&) {  // there is nothing to offload
+  } catch (const InputError&) {  // there is nothing to offload, or the trainer cannot
     return std::nullopt;
   }
 }
 
-planner::Answer PlanQuestion::answer(const Experiment& searched, const planner::SearchOptions& options) const {
+planner::Answer PlanQuestion::found(const Experiment& searched, const planner::SearchOptions& options) const {
   planner::Answer answer = planner::search(searched, options);
-  if (open_ && degrees_ && answer.candidates.empty() && !answer.interrupted)
-    if (auto hosted = offloaded(searched.scenario, options); hosted && !hosted->candidates.empty()) {
-      hosted->notes.insert(hosted->notes.begin(), "nothing fits without offload: " + answer.reason);
-      answer = std::move(*hosted);
-    }
+  if (!open_ || !degrees_ || !answer.candidates.empty() || answer.interrupted) return answer;
+  if (node_at(searched.scenario, "offload") != nullptr) return answer;  // an override states it
+  // Each alone; all together where that does not suffice. Some trainers move all state or none.
+  const std::vector<std::vector<std::string>> choices = {
+      {"offload.activations=full"},
+      {"offload.optimizer=cpu", "offload.parameters=auto"},
+      {"offload.optimizer=cpu", "offload.parameters=cpu"},
+      {"offload.optimizer=cpu", "offload.parameters=auto", "offload.activations=full"}};
+  std::optional<planner::Answer> best;
+  bool state = false;  // was searched
+  for (std::size_t c = 0; c < choices.size() && !options.stopped(); ++c) {
+    if (c == 2 && state) continue;
+    if (c == 3 && best) break;
+    std::optional<planner::Answer> next = offloaded(searched.scenario, choices[c], options);
+    state |= next && c == 1;
+    if (!next || next->candidates.empty()) continue;
+    if (!best ||
+        planner::deciding_figure(*next, next->candidates.front()) < planner::deciding_figure(*best, best->candidates.front()))
+      best = std::move(next);
+  }
+  if (!best) return answer;
+  best->notes.insert(best->notes.begin(), "nothing fits without offload: " + answer.reason);
+  return std::move(*best);
+}
+
+planner::Answer PlanQuestion::answer(const Experiment& searched, const planner::SearchOptions& options) const {
+  planner::Answer answer = found(searched, options);
   answer.without_yours = without_yours_;
   if (yours_) planner::add_yours(searched, *yours_, options, answer);
   return answer;

@@ -30,13 +30,16 @@ class PlanQuestion {
   // The keys that the file states and the search keeps, though SearchRequest::open would search them: "parallel.pipeline".
   std::vector<std::string> kept(const Scenario& searched) const;
 
-  // The answer of a search, with yours, or the reason for its absence. With SearchRequest::open state goes to the host's memory
-  // where nothing fits without that.
+  // The answer of a search. With SearchRequest::open activations or state go to the host's memory where nothing fits without
+  // that.
+  planner::Answer found(const Experiment& searched, const planner::SearchOptions& options) const;
+  // The same with yours, or the reason for its absence.
   planner::Answer answer(const Experiment& searched, const planner::SearchOptions& options) const;
 
  private:
-  // The answer with the optimizer in the host's memory, and the parameters where that helps; nullopt: it has none.
-  std::optional<planner::Answer> offloaded(const Scenario& searched, const planner::SearchOptions& options) const;
+  // The answer with these keys of `offload`; nullopt: nothing of this scenario can be offloaded so.
+  std::optional<planner::Answer> offloaded(const Scenario& searched, const std::vector<std::string>& keys,
+                                           const planner::SearchOptions& options) const;
 
   std::function<NodePtr()> document_;
   std::string name_;

@@ -106,8 +106,8 @@ int run_plan_sizes(const PlanOptions& options) {
   call.scenario = options.scenario;
   call.load = [&](const std::vector<std::string>& more) { return question.searched(more); };
   call.json = options.json;
-  call.search = [](const Experiment& experiment, const app::SearchRequest& of_step) {
-    return search(of_step, [&](const planner::SearchOptions& with) { return planner::search(experiment, with); });
+  call.search = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
+    return search(of_step, [&](const planner::SearchOptions& with) { return question.found(experiment, with); });
   };
   if (!options.output.empty()) check_outputs({options.output}, kAdvice);
   if (!options.output.empty())
@@ -132,7 +132,7 @@ int run_plan_largest(const PlanOptions& options) {
   source.load = [&](const std::vector<std::string>& more) { return question.searched(more); };
   planner::SearchOptions of_search = app::largest_search_options(options.search);
   of_search.stop = &stop_requested();
-  source.search = [&](const Experiment& experiment) { return planner::search(experiment, of_search); };
+  source.search = [&](const Experiment& experiment) { return question.found(experiment, of_search); };
   const StopOnSignal stop(options.time_limit);
   return run_largest(options.largest, source, options.json);
 }

@@ -85,9 +85,16 @@ namespace {
 Answer searched(const Experiment& experiment, const SearchOptions& options) {
   const OpenOffload open = open_offload(experiment.scenario);
   if (open.any() && options.method != Method::Auto)
-    throw fault_at(experiment.scenario, open.optimizer ? "offload.optimizer" : "offload.parameters",
+    throw fault_at(experiment.scenario,
+                   open.optimizer    ? "offload.optimizer"
+                   : open.parameters ? "offload.parameters"
+                                     : "offload.activations",
                    fmt::format("the method {} does not search offload", name_of(options.method)),
                    "state cpu or none, or search with the method auto");
+  if (!experiment.scenario.recompute_scope.firsts.empty() && options.method != Method::Auto)
+    throw fault_at(experiment.scenario, "recompute",
+                   fmt::format("the method {} has other stages than recompute.first lists", name_of(options.method)),
+                   "leave it open: recompute: auto");
   switch (options.method) {
     case Method::Pfeife:
       return search_pfeife(experiment, options);
@@ -97,6 +104,16 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
       return search_piper(experiment, options);
   }
   PANPIPE_CHECK(false, "a method of search");
+}
+
+// Where the plan puts what the scenario leaves open.
+HostedState hosted_by(const Scenario& scenario, const Candidate& candidate) {
+  HostedState hosted = scenario.offload;
+  for (const auto& [key, value] : candidate.settings) {
+    if (key == "offload.optimizer") hosted.optimizer = value == "cpu";
+    if (key == "offload.parameters") hosted.parameters = value == "cpu";
+  }
+  return hosted;
 }
 
 // What the search owes to the trainer: whose plans these are, and what prices them.
@@ -118,7 +135,7 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
   answer.trainer = experiment.scenario.trainer;
   if (answer.trainer) note_trainer(experiment.scenario, answer);
   if (!answer.trainer && !answer.candidates.empty() && answer.candidates.front().plan)
-    answer.runs_in = trainers_of(*answer.candidates.front().plan);
+    answer.runs_in = trainers_of(*answer.candidates.front().plan, hosted_by(experiment.scenario, answer.candidates.front()));
   if (!has_given_costs(experiment.scenario)) answer.tie_within = std::expm1(shipped_evidence().tie());
   for (Candidate& candidate : answer.candidates) {
     if (candidate.plan) candidate.cautions = plan_cautions(experiment.scenario, *candidate.plan);

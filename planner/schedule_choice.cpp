@@ -29,7 +29,11 @@ void check_trainer(const Scenario& scenario) {
   const std::string family = scenario.schedule.csv.empty() ? scenario.schedule.name : "";
   // Where the data is open, enough of it is chosen for the precision.
   const Precision precision = is_open(scenario, "parallel.data") ? Precision::Fp32 : scenario.precision;
-  for (const TrainerObstacle& obstacle : obstacles(trainer_of(scenario), {stated, family, recompute, precision})) {
+  const auto offload = scenario.schedule.options.find("offload");
+  const bool activations = offload != scenario.schedule.options.end() && offload->second != "none";
+  const TrainedPlan plan = {stated,           family,     recompute, precision, !scenario.recompute_scope.firsts.empty(),
+                            scenario.offload, activations};
+  for (const TrainerObstacle& obstacle : obstacles(trainer_of(scenario), plan)) {
     if (is_open(scenario, obstacle.key)) continue;
     throw fault_at(scenario, obstacle.key, fmt::format("{} does not have {}", trainer_of(scenario).full_title(), obstacle.what),
                    obstacle.key == "schedule" ? obstacle.has + "; or leave it open: schedule: auto" : obstacle.has);

@@ -13,7 +13,7 @@ namespace panpipe {
 // one for each thing that it cannot run, and for each to know before such a job is started.
 std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& plan);
 
-// The names of all trainers that can run the plan.
-std::vector<std::string> trainers_of(const Plan& plan);
+// The names of all trainers that can run the plan, with this state in the host's memory.
+std::vector<std::string> trainers_of(const Plan& plan, const HostedState& hosted = {});
 
 }  // namespace panpipe

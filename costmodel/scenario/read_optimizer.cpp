@@ -96,7 +96,12 @@ const std::vector<BoundKey<HostedState>>& offload_rows() {
             {.name = "optimizer",
              .meaning = "`cpu`: moments and masters lie in the host's memory, which updates them; `auto`: `plan` decides"}),
       bound(&HostedState::parameters, places,
-            {.name = "parameters", .meaning = "`cpu`, under ZeRO 3: so do the shards of the weights; `auto`: `plan` decides"})};
+            {.name = "parameters", .meaning = "`cpu`, under ZeRO 3: so do the shards of the weights; `auto`: `plan` decides"}),
+      BoundKey<HostedState>{{.name = "activations",
+                             .words = {"none", "selective", "full", "auto"},
+                             .fallback = "none",
+                             .meaning = "as `schedule.offload`, of any schedule; `auto`: `plan` decides",
+                             .page = "models/transfers.md"}}};
   return rows;
 }
 
@@ -207,7 +212,7 @@ Key offload_key() {
   return {.name = "offload",
           .keys = declared(offload_rows()),
           .otherwise = "none",
-          .meaning = "state in the host's memory; only in predictions. Activations: `schedule.offload`",
+          .meaning = "what lies in the host's memory; state only in predictions",
           .page = "models/memory-terms.md#memory-of-the-host",
           .exports = InExports::Reported};
 }
@@ -247,13 +252,26 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
   return optimizer;
 }
 
-HostedState read_offload(MapReader& reader, const Scenario& scenario) {
-  HostedState offload;
+// `auto` is a search's.
+void read_offloaded_activations(MapReader& offload, ScheduleOptions& options) {
+  const Node* node = offload.find("activations");
+  if (node == nullptr) return;
+  const std::string value = offload.choice<std::string>(
+      "activations", {{"none", "none"}, {"selective", "selective"}, {"full", "full"}, {"auto", "auto"}});
+  if (value == "auto" || value == "none") return;
+  if (options.count("offload") > 0)
+    offload.log().error(*node, "schedule.offload states the same", "keep one of the two", code::kConflict);
+  options["offload"] = value;
+}
+
+void read_offload(MapReader& reader, Scenario& scenario) {
+  HostedState& offload = scenario.offload;
   const Node* node = reader.find("offload");
-  if (node == nullptr) return offload;
+  if (node == nullptr) return;
   ReadLog& log = reader.log();
   MapReader map(*node, log);
   read_keys(map, offload_rows(), offload);
+  read_offloaded_activations(map, scenario.schedule.options);
   map.finish();
   if (offload.optimizer && scenario.optimizer.name == "none")
     log.error(*map.find("optimizer"), "optimizer 'none' keeps nothing that could lie in the host's memory",
@@ -269,7 +287,6 @@ HostedState read_offload(MapReader& reader, const Scenario& scenario) {
   else if (offload.parameters && scenario.degrees.data * scenario.degrees.context == 1)
     log.error(*map.find("parameters"), "parameters come from the host as they are gathered, and data 1 gathers nothing",
               "state parallel.data, or leave offload.parameters out");
-  return offload;
 }
 
 }  // namespace panpipe

@@ -87,8 +87,8 @@ void read_recompute(MapReader& reader, Scenario& scenario);
 // `optimizer:`, a name or {name: ..., learning_rate ...}.
 OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback, Precision precision);
 
-// `offload:`, {optimizer: cpu, parameters: cpu}; needs the optimizer and the degrees.
-HostedState read_offload(MapReader& reader, const Scenario& scenario);
+// `offload:`, {optimizer: cpu, parameters: cpu, activations: full}; needs the optimizer, the degrees and the schedule.
+void read_offload(MapReader& reader, Scenario& scenario);
 
 // `training:`, the executor's settings around the optimizer step.
 TrainingRequest read_training(MapReader& scenario);

@@ -243,7 +243,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.schedule = read_schedule(reader, scenario.degrees);
   scenario.partition = read_partition(reader);
   scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none", scenario.precision);
-  scenario.offload = read_offload(reader, scenario);
+  read_offload(reader, scenario);
   scenario.training = read_training(reader);
   if (cluster && degrees_known && !log.has_errors())
     scenario.placement = read_placement(reader, *cluster, scenario.degrees);

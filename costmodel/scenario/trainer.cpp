@@ -14,6 +14,7 @@
 #include "base/text/did_you_mean.hpp"
 #include "base/text/json_writer.hpp"
 #include "costmodel/degrees/axes.hpp"
+#include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 
 namespace panpipe {
@@ -112,7 +113,7 @@ class TrainerFile {
       for (std::string& family : words(*list))
         if (has) trainer_.schedules->push_back(std::move(family));
     }
-    if (const Node* list = row.find("zero"); list != nullptr && has)
+    if (const Node* list = row.find("zero"); list != nullptr && has && row.find("offload") == nullptr)
       for (const NodePtr& item : list->items)
         if (const auto stage = read_integer(*item, log_, 0)) {
           trainer_.zero.push_back(*stage);
@@ -120,8 +121,23 @@ class TrainerFile {
         }
     if (const Node* list = row.find("recompute"); list != nullptr && has)
       for (const NodePtr& item : list->items) read_mode(*item);
+    if (const Node* list = row.find("offload"); list != nullptr && has) read_offload(*list, row);
     if (const Node* list = row.find("has"); list != nullptr)
       for (const NodePtr& item : list->items) read_trait(*item, has);
+  }
+
+  void read_offload(const Node& list, MapReader& row) {
+    TrainerOffload choice;
+    for (const std::string& part : words(list)) {
+      choice.state.optimizer |= part == "optimizer";
+      choice.state.parameters |= part == "parameters";
+      if (part != "optimizer" && part != "parameters")
+        log_.error(list, fmt::format("'{}' is no state that a host can hold", part));
+    }
+    if (const Node* zero = row.require("zero"); zero != nullptr)
+      for (const NodePtr& item : zero->items)
+        if (const auto stage = read_integer(*item, log_, 0)) choice.zero.push_back(*stage);
+    trainer_.offloads.push_back(std::move(choice));
   }
 
   void read_mode(const Node& item) {
@@ -137,6 +153,8 @@ class TrainerFile {
                                                          {"cuts-inside-layers", &trainer_.cuts_layers},
                                                          {"orders-from-files", &trainer_.orders_from_files},
                                                          {"replica-ranks-adjacent", &trainer_.replica_ranks_adjacent},
+                                                         {"recompute-by-stage", &trainer_.recomputes_by_stage},
+                                                         {"offload-activations", &trainer_.offloads_activations},
                                                          {"experts-need-sequence-parallel", &trainer_.experts_need_sequence},
                                                          {"mixed-precision-needs-sharded-data", &trainer_.mixed_needs_shards}};
     for (const auto& [word, trait] : traits)
@@ -193,6 +211,8 @@ const Trainer& trainer_of(const Scenario& scenario) {
   static const Trainer everything = [] {
     Trainer any;
     any.tensor = any.context = any.expert = any.cuts_layers = any.orders_from_files = any.replica_ranks_adjacent = true;
+    any.recomputes_by_stage = any.offloads_activations = true;
+    any.offloads = {{{true, false}, {0, 1, 2, 3}}, {{false, true}, {3}}, {{true, true}, {3}}};
     any.zero = any.zero_with_pipeline = {0, 1, 2, 3};
     any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
     return any;
@@ -263,6 +283,22 @@ void check_degree(bool has, int degree, const char* key, const char* what, std::
   if (!has && degree > 1) found.push_back({key, what, fmt::format("use {} 1", key)});
 }
 
+void check_offload(const Trainer& trainer, const TrainedPlan& plan, std::vector<TrainerObstacle>& found) {
+  if (plan.offloads_activations && !trainer.offloads_activations)
+    found.push_back({"schedule.offload", "activations in the host's memory", "leave schedule.offload out"});
+  const HostedState& hosted = plan.offload;
+  if (!hosted.optimizer && !hosted.parameters) return;
+  const char* key = hosted.optimizer ? "offload.optimizer" : "offload.parameters";
+  std::vector<int> zero;
+  for (const TrainerOffload& choice : trainer.offloads)
+    if (choice.allows(hosted)) zero.insert(zero.end(), choice.zero.begin(), choice.zero.end());
+  if (zero.empty())
+    found.push_back({key, hosted_text(hosted), fmt::format("leave {} out", key)});
+  else if (plan.degrees.replicas() > 1 && !holds(zero, plan.degrees.zero))
+    found.push_back({key, fmt::format("{} under ZeRO {}", hosted_text(hosted), plan.degrees.zero),
+                     fmt::format("it has that under ZeRO {}", fmt::join(zero, ", "))});
+}
+
 }  // namespace
 
 std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan& plan) {
@@ -283,6 +319,9 @@ std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan
                      fmt::format("it has {}", fmt::join(zero, ", "))});
   if (plan.recompute != Recompute::None && !holds(trainer.recompute, plan.recompute))
     found.push_back({"recompute", fmt::format("{} recompute", name_of(plan.recompute)), "leave it open: recompute: auto"});
+  if (plan.recompute_by_stage && !trainer.recomputes_by_stage)
+    found.push_back({"recompute", "a number of recomputed blocks for each stage", "leave it open: recompute: auto"});
+  check_offload(trainer, plan, found);
   if (!runs_in_precision(trainer, degrees, plan.precision))
     found.push_back({"precision", "mixed precision where parameters are not divided over data ranks",
                      "it trains in fp32 there: use parallel.data 2 or more, or precision: fp32"});

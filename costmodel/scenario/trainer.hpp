@@ -22,6 +22,15 @@ struct TrainerCaution {
   std::string source;
 };
 
+// A choice of state for the host's memory, with the ZeRO stages that it goes with.
+struct TrainerOffload {
+  HostedState state;
+  std::vector<int> zero;  // where there are several replicas
+  bool allows(const HostedState& hosted) const {
+    return state.optimizer == hosted.optimizer && state.parameters == hosted.parameters;
+  }
+};
+
 struct Trainer {
   std::string name;     // "megatron-core": the word of `trainer:`, `--for`, import, export and capture
   std::string title;    // "Megatron-LM"
@@ -39,7 +48,11 @@ struct Trainer {
   bool orders_from_files = false;       // runs an order without a name, from a file
   bool replica_ranks_adjacent = false;  // can number the ranks of a replica consecutively
   bool experts_need_sequence = false;   // trains experts with tensor parallelism only under sequence parallelism
-  bool mixed_needs_shards = false;      // with a pipeline or tensor parallelism it mixes precisions only where it divides data
+  bool recomputes_by_stage = false;     // each stage can recompute a number of its own of its first blocks
+  // State that it can keep in the host's memory, and activations that it can move there.
+  std::vector<TrainerOffload> offloads;
+  bool offloads_activations = false;
+  bool mixed_needs_shards = false;  // with a pipeline or tensor parallelism it mixes precisions only where it divides data
   std::vector<TrainerCaution> cautions;
 
   // "Megatron-LM", "Megatron-LM 0.12"
@@ -69,6 +82,9 @@ struct TrainedPlan {
   std::string_view schedule;  // family; empty: an order from a file
   Recompute recompute;        // of the stage that recomputes most
   Precision precision = Precision::Fp32;
+  bool recompute_by_stage = false;  // stages state numbers of blocks
+  HostedState offload{};
+  bool offloads_activations = false;
 };
 
 // The field `trainer` of a document, in a scenario's form: the name, or {name, release}. Nothing for null.

@@ -9,54 +9,95 @@
 
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/scenario/hosted_text.hpp"
+#include "costmodel/scenario/trainer.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
 namespace {
 
-// Why nothing of this scenario can lie in the host's memory; empty: something can.
-std::string offload_obstacle(const Scenario& scenario) {
+struct Place {
+  HostedState state;
+  std::string activations;  // the schedule's option; empty: as the scenario states
+};
+
+bool has_host_paths(const Scenario& scenario, std::string& obstacle) {
   for (int device = 0; device < scenario.cluster.size(); ++device)
     for (const bool away : {true, false})
-      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0))
-        return fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
+      if (host_copy_bandwidth(scenario.cluster, device, away) <= Bandwidth(0)) {
+        obstacle = fmt::format("device '{}' has no copy_bandwidth", scenario.cluster.type_of(device).name);
+        return false;
+      }
+  return true;
+}
+
+// Why no state of this scenario can lie in the host's memory; empty: it can.
+std::string state_obstacle(const Scenario& scenario) {
   if (scenario.optimizer.name == "none") return "optimizer 'none' keeps nothing";
   if (!scenario.workload.layers_file.empty()) return "measured layers state the time of their step themselves";
   return "";
 }
 
-// What the devices hold is first: it is preferred among equals.
-std::vector<HostedState> places_of(const Experiment& experiment, OpenOffload open, std::vector<std::string>& notes) {
+void add_states(const Experiment& experiment, OpenOffload open, std::vector<Place>& places, std::vector<std::string>& notes) {
   const Scenario& scenario = experiment.scenario;
-  std::vector<HostedState> places = {scenario.offload};  // what is open counts as none
-  if (const std::string obstacle = offload_obstacle(scenario); !obstacle.empty()) {
+  const Trainer& trainer = trainer_of(scenario);
+  if (const std::string obstacle = state_obstacle(scenario); !obstacle.empty()) {
+    notes.push_back(fmt::format("offload was not searched: {}", obstacle));
+    return;
+  }
+  const auto add = [&](const HostedState& state) {
+    if (std::any_of(trainer.offloads.begin(), trainer.offloads.end(), [&](const auto& choice) { return choice.allows(state); }))
+      places.push_back({state, ""});
+    else
+      notes.push_back(fmt::format("not searched, because {} does not have it: {}", trainer.full_title(), hosted_text(state)));
+  };
+  if (open.optimizer) add({true, scenario.offload.parameters});
+  if (!open.parameters) return;
+  const std::vector<int> zero = space_of(experiment).zero;
+  if (std::find(zero.begin(), zero.end(), 3) != zero.end())
+    add({open.optimizer || scenario.offload.optimizer, true});
+  else
+    notes.emplace_back("parameters in the host's memory were not searched: that takes ZeRO 3");
+}
+
+// What the devices hold is first: it is preferred among equals. Activations join the state that leaves the most room.
+std::vector<Place> places_of(const Experiment& experiment, OpenOffload open, std::vector<std::string>& notes) {
+  const Scenario& scenario = experiment.scenario;
+  std::vector<Place> places = {{scenario.offload, ""}};  // what is open counts as none
+  if (std::string obstacle; !has_host_paths(scenario, obstacle)) {
     notes.push_back(fmt::format("offload was not searched: {}", obstacle));
     return places;
   }
-  if (open.optimizer) places.push_back({true, scenario.offload.parameters});
-  if (!open.parameters) return places;
-  const std::vector<int> zero = space_of(experiment).zero;
-  if (std::find(zero.begin(), zero.end(), 3) == zero.end()) {
-    notes.emplace_back("parameters in the host's memory were not searched: that takes ZeRO 3");
+  if (open.optimizer || open.parameters) add_states(experiment, open, places, notes);
+  if (!open.activations) return places;
+  if (!trainer_of(scenario).offloads_activations) {
+    notes.push_back(fmt::format("not searched, because {} does not have it: activations in the host's memory",
+                                trainer_of(scenario).full_title()));
     return places;
   }
-  places.push_back({open.optimizer || scenario.offload.optimizer, true});
+  const HostedState most = places.back().state;
+  for (const char* choice : {"selective", "full"}) places.push_back({scenario.offload, choice});
+  if (places.size() > 3) places.push_back({most, "full"});
   return places;
 }
 
-std::string words_of(const HostedState& place) {
-  const std::string words = hosted_text(place);
+std::string words_of(const Place& place) {
+  std::string words = hosted_text(place.state);
+  if (!place.activations.empty())
+    words += fmt::format("{}activations in the host's memory ({})", words.empty() ? "" : " and ", place.activations);
   return words.empty() ? "without offload" : words;
 }
 
-Answer search_at(const HostedState& place, OpenOffload open, const Experiment& experiment, const SearchOptions& options) {
+Answer search_at(const Place& place, OpenOffload open, const Experiment& experiment, const SearchOptions& options) {
   Scenario scenario = experiment.scenario;
-  scenario.offload = place;
+  scenario.offload = place.state;
+  if (!place.activations.empty()) scenario.schedule.options["offload"] = place.activations;
   Answer answer = search_auto(Experiment(std::move(scenario)), options);
   for (Candidate& candidate : answer.candidates) {
-    if (open.optimizer) candidate.settings.emplace_back("offload.optimizer", place.optimizer ? "cpu" : "none");
-    if (open.parameters) candidate.settings.emplace_back("offload.parameters", place.parameters ? "cpu" : "none");
+    if (open.optimizer) candidate.settings.emplace_back("offload.optimizer", place.state.optimizer ? "cpu" : "none");
+    if (open.parameters) candidate.settings.emplace_back("offload.parameters", place.state.parameters ? "cpu" : "none");
+    if (open.activations)
+      candidate.settings.emplace_back("offload.activations", place.activations.empty() ? "none" : place.activations);
   }
   return answer;
 }
@@ -86,7 +127,7 @@ OpenOffload open_offload(const Scenario& scenario) {
     return stated != nullptr && stated->kind == NodeKind::Map && stated->find(key) != nullptr &&
            is_open(scenario, fmt::format("offload.{}", key));
   };
-  return {open("optimizer"), open("parameters")};
+  return {open("optimizer"), open("parameters"), open("activations")};
 }
 
 Answer search_offload(const Experiment& experiment, const SearchOptions& options) {
@@ -95,7 +136,7 @@ Answer search_offload(const Experiment& experiment, const SearchOptions& options
   Answer answer;
   SearchState all;
   std::vector<std::string> notes, found, notes_of_best;
-  for (const HostedState& place : places_of(experiment, open, notes)) {
+  for (const Place& place : places_of(experiment, open, notes)) {
     if (!found.empty() && options.stopped()) break;
     Answer next = search_at(place, open, experiment, options);
     all = found.empty() ? next.search : merged(all, next.search);

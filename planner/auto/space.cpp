@@ -76,11 +76,19 @@ void keep_zero(std::vector<int>& zero, const std::vector<int>& known) {
   if (zero.empty()) zero = {known.front()};
 }
 
+// The stages with which the trainer keeps this in the host's memory.
+std::vector<int> zero_with(const Trainer& trainer, const HostedState& hosted) {
+  std::vector<int> zero;
+  for (const TrainerOffload& choice : trainer.offloads)
+    if (choice.allows(hosted)) zero.insert(zero.end(), choice.zero.begin(), choice.zero.end());
+  return zero.empty() ? trainer.zero : zero;  // check_trainer refuses it
+}
+
 void choose_memory(const Scenario& scenario, Space& space) {
   if (is_open(scenario, "recompute"))
     space.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
   else
-    space.recompute = {scenario.recompute};
+    space.recompute = {scenario.recompute_scope.firsts.empty() ? scenario.recompute : Recompute::None};  // priced with the least
   if (!is_open(scenario, "parallel.zero"))
     space.zero = {scenario.degrees.zero};
   else if (scenario.optimizer.name == "none")
@@ -94,6 +102,7 @@ void choose_memory(const Scenario& scenario, Space& space) {
   const Trainer& trainer = trainer_of(scenario);
   std::erase_if(space.recompute, [&](Recompute mode) { return !holds(trainer.recompute, mode); });
   keep_zero(space.zero, trainer.zero);
+  if (scenario.offload.optimizer || scenario.offload.parameters) keep_zero(space.zero, zero_with(trainer, scenario.offload));
   space.zero_with_pipeline = space.zero;
   std::erase_if(space.zero_with_pipeline, [&](int zero) { return zero > 0 && !holds(trainer.zero_with_pipeline, zero); });
   space.one_zero = {space.zero.front()};

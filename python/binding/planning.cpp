@@ -86,7 +86,7 @@ std::tuple<std::string, std::string, int, std::vector<PlannedSize>> planned_size
                                          app::with_options(request, sizes, overrides), request);
         const auto load = [&](const Overrides& more) { return question.searched(more); };
         const auto search = [&](const Experiment& experiment, const app::SearchRequest& of_step) {
-          return planner::search(experiment, options_until(halt, of_step));
+          return question.found(experiment, options_until(halt, of_step));
         };
         answer = app::answer_sizes(request, sizes, {input.name(), load, search}, {});
       },
@@ -134,7 +134,7 @@ std::string planned_largest(nb::object scenario, const Overrides& overrides, con
         app::LargestSource source;
         source.name = input.name();
         source.load = [&](const Overrides& more) { return question.searched(more); };
-        source.search = [&](const Experiment& experiment) { return planner::search(experiment, options); };
+        source.search = [&](const Experiment& experiment) { return question.found(experiment, options); };
         text = study::to_json(app::answer_largest({of, std::move(devices)}, source, {}));
       },
       time_limit);

@@ -157,6 +157,40 @@ TEST(Trainer, WhatCannotRun) {
   EXPECT_THAT(keys_of("panpipe", {.tensor = 2, .pipeline = 4, .zero = 3}, "stp", Recompute::Selective), IsEmpty());
 }
 
+std::vector<std::string> keys_of_offload(const std::string& trainer, const HostedState& hosted, int zero) {
+  const Degrees degrees = {.data = 4, .zero = zero};
+  std::vector<std::string> keys;
+  for (const TrainerObstacle& obstacle :
+       obstacles(load_trainer(trainer), {degrees, "1f1b", Recompute::None, Precision::Fp32, false, hosted}))
+    keys.push_back(obstacle.key);
+  return keys;
+}
+
+// DeepSpeed moves the optimizer under ZeRO 1 to 3, and parameters under 3; FSDP all or nothing; Megatron-LM the optimizer from
+// 0.11 on; nanotron and our executor nothing.
+TEST(Trainer, WhatTheHostCanHold) {
+  const HostedState optimizer = {true, false}, all = {true, true};
+  EXPECT_THAT(keys_of_offload("deepspeed", optimizer, 1), IsEmpty());
+  EXPECT_THAT(keys_of_offload("deepspeed", optimizer, 0), ElementsAre("offload.optimizer"));
+  EXPECT_THAT(keys_of_offload("deepspeed", all, 3), IsEmpty());
+  EXPECT_THAT(keys_of_offload("torchtitan", optimizer, 3), ElementsAre("offload.optimizer"));
+  EXPECT_THAT(keys_of_offload("torchtitan", all, 3), IsEmpty());
+  EXPECT_THAT(keys_of_offload("megatron", optimizer, 1), IsEmpty());
+  EXPECT_THAT(keys_of_offload("megatron", all, 3), ElementsAre("offload.optimizer"));
+  EXPECT_THAT(load_trainer("megatron", "0.10").offloads, IsEmpty());
+  EXPECT_THAT(keys_of_offload("nanotron", optimizer, 1), ElementsAre("offload.optimizer"));
+  EXPECT_THAT(keys_of_offload("panpipe", optimizer, 1), ElementsAre("offload.optimizer"));
+}
+
+TEST(Trainer, NumbersOfBlocksByStage) {
+  const Degrees degrees = {.pipeline = 2};
+  const auto found = [&](const char* trainer) {
+    return obstacles(load_trainer(trainer), {degrees, "1f1b", Recompute::Full, Precision::Fp32, true}).size();
+  };
+  EXPECT_EQ(found("panpipe"), 0U);
+  EXPECT_EQ(found("megatron"), 1U);
+}
+
 // Before 0.3 torchtitan's FSDP, over several ranks, was what mixed precisions next to other parallelism.
 TEST(Trainer, PrecisionMayNeedDataRanks) {
   const Trainer torchtitan = load_trainer("torchtitan", "0.2.2");
