@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/prediction/plan_cautions.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/candidate.hpp"
@@ -36,7 +37,7 @@ Candidate predicted_yours(const Experiment& experiment, const SearchOptions& opt
   const Exact exact = exact_of_yours(scenario, std::make_shared<const Plan>(experiment.plan("")));
   const TaskGraph graph = answered(scenario, *exact.plan, experiment.model);
   Candidate yours;
-  yours.summary = summary_of(exact.configuration, exact.plan->schedule.name, scenario.offload);
+  yours.summary = summary_of(exact.configuration, exact.plan->schedule.name, scenario.offload, first_blocks(*exact.plan));
   state_metrics(yours, predict(graph, scenario, *exact.plan));
   if (options.simulate) {
     const Prediction simulated = predict(graph, scenario, *exact.plan, options.simulate);

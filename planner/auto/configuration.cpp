@@ -1,7 +1,12 @@
 #include "planner/auto/configuration.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
@@ -9,13 +14,31 @@
 
 namespace panpipe::planner {
 
-std::string summary_of(const Configuration& c, std::string_view schedule, const HostedState& hosted) {
+namespace {
+
+constexpr std::size_t kMostListed = 8;  // stages whose numbers of blocks are listed
+
+// " in 4, 2, 1, 0 blocks of the stages"
+std::string blocks_text(const std::vector<int>& blocks) {
+  if (blocks.empty()) return "";
+  const auto [least, most] = std::minmax_element(blocks.begin(), blocks.end());
+  if (blocks.size() == 1) return fmt::format(" in {}", counted(*most, "block"));
+  if (*least == *most) return fmt::format(" in {} of each stage", counted(*most, "block"));
+  if (blocks.size() <= kMostListed) return fmt::format(" in {} blocks of the stages", fmt::join(blocks, ", "));
+  return fmt::format(" in {} blocks, {} to {} of a stage", std::accumulate(blocks.begin(), blocks.end(), 0), *least, *most);
+}
+
+}  // namespace
+
+std::string summary_of(const Configuration& c, std::string_view schedule, const HostedState& hosted,
+                       const std::vector<int>& recomputed) {
   std::string text = product_text(c);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[c.family].name;
   text += fmt::format(", {}", !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule);
   if (c.virtual_stages > 1) text += fmt::format(" with {} stages a rank", c.virtual_stages);
-  text += fmt::format(", {} x {} samples, recompute {}", c.microbatches, c.micro, name_of(c.recompute));
+  text +=
+      fmt::format(", {} x {} samples, recompute {}{}", c.microbatches, c.micro, name_of(c.recompute), blocks_text(recomputed));
   if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);
   if (c.zero > 0 && c.shard > 0) text += fmt::format(" in groups of {}", c.shard);
   if (c.expert > 1) text += fmt::format(", experts over {}", c.expert);

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "costmodel/scenario/scenario.hpp"
 
@@ -29,7 +30,9 @@ struct Configuration : Degrees {
   }
 };
 
-// `schedule`: its name, if the scenario gives it.
-std::string summary_of(const Configuration& configuration, std::string_view schedule = "", const HostedState& hosted = {});
+// `schedule`: its name, if the scenario gives it. `recomputed`: the blocks of each stage that recompute; empty: as the mode alone
+// has it.
+std::string summary_of(const Configuration& configuration, std::string_view schedule = "", const HostedState& hosted = {},
+                       const std::vector<int>& recomputed = {});
 
 }  // namespace panpipe::planner

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/parallel_for.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
+#include "planner/auto/crammed.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -62,7 +63,7 @@ class Worker {
   }
 
   Tally tally;
-  std::vector<Priced> found, tight;
+  std::vector<Priced> found, tight, crammed;
 
  private:
   bool make_pricer() {
@@ -147,6 +148,7 @@ class Worker {
 
   void run_layout(int p, int chunks, Recompute mode, StagePlacement placement) {
     std::optional<PlacedStages> placed;
+    with_recompute_.clear();
     for (const int d : sizes_) {
       const auto m = static_cast<int>(microbatches_of(space_, base_.micro, d));
       const std::int64_t families = families_of(p, chunks, m, &placement);
@@ -161,7 +163,7 @@ class Worker {
         continue;
       }
       if (!placed) placed.emplace(pricer_->place_stages(mode, p, chunks, placement));
-      if (no_room(*placed, d, m)) {
+      if (no_room(*placed, d, m) && !may_be_crammed(*placed, mode, d, m)) {
         tally.evaluated += families * repeats(p, d);
         tally.without_room += families * repeats(p, d);
         continue;
@@ -197,10 +199,12 @@ class Worker {
       run_family(placed, form, count);
     }
     trim_tight(tight, 8 * kMostTight);
+    trim_tight(crammed, 8 * kMostTight);
   }
 
   void price(const PlacedStages& placed, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
     activation_peaks(placed, counts, peaks_);
+    counts_ = &counts;
     bounds_.resize(orders);
     for (std::size_t o = 0; o < orders; ++o) bounds_[o] = traffic_[o].bounds(form, base_.microbatches, counts);
   }
@@ -252,6 +256,14 @@ class Worker {
     return false;
   }
 
+  // Whether what does not fit would with recompute.
+  bool may_be_crammed(const PlacedStages& placed, Recompute mode, int d, int m) {
+    if (mode != Recompute::None) return false;
+    const Degrees of = degrees(d);
+    const OrderCounts& counts = placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed);
+    return with_recompute_.makes_room(*pricer_, placed, counts, zeros_of(space_, of), d, m);
+  }
+
   const OrderCounts& any_order_of(const PlacedStages& placed) {
     const std::pair sizes(placed.ranks, placed.chunks);
     if (sizes != any_order_sizes_) any_order_ = any_order(placed.ranks, placed.chunks);
@@ -277,6 +289,9 @@ class Worker {
           ++tally.without_room;
           if (least(memory)) tally.least_memory = memory, tally.least_memory_of = base_;
           if (bound < incumbent_ && is_tight(peaks)) tight.push_back({bound, memory, base_, false});
+          with_recompute_.add(
+              *pricer_, placed, *counts_, per, {bound, memory, base_, false}, incumbent_,
+              [&](const PlacedStages& stages) { return least_busy(stages); }, crammed);
           continue;
         }
         tally.least_bound = std::min(tally.least_bound, bound);
@@ -299,6 +314,8 @@ class Worker {
   std::unique_ptr<Pricer>& pricer_;
   std::vector<StageTraffic> traffic_;
   std::vector<double> peaks_;
+  const OrderCounts* counts_ = nullptr;  // that were priced last
+  Crammed with_recompute_{common_};
   std::vector<std::array<double, 4>> bounds_;  // by numbering of the devices
   std::vector<int> sizes_;                     // data degrees
   const bool default_searched_ = std::any_of(space_.families.begin(), space_.families.end(),
@@ -333,6 +350,8 @@ std::vector<Tally> Enumeration::run_round(Round& round, bool whole, bool again, 
     keep(worker->found);
     tight_.insert(tight_.end(), worker->tight.begin(), worker->tight.end());
     trim_tight(tight_, 2 * kMostTight);
+    crammed_.insert(crammed_.end(), worker->crammed.begin(), worker->crammed.end());
+    trim_tight(crammed_, 2 * kMostTight);
   }
   return tallies;
 }
@@ -350,6 +369,12 @@ std::vector<Priced> Enumeration::take_tight() {
   trim_tight(tight_, kMostTight);
   std::sort(tight_.begin(), tight_.end());
   return std::exchange(tight_, {});
+}
+
+std::vector<Priced> Enumeration::take_crammed() {
+  trim_tight(crammed_, kMostTight);
+  std::sort(crammed_.begin(), crammed_.end());
+  return std::exchange(crammed_, {});
 }
 
 std::vector<Priced> Enumeration::take() {

@@ -59,6 +59,8 @@ class Enumeration {
   std::vector<Priced> take();  // kept so far, best first
   // The best bounds of those that do not fit with balanced cuts, though other cuts may make room: best first.
   std::vector<Priced> take_tight();
+  // The same of those that fit with recompute in some blocks, by what they are expected to take then; their recompute is theirs.
+  std::vector<Priced> take_crammed();
   const Tally& tally() const { return tally_; }
   double dropped() const { return dropped_; }  // least bound of those dropped for lack of space; infinite if none was
 
@@ -68,7 +70,7 @@ class Enumeration {
   Common& common_;
   const SearchOptions& options_;
   Tally tally_;
-  std::vector<Priced> kept_, tight_;
+  std::vector<Priced> kept_, tight_, crammed_;
   double dropped_;
 };
 

@@ -11,11 +11,15 @@
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/idle_lowering.hpp"
+#include "costmodel/plan/host_memory.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/timeline/memory_curve.hpp"
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/step_time.hpp"
+#include "planner/auto/cut_trials.hpp"
+#include "schedule/memory/memory_actions.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -24,8 +28,6 @@ constexpr std::size_t kMostVariants = 24;
 constexpr int kMovesEach = 96;    // estimates of one plan with moved cuts
 constexpr int kFittingEach = 32;  // the same for a plan that does not fit
 constexpr int kReceivers = 3;     // of a block, of which the fastest is taken
-
-const FamilyForm& form_of(const Configuration& c) { return forms()[c.family]; }
 
 std::vector<int> placement_of(const Configuration& c) {
   std::vector<int> devices;
@@ -50,20 +52,21 @@ class RememberingCosts final : public ModelCosts {
   CollectiveMemory& memory_;
 };
 
-// Whether the schedule is one of ours, or stays as the scenario states it.
-bool chosen(const Configuration& c) { return !form_of(c).name.empty(); }
-
 PlanRequest request_for(const Configuration& c, const Scenario& base, UnitSums& sums) {
   PlanRequest request = request_of(base);
   request.degrees = c;
   request.degrees.virtual_stages = base.degrees.virtual_stages;
-  request.recompute = c.recompute;
+  const bool by_stage = !base.recompute_scope.firsts.empty();  // as stated
+  request.recompute = by_stage ? base.recompute : c.recompute;
   if (c.order == AxisOrder::PipelineNext) request.placement = placement_of(c);
   if (!chosen(c)) return request;
   const FamilyForm& form = form_of(c);
   request.schedule.name = form.name;
   request.schedule.csv.clear();
   request.schedule.options = form.options(c.virtual_stages);
+  for (const auto& [option, value] : memory_options())  // of an open schedule: the search's, not a family's
+    if (const auto stated = base.schedule.options.find(std::string(option)); stated != base.schedule.options.end())
+      request.schedule.options.insert(*stated);
   if (c.held > 0) request.schedule.options["memory"] = std::to_string(c.held);
   request.degrees.virtual_stages = form.open_chunks() ? c.virtual_stages : 1;
   if (base.partition.empty()) request.cuts = sums.table(c.recompute, c.stages()).cuts;
@@ -130,7 +133,9 @@ Exact Evaluator::evaluate(const Configuration& configuration) {
   try {
     Variant& own = variant(configuration);
     const PlanRequest request = request_for(configuration, base_.scenario, own.sums);
-    return evaluate(configuration, make_plan(base_.scenario, request, own.model));
+    const Plan plan = make_plan(base_.scenario, request, own.model);
+    check_host_memory(base_.scenario, plan, own.model);
+    return evaluate(configuration, plan);
   } catch (const InputError& error) {
     none.fault = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const NoAnswer& error) {
@@ -139,13 +144,25 @@ Exact Evaluator::evaluate(const Configuration& configuration) {
   return none;
 }
 
+namespace {
+
+std::string recompute_setting(const Exact& exact) {
+  const std::vector<int> blocks = exact.plan ? first_blocks(*exact.plan) : std::vector<int>();
+  const Recompute mode = exact.configuration.recompute;
+  if (blocks.empty()) return std::string(name_of(mode));
+  return fmt::format("{{{}first: [{}]}}", mode == Recompute::Selective ? "operators: [attention], " : "",
+                     fmt::join(blocks, ", "));
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact) {
   const Configuration& c = exact.configuration;
   const FamilyForm& form = form_of(c);
   std::vector<std::pair<std::string, std::string>> settings = {{"batch.micro", std::to_string(c.micro)},
                                                                {"batch.microbatches", std::to_string(c.microbatches)}};
   for (const auto& [key, value] : written_degrees(c)) settings.emplace_back("parallel." + key, value);
-  settings.emplace_back("recompute", name_of(c.recompute));
+  settings.emplace_back("recompute", recompute_setting(exact));
   if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
   if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
   if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.virtual_stages));
@@ -200,52 +217,6 @@ std::optional<Plan> with_block_moved(const Plan& plan, const std::vector<UnitCos
   for (std::size_t at = from; moved && at != to; at = from < to ? at + 1 : at - 1)
     if (!move_cut(*moved, units, from < to ? at : at - 1, from < to ? -1 : 1)) moved.reset();
   return moved;
-}
-
-void copy_cuts(const Plan& from, Plan& to) {
-  for (std::size_t s = 0; s < from.stages.size(); ++s) to.stages[s] = from.stages[s];
-}
-
-// Estimates a configuration with other cuts from fewer microbatches: those that fill and drain it, and what each more takes.
-class CutTrials {
- public:
-  CutTrials(Evaluator& evaluator, const Configuration& configuration)
-      : evaluator_(evaluator), count_(configuration.microbatches) {
-    few_ = evaluator.evaluate(with_microbatches(configuration, 4 * configuration.pipeline));
-    if (few_.plan && few_.configuration.microbatches < count_)
-      fewer_ = evaluator.evaluate(with_microbatches(configuration, 2 * configuration.pipeline));
-  }
-  bool possible() const { return few_.plan && few_.plan->schedule.chains.size() == 1; }
-  const Plan& balanced() const { return *few_.plan; }
-  const UnitSums& sums() const { return evaluator_.sums(few_.configuration); }
-
-  Exact operator()(const Plan& cuts) const {
-    Exact exact = evaluate(few_, cuts);
-    if (!fewer_.plan || exact.step_time <= 0) return exact;
-    const int few = few_.configuration.microbatches, fewer = fewer_.configuration.microbatches;
-    exact.step_time += (exact.step_time - evaluate(fewer_, cuts).step_time) * (count_ - few) / (few - fewer);
-    return exact;
-  }
-
- private:
-  static Configuration with_microbatches(Configuration c, int most) {
-    if (chosen(c)) c.microbatches = std::min(c.microbatches, most);
-    return c;
-  }
-  Exact evaluate(const Exact& with, const Plan& cuts) const {
-    Plan plan = *with.plan;
-    copy_cuts(cuts, plan);
-    return evaluator_.evaluate(with.configuration, plan);
-  }
-
-  Evaluator& evaluator_;
-  const int count_;
-  Exact few_, fewer_;
-};
-
-const std::vector<UnitCost>& units_of(Evaluator& evaluator, const Configuration& configuration) {
-  const CostModel& model = evaluator.model(configuration);
-  return model.units(model.scenario().cluster.devices.front().type).units;
 }
 
 double missing(const Exact& exact) {
@@ -334,7 +305,7 @@ Exact fit_cuts(Evaluator& evaluator, const Configuration& configuration, double 
   Exact whole = evaluator.evaluate(configuration);
   if (!whole.plan) return {};
   Plan plan = *whole.plan;
-  copy_cuts(*now.plan, plan);
+  plan.stages = now.plan->stages;
   return evaluator.evaluate(configuration, plan);
 }
 
@@ -372,7 +343,7 @@ Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions
   }
   if (!moved_any) return start;
   Plan plan = *start.plan;
-  copy_cuts(*best.plan, plan);
+  plan.stages = best.plan->stages;
   Exact whole = evaluator.evaluate(start.configuration, plan);
   whole.bound = start.bound;
   return whole.usable() && whole.step_time < start.step_time ? whole : start;

@@ -7,6 +7,7 @@
 
 #include "base/text/quantity_text.hpp"
 #include "costmodel/plan/model_costs.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
 
@@ -28,7 +29,8 @@ Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
-  candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload);
+  candidate.summary =
+      summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload, first_blocks(*exact.plan));
   state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
   if (exact.simulated_run) candidate.run = exact.simulated_run;
@@ -165,15 +167,21 @@ std::vector<std::string> notes_of(const Account& account, const Space& space, co
         fmt::format("{} configurations need other cuts to fit in memory; of the best of these {} fit with cuts that "
                     "give the fullest ranks less",
                     account.tight, account.fitted));
+  if (account.crammed > 0)
+    notes.push_back(
+        fmt::format("{} configurations would be faster, but for memory: {} of them fit with recompute of some blocks, as few of "
+                    "each stage as make room",
+                    account.crammed, account.recomputing_some));
   if (!account.tried_last.empty()) notes.push_back(last_text(account, answer));
   if (least_proved) {
     const std::vector<std::string>& but_for = answer.search.proved_but_for;
     notes.push_back(fmt::format(
         "proved on idle links{}: nothing else that was searched in closed form is estimated faster, with the cuts that balance "
-        "it; the proof does not cover other cuts, several stages on a single rank, {}or contention",
+        "it; the proof does not cover other cuts, {}several stages on a single rank, {}or contention",
         answer.search.proved_optimal || !but_for.empty()
             ? ""
             : fmt::format(", for the least estimate ({})", to_text(Duration(answer.search.best))),
+        account.by_stage ? "recompute of some blocks, " : "",
         account.tried_last.empty() ? "" : "families without closed forms, "));
   }
   if (account.simulated > 0)

@@ -23,7 +23,9 @@ struct Account {
   bool below_simulated = false;         // all plans below that step were searched
   int largest_micro = 0;                // larger microbatches were left out because this one fits nowhere; 0 = none left out
   std::size_t left_out = 0;             // microbatches of degrees that were not priced, and have no bound
-  std::size_t tight = 0, fitted = 0;    // degrees whose balanced cuts do not fit; of these, plans with cuts that fit
+  bool by_stage = false;                // recompute may differ from stage to stage
+  std::size_t crammed = 0, recomputing_some = 0;  // that fit with recompute of some blocks: tried; of these, plans found
+  std::size_t tight = 0, fitted = 0;              // degrees whose balanced cuts do not fit; of these, plans with cuts that fit
 };
 
 // `least_proved`: no plan searched in closed form has a faster estimate than the best found.

@@ -7,6 +7,9 @@
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/transfer_semantics.hpp"
+#include "costmodel/prediction/step_traits.hpp"
+#include "costmodel/timeline/memory_room.hpp"
+#include "planner/auto/stage_recompute.hpp"
 #include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
@@ -56,7 +59,8 @@ SearchFacts search_facts(const Experiment& experiment) {
   const ScheduleRequest& stated = scenario.schedule;
   const auto has = [&](const char* option) { return stated.options.count(option) > 0; };
   if (!stated.csv.empty() || has_option(stated.name, "sequence_splits")) facts.stated_work = facts.stated_kept = 0.5;
-  if (!stated.csv.empty() || has("recompute") || has("offload")) facts.stated_kept = 0;
+  if (!stated.csv.empty() || has("recompute") || has("offload") || !scenario.recompute_scope.firsts.empty())
+    facts.stated_kept = 0;
   facts.allocator = facts.memory.allocator_factor(costs);
   facts.context = facts.memory.context(costs).base();
   for (const Device& device : scenario.cluster.devices)
@@ -73,6 +77,8 @@ Variant::Variant(const Scenario& scenario, const Degrees& degrees, const std::ve
 
 Common::Common(const Experiment& of, const Space& in) : experiment(of), space(in), facts(search_facts(of)) {
   for (const DeviceType& type : of.scenario.cluster.types) calibrations.push_back(calibration_for(type));
+  by_stage = in.recompute.size() > 1 && recomputes_by_stage(of.scenario);
+  limit_with_room = static_cast<double>(facts.limit) / (has_given_costs(of.scenario) ? 1 : 1 + kMemoryModelError);
   Degrees all = of.scenario.degrees;
   all.pipeline = of.scenario.cluster.size();
   crowded = shared_cores(of.scenario, all).crowded();

@@ -34,6 +34,8 @@ class Common {
   BalancedCuts cuts;
   OrderBook orders;
   std::vector<Calibration> calibrations;  // read once, one for each of the cluster's types
+  bool by_stage = false;                  // recompute may differ from stage to stage
+  double limit_with_room = 0;             // bytes of a device, less the error of the memory model
   bool crowded = false;                   // ranks may outnumber a profile's cores, so pass times depend on all degrees
 
  private:

@@ -11,10 +11,12 @@
 #include <tuple>
 
 #include "base/parallel_for.hpp"
+#include "costmodel/plan/most_recompute.hpp"
 #include "planner/auto/exact.hpp"
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/auto/order_replay.hpp"
+#include "planner/auto/stage_recompute.hpp"
 #include "planner/candidate.hpp"
 #include "planner/methods.hpp"
 
@@ -29,6 +31,7 @@ constexpr std::size_t kImproved = 3;         // the best plans, and the best of 
 constexpr std::size_t kTriedLast = 2;        // splits of the work among devices
 constexpr std::size_t kFitted = 8;           // configurations at a time whose cuts are moved until they fit
 constexpr std::size_t kMostFitted = 64;      // while nothing fits
+constexpr std::size_t kMostCrammed = 24;     // configurations that recompute some of their blocks
 constexpr std::size_t kMostRevisited = 256;  // microbatches of shapes that an extrapolation spoke against
 // Plans that are simulated: the least number, and the largest number while an estimate is below the least simulated step. They do
 // not depend on the number of shown plans, so that the number shown does not change the best plan.
@@ -54,6 +57,7 @@ class AutoSearch {
     sweep_all();
     refine();
     revisit();
+    cram();
     fit();
     improve();
     try_last();
@@ -273,6 +277,60 @@ class AutoSearch {
     }
   }
 
+  double spare() const { return static_cast<double>(common_.facts.limit) - common_.limit_with_room; }
+
+  // The least step of a plan that leaves the error of the memory model free.
+  double roomy_incumbent() const {
+    const auto roomy =
+        std::find_if(best_.begin(), best_.end(), [&](const Exact& one) { return one.memory <= common_.limit_with_room; });
+    return roomy == best_.end() ? kInfinite : roomy->step_time;
+  }
+
+  // Configurations that would be faster, but do not fit or hardly fit, and that do with recompute of some blocks.
+  std::vector<Priced> crammed() {
+    std::vector<Priced> wanted = enumeration_.take_crammed();
+    const double enough = roomy_incumbent();
+    const auto add = [&](double bound, double memory, Configuration configuration) {
+      if (configuration.recompute != Recompute::None || bound >= enough) return;
+      for (const Recompute mode : space_.recompute) {
+        configuration.recompute = mode;
+        if (mode != Recompute::None) wanted.push_back({bound, memory, configuration, false});
+      }
+    };
+    for (const Exact& one : best_) add(one.step_time, one.memory, one.configuration);
+    for (const Priced& one : too_large_) add(one.bound, one.memory, one.configuration);
+    std::sort(wanted.begin(), wanted.end());
+    std::map<DegreesKey, std::size_t> of_degrees;
+    std::erase_if(wanted, [&](const Priced& one) {
+      return one.bound >= enough || ++of_degrees[degrees_key(one.configuration)] > kOfOneShape;
+    });
+    return wanted;
+  }
+
+  void cram() {
+    if (!common_.by_stage || options_.stopped()) return;
+    const std::vector<Priced> wanted = crammed();
+    for (std::size_t first = 0; first < std::min(wanted.size(), kMostCrammed); first += kFitted) {
+      if (options_.stopped() || wanted[first].bound >= roomy_incumbent()) break;
+      std::vector<Exact> fitted(std::min(kFitted, wanted.size() - first));
+      in_parallel(fitted.size(), [&](std::size_t i, Evaluator& evaluator) {
+        fitted[i] = fit_recompute(evaluator, wanted[first + i].configuration, spare(), options_);
+      });
+      account_.crammed += fitted.size();
+      for (Exact& one : fitted) {
+        if (!one.usable()) continue;
+        ++account_.recomputing_some;
+        best_.push_back(std::move(one));
+      }
+      std::sort(best_.begin(), best_.end());
+    }
+  }
+
+  Exact improved(Evaluator& evaluator, const Exact& start) const {
+    return first_blocks(*start.plan).empty() ? improve_cuts(evaluator, start, options_)
+                                             : improve_recompute(evaluator, start, spare(), options_);
+  }
+
   // Configurations that would be faster, but do not fit with the cuts that balance their times: with cuts that fit.
   void fit() {
     if (options_.stopped() || space_.stages > 0) return;
@@ -306,7 +364,7 @@ class AutoSearch {
     for (std::size_t i = 0; i < std::min(kImproved, best_.size()); ++i)
       if (std::find(chosen.begin(), chosen.end(), &best_[i]) == chosen.end()) chosen.push_back(&best_[i]);
     in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
-      *chosen[i] = improve_cuts(evaluator, *chosen[i], options_);
+      *chosen[i] = improved(evaluator, *chosen[i]);
       chosen[i]->cuts_moved = true;
     });
     std::sort(best_.begin(), best_.end());
@@ -489,7 +547,7 @@ class AutoSearch {
     std::erase_if(fastest, [](const Exact* one) { return one->cuts_moved; });
     std::vector<Exact> better(fastest.size());
     in_parallel(fastest.size(), [&](std::size_t i, Evaluator& evaluator) {
-      better[i] = improve_cuts(evaluator, *fastest[i], options_);
+      better[i] = improved(evaluator, *fastest[i]);
       if (better[i].step_time < fastest[i]->step_time) simulate(better[i], evaluator, options_);
     });
     for (std::size_t i = 0; i < fastest.size(); ++i) {
@@ -543,6 +601,7 @@ class AutoSearch {
     account_.tally = &tally;
     account_.open = static_cast<std::int64_t>(open_.size());
     account_.left_out = left_out_.size();
+    account_.by_stage = common_.by_stage;
     account_.below_simulated |= account_.simulated > 0 && least_simulated() <= incumbent() * (1 + 1e-9);
     answer.notes = notes_of(account_, space_, answer, least_proved);
     if (best_.empty())

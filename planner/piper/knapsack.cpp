@@ -68,9 +68,9 @@ struct State {
   std::uint32_t option = 0;
 };
 
-class Search {
+class KnapsackSearch {
  public:
-  Search(const std::vector<const Options*>& layers, double memory) : layers_(layers), memory_(memory) {}
+  KnapsackSearch(const std::vector<const Options*>& layers, double memory) : layers_(layers), memory_(memory) {}
 
   Picked solve() {
     double fastest_memory = 0, leanest_memory = 0;
@@ -235,6 +235,6 @@ PricedSteps steps_by_price(const std::vector<Options>& layers) {
   return priced;
 }
 
-Picked least_time(const std::vector<const Options*>& layers, double memory) { return Search(layers, memory).solve(); }
+Picked least_time(const std::vector<const Options*>& layers, double memory) { return KnapsackSearch(layers, memory).solve(); }
 
 }  // namespace panpipe::planner::piper

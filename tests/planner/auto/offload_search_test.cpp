@@ -69,6 +69,50 @@ TEST(OffloadSearch, NothingLeavesDevicesWithRoom) {
   EXPECT_EQ(open.candidates.front().metrics, none.candidates.front().metrics);
 }
 
+// The devices need 20.9 GiB, and 18.6 GiB where activations are parked: 80 % of 24 GiB are 19.2 GiB.
+TEST(OffloadSearch, ActivationsMayLeave) {
+  const std::vector<std::string> wide = {
+      "parallel={pipeline: 4, tensor: 1, data: 1}", "workload.layers=8", "recompute=none",
+      "batch={micro: 2, microbatches: 16}",         "usable=80 %",       "partition=[5, 9, 13]"};
+  ASSERT_THAT(answer_of(four_4090("", wide)).candidates, IsEmpty());
+  const Answer answer = answer_of(four_4090("offload: {activations: auto}\n", wide));
+  ASSERT_FALSE(answer.candidates.empty()) << answer.reason;
+  const Candidate& best = answer.candidates.front();
+  EXPECT_THAT(best.settings,
+              Contains(::testing::AnyOf(Pair("offload.activations", "full"), Pair("offload.activations", "selective"))));
+  std::vector<std::string> overrides = wide;
+  for (const auto& [key, value] : best.settings) overrides.push_back(key + "=" + value);
+  const Experiment again(four_4090("", overrides));
+  const Metrics metrics_again = metrics(estimate(answered(again.scenario, again.plan(""), again.model)));
+  EXPECT_EQ(*figure_named(best.metrics, "step_time_s"), metrics_again.step_time_s) << best.summary;
+}
+
+// nanotron keeps no state in the host's memory, and torchtitan none but all of it.
+TEST(OffloadSearch, TrainersAreAsked) {
+  const Answer nanotron = answer_of(four_4090(kOpen + std::string("trainer: nanotron\n"), {"recompute=auto"}));
+  EXPECT_THAT(nanotron.candidates, IsEmpty());
+  const Answer torchtitan = answer_of(four_4090(kOpen + std::string("trainer: torchtitan\n"), {"recompute=auto"}));
+  ASSERT_FALSE(torchtitan.candidates.empty()) << torchtitan.reason;
+  for (const Candidate& candidate : torchtitan.candidates) {
+    EXPECT_THAT(candidate.settings, Contains(Pair("offload.optimizer", "cpu")));
+    EXPECT_THAT(candidate.settings, Contains(Pair("offload.parameters", "cpu")));
+    EXPECT_THAT(candidate.settings, Contains(Pair("parallel.zero", "3")));
+  }
+}
+
+// 6.74e9 parameters with masters and moments of 12 bytes and gradients of 4 or 2 take 94 to 108 GB of the one host.
+TEST(OffloadSearch, TheHostHasALimit) {
+  const Answer enough = answer_of(four_4090(kOpen, {"cluster.host_memory=128 GiB"}));
+  EXPECT_FALSE(enough.candidates.empty()) << enough.reason;
+  const Answer little = answer_of(four_4090(kOpen, {"cluster.host_memory=64 GiB"}));
+  EXPECT_THAT(little.candidates, IsEmpty());
+  EXPECT_THAT(little.reason, HasSubstr("more than the 64.00 GiB that the cluster states"));
+  const std::vector<std::string> stated = {"cluster.host_memory=64 GiB", "offload={optimizer: cpu}",
+                                           "parallel={pipeline: 4, data: 1, tensor: 1}"};
+  EXPECT_THAT(test::fault_of<NoAnswer>([&] { Experiment(four_4090("", stated)).plan(""); }),
+              HasSubstr("optimizer in the host's memory: node 0 needs "));
+}
+
 TEST(OffloadSearch, OtherMethodsRefuseIt) {
   SearchOptions options;
   options.method = Method::Pfeife;

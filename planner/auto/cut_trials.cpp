@@ -1,0 +1,41 @@
+#include "planner/auto/cut_trials.hpp"
+
+#include <algorithm>
+
+namespace panpipe::planner {
+namespace {
+
+Configuration with_microbatches(Configuration c, int most) {
+  if (chosen(c)) c.microbatches = std::min(c.microbatches, most);
+  return c;
+}
+
+}  // namespace
+
+CutTrials::CutTrials(Evaluator& evaluator, const Configuration& configuration)
+    : evaluator_(evaluator), count_(configuration.microbatches) {
+  few_ = evaluator.evaluate(with_microbatches(configuration, 4 * configuration.pipeline));
+  if (few_.plan && few_.configuration.microbatches < count_)
+    fewer_ = evaluator.evaluate(with_microbatches(configuration, 2 * configuration.pipeline));
+}
+
+Exact CutTrials::operator()(const Plan& stages) const {
+  Exact exact = evaluate(few_, stages);
+  if (!fewer_.plan || exact.step_time <= 0) return exact;
+  const int few = few_.configuration.microbatches, fewer = fewer_.configuration.microbatches;
+  exact.step_time += (exact.step_time - evaluate(fewer_, stages).step_time) * (count_ - few) / (few - fewer);
+  return exact;
+}
+
+Exact CutTrials::evaluate(const Exact& with, const Plan& stages) const {
+  Plan plan = *with.plan;
+  plan.stages = stages.stages;
+  return evaluator_.evaluate(with.configuration, plan);
+}
+
+const std::vector<UnitCost>& units_of(Evaluator& evaluator, const Configuration& configuration) {
+  const CostModel& model = evaluator.model(configuration);
+  return model.units(model.scenario().cluster.devices.front().type).units;
+}
+
+}  // namespace panpipe::planner
