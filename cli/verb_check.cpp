@@ -16,6 +16,7 @@
 #include "cli/verbs.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/cluster/links_matrix.hpp"
+#include "costmodel/prediction/memory_hints.hpp"
 #include "costmodel/prediction/plan_cautions.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "costmodel/workload/movable_units.hpp"
@@ -75,6 +76,17 @@ bool is_value_of_a_file(const std::string& line) {
   return at > 0 && at != std::string::npos && line[at] == '#';
 }
 
+// With what a plan that does not fit, or hardly, would. Devices may lack the rates without which no step is known.
+std::string memory_lines(const Scenario& scenario, const Plan& plan) {
+  std::string text;
+  try {
+    for (const MemoryHint& hint : memory_hints(scenario, plan)) text += fmt::format("# memory: with {}\n", to_text(hint));
+  } catch (const InputError&) {
+  } catch (const NoAnswer&) {
+  }
+  return text;
+}
+
 // Prints the scenario's heading and whether it can be planned, then the scenario. A scenario that is well-formed and cannot be
 // planned is found here, not at the first prediction.
 std::string resolved_and_planned(const Experiment& experiment, bool all) {
@@ -85,6 +97,7 @@ std::string resolved_and_planned(const Experiment& experiment, bool all) {
                      fmt::format("# {} stages on {} devices: legal\n", plan.stages.size(), plan.devices.size()) +
                      (unused.empty() ? "" : "# warning: " + unused_devices_text(unused, devices) + "\n");
   for (const std::string& caution : plan_cautions(experiment.scenario, plan)) text += fmt::format("# caution: {}\n", caution);
+  text += memory_lines(experiment.scenario, plan);
   for (const std::string& assumption : assumptions_of(experiment.scenario.workload))
     text += fmt::format("# assumed: {}\n", assumption);
   const std::string resolved = resolved_text(experiment.scenario);
