@@ -55,7 +55,7 @@ std::vector<std::string> numbers_without_source(const std::string& path) {
 
 TEST(ShippedDevices, EveryNumberHasASource) {
   const std::vector<std::string> files = files_in("devices");
-  EXPECT_GE(files.size(), 18u);
+  EXPECT_GE(files.size(), 30u);
   for (const std::string& file : files) EXPECT_THAT(numbers_without_source(file), testing::IsEmpty()) << file;
 }
 
@@ -74,8 +74,10 @@ TEST(ShippedDevices, LoadWithRates) {
     EXPECT_TRUE(names.insert(type.name).second) << type.name << " is in two files";
   }
   for (const char* name :
-       {"RTX3090", "RTX3090Ti", "A100-40G-SXM", "A100-80G-SXM", "A100-80G-PCIe", "A800-80G-SXM", "H20", "H100-SXM", "H200-SXM",
-        "H100-PCIe", "H800-80G-SXM", "B200", "V100-SXM2-16GB", "V100-SXM2-32GB", "RTX4090", "A6000", "L40S"})
+       {"RTX3090",  "RTX3090Ti", "A100-40G-SXM", "A100-80G-SXM", "A100-80G-PCIe",  "A800-80G-SXM",   "H20",     "H100-SXM",
+        "H200-SXM", "H100-PCIe", "H800-80G-SXM", "B200",         "V100-SXM2-16GB", "V100-SXM2-32GB", "RTX4090", "A6000",
+        "L40S",     "GB200",     "GB300",        "B300",         "GH200",          "H100-NVL",       "RTX5090", "RTX-PRO-6000",
+        "A10",      "L4",        "MI300X",       "MI355X"})
     EXPECT_EQ(names.count(name), 1u) << name;
 }
 
@@ -128,7 +130,23 @@ TEST(ShippedDevices, HaveTheirDataSheetsRates) {
   EXPECT_EQ(load_device("H800-80G-SXM", "", log).nvlink_links * 25, 200);
   for (const char* name : {"RTX4090", "L40S"}) EXPECT_EQ(load_device(name, "", log).nvlink_links, 0) << name;
   EXPECT_FALSE(a100.multicast);
+  // 170 SM x 128 FMA x 2 x 2.407 GHz, tensor cores twice that; 58 x 128 x 2 x 2.04 GHz; 304 CU x 256 x 2 x 2.1 GHz
+  EXPECT_NEAR(load_device("RTX5090", "", log).peak_for(Precision::Bf16).base(), 2 * 170 * 128 * 2 * 2.407e9, 0.01 * 210e12);
+  EXPECT_NEAR(load_device("L4", "", log).peak_for(Precision::Fp32).base(), 58 * 128 * 2 * 2.04e9, 0.01 * 30e12);
+  EXPECT_NEAR(load_device("MI300X", "", log).peak_for(Precision::Fp32).base(), 304 * 256 * 2.1e9, 0.01 * 163e12);
+  EXPECT_TRUE(load_device("GB200", "", log).multicast);
   log.throw_if_errors();
+}
+
+// What no run on the device was compared with: its calibration's source states it, and intervals widen.
+TEST(ShippedDevices, ThatBorrowACalibrationStateIt) {
+  for (const char* name :
+       {"GB200", "GB300", "B300", "GH200", "H100-NVL", "RTX5090", "RTX-PRO-6000", "A10", "L4", "MI300X", "MI355X"}) {
+    ReadLog log;
+    const DeviceType type = load_device(name, "", log);
+    ASSERT_EQ(type.sources.count("calibration"), 1u) << name;
+    EXPECT_THAT(type.sources.at("calibration"), testing::HasSubstr("not measured on this device")) << name;
+  }
 }
 
 TEST(ShippedClusters, EveryPairIsJoinedTheSameWayThereAndBack) {
@@ -200,6 +218,14 @@ TEST(ShippedClusters, PathsHaveTheStatedBandwidths) {
       {"a6000x8", 3, 4, PathClass::HostSockets, 14, 15.2},
       {"l40sx8", 0, 1, PathClass::PeerPcie, 24, 2.5},
       {"l40sx8", 0, 4, PathClass::HostSockets, 22, 15.2},
+      {"gb200-nvl72", 0, 71, PathClass::Switch, 900, 2},
+      {"gb300-nvl72", 3, 4, PathClass::Switch, 900, 2},
+      {"gh200x4", 0, 3, PathClass::Bridge, 150, 2},
+      {"h100-nvl-x4", 0, 1, PathClass::Bridge, 300, 2},
+      {"rtx5090x8", 0, 1, PathClass::Host, 44, 15.2},
+      {"rtx-pro-6000x8", 0, 3, PathClass::PeerPcie, 50, 2.5},
+      {"l4x8", 0, 1, PathClass::Host, 22.2, 15.2},
+      {"mi300x8", 0, 7, PathClass::Switch, 448, 2},
   };
   for (const Expected& row : rows) {
     const Cluster cluster = cluster_from(row.cluster);
