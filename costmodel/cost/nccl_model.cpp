@@ -14,6 +14,8 @@ constexpr PerProtocol kBaseRing = {8.4, 6.6, 14.0}, kBaseTree = {8.4, 6.8, 14.0}
 constexpr PerProtocol kRingNvlink = {3.4, 0.6, 1.9}, kRingPcie = {5.7, 1.0, 2.5}, kRingNetwork = {14.0, 2.7, 4.0};
 constexpr PerProtocol kTreeNvlink = {4.0, 0.6, 1.25}, kTreePcie = {4.0, 1.0, 1.9}, kTreeNetwork = {14.0, 5.0, 8.5};
 constexpr double kNvls = 25, kNvlsTreeNetwork = 20.9;
+// Over switches of the network that sum: up and down their tree (CollNet in the same table; recalled).
+constexpr double kSharpNetwork = 31;
 
 // The network latency contained in those figures: kTreeNetwork's for LL. A cluster's excess over it is added to each hop.
 constexpr double kNetworkInside = 5e-6;
@@ -111,7 +113,8 @@ NcclCollective by_peers(CollectiveKind kind, double bytes, const NcclGroup& g, P
   // A copy that reaches a node once is distributed inside it.
   const double copies = g.crossing < 1 ? bytes / g.in_node : each;
   double seconds = others * copies / (g.fabric * share);
-  if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each * g.crossing / (g.network * share));
+  const double out = g.peers > 0 ? g.peers : g.network;
+  if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each * g.crossing / (out * share));
   result.time = result.latency + seconds;
   return result;
 }
@@ -125,6 +128,21 @@ NcclCollective by_switches(double bytes, const NcclGroup& g) {
     seconds = std::max(seconds, tree_out(g) * bytes / g.network);
   }
   result.time = result.latency + seconds;
+  return result;
+}
+
+// Reduced in each node (by its switch, or over a ring's half), then in the network's switches: a node sends and receives every
+// byte once. Both run at the same time, in pieces.
+NcclCollective by_network(double bytes, const NcclGroup& g) {
+  const bool in_switch = g.multicast && g.in_node > 2;
+  NcclCollective result{in_switch ? Algorithm::Nvls : Algorithm::Tree, Protocol::Simple,
+                        (in_switch ? kNvls : kBaseTree[0]) * 1e-6, bytes, 0};
+  if (!in_switch) result.latency += 2 * (g.in_node - 1) * (g.nvlink ? kRingNvlink : kRingPcie)[0] * 1e-6;
+  result.latency += between_latency(g, kSharpNetwork, Protocol::Simple);
+  const double inside = in_switch       ? bytes / g.reduced
+                        : g.in_node > 1 ? ring_bytes(CollectiveKind::AllReduce, g.in_node, bytes) / g.fabric
+                                        : 0;
+  result.time = result.latency + std::max(inside, bytes / g.network);
   return result;
 }
 
@@ -151,6 +169,7 @@ NcclCollective nccl_collective(CollectiveKind kind, double bytes, const NcclGrou
     if (protocol != Protocol::Simple) consider(one_way(protocol));
     if (all_reduce && group.nodes > 1) consider(by_trees(bytes, group, protocol));
   }
+  if (all_reduce && group.sharp && group.nodes > 1) consider(by_network(bytes, group));
   // A pair has nothing to gain from a switch that reduces.
   if (all_reduce && group.multicast && group.in_node > 2) consider(by_switches(bytes, group));
   return best;

@@ -17,6 +17,8 @@ struct NcclGroup {
   double reduced = 0;      // between a member and a switch that reduces
   double network = 0;      // of the group out of a node; unused within one node
   double member = 0;       // the same for one member alone
+  double peers = 0;        // the same in an all-to-all, if it is not `network`
+  bool sharp = false;      // the network's switches sum
   double crossing = 1;     // of an all-to-all's bytes for other nodes, the share that crosses the network
   double hop = 0;          // latency between nodes, device to device
   double post = 0;         // host time per message

@@ -47,6 +47,30 @@ NcclGroup group(int nodes, int in_node, double fabric, double network, double ho
   return g;
 }
 
+// 1 GB over 4 nodes of 8 at 368 GB/s inside and 346 out of a node. Summed in the network's switches a node sends every byte once,
+// 1e9 / 346e9 = 2.89 ms, while rings in the node carry 2 x 7/8 of them, 4.76 ms; with multicast 1e9 / 276e9 = 3.62 ms. A ring
+// over all sends 2 x 31/32 of them at 346: 5.60 ms.
+TEST(NcclModel, SwitchesOfTheNetworkSumEveryByteOnce) {
+  NcclGroup g = group(4, 8, 368e9, 346e9);
+  const double bytes = 1e9, alone = nccl_collective(CollectiveKind::AllReduce, bytes, g).time;
+  g.sharp = true;
+  const NcclCollective tree = nccl_collective(CollectiveKind::AllReduce, bytes, g);
+  EXPECT_LT(tree.time, alone);
+  EXPECT_NEAR(tree.latency, 8.4e-6 + 14 * 3.4e-6 + 31e-6, 1e-12);
+  EXPECT_NEAR(tree.time - tree.latency, 2 * 7.0 / 8 * bytes / 368e9, 1e-12);
+  EXPECT_DOUBLE_EQ(tree.wire, bytes);
+  g.multicast = true;
+  const NcclCollective nvls = nccl_collective(CollectiveKind::AllReduce, bytes, g);
+  EXPECT_EQ(nvls.algorithm, Algorithm::Nvls);
+  EXPECT_NEAR(nvls.time - nvls.latency, bytes / (0.75 * 368e9), 1e-12);
+  // Nothing to sum in others, and no switch of the network within a node.
+  EXPECT_EQ(nccl_collective(CollectiveKind::AllGather, bytes, g).algorithm, Algorithm::Ring);
+  NcclGroup inside = group(1, 8, 368e9, 0);
+  const double before = nccl_collective(CollectiveKind::AllReduce, bytes, inside).time;
+  inside.sharp = true;
+  EXPECT_DOUBLE_EQ(nccl_collective(CollectiveKind::AllReduce, bytes, inside).time, before);
+}
+
 // All-to-all of 8 MiB over 8 nodes of 8: 8.4 us + one round of 7 peers inside (3.4 us) + seven rounds of 8 outside (14 us each);
 // of every member's 8 MiB 56/64 leave the node, by its eighth of the way out: 7.34 MB at 43.3 GB/s. With the launch 305.5 us;
 // measured on H800 296 to 338 us (NVIDIA/nccl issue 1531). Large ones run at N / (N - 1) of the network (NVIDIA/nccl-tests issue
