@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "costmodel/cluster/fabric.hpp"
 #include "costmodel/cluster/host_path.hpp"
 
 namespace panpipe::sim {
@@ -25,7 +26,7 @@ Platform::Platform(const TaskGraph& graph, const Cluster& cluster) : graph_(&gra
     const CollectiveFlow& flow = graph.flows[task.flow];
     if (ranks.empty()) add_within(task.rank, flow.among, flow.cost.kind);
     for (std::size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
-      add({PathKind::Between, Among{}, ranks[i], ranks[(i + 1) % ranks.size()]});
+      add({PathKind::Between, Among{}, ranks[i], ranks[(i + 1) % ranks.size()]}, ranks);
   }
 }
 
@@ -38,22 +39,30 @@ void Platform::add_within(int rank, Among among, CollectiveKind kind) {
   if (graph_->degrees.group(among).members > 1) add(key_within(rank, among, kind));
 }
 
-void Platform::add(const Key& key) {
+void Platform::add(const Key& key, const std::vector<std::int32_t>& ring) {
   const auto [entry, is_new] = index_.try_emplace(key, static_cast<int>(paths_.size()));
   if (!is_new) return;
   const auto [kind, among, from, to] = key;
   Path path{kind, among, from, to, {}};
   path.routes.reserve(pipeline_groups());
-  for (int position = 0; position < pipeline_groups(); ++position) path.routes.push_back(route_of(key, position));
+  for (int position = 0; position < pipeline_groups(); ++position) path.routes.push_back(route_of(key, position, ring));
   paths_.push_back(std::move(path));
 }
 
-Route Platform::route_of(const Key& key, int position) const {
+// `ring`: the ranks that a ring between ranks joins; empty for others.
+Route Platform::route_of(const Key& key, int position, const std::vector<std::int32_t>& ring) const {
   const auto [kind, among, from, to] = key;
   const GroupShape shape = graph_->degrees.group(among);
   if (kind == PathKind::Peers) return to_peers(from, shape, position);
-  return cluster_->route(graph_->device(from, 0, position),
-                         graph_->device(to, 0, kind == PathKind::Ring ? shape.next_of(position) : position));
+  const int sender = graph_->device(from, 0, position);
+  const int receiver = graph_->device(to, 0, kind == PathKind::Ring ? shape.next_of(position) : position);
+  if (fabric_of(*cluster_).rails == 0) return cluster_->route(sender, receiver);
+  std::vector<int> group;
+  for (const std::int32_t rank : ring) group.push_back(graph_->device(rank, 0, position));
+  if (kind == PathKind::Ring)
+    for (int member = 0, p = position; member < shape.members; ++member, p = shape.next_of(p))
+      group.push_back(graph_->device(from, 0, p));
+  return cluster_->route(sender, ring_neighbour(*cluster_, group, sender, receiver));
 }
 
 // One unit of it is what the member sends to one peer.

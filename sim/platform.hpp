@@ -56,9 +56,9 @@ class Platform {
     return {kind == CollectiveKind::AllToAll ? PathKind::Peers : PathKind::Ring, among, rank, rank};
   }
   int find(const Key& key) const;
-  void add(const Key& key);
+  void add(const Key& key, const std::vector<std::int32_t>& ring = {});
   void add_within(int rank, Among among, CollectiveKind kind);
-  Route route_of(const Key& key, int position) const;
+  Route route_of(const Key& key, int position, const std::vector<std::int32_t>& ring) const;
   Route to_peers(int rank, const GroupShape& shape, int position) const;
   void add_host(PathKind kind, int rank);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "costmodel/cluster/fabric.hpp"
 #include "costmodel/cluster/host_path.hpp"
 
 namespace panpipe {
@@ -31,13 +32,15 @@ struct Block {  // a node's share of the cluster's resources and devices
   int first_device = 0;
 };
 
-class TreeWiring : public Wiring, public HostPaths {
+class TreeWiring : public Wiring, public HostPaths, public HasFabric {
  public:
+  Fabric around;
   std::vector<Group> groups;
   std::vector<Block> nodes;
   std::vector<int> node_of;           // device -> node
   std::vector<Bandwidth> bandwidths;  // of the cluster's resources
   int spine = -1;
+  int first_rail = -1;  // rail0.up, rail0.down, rail1.up ...; -1 when they do not block
 
   Route route(int from, int to) const override {
     const auto devices = static_cast<int>(node_of.size());
@@ -46,6 +49,8 @@ class TreeWiring : public Wiring, public HostPaths {
     const int to_node = node_of[to];
     return from_node == to_node ? route_inside(from_node, from, to) : route_between(from_node, to_node, from, to);
   }
+
+  const Fabric& fabric() const override { return around; }
 
   std::optional<Route> host_path(int device, bool away) const override {
     PANPIPE_CHECK(device >= 0 && device < static_cast<int>(node_of.size()), "no such device");
@@ -76,18 +81,28 @@ class TreeWiring : public Wiring, public HostPaths {
     Route result;
     result.path = PathClass::Network;
     add_side(result, node(from_node), from, 0);
-    if (spine >= 0) result.hops.push_back({spine, 1});
+    const int from_rail = nic_of(node(from_node), from), to_rail = nic_of(node(to_node), to);
+    const bool crosses = around.rails == 0 || from_rail != to_rail;
+    if (crosses && first_rail >= 0) result.hops.push_back({first_rail + 2 * from_rail, 1});
+    if (crosses && spine >= 0) result.hops.push_back({spine, 1});
+    if (crosses && first_rail >= 0) result.hops.push_back({first_rail + 2 * to_rail + 1, 1});
     add_side(result, node(to_node), to, 1);
     result.bandwidth = Bandwidth(kInfinity);
     for (const Hop& hop : result.hops) result.bandwidth = std::min(result.bandwidth, bandwidths[hop.resource] / hop.uses);
     return result;
   }
 
-  // The NIC and uplink of one end; direction 0 = out, 1 = in. Devices are spread over a node's NICs in blocks.
+  // Devices are spread over a node's NICs in blocks.
+  int nic_of(const Block& place, int device) const {
+    const Group& kind = group(place);
+    return static_cast<int>(static_cast<long long>(device - place.first_device) * kind.network->nics_per_node /
+                            kind.node.devices);
+  }
+
+  // The NIC and uplink of one end; direction 0 = out, 1 = in.
   void add_side(Route& result, const Block& place, int device, int direction) const {
     const Group& kind = group(place);
-    const int local = device - place.first_device;
-    const int nic = static_cast<int>(static_cast<long long>(local) * kind.network->nics_per_node / kind.node.devices);
+    const int nic = nic_of(place, device);
     result.latency = std::max(result.latency, kind.network->latency);
     result.hops.push_back({place.first_resource + kind.first_nic + 2 * nic + direction, 1});
     if (kind.first_uplink >= 0) result.hops.push_back({place.first_resource + kind.first_uplink + direction, 1});
@@ -109,7 +124,8 @@ std::string missing_way(const NodeGroup& group) {
 
 Bandwidth node_network(const NodeGroup& group) {
   if (!group.network) return Bandwidth(0);
-  return group.network->nic * group.network->nics_per_node / std::max(1.0, group.network->oversubscription);
+  const double narrower = group.network->rails ? 1 : std::max(1.0, group.network->oversubscription);
+  return group.network->nic * group.network->nics_per_node / narrower;
 }
 
 // A node's whole block of resources: inside, then its NICs, then its uplink.
@@ -122,7 +138,7 @@ Group make_group(const NodeGroup& source) {
   for (int nic = 0; nic < network.nics_per_node; ++nic)
     for (const char* direction : {"out", "in"})
       block.push_back({fmt::format("nic{}.{}", nic, direction), ResourceClass::Nic, network.nic});
-  if (network.oversubscription > 1) {
+  if (network.oversubscription > 1 && !network.rails) {
     group.first_uplink = static_cast<int>(block.size());
     for (const char* direction : {"out", "in"})
       block.push_back({fmt::format("uplink.{}", direction), ResourceClass::LeafUplink, node_network(source)});
@@ -139,11 +155,30 @@ bool all_switched(const std::vector<Group>& groups) {
   });
 }
 
-int type_index(std::vector<DeviceType>& types, const DeviceType& type) {
+// The switches of each rail, if the network has rails: their uplinks carry what their NICs do, over the oversubscription.
+void add_rails(const std::vector<NodeGroup>& sources, Cluster& cluster, TreeWiring& wiring) {
+  if (sources.empty() || !sources.front().network || !sources.front().network->rails) return;
+  Fabric& fabric = wiring.around;
+  fabric.rails = sources.front().network->nics_per_node;
+  fabric.alike = false;
+  const double oversubscription = sources.front().network->oversubscription;
+  if (oversubscription <= 1) return;
+  Bandwidth below(0);
+  for (const NodeGroup& source : sources) below += source.network->nic * source.nodes;
+  fabric.rail_uplink = below / oversubscription;
+  wiring.first_rail = static_cast<int>(cluster.resources.size());
+  for (int rail = 0; rail < fabric.rails; ++rail)
+    for (const char* direction : {"up", "down"})
+      cluster.resources.push_back({fmt::format("rail{}.{}", rail, direction), ResourceClass::LeafUplink, fabric.rail_uplink});
+}
+
+int type_index(std::vector<DeviceType>& types, std::vector<double>& clocks, const NodeGroup& group) {
   for (std::size_t i = 0; i < types.size(); ++i)
-    if (types[i].name == type.name && types[i].memory == type.memory && types[i].usable == type.usable)
+    if (types[i].name == group.type.name && types[i].memory == group.type.memory && types[i].usable == group.type.usable &&
+        clocks[i] == group.clock)
       return static_cast<int>(i);
-  types.push_back(type);
+  types.push_back(group.type);
+  clocks.push_back(group.clock);
   return static_cast<int>(types.size()) - 1;
 }
 
@@ -179,7 +214,7 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) 
   cluster.name = std::move(name);
   cluster.nodes = 0;
   for (const NodeGroup& source : sources) {
-    const int type = type_index(cluster.types, source.type);
+    const int type = type_index(cluster.types, wiring->around.clock, source);
     const int group_index = static_cast<int>(wiring->groups.size());
     const Group& group = wiring->groups.emplace_back(make_group(source));
     for (int i = 0; i < source.nodes; ++i) {
@@ -199,6 +234,9 @@ Cluster assemble_cluster(std::string name, const std::vector<NodeGroup>& given) 
       cluster.spine = *source.network->spine;
       cluster.resources.push_back({"spine", ResourceClass::Spine, cluster.spine});
     }
+  add_rails(sources, cluster, *wiring);
+  wiring->around.reduces = std::any_of(sources.begin(), sources.end(),
+                                       [](const NodeGroup& source) { return source.network && source.network->sharp; });
   for (const Resource& resource : cluster.resources) wiring->bandwidths.push_back(resource.bandwidth);
   cluster.switched = all_switched(wiring->groups);
   if (!sources.empty()) cluster.fabric_bandwidth = ring_bandwidth(wiring->groups.front().node);

@@ -11,14 +11,16 @@
 
 namespace panpipe {
 
-// The network between nodes: each node is a leaf of a fat tree.
+// The network between nodes: each node is a leaf of a fat tree, or the NICs of equal number are (rails).
 struct NetworkParameters {
   int nics_per_node = 1;
   Bandwidth nic{0};                // of each NIC, one direction
   Duration latency{0};             // device to device
   Duration post{0};                // host time per message
   double oversubscription = 1;     // k > 1: a node's uplink carries its NICs' total / k; 1: the tree never blocks
-  std::optional<Bandwidth> spine;  // if set, all traffic between nodes shares this bandwidth
+  std::optional<Bandwidth> spine;  // if set, all traffic between nodes, or between rails, shares this bandwidth
+  bool rails = false;              // NIC i of every node is below switches of its own; oversubscription is theirs
+  bool sharp = false;              // the switches sum what they receive
 };
 
 // A group of identical nodes.
@@ -28,6 +30,7 @@ struct NodeGroup {
   NodeWiring wiring;
   std::optional<NetworkParameters> network;
   Bytes host_memory{0};  // of a node; 0: not stated
+  double clock = 1;  // share of the data sheet's that the type's rates hold already
 };
 
 // Every group needs a network if there is more than one node. Does not throw.

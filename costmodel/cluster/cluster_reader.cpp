@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "costmodel/cluster/assemble.hpp"
 #include "costmodel/cluster/collective_tables.hpp"
 #include "costmodel/cluster/device_reader.hpp"
+#include "costmodel/cluster/impaired.hpp"
 #include "costmodel/cluster/value_or_file.hpp"
 #include "costmodel/cluster/wiring_reader.hpp"
 
@@ -106,8 +108,10 @@ Cluster read_given(const Node& node, ReadLog& log) {
   if (const int most = link.table ? kMostUnsharedDevices : kMostGivenDevices; devices > most)
     log.error(*node.find("devices"), fmt::format("a cluster written in place has at most {} devices", most),
               "describe a larger one by nodes and wiring: docs/models/topology.md");
+  Cluster cluster = given_cluster(log.has_errors() ? 0 : devices, memory, usable, link);
+  read_impairments(reader, cluster);
   reader.finish();
-  return given_cluster(log.has_errors() ? 0 : devices, memory, usable, link);
+  return log.has_errors() ? given_cluster(0, memory, usable, link) : cluster;
 }
 
 // The keys of one kind of node, from the cluster itself or from an entry of `groups:`.
@@ -117,13 +121,14 @@ NodeGroup read_group(MapReader& reader, const Node* common_device, const std::op
   const Node* device = reader.find("device");
   if (!device) device = common_device;
   if (!device) device = reader.require("device");
-  if (device) group.type = read_device(*device, log);
+  if (device) group.type = read_device(*device, log, &group.clock);
   group.nodes = reader.integer("nodes", 1, 1);
   const Node* wiring = reader.find("wiring");
   const bool from_matrix = wiring && wiring->find("topology") && !reader.has("devices_per_node");
   const int devices = from_matrix ? 0 : reader.integer("devices_per_node", 1);
   group.wiring = read_wiring(wiring, devices, group.type, log);
   if (reader.has("host_memory")) group.host_memory = reader.bytes("host_memory", Sign::Positive);
+  if (const auto slot = group.wiring.slot) group.type.copy_bandwidth = std::min(group.type.copy_bandwidth, *slot);
   group.network = common_network;
   if (const Node* network = reader.find("network")) group.network = read_network(*network, log);
   return group;
@@ -158,6 +163,13 @@ void check_groups(const std::vector<NodeGroup>& groups, const Node& node, ReadLo
   const Node& where = key ? *key : node;
   long long nodes = 0, devices = 0;
   bool network = true;
+  const auto other_rails = [&](const NodeGroup& group) {
+    const auto& first = groups.front().network;
+    return group.network && first &&
+           (group.network->rails != first->rails || (first->rails && group.network->nics_per_node != first->nics_per_node));
+  };
+  if (std::any_of(groups.begin(), groups.end(), other_rails))
+    log.error(where, "nodes of one network have the same rails", "state `rails`, and as many `nics_per_node`, for every group");
   for (const NodeGroup& group : groups) {
     nodes += group.nodes;
     devices += static_cast<long long>(group.nodes) * group.wiring.devices;
@@ -189,10 +201,15 @@ Cluster read_described(const Node& node, const Node& tree, ReadLog& log) {
   std::shared_ptr<const CollectiveTables> collectives;
   if (const Node* table = reader.find("collectives")) collectives = read_collectives(*table, log);
   read_sources(reader);
-  reader.finish();
   check_groups(groups, tree, log);
+  Cluster cluster = log.has_errors() ? given_cluster(0, Bytes(0), {}, {}) : assemble_cluster(name, groups);
+  if (log.has_errors()) {
+    for (const char* key : {"slow", "degraded"}) reader.find(key);  // whether they fit is not known
+  } else {
+    read_impairments(reader, cluster);
+  }
+  reader.finish();
   if (log.has_errors()) return given_cluster(0, Bytes(0), {}, {});
-  Cluster cluster = assemble_cluster(name, groups);
   cluster.usable = usable;
   if (collectives) {
     auto tables = std::make_shared<CollectiveTables>(*collectives);

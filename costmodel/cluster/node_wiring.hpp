@@ -53,7 +53,8 @@ struct NodeWiring {
   bool peer_access = true;          // of the device type
   std::optional<SwitchParameters> fabric;
   std::vector<PairLink> links;
-  std::optional<Bandwidth> pcie;  // of each device
+  std::optional<Bandwidth> pcie;    // of each device
+  std::optional<Bandwidth> slot{};  // the most that the stated generation and lanes carry; `pcie` and `host` follow already
   std::optional<RootParameters> roots;
   std::optional<SocketParameters> sockets;
   std::optional<PeerParameters> peer;

@@ -126,6 +126,38 @@ void read_links(const Node& node, NodeWiring& wiring, ReadLog& log) {
   }
 }
 
+// Of 16 lanes of the third generation, each later one twice that: the share of the raw rate that PCIe 4.0 and 5.0 reach with 25
+// of 31.5 and 50 of 63 GB/s (sources of scenarios/devices/).
+constexpr Bandwidth kSixteenLanes = gb_per_s(12.5);
+
+// Reads a slot: its bandwidth as stated, and the most that its generation and lanes carry. Lanes alone are a share of what is
+// stated for sixteen.
+void read_slot(const Node& node, NodeWiring& wiring, ReadLog& log) {
+  constexpr int kFirst = 3, kLast = 6, kMostLanes = 16;
+  MapReader pcie(node, log);
+  const bool has_generation = pcie.has("generation"), has_lanes = pcie.has("lanes");
+  const int generation = has_generation ? pcie.integer("generation", kFirst) : kFirst;
+  const int lanes = pcie.integer("lanes", 1, kMostLanes);
+  if (generation > kLast) log.error(*node.find("generation"), fmt::format("the last generation of PCIe is {}", kLast));
+  if (lanes > kMostLanes) log.error(*node.find("lanes"), fmt::format("a slot has at most {} lanes", kMostLanes));
+  const double share = std::min(lanes, kMostLanes) / static_cast<double>(kMostLanes);
+  if (has_generation) wiring.slot = kSixteenLanes * (std::exp2(std::min(generation, kLast) - kFirst) * share);
+  wiring.pcie = read_capacity(pcie, "bandwidth", wiring.slot);
+  if (has_lanes && !has_generation) wiring.slot = *wiring.pcie * share;
+  pcie.finish();
+}
+
+// A slot with less than the card's own lanes narrows what goes through it; other links of the node stay.
+void narrow_to_slot(NodeWiring& wiring) {
+  if (!wiring.slot) return;
+  const double share = wiring.pcie ? std::min(1.0, *wiring.slot / *wiring.pcie) : 1;
+  if (wiring.host) {
+    wiring.host->copy = std::min(wiring.host->copy * share, *wiring.slot);
+    if (wiring.host->both_ways) wiring.host->both_ways = *wiring.host->both_ways * share;
+  }
+  if (wiring.pcie) wiring.pcie = *wiring.pcie * share;
+}
+
 void read_roots(const Node& node, NodeWiring& wiring, ReadLog& log) {
   MapReader reader(node, log);
   RootParameters roots;
@@ -205,11 +237,7 @@ NodeWiring read_wiring(const Node* node, int devices, const DeviceType& type, Re
   }
   if (const Node* bridges = reader.find("bridges")) read_bridges(*bridges, wiring, log);
   if (const Node* links = reader.find("links")) read_links(*links, wiring, log);
-  if (const Node* pcie = reader.find("pcie")) {
-    MapReader keys(*pcie, log);
-    wiring.pcie = read_capacity(keys, "bandwidth");
-    keys.finish();
-  }
+  if (const Node* pcie = reader.find("pcie")) read_slot(*pcie, wiring, log);
   if (const Node* roots = reader.find("roots")) read_roots(*roots, wiring, log);
   if (const Node* sockets = reader.find("sockets")) read_sockets(*sockets, wiring, log);
   if (const Node* peer = reader.find("peer")) {
@@ -221,6 +249,7 @@ NodeWiring read_wiring(const Node* node, int devices, const DeviceType& type, Re
   // Devices with peer access use it over PCIe if there is PCIe.
   if (!wiring.peer && wiring.pcie && wiring.peer_access) wiring.peer = PeerParameters{defaults::kPeerLatency};
   if (const Node* host = reader.find("host")) read_host(*host, wiring, log);
+  narrow_to_slot(wiring);
   reader.finish();
   return wiring;
 }
@@ -240,13 +269,8 @@ NetworkParameters read_network(const Node& node, ReadLog& log) {
     network.oversubscription = 1;
   }
   if (reader.find("spine")) network.spine = read_capacity(reader, "spine");
-  for (const Node::Entry& entry : node.entries)
-    if (entry.key.starts_with("rail")) {
-      log.error_at_key(node, entry.key, "a network cannot be divided into rails",
-                       "it is one fat tree whose leaves are the nodes: leave the key out where the rails never block, or state "
-                       "'oversubscription' or 'spine' (docs/models/topology.md)");
-      return network;
-    }
+  network.rails = reader.boolean("rails", false);
+  network.sharp = reader.boolean("sharp", false);
   reader.finish();
   return network;
 }

@@ -48,6 +48,8 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
     return g;
   }
   g.network = calibration.network_efficiency * network.ring;
+  g.peers = calibration.network_efficiency * network.peers;
+  g.sharp = fabric_of(cluster).reduces;
   g.crossing = network.crossing;
   g.member = calibration.network_efficiency * std::min(network.ring, network.member);
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -105,7 +107,9 @@ MeasuredWhere measured_where(const Cluster& cluster, const Calibration& calibrat
             if (count > 1 && nodes.size() > 1) {
               const double nic = own.route(nodes[0].front(), nodes[1].front()).bandwidth.base();
               network.ring = std::min(own.node_of(members.front()).network.base(), nic * in_node);
-              if (own.spine > Bandwidth(0)) network.ring = std::min(network.ring, own.spine.base() / count);
+              if (own.spine > Bandwidth(0) && fabric_of(own).rails == 0)
+                network.ring = std::min(network.ring, own.spine.base() / count);
+              network.peers = network.ring;
             }
             NcclGroup group = group_of(own, *c, members, network);
             group.members = count * in_node;
@@ -141,7 +145,7 @@ CollectiveCost computed(CollectiveCost base, const Cluster& cluster, const Calib
 }  // namespace
 
 std::string_view name_of(Algorithm algorithm) {
-  constexpr std::string_view kNames[] = {"ring", "tree", "nvls", "nvls-tree", "peers"};
+  constexpr std::string_view kNames[] = {"ring", "tree", "nvls", "nvls-tree", "peers", "sharp"};
   return kNames[at(algorithm)];
 }
 

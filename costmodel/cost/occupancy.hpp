@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "costmodel/cluster/cluster.hpp"
+#include "costmodel/cluster/fabric.hpp"
 #include "costmodel/scenario/scenario.hpp"
 
 namespace panpipe {
@@ -15,6 +15,7 @@ struct GroupNetwork {
   double ring;  // of a hop of its ring while all rings of its kind are busy, limited by the nodes' links and the spine
   double member = std::numeric_limits<double>::infinity();  // the same if only one member sends over the hop
   double crossing = 1;  // of an all-to-all's bytes for other nodes, the share that crosses; the nodes make the copies
+  double peers = ring;  // of the group out of a node in an all-to-all, whose members send to other rails too
 };
 
 // A hand-over from one device to another, while the other devices of the sender's rank also send.
@@ -63,15 +64,25 @@ class Occupancy {
   struct Crossings {  // of all groups of one shape
     GroupShape shape;
     std::vector<int> rings;  // per node: rings that leave it
-    int hops = 0;            // of all rings, between nodes
+    double hops = 0;         // of all rings, over the spine: without rails all between nodes
+    // Per rail, of hops that leave for another rail and of those that come from one: each as many as cross its uplinks.
+    std::vector<double> rail_up{}, rail_down{};
+    // The same of all-to-alls, in pairs of a sender and a receiver; empty without rails.
+    double pairs = 0;
+    std::vector<double> pairs_up{};
   };
+  void count_over_spine(const std::vector<int>& group, Crossings& crossings) const;
+  // What the spine and the uplinks of rails leave each of so many equal users, bytes per second.
+  double over_spine(double users, const std::vector<double>& up, const std::vector<double>& down) const;
+  double nics_of(const std::vector<int>& group) const;
   void count_mates();
   void find_widest();
+  double spine_of_hand_over(int from, int to) const;
   Crossings crossings_of(const GroupShape& shape) const;
   const Crossings* crossings_with(const std::vector<int>& group) const;  // nullptr: a group across ranks
   int mates(int device) const;
-  double nic_of(const std::vector<int>& group) const;
   GroupNetwork ring_network(const std::vector<int>& group) const;
+  const Fabric& fabric() const { return *fabric_; }
   int node(int device) const { return cluster_->devices[device].node; }
   int position(int device) const { return positions_[device]; }
   int rank_of(int device) const { return position(device) / degrees_.devices_of_rank(); }
@@ -79,6 +90,7 @@ class Occupancy {
   void each_group(const GroupShape& shape, Visit visit) const;
 
   const Cluster* cluster_;
+  const Fabric* fabric_;
   Degrees degrees_;
   std::vector<int> devices_;
   std::vector<int> positions_;        // per device of the cluster; -1: not in use

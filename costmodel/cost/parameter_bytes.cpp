@@ -1,6 +1,7 @@
 // Bytes per parameter, the framework's own memory, and the optimizer step (docs/models/memory-terms.md).
 #include <algorithm>
 
+#include "costmodel/cluster/fabric.hpp"
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
@@ -300,7 +301,9 @@ Breakdown CostModel::accumulation(std::int64_t elements, int splits, int site, c
   const double traffic =
       summing_traffic(*scenario_, passes) * static_cast<double>(elements) / divided_over(*scenario_, degrees, 2);
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
-  cost.memory = cost.total = Duration(traffic / (type.memory_bandwidth.base() * calibration(device_type).memory_efficiency));
+  const double bandwidth = type.memory_bandwidth.base() * calibration(device_type).memory_efficiency /
+                           slowdown_of_type(scenario_->cluster, device_type);
+  cost.memory = cost.total = Duration(traffic / bandwidth);
   return cost;
 }
 
@@ -310,7 +313,8 @@ Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int 
       profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
     const double share = static_cast<double>(elements) / static_cast<double>(profile->optimizer.parameters);
     cost.compute = cost.total =
-        profile->optimizer.time * (share / divided_over(*scenario_, degrees, 1) * optimizer_slowdown(*scenario_, degrees));
+        profile->optimizer.time * (share / divided_over(*scenario_, degrees, 1) * optimizer_slowdown(*scenario_, degrees) *
+                                   slowdown_of_type(scenario_->cluster, type_of(site)));
     cost.source = CostSource::Measured;
     return cost;
   }
@@ -329,7 +333,8 @@ Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int 
   const double traffic = (step + unscaling_traffic(*scenario_) + clipping_traffic(*scenario_)) * updated.elements +
                          zeroing_traffic(*scenario_) * kept.elements + cast_traffic(device_type, degrees) * all;
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
-  cost.memory = Duration(traffic / (type.memory_bandwidth.base() * c.memory_efficiency));
+  cost.memory = Duration(
+      traffic / (type.memory_bandwidth.base() * c.memory_efficiency / slowdown_of_type(scenario_->cluster, device_type)));
   const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, updated, kept);
   cost.launch = c.step;  // data, logging: once per step
   if (launches > 0) {

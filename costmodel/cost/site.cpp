@@ -61,6 +61,30 @@ double hooked_modules_of(const Scenario& scenario, const Workload& workload) {
   return (1 + per_layer * kModulesOfTarget / kModules) / (1 + per_layer * kOperatorsOfTarget / kOperators);
 }
 
+// A slow device takes as much longer for everything that it computes; its collectives wait for it, and take what they take.
+void slow_down(double factor, PassCost& pass) {
+  Duration before(0);
+  for (Piece& piece : pass.pieces) {
+    if (piece.collective) continue;
+    before += piece.time;
+    piece.time = piece.time * factor;
+  }
+  Breakdown& all = pass.breakdown;
+  for (Duration* part : {&all.compute, &all.attention, &all.operands, &all.memory}) *part = *part * factor;
+  all.total += before * (factor - 1);
+}
+
+void slow_down(double factor, WorkloadCost& cost) {
+  if (factor == 1) return;
+  for (UnitCost& unit : cost.units) {
+    for (PassCost* pass :
+         {&unit.forward, &unit.input_gradient, &unit.weight_gradient, &unit.recompute_full, &unit.recompute_selective})
+      slow_down(factor, *pass);
+    if (unit.backward) slow_down(factor, *unit.backward);
+    for (Duration* part : {&unit.optimizer, &unit.attention_forward, &unit.attention_backward}) *part = *part * factor;
+  }
+}
+
 }  // namespace
 
 PassGroups::PassGroups(const Degrees& degrees, const std::vector<int>& devices, int rank, int replica) {
@@ -139,9 +163,17 @@ int CostModel::type_of(int site) const {
 
 int CostModel::site_of(const PassGroups& groups, const Occupancy& occupancy) const {
   const Cluster& cluster = scenario_->cluster;
-  const std::vector<int>& group = groups.tensor();
-  const int first = cluster.devices[group.front()].type;
-  if (workload_->layers) return first;
+  const auto type_at = [&](int device) { return cluster.devices[panpipe::at(device)].type; };
+  const int first = type_at(groups.tensor().front());
+  // Of members that wait for each other in passes, the slow one.
+  std::set<int> types;
+  for (const Among among : kAmongInPasses)
+    for (const int device : groups.of(among)) types.insert(type_at(device));
+  const auto slowdown = [&](int type) { return slowdown_of_type(cluster, type); };
+  if (workload_->layers)
+    return *std::max_element(types.begin(), types.end(), [&](int a, int b) {
+      return std::pair(slowdown(a), a == first) < std::pair(slowdown(b), b == first);
+    });
   if (groups.alone()) return first;
   const std::vector<int> form = occupancy.form_of(groups);
   const std::lock_guard lock(sites_->mutex());
@@ -153,12 +185,11 @@ int CostModel::site_of(const PassGroups& groups, const Occupancy& occupancy) con
   const std::vector<double> probe = probe_of(*this, site);
   // The type's own site, if its groups are alike; among unlike members the one that takes longest for the whole model.
   double longest = -1;
-  for (const int device : group) {
-    const int type = cluster.devices[device].type;
+  for (const int type : types) {
     Duration sum(0);
-    if (std::any_of(group.begin(), group.end(), [&](int other) { return cluster.devices[other].type != type; }))
+    if (types.size() > 1)
       for (const UnitCost& unit : units(type).units) sum += unit.forward.breakdown.total + unit.input_gradient.breakdown.total;
-    if (sum.base() > longest) {
+    if (sum.base() > longest || (sum.base() == longest && type == first)) {
       longest = sum.base();
       site.type = type;
     }
@@ -181,6 +212,7 @@ const WorkloadCost& CostModel::units(int number) const {
     const DeviceRates rates = device_rates(scenario_->cluster.types[site.type], c, *scenario_);
     site.cost = cost_of_graph(*this, *workload_->graph, rates, c, site);
   }
+  slow_down(slowdown_of_type(scenario_->cluster, site.type), *site.cost);
   const RecomputeScope& scope = scenario_->recompute_scope;
   if (scope.every > 1) recompute_one_block_in(scope.every, *site.cost);
   site.cost->recompute_first = scope.firsts.empty() ? scope.first : mean_first_blocks(scope);

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
+#include "costmodel/cluster/fabric.hpp"
 #include "costmodel/lowering/idle_lowering.hpp"
 #include "costmodel/lowering/like_replicas.hpp"
 #include "costmodel/lowering/lowering.hpp"
@@ -69,9 +70,12 @@ void check_split_backward(const Lowering& lowering) {
 ComputeRate mean_peak(const Scenario& scenario, const Plan& plan) {
   double sum = 0;
   for (const int device : plan.devices) {
-    const ComputeRate peak = scenario.cluster.type_of(device).peak_for(scenario.precision);
+    const DeviceType& type = scenario.cluster.type_of(device);
+    const ComputeRate peak = type.peak_for(scenario.precision);
     if (peak <= ComputeRate(0)) return ComputeRate(0);
-    sum += peak.base();
+    sum += peak.base() /
+           clock_of_type(scenario.cluster,
+                         scenario.cluster.devices[at(device)].type);  // the data sheet's, whatever a power limit leaves of it
   }
   return ComputeRate(sum / static_cast<double>(plan.devices.size()));
 }

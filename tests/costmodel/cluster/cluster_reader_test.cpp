@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "costmodel/cluster/fabric.hpp"
 #include "tests/costmodel/cluster/parse.hpp"
 
 namespace panpipe {
@@ -92,6 +93,7 @@ TEST(ClusterFile, ADeviceHasOnlyKeysWithAnEffect) {
       "    2 |          l2: 6 MiB}\n"
       "      |          ^\n"
       "  help: known here: panpipe, kind, description, source, name, processor, memory, usable, memory_bandwidth, peak, tdp, "
+      "clock, power_limit, "
       "copy_bandwidth, peer_access, multicast, nvlink, measured, driver_name, server, compute_capability and sources\n");
 }
 
@@ -229,6 +231,92 @@ TEST(ClusterFile, FaultsInTheWiring) {
             "  at sources.wiring.switch\n"
             "    5 | sources: {wiring.switch: data sheet}\n"
             "      |           ^\n");
+}
+
+// At three quarters of its power 0.75 = 0.15 + 0.85 x clock^4: clock = (0.60 / 0.85)^(1/4) = 0.9166.
+TEST(ClusterFile, APowerLimitLowersComputeRates) {
+  const auto with = [](const std::string& keys) {
+    return cluster_from("{file: clusters/dgx-a100-80g.yaml, device: {file: devices/a100-80g-sxm.yaml" + keys + "}}");
+  };
+  const Cluster limited = with(", power_limit: 300 W");
+  const double clock = std::pow(0.60 / 0.85, 0.25);
+  EXPECT_NEAR(limited.type_of(0).peak_for(Precision::Bf16).base(), clock * 312e12, 1);
+  EXPECT_EQ(limited.type_of(0).memory_bandwidth, with("").type_of(0).memory_bandwidth);
+  EXPECT_NEAR(limited.type_of(0).tdp.base(), 300, 1e-9);
+  EXPECT_NEAR(clock_of_type(limited, 0), clock, 1e-12);
+  EXPECT_NEAR(with(", clock: 80 %").type_of(0).peak_for(Precision::Bf16).base(), 0.8 * 312e12, 1);
+  EXPECT_NEAR(with(", clock: 80 %, power_limit: 300 W").type_of(0).peak_for(Precision::Bf16).base(), 0.8 * 312e12, 1);
+  EXPECT_EQ(with(", power_limit: 500 W").type_of(0).tdp, watts(400));  // a limit that is none
+  EXPECT_DOUBLE_EQ(clock_of_type(with(", power_limit: 400 W"), 0), 1);
+}
+
+// Devices of one name under two limits are two types.
+TEST(ClusterFile, GroupsHaveTheirOwnPowerLimits) {
+  const Cluster cluster = cluster_from(R"(
+network: {nics_per_node: 8, bandwidth: 25 GB/s}
+groups:
+- {device: a100-80g-sxm, devices_per_node: 8, wiring: {switch: {bandwidth: 300 GB/s}}}
+- {device: {file: devices/a100-80g-sxm.yaml, clock: 50 %}, devices_per_node: 8, wiring: {switch: {bandwidth: 300 GB/s}}}
+)");
+  ASSERT_EQ(cluster.types.size(), 2u);
+  EXPECT_NEAR(cluster.type_of(8).peak_for(Precision::Bf16).base(), 156e12, 1);
+}
+
+// Eight lanes of the fourth generation carry 12.5 GB/s: half of the slot, of what is copied through the host, and of offloads.
+TEST(ClusterFile, ASlotWithFewerLanesIsNarrower) {
+  const Cluster whole = cluster_from("rtx4090x8");
+  const Cluster half = cluster_from("{file: clusters/rtx4090x8.yaml, wiring: {pcie: {generation: 4, lanes: 8}}}");
+  EXPECT_DOUBLE_EQ(whole.route(0, 1).bandwidth.base(), 22.2e9);
+  EXPECT_DOUBLE_EQ(half.route(0, 1).bandwidth.base(), 11.1e9);
+  EXPECT_EQ(half.type_of(0).copy_bandwidth, gb_per_s(12.5));
+  EXPECT_DOUBLE_EQ(cluster_from("{file: clusters/rtx4090x8.yaml, wiring: {pcie: {lanes: 4}}}").route(0, 1).bandwidth.base(),
+                   5.55e9);
+  // The card has four generations: a slot of the fifth changes nothing.
+  const Cluster newer = cluster_from("{file: clusters/rtx4090x8.yaml, wiring: {pcie: {generation: 5}}}");
+  EXPECT_EQ(newer.route(0, 1).bandwidth, whole.route(0, 1).bandwidth);
+  EXPECT_EQ(newer.type_of(0).copy_bandwidth, whole.type_of(0).copy_bandwidth);
+}
+
+TEST(ClusterFile, SlowDevicesAreTypesOfTheirOwn) {
+  const Cluster cluster =
+      cluster_from("{file: clusters/h100x8.yaml, slow: [{device: 1, factor: 0.8}, {device: 6, factor: 1.25}]}");
+  ASSERT_EQ(cluster.types.size(), 2u);  // 0.8 of the rate and 1.25 of the time are the same
+  EXPECT_EQ(cluster.devices[1].type, cluster.devices[6].type);
+  EXPECT_DOUBLE_EQ(slowdown_of_type(cluster, cluster.devices[1].type), 1.25);
+  EXPECT_DOUBLE_EQ(slowdown_of_type(cluster, cluster.devices[0].type), 1);
+  EXPECT_EQ(cluster.type_of(1).peak_for(Precision::Bf16), cluster.type_of(0).peak_for(Precision::Bf16));
+}
+
+TEST(ClusterFile, SlowDevicesAndDegradedLinksExist) {
+  const auto faults = [](const std::string& keys) { return faults_of("{file: clusters/h100x8.yaml, " + keys + "}"); };
+  EXPECT_THAT(faults("slow: [{device: 8, factor: 0.9}]"),
+              testing::HasSubstr("device 8 does not exist: the cluster has 8 (0..7)"));
+  EXPECT_THAT(faults("slow: [{device: 1, factor: 0.9}, {device: 1, factor: 0.8}]"),
+              testing::HasSubstr("device 1 is named twice"));
+  EXPECT_THAT(faults("slow: [{device: 1}]"), testing::HasSubstr("missing key 'factor'"));
+  EXPECT_THAT(faults("slow: [{device: 1, factor: 0}]"), testing::HasSubstr("must be positive"));
+  EXPECT_THAT(faults("slow: {device: 1, factor: 2}"), testing::HasSubstr("expected a list of maps"));
+  EXPECT_THAT(faults("degraded: [{link: node0.gpu3.swich, factor: 0.5}]"), testing::HasSubstr("no link 'node0.gpu3.swich'"));
+  EXPECT_THAT(faults("degraded: [{link: node0.gpu, factor: 0.5}]"), testing::HasSubstr("no link 'node0.gpu'"));
+  EXPECT_THAT(faults("degraded: [{link: [0, 1], factor: 0.5}]"), testing::HasSubstr("devices 0 and 1 have no link of their own"));
+  EXPECT_THAT(faults("degraded: [{link: [0, 9], factor: 0.5}]"), testing::HasSubstr("expected two devices of 0..7"));
+  EXPECT_THAT(
+      faults_of(
+          "{devices: 2, memory: 1 GiB, link: {latency: 1 us, bandwidth: unlimited}, degraded: [{link: [0, 1], factor: 0.5}]}"),
+      testing::HasSubstr("no link of their own with a bandwidth"));
+}
+
+TEST(ClusterFile, PowerAndSlotsHaveLimits) {
+  const auto device = [](const std::string& keys) {
+    return faults_of("{file: clusters/h100x8.yaml, device: {file: devices/h100-sxm.yaml, " + keys + "}}");
+  };
+  EXPECT_THAT(device("power_limit: 300 W"), testing::HasSubstr("below half of the device's `tdp`"));
+  EXPECT_THAT(device("clock: 0 %"), testing::HasSubstr("must be positive"));
+  const auto slot = [](const std::string& keys) {
+    return faults_of("{file: clusters/l40sx8.yaml, wiring: {pcie: {" + keys + "}}}");
+  };
+  EXPECT_THAT(slot("generation: 7"), testing::HasSubstr("the last generation of PCIe is 6"));
+  EXPECT_THAT(slot("lanes: 32, generation: 4"), testing::HasSubstr("at most 16 lanes"));
 }
 
 TEST(ClusterFile, SizesThatNobodyBuildsAreRefused) {
