@@ -1,6 +1,7 @@
 // Measurements of a machine as evidence: profiles of `panpipe profile`, and devices that measured themselves.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -175,7 +176,9 @@ bool names_device(const NodePtr& root, const DeviceType& type) {
 }  // namespace
 
 const DeviceType* only_type(const Scenario& scenario) {
-  return scenario.cluster.types.size() == 1 ? &scenario.cluster.types.front() : nullptr;
+  const auto& types = scenario.cluster.types;  // a slow device is of a type of its own, with the name of the others
+  const auto same = [&](const DeviceType& type) { return type.name == types.front().name; };
+  return !types.empty() && std::all_of(types.begin(), types.end(), same) ? &types.front() : nullptr;
 }
 
 std::string machine_named(const std::string& driver_name, const Scenario& scenario) {

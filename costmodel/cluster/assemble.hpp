@@ -30,7 +30,7 @@ struct NodeGroup {
   NodeWiring wiring;
   std::optional<NetworkParameters> network;
   Bytes host_memory{0};  // of a node; 0: not stated
-  double clock = 1;  // share of the data sheet's that the type's rates hold already
+  double clock = 1;      // share of the data sheet's that the type's rates hold already
 };
 
 // Every group needs a network if there is more than one node. Does not throw.

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/index.hpp"
+#include "costmodel/cluster/fabric.hpp"
 #include "costmodel/plan/most_recompute.hpp"
+#include "costmodel/prediction/blame.hpp"
+#include "costmodel/prediction/support.hpp"
 #include "costmodel/scenario/trainer.hpp"
 
 namespace panpipe {
@@ -31,6 +35,10 @@ void add_disturbed(const Cluster& cluster, std::vector<std::string>& all) {
                       type.name, 1 + type.may_be_faster));
 }
 
+void add_unmeasured(const Cluster& cluster, std::vector<std::string>& all) {
+  for (const std::string& device : unmeasured(cluster)) all.push_back(device + "; the interval is wider for it");
+}
+
 void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
   const Trainer& trainer = *scenario.trainer;
   for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan, scenario.offload, scenario.precision))
@@ -44,9 +52,25 @@ void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std:
 
 }  // namespace
 
+std::vector<std::string> unmeasured(const Cluster& cluster) {
+  std::vector<std::string> all;
+  for (int t = 0; t < static_cast<int>(cluster.types.size()); ++t) {
+    const DeviceType& type = cluster.types[at(t)];
+    if (slowdown_of_type(cluster, t) != 1) continue;  // as its sound type
+    const auto source = type.sources.find("calibration");
+    if (source != type.sources.end() && origin_of_number(source->second) == NumberOrigin::Inferred)
+      all.push_back(type.name + ": " + source->second);
+    if (const double clock = clock_of_type(cluster, t); clock < 1)
+      all.push_back(fmt::format("{} at {:.0f} % of its clock: a rule from three RTX 3090", type.name, 100 * clock));
+  }
+  return all;
+}
+
 std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& plan) {
   std::vector<std::string> all;
   add_disturbed(scenario.cluster, all);
+  add_unmeasured(scenario.cluster, all);
+  for (std::string& text : blame_texts(scenario, plan)) all.push_back(std::move(text));
   if (scenario.trainer) add_of_trainer(scenario, plan, all);
   return all;
 }

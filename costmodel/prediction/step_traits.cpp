@@ -5,12 +5,17 @@
 
 #include "base/index.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
 
 namespace panpipe {
 namespace {
 
 // What a profile of a machine leaves of the spread of the times that it measures: our own profiled runs are some per cent off.
 constexpr double kLeftByProfile = 0.25;
+
+// A device whose calibration is another's, or whose clock is lowered by a rule, may differ from its prediction by so many times
+// as much in what its own chip does. Assumed: no such device was compared.
+constexpr double kUnmeasured = 2;
 
 // "80G", "32GB".
 bool is_memory_size(const std::string& part) {
@@ -102,6 +107,9 @@ StepTraits traits_of(const Scenario& scenario, const Plan& plan, const Sensitivi
     for (const Direction measured : {Direction::Products, Direction::MemoryTraffic, Direction::Attention, Direction::Host,
                                      Direction::Node, Direction::Synchronisation})
       traits.sensitivity[at(measured)] *= kLeftByProfile;
+  if (traits.of != StepClass::Profiled && !unmeasured(scenario.cluster).empty())
+    for (const Direction of_chip : {Direction::Products, Direction::MemoryTraffic, Direction::Attention})
+      traits.sensitivity[at(of_chip)] *= kUnmeasured;
   traits.device = chips_of(scenario.cluster);
   traits.framework = scenario.framework.name;
   traits.precision = precision_of(scenario.precision);

@@ -1,5 +1,6 @@
 #include "costmodel/prediction/support.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string_view>
@@ -69,8 +70,11 @@ Support support_of(const Scenario& scenario, const StepTraits& traits, const Evi
   if (traits.schedule != "none") add("schedule", traits.schedule, [&](T other) { return other.schedule == traits.schedule; });
   add("all of these", "together", [&](T other) { return other.same_block(traits) && other.schedule == traits.schedule; });
   if (traits.of != StepClass::Profiled && !has_given_costs(scenario))
-    for (const DeviceType& type : scenario.cluster.types)
-      if (type.has_rates()) support.devices.push_back(device_of(type));
+    for (const DeviceType& type : scenario.cluster.types) {
+      const auto known = [&](const SupportedDevice& device) { return device.device == type.name; };  // a slow one has its name
+      if (type.has_rates() && std::none_of(support.devices.begin(), support.devices.end(), known))
+        support.devices.push_back(device_of(type));
+    }
   return support;
 }
 

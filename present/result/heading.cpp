@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <utility>
+#include <vector>
 
+#include "base/index.hpp"
 #include "base/text/counted.hpp"
 #include "costmodel/degrees/axes.hpp"
 #include "costmodel/plan/most_recompute.hpp"
@@ -266,10 +268,18 @@ class Heading {
 
 std::string devices_of(const Cluster& cluster) {
   if (cluster.given) return counted(cluster.size(), "device");
-  std::map<int, int> counts;
-  for (const Device& device : cluster.devices) ++counts[device.type];
+  std::vector<std::pair<std::string, int>> counts;  // a slow device is of a type of its own, with its name
+  std::vector<int> of_type(cluster.types.size(), 0);
+  for (const Device& device : cluster.devices) ++of_type[at(device.type)];
+  for (std::size_t t = 0; t < of_type.size(); ++t) {
+    const auto same = [&](const auto& known) { return known.first == cluster.types[t].name; };
+    if (const auto known = std::find_if(counts.begin(), counts.end(), same); known != counts.end())
+      known->second += of_type[t];
+    else if (of_type[t] > 0)
+      counts.emplace_back(cluster.types[t].name, of_type[t]);
+  }
   std::vector<std::string> texts;
-  for (const auto& [type, count] : counts) texts.push_back(fmt::format("{} x {}", count, cluster.types[type].name));
+  for (const auto& [name, count] : counts) texts.push_back(fmt::format("{} x {}", count, name));
   return list_of(texts) + (cluster.nodes > 1 ? fmt::format(" in {} nodes", cluster.nodes) : std::string());
 }
 
