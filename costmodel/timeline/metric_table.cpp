@@ -28,6 +28,14 @@ constexpr Metric step_metric(std::string_view name, MetricUnit unit, MetricSumma
   return {name, unit, of_step<kStep>, nullptr, nullptr, in, nullptr, summary};
 }
 
+// A step whose costs were measured where it runs has no interval.
+bool has_interval(const Metrics& metrics) { return metrics.step_time_p50_s > 0; }
+
+template <auto kStep>
+constexpr Metric interval_metric(std::string_view name) {
+  return {name, MetricUnit::Second, of_step<kStep>, nullptr, nullptr, MetricIn::Predictions, has_interval, MetricSummary::Both};
+}
+
 template <auto kStep, auto kDevice>
 constexpr Metric device_metric(std::string_view name, MetricUnit unit, MetricSummary summary = MetricSummary::Both) {
   return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult, nullptr, summary};
@@ -82,9 +90,9 @@ const std::vector<Metric>& metric_table() {
       step_metric<&Metrics::model_flops>("model_flops", Flop, Cell),
       step_metric<&Metrics::mfu>("mfu", Share, Both),
       step_metric<&Metrics::samples_per_s>("samples_per_s", PerSecond, Both),
-      step_metric<&Metrics::step_time_p10_s>("step_time_p10_s", Second, Both, MetricIn::Predictions),
-      step_metric<&Metrics::step_time_p50_s>("step_time_p50_s", Second, Both, MetricIn::Predictions),
-      step_metric<&Metrics::step_time_p90_s>("step_time_p90_s", Second, Both, MetricIn::Predictions),
+      interval_metric<&Metrics::step_time_p10_s>("step_time_p10_s"),
+      interval_metric<&Metrics::step_time_p50_s>("step_time_p50_s"),
+      interval_metric<&Metrics::step_time_p90_s>("step_time_p90_s"),
       step_metric<&Metrics::contention_s>("contention_s", Second, Cell, MetricIn::Simulations),
       step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, None, MetricIn::Measurements),
       step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, None, MetricIn::Measurements),

@@ -62,6 +62,11 @@ struct MadeUpAllocator final : c10::DeviceAllocator {
       stat.current += change;
       stat.peak = std::max(stat.peak, stat.current);
     }
+    // Segments of 2048 bytes, never given back.
+    constexpr auto kSum = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    auto& segments = stats.reserved_bytes[kSum];
+    segments.current = std::max(segments.current, (stats.allocated_bytes[kSum].current + 2047) / 2048 * 2048);
+    segments.peak = std::max(segments.peak, segments.current);
   }
   c10::DataPtr allocate(std::size_t) override { return {}; }
   void copy_data(void*, const void*, std::size_t) const override {}
@@ -71,7 +76,7 @@ struct MadeUpAllocator final : c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return stats; }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override {
-    for (auto* list : {&stats.requested_bytes, &stats.allocated_bytes})
+    for (auto* list : {&stats.requested_bytes, &stats.allocated_bytes, &stats.reserved_bytes})
       for (auto& stat : *list) stat.peak = stat.current;
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) override { return {3000, 4000}; }
@@ -150,6 +155,7 @@ TEST(DeviceMemory, IsWhatTheAllocatorCounts) {
   const MemoryAccount::Trace trace = blocks.end();
   EXPECT_EQ(trace.before, 512);
   EXPECT_EQ(trace.peak, 512 + 1024);
+  EXPECT_EQ(trace.reserved, 3 * 2048) << "5000 bytes before the step were 5120 in blocks";
   EXPECT_TRUE(trace.samples.empty());
   EXPECT_EQ(bytes.end().peak, 800);
   EXPECT_EQ(bytes.live(), 400);
@@ -162,7 +168,9 @@ TEST(DeviceMemory, OfACpuIsTheRanksAccount) {
   DeviceMemory memory(at::kCPU, account, DeviceMemory::Count::Allocated);
   memory.begin(4);
   EXPECT_EQ(memory.live(), account.live());
-  EXPECT_EQ(memory.end().peak, account.live());
+  const MemoryAccount::Trace trace = memory.end();
+  EXPECT_EQ(trace.peak, account.live());
+  EXPECT_EQ(trace.reserved, trace.peak) << "it takes no segments";
   EXPECT_EQ(free_memory(at::kCPU), 0) << "a CPU's allocator does not say";
 }
 

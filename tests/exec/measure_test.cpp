@@ -178,6 +178,8 @@ TEST_F(MeasuredRun, MemoryAddsUpToThePeak) {
       if (part.use == MemoryUse::Optimizer) optimizer = part.bytes;
     }
     EXPECT_EQ(sum, device.peak);
+    EXPECT_EQ(device.allocated, device.peak) << "a CPU's allocator takes no segments";
+    EXPECT_EQ(device.reserved, device.peak);
     EXPECT_GT(parameters, Bytes(0));
     EXPECT_GE(optimizer, 2 * parameters - Bytes(4096)) << "Adam's two moments";
     EXPECT_GT(device.memory.size(), 10u);

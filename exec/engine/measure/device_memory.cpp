@@ -14,10 +14,13 @@ c10::DeviceAllocator* allocator_of(c10::Device device) {
 }
 
 // The sum over all pools.
+c10::CachingAllocator::Stat sum_of(const c10::CachingAllocator::StatArray& bytes) {
+  return bytes[at(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+
 c10::CachingAllocator::Stat statistics(c10::Device device, DeviceMemory::Count count) {
   const auto stats = allocator_of(device)->getDeviceStats(device.index());
-  const auto& bytes = count == DeviceMemory::Count::Allocated ? stats.allocated_bytes : stats.requested_bytes;
-  return bytes[at(c10::CachingAllocator::StatType::AGGREGATE)];
+  return sum_of(count == DeviceMemory::Count::Allocated ? stats.allocated_bytes : stats.requested_bytes);
 }
 
 }  // namespace
@@ -41,6 +44,7 @@ MemoryAccount::Trace DeviceMemory::end() {
   MemoryAccount::Trace trace;
   trace.before = before_;
   trace.peak = statistics(device_, count_).peak;
+  trace.reserved = sum_of(allocator_of(device_)->getDeviceStats(device_.index()).reserved_bytes).peak;
   return trace;
 }
 

@@ -36,8 +36,8 @@ json to_json(const StepResult& step, const ClockReadings& clock) {
   return {
       {"loss", step.loss_sum},           {"started", started - offset_at(clock.first, clock.last, started)},  // on rank 0's clock
       {"spans", columns_of(step.spans)}, {"before", step.memory.before},
-      {"peak", step.memory.peak},        {"curve", thinned(step.memory.samples, step.started)},
-      {"kept", std::move(kept)}};
+      {"peak", step.memory.peak},        {"reserved", step.memory.reserved},
+      {"kept", std::move(kept)},         {"curve", thinned(step.memory.samples, step.started)}};
 }
 
 // A step of all ranks: when it began, and how long it took to the last end.
@@ -64,11 +64,12 @@ DeviceTimeline device_of(const json& rank, int device, int position, Duration sh
   result.device = device;
   result.rank = position;
   result.limit = limit;
-  result.peak = Bytes(rank["peak"].get<std::int64_t>());
+  result.allocated = Bytes(rank["peak"].get<std::int64_t>());
+  result.reserved = result.peak = Bytes(rank["reserved"].get<std::int64_t>());
   result.memory.push_back({Duration(0), Bytes(rank["before"].get<std::int64_t>())});
   for (const json& sample : rank["curve"])
     result.memory.push_back({Duration(sample[0].get<double>()) + shift, Bytes(sample[1].get<std::int64_t>())});
-  Bytes rest = result.peak;
+  Bytes rest = result.allocated;
   for (const json& part : rank["kept"]) {
     // Kept memory may be allocated in the step, after the peak (gradients, the optimizer's state of a first step).
     const Bytes bytes = std::min(Bytes(part[1].get<std::int64_t>()), rest);
@@ -77,6 +78,8 @@ DeviceTimeline device_of(const json& rank, int device, int position, Duration sh
   }
   result.peak_parts = result.static_parts;
   result.peak_parts.push_back({MemoryUse::Activations, rest});
+  if (result.reserved > result.allocated)
+    result.peak_parts.push_back({MemoryUse::Fragmentation, result.reserved - result.allocated});
   return result;
 }
 

@@ -107,7 +107,7 @@ void MemoryAccount::begin(std::size_t samples) {
 MemoryAccount::Trace MemoryAccount::end() {
   const std::lock_guard hold(book_->lock);
   book_->sampling = false;
-  return {book_->before, book_->peak, std::move(book_->samples)};
+  return {book_->before, book_->peak, book_->peak, std::move(book_->samples)};
 }
 
 void charge_to_this_thread(const at::Tensor& tensor) {

@@ -19,6 +19,7 @@ class MemoryAccount {
   };
   struct Trace {
     std::int64_t before = 0, peak = 0;  // bytes live at the start; maximum until now
+    std::int64_t reserved = 0;          // maximum of the segments that an allocator took for them; the peak where it has none
     std::vector<Sample> samples;        // every change, up to the reserved number
   };
 
