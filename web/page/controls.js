@@ -28,7 +28,10 @@ function putDegree(key, value) {
 // Machines of another size: the degrees follow.
 async function putMachine(values) {
   const file = values['cluster.file'] ?? effective('cluster.file');
-  if ('cluster.file' in values) values = { ...values, ...fittingPrice(file, lists) };
+  if ('cluster.file' in values) {
+    const network = Object.keys(state.set).filter(key => key.startsWith('cluster.network')).map(key => [key, null]);
+    values = { ...values, ...fittingPrice(file, lists), ...Object.fromEntries(network) };
+  }
   if ('cluster.devices_per_node' in values) {
     const whole = devicesOf({ 'cluster.file': file }, lists).ofFile;
     values = { ...values, ...(await cutWiring(file, Number(values['cluster.devices_per_node']), whole, askValues)) };
@@ -238,12 +241,14 @@ export function detach() {
 
 // ---- errors at the field
 
-const fieldFor = key => {
+// A key of a map that has no field itself belongs to the first field inside.
+function fieldFor(key) {
   if (!key) return undefined;
   if (/^workload\.(config|model)|^workload$/.test(key)) return made.get('model');
-  const near = key === 'cluster' ? 'cluster.file' : key.replace(/\[.*$/, '').replace(/\.name$/, '');
-  return made.get(near);
-};
+  if (/^cluster\.wiring/.test(key)) return made.get('cluster.devices_per_node');
+  const near = key.replace(/\[.*$/, '').replace(/\.name$/, '');
+  return made.get(near) || made.get([...made.keys()].find(name => name.startsWith(near + '.')));
+}
 
 // The diagnostics that have no field are returned.
 export function showErrors(error) {

@@ -87,11 +87,14 @@ async function predict() {
   await addPicture(fresh);
 }
 
+// A finer part of the last picture, where it was merged.
+const viewOf = async (from, to, pixels) => (await engine.ask({ call: 'view', from, to, pixels }, { channel: 'view' }))?.picture;
+
 async function addPicture(to) {
   const more = await engine.ask(requestOf(state, ['picture']), { channel: 'predict' });
   if (!more?.picture || answer !== to) return;
   to.picture = more.picture;
-  parts.timeline.set(to.picture, true);
+  parts.timeline.set(to.picture, true, viewOf);
   clearTimeout(restTimer);
   restTimer = setTimeout(async () => {
     const last = answer === to && (await engine.ask(requestOf(state, ['hints']), { channel: 'predict' }));

@@ -24,6 +24,8 @@ export function changed(what = 'scenario') {
 function followed(values) {
   const more = {};
   if ('batch.global' in values) more['batch.microbatches'] = null;
+  if ('workload.lora.rank' in values) more['workload.lora.targets'] = values['workload.lora.rank'] ? state.set['workload.lora.targets']
+    || 'all-linear' : null;
   const cut = ['workload.config', 'workload.model', 'parallel.pipeline', 'parallel.virtual_stages', 'schedule'];
   if (cut.some(key => key in values && String(values[key]) !== state.set[key])) more.partition = null;
   return { ...more, ...values };

@@ -32,7 +32,9 @@ export class Timeline {
   }
 
   // `keep`: the same step, changed a little: the view stays where it was, by shares of the step.
-  set(picture, keep = false) {
+  set(picture, keep = false, source = null) {
+    this.source = source;
+    this.detail = null;
     const old = this.data && keep ? [this.from / this.data.end, this.to / this.data.end] : [0, 1];
     this.data = prepare(picture);
     this.cursor = null;
@@ -47,7 +49,30 @@ export class Timeline {
     this.host.classList.toggle('many', this.data.lanes.length > 16);
     this.reading.textContent = '';
     this.list.open = false;
+    this.getDetail();
     this.redraw();
+  }
+
+  // What is in view: the whole picture, or where the engine merged spans, a finer part of it.
+  get shown() {
+    const { detail } = this;
+    return detail && detail.from <= this.from && detail.to >= this.to ? detail.data : this.data;
+  }
+
+  // A merged picture gets a finer part once the view rests. `source(from, to, pixels)`: the engine's.
+  getDetail() {
+    clearTimeout(this.rest);
+    if (!this.data.merged || !this.source || this.to - this.from > this.data.end / 2) return;
+    const length = this.to - this.from, wanted = { from: this.from - length / 2, to: this.to + length / 2 }, { data } = this;
+    if (this.detail?.length === length && this.shown !== data) return;
+    this.rest = setTimeout(async () => {
+      const picture = await this.source(Math.max(0, wanted.from), Math.min(data.end, wanted.to), 4000);
+      if (!picture || this.data !== data) return;
+      this.select(null);
+      this.detail = { ...wanted, length, data: { ...prepare(picture, data.strips), end: data.end, highest: data.highest,
+        limit: data.limit } };
+      this.redraw();
+    }, 120);
   }
 
   get view() {
@@ -65,7 +90,7 @@ export class Timeline {
     if (!this.data || !this.host.clientWidth) return;
     this.layout = layoutOf(this.data, this.host.clientWidth);
     this.canvas.style.height = this.layout.height + 'px';
-    draw(this.canvas, this.data, this.view, this.layout, palette(this.data.chunks, dark.matches && !print), this.cursor);
+    draw(this.canvas, this.shown, this.view, this.layout, palette(this.data.chunks, dark.matches && !print), this.cursor);
   }
 
   whole() { this.show(0, this.data.end); }
@@ -74,6 +99,7 @@ export class Timeline {
     const least = this.data.end * 1e-6, length = Math.min(this.data.end, Math.max(least, to - from));
     this.from = Math.min(Math.max(0, from), this.data.end - length);
     this.to = this.from + length;
+    this.getDetail();
     if (this.list.open) this.fillList();
     this.redraw();
   }
@@ -128,8 +154,8 @@ export class Timeline {
     if (!this.data) return null;
     const bounds = this.canvas.getBoundingClientRect(), t = this.view.time(event.clientX - bounds.left), { layout } = this;
     const y = event.clientY - bounds.top - layout.top, lane = Math.floor(y / layout.lane), inside = y - lane * layout.lane;
-    if (lane < 0 || lane >= this.data.lanes.length) return null;
-    const { boxes, stripes } = this.data.lanes[lane], slack = (this.to - this.from) / layout.width;
+    if (lane < 0 || lane >= this.shown.lanes.length) return null;
+    const { boxes, stripes } = this.shown.lanes[lane], slack = (this.to - this.from) / layout.width;
     if (inside <= layout.box) {
       for (let i = lowerBound(boxes.starts, t - boxes.longest - slack); i < boxes.count && boxes.starts[i] <= t; ++i)
         if (boxes.ends[i] >= t && Math.floor((inside * boxes.tracks[i]) / layout.box) === boxes.track[i]) return { lane, index: i };
@@ -142,7 +168,7 @@ export class Timeline {
   }
 
   words({ lane, index, strip, stripe }) {
-    const { name, detail, boxes, stripes } = this.data.lanes[lane], box = stripe === undefined;
+    const { name, detail, boxes, stripes } = this.shown.lanes[lane], box = stripe === undefined;
     const [start, end, kind, chunk, text, hint] = box ? boxes.rows[index]
       : [...stripes[strip].rows[stripe].slice(0, 3), 0, '', stripes[strip].rows[stripe][3]];
     const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6)),
@@ -167,7 +193,7 @@ export class Timeline {
     this.cursor = found;
     this.reading.textContent = found ? this.words(found) : '';
     if (found?.stripe === undefined && found) {
-      const [start, end] = this.data.lanes[found.lane].boxes.rows[found.index];
+      const [start, end] = this.shown.lanes[found.lane].boxes.rows[found.index];
       if (end < this.from || start > this.to) this.show(start - (this.to - this.from) / 2, start + (this.to - this.from) / 2);
     }
     this.redraw();
@@ -175,16 +201,16 @@ export class Timeline {
 
   walk(lanes, spans) {
     const now = this.cursor?.index === undefined ? null : this.cursor;
-    const lane = Math.min(Math.max(0, (now?.lane ?? 0) + lanes), this.data.lanes.length - 1), { boxes } = this.data.lanes[lane];
+    const lane = Math.min(Math.max(0, (now?.lane ?? 0) + lanes), this.shown.lanes.length - 1), { boxes } = this.shown.lanes[lane];
     if (!boxes.count) return;
-    const time = now ? this.data.lanes[now.lane].boxes.starts[now.index] : this.from;
+    const time = now ? this.shown.lanes[now.lane].boxes.starts[now.index] : this.from;
     const near = Math.min(lowerBound(boxes.starts, time), boxes.count - 1);
     this.select({ lane, index: lanes || !now ? near : Math.min(Math.max(0, now.index + spans), boxes.count - 1) });
   }
 
   key(event) {
     if (!this.data || event.ctrlKey || event.metaKey || event.altKey) return;
-    const at = this.cursor?.index !== undefined ? this.data.lanes[this.cursor.lane].boxes.starts[this.cursor.index] : undefined;
+    const at = this.cursor?.index !== undefined ? this.shown.lanes[this.cursor.lane].boxes.starts[this.cursor.index] : undefined;
     const acts = { ArrowRight: () => (event.shiftKey ? this.pan(0.2) : this.walk(0, 1)),
       ArrowLeft: () => (event.shiftKey ? this.pan(-0.2) : this.walk(0, -1)),
       ArrowDown: () => this.walk(1, 0), ArrowUp: () => this.walk(-1, 0), '+': () => this.zoom(0.5, at), '=': () => this.zoom(0.5, at),
@@ -200,7 +226,7 @@ export class Timeline {
   fillList() {
     if (!this.list.open || !this.data) return;
     const items = [], most = 200;
-    this.data.lanes.forEach((lane, index) => {
+    this.shown.lanes.forEach((lane, index) => {
       const { boxes } = lane;
       for (let i = lowerBound(boxes.starts, this.from - boxes.longest); i < boxes.count && boxes.starts[i] < this.to
         && items.length <= most; ++i)

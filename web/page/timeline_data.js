@@ -44,9 +44,10 @@ function stripesOf(rows, kind) {
     ends: Float64Array.from(stripes, s => s[1]), longest };
 }
 
-export function prepare(picture) {
+// `wholeStrips`: the strips of the picture that this one is a part of.
+export function prepare(picture, wholeStrips) {
   const used = new Set(picture.lanes.flatMap(lane => [...new Set((lane.stripes || []).map(stripe => stripe[2]))]));
-  const strips = ['s-tensor', 's-send', 's-receive', 's-data', 's-copy'].filter(kind => used.has(kind));
+  const strips = wholeStrips || ['s-tensor', 's-send', 's-receive', 's-data', 's-copy'].filter(kind => used.has(kind));
   const lanes = picture.lanes.map(lane => {
     const memory = lane.memory || [];
     return { name: lane.name, detail: lane.detail || '', peak: lane.peak || 0, peakText: lane.peak_text || '',
@@ -57,7 +58,8 @@ export function prepare(picture) {
   const highest = Math.max(0, ...lanes.map(lane => Math.max(lane.peak, lane.levels.reduce((a, b) => Math.max(a, b), 0))));
   const limit = picture.memory_limit > 0 && picture.memory_limit <= 1.3 * highest ? picture.memory_limit : 0;
   const present = kinds.filter((_, k) => lanes.some(lane => lane.boxes.kind.includes(k)));
-  return { end: picture.end || 1, unit: picture.time_unit || '', chunks: picture.chunks || 1, memoryName: picture.memory_name || '',
+  return { merged: Boolean(picture.merged), end: picture.end || 1, unit: picture.time_unit || '', chunks: picture.chunks || 1,
+    memoryName: picture.memory_name || '',
     highest: Math.max(highest, limit),
     limit, lanes, strips, kinds: present, spans: lanes.reduce((sum, lane) =>
       sum + lane.boxes.count + lane.stripes.reduce((n, strip) => n + strip.count, 0), 0) };
