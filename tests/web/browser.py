@@ -1,12 +1,15 @@
 """A headless Chromium, driven over its DevTools protocol through a pipe: no library, no port."""
 
 import base64
+import functools
+import http.server
 import json
 import os
 import select
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -133,3 +136,15 @@ class Browser:
             self.process.kill()
             self.process.wait()
         self.folder.cleanup()
+
+
+def served(folder):
+    """The address of a folder's index.html, served until this process ends."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/index.html"

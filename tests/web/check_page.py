@@ -6,7 +6,6 @@ native program. Exit 77: there is no Chromium, or no page was built."""
 
 import argparse
 import functools
-import http.server
 import json
 import os
 import pathlib
@@ -14,7 +13,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import browser
@@ -186,6 +184,10 @@ def check_files(p):
         before = p.b.run(ANSWERS)
         p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(config)])
         p.b.wait("/12 layers, hidden 1024/.test(document.querySelector('.heading').innerText)")
+        result = pathlib.Path(folder) / "result.json"
+        result.write_text(json.dumps(p.native("estimate", SCENARIO)))
+        p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(result)])
+        assert "gpt3-13b" in p.b.wait("document.querySelector('#compare .two section')?.innerText")
         order = pathlib.Path(folder) / "order.csv"
         order.write_text("0F0,0B0\n1B0,1F0\n")
         data = {"items": [], "files": [str(order)], "dragOperationsMask": 1}
@@ -213,8 +215,12 @@ def check_share(p):
 
 
 def check_print(p):
-    p.open()
-    p.b.call("Emulation.setEmulatedMedia", media="print")
+    p.open(dark=True)
+    p.b.wait("document.querySelector('#predict canvas').timeline?.data")
+    p.b.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    corner = "[...document.querySelector('#predict canvas').getContext('2d').getImageData(1, 1, 1, 1).data].join()"
+    p.b.run("document.querySelector('#predict canvas').timeline.drawNow()")
+    assert p.b.run(corner) == "255,255,255,255", p.b.run(corner)  # ink on paper, also from a dark screen
     assert p.b.run("getComputedStyle(document.getElementById('controls')).display") == "none"
     assert len(p.b.call("Page.printToPDF", preferCSSPageSize=True)["data"]) > 20000
     p.b.call("Emulation.setEmulatedMedia", media="")
@@ -325,16 +331,6 @@ def check_widths(p, pictures):
                     p.b.shot(pictures / f"{view}-{width}-{'dark' if dark else 'light'}.png", whole=True)
 
 
-def served(folder):
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/index.html"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("web", type=pathlib.Path)
@@ -352,7 +348,7 @@ def main():
         return 1 if required else 77
     if options.pictures:
         options.pictures.mkdir(parents=True, exist_ok=True)
-    file_page, served_page = (options.web / "panpipe.html").resolve().as_uri(), served(options.web)
+    file_page, served_page = (options.web / "panpipe.html").resolve().as_uri(), browser.served(options.web)
     everywhere = (check_figures, check_plan)
     once = (
         check_drag,

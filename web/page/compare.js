@@ -7,12 +7,13 @@ import { Timeline } from './timeline.js';
 
 export async function keepAsBefore() {
   const { before, ...rest } = state;
+  state.result = null;
   state.before = await addressOf({ ...rest, view: 'predict', lab: {} });
   changed('before');
 }
 
 export function letGo() {
-  state.before = null;
+  state.before = state.result = null;
   changed('before');
 }
 
@@ -74,7 +75,7 @@ export class Compare {
         { name: 'now', number: true, text: r => r.b },
         { name: 'change', number: true, text: r => r.by }], rows),
       h('div', { class: 'row' }, keep, h('button', { type: 'button', onclick: letGo }, 'Let “before” go'),
-        h('a', { class: 'button', href: '#' + state.before }, 'Go back to “before”')));
+        state.before ? h('a', { class: 'button', href: '#' + state.before }, 'Go back to “before”') : ''));
     if (before.picture && now.picture) this.timeline.set(bothPictures(before.picture, now.picture), true);
   }
 }

@@ -30,6 +30,14 @@ function takeScenario(name, text, files) {
   changed('all');
 }
 
+// A result, measured or predicted, is what the present prediction is compared with.
+function takeResult(name, text, read) {
+  const { timeline, ...document } = JSON.parse(text);
+  Object.assign(state, { view: 'compare', result: { document: { ...document, heading: document.heading || [name] },
+    picture: read.picture } });
+  changed('before');
+}
+
 function takeOrder(text) {
   state.view = 'laboratory';
   state.lab.csv = text.trim();
@@ -45,7 +53,7 @@ async function takeEvidence(name, text) {
 }
 
 const saidOf = { config: 'The model is now', scenario: 'The scenario is now', order: 'An order of passes, now in the laboratory:',
-  result: 'A result of Panpipe, for the native report:' };
+  result: 'A result, compared with the present prediction:' };
 
 // Files may belong together (a launch script and its config.json), so they are read in one call.
 export async function openFiles(list, engine) {
@@ -75,7 +83,8 @@ export async function openFiles(list, engine) {
     { type: 'button', onclick: () => takeScenario(`${main}.yaml`, read.scenario, others) }, 'Use the scenario of the log') : '';
   said(`${saidOf[read.kind] || `Read as ${evidence ? `${read.kind}, which narrows the interval` : `a ${read.kind}`}:`} ${main}. `, detail,
     own);
-  if (read.kind === 'config') takeConfig(main, files[main]);
+  if (read.kind === 'result') takeResult(main, files[main], read);
+  else if (read.kind === 'config') takeConfig(main, files[main]);
   else if (read.kind === 'order') takeOrder(files[main]);
   else if (evidence) takeEvidence(main, files[main]);
   else if (read.scenario) takeScenario(read.kind === 'scenario' ? main : `${main}.yaml`, read.scenario, others);

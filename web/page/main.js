@@ -105,6 +105,10 @@ async function addPicture(to) {
 }
 
 async function getBefore() {
+  if (state.result) {
+    [beforeAnswer, beforeOf] = [state.result, undefined];
+    return;
+  }
   if (!state.before) {
     beforeAnswer = beforeOf = undefined;
     return;
@@ -123,7 +127,7 @@ function showAnswer() {
   parts.middle.replaceChildren(h('div', {}, memoryBars(answer.document), remedies(answer)), whereTheTimeGoes(m));
   parts.notes.replaceChildren(remarks(answer));
   parts.simulated.checked = state.engine === 'simulate';
-  parts.before.replaceChildren(...(state.before
+  parts.before.replaceChildren(...(state.before || state.result
     ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'),
       h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
     : [h('button', { type: 'button', id: 'keep', onclick: keepAsBefore }, 'Keep as “before”')]));

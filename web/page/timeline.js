@@ -5,6 +5,7 @@ import { prepare, layoutOf, lowerBound } from './timeline_data.js';
 import { draw } from './timeline_draw.js';
 
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
+const paper = window.matchMedia('print');
 const keysHelp = 'Keys: left and right go from span to span, up and down to another rank, plus and minus zoom, 0 shows the whole step, '
   + 'shift with left and right moves the view.';
 
@@ -27,8 +28,12 @@ export class Timeline {
     this.listen();
     new ResizeObserver(() => this.redraw()).observe(this.host);
     dark.addEventListener('change', () => this.redraw());
-    window.addEventListener('beforeprint', () => this.drawNow(true));
-    window.addEventListener('afterprint', () => this.redraw());
+    const printed = now => () => {
+      this.printing = now;
+      this.drawNow();
+    };
+    window.addEventListener('beforeprint', printed(true));
+    window.addEventListener('afterprint', printed(false));
   }
 
   // `keep`: the same step, changed a little: the view stays where it was, by shares of the step.
@@ -85,12 +90,13 @@ export class Timeline {
     this.queued = requestAnimationFrame(() => this.drawNow());
   }
 
-  drawNow(print = false) {
+  drawNow() {
     this.queued = 0;
     if (!this.data || !this.host.clientWidth) return;
     this.layout = layoutOf(this.data, this.host.clientWidth);
     this.canvas.style.height = this.layout.height + 'px';
-    draw(this.canvas, this.shown, this.view, this.layout, palette(this.data.chunks, dark.matches && !print), this.cursor);
+    draw(this.canvas, this.shown, this.view, this.layout, palette(this.data.chunks, dark.matches && !paper.matches && !this.printing),
+      this.cursor);
   }
 
   whole() { this.show(0, this.data.end); }
