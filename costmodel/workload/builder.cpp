@@ -188,12 +188,12 @@ int GraphBuilder::linear_op(int x, int weight, int bias) {
   return op("aten::linear", std::move(result), dtype(x), TensorRef{x}, TensorRef{weight}, optional(bias));
 }
 
-int GraphBuilder::layer_norm(int x, const std::string& name, double epsilon) {
+int GraphBuilder::layer_norm(int x, const std::string& name, double epsilon, bool has_bias) {
   module(name);
   const std::int64_t features = shape(x).back();
   const int weight = parameter(name + ".weight", {features}, "ones");
-  const int bias = parameter(name + ".bias", {features}, "zeros");
-  return op("aten::layer_norm", shape(x), dtype(x), TensorRef{x}, Integers{features}, TensorRef{weight}, TensorRef{bias}, epsilon,
+  const int bias = has_bias ? parameter(name + ".bias", {features}, "zeros") : -1;
+  return op("aten::layer_norm", shape(x), dtype(x), TensorRef{x}, Integers{features}, TensorRef{weight}, optional(bias), epsilon,
             true);
 }
 
@@ -203,6 +203,10 @@ int GraphBuilder::rms_norm(int x, const std::string& name, double epsilon, bool 
   const int weight = parameter(name + ".weight", {features}, zero_centered ? "zeros" : "ones");
   return op(zero_centered ? "panpipe_nn::zero_centered_rms_norm" : "aten::rms_norm", shape(x), dtype(x), TensorRef{x},
             Integers{features}, TensorRef{weight}, epsilon);
+}
+
+int GraphBuilder::unweighted_rms_norm(int x, double epsilon) {
+  return op("aten::rms_norm", shape(x), dtype(x), TensorRef{x}, Integers{shape(x).back()}, NoArgument{}, epsilon);
 }
 
 int GraphBuilder::group_norm(int x, const std::string& name, int groups, double epsilon) {
@@ -237,6 +241,10 @@ int GraphBuilder::mul(int a, int b) {
   return op("aten::mul.Tensor", broadcast(shape(a), shape(b)), dtype(a), TensorRef{a}, TensorRef{b});
 }
 
+int GraphBuilder::scale(int x, double factor) {
+  return factor == 1 ? x : op("aten::mul.Scalar", shape(x), dtype(x), TensorRef{x}, factor);
+}
+
 int GraphBuilder::dropout(int x) {
   if (dropout_ <= 0) return x;
   return op("aten::dropout", shape(x), dtype(x), TensorRef{x}, dropout_, true);
@@ -250,8 +258,8 @@ int GraphBuilder::attention(int query, int key, int value, const AttentionOption
                           {"dropout_p", dropout_},     {"is_causal", options.causal}, {"enable_gqa", grouped}};
   if (options.scale > 0) given.emplace_back("scale", options.scale);
   given.insert(given.end(), options.own.begin(), options.own.end());
-  return named_op(options.own.empty() ? "aten::scaled_dot_product_attention" : "panpipe_nn::attention", std::move(result),
-                  dtype(query), given);
+  return named_op(options.own.empty() ? std::string_view("aten::scaled_dot_product_attention") : options.target,
+                  std::move(result), dtype(query), given);
 }
 
 int GraphBuilder::named_op(std::string_view target, Shape shape, DType dtype, const NamedArguments& given) {

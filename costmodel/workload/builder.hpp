@@ -36,7 +36,8 @@ using NamedArguments = std::vector<std::pair<std::string_view, Argument>>;
 struct AttentionOptions {
   bool causal = true;
   double scale = 0;         // 0: one over the square root of the head size
-  NamedArguments own = {};  // of panpipe_nn::attention beyond ATen's, such as a window; none: ATen's operator will do
+  NamedArguments own = {};  // of `target` beyond ATen's, such as a window; none: ATen's operator will do
+  std::string_view target = "panpipe_nn::attention";
 };
 
 // A token's experts and their weights, each of shape (rows, experts per token).
@@ -72,9 +73,10 @@ class GraphBuilder {
   // Modules with parameters "<name>.weight", "<name>.bias". `linear` with Split::Row also leaves the parallel region: the partial
   // products are summed over the ranks before the bias is added.
   int linear(int x, const std::string& name, std::int64_t out_features, const LinearOptions& options = {});
-  int layer_norm(int x, const std::string& name, double epsilon);
+  int layer_norm(int x, const std::string& name, double epsilon, bool bias = true);
   // `zero_centered`: scales by 1 + weight, so that weight decay pulls the scale to 1.
   int rms_norm(int x, const std::string& name, double epsilon, bool zero_centered = false);
+  int unweighted_rms_norm(int x, double epsilon);
   int group_norm(int x, const std::string& name, int groups, double epsilon);
   int conv2d(int x, const std::string& name, std::int64_t out_channels, int kernel, int stride, int padding);
   int embedding(int ids, int weight);
@@ -85,7 +87,8 @@ class GraphBuilder {
   int unary(std::string_view op, int x);  // silu, neg, tanh, cos, sin
   int add(int a, int b);
   int mul(int a, int b);
-  int dropout(int x);  // returns x itself if the probability is 0
+  int scale(int x, double factor);  // x itself if the factor is 1
+  int dropout(int x);               // returns x itself if the probability is 0
   // Shape (batch, heads, tokens, features) each; values may have another number of features.
   int attention(int query, int key, int value, const AttentionOptions& options);
   int view(int x, Shape shape);
@@ -119,6 +122,9 @@ class GraphBuilder {
   int heads_for_tokens(int x);  // from all heads and own tokens to own heads and all tokens
   int tokens_for_heads(int x);  // and back
   void attend_over_context();   // the last attention gathers the whole sequence's keys and values
+  // (batch, tokens, features): from all features and own tokens to own features and all tokens, under each exchange.
+  int features_for_tokens(int x);
+  int tokens_for_features(int x);  // and back
 
   // Experts (experts.cpp). Rows are tokens. A row for several experts is sent several times, sorted by expert.
   Routed route(int logits, int correction, const Experts& of);
@@ -142,6 +148,7 @@ class GraphBuilder {
   // Every rank holds the module's parameters whole and uses them for its own part, so gradients are summed.
   void sum_gradients_over_ranks(const std::string& name);
 
+  Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
   // Any other operator, with its arguments in schema order.
   template <class... Arguments>
   int op(std::string_view target, Shape shape, DType dtype, Arguments&&... arguments) {
@@ -169,10 +176,10 @@ class GraphBuilder {
   int emit(std::string_view target, std::vector<Argument> arguments, Shape shape, DType dtype);
   int along_sequence(std::string_view target, int x, bool whole, CollectiveKind forward, CollectiveKind backward);
   int exchange_heads(int x, std::size_t grows, std::size_t shrinks);
+  int exchange(int x, std::size_t grows, std::size_t shrinks);
   int named_op(std::string_view target, Shape shape, DType dtype, const NamedArguments& given);
   int make_activation(std::string_view target, Shape shape, DType dtype);
   int second_output(std::string_view target, Shape shape);
-  Argument optional(int tensor) const { return tensor < 0 ? Argument(NoArgument{}) : Argument(TensorRef{tensor}); }
 
   OperatorGraph graph_;
   WorkloadShape request_;

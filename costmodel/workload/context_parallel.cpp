@@ -45,8 +45,15 @@ int GraphBuilder::whole_context(int x) {
 int GraphBuilder::heads_for_tokens(int x) { return exchange_heads(x, kTokens, kHeads); }
 int GraphBuilder::tokens_for_heads(int x) { return exchange_heads(x, kHeads, kTokens); }
 
+int GraphBuilder::features_for_tokens(int x) { return exchange(x, 1, 2); }
+int GraphBuilder::tokens_for_features(int x) { return exchange(x, 2, 1); }
+
 int GraphBuilder::exchange_heads(int x, std::size_t grows, std::size_t shrinks) {
-  if (graph_.degrees.context == 1 || request_.exchange != ContextExchange::Ulysses) return x;
+  return request_.exchange == ContextExchange::Ulysses ? exchange(x, grows, shrinks) : x;
+}
+
+int GraphBuilder::exchange(int x, std::size_t grows, std::size_t shrinks) {
+  if (graph_.degrees.context == 1) return x;
   Shape result = shape(x);
   result[grows] *= graph_.degrees.context;
   result[shrinks] /= graph_.degrees.context;

@@ -177,6 +177,13 @@ OperatorWork attention(const OperatorView& v) {
   return work;
 }
 
+// The window is the number of keys that a query chose: as many pairs. The choice is kept.
+OperatorWork sparse_attention(const OperatorView& v) {
+  OperatorWork work = attention(v);
+  save(v, work, v.operand("chosen"));
+  return work;
+}
+
 ModelProduct attention_of_model(const OperatorView& v) {
   const std::int64_t window = attention_settings(v.op).window;
   const Shape &q = v.in("query").shape, &k = v.in("key").shape, &value = v.in("value").shape;
@@ -485,6 +492,9 @@ const WorkRule kDispatch{dispatch};
 const WorkRule kRegroup{regroup};
 const WorkRule kCombine{combine};
 const WorkRule kCollective{collective};
+const WorkRule kSparseAttention{sparse_attention, {4, 4, 4}, attention_of_model};
+
+void keep(const OperatorView& view, OperatorWork& work, int tensor) { save(view, work, tensor); }
 
 }  // namespace work_rules
 }  // namespace panpipe

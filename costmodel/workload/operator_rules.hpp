@@ -72,6 +72,14 @@ extern const WorkRule kEmbedding;
 extern const WorkRule kCrossEntropy, kVocabularyCrossEntropy, kSquaredError;
 extern const WorkRule kRoute, kDispatch, kRegroup, kCombine;
 extern const WorkRule kCollective;
+// operator_rules_linear.cpp
+extern const WorkRule kCausalConvolution;                    // (input, weight, bias)
+extern const WorkRule kGatedDelta, kStateSpace, kLightning;  // (query, key, value, chunk, numbers)
+extern const WorkRule kChooseKeys;                           // (query, key, weights, heads, count)
+extern const WorkRule kSparseAttention;
+
+// The tensor is kept for the backward.
+void keep(const OperatorView& view, OperatorWork& work, int tensor);
 }  // namespace work_rules
 
 // The last cast between the first logits and a loss over classes, which counts it; -1: none.

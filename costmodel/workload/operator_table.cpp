@@ -61,7 +61,8 @@ OperatorRow transfer(std::string_view name, std::string_view arguments) {
 }
 
 // panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp). panpipe: between ranks; segments of a stage do
-// it. ATen's operators that are not here are read by the last row, with the names that an archive gives their arguments.
+// it. panpipe_predicted: counted alone, the executor refuses them. ATen's operators that are not here are read by the last row,
+// with the names that an archive gives their arguments.
 std::vector<OperatorRow> make_rows() {
   return {
       // Products
@@ -93,6 +94,15 @@ std::vector<OperatorRow> make_rows() {
                     "scale={scale}, enable_gqa={enable_gqa})"}),
       row("panpipe_nn::attention", Role::Attention, Along::AttendsLast, kAttention,
           "query key value sinks:head slopes:head dropout_p is_causal scale enable_gqa window cap", {.draws = true}),
+      row("panpipe_predicted::sparse_attention", Role::Attention, Along::AttendsLast, kSparseAttention,
+          "query key value chosen dropout_p is_causal scale enable_gqa window", {.draws = true}),
+      row("panpipe_predicted::shift_tokens", Role::Copy, Along::Mixed, kKeepsNothing, "self by"),
+      row("panpipe_predicted::choose_keys", Role::Other, Along::Mixed, kChooseKeys, "query key weights heads count"),
+      // A state that passes from token to token
+      row("panpipe_predicted::causal_convolution", Role::Convolution, Along::Mixed, kCausalConvolution, "input weight bias"),
+      row("panpipe_predicted::gated_delta_rule", Role::Recurrent, Along::Mixed, kGatedDelta, "query key value chunk numbers"),
+      row("panpipe_predicted::state_space", Role::Recurrent, Along::Mixed, kStateSpace, "query key value chunk numbers"),
+      row("panpipe_predicted::lightning_attention", Role::Recurrent, Along::Mixed, kLightning, "query key value chunk numbers"),
       row("aten::softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
       row("aten::_softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
 

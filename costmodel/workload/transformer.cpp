@@ -21,12 +21,21 @@ std::int64_t width_of_embedding(const Transformer& m) { return m.t.embedding_wid
 // The input of the products in a layer's half: whole on every rank. The narrow products of latents come first, and so do routers
 // that send only their own part of the tokens.
 int entered(const Transformer& m, int x, int layer, bool attention) {
-  const bool later = attention ? m.t.latent.kv_rank > 0 : m.t.has_experts(layer) && m.g.experts_apart();
+  const bool latent = m.t.latent.kv_rank > 0 && m.t.mixer_of(layer) == Mixer::Attention;
+  const bool later = attention ? latent : m.t.has_experts(layer) && m.g.experts_apart();
   return later ? x : m.g.enter_parallel(x);
 }
 
+// What mixes the tokens of a layer; attention and a linear mixer together have one sum over the ranks.
+int mixer(const Transformer& m, int x, int layer, const std::string& path) {
+  if (m.t.mixer_of(layer) == Mixer::Attention) return transformer_attention(m, x, layer, path);
+  if (m.t.mixer_of(layer) == Mixer::Linear) return transformer_linear(m, x, path);
+  const int linear = transformer_linear(m, x, path, false);
+  return m.g.leave_parallel(m.g.add(linear, transformer_attention(m, x, layer, path, false)));
+}
+
 int half(const Transformer& m, int x, int layer, const std::string& path, bool attention) {
-  return attention ? transformer_attention(m, x, layer, path) : transformer_mlp(m, x, layer, path);
+  return m.g.scale(attention ? mixer(m, x, layer, path) : transformer_mlp(m, x, layer, path), m.t.residual_scale);
 }
 
 // The residual stream behind one half of a layer.
@@ -91,8 +100,7 @@ int embed(const Transformer& m, int ids, int word_weight) {
     return g.dropout(g.scatter_sequence(g.add(words, positions)));
   }
   int x = g.leave_parallel(partial);
-  if (m.t.scaled_embedding)
-    x = g.op("aten::mul.Scalar", g.shape(x), g.dtype(x), TensorRef{x}, std::sqrt(static_cast<double>(d.hidden)));
+  x = g.scale(x, m.t.scaled_embedding ? std::sqrt(static_cast<double>(d.hidden)) : m.t.embedding_scale);
   return m.t.embedding_norm ? transformer_norm(m, x, std::string(m.t.names->embedding_norm)) : x;
 }
 
@@ -111,6 +119,12 @@ void check_degree(const Transformer& m, const WorkloadShape& shape, const std::s
   if (shape.degrees.tensor > 1 && m.t.query_key_norm == QueryKeyNorm::Whole)
     throw InputError(
         fmt::format("{} normalizes the queries of all heads together, which is not cut; use parallel.tensor 1", model));
+  if (m.t.has_linear()) check_linear_degree(m, model);
+  if (m.t.index.heads > 0 && shape.degrees.context > 1)
+    throw InputError(fmt::format(
+        "the keys that a query of {} attends to are chosen from the whole sequence, for which ranks with a part of it "
+        "have no rule; use parallel.context 1",
+        model));
   check_degree_of_experts(m, shape, model);
   if (m.t.experts.count > 0) {
     if (m.g.expert_tensor() > 1) require_divides(shape, m.t.experts.ffn, "features of an expert", model);
@@ -126,7 +140,7 @@ std::string residual_init(const Transformer& m) {
 
 int transformer_norm(const Transformer& m, int x, const std::string& name) {
   return m.t.norm == NormKind::Rms ? m.g.rms_norm(x, name, m.t.epsilon, m.t.zero_centered_norms)
-                                   : m.g.layer_norm(x, name, m.t.epsilon);
+                                   : m.g.layer_norm(x, name, m.t.epsilon, m.t.norm == NormKind::Layer);
 }
 
 int transformer_layer(const Transformer& m, int x, int layer, const std::string& block, int unit_layer) {
@@ -135,33 +149,52 @@ int transformer_layer(const Transformer& m, int x, int layer, const std::string&
     m.g.unit(block, block, unit_layer);
     return parallel_layer(m, x, layer, path);
   }
-  m.g.unit(block + ".attention", block, unit_layer);
-  x = residual_half(m, x, layer, path, true);
+  if (m.t.mixer_of(layer) != Mixer::None) {
+    m.g.unit(block + ".attention", block, unit_layer);
+    x = residual_half(m, x, layer, path, true);
+  }
+  if (!m.t.has_mlp(layer)) return x;
   m.g.unit(block + ".mlp", block, unit_layer);
   return residual_half(m, x, layer, path, false);
 }
 
-int transformer_head(const Transformer& m, int x, int labels, int word_weight) {
+namespace {
+
+// (rows, own vocabulary)
+int logits_of_head(const Transformer& m, int x, int weight, int bias) {
   GraphBuilder& g = m.g;
-  const ModelDimensions& d = m.d;
-  const std::string head(m.t.names->head);
-  if (m.t.final_norm) x = transformer_norm(m, x, std::string(m.t.names->final_norm));
-  if (m.t.embedding_width > 0) x = g.linear(x, kProjectOut, m.t.embedding_width, {.bias = false});
+  int logits = g.scale(g.linear_op(x, weight, bias), m.t.logit_scale);
+  if (m.t.logit_cap > 0) logits = g.scale(g.unary("tanh", g.scale(logits, 1 / m.t.logit_cap)), m.t.logit_cap);
+  g.module("loss");
+  return g.view(logits, {static_cast<std::int64_t>(g.request().degrees.micro) * m.tokens, g.shape(logits).back()});
+}
+
+}  // namespace
+
+int transformer_head(const Transformer& model, int x, int labels, int word_weight, const std::vector<int>& further) {
+  GraphBuilder& g = model.g;
+  const ModelDimensions& d = model.d;
+  const std::string head(model.t.names->head);
+  if (model.t.final_norm) x = transformer_norm(model, x, std::string(model.t.names->final_norm));
+  if (model.t.embedding_width > 0) x = g.linear(x, kProjectOut, model.t.embedding_width, {.bias = false});
   x = g.enter_parallel(x);
   g.module(head);
   const int weight = d.tied_embedding
                          ? g.tied_parameter(head + ".weight", word_weight)
-                         : g.vocabulary_parameter(head + ".weight", {d.vocabulary, width_of_embedding(m)}, kNormalInit);
-  const int bias = m.t.head_bias ? g.vocabulary_parameter(head + ".bias", {d.vocabulary}, "zeros") : -1;
-  int logits = g.linear_op(x, weight, bias);
-  if (m.t.logit_cap > 0) {
-    const auto scaled = [&](int y, double by) { return g.op("aten::mul.Scalar", g.shape(y), g.dtype(y), TensorRef{y}, by); };
-    logits = scaled(g.unary("tanh", scaled(logits, 1 / m.t.logit_cap)), m.t.logit_cap);
+                         : g.vocabulary_parameter(head + ".weight", {d.vocabulary, width_of_embedding(model)}, kNormalInit);
+  const int bias = model.t.head_bias ? g.vocabulary_parameter(head + ".bias", {d.vocabulary}, "zeros") : -1;
+  const std::int64_t rows = static_cast<std::int64_t>(g.request().degrees.micro) * model.tokens;
+  const int logits = logits_of_head(model, x, weight, bias);
+  int loss = g.vocabulary_cross_entropy(logits, g.view(labels, {rows}), d.vocabulary);
+  for (std::size_t k = 0; k < further.size(); ++k) {
+    g.module(head);
+    const int more = logits_of_head(model, g.enter_parallel(further[k]), weight, bias);
+    const int later = g.view(further_labels(model, labels, static_cast<int>(k) + 1), {rows});
+    constexpr double kWeight = 0.3;  // of all further losses together (DeepSeek-V3, section 4.2, at first)
+    loss = g.add(loss,
+                 g.scale(g.vocabulary_cross_entropy(more, later, d.vocabulary), kWeight / static_cast<double>(further.size())));
   }
-  g.module("loss");
-  const std::int64_t rows = static_cast<std::int64_t>(g.request().degrees.micro) * m.tokens;
-  const int flat = g.view(logits, {rows, g.shape(logits).back()});
-  return g.vocabulary_cross_entropy(flat, g.view(labels, {rows}), d.vocabulary);
+  return loss;
 }
 
 OperatorGraph build_language_model(const std::string& model, const ModelDimensions& d, const WorkloadShape& shape) {
@@ -182,8 +215,9 @@ OperatorGraph build_language_model(const std::string& model, const ModelDimensio
   int x = embed(m, tokens, word_weight);
   for (int i = 0; i < d.layers; ++i) x = transformer_layer(m, x, i, fmt::format("h.{}", i), i);
 
+  const std::vector<int> further = further_streams(m, x, labels, word_weight);
   g.unit("head");
-  return g.finish(transformer_head(m, x, labels, word_weight));
+  return g.finish(transformer_head(m, x, labels, word_weight, further));
 }
 
 }  // namespace panpipe

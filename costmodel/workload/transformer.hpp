@@ -13,7 +13,11 @@ namespace panpipe {
 class GraphBuilder;
 struct ModelDimensions;
 
-enum class NormKind : std::uint8_t { Layer, Rms };
+enum class NormKind : std::uint8_t {
+  Layer,
+  Rms,
+  LayerWithoutBias  // Cohere
+};
 
 // The place of normalizations in a layer, with f for attention or MLP.
 enum class BlockForm : std::uint8_t {
@@ -36,7 +40,19 @@ enum class FusedProjections : std::uint8_t {
   ByHead   // per key-value head its queries, its key, its value: GPT-NeoX, BLOOM, Falcon
 };
 
-enum class QueryKeyNorm : std::uint8_t { None, PerHead, Whole };
+enum class QueryKeyNorm : std::uint8_t {
+  None,
+  PerHead,
+  Whole,
+  Unweighted  // per head, without weights, where positions are rotary: Llama 4
+};
+
+// A factor of the attention's result, between 0 and 1, for each of its features.
+enum class OutputGate : std::uint8_t {
+  None,
+  WithQuery,  // from the queries' product, which is twice as wide: Qwen 3 Next
+  Own         // from a product of its own: AFMoE
+};
 
 // Module names of a layer, relative to its path, and of the modules around the layers; empty if a family lacks them.
 struct ModuleNames {
@@ -44,7 +60,8 @@ struct ModuleNames {
   std::string_view layer = {};  // "model.layers."; the number follows
   std::string_view attention_norm = {}, attention_after_norm = {}, mlp_norm = {}, mlp_after_norm = {};
   std::string_view core = {};  // module of the attention core and its preparation
-  std::string_view query = {}, key = {}, value = {}, fused = {}, output = {}, query_norm = {}, key_norm = {};
+  std::string_view query = {}, key = {}, value = {}, fused = {}, output = {}, query_norm = {}, key_norm = {}, output_gate = {};
+  std::string_view linear = {};  // module of a linear mixer
   std::string_view gate = {}, up = {}, gate_up = {}, activation = {}, down = {};
   std::string_view router = {}, experts = {}, shared = {};  // folders of experts: "<experts>.gate_up_proj", "<shared>.up_proj"
   std::string_view final_norm = {}, head = {};
@@ -59,6 +76,38 @@ struct LatentAttention {
   int value = 0;              // features of a value
 };
 
+// The keys that a query attends to, chosen by scores of narrow heads (DeepSeek-V3.2's indexer, arXiv 2512.02556).
+struct KeyIndex {
+  int heads = 0, features = 0;
+  int keys = 0;                   // chosen for each query
+  std::vector<bool> shared = {};  // true for layers that take the choice of the layer before; empty: none
+};
+
+// A mixer with a state of fixed size for all tokens before, instead of their keys and values.
+enum class LinearKind : std::uint8_t {
+  GatedDelta,       // Gated DeltaNet (arXiv 2412.06464): Qwen 3 Next
+  ChannelDelta,     // with a decay for each feature of a key (Kimi Delta Attention, arXiv 2510.26692)
+  StateSpace,       // Mamba 2 (arXiv 2405.21060)
+  Lightning,        // linear attention with a fixed decay (arXiv 2401.04658): MiniMax-01
+  ShortConvolution  // a gated convolution over a few tokens and no other state: LFM2
+};
+
+struct LinearMixer {
+  LinearKind kind{};
+  int key_heads = 0, heads = 0;        // of queries and keys (Mamba 2: groups), of values
+  int key_features = 0, features = 0;  // of a key (Mamba 2: the state), of a value
+  int kernel = 0;                      // tokens of the causal convolution, 0: none
+  int chunk = 64;                      // tokens that a kernel treats at once
+  int gate_rank = 0;                   // of the two narrow products that make gates, 0: one product
+  bool bias = false, convolution_bias = false;
+  bool norm = true;         // of the result
+  bool whole_norm = false;  // over all heads together instead of each group's
+  bool one_product = true;  // what enters comes from one matrix (Qwen 3.5: from four)
+};
+
+// What a layer mixes tokens with.
+enum class Mixer : std::uint8_t { Attention, Linear, Both, None };
+
 // Experts instead of an MLP: every token is sent to `per_token` of `count`.
 struct Experts {
   int count = 0, per_token = 0;
@@ -72,6 +121,7 @@ struct Experts {
   double scale = 1;
   bool correction = false;        // a buffer is added to the scores for the selection (DeepSeek-V3)
   bool transposed = false;        // weights (expert, in, out): GPT-OSS
+  int latent = 0;                 // features that experts read and write, converted from the hidden size and back; 0: hidden
   std::vector<bool> layers = {};  // true for layers with experts; empty: all
 };
 
@@ -94,6 +144,8 @@ struct TransformerTraits {
   bool final_norm = true;            // after the last layer
   bool next_sentence = true;         // BERT's second loss
   bool scaled_embedding = false;     // by the square root of the hidden size: Gemma
+  int further_tokens = 0;            // layers that predict the token after the next, and so on (DeepSeek-V3, section 2.2)
+  double embedding_scale = 1, residual_scale = 1, logit_scale = 1;  // Granite, Cohere
   bool causal = true;
 
   FusedProjections projections = FusedProjections::Separate;
@@ -108,12 +160,21 @@ struct TransformerTraits {
   int window = 0;                   // tokens that a query sees, itself included, in layers with a window
   std::vector<bool> windowed = {};  // true for layers with a window; if empty and window > 0: all
   LatentAttention latent = {};      // kv_rank 0: none
+  OutputGate output_gate = OutputGate::None;
+  KeyIndex index = {};  // heads 0: none
+
+  std::vector<Mixer> mixers = {};      // of each layer; empty: attention in all
+  LinearMixer linear = {};             // of layers with Mixer::Linear or Both
+  std::vector<bool> without_mlp = {};  // true for layers that end behind their mixer (Nemotron-H); empty: none
 
   Activation activation = Activation::GeluTanh;
   bool gated = false;
   bool fused_gate = false;  // gate and up as one matrix (Phi 3)
   Experts experts = {};     // count 0: none
 
+  Mixer mixer_of(int layer) const { return mixers.empty() ? Mixer::Attention : mixers[layer]; }
+  bool has_mlp(int layer) const { return without_mlp.empty() || !without_mlp[layer]; }
+  bool has_linear() const;
   bool has_experts(int layer) const { return experts.count > 0 && (experts.layers.empty() || experts.layers[layer]); }
   // Tokens that a query of the layer sees; 0: all.
   int window_of(int layer) const { return window > 0 && (windowed.empty() || windowed[layer]) ? window : 0; }
@@ -127,7 +188,11 @@ inline std::string module_at(const std::string& path, std::string_view name) { r
 struct FamilyTraits {
   TransformerTraits gpt, llama, gemma2, phi, phi3, gpt_neox, opt, bloom, falcon, experts, qwen2_experts, gpt_oss, olmo2,
       squared_relu, bert, vit;
+  // transformer_families_recent.cpp
+  TransformerTraits glm, glm4, hunyuan, hunyuan_experts, cohere, starcoder2, stablelm, nemotron, granite_experts, phi_experts,
+      llama4, afmoe, flex_olmo, qwen3_next, qwen3_5, minimax, bamba, granite_hybrid, nemotron_h, mamba2, lfm2, kimi_linear;
 };
+void add_recent_families(FamilyTraits& families);
 const FamilyTraits& family_traits();
 const ModuleNames& falcon_two_norm_names();
 
@@ -152,9 +217,18 @@ int transformer_activation(const Transformer& model, int x);
 // adds them.
 int transformer_attention(const Transformer& model, int x, int layer, const std::string& path, bool whole = true);
 int transformer_mlp(const Transformer& model, int x, int layer, const std::string& path, bool whole = true);
+// transformer_linear.cpp: likewise, of a layer with a linear mixer.
+int transformer_linear(const Transformer& model, int x, const std::string& path, bool whole = true);
+// Throws InputError where the degrees do not fit the linear mixers.
+void check_linear_degree(const Transformer& model, const std::string& name);
 // One layer with its units "<block>.attention" and "<block>.mlp", or one unit "<block>" if they are parallel.
 int transformer_layer(const Transformer& model, int x, int layer, const std::string& block, int unit_layer);
 // Final normalization, head and loss over all tokens. `word_weight` is the embedding, for a tied head. Returns the loss.
-int transformer_head(const Transformer& model, int x, int labels, int word_weight);
+// `further`: the streams behind the layers that predict further tokens, which share the head.
+int transformer_head(const Transformer& model, int x, int labels, int word_weight, const std::vector<int>& further = {});
+// transformer_further.cpp: those layers' streams. A unit a half, "mtp.1.attention"; each reads the embedding's weights once more.
+std::vector<int> further_streams(const Transformer& model, int x, int labels, int word_weight);
+// Labels of the k-th further token.
+int further_labels(const Transformer& model, int labels, int k);
 
 }  // namespace panpipe

@@ -12,6 +12,8 @@ namespace {
 // Queries, keys and values, each (batch, heads of this rank, tokens, features).
 struct Heads {
   int query = -1, key = -1, value = -1;
+  int gate = -1;    // of the result, (batch, tokens, features of all heads), -1: none
+  int chosen = -1;  // the keys of each query, -1: all
 };
 
 int split_heads(const Transformer& m, int flat, std::int64_t features) {
@@ -29,6 +31,26 @@ int norm_of_heads(const Transformer& m, int x, const std::string& name) {
   return normal;
 }
 
+// Queries and the gate of the result from one product: for each head the one, then the other.
+template <class Project>
+Heads with_gate(const Transformer& m, int normal, const std::string& path, Project project) {
+  GraphBuilder& g = m.g;
+  const ModuleNames& names = *m.t.names;
+  const std::int64_t features = features_of_head(m.d), batch = g.request().degrees.micro;
+  const int both = split_heads(
+      m,
+      g.linear(normal, module_at(path, names.query), 2 * m.d.heads * features, {.bias = m.t.query_bias, .split = Split::Column}),
+      2 * features);
+  Heads made;
+  made.query = g.slice(both, 3, 0, features);
+  if (m.t.query_key_norm == QueryKeyNorm::PerHead) made.query = norm_of_heads(m, made.query, module_at(path, names.query_norm));
+  made.query = g.transpose(made.query, 1, 2);
+  made.gate = g.reshape(g.slice(both, 3, features, 2 * features), {batch, m.tokens, m.d.heads / g.tensor_degree() * features});
+  made.key = project(names.key, key_value_heads(m.d), replicas_of(m), names.key_norm);
+  made.value = project(names.value, key_value_heads(m.d), replicas_of(m), "");
+  return made;
+}
+
 // A separate product for each of them.
 Heads separate(const Transformer& m, int normal, const std::string& path) {
   const ModelDimensions& d = m.d;
@@ -43,6 +65,7 @@ Heads separate(const Transformer& m, int normal, const std::string& path) {
     return m.g.transpose(parted, 1, 2);
   };
   const int replicas = replicas_of(m);
+  if (m.t.output_gate == OutputGate::WithQuery) return with_gate(m, normal, path, project);
   const int q = project(names.query, d.heads, 1, names.query_norm);
   const int k = project(names.key, key_value_heads(d), replicas, names.key_norm);
   return {q, k, project(names.value, key_value_heads(d), replicas, "")};
@@ -101,8 +124,25 @@ int rotate(const Transformer& m, int x, int cosine, int sine) {
   return rotated == features ? turned : g.cat({turned, g.slice(x, 3, rotated, features)}, 3);
 }
 
+// The keys of each query, by the sum over narrow heads of weighted, rectified scores. All ranks choose alike, as in Megatron-LM.
+// -1: the layer takes the choice of the one before, which costs nothing.
+int chosen_keys(const Transformer& m, int x, int narrow, int layer, const std::string& name) {
+  GraphBuilder& g = m.g;
+  const KeyIndex& k = m.t.index;
+  if (!k.shared.empty() && k.shared[layer]) return -1;
+  const LinearOptions none{.bias = false};
+  const int query = g.linear(narrow, name + ".wq_b", std::int64_t{k.heads} * k.features, none);
+  const int key = g.layer_norm(g.linear(x, name + ".wk", k.features, none), name + ".k_norm", m.t.epsilon);
+  const int weight = g.linear(x, name + ".weights_proj", k.heads, none);
+  g.module(name);
+  const int queries = g.gather_sequence(query), keys = g.gather_sequence(key), weights = g.gather_sequence(weight);
+  const std::int64_t chosen = std::min<std::int64_t>(k.keys, m.d.sequence);
+  return g.op("panpipe_predicted::choose_keys", {g.shape(queries)[0], m.tokens, chosen}, DType::Int32, TensorRef{queries},
+              TensorRef{keys}, TensorRef{weights}, std::int64_t{k.heads}, chosen);
+}
+
 // The latents are narrow and the same on all ranks; what is made of them is cut by heads.
-Heads latent(const Transformer& m, int x, const std::string& path) {
+Heads latent(const Transformer& m, int x, int layer, const std::string& path) {
   GraphBuilder& g = m.g;
   const LatentAttention& l = m.t.latent;
   const std::int64_t batch = g.request().degrees.micro, heads = m.d.heads, own = heads / g.tensor_degree();
@@ -122,6 +162,7 @@ Heads latent(const Transformer& m, int x, const std::string& path) {
   g.module(core);
   const int shared = g.slice(both, 2, l.kv_rank, l.kv_rank + l.rotary);
 
+  const int chosen = m.t.index.heads > 0 ? chosen_keys(m, x, narrow, layer, core + ".indexer") : -1;
   const int wide_query = g.enter_parallel(narrow), wide_kv = g.enter_parallel(compressed), key = g.enter_parallel(shared);
   const int q = g.transpose(
       split_heads(m, g.linear(wide_query, core + (l.query_rank > 0 ? ".q_b_proj" : ".q_proj"), heads * query, column), query), 1,
@@ -129,11 +170,12 @@ Heads latent(const Transformer& m, int x, const std::string& path) {
   const int kv = g.transpose(
       split_heads(m, g.linear(wide_kv, core + ".kv_b_proj", heads * (l.plain + l.value), column), l.plain + l.value), 1, 2);
   g.module(core);
-  const int plain_query = g.slice(q, 3, 0, l.plain), turned_query = rotate(m, g.slice(q, 3, l.plain, query), m.cosine, m.sine);
+  const auto turned = [&](int part) { return m.t.rotates(layer) ? rotate(m, part, m.cosine, m.sine) : part; };
+  const int plain_query = g.slice(q, 3, 0, l.plain), turned_query = turned(g.slice(q, 3, l.plain, query));
   const int one = g.transpose(g.view(key, {batch, m.tokens, 1, l.rotary}), 1, 2);
-  const int turned_key = g.expand(rotate(m, one, m.cosine, m.sine), {batch, own, m.tokens, l.rotary});
+  const int turned_key = g.expand(turned(one), {batch, own, m.tokens, l.rotary});
   return {g.cat({plain_query, turned_query}, 3), g.cat({g.slice(kv, 3, 0, l.plain), turned_key}, 3),
-          g.slice(kv, 3, l.plain, l.plain + l.value)};
+          g.slice(kv, 3, l.plain, l.plain + l.value), -1, chosen};
 }
 
 Heads project(const Transformer& m, int normal, const std::string& path) {
@@ -142,8 +184,14 @@ Heads project(const Transformer& m, int normal, const std::string& path) {
   return separate(m, normal, path);
 }
 
-AttentionOptions options_of(const Transformer& m, int layer, const std::string& path) {
+AttentionOptions options_of(const Transformer& m, int layer, const std::string& path, int chosen) {
   AttentionOptions options{.causal = m.t.causal, .scale = m.t.attention_scale};
+  if (m.t.index.heads > 0 && m.t.index.keys < m.d.sequence) {
+    options.target = "panpipe_predicted::sparse_attention";
+    options.own = {{"window", std::int64_t{m.t.index.keys}}};
+    if (chosen >= 0) options.own.emplace_back("chosen", TensorRef{chosen});
+    return options;
+  }
   const int window = m.t.window_of(layer) < m.d.sequence ? m.t.window_of(layer) : 0;
   Argument sinks, slopes;
   if (m.t.sinks) sinks = TensorRef{m.g.parameter(module_at(path, m.t.names->core) + ".sinks", {m.d.heads}, kNormalInit, 0)};
@@ -178,21 +226,27 @@ void add_rotary_tables(Transformer& m) {
 int transformer_attention(const Transformer& m, int x, int layer, const std::string& path, bool whole) {
   GraphBuilder& g = m.g;
   const bool from_latents = m.t.latent.kv_rank > 0;
-  Heads heads = from_latents ? latent(m, x, path) : project(m, x, path);
+  Heads heads = from_latents ? latent(m, x, layer, path) : project(m, x, path);
+  if (m.t.output_gate == OutputGate::Own)
+    heads.gate = g.linear(x, module_at(path, m.t.names->output_gate), std::int64_t{m.d.heads} * features_of_head(m.d),
+                          {.bias = false, .split = Split::Column});
   g.module(module_at(path, m.t.names->core));
   if (!from_latents && m.t.rotates(layer)) {
     const bool local = m.t.window_of(layer) > 0;
     const int cosine = local ? m.local_cosine : m.cosine, sine = local ? m.local_sine : m.sine;
     heads.query = rotate(m, heads.query, cosine, sine);
     heads.key = rotate(m, heads.key, cosine, sine);
+    if (m.t.query_key_norm == QueryKeyNorm::Unweighted)
+      for (int* part : {&heads.query, &heads.key}) *part = g.unweighted_rms_norm(*part, m.t.epsilon);
   }
   const int query = g.heads_for_tokens(heads.query);
   const int key = g.whole_context(g.heads_for_tokens(heads.key)), value = g.whole_context(g.heads_for_tokens(heads.value));
-  const int attended = g.attention(query, key, value, options_of(m, layer, path));
+  const int attended = g.attention(query, key, value, options_of(m, layer, path, heads.chosen));
   g.attend_over_context();
   const int mixed = g.transpose(g.tokens_for_heads(attended), 1, 2);
   const std::int64_t values = g.shape(mixed)[2] * g.shape(mixed)[3];
-  const int joined = g.reshape(mixed, {g.request().degrees.micro, m.tokens, values});
+  int joined = g.reshape(mixed, {g.request().degrees.micro, m.tokens, values});
+  if (heads.gate >= 0) joined = g.mul(joined, g.unary("sigmoid", heads.gate));
   return g.linear(joined, module_at(path, m.t.names->output), m.d.hidden,
                   {.bias = m.t.output_bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
 }

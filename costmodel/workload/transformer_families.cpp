@@ -239,6 +239,7 @@ const FamilyTraits& family_traits() {
     f.olmo2.names = &kOlmo2Names;
     f.squared_relu.activation = Activation::ReluSquared;
     f.squared_relu.gated = false;
+    add_recent_families(f);
     return f;
   }();
   return all;

@@ -56,6 +56,14 @@ int dense(const Transformer& m, int normal, const std::string& path, std::string
                   {.bias = m.t.mlp_bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
 }
 
+// The products around experts that read and write fewer features. Each rank has all of their weights and its own rows, or its own
+// part of the experts' sum.
+int latent_product(const Transformer& m, int rows, const std::string& name, std::int64_t features) {
+  const int made = m.g.linear(rows, name, features, {.bias = false});
+  m.g.sum_gradients_over_ranks(name);
+  return made;
+}
+
 // Every token goes to its experts, passes their MLPs, and comes back as the sum weighted by the router. All ranks of a
 // tensor-parallel group choose alike, and each holds a part of every expert's width; or experts stand apart, and each rank sends
 // its own tokens to theirs.
@@ -64,10 +72,10 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   const Experts& e = m.t.experts;
   const bool apart = g.experts_apart();
   const Shape tokens = g.shape(normal);
-  const std::int64_t rows = tokens[0] * tokens[1], hidden = m.d.hidden;
+  const std::int64_t rows = tokens[0] * tokens[1], hidden = e.latent > 0 ? e.latent : m.d.hidden;
   const std::int64_t ffn = e.ffn, count = e.count;
   const std::string folder = module_at(path, m.t.names->experts);
-  const int flat = g.view(normal, {rows, hidden});
+  const int flat = g.view(normal, {rows, m.d.hidden});
   const int logits = g.linear(flat, module_at(path, m.t.names->router), count, {.bias = e.router_bias});
   g.sum_gradients_over_ranks(module_at(path, m.t.names->router));  // each rank weighs its own part of the experts' outputs
   g.module(module_at(path, m.t.names->router));
@@ -75,8 +83,10 @@ int experts(const Transformer& m, int normal, const std::string& path) {
       e.correction ? g.buffer(module_at(path, m.t.names->router) + ".e_score_correction_bias", DType::Float32, {count}, "zeros")
                    : -1;
   const Routed routed = g.route(logits, correction, e);
+  const int entering =
+      e.latent > 0 ? latent_product(m, flat, module_at(path, m.t.names->core) + ".fc1_latent_proj", e.latent) : flat;
   g.module(folder);
-  const int sent = g.dispatch(flat, routed.experts, e.per_token);
+  const int sent = g.dispatch(entering, routed.experts, e.per_token);
   const Arrived arrived = g.send_to_experts(sent, routed.experts);
   const int received = g.regroup(arrived.rows, arrived, e.count, false);
   const auto weight = [&](const char* name, Shape shape, int out_dimension, bool row, int fused) {
@@ -102,7 +112,9 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   const int second_bias = e.biases ? g.expert_parameter(folder + ".down_proj_bias", {count, hidden}, "zeros") : -1;
   const int back = g.grouped_linear(active, routed.experts, arrived, second, second_bias, hidden, e.transposed);
   const int returned = g.send_back(g.regroup(back, arrived, e.count, true), arrived, g.shape(sent)[0]);
-  const int mixed = g.view(g.combine(returned, routed), tokens);
+  int left = g.combine(returned, routed);
+  if (e.latent > 0) left = latent_product(m, left, module_at(path, m.t.names->core) + ".fc2_latent_proj", m.d.hidden);
+  const int mixed = g.view(left, tokens);
   if (e.shared_ffn == 0) return mixed;
   const int shared = dense(m, apart ? g.enter_parallel(normal) : normal, path, m.t.names->shared, e.shared_ffn, apart);
   if (!e.shared_gate) return g.add(mixed, shared);

@@ -1,0 +1,246 @@
+// Mixers with a state of fixed size: Gated DeltaNet, Mamba 2, lightning attention, short convolutions. Heads are divided over the
+// tensor-parallel ranks as those of attention are. Under context parallelism ranks exchange features for tokens before the
+// convolution and back behind the state, as Megatron-LM's Mamba layers do (megatron/core/ssm/mamba_context_parallel.py), so that
+// each rank's state passes over all tokens.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "costmodel/workload/builder.hpp"
+#include "costmodel/workload/models.hpp"
+#include "costmodel/workload/transformer.hpp"
+
+namespace panpipe {
+namespace {
+
+// What enters the mixer, of this rank's heads and all tokens behind the exchange.
+struct Entering {
+  int mixed = -1;                 // queries, keys and values in turn, (batch, tokens, features)
+  int gate = -1;                  // of the result, (batch, own tokens, features), -1: none
+  std::vector<int> numbers = {};  // by head: decay, strength of the update
+};
+
+struct Widths {
+  std::int64_t keys = 0, values = 0, heads = 0;  // of all heads
+};
+
+Widths widths_of(const LinearMixer& l) {
+  return {std::int64_t{l.key_heads} * l.key_features, std::int64_t{l.heads} * l.features, l.heads};
+}
+
+std::vector<int> cut(const Transformer& m, int x, const std::vector<std::int64_t>& sizes) {
+  std::vector<int> parts;
+  std::int64_t at = 0;
+  for (const std::int64_t size : sizes) {
+    parts.push_back(m.g.slice(x, 2, at, at + size));
+    at += size;
+  }
+  return parts;
+}
+
+// Column-parallel products whose rows are the given parts, as one matrix or as several.
+std::vector<int> project(const Transformer& m, int x,
+                         const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& matrices) {
+  std::vector<int> parts;
+  for (const auto& [name, sizes] : matrices) {
+    std::int64_t all = 0;
+    for (const std::int64_t size : sizes) all += size;
+    LinearOptions options{.bias = m.t.linear.bias, .split = Split::Column};
+    if (sizes.size() > 1) options.fused_rows = sizes;
+    const int made = m.g.linear(x, name, all, options);
+    std::vector<std::int64_t> own;
+    for (const std::int64_t size : sizes) own.push_back(size / m.g.tensor_degree());
+    for (const int part : sizes.size() > 1 ? cut(m, made, own) : std::vector<int>{made}) parts.push_back(part);
+  }
+  return parts;
+}
+
+// Two products with a narrow result between them, which all ranks hold whole.
+int narrow_product(const Transformer& m, int x, const std::string& first, const std::string& second, std::int64_t features) {
+  const int narrow = m.g.linear(x, first, m.t.linear.gate_rank, {.bias = false});
+  m.g.sum_gradients_over_ranks(first);
+  return m.g.linear(narrow, second, features, {.bias = false, .split = Split::Column});
+}
+
+Entering delta_net(const Transformer& m, int x, const std::string& path) {
+  const LinearMixer& l = m.t.linear;
+  const Widths w = widths_of(l);
+  std::vector<int> p;
+  if (l.one_product) {
+    p = project(m, x,
+                {{path + ".in_proj_qkvz", {w.keys, w.keys, w.values, w.values}}, {path + ".in_proj_ba", {w.heads, w.heads}}});
+  } else {
+    p = project(m, x,
+                {{path + ".in_proj_qkv", {w.keys, w.keys, w.values}},
+                 {path + ".in_proj_z", {w.values}},
+                 {path + ".in_proj_b", {w.heads}},
+                 {path + ".in_proj_a", {w.heads}}});
+  }
+  return {m.g.cat({p[0], p[1], p[2]}, 2), p[3], {p[5], p[4]}};
+}
+
+Entering channel_delta_net(const Transformer& m, int x, const std::string& path) {
+  const Widths w = widths_of(m.t.linear);
+  const std::vector<int> p =
+      project(m, x, {{path + ".q_proj", {w.keys}}, {path + ".k_proj", {w.keys}}, {path + ".v_proj", {w.values}}});
+  const std::string decay = path + ".forget_gate.f";
+  const int forget = narrow_product(m, x, decay + "_a_proj", decay + "_b_proj", w.keys);
+  const int strength = project(m, x, {{path + ".b_proj", {w.heads}}})[0];
+  const int gate = narrow_product(m, x, path + ".g_a_proj", path + ".g_b_proj", w.values);
+  return {m.g.cat(p, 2), gate, {forget, strength}};
+}
+
+// Mamba 2's names: x, B and C are values, keys and queries; dt is the step.
+Entering state_space(const Transformer& m, int x, const std::string& path) {
+  const Widths w = widths_of(m.t.linear);
+  const std::vector<int> p = project(m, x, {{path + ".in_proj", {w.values, w.values, w.keys, w.keys, w.heads}}});
+  return {m.g.cat({p[2], p[3], p[1]}, 2), p[0], {p[4]}};
+}
+
+Entering lightning(const Transformer& m, int x, const std::string& path) {
+  const Widths w = widths_of(m.t.linear);
+  const std::vector<int> p =
+      project(m, x, {{path + ".qkv_proj", {w.keys, w.keys, w.values}}, {path + ".output_gate", {w.values}}});
+  return {m.g.unary("silu", m.g.cat({p[0], p[1], p[2]}, 2)), p[3], {}};
+}
+
+// A depthwise convolution over this token and the ones before it, and its SiLU, in one kernel (Dao-AILab/causal-conv1d).
+int convolve(const Transformer& m, int x, const std::string& path, const std::vector<std::int64_t>& channels, bool bias) {
+  GraphBuilder& g = m.g;
+  const std::string name = path + (m.t.linear.kind == LinearKind::ShortConvolution ? ".conv" : ".conv1d");
+  g.module(name);
+  std::int64_t all = 0;
+  for (const std::int64_t part : channels) all += part;
+  const Shape rows = channels.size() > 1 ? Shape(channels) : Shape{};
+  const int weight = g.parameter(name + ".weight", {all, 1, m.t.linear.kernel}, kNormalInit, 0, 1, 1, rows);
+  const int offset = bias ? g.parameter(name + ".bias", {all}, "zeros", 0, 1, 1, rows) : -1;
+  return g.op("panpipe_predicted::causal_convolution", g.shape(x), g.dtype(x), TensorRef{x}, TensorRef{weight},
+              g.optional(offset));
+}
+
+// Numbers of the mixer itself: a head's, or a key's feature's.
+std::vector<int> own_numbers(const Transformer& m, const std::string& path) {
+  const LinearMixer& l = m.t.linear;
+  GraphBuilder& g = m.g;
+  const auto by_head = [&](const std::string& name, std::int64_t count) { return g.parameter(path + name, {count}, "ones", 0); };
+  const std::int64_t heads = l.heads;
+  switch (l.kind) {
+    case LinearKind::GatedDelta:
+      return {by_head(".dt_bias", heads), by_head(".A_log", heads)};
+    case LinearKind::ChannelDelta:
+      return {by_head(".forget_gate.dt_bias", heads * l.key_features), by_head(".forget_gate.A_log", heads)};
+    case LinearKind::StateSpace:
+      return {by_head(".dt_bias", heads), by_head(".A_log", heads), by_head(".D", heads)};
+    default:
+      return {};
+  }
+}
+
+// (batch, all tokens, features of this rank's values)
+int pass_state(const Transformer& m, const Entering& in, int mixed, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const LinearMixer& l = m.t.linear;
+  const std::int64_t ranks = std::int64_t{g.tensor_degree()} * g.request().degrees.context;
+  const std::int64_t batch = g.shape(mixed)[0], tokens = g.shape(mixed)[1];
+  const std::int64_t key_heads = l.key_heads / ranks, heads = l.heads / ranks;
+  const std::vector<int> p = cut(m, mixed, {key_heads * l.key_features, key_heads * l.key_features, heads * l.features});
+  g.module(path);
+  const int key = g.view(p[1], {batch, tokens, key_heads, l.key_features});
+  const int query = g.view(p[0], {batch, tokens, key_heads, l.key_features});
+  const int value = g.view(p[2], {batch, tokens, heads, l.features});
+  std::vector<Argument> arguments = {TensorRef{query}, TensorRef{key}, TensorRef{value}, std::int64_t{l.chunk}};
+  TensorList numbers;
+  for (const int number : in.numbers) numbers.tensors.push_back(g.features_for_tokens(number));
+  for (const int number : own_numbers(m, path)) numbers.tensors.push_back(number);
+  arguments.emplace_back(numbers);
+  const bool delta = l.kind == LinearKind::GatedDelta || l.kind == LinearKind::ChannelDelta;
+  const std::string_view target = delta                              ? "panpipe_predicted::gated_delta_rule"
+                                  : l.kind == LinearKind::StateSpace ? "panpipe_predicted::state_space"
+                                                                     : "panpipe_predicted::lightning_attention";
+  const int made =
+      g.op(target, g.shape(value), g.dtype(value), arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]);
+  return g.view(made, {batch, tokens, heads * l.features});
+}
+
+// The result normalized, by head or by group, and gated.
+int leave(const Transformer& m, int made, const Entering& in, const std::string& path) {
+  GraphBuilder& g = m.g;
+  const LinearMixer& l = m.t.linear;
+  const Shape whole = g.shape(made);
+  const bool lightning = l.kind == LinearKind::Lightning, space = l.kind == LinearKind::StateSpace;
+  if (space) made = g.mul(made, g.unary("silu", in.gate));
+  if (l.norm) {
+    const std::string name = path + (l.kind == LinearKind::ChannelDelta ? ".o_norm" : ".norm");
+    if (space && !l.whole_norm) {  // each group by itself, with weights of its own
+      g.module(name);
+      const std::int64_t groups = l.key_heads / g.tensor_degree(), features = whole[2] / groups;
+      const int weight = g.parameter(name + ".weight", {std::int64_t{l.heads} * l.features}, "ones", 0);
+      const int normal = g.unweighted_rms_norm(g.view(made, {whole[0], whole[1], groups, features}), m.t.epsilon);
+      made = g.mul(g.view(normal, whole), weight);
+    } else if (l.whole_norm) {
+      made = g.rms_norm(made, name, m.t.epsilon);
+    } else {
+      const int heads = g.view(made, {whole[0], whole[1], whole[2] / l.features, l.features});
+      made = g.view(g.rms_norm(heads, name, m.t.epsilon), whole);
+      g.sum_gradients_over_ranks(name);
+    }
+  }
+  if (space || in.gate < 0) return made;
+  return g.mul(made, g.unary(lightning || l.kind == LinearKind::ChannelDelta ? "sigmoid" : "silu", in.gate));
+}
+
+// LFM2: B, C and x from one product; C times the convolution of B times x.
+int short_convolution(const Transformer& m, int x, const std::string& path, bool whole) {
+  GraphBuilder& g = m.g;
+  const std::int64_t hidden = m.d.hidden;
+  const std::vector<int> p = project(m, x, {{path + ".in_proj", {hidden, hidden, hidden}}});
+  const int mixed = g.features_for_tokens(g.mul(p[0], p[2]));
+  const int made = g.tokens_for_features(convolve(m, mixed, path, {hidden}, m.t.linear.convolution_bias));
+  return g.linear(g.mul(p[1], made), path + ".out_proj", hidden,
+                  {.bias = m.t.linear.bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
+}
+
+}  // namespace
+
+bool TransformerTraits::has_linear() const {
+  for (const Mixer mixer : mixers)
+    if (mixer == Mixer::Linear || mixer == Mixer::Both) return true;
+  return false;
+}
+
+void check_linear_degree(const Transformer& m, const std::string& name) {
+  const LinearMixer& l = m.t.linear;
+  const int tensor = m.g.tensor_degree(), context = m.g.request().degrees.context;
+  if (tensor > 1 && l.norm && l.whole_norm)
+    throw InputError(
+        fmt::format("{} normalizes the result of all heads of its linear layers together, which is not cut; use "
+                    "parallel.tensor 1",
+                    name));
+  const bool convolution = l.kind == LinearKind::ShortConvolution;
+  const auto check = [&](int heads, const char* what) {
+    if (heads % (tensor * context) == 0) return;
+    throw InputError(fmt::format(
+        "{} has {} {} in its linear layers: tensor parallelism of {}{} does not divide them", name, heads, what, tensor,
+        context > 1 ? fmt::format(" and context parallelism of {}, which exchanges them for tokens,", context) : ""));
+  };
+  check(convolution ? m.d.hidden : l.heads, convolution ? "features" : "heads");
+  if (!convolution) check(l.key_heads, l.kind == LinearKind::StateSpace ? "groups" : "key heads");
+}
+
+int transformer_linear(const Transformer& m, int x, const std::string& layer, bool whole) {
+  GraphBuilder& g = m.g;
+  const LinearMixer& l = m.t.linear;
+  const std::string path = module_at(layer, m.t.names->linear);
+  if (l.kind == LinearKind::ShortConvolution) return short_convolution(m, x, path, whole);
+  const Entering in = l.kind == LinearKind::GatedDelta     ? delta_net(m, x, path)
+                      : l.kind == LinearKind::ChannelDelta ? channel_delta_net(m, x, path)
+                      : l.kind == LinearKind::StateSpace   ? state_space(m, x, path)
+                                                           : lightning(m, x, path);
+  const Widths w = widths_of(l);
+  int mixed = g.features_for_tokens(in.mixed);
+  if (l.kernel > 0) mixed = convolve(m, mixed, path, {w.keys, w.keys, w.values}, l.convolution_bias);
+  const int made = leave(m, g.tokens_for_features(pass_state(m, in, mixed, path)), in, path);
+  const std::string output = path + (l.kind == LinearKind::ChannelDelta ? ".o_proj" : ".out_proj");
+  return g.linear(made, output, m.d.hidden, {.bias = l.bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
+}
+
+}  // namespace panpipe
