@@ -156,6 +156,16 @@ void report_traits(const TransformerTraits& t, ExportedJob& job) {
   cannot_if(t.sinks, "attention sinks");
   cannot_if(t.attention_scale > 0, "a scale of the attention scores of its own");
   cannot_if(!t.final_norm, "a model without a norm behind the last layer");
+  cannot_if(t.has_linear() || !t.without_mlp.empty(),
+            "layers of several kinds: those with a state have attention, all have an MLP");
+  cannot_if(t.further_tokens > 0, "layers that predict further tokens");
+  cannot_if(t.index.heads > 0, "keys that each query chooses");
+  cannot_if(t.output_gate != OutputGate::None, "a gate behind the attention");
+  cannot_if(t.query_key_norm == QueryKeyNorm::Unweighted, "norms of queries and keys without weights");
+  cannot_if(t.norm == NormKind::LayerWithoutBias, "LayerNorm without biases");
+  cannot_if(t.embedding_scale != 1 || t.residual_scale != 1 || t.logit_scale != 1,
+            "scaled embedding, residual streams or logits");
+  cannot_if(t.experts.latent > 0, "experts narrower than the hidden size");
 }
 
 bool replicas_in_a_row(const Plan& plan) {
