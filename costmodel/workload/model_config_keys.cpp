@@ -38,6 +38,18 @@ struct KeyRow {
 constexpr std::string_view kBalancing = "adds a balancing loss of the routers to the loss";
 constexpr std::string_view kBothWays = "lets every token attend to later ones too";
 
+// Classes with a balancing loss of the routers, and those without.
+constexpr std::string_view kBalanced =
+    " mixtral qwen2_moe qwen3_moe gpt_oss minimax minimax_m2 llama4_text ernie4_5_moe olmoe flex_olmo granitemoe "
+    "granitemoeshared "
+    "granitemoehybrid phimoe qwen3_next qwen3_5_moe_text ";
+constexpr std::string_view kUnbalanced =
+    " deepseek_v2 deepseek_v3 deepseek_v32 kimi_k2 kimi_linear glm_moe_dsa glm4_moe_lite glm4_moe hunyuan_v1_moe hy_v3 dots1 "
+    "solar_open exaone_moe afmoe nemotron_h lfm2_moe ";
+constexpr std::string_view kLikeDeepSeek3 =
+    " deepseek_v3 deepseek_v32 kimi_k2 kimi_linear glm_moe_dsa glm4_moe_lite glm4_moe dots1 solar_open ";
+constexpr std::string_view kStateSpaces = " nemotron_h granitemoehybrid bamba falcon_h1 mamba2 ";
+
 constexpr KeyRow kRows[] = {
     {"", "is_encoder_decoder", "false", "is a part of an encoder and decoder"},
     {"", "add_cross_attention", "false", "adds attention to an encoder"},
@@ -46,6 +58,8 @@ constexpr KeyRow kRows[] = {
     {"", "pruned_heads", "{}", "leaves heads out"},
     {"", "partial_rotary_factor", "1", "rotates a part of each head"},
     {" mistral mixtral phi3 ", "layer_types", "full_attention|sliding_attention", "gives layers attention of several kinds"},
+    {" deepseek_v32 glm_moe_dsa ", "layer_types", "full_attention|indexed_attention|deepseek_sparse_attention",
+     "gives layers attention of several kinds"},
     {"", "layer_types", "full_attention", "gives layers attention of several kinds"},
     {" bert ", "is_decoder", "false", "hides later tokens from each token"},
     {"", "is_decoder", "", ""},
@@ -94,10 +108,10 @@ constexpr KeyRow kRows[] = {
     {" llama ", "use_sliding_window", "false", "gives the attention a window"},
     {" qwen2 qwen2_moe qwen3 qwen3_moe ", "use_mrope", "false", "gives positions several dimensions"},
     {" qwen2 qwen2_moe qwen3 qwen3_moe smollm3 ", "sliding_window", "", ""},  // looked up where use_sliding_window is true
-    {" mixtral qwen2_moe qwen3_moe gpt_oss ", "output_router_logits", "false", kBalancing},
-    {" deepseek_v2 deepseek_v3 ", "output_router_logits", "", ""},              // these two have no such loss
-    {" mixtral qwen2_moe qwen3_moe gpt_oss ", "router_aux_loss_coef", "", ""},  // of output_router_logits
-    {" mixtral ", "router_jitter_noise", "0", "multiplies what the routers read by noise"},
+    {kBalanced, "output_router_logits", "false", kBalancing},
+    {kUnbalanced, "output_router_logits", "", ""},
+    {kBalanced, "router_aux_loss_coef", "", ""},  // of output_router_logits
+    {" mixtral minimax minimax_m2 llama4_text ", "router_jitter_noise", "0", "multiplies what the routers read by noise"},
     {" qwen2_moe qwen3_moe ", "router_jitter_noise", "", ""},
     {" gpt_oss ", "experts_per_token", "", ""},
     {" gpt_oss ", "initial_context_length", "", ""},
@@ -105,13 +119,76 @@ constexpr KeyRow kRows[] = {
     {" gpt_oss ", "swiglu_limit", "", ""},
     {" deepseek_v2 ", "mlp_bias", "false", "gives the MLP's products biases"},
     {" deepseek_v2 ", "scoring_func", "softmax", "scores experts in another way"},
-    {" deepseek_v3 ", "scoring_func", "sigmoid", "scores experts in another way"},
+    {kLikeDeepSeek3, "scoring_func", "sigmoid", "scores experts in another way"},
     {" deepseek_v2 ", "topk_method", "greedy|group_limited_greedy", "chooses experts in another way"},
-    {" deepseek_v3 ", "topk_method", "noaux_tc", "chooses experts in another way"},
-    {" deepseek_v2 deepseek_v3 ", "aux_loss_alpha", "", ""},  // of the published code; transformers has no such loss
-    {" deepseek_v2 deepseek_v3 ", "seq_aux", "", ""},
-    {" deepseek_v2 deepseek_v3 ", "ep_size", "", ""},
-    {" deepseek_v2 deepseek_v3 ", "qk_head_dim", "", ""},  // the sum of two others
+    {kLikeDeepSeek3, "topk_method", "noaux_tc", "chooses experts in another way"},
+    {kUnbalanced, "aux_loss_alpha", "", ""},  // of the published code; transformers has no such loss
+    {kUnbalanced, "seq_aux", "", ""},
+    {kUnbalanced, "ep_size", "", ""},
+    {kUnbalanced, "qk_head_dim", "", ""},  // the sum of two others
+    {" glm_moe_dsa deepseek_v32 ", "indexer_rope_interleave", "", ""},
+    {" minimax_m2 ", "scoring_func", "sigmoid", "scores experts in another way"},
+    {" minimax_m2 ", "use_routing_bias", "true", "chooses experts in another way"},
+    {" minimax_m2 ", "qk_norm_type", "per_layer", "normalizes queries and keys in another way"},
+    {" minimax_m2 ", "attn_type_list", "1", "gives layers attention of several kinds"},
+    {" minimax_m2 ", "shared_intermediate_size", "0", "adds an expert for all tokens"},
+    {" minimax_m2 ", "num_mtp_modules", "", ""},  // looked up where use_mtp is true
+    {" minimax_m2 ", "mtp_transformer_layers", "", ""},
+    {" llama4_text ", "attn_temperature_tuning", "", ""},
+    {" llama4_text ", "floor_scale", "", ""},
+    {" llama4_text ", "attn_scale", "", ""},
+    {" llama4_text ", "for_llm_compressor", "", ""},
+    {" ernie4_5_moe ", "moe_norm_min", "", ""},
+    {" ernie4_5 ernie4_5_moe ", "use_flash_attention", "", ""},
+    {" hy_v3 ", "enable_moe_fp32_combine", "", ""},
+    {" phimoe ", "router_jitter_noise", "", ""},  // of the choice that is left out
+    {" phimoe ", "input_jitter_noise", "0", "multiplies what the layers read by noise"},
+    {" hunyuan_v1_moe hunyuan_v1_dense ", "use_cla", "false", "shares keys and values between layers"},
+    {" hunyuan_v1_moe ", "use_mixed_mlp_moe", "true", "leaves the expert for all tokens out"},
+    {" hunyuan_v1_moe ", "num_shared_expert", "1", "has several experts for all tokens"},
+    {" hunyuan_v1_moe hunyuan_v1_dense ", "use_qk_norm", "true", "leaves the norms of queries and keys out"},
+    {" qwen3_next qwen3_5_text qwen3_5_moe_text ", "attn_output_gate", "true", "leaves the gate behind the attention out"},
+    {" qwen3_next qwen3_5_text qwen3_5_moe_text ", "mamba_ssm_dtype", "", ""},
+    {" qwen3_5_text qwen3_5_moe_text ", "mtp_num_hidden_layers", "", ""},
+    {" qwen3_5_text qwen3_5_moe_text ", "mtp_use_dedicated_embeddings", "", ""},
+    {" qwen3_5_moe_text qwen3_5_text ", "mlp_only_layers", "", ""},
+    {kStateSpaces, "num_logits_to_keep", "", ""},
+    {kStateSpaces, "use_mamba_kernels", "", ""},
+    {kStateSpaces, "mamba_hidden_act", "silu", "activates convolutions in another way"},
+    {kStateSpaces, "mamba_ssm_cache_dtype", "", ""},
+    {kStateSpaces, "time_step_min", "", ""},
+    {kStateSpaces, "time_step_max", "", ""},
+    {kStateSpaces, "time_step_floor", "", ""},
+    {kStateSpaces, "time_step_limit", "", ""},
+    {kStateSpaces, "time_step_rank", "", ""},
+    {kStateSpaces, "residual_in_fp32", "", ""},
+    {kStateSpaces, "rescale_prenorm_residual", "", ""},
+    {kStateSpaces, "rope_theta", "", ""},
+    {" kimi_linear ", "rope_theta", "", ""},
+    {" mamba2 ", "expand", "", ""},  // heads and their features are stated
+    {" bamba ", "z_loss_coefficient", "0", "adds a loss of the logits' size"},
+    {" falcon_h1 ", "projectors_bias", "false", "gives products biases"},
+    {" falcon_h1 ", "mamba_norm_before_gate", "", ""},
+    {" falcon_h1 ", "mamba_use_mlp", "true", "leaves the MLPs out"},
+    {" falcon_h1 ", "mlp_multipliers", "", ""},  // left out, and reported
+    {" falcon_h1 ", "key_multiplier", "", ""},
+    {" falcon_h1 ", "attention_out_multiplier", "", ""},
+    {" falcon_h1 ", "attention_in_multiplier", "", ""},
+    {" falcon_h1 ", "ssm_multipliers", "", ""},
+    {" falcon_h1 ", "ssm_in_multiplier", "", ""},
+    {" falcon_h1 ", "ssm_out_multiplier", "", ""},
+    {" granitemoehybrid ", "normalization_function", "rmsnorm", "normalizes in another way"},
+    {" granitemoehybrid ", "init_method", "", ""},
+    {" nemotron_h ", "num_hidden_layers", "", ""},  // the list of layers counts them
+    {" nemotron_h ", "use_bias", "false", "gives products biases"},
+    {" nemotron_h ", "moe_shared_expert_overlap", "", ""},
+    {" nemotron_h ", "mtp_layers_block_type", "", ""},
+    {" nemotron_h ", "mtp_hybrid_override_pattern", "", ""},
+    {" minimax ", "attn_type_list", "", ""},
+    {" lfm2 lfm2_moe ", "use_pos_enc", "true", "has no positions"},
+    {" lfm2 ", "block_use_swiglu", "true", "has an MLP without a gate"},
+    {" lfm2 ", "block_use_xavier_init", "", ""},
+    {" lfm2 ", "conv_use_xavier_init", "", ""},
     {" deepseek_v2 ", "rope_interleave", "true", "rotates halves of features"},
     // Keys that classes of other types read, and that tools write into every file.
     {"", "attention_bias", "false", ""},
@@ -186,8 +263,9 @@ const std::vector<std::string>& rotary_numbers() {
 const std::vector<std::string>& rotary_keys() {
   static const std::vector<std::string> keys = [] {
     std::vector<std::string> all = rotary_numbers();
-    for (const char* other : {"rope_type", "type", "short_factor", "long_factor", "mrope_section", "truncate", "finetuned",
-                              "full_attention", "sliding_attention"})
+    for (const char* other :
+         {"rope_type", "type", "short_factor", "long_factor", "mrope_section", "mrope_interleaved", "llama_4_scaling_beta",
+          "max_position_embeddings", "truncate", "finetuned", "full_attention", "sliding_attention"})
       all.emplace_back(other);
     return all;
   }();

@@ -1,0 +1,58 @@
+// Models of 2025 and 2026 against transformers and torch: parameters to the last one, and the operations of a forward pass, which
+// count_models.py counted and wrote into counted_models.json (transformers 5.24.0, torch 2.11.0).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/input/cached_document.hpp"
+#include "costmodel/workload/model_config.hpp"
+#include "costmodel/workload/workload.hpp"
+
+namespace panpipe {
+namespace {
+
+std::int64_t number(const Node& row, const char* key) { return std::stoll(row.find(key)->text); }
+
+Workload workload_of(const ModelConfig& config) {
+  WorkloadRequest request;
+  request.config = std::make_shared<ModelConfig>(config);
+  return make_workload(request, {.degrees = {.micro = 1}, .precision = Precision::Bf16});
+}
+
+TEST(CountedModels, HaveTheParametersOfTransformers) {
+  const auto rows = cached_document(PANPIPE_COUNTED_MODELS);
+  std::set<std::string> types;
+  for (const auto& row : rows->items) {
+    const Node& file = *row->find("config");
+    const ModelConfig config = read_model_config(file, 32);
+    types.insert(config.type);
+    EXPECT_EQ(workload_of(config).parameters, number(*row, "parameters")) << file.find("model_type")->text << ' ' << file.line;
+  }
+  EXPECT_EQ(types.size(), 47U);
+}
+
+// Scores under a causal mask count whole on both sides. The product of a router reads all hidden features on both.
+TEST(CountedModels, HaveTheOperationsOfTorch) {
+  const auto rows = cached_document(PANPIPE_COUNTED_MODELS);
+  int counted = 0;
+  for (const auto& row : rows->items) {
+    if (row->find("tokens") == nullptr) continue;
+    const Node& file = *row->find("config");
+    ModelConfig config = read_model_config(file, static_cast<int>(number(*row, "tokens")));
+    EXPECT_DOUBLE_EQ(workload_of(config).model_flops.base() / 3, static_cast<double>(number(*row, "forward_flops")))
+        << file.find("model_type")->text << ' ' << file.line;
+    ++counted;
+  }
+  EXPECT_EQ(counted, 32);
+}
+
+// Every key that a class of transformers writes is read, known to be of no effect, or reported.
+TEST(CountedModels, HaveNoKeyThatIsUnknown) {
+  for (const auto& row : cached_document(PANPIPE_COUNTED_MODELS)->items)
+    for (const Diagnostic& fault : read_model_config(*row->find("config"), 32).not_followed)
+      ADD_FAILURE() << row->find("config")->find("model_type")->text << ": " << fault.message;
+}
+
+}  // namespace
+}  // namespace panpipe
