@@ -130,6 +130,18 @@ try {
   rmSync(temporary, { recursive: true });
 }
 
+// Of 8 ranks with 4,096 microbatches, which are 65,536 passes and their messages, the whole is merged and a part is not.
+const long = ask({ call: 'predict', name: 'scenarios/examples/gpt2-large-rtx3090x8.yaml', want: ['picture'],
+  settings: ['parallel={pipeline: 8}', 'batch={micro: 1, microbatches: 4096}', 'schedule=1f1b', 'recompute=full'] });
+assert.equal(long.error, undefined, long.error?.text);
+assert.equal(long.picture.merged, true);
+assert.ok(long.picture.lanes[0].boxes.length < 4096, 'merged boxes');
+const part = ask({ call: 'view', from: 0, to: long.picture.end / 100, pixels: 1e6 }).picture.lanes[0];
+const forwards = part.boxes.filter(box => box[2] === 'F').map(box => Number(box[4]));
+assert.ok(forwards.length > 20, `${forwards.length} forwards`);
+assert.deepEqual(forwards, forwards.map((_, i) => i));
+assert.ok(part.boxes.every(box => box[0] <= long.picture.end / 100 && box[4] !== ''));
+
 // Text in place of a file, and the place of a fault in it.
 const text = readFileSync(base, 'utf8');
 const given = ask({ call: 'predict', scenario: text.replace('clusters/', 'clusters/'), name: 'page.yaml' });
