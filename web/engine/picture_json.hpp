@@ -8,10 +8,11 @@
 
 namespace panpipe::web {
 
-// {"title", "subtitle", "end", "time_unit", "chunks", "memory_name", "memory_limit", "merged", "lanes": [{"name", "detail",
-// "peak", "peak_text", "boxes": [[start, end, class_of(), chunk, text, "", group]], "stripes": [[start, end, class_of(),
-// hint]], "memory": [[time, level]]}]} A picture of more than kMostDrawn boxes and stripes is merged, as for a drawing of
-// kPixels: the page then asks for views.
+// {"title", "subtitle", "end", "time_unit", "chunks", "memory_name", "memory_limit", "merged", "lanes": [LANE]}, where LANE is
+// {"name", "detail", "peak", "peak_text", "boxes": [[start, end, class_of(), chunk, text, "", group]],
+//  "stripes": [[start, end, class_of(), hint]], "memory": [[time, level]]}
+//
+// A picture of more than kMostDrawn boxes and stripes is merged, as for a drawing of kPixels: the page then asks for views.
 std::string to_json(const present::Picture& picture);
 constexpr std::size_t kMostDrawn = 100'000;
 constexpr double kPixels = 2000;
