@@ -57,10 +57,12 @@ const base = 'scenarios/examples/gpt3-175b-a100x64.yaml';
 for (const schedule of ['1f1b', 'gpipe', 'zb-h1', 'zb-v', 'dualpipe-v', 'hanayo', 'zb-auto', 'v-half', 'stp', 'kfkb'])
   for (const model of ['gpt3-13b', 'llama2-70b'])
     for (const recompute of ['none', 'selective', 'full'])
-      step(base, 'estimate', [`schedule=${schedule}`, `workload.model=${model}`, `recompute=${recompute}`, 'parallel={pipeline: 8, tensor: 8}', 'batch.microbatches=16']);
+      step(base, 'estimate', [`schedule=${schedule}`, `workload.model=${model}`, `recompute=${recompute}`,
+        'parallel={pipeline: 8, tensor: 8}', 'batch.microbatches=16']);
 
 // Wrong input: the same words, the same exit code.
-for (const setting of ['parallel.pipelin=8', 'batch.micro=four', 'batch.micro=0', 'schedule=1f2b', 'parallel.tensor=7', 'cluster=no-such', 'precision=[', 'gradient_bucket=3 GB/s'])
+for (const setting of ['parallel.pipelin=8', 'batch.micro=four', 'batch.micro=0', 'schedule=1f2b', 'parallel.tensor=7',
+  'cluster=no-such', 'precision=[', 'gradient_bucket=3 GB/s'])
   step(base, 'estimate', [setting]);
 step('no/such/file.yaml', 'estimate');
 
@@ -79,7 +81,8 @@ try {
     ['{file: clusters/h100x8.yaml, nodes: 2}', '{config: workloads/mixtral-8x7b.json, sequence: 4096}', '{micro: 1, global: 64}'],
   ];
   searches.forEach(([cluster, workload, batch], i) => {
-    const file = written(`plan${i}.yaml`, `panpipe: 1\ncluster: ${cluster}\nworkload: ${workload}\nbatch: ${batch}\nprecision: bf16\nframework: megatron-core\n`);
+    const file = written(`plan${i}.yaml`, `panpipe: 1\ncluster: ${cluster}\nworkload: ${workload}\nbatch: ${batch}\n`
+      + 'precision: bf16\nframework: megatron-core\n');
     same({ call: 'plan', name: file, settings: [] }, ['plan', file, '--threads', '1', '--json']);
   });
   written('syntax.yaml', 'panpipe: 1\ncluster: [\n');
@@ -101,20 +104,23 @@ try {
   assert.equal(known.status, 1);
   assert.equal(blocked.legal, false);
   assert.deepEqual(blocked.problems.map(p => p.message), JSON.parse(known.stdout).problems.map(p => p.message));
-  same({ call: 'arena', family: 'zb-v', ranks: 4, microbatches: 8 }, ['arena', 'zb-v', '--ranks', '4', '--microbatches', '8', '--clusters', 'none', '--json']);
+  same({ call: 'arena', family: 'zb-v', ranks: 4, microbatches: 8 },
+    ['arena', 'zb-v', '--ranks', '4', '--microbatches', '8', '--clusters', 'none', '--json']);
 
   // What a scenario may name.
   const lists = ask({ call: 'lists' }).lists, models = JSON.parse(native('list', 'models', '--json').stdout);
   assert.deepEqual(lists.models, models.items);
 
   // A launch script.
-  const script = written('train.sh', '#!/bin/bash\nTP=4\ntorchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --tensor-model-parallel-size $TP '
+  const script = written('train.sh', '#!/bin/bash\nTP=4\ntorchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py '
+    + '--tensor-model-parallel-size $TP '
     + '--pipeline-model-parallel-size 2 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 '
     + '--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --vocab-size 50257 --bf16\n');
   const read = ask({ call: 'read', file: script, trainer: 'megatron' }), imported = native('import', 'megatron', script);
   assert.equal(read.scenario, imported.stdout, imported.stderr);
   assert.equal(ask({ call: 'read', file: script }).kind, 'launch script');
-  for (const [file, trainer] of [['megatron-llama-3-70b.sh', 'megatron'], ['nanotron-llama-8b.yaml', 'nanotron'], ['torchtitan-llama3-8b.toml', 'torchtitan']]) {
+  const jobs = { 'megatron-llama-3-70b.sh': 'megatron', 'nanotron-llama-8b.yaml': 'nanotron', 'torchtitan-llama3-8b.toml': 'torchtitan' };
+  for (const [file, trainer] of Object.entries(jobs)) {
     const job = 'scenarios/examples/jobs/' + file;
     assert.equal(ask({ call: 'read', file: job }).scenario, native('import', trainer, job).stdout, file);
   }
@@ -151,7 +157,9 @@ assert.equal(fault.code, 'unknown-key');
 assert.match(fault.place, /^page\.yaml:\d+:1$/);
 
 // Whatever is asked, the next call is answered, and the heap does not grow with calls.
-for (const request of [{}, [], 'x', { call: 'no' }, { call: 'predict', settings: 3 }, { call: 'predict', scenario: 'a: 1', name: '../x' }, { call: 'schedule', family: 3 }])
+const wrong = [{}, [], 'x', { call: 'no' }, { call: 'predict', settings: 3 }, { call: 'predict', scenario: 'a: 1', name: '../x' },
+  { call: 'schedule', family: 3 }];
+for (const request of wrong)
   assert.ok(ask(request).error, JSON.stringify(request));
 const grown = () => ask.heap();
 for (let i = 0; i < 20; ++i) ask({ call: 'predict', name: base });
