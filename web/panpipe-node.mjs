@@ -32,7 +32,8 @@ export async function engineOfNode() {
 }
 
 function requestOf(words) {
-  const request = { call: words[0] === 'plan' ? 'plan' : 'predict', engine: words[0], name: words[1], settings: [], want: ['document', 'text'] };
+  const [verb, name] = words, call = verb === 'plan' ? 'plan' : 'predict';
+  const request = { call, engine: verb, name, settings: [], want: ['document', 'text'] };
   let json = false;
   for (let i = 2; i < words.length; ++i) {
     if (words[i] === '--json') json = true;
@@ -40,7 +41,7 @@ function requestOf(words) {
     else if (words[i] === '--set' && i + 1 < words.length) request.settings.push(words[++i]);
     else throw new Error(`panpipe-node: '${words[i]}' is not known`);
   }
-  if (!['estimate', 'simulate', 'plan'].includes(words[0]) || !words[1]) throw new Error('panpipe-node: estimate, simulate or plan, and a file');
+  if (!['estimate', 'simulate', 'plan'].includes(verb) || !name) throw new Error('panpipe-node: estimate, simulate or plan, and a file');
   return { request, json };
 }
 
