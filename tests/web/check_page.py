@@ -240,6 +240,7 @@ def check_laboratory(p):
     """zb-v at even costs on 4 ranks and 8 microbatches: 3 units of work a pass, 48 on a rank, 51 with the way down the V and back."""
     p.open({}, "view=laboratory")
     assert "51" in p.text("#laboratory .cards") and "5.9 %" in p.text("#laboratory .cards")
+    p.b.wait("/meets the proved bound 51/.test(document.getElementById('lab-bound').innerText)")
     p.put("lab-W", "0.5")
     p.put("lab-family", "1f1b")
     done = subprocess.run(

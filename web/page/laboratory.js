@@ -7,6 +7,7 @@ import { cycleOf, drawCycle } from './cycle.js';
 
 const startAt = { family: 'zb-v', ranks: '4', microbatches: '8', F: '1', I: '1', W: '1', comm: '0' };
 const value = key => state.lab[key] ?? startAt[key] ?? '';
+const ratio = () => ['F', 'I', 'W'].map(value).join(':');
 const number = text => Number(Number(text).toPrecision(5)).toString();
 
 const arenaCaption = 'All families at this size, the shortest first. transfers: finishes with early / late receives as '
@@ -78,12 +79,13 @@ export class Laboratory {
       this.options.dataset.of = item?.name;
       for (const key of Object.keys(state.lab)) if (key.startsWith('option.')
         && !options.some(([name]) => key === 'option.' + name)) delete state.lab[key];
-      this.options.replaceChildren(...options.map(([name, byDefault]) =>
-        h('label', {}, name.replace(/_/g, ' '), h('input', { class: 'short', placeholder: String(byDefault),
-        'data-option': name, autocomplete: 'off', onchange: e => this.put({ ['option.' + name]: e.target.value }) }))));
+      this.options.replaceChildren(...options.flatMap(([name, byDefault]) => this.optionField(name, String(byDefault))));
     }
-    for (const input of this.options.querySelectorAll('input'))
-      if (document.activeElement !== input) input.value = state.lab['option.' + input.dataset.option] ?? '';
+    for (const input of this.options.querySelectorAll('input')) {
+      const now = state.lab['option.' + input.dataset.option];
+      if (input.type === 'range') input.value = now ?? (input.dataset.default === 'P' ? 1 : 2) * value('ranks');
+      else if (document.activeElement !== input) input.value = now ?? '';
+    }
     for (const { key, range, input } of this.sliders) {
       range.value = value(key);
       range.setAttribute('aria-valuetext', value(key));
@@ -92,10 +94,31 @@ export class Laboratory {
     if (document.activeElement !== this.csv) this.csv.value = value('csv');
   }
 
+  // A limit of memory is also a slider: how much shorter is the order with more of it?
+  optionField(name, byDefault) {
+    const put = e => this.put({ ['option.' + name]: e.target.value }), common = { 'data-option': name, 'data-default': byDefault };
+    const field = h('label', {}, name.replace(/_/g, ' '),
+      h('input', { class: 'short', placeholder: byDefault, autocomplete: 'off', onchange: put, ...common }));
+    if (name !== 'memory') return [field];
+    return [field, h('input', { type: 'range', min: '1', max: String(4 * value('ranks')), 'aria-label': 'memory, slider', oninput: put,
+      ...common })];
+  }
+
   async update() {
     this.showControls();
     const answer = await this.engine.ask(this.request(), { channel: 'lab' });
     if (answer) this.show(answer);
+    if (answer?.document?.legal) this.showBound(answer);
+  }
+
+  // The arena's bound, of orders of this placement that hold no more; it knows no time of a hand-over.
+  async showBound(answer) {
+    if (Number(value('comm'))) return;
+    const judged = await this.engine.ask({ ...this.request(), call: 'arena', alone: true, ratios: [ratio()] }, { channel: 'bound' });
+    const row = judged?.document?.rounds?.[0]?.schedules?.[0], { makespan } = answer.document;
+    if (this.answer !== answer || !row?.bound) return;
+    const over = row.over_bound, least = number(makespan / (1 + over));
+    this.bound.textContent = over < 1e-9 ? `meets the proved bound ${least}` : `${percent(over)} over the proved bound ${least}`;
   }
 
   show(answer) {
@@ -108,14 +131,13 @@ export class Laboratory {
       return;
     }
     const card = (name, big, ...small) => h('div', { class: 'card' }, h('dt', {}, name), h('dd', { class: 'big' }, big),
-      small.filter(Boolean).map(s => h('dd', {}, s)));
-    const peaks = d.peak_activations, over = d.bound ? d.makespan / d.bound - 1 : undefined,
-      known = d.makespan !== null && d.makespan !== undefined;
+      small.filter(Boolean).map(s => (s instanceof Node ? s : h('dd', {}, s))));
+    const peaks = d.peak_activations, known = d.makespan !== null && d.makespan !== undefined;
+    this.bound = h('dd', { id: 'lab-bound' });
     this.figures.replaceChildren(
       card('Order', h('span', { class: d.legal ? 'good' : 'bad' }, d.legal ? 'legal' : 'not legal'),
         `${d.ranks} ranks, ${d.stages} stages, ${d.microbatches} microbatches`),
-      known ? card('Step', number(d.makespan), 'in units of the costs',
-        d.bound ? `proved bound ${number(d.bound)}: ${over < 1e-9 ? 'met' : percent(over) + ' over'}` : '') : '',
+      known ? card('Step', number(d.makespan), 'in units of the costs', this.bound) : '',
       known ? card('Bubble', percent(d.bubble_step), `${percent(d.bubble_span)} inside the ranks’ own spans`) : '',
       peaks ? card('Activations held', number(Math.max(...peaks)),
         `by rank ${peaks.slice(0, 8).map(number).join(', ')}${peaks.length > 8 ? ', …' : ''}`) : '');
@@ -143,7 +165,7 @@ export class Laboratory {
 
   async compareAll() {
     this.arena.replaceChildren(h('p', { class: 'soft', role: 'status' }, 'Comparing: some seconds …'));
-    const answer = await this.engine.ask({ ...this.request(), call: 'arena', ratios: [['F', 'I', 'W'].map(value).join(':')] },
+    const answer = await this.engine.ask({ ...this.request(), call: 'arena', ratios: [ratio()] },
       { channel: 'arena' });
     if (!answer) return;
     if (answer.error) return this.arena.replaceChildren(h('p', { class: 'error' }, answer.error.message));
