@@ -210,6 +210,13 @@ def check_share(p):
     assert p.b.run(STEP) == step, link
     p.b.run("document.getElementById('take-scenario').click()")
     assert "gpt3-13b" in p.b.wait("document.getElementById('take-text').innerText")
+    p.b.run(
+        "window.taken = []; const made = URL.createObjectURL; URL.createObjectURL = b => { b.text().then(t => taken.push(t)); return made(b); }"
+    )
+    for button, begin in (("svg", "<svg"), ("report", "<!doctype html>"), ("trace", "{"), ("result", "{")):
+        p.b.run(f"taken.length = 0; document.getElementById('take-{button}').click()")
+        taken = p.b.wait("taken[0]?.slice(0, 20)")
+        assert taken.lower().startswith(begin), (button, taken)
     p.b.run("document.getElementById('take-trainer').value = 'megatron-core'; document.getElementById('take-flags').click()")
     p.b.wait("/--pipeline-model-parallel-size 4/.test(document.getElementById('take-text').innerText)")
 

@@ -99,6 +99,6 @@ export function heading(answer) {
 // The answer in one line, which stays on a phone's screen while the controls are moved.
 export function strip(answer) {
   const m = answer.document.metrics, [words, mood] = verdict(m), tokens = tokensOf(answer);
-  return [h('strong', {}, time(m.step_time_s)), h('strong', { class: mood }, words),
+  return [h('strong', {}, time(m.step_time_s)), ' ', h('strong', { class: mood }, words), ' ',
     h('span', {}, tokens ? `${grouped(tokens)} tokens/s` : '')];
 }

@@ -58,11 +58,13 @@ function showView() {
 }
 
 let addressTimer, restTimer;
-function writeAddress() {
+function writeAddress(step) {
   clearTimeout(addressTimer);
   addressTimer = setTimeout(async () => {
     ownAddress = '#' + await addressOf();
-    if (location.hash !== ownAddress) history.replaceState(null, '', ownAddress);
+    if (location.hash === ownAddress) return;
+    if (step) history.pushState(null, '', ownAddress);  // Back returns to the view before
+    else history.replaceState(null, '', ownAddress);
   }, 120);
 }
 
@@ -97,6 +99,7 @@ async function addPicture(to) {
   parts.timeline.set(to.picture, true, viewOf);
   clearTimeout(restTimer);
   restTimer = setTimeout(async () => {
+    byId('spoken').textContent = byId('strip').textContent;
     const last = answer === to && (await engine.ask(requestOf(state, ['hints']), { channel: 'predict' }));
     if (!last?.hints || answer !== to) return;
     to.hints = last.hints;
@@ -148,7 +151,7 @@ async function onChange(what) {
 
 async function answerChange(what) {
   showView();
-  writeAddress();
+  writeAddress(what === 'view');
   if (what === 'scenario' || what === 'all') updateControls();
   if (state.view === 'laboratory') return parts.laboratory.update();
   if (what === 'before') await getBefore();

@@ -46,6 +46,8 @@ export function takeSection(ask, lists) {
       button('Picture', () => get('svg', text => { show(''); download('schedule.svg', text, 'image/svg+xml'); }), 'take-svg'),
       button('Result', () => get('document', text => { show(''); download('result.json', text, 'application/json'); }), 'take-result'),
       button('Plan', () => get('plan', text => { show(text); download('plan.yaml', text); }), 'take-plan'),
+      button('Report', () => get('page', text => { show(''); download('report.html', text, 'text/html'); }), 'take-report'),
+      button('Trace', () => get('trace', text => { show(''); download('trace.json', text, 'application/json'); }), 'take-trace'),
       button('Print', () => window.print(), 'take-print')),
     trainers.length ? h('div', { class: 'row' }, h('label', {}, 'Launch flags for ', trainer),
       button('Show', () => get('flags:' + trainer.value, text => { show(text); copy(text, said); }), 'take-flags')) : '',
