@@ -2,7 +2,7 @@
 import { h, table } from './dom.js';
 import { Caller } from './engine.js';
 import { detach } from './controls.js';
-import { state, put, scenarioText, settingsOf } from './state.js';
+import { state, put, listen, scenarioText, settingsOf } from './state.js';
 import { time, range, gib, percent, grouped } from './format.js';
 import { verdict } from './answer.js';
 
@@ -12,6 +12,8 @@ const topics = [
   ['micro', 'microbatch', ['batch.micro']], ['schedule', 'schedule', ['schedule']], ['recompute', 'recompute', ['recompute']],
   ['zero', 'ZeRO', ['parallel.zero', 'parallel.sequence_parallel']],
 ];
+
+const asked = () => scenarioText() + settingsOf().join();
 
 export class Planner {
   // `resolved()`: the last answer's resolved scenario and values.
@@ -25,7 +27,9 @@ export class Planner {
       topics.map(([id, name]) => h('label', {}, this.open.get(id), name))));
     this.status = h('p', { role: 'status', class: 'soft', id: 'plan-status' });
     this.result = h('div', { id: 'plan-result' });
-    this.element = h('section', { 'aria-label': 'The best plan', class: 'plan' }, this.status, this.result);
+    this.aged = h('p', { class: 'warn', hidden: true }, 'The scenario has changed since this search: “mine” is the plan of then.');
+    listen(() => { this.aged.hidden = !this.of || this.of === asked(); });
+    this.element = h('section', { 'aria-label': 'The best plan', class: 'plan' }, this.status, this.aged, this.result);
   }
 
   request() {
@@ -41,6 +45,7 @@ export class Planner {
   async start() {
     this.halt('');
     const begin = performance.now(), said = () => `${((performance.now() - begin) / 1000).toFixed(1)} s`;
+    const of = asked();
     let seen = '';
     this.go.disabled = true;
     this.stop.hidden = false;
@@ -50,6 +55,8 @@ export class Planner {
       seen = `, ${grouped(p.evaluated)} plans evaluated${p.best ? `, the best so far ${time(p.best)}` : ''}`;
     } });
     if (!answer) return;  // stopped
+    this.of = of;
+    this.aged.hidden = of === asked();
     this.halt('');
     this.show(answer, said());
     this.result.querySelector('button')?.focus();
