@@ -193,8 +193,8 @@ async function main() {
     if (engineLists.error) throw new Error(engineLists.error.message);
     engineLists = { ...engineLists, ...engineLists.lists };
   } catch (error) {
-    status.textContent = `The engine did not start: ${error.message}. This page needs WebAssembly with exceptions: Chrome 95, Firefox 100, `
-      + 'Safari 15.2 or newer.';
+    status.textContent = `The engine did not start: ${error.message}. This page needs WebAssembly with exceptions: Chrome 111, `
+      + 'Firefox 113, Safari 16.4 or newer.';
     return;
   }
   setPalette(engineLists);
