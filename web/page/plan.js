@@ -15,6 +15,8 @@ const topics = [
 
 const asked = () => scenarioText() + settingsOf().join();
 
+const against = ratio => `${percent(Math.abs(1 - ratio))} ${ratio < 1 ? 'less' : 'more'}`;
+
 export class Planner {
   // `resolved()`: the last answer's resolved scenario and values.
   constructor(resolved) {
@@ -91,8 +93,8 @@ export class Planner {
       { name: 'step', number: true, text: row => time(row.metrics.step_time_s) },
       { name: '80 % of runs', number: true, text: row =>
         (row.metrics.step_time_p10_s ? range(row.metrics.step_time_p10_s, row.metrics.step_time_p90_s) : '') },
-      { name: 'less time', number: true, text: row =>
-        (row.mine || !mine ? '' : percent(1 - row.metrics.step_time_s / mine) + (row.tie ? ', a tie' : '')) },
+      { name: 'against mine', number: true, text: row =>
+        (row.mine || !mine ? '' : against(row.metrics.step_time_s / mine) + (row.tie ? ', a tie' : '')) },
       { name: 'memory', number: true, text: row => gib(row.metrics.peak_memory_bytes) },
       { name: 'fits', text: row => { const [words, mood] = verdict(row.metrics); return h('span', { class: mood }, words); } },
       { name: 'plan', long: true, text: row => row.summary },
