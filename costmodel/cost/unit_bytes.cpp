@@ -39,7 +39,7 @@ void GraphCost::add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* mea
     const int maker = graph_.operators[tensor.producer].unit;
     if (graph_.units[maker].block == graph_.units[u].block) continue;
     input_kept_[t] = true;
-    unit.saved_full += tensor.bytes() * residual;
+    unit.saved_full += whole_bytes(static_cast<double>(tensor.bytes().base()) * residual);
   }
 }
 

@@ -107,9 +107,9 @@ inline Bytes from_before_group(const WorkloadCost& workload, int u, int group_fi
   return std::min(sum, workload.units[u].saved_full);
 }
 
-// A loss's forward holds at most the fp32 copy of logits of 2 bytes; gradients come in its backward.
+// A loss makes its last gradient in its backward: in fp32, twice its logits of 2 bytes, or half of what the loss needs.
 inline Bytes temporary_of_forward(const UnitCost& unit) {
-  return unit.logits > Bytes(0) ? std::min(unit.temporary, unit.logits * 2) : unit.temporary;
+  return unit.logits > Bytes(0) ? unit.temporary - std::min(unit.logits * 2, Bytes(unit.temporary.base() / 2)) : unit.temporary;
 }
 
 // Sums over units [first, end), of which so many first blocks recompute (0 = all). With `over_before` temporaries count from

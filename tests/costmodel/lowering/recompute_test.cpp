@@ -112,15 +112,18 @@ TEST(Recompute, TheTableOfStagesKnowsTheFirstBlocks) {
 // The same from a scenario: six layers on two stages, of which each recomputes two: 1 + 1 of the three inputs stay, 2 s b h each,
 // and of the third layer all. `chunk: 3` keeps one input a stage.
 // A loss with 100 bytes of logits, in 2 bytes each, needs 400 more in its backward: the log-softmax's gradient and the logits' in
-// fp32. Its forward needs 200: the fp32 copy. Other units need the same both ways.
+// fp32. Its forward does without the second one; one of 600 (DTensor's) needs 400. Of 150, in 2 bytes, half are gradients. Other
+// units need the same both ways.
 TEST(Recompute, TheForwardOfALossHasNoGradients) {
   UnitCost unit;
   unit.temporary = Bytes(400);
   EXPECT_EQ(temporary_of_forward(unit), Bytes(400));
   unit.logits = Bytes(100);
   EXPECT_EQ(temporary_of_forward(unit), Bytes(200));
+  unit.temporary = Bytes(600);
+  EXPECT_EQ(temporary_of_forward(unit), Bytes(400));
   unit.temporary = Bytes(150);
-  EXPECT_EQ(temporary_of_forward(unit), Bytes(150));
+  EXPECT_EQ(temporary_of_forward(unit), Bytes(75));
 }
 
 TEST(Recompute, KeysOfAScenario) {
