@@ -163,12 +163,12 @@ class Worker {
         continue;
       }
       if (!placed) placed.emplace(pricer_->place_stages(mode, p, chunks, placement));
-      if (no_room(*placed, d, m) && !may_be_crammed(*placed, mode, d, m)) {
+      const double least = m * least_busy(*placed) * common_.facts.jitter(p, devices(p, d));
+      if (no_room(*placed, d, m) && !(least < incumbent_ && may_be_crammed(*placed, mode, d, m))) {
         tally.evaluated += families * repeats(p, d);
         tally.without_room += families * repeats(p, d);
         continue;
       }
-      const double least = m * least_busy(*placed) * common_.facts.jitter(p, devices(p, d));
       if (many_shapes_ && least >= incumbent_) {
         tally.evaluated += families * repeats(p, d);
         tally.too_slow += families * repeats(p, d);

@@ -6,8 +6,11 @@
 #include <algorithm>
 
 #include "base/text/quantity_text.hpp"
+#include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/most_recompute.hpp"
+#include "costmodel/timeline/memory_curve.hpp"
+#include "costmodel/timeline/memory_room.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/candidate.hpp"
 
@@ -62,6 +65,13 @@ std::string last_text(const Account& account, const Answer& answer) {
 }
 
 }  // namespace
+
+double replayed_memory(Exact& exact, Evaluator& evaluator) {
+  const TaskGraph graph = answered_graph(exact, evaluator);
+  const std::vector<DeviceTimeline> devices = memory_of_ranks(graph, estimate_times(graph));
+  const DeviceTimeline* fullest = fullest_device(devices);
+  return fullest == nullptr ? 0 : static_cast<double>(fullest->peak.base());
+}
 
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options) {
   const TaskGraph graph = answered_graph(exact, evaluator);

@@ -35,6 +35,9 @@ std::string reason_of(const Account& account, const SearchFacts& facts);
 // Fills `simulated`, using the simulator in the options.
 void simulate(Exact& exact, Evaluator& evaluator, const SearchOptions& options);
 
+// Bytes that the fullest device needs once the allocator is replayed.
+double replayed_memory(Exact& exact, Evaluator& evaluator);
+
 // Adds as many finalists as are shown: the simulated ones first, fastest first, then the others of `best` in the order of their
 // estimates; those that hardly fit once their allocations are replayed stand behind the others, and those that do not fit last.
 void add_finalists(std::vector<Exact>& best, Evaluator& evaluator, const SearchOptions& options, Answer& answer);

@@ -367,7 +367,28 @@ class AutoSearch {
       *chosen[i] = improved(evaluator, *chosen[i]);
       chosen[i]->cuts_moved = true;
     });
+    add_roomier(chosen);
     std::sort(best_.begin(), best_.end());
+  }
+
+  // The allocator may reserve more than the search expected. Plans that recompute just enough blocks would then hardly fit: so
+  // many more recompute that they have room.
+  void add_roomier(const std::vector<Exact*>& chosen) {
+    constexpr int kTries = 3;  // a plan with more of them is replayed anew
+    std::vector<Exact> roomier(chosen.size());
+    in_parallel(chosen.size(), [&](std::size_t i, Evaluator& evaluator) {
+      if (first_blocks(*chosen[i]->plan).empty()) return;
+      double over = replayed_memory(*chosen[i], evaluator) - common_.limit_with_room, more = 0;
+      for (int t = 0; t < kTries && over > 0 && !options_.stopped(); ++t) {
+        more += over;
+        Exact next = fit_recompute(evaluator, *chosen[i], spare() + more, options_);
+        if (!next.usable()) return;
+        over = replayed_memory(next, evaluator) - common_.limit_with_room;
+        if (over <= 0) roomier[i] = std::move(next);
+      }
+    });
+    for (Exact& one : roomier)
+      if (one.usable()) best_.push_back(std::move(one));
   }
 
   // The best plans, each of other degrees.

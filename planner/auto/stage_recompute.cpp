@@ -145,6 +145,16 @@ Exact fit_recompute(Evaluator& evaluator, const Configuration& configuration, do
   return with_stages(evaluator, configuration, plan.stages);
 }
 
+Exact fit_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options) {
+  const Configuration& configuration = start.configuration;
+  const CutTrials trials(evaluator, configuration);
+  if (!trials.possible()) return {};
+  Plan plan = trials.balanced();
+  plan.stages = start.plan->stages;
+  if (!BlockFit(trials, units_of(evaluator, configuration), configuration.recompute, spare, options).run(plan)) return {};
+  return with_stages(evaluator, configuration, plan.stages);
+}
+
 Exact improve_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options) {
   const CutTrials trials(evaluator, start.configuration);
   if (!trials.possible()) return start;

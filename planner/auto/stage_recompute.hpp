@@ -15,6 +15,9 @@ bool recomputes_by_stage(const Scenario& scenario);
 // Not usable where that takes all blocks.
 Exact fit_recompute(Evaluator& evaluator, const Configuration& configuration, double spare, const SearchOptions& options);
 
+// The same with the cuts of `start`, which is such a plan.
+Exact fit_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options);
+
 // Moves blocks over the cuts of such a plan, and fits its recompute again, as long as that makes it faster.
 Exact improve_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options);
 
