@@ -203,11 +203,7 @@ Cluster read_described(const Node& node, const Node& tree, ReadLog& log) {
   read_sources(reader);
   check_groups(groups, tree, log);
   Cluster cluster = log.has_errors() ? given_cluster(0, Bytes(0), {}, {}) : assemble_cluster(name, groups);
-  if (log.has_errors()) {
-    for (const char* key : {"slow", "degraded"}) reader.find(key);  // whether they fit is not known
-  } else {
-    read_impairments(reader, cluster);
-  }
+  read_impairments(reader, cluster);
   reader.finish();
   if (log.has_errors()) return given_cluster(0, Bytes(0), {}, {});
   cluster.usable = usable;

@@ -208,6 +208,10 @@ Cluster impaired(Cluster cluster, const std::vector<SlowDevice>& slow, const std
 
 void read_impairments(MapReader& reader, Cluster& cluster) {
   ReadLog& log = reader.log();
+  if (log.has_errors()) {  // of another cluster than the intended one
+    for (const char* key : {"slow", "degraded"}) reader.find(key);
+    return;
+  }
   std::vector<SlowDevice> slow;
   std::set<int> seen;
   each_entry(reader, "slow", "for example [{device: 3, factor: 0.9}]", [&](MapReader& entry) {

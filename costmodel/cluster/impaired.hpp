@@ -8,7 +8,7 @@ namespace panpipe {
 
 // Reads both keys, where a map of the cluster has them, and changes the cluster: a slow device becomes one of a type of its own,
 // a degraded link's resources lose bandwidth, and routes follow. Logs a device or a link that does not exist, and factors that
-// are not positive. Marks both keys.
+// are not positive. Marks both keys; after other faults that is all.
 void read_impairments(MapReader& reader, Cluster& cluster);
 
 // The same for what is already read; every link must exist.
