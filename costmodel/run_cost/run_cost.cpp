@@ -135,7 +135,8 @@ class Calculation {
     for (std::size_t type = 0; type < machine_.gpus.size(); ++type) {
       const Power drawn = power.gpu[type] * power.share;
       watts += machine_.gpus[type] * drawn.base();
-      each.push_back(exact_text(drawn));
+      if (const std::string text = exact_text(drawn); std::find(each.begin(), each.end(), text) == each.end())
+        each.push_back(text);
     }
     cost_.power_origin =
         fmt::format("GPUs at {}{}, PUE {}", fmt::join(each, " and "),

@@ -90,11 +90,15 @@ void price_devices(const PriceList& list, const Node& reference, const Cluster& 
       return;
     }
     run.currency = entry->price.currency;
-    run.price_origin += fmt::format("{}{}", prices.empty() ? "" : " and ", money_text(entry->price.amount, run.currency));
+    // A slow device is of a type of its own, with the name and the price of the others.
+    const auto same = [&](const DeviceType& other) { return &other < &type && other.name == type.name; };
+    if (std::none_of(cluster.types.begin(), cluster.types.end(), same)) {
+      run.price_origin += fmt::format("{}{}", prices.empty() ? "" : " and ", money_text(entry->price.amount, run.currency));
+      log.resolved(fmt::format("{}.{}", reference.path, type.name),
+                   fmt::format("{} {}", entry->price.amount, entry->price.currency),
+                   fmt::format("{}: {}", entry->date, entry->source));
+    }
     prices.push_back(entry->price.amount);
-    log.resolved(fmt::format("{}.{}", reference.path, type.name),
-                 fmt::format("{} {}", entry->price.amount, entry->price.currency),
-                 fmt::format("{}: {}", entry->date, entry->source));
     if (prices.size() == cluster.types.size()) run.price_origin += fmt::format(" ({}, {})", list.name, entry->date);
   }
   run.prices = std::move(prices);
