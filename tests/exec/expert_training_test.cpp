@@ -76,5 +76,17 @@ TEST_F(ExpertTraining, DroppedTokensAreRefusedInWords) {
   EXPECT_THAT(run_threads(file, quiet(file, 1)).error(), testing::HasSubstr("the executor drops and pads no tokens"));
 }
 
+// A layer with a state is predicted alone.
+TEST_F(ExpertTraining, OperatorsThatTheExecutorLacksAreNamed) {
+  const std::string file = folder_.write(
+      "s.yaml",
+      "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB}\nbatch: {micro: 1, microbatches: 1}\n"
+      "workload: {sequence: 8, config: {model_type: mamba2, hidden_size: 16, num_hidden_layers: 1, vocab_size: 48, num_heads: 2, "
+      "head_dim: 8, n_groups: 1, state_size: 4}}\n");
+  EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
+              testing::HasSubstr("the executor has no panpipe_predicted::causal_convolution of 'backbone.layers.0.mixer.conv1d': "
+                                 "models with it are predicted and not run"));
+}
+
 }  // namespace
 }  // namespace panpipe::exec

@@ -86,6 +86,18 @@ TEST(Export, MegatronHasExpertsAndLatentAttention) {
   EXPECT_THAT(exported("megatron", experts + "precision: fp32\n").cannot, ElementsAre(HasSubstr("(--moe-grouped-gemm)")));
 }
 
+// Layers with a state, and the gate behind attention, are no arguments that this writes.
+TEST(Export, LayersOfSeveralKindsAreReported) {
+  const std::string hybrid =
+      kCluster +
+      "workload: {config: {model_type: qwen3_5_text, num_hidden_layers: 4, hidden_size: 64, num_attention_heads: 4, "
+      "num_key_value_heads: 4, head_dim: 16, intermediate_size: 128, vocab_size: 1024, linear_num_key_heads: 4, "
+      "linear_num_value_heads: 4, linear_key_head_dim: 16, linear_value_head_dim: 16}, sequence: 32}\n"
+      "parallel: {pipeline: 2, data: 4}\nbatch: {micro: 1, microbatches: 4}\nschedule: 1f1b\noptimizer: adamw\n";
+  EXPECT_THAT(exported("megatron", hybrid + "precision: bf16\n").cannot,
+              ::testing::IsSupersetOf({HasSubstr("layers of several kinds"), HasSubstr("a gate behind the attention")}));
+}
+
 TEST(Export, MegatronsFlagsNeedEachOther) {
   const std::string overlap =
       "framework: {name: megatron-core, overlap_reduce_scatter: true, overlap_parameter_gather: true, "
