@@ -27,7 +27,7 @@ Widths widths_of(const LinearMixer& l) {
   return {std::int64_t{l.key_heads} * l.key_features, std::int64_t{l.heads} * l.features, l.heads};
 }
 
-std::vector<int> cut(const Transformer& m, int x, const std::vector<std::int64_t>& sizes) {
+std::vector<int> cut_features(const Transformer& m, int x, const std::vector<std::int64_t>& sizes) {
   std::vector<int> parts;
   std::int64_t at = 0;
   for (const std::int64_t size : sizes) {
@@ -38,8 +38,8 @@ std::vector<int> cut(const Transformer& m, int x, const std::vector<std::int64_t
 }
 
 // Column-parallel products whose rows are the given parts, as one matrix or as several.
-std::vector<int> project(const Transformer& m, int x,
-                         const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& matrices) {
+std::vector<int> project_parts(const Transformer& m, int x,
+                               const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& matrices) {
   std::vector<int> parts;
   for (const auto& [name, sizes] : matrices) {
     std::int64_t all = 0;
@@ -49,7 +49,7 @@ std::vector<int> project(const Transformer& m, int x,
     const int made = m.g.linear(x, name, all, options);
     std::vector<std::int64_t> own;
     for (const std::int64_t size : sizes) own.push_back(size / m.g.tensor_degree());
-    for (const int part : sizes.size() > 1 ? cut(m, made, own) : std::vector<int>{made}) parts.push_back(part);
+    for (const int part : sizes.size() > 1 ? cut_features(m, made, own) : std::vector<int>{made}) parts.push_back(part);
   }
   return parts;
 }
@@ -61,45 +61,45 @@ int narrow_product(const Transformer& m, int x, const std::string& first, const 
   return m.g.linear(narrow, second, features, {.bias = false, .split = Split::Column});
 }
 
-Entering delta_net(const Transformer& m, int x, const std::string& path) {
+Entering enter_delta_net(const Transformer& m, int x, const std::string& path) {
   const LinearMixer& l = m.t.linear;
   const Widths w = widths_of(l);
   std::vector<int> p;
   if (l.one_product) {
-    p = project(m, x,
-                {{path + ".in_proj_qkvz", {w.keys, w.keys, w.values, w.values}}, {path + ".in_proj_ba", {w.heads, w.heads}}});
+    p = project_parts(
+        m, x, {{path + ".in_proj_qkvz", {w.keys, w.keys, w.values, w.values}}, {path + ".in_proj_ba", {w.heads, w.heads}}});
   } else {
-    p = project(m, x,
-                {{path + ".in_proj_qkv", {w.keys, w.keys, w.values}},
-                 {path + ".in_proj_z", {w.values}},
-                 {path + ".in_proj_b", {w.heads}},
-                 {path + ".in_proj_a", {w.heads}}});
+    p = project_parts(m, x,
+                      {{path + ".in_proj_qkv", {w.keys, w.keys, w.values}},
+                       {path + ".in_proj_z", {w.values}},
+                       {path + ".in_proj_b", {w.heads}},
+                       {path + ".in_proj_a", {w.heads}}});
   }
   return {m.g.cat({p[0], p[1], p[2]}, 2), p[3], {p[5], p[4]}};
 }
 
-Entering channel_delta_net(const Transformer& m, int x, const std::string& path) {
+Entering enter_channel_delta_net(const Transformer& m, int x, const std::string& path) {
   const Widths w = widths_of(m.t.linear);
   const std::vector<int> p =
-      project(m, x, {{path + ".q_proj", {w.keys}}, {path + ".k_proj", {w.keys}}, {path + ".v_proj", {w.values}}});
+      project_parts(m, x, {{path + ".q_proj", {w.keys}}, {path + ".k_proj", {w.keys}}, {path + ".v_proj", {w.values}}});
   const std::string decay = path + ".forget_gate.f";
   const int forget = narrow_product(m, x, decay + "_a_proj", decay + "_b_proj", w.keys);
-  const int strength = project(m, x, {{path + ".b_proj", {w.heads}}})[0];
+  const int strength = project_parts(m, x, {{path + ".b_proj", {w.heads}}})[0];
   const int gate = narrow_product(m, x, path + ".g_a_proj", path + ".g_b_proj", w.values);
   return {m.g.cat(p, 2), gate, {forget, strength}};
 }
 
 // Mamba 2's names: x, B and C are values, keys and queries; dt is the step.
-Entering state_space(const Transformer& m, int x, const std::string& path) {
+Entering enter_state_space(const Transformer& m, int x, const std::string& path) {
   const Widths w = widths_of(m.t.linear);
-  const std::vector<int> p = project(m, x, {{path + ".in_proj", {w.values, w.values, w.keys, w.keys, w.heads}}});
+  const std::vector<int> p = project_parts(m, x, {{path + ".in_proj", {w.values, w.values, w.keys, w.keys, w.heads}}});
   return {m.g.cat({p[2], p[3], p[1]}, 2), p[0], {p[4]}};
 }
 
-Entering lightning(const Transformer& m, int x, const std::string& path) {
+Entering enter_lightning(const Transformer& m, int x, const std::string& path) {
   const Widths w = widths_of(m.t.linear);
   const std::vector<int> p =
-      project(m, x, {{path + ".qkv_proj", {w.keys, w.keys, w.values}}, {path + ".output_gate", {w.values}}});
+      project_parts(m, x, {{path + ".qkv_proj", {w.keys, w.keys, w.values}}, {path + ".output_gate", {w.values}}});
   return {m.g.unary("silu", m.g.cat({p[0], p[1], p[2]}, 2)), p[3], {}};
 }
 
@@ -142,7 +142,7 @@ int pass_state(const Transformer& m, const Entering& in, int mixed, const std::s
   const std::int64_t ranks = std::int64_t{g.tensor_degree()} * g.request().degrees.context;
   const std::int64_t batch = g.shape(mixed)[0], tokens = g.shape(mixed)[1];
   const std::int64_t key_heads = l.key_heads / ranks, heads = l.heads / ranks;
-  const std::vector<int> p = cut(m, mixed, {key_heads * l.key_features, key_heads * l.key_features, heads * l.features});
+  const std::vector<int> p = cut_features(m, mixed, {key_heads * l.key_features, key_heads * l.key_features, heads * l.features});
   g.module(path);
   const int key = g.view(p[1], {batch, tokens, key_heads, l.key_features});
   const int query = g.view(p[0], {batch, tokens, key_heads, l.key_features});
@@ -192,7 +192,7 @@ int leave(const Transformer& m, int made, const Entering& in, const std::string&
 int short_convolution(const Transformer& m, int x, const std::string& path, bool whole) {
   GraphBuilder& g = m.g;
   const std::int64_t hidden = m.d.hidden;
-  const std::vector<int> p = project(m, x, {{path + ".in_proj", {hidden, hidden, hidden}}});
+  const std::vector<int> p = project_parts(m, x, {{path + ".in_proj", {hidden, hidden, hidden}}});
   const int mixed = g.features_for_tokens(g.mul(p[0], p[2]));
   const int made = g.tokens_for_features(convolve(m, mixed, path, {hidden}, m.t.linear.convolution_bias));
   return g.linear(g.mul(p[1], made), path + ".out_proj", hidden,
@@ -231,10 +231,10 @@ int transformer_linear(const Transformer& m, int x, const std::string& layer, bo
   const LinearMixer& l = m.t.linear;
   const std::string path = module_at(layer, m.t.names->linear);
   if (l.kind == LinearKind::ShortConvolution) return short_convolution(m, x, path, whole);
-  const Entering in = l.kind == LinearKind::GatedDelta     ? delta_net(m, x, path)
-                      : l.kind == LinearKind::ChannelDelta ? channel_delta_net(m, x, path)
-                      : l.kind == LinearKind::StateSpace   ? state_space(m, x, path)
-                                                           : lightning(m, x, path);
+  const Entering in = l.kind == LinearKind::GatedDelta     ? enter_delta_net(m, x, path)
+                      : l.kind == LinearKind::ChannelDelta ? enter_channel_delta_net(m, x, path)
+                      : l.kind == LinearKind::StateSpace   ? enter_state_space(m, x, path)
+                                                           : enter_lightning(m, x, path);
   const Widths w = widths_of(l);
   int mixed = g.features_for_tokens(in.mixed);
   if (l.kernel > 0) mixed = convolve(m, mixed, path, {w.keys, w.keys, w.values}, l.convolution_bias);
