@@ -114,8 +114,11 @@ int make_new(const NewSettings& settings) {
     throw InputError(fmt::format("the file {} exists, and may have been edited", settings.output),
                      fmt::format("{}, or replace it with --force", kAdvice));
   const Scenario draft = draft_of(settings);
-  const int replicas = std::max(1, draft.cluster.nodes);                      // a pipeline through each node
-  const int microbatches = 4 * std::max(1, draft.cluster.size() / replicas);  // a bubble of about a fifth of the step
+  // A pipeline through each node, or through eight devices of a larger one: small models have no more stages.
+  const int devices = std::max(1, draft.cluster.size());
+  int pipeline = std::clamp(devices / std::max(1, draft.cluster.nodes), 1, 8);
+  while (devices % pipeline != 0) --pipeline;
+  const int replicas = devices / pipeline, microbatches = 4 * pipeline;  // a bubble of about a fifth of the step
   const std::string text = scenario_text(settings, precision_for(draft.cluster), microbatches, replicas);
   const Experiment experiment(parse_scenario(text, "panpipe new", folder_of(settings)));
   (void)experiment.plan("");

@@ -44,8 +44,11 @@ TEST(ResultJson, HasTheKeysInTheirOrder) {
   EXPECT_THAT(keys(json["metrics"]),
               ::testing::ElementsAre("step_time_s", "compute_s", "exposed_communication_s", "bubble_step", "bubble_span",
                                      "allocated_memory_bytes", "reserved_memory_bytes", "peak_memory_bytes", "memory_limit_bytes",
-                                     "fits", "parameters", "model_flops", "mfu", "samples_per_s", "step_time_p10_s",
-                                     "step_time_p50_s", "step_time_p90_s", "fits_how", "per_device"));
+                                     "fits", "parameters", "model_flops", "mfu", "samples_per_s", "fits_how", "per_device"))
+      << "without an interval";
+  Metrics with_interval = m;
+  with_interval.step_time_p10_s = 1, with_interval.step_time_p50_s = 2, with_interval.step_time_p90_s = 3;
+  EXPECT_EQ(ordered_json::parse(to_result_json(timeline, with_interval, context(), true))["metrics"]["step_time_p90_s"], 3);
   EXPECT_EQ(json["metrics"]["step_time_s"].get<double>(), m.step_time_s);  // the same number, to the last bit
   EXPECT_EQ(json["metrics"]["exposed_communication_s"].get<double>(), m.exposed_communication_s);
   EXPECT_EQ(json["metrics"]["fits"], false);
