@@ -292,7 +292,7 @@ TEST(Runs, StagesOfNanotronEndWhereItsWeightsPassTheirShare) {
   row.pp = 8;
   EXPECT_THAT(scenario_of(row).text, HasSubstr("partition: [h.3.attention, h.6.attention, h.8.attention, h.11.attention, "
                                                "h.13.attention, h.15.mlp, head]"));
-  row.pp = 16;  // a layer each, and the head in the fourteenth
+  row.gpus = row.pp = 16;  // the head in the thirteenth, and nothing is left for the last two
   EXPECT_THAT(scenario_of(row).assumed, Contains("stages: by-cost"));
   EXPECT_THAT(scenario_of(row).text, ::testing::Not(HasSubstr("partition")));
   row.framework = "megatron";
