@@ -1,0 +1,59 @@
+// Devices whose rates no run was compared with: named, and with wider intervals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/index.hpp"
+#include "costmodel/prediction/plan_cautions.hpp"
+#include "costmodel/prediction/prediction.hpp"
+
+namespace panpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string scenario_on(const std::string& cluster) {
+  return "panpipe: 1\ncluster: " + cluster + R"(
+workload: {model: gpt2-large}
+batch: {micro: 2, microbatches: 4}
+parallel: {tensor: 4}
+precision: bf16
+)";
+}
+
+Prediction predicted(const std::string& cluster) {
+  const Experiment experiment(parse_scenario(scenario_on(cluster), "s", "."));
+  return predict(experiment, experiment.plan(""));
+}
+
+std::vector<std::string> named(const std::string& cluster) {
+  return unmeasured(parse_scenario(scenario_on(cluster), "s", ".").cluster);
+}
+
+TEST(Unmeasured, DevicesAreNamedWithTheReason) {
+  EXPECT_THAT(named("h100x8"), IsEmpty());
+  EXPECT_THAT(named("gb200-nvl72"), ElementsAre(HasSubstr("GB200: not measured on this device: the B200's calibration")));
+  EXPECT_THAT(named("{file: clusters/h100x8.yaml, device: {file: devices/h100-sxm.yaml, clock: 90 %}}"),
+              ElementsAre("H100-SXM at 90 % of its clock: a rule from three RTX 3090"));
+  // A slow device is of a type of its own, and is named once.
+  EXPECT_THAT(named("{file: clusters/gb200-nvl72.yaml, slow: [{device: 0, factor: 0.9}]}"), ElementsAre(HasSubstr("GB200")));
+}
+
+// A clock that is all but the data sheet's changes no time, and doubles what the chip's own work adds to the interval.
+TEST(Unmeasured, IntervalsWiden) {
+  const auto at_clock = [](const std::string& clock) {
+    return predicted("{file: clusters/h100x8.yaml, device: {file: devices/h100-sxm.yaml, clock: " + clock + "}}");
+  };
+  const Prediction known = at_clock("100 %"), rule = at_clock("99.999999 %");
+  EXPECT_NEAR(rule.metrics.step_time_s, known.metrics.step_time_s, 1e-6 * known.metrics.step_time_s);
+  for (const Direction direction : {Direction::Products, Direction::MemoryTraffic, Direction::Attention})
+    EXPECT_NEAR(rule.traits.sensitivity[at(direction)], 2 * known.traits.sensitivity[at(direction)], 1e-6) << at(direction);
+  for (const Direction direction : {Direction::Host, Direction::Node, Direction::Everything})
+    EXPECT_NEAR(rule.traits.sensitivity[at(direction)], known.traits.sensitivity[at(direction)], 1e-6) << at(direction);
+}
+
+}  // namespace
+}  // namespace panpipe
