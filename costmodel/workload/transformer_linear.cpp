@@ -17,6 +17,7 @@ struct Entering {
   int mixed = -1;                 // queries, keys and values in turn, (batch, tokens, features)
   int gate = -1;                  // of the result, (batch, own tokens, features), -1: none
   std::vector<int> numbers = {};  // by head: decay, strength of the update
+  bool values_first = false;      // `mixed` has values, keys and queries in turn
 };
 
 struct Widths {
@@ -37,21 +38,27 @@ std::vector<int> cut_features(const Transformer& m, int x, const std::vector<std
   return parts;
 }
 
-// Column-parallel products whose rows are the given parts, as one matrix or as several.
-std::vector<int> project_parts(const Transformer& m, int x,
-                               const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& matrices) {
-  std::vector<int> parts;
-  for (const auto& [name, sizes] : matrices) {
+// A column-parallel product: the rows of its fused matrices, and what its result is cut into, which is one part or all of them if
+// nothing else is stated.
+struct MixedProduct {
+  std::string name;
+  std::vector<std::int64_t> rows, parts = {};
+};
+
+std::vector<int> project_parts(const Transformer& m, int x, const std::vector<MixedProduct>& products) {
+  std::vector<int> made;
+  for (const MixedProduct& product : products) {
     std::int64_t all = 0;
-    for (const std::int64_t size : sizes) all += size;
+    for (const std::int64_t rows : product.rows) all += rows;
     LinearOptions options{.bias = m.t.linear.bias, .split = Split::Column};
-    if (sizes.size() > 1) options.fused_rows = sizes;
-    const int made = m.g.linear(x, name, all, options);
+    if (product.rows.size() > 1) options.fused_rows = product.rows;
+    const int whole = m.g.linear(x, product.name, all, options);
     std::vector<std::int64_t> own;
-    for (const std::int64_t size : sizes) own.push_back(size / m.g.tensor_degree());
-    for (const int part : sizes.size() > 1 ? cut_features(m, made, own) : std::vector<int>{made}) parts.push_back(part);
+    for (const std::int64_t size : product.parts.empty() ? product.rows : product.parts)
+      own.push_back(size / m.g.tensor_degree());
+    for (const int part : own.size() > 1 ? cut_features(m, whole, own) : std::vector<int>{whole}) made.push_back(part);
   }
-  return parts;
+  return made;
 }
 
 // Two products with a narrow result between them, which all ranks hold whole.
@@ -62,20 +69,18 @@ int narrow_product(const Transformer& m, int x, const std::string& first, const 
 }
 
 Entering enter_delta_net(const Transformer& m, int x, const std::string& path) {
-  const LinearMixer& l = m.t.linear;
-  const Widths w = widths_of(l);
-  std::vector<int> p;
-  if (l.one_product) {
-    p = project_parts(
+  const Widths w = widths_of(m.t.linear);
+  if (m.t.linear.one_product) {  // by key head, and so put in order
+    const std::vector<int> p = project_parts(
         m, x, {{path + ".in_proj_qkvz", {w.keys, w.keys, w.values, w.values}}, {path + ".in_proj_ba", {w.heads, w.heads}}});
-  } else {
-    p = project_parts(m, x,
-                      {{path + ".in_proj_qkv", {w.keys, w.keys, w.values}},
-                       {path + ".in_proj_z", {w.values}},
-                       {path + ".in_proj_b", {w.heads}},
-                       {path + ".in_proj_a", {w.heads}}});
+    return {m.g.cat({p[0], p[1], p[2]}, 2), p[3], {p[5], p[4]}};
   }
-  return {m.g.cat({p[0], p[1], p[2]}, 2), p[3], {p[5], p[4]}};
+  const std::vector<int> p = project_parts(m, x,
+                                           {{path + ".in_proj_qkv", {w.keys, w.keys, w.values}, {2 * w.keys + w.values}},
+                                            {path + ".in_proj_z", {w.values}},
+                                            {path + ".in_proj_b", {w.heads}},
+                                            {path + ".in_proj_a", {w.heads}}});
+  return {p[0], p[1], {p[3], p[2]}};
 }
 
 Entering enter_channel_delta_net(const Transformer& m, int x, const std::string& path) {
@@ -92,15 +97,16 @@ Entering enter_channel_delta_net(const Transformer& m, int x, const std::string&
 // Mamba 2's names: x, B and C are values, keys and queries; dt is the step.
 Entering enter_state_space(const Transformer& m, int x, const std::string& path) {
   const Widths w = widths_of(m.t.linear);
-  const std::vector<int> p = project_parts(m, x, {{path + ".in_proj", {w.values, w.values, w.keys, w.keys, w.heads}}});
-  return {m.g.cat({p[2], p[3], p[1]}, 2), p[0], {p[4]}};
+  const std::vector<int> p = project_parts(
+      m, x, {{path + ".in_proj", {w.values, w.values, w.keys, w.keys, w.heads}, {w.values, w.values + 2 * w.keys, w.heads}}});
+  return {p[1], p[0], {p[2]}, true};
 }
 
 Entering enter_lightning(const Transformer& m, int x, const std::string& path) {
   const Widths w = widths_of(m.t.linear);
-  const std::vector<int> p =
-      project_parts(m, x, {{path + ".qkv_proj", {w.keys, w.keys, w.values}}, {path + ".output_gate", {w.values}}});
-  return {m.g.unary("silu", m.g.cat({p[0], p[1], p[2]}, 2)), p[3], {}};
+  const std::vector<int> p = project_parts(
+      m, x, {{path + ".qkv_proj", {w.keys, w.keys, w.values}, {2 * w.keys + w.values}}, {path + ".output_gate", {w.values}}});
+  return {m.g.unary("silu", p[0]), p[1], {}};
 }
 
 // A depthwise convolution over this token and the ones before it, and its SiLU, in one kernel (Dao-AILab/causal-conv1d).
@@ -142,11 +148,13 @@ int pass_state(const Transformer& m, const Entering& in, int mixed, const std::s
   const std::int64_t ranks = std::int64_t{g.tensor_degree()} * g.request().degrees.context;
   const std::int64_t batch = g.shape(mixed)[0], tokens = g.shape(mixed)[1];
   const std::int64_t key_heads = l.key_heads / ranks, heads = l.heads / ranks;
-  const std::vector<int> p = cut_features(m, mixed, {key_heads * l.key_features, key_heads * l.key_features, heads * l.features});
+  const std::int64_t keys = key_heads * l.key_features, values = heads * l.features;
+  const bool first = in.values_first;
+  const std::vector<int> p = cut_features(m, mixed, {first ? values : keys, keys, first ? keys : values});
   g.module(path);
   const int key = g.view(p[1], {batch, tokens, key_heads, l.key_features});
-  const int query = g.view(p[0], {batch, tokens, key_heads, l.key_features});
-  const int value = g.view(p[2], {batch, tokens, heads, l.features});
+  const int query = g.view(p[first ? 2 : 0], {batch, tokens, key_heads, l.key_features});
+  const int value = g.view(p[first ? 0 : 2], {batch, tokens, heads, l.features});
   std::vector<Argument> arguments = {TensorRef{query}, TensorRef{key}, TensorRef{value}, std::int64_t{l.chunk}};
   TensorList numbers;
   for (const int number : in.numbers) numbers.tensors.push_back(g.features_for_tokens(number));
@@ -236,8 +244,9 @@ int transformer_linear(const Transformer& m, int x, const std::string& layer, bo
                       : l.kind == LinearKind::StateSpace   ? enter_state_space(m, x, path)
                                                            : enter_lightning(m, x, path);
   const Widths w = widths_of(l);
+  const std::vector<std::int64_t> channels = {in.values_first ? w.values : w.keys, w.keys, in.values_first ? w.keys : w.values};
   int mixed = g.features_for_tokens(in.mixed);
-  if (l.kernel > 0) mixed = convolve(m, mixed, path, {w.keys, w.keys, w.values}, l.convolution_bias);
+  if (l.kernel > 0) mixed = convolve(m, mixed, path, channels, l.convolution_bias);
   const int made = leave(m, g.tokens_for_features(pass_state(m, in, mixed, path)), in, path);
   const std::string output = path + (l.kind == LinearKind::ChannelDelta ? ".o_proj" : ".out_proj");
   return g.linear(made, output, m.d.hidden, {.bias = l.bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
