@@ -51,12 +51,12 @@ export class Compare {
     this.element = h('div', { class: 'view', id: 'compare' }, h('h2', {}, 'Before and after'), this.body, this.timeline.element);
   }
 
-  show(now, before) {
+  show(now, before, fault) {
     const keep = h('button', { type: 'button', onclick: keepAsBefore, id: 'compare-keep' }, 'Keep the present one as before');
     this.timeline.element.hidden = !before?.picture || !now?.picture;
     if (!before?.document || !now?.document) {
-      const fault = before?.error || now?.error;
-      this.body.replaceChildren(h('p', {}, fault ? `${before?.error ? 'Before' : 'Now'}: ${fault.message}`
+      const wrong = before?.error || fault;
+      this.body.replaceChildren(h('p', { class: wrong ? 'error' : '' }, wrong ? `${before?.error ? 'Before' : 'Now'}: ${wrong.message}`
         : 'Keep a prediction as “before”, then change something: both stand here, side by side.'), keep);
       return;
     }

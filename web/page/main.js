@@ -16,7 +16,7 @@ import { listenToDrops } from './drop.js';
 
 const views = [['predict', 'Predict'], ['compare', 'Compare'], ['laboratory', 'Schedules'], ['links', 'Links']];
 const engine = new Caller();
-let engineLists = {}, parts, answer, beforeAnswer, beforeOf, ownAddress, startTime = performance.now();
+let engineLists = {}, parts, answer, fault, beforeAnswer, beforeOf, ownAddress, startTime = performance.now();
 
 // Figures come first, then the picture, then hints once the hand rests: they take the engine longer.
 const wanted = ['document', 'text', 'values', 'scenario', 'warnings'];
@@ -49,6 +49,7 @@ function makePage() {
 }
 
 function showView() {
+  if (!views.some(([id]) => id === state.view)) state.view = 'predict';
   for (const [id] of views) byId(id).hidden = state.view !== id;
   for (const link of byId('views').children)
     if (link.dataset.view === state.view) link.setAttribute('aria-current', 'page');
@@ -75,10 +76,12 @@ async function predict() {
   const others = showErrors(fresh.error);
   parts.faults.replaceChildren(...others.map(d => h('p', { class: 'error' }, d.key ? h('code', {}, d.key + ': ') : '', d.message,
     d.help ? h('span', { class: 'help' }, d.help) : '')),
-    fresh.error && !others.length ? h('p', { class: 'error' }, 'See the marked field: the figures below are those before the change.')
+    fresh.error && !others.length ? h('p', { class: 'error' },
+      `See the marked field${answer ? ': the figures below are those before the change' : ''}.`)
       : '');
   byId('predict').classList.toggle('stale', Boolean(fresh.error));
-  if (fresh.error) return;
+  fault = fresh.error;
+  if (fault) return;
   answer = fresh;
   // Files are named in the resolved scenario alone.
   const named = (section, key) => answer.scenario?.match(new RegExp(`^${section}:\\n(?: .*\\n)*?  ${key}: (\\S+)`, 'm'))?.[1];
@@ -134,7 +137,7 @@ function showAnswer() {
     ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'),
       h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
     : [h('button', { type: 'button', id: 'keep', onclick: keepAsBefore }, 'Keep as “before”')]));
-  if (state.view === 'compare') parts.compare.show(answer, beforeAnswer);
+  if (state.view === 'compare') parts.compare.show(answer, beforeAnswer, fault);
 }
 
 // For tests and for the curious: milliseconds from opening to the first answer, and how many changes have been answered.
@@ -159,7 +162,7 @@ async function answerChange(what) {
   if (state.view === 'links') parts.links.update();
   if (state.view === 'compare') {
     await getBefore();
-    parts.compare.show(answer, beforeAnswer);
+    parts.compare.show(answer, beforeAnswer, fault);
   }
 }
 
