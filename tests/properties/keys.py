@@ -221,7 +221,7 @@ SCENARIOS = [
         {"pipeline": 2, "data": 4, "zero": 1},
         workload={"model": "gpt3-6.7b"},
         framework="deepspeed",
-        offload={"optimizer": True},
+        offload={"optimizer": "cpu"},
     ),
     {
         "panpipe": 1,
