@@ -20,6 +20,11 @@ class Crammed {
   // Other stages come.
   void clear() {
     for (std::optional<PlacedStages>& with : with_) with.reset();
+    new_counts();
+  }
+  // Other counts come.
+  void new_counts() {
+    for (Peaks& peaks : peaks_) peaks = {};
   }
 
   // Whether recompute of all blocks fits under one of these ZeRO stages.
@@ -64,13 +69,23 @@ class Crammed {
   double memory(Pricer& pricer, Recompute mode, const PlacedStages& placed, const OrderCounts& counts, const PerParameter& per,
                 int microbatches) {
     const PlacedStages& with = with_recompute(pricer, mode, placed);
-    activation_peaks(with, counts, peaks_);
-    return memory_peaks(with, common_.facts, per, peaks_, microbatches).largest;
+    Peaks& peaks = peaks_[at(mode)];
+    if (peaks.of_ranks.empty()) activation_peaks(with, counts, peaks.of_ranks);
+    if (peaks.per != &per) peaks.memory = memory_peaks(with, common_.facts, per, peaks.of_ranks, microbatches).largest;
+    peaks.per = &per;
+    return peaks.memory;
   }
+
+  // Under the last counts, and of the last ZeRO stage and data degree.
+  struct Peaks {
+    std::vector<double> of_ranks;
+    const PerParameter* per = nullptr;
+    double memory = 0;
+  };
 
   const Common& common_;
   std::array<std::optional<PlacedStages>, kModes> with_;  // by recompute
-  std::vector<double> peaks_;
+  std::array<Peaks, kModes> peaks_;
 };
 
 }  // namespace panpipe::planner

@@ -205,6 +205,7 @@ class Worker {
   void price(const PlacedStages& placed, const FamilyForm& form, std::size_t orders, const OrderCounts& counts) {
     activation_peaks(placed, counts, peaks_);
     counts_ = &counts;
+    with_recompute_.new_counts();
     bounds_.resize(orders);
     for (std::size_t o = 0; o < orders; ++o) bounds_[o] = traffic_[o].bounds(form, base_.microbatches, counts);
   }
@@ -260,6 +261,7 @@ class Worker {
   bool may_be_crammed(const PlacedStages& placed, Recompute mode, int d, int m) {
     if (mode != Recompute::None) return false;
     const Degrees of = degrees(d);
+    with_recompute_.new_counts();
     const OrderCounts& counts = placed.placement == StagePlacement::Opaque ? no_order_ : any_order_of(placed);
     return with_recompute_.makes_room(*pricer_, placed, counts, zeros_of(space_, of), d, m);
   }

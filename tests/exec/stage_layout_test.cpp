@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <string>
 #include <tuple>
 
 #include "costmodel/plan/stage_links.hpp"
@@ -122,6 +123,22 @@ TEST(StageLayout, SkipEdgesAndTiedParameters) {
     if (holds(tied.stages.back(), root)) shared.push_back(root);
   ASSERT_EQ(shared.size(), 1U);
   EXPECT_EQ(gpt.graph->tensors[shared.front()].elements(), 96 * 32);
+}
+
+// The first stage recomputes one of its blocks, the second none.
+TEST(StageLayout, EachStageRecomputesItsOwnNumberOfBlocks) {
+  const Workload gpt = small_model("gpt");
+  Plan plan = cut_at(*gpt.graph, {0, 5}).plan;
+  plan.stages[0].recompute = Recompute::Full;
+  plan.stages[0].recompute_first = 1;
+  StageLayout layout = make_stage_layout(*gpt.graph, plan);
+  choose_recomputed(*gpt.graph, plan, RecomputeScope(), layout);
+  ASSERT_EQ(layout.stages[0].again.size(), 1U);
+  const auto [first, end] = layout.stages[0].again.front();
+  std::set<std::string> blocks;
+  for (int op = first; op < end; ++op) blocks.insert(gpt.graph->units[gpt.graph->operators[op].unit].block);
+  EXPECT_EQ(blocks, std::set<std::string>{gpt.graph->units[1].block});
+  EXPECT_TRUE(layout.stages[1].again.empty());
 }
 
 }  // namespace
