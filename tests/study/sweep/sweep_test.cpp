@@ -414,10 +414,10 @@ TEST(SweepVerb, ACellIsTheEstimateOfItsPlan) {
 TEST(SweepVerb, HardlyAnythingLeftIsReported) {
   const test::Outcome run = test::panpipe("sweep " + kGpt2 + " --over 'usable=80 %,86 %' --over schedule=zb-h1,gpipe");
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("best; tight: device 1 needs 18.7 GiB of 19.2 GiB\n"));
-  EXPECT_THAT(run.out, HasSubstr("18.7 GiB (tight: device 1 needs 18.7 GiB of 19.2 GiB)"));
+  EXPECT_THAT(run.out, HasSubstr("best; tight: device 1 needs 18.6 GiB of 19.2 GiB\n"));
+  EXPECT_THAT(run.out, HasSubstr("18.6 GiB (tight: device 1 needs 18.6 GiB of 19.2 GiB)"));
   EXPECT_THAT(run.out, HasSubstr("best for usable=86 %: schedule=zb-h1"));
-  EXPECT_THAT(run.out, testing::Not(HasSubstr("tight: device 1 needs 18.7 GiB of 20.6")));
+  EXPECT_THAT(run.out, testing::Not(HasSubstr("tight: device 1 needs 18.6 GiB of 20.6")));
 }
 
 // Wherever the signal falls (before the first cell, in the middle, after the last), the same call goes on to the same bytes.
