@@ -176,7 +176,8 @@ Drawn draw_plan(Draw& draw, const std::string& trainer) {
                                           : !megatron && trainer != "deepspeed" && draw.one_in(3) ? "gpipe"
                                                                                                   : "1f1b");
   if (pipeline > 1 && !draw.one_in(4))
-    text += "partition: " + (nanotron ? cuts_of_nanotron(drawn.sizes, pipeline) : cuts_text(draw, layers, pipeline * each)) + "\n";
+    text +=
+        "partition: " + (nanotron ? cuts_of_nanotron(drawn.sizes, pipeline) : cuts_text(draw, layers, pipeline * each)) + "\n";
   text += recompute_text(draw, trainer, layers);
   text +=
       fmt::format("precision: {}\n", draw.of(megatron ? std::initializer_list<const char*>{"bf16", "bf16", "fp16", "fp32", "fp8"}
