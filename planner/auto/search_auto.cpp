@@ -31,7 +31,7 @@ constexpr std::size_t kImproved = 3;         // the best plans, and the best of 
 constexpr std::size_t kTriedLast = 2;        // splits of the work among devices
 constexpr std::size_t kFitted = 8;           // configurations at a time whose cuts are moved until they fit
 constexpr std::size_t kMostFitted = 64;      // while nothing fits
-constexpr std::size_t kMostCrammed = 24;     // configurations that recompute some of their blocks
+constexpr std::size_t kMostCrammed = 24;     // configurations that recompute some of their blocks, while that helps
 constexpr std::size_t kMostRevisited = 256;  // microbatches of shapes that an extrapolation spoke against
 // Plans that are simulated: the least number, and the largest number while an estimate is below the least simulated step. They do
 // not depend on the number of shown plans, so that the number shown does not change the best plan.
@@ -311,7 +311,8 @@ class AutoSearch {
     if (!common_.by_stage || options_.stopped()) return;
     const std::vector<Priced> wanted = crammed();
     for (std::size_t first = 0; first < std::min(wanted.size(), kMostCrammed); first += kFitted) {
-      if (options_.stopped() || wanted[first].bound >= roomy_incumbent()) break;
+      const double before = roomy_incumbent();
+      if (options_.stopped() || wanted[first].bound >= before) break;
       std::vector<Exact> fitted(std::min(kFitted, wanted.size() - first));
       in_parallel(fitted.size(), [&](std::size_t i, Evaluator& evaluator) {
         fitted[i] = fit_recompute(evaluator, wanted[first + i].configuration, spare(), options_);
@@ -323,6 +324,7 @@ class AutoSearch {
         best_.push_back(std::move(one));
       }
       std::sort(best_.begin(), best_.end());
+      if (std::isfinite(before) && roomy_incumbent() >= before) break;  // the most promising are no better
     }
   }
 
