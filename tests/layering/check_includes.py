@@ -85,7 +85,15 @@ FENCED = {
     r"toml\+\+/": ["jobs/toml_document.cpp"],
     r"nanobind/|Python\.h": ["python"],
     # Processes and shared memory, which a page has none of.
-    r"sys/(mman|prctl|socket|syscall|wait)\.h|spawn\.h": ["sim/simgrid_module.cpp", "study/sweep", "exec", "cli", "python", "tests", "bench"],
+    r"sys/(mman|prctl|socket|syscall|wait)\.h|spawn\.h": [
+        "sim/simgrid_module.cpp",
+        "study/sweep",
+        "exec",
+        "cli",
+        "python",
+        "tests",
+        "bench",
+    ],
     r"CLI/": ["cli", "exec", "tests/exec"],
     r"thread|mutex|condition_variable|tbb/|oneapi/": [
         "base/parallel_for.cpp",

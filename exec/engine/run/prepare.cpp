@@ -95,9 +95,10 @@ PreparedRun::PreparedRun(RunRequest asked)
     throw InputError(scenario.workload.config->not_followed);
   for (const Operator& op : experiment.workload.graph->operators)
     if (op.target.starts_with("panpipe_predicted::"))
-      throw fault_at(scenario, "workload",
-                     fmt::format("the executor has no {} of '{}': models with it are predicted and not run", op.target, op.module),
-                     "estimate, simulate and plan know it");
+      throw fault_at(
+          scenario, "workload",
+          fmt::format("the executor has no {} of '{}': models with it are predicted and not run", op.target, op.module),
+          "estimate, simulate and plan know it");
   plan = experiment.plan(request.plan);
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);
