@@ -80,7 +80,8 @@ TEST_F(ExpertTraining, DroppedTokensAreRefusedInWords) {
 TEST_F(ExpertTraining, OperatorsThatTheExecutorLacksAreNamed) {
   const std::string file = folder_.write(
       "s.yaml",
-      "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB}\nbatch: {micro: 1, microbatches: 1}\n"
+      "panpipe: 1\ncluster: {devices: 1, memory: 4 GiB, link: {bandwidth: 1 GB/s, latency: 1 us}}\nbatch: {micro: 1, "
+      "microbatches: 1}\n"
       "workload: {sequence: 8, config: {model_type: mamba2, hidden_size: 16, num_hidden_layers: 1, vocab_size: 48, num_heads: 2, "
       "head_dim: 8, n_groups: 1, state_size: 4}}\n");
   EXPECT_THAT(run_threads(file, quiet(file, 1)).error(),
