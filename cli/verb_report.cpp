@@ -8,6 +8,7 @@
 #include "base/files/files_write.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "study/report/editable_page.hpp"
 #include "study/report/report.hpp"
 
 namespace panpipe::cli {
@@ -16,13 +17,22 @@ void add_report_verb(CLI::App& sub, std::function<int()>& run) {
   struct Settings {
     std::vector<std::string> results;
     std::string output;
+    bool editable = false;
   };
   auto settings = std::make_shared<Settings>();
   sub.add_option("RESULT", settings->results, "one or two results: result.json, or a folder written with -o")
       ->type_name("FILE|DIR")
       ->required();
   sub.add_option("-o", settings->output, "page to write")->type_name("FILE.html")->required();
+  sub.add_flag("--editable", settings->editable,
+               "the page that predicts (make web), with this result inside: its plan can be changed there");
   run = [settings] {
+    if (settings->editable) {
+      if (settings->results.size() != 1) throw InputError("panpipe report --editable: give one result");
+      write_file(settings->output, study::with_result(study::predicting_page(), settings->results.front()), kAdvice);
+      print_note(fmt::format("written to {}: open it in a browser, change the plan\n", settings->output));
+      return static_cast<int>(ExitCode::Done);
+    }
     if (settings->results.size() > 2) throw InputError("panpipe report: give one result, or two to lay over each other");
     std::vector<study::ReportInput> inputs;
     for (const std::string& path : settings->results) inputs.push_back(study::read_report_input(path));

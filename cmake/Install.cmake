@@ -16,6 +16,7 @@ foreach(tool export_model make_tokens)
   install(PROGRAMS tools/${tool}.py DESTINATION bin RENAME ${name} COMPONENT program)
 endforeach()
 install(DIRECTORY scenarios/ DESTINATION share/panpipe COMPONENT program)
+install(FILES build/web/panpipe.html DESTINATION share/panpipe/page COMPONENT program OPTIONAL)  # of make web, where it was made
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

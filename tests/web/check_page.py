@@ -313,6 +313,30 @@ def check_keyboard(p):
         assert not nameless, (view, nameless)
 
 
+def check_editable_report(p):
+    """A report with its result inside: the page predicts it again, and a change is compared with the result."""
+    with tempfile.TemporaryDirectory() as folder:
+        for call in (
+            ["estimate", ROOT / "scenarios/examples/gpt2-large-rtx3090x8.yaml", "-o", f"{folder}/out"],
+            ["report", f"{folder}/out", "--editable", "-o", f"{folder}/page.html"],
+        ):
+            done = subprocess.run([p.native_program, *map(str, call)], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        page = pathlib.Path(folder, "page.html")
+        p.b.open(page.as_uri())
+        p.b.wait(READY)
+        step = json.loads(pathlib.Path(folder, "out/result.json").read_text())["metrics"]["step_time_s"]
+        p.b.wait(f"{STEP} === {step}")
+        p.put("field-schedule", "gpipe")
+        p.b.wait(f"{STEP} > {step}")
+        p.acts("document.querySelector('[data-view=compare]').click()")
+        p.b.wait("document.getElementById('compare').innerText.includes('gpipe')")
+        assert re.search(r"step time\t675.3 ms\t\d+.\d ms\t\+\d", p.text("#compare")), p.text("#compare")
+        others = [r for r in p.b.requests if not r.startswith((page.as_uri(), "blob:", "data:", "about:"))]
+        assert not others, others
+        p.b.requests.clear()
+
+
 def check_documents(p):
     """Every address that a document gives opens without a fault."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -370,6 +394,7 @@ def main():
         check_compare,
         check_laboratory,
         check_links,
+        check_editable_report,
     )
     once += (check_documents, check_timeline, check_keyboard, functools.partial(check_widths, pictures=options.pictures))
     runs = [(check, page) for check in everywhere for page in (file_page, served_page)] + [(check, file_page) for check in once]

@@ -12,9 +12,11 @@
 #include "jobs/import.hpp"
 #include "jobs/job_json.hpp"
 #include "jobs/trainer_jobs.hpp"
+#include "present/picture/timeline_picture.hpp"
 #include "present/result/result_document.hpp"
 #include "schedule/schedule.hpp"
 #include "web/engine/call.hpp"
+#include "web/engine/picture_json.hpp"
 
 namespace panpipe::web {
 namespace {
@@ -114,7 +116,10 @@ Answer read_log(const Call& call, const std::string& file) {
 
 Answer read_result(const std::string& file) {
   const present::ResultDocument result = present::read_result(file);
-  return Answer().add("kind", "result").add("notes", result.heading).add("scenario_name", result.scenario);
+  Answer answer;
+  answer.add("kind", "result").add("notes", result.heading).add("scenario_name", result.scenario);
+  if (result.has_timeline) answer.add_json("picture", to_json(present::picture_of(result.timeline, result.scenario)));
+  return answer;
 }
 
 // A model's configuration, as Hugging Face writes it.

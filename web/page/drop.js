@@ -90,6 +90,19 @@ export async function openFiles(list, engine) {
   else if (read.scenario) takeScenario(read.kind === 'scenario' ? main : `${main}.yaml`, read.scenario, others);
 }
 
+// What `panpipe report --editable` laid into this file: its scenario, and the result that changes are compared with.
+export async function openInside(engine) {
+  const inside = byId('inside');
+  if (!inside) return;
+  const { name, scenario, files, result } = JSON.parse(inside.textContent), file = 'result.json';
+  const read = await engine.ask({ call: 'read', files: { [file]: result }, file });
+  takeScenario(name.split('/').at(-1), scenario, files);
+  takeResult(name, result, read || {});
+  state.view = 'predict';
+  changed('view');
+  said(`A result of ${name}, predicted again here. Change its plan: figures are compared with the result.`);
+}
+
 export function listenToDrops(engine) {
   const veil = byId('drop'), input = byId('file');
   let depth = 0;

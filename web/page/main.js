@@ -12,7 +12,7 @@ import { Compare, keepAsBefore, letGo } from './compare.js';
 import { Laboratory } from './laboratory.js';
 import { Links } from './links.js';
 import { takeSection } from './take.js';
-import { listenToDrops } from './drop.js';
+import { listenToDrops, openInside } from './drop.js';
 
 const views = [['predict', 'Predict'], ['compare', 'Compare'], ['laboratory', 'Schedules'], ['links', 'Links']];
 const engine = new Caller();
@@ -84,7 +84,8 @@ async function predict() {
   if (fault) return;
   answer = fresh;
   // Files are named in the resolved scenario alone.
-  const named = (section, key) => answer.scenario?.match(new RegExp(`^${section}:\\n(?: .*\\n)*?  ${key}: (\\S+)`, 'm'))?.[1];
+  const named = (section, key) =>
+    answer.scenario?.match(new RegExp(`^${section}:(?:\\n(?: .*\\n)*?  ${key}:)? ([^\\s{]+)`, 'm'))?.[1];
   for (const [section, key] of [['cluster', 'file'], ['workload', 'config']])
     if (named(section, key)) answer.values[`${section}.${key}`] ??= { value: named(section, key) };
   updateControls(answer.values || {});
@@ -177,7 +178,7 @@ async function readAddress() {
 }
 
 async function showEarly() {
-  if (/(^|[#&])(example|view)=/.test(location.hash)) return;
+  if (/(^|[#&])(example|view)=/.test(location.hash) || byId('inside')) return;
   const read = await stateOf(location.hash), early = await engine.ask(requestOf(read, ['document', 'text']));
   if (!early?.document) return;
   byId('main').replaceChildren(h('div', { class: 'view early' }, heading(early), answerCards(early)));
@@ -185,7 +186,7 @@ async function showEarly() {
 }
 
 async function main() {
-  const status = byId('status');
+  const status = byId('status'), linked = location.hash.length > 1;
   try {
     await loadEngine();
     // The lists take as long as everything else: they come from a second worker, and the first figures do not wait for them.
@@ -211,6 +212,7 @@ async function main() {
     h('p', {}, 'Examples: ', ...(engineLists.examples
       || []).flatMap(({ name }) => [h('a', { href: `#example=${name}` }, name.split('/').at(-1).replace('.yaml', '')), ' '])));
   await readAddress();
+  if (!linked) await openInside(engine);
 }
 
 main();

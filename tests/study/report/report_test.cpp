@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
 #include "present/picture/timeline_picture.hpp"
+#include "study/report/editable_page.hpp"
 #include "study/report/report.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/present/page/page_markup.hpp"
@@ -126,6 +129,54 @@ TEST(Report, NamesFromDocumentsStayText) {
   const std::string page = to_report_page({read_report_input(folder)});
   EXPECT_THAT(page, testing::Not(HasSubstr("<img src=x")));
   EXPECT_EQ(present::count(page, "</script>"), 1U);
+}
+
+// The files stand before the page's own module, and read back as they are; none of their texts ends the script around them.
+TEST(EditablePage, HoldsTheResultAndItsScenario) {
+  const std::string folder = folder_of("estimate");
+  std::string text = test::read_file(folder + "/result.json");
+  text.replace(text.find(kGpt2), kGpt2.size(), "</script><img src=x>");
+  test::write_file(folder + "/result.json", text);
+  const std::string page = with_result("<head><script type=\"module\">module</script>", folder), begin = "id=\"inside\">";
+  EXPECT_EQ(present::count(page, "</script>"), 2U);
+  EXPECT_LT(page.find(begin), page.find("<script type=\"module\">"));
+  const std::size_t from = page.find(begin) + begin.size();
+  const auto inside = nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+  EXPECT_EQ(inside["result"], text);
+  EXPECT_THAT(inside["scenario"].get<std::string>(), HasSubstr("\ncluster: clusters/rtx3090x8.yaml "));
+  EXPECT_TRUE(inside["files"].empty()) << "all are shipped";
+  EXPECT_EQ(inside["name"], "</script><img src=x>");
+}
+
+// A file of one's own comes along, by its name; one that has changed since does not.
+TEST(EditablePage, BringsFilesThatAreNotShipped) {
+  const std::string folder = test::temporary_folder(), cluster = folder + "/mine.yaml";
+  std::string text = test::read_file("../scenarios/clusters/rtx3090x8.yaml");
+  test::write_file(cluster, text + "# mine\n");
+  ASSERT_EQ(test::panpipe("estimate " + kGpt2 + " --set cluster=" + cluster + " -o " + folder + "/out").exit_code, 0);
+  const auto inside = [&] {
+    const std::string page = with_result("<script type=\"module\">", folder + "/out"), begin = "id=\"inside\">";
+    const std::size_t from = page.find(begin) + begin.size();
+    return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+  };
+  EXPECT_EQ(inside()["files"]["mine.yaml"], text + "# mine\n");
+  EXPECT_THAT(inside()["scenario"].get<std::string>(), HasSubstr("cluster: mine.yaml "));
+  test::write_file(cluster, text + "# another\n");
+  EXPECT_TRUE(inside()["files"].empty());
+  EXPECT_THAT(inside()["scenario"].get<std::string>(), HasSubstr(cluster));
+}
+
+TEST(EditablePage, NeedsTheScenarioAndTheModule) {
+  const std::string file = test::temporary_folder() + "/result.json";
+  ASSERT_EQ(test::panpipe("estimate " + kGpt2 + " --json", file).exit_code, 0);
+  try {
+    with_result("<script type=\"module\">", file);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no scenario.yaml next to the result"));
+  }
+  EXPECT_THROW(with_result("<html></html>", folder_of("estimate")), MachineError);
+  EXPECT_THAT(test::panpipe("report " + file + " " + file + " --editable -o page.html").err, HasSubstr("give one result"));
 }
 
 // A scenario that states a run: its days and its price stand on the page as in the table.
