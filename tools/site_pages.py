@@ -4,7 +4,8 @@
   so that no link leads out of the site: the project has no public address that one could point at.
 * Notebooks are pages with their outputs, pictures as files next to them, and the notebook itself to download.
 * `reference/verbs.md` is the help that the program prints.
-* `<!-- page: ADDRESS -->` is a link into the page that `make web` made (docs/page.md), where there is one.
+* `<!-- page: ADDRESS -->` is a link into the page that `make web` made (docs/page.md), where there is one; on the first page it is
+  that page itself.
 * Lists as the tree's pages write them are written as Python-Markdown reads them. Comments that only tests read are left out.
 
 PANPIPE is the program, build/release/bin/panpipe if it is not set.
@@ -208,8 +209,13 @@ def for_site(text, origin, page):
         return match.group(1) + posixpath.relpath(page_of(path), posixpath.dirname(page) or ".") + mark + anchor + match.group(3)
 
     def into_page(match):
+        if not WEB.exists():
+            return ""
         place = posixpath.relpath(WEB.name, posixpath.dirname(page) or ".")
-        return f"[**Open it in the page**]({place}#{match.group(1)})" if WEB.exists() else ""
+        link = f"[**Open it in the page**]({place}#{match.group(1)})"
+        if page != "index.md":
+            return link
+        return f'<iframe src="{place}" title="Panpipe in the browser" class="panpipe-page"></iframe>\n\n{link}'
 
     def prose(line):
         line = re.sub(r"<!-- page: ?(\S*) ?-->", into_page, line)
