@@ -1,6 +1,7 @@
 #include "costmodel/prediction/plan_cautions.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/index.hpp"
 #include "costmodel/cluster/fabric.hpp"
@@ -8,6 +9,8 @@
 #include "costmodel/prediction/blame.hpp"
 #include "costmodel/prediction/support.hpp"
 #include "costmodel/scenario/trainer.hpp"
+#include "costmodel/workload/model_config.hpp"
+#include "costmodel/workload/transformer.hpp"
 
 namespace panpipe {
 
@@ -37,6 +40,19 @@ void add_disturbed(const Cluster& cluster, std::vector<std::string>& all) {
 
 void add_unmeasured(const Cluster& cluster, std::vector<std::string>& all) {
   for (const std::string& device : unmeasured(cluster)) all.push_back(device + "; the interval is wider for it");
+}
+
+// Their costs come from counted operations and bytes alone.
+void add_unmeasured_layers(const WorkloadRequest& workload, std::vector<std::string>& all) {
+  if (!workload.config) return;
+  const TransformerTraits& traits = workload.config->dimensions.traits;
+  std::vector<std::string> layers;
+  if (traits.has_linear()) layers.emplace_back("linear-attention or state-space layers");
+  if (traits.index.heads > 0) layers.emplace_back("attention to chosen keys");
+  if (traits.further_tokens > 0) layers.emplace_back("multi-token prediction");
+  if (!layers.empty())
+    all.push_back(fmt::format("no measured run with {} was compared: the interval does not know how far off they are",
+                              fmt::join(layers, ", ")));
 }
 
 void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
@@ -70,6 +86,7 @@ std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& pla
   std::vector<std::string> all;
   add_disturbed(scenario.cluster, all);
   add_unmeasured(scenario.cluster, all);
+  add_unmeasured_layers(scenario.workload, all);
   for (std::string& text : blame_texts(scenario, plan)) all.push_back(std::move(text));
   if (scenario.trainer) add_of_trainer(scenario, plan, all);
   return all;

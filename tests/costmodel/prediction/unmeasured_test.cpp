@@ -42,6 +42,20 @@ TEST(Unmeasured, DevicesAreNamedWithTheReason) {
   EXPECT_THAT(named("{file: clusters/gb200-nvl72.yaml, slow: [{device: 0, factor: 0.9}]}"), ElementsAre(HasSubstr("GB200")));
 }
 
+TEST(Unmeasured, LayersAreNamed) {
+  const auto cautions = [](const std::string& config) {
+    const Experiment experiment(
+        parse_scenario("panpipe: 1\ncluster: h100x8\nworkload: {config: " + config + ", sequence: 512, layers: 4}\n" +
+                           "batch: {micro: 1, microbatches: 4}\nparallel: {pipeline: 2, data: 4}\nprecision: bf16\n",
+                       "s", "."));
+    return plan_cautions(experiment.scenario, experiment.plan(""));
+  };
+  EXPECT_THAT(cautions("workloads/llama-3-8b.json"), IsEmpty());
+  EXPECT_THAT(cautions("workloads/qwen3-next-80b-a3b.json"),
+              ElementsAre(HasSubstr("no measured run with linear-attention or state-space layers was compared")));
+  EXPECT_THAT(cautions("workloads/deepseek-v3.2.json"), ElementsAre(HasSubstr("no measured run with attention to chosen keys")));
+}
+
 // A clock that is all but the data sheet's changes no time, and doubles what the chip's own work adds to the interval.
 TEST(Unmeasured, IntervalsWiden) {
   const auto at_clock = [](const std::string& clock) {
