@@ -124,6 +124,17 @@ Exact with_stages(Evaluator& evaluator, const Configuration& configuration, cons
   return evaluator.evaluate(configuration, plan);
 }
 
+// `cuts` null: those that balance the stages.
+Exact fitted(Evaluator& evaluator, const Configuration& configuration, const std::vector<StagePlan>* cuts, double spare,
+             const SearchOptions& options) {
+  const CutTrials trials(evaluator, configuration);
+  if (!trials.possible()) return {};
+  Plan plan = trials.balanced();
+  if (cuts != nullptr) plan.stages = *cuts;
+  if (!BlockFit(trials, units_of(evaluator, configuration), configuration.recompute, spare, options).run(plan)) return {};
+  return with_stages(evaluator, configuration, plan.stages);
+}
+
 }  // namespace
 
 bool recomputes_by_stage(const Scenario& scenario) {
@@ -138,21 +149,11 @@ double RecomputeShare::step_within(double limit) const {
 }
 
 Exact fit_recompute(Evaluator& evaluator, const Configuration& configuration, double spare, const SearchOptions& options) {
-  const CutTrials trials(evaluator, configuration);
-  if (!trials.possible()) return {};
-  Plan plan = trials.balanced();
-  if (!BlockFit(trials, units_of(evaluator, configuration), configuration.recompute, spare, options).run(plan)) return {};
-  return with_stages(evaluator, configuration, plan.stages);
+  return fitted(evaluator, configuration, nullptr, spare, options);
 }
 
 Exact fit_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options) {
-  const Configuration& configuration = start.configuration;
-  const CutTrials trials(evaluator, configuration);
-  if (!trials.possible()) return {};
-  Plan plan = trials.balanced();
-  plan.stages = start.plan->stages;
-  if (!BlockFit(trials, units_of(evaluator, configuration), configuration.recompute, spare, options).run(plan)) return {};
-  return with_stages(evaluator, configuration, plan.stages);
+  return fitted(evaluator, start.configuration, &start.plan->stages, spare, options);
 }
 
 Exact improve_recompute(Evaluator& evaluator, const Exact& start, double spare, const SearchOptions& options) {
