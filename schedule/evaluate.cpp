@@ -13,7 +13,14 @@
 #include "schedule/walk.hpp"
 
 namespace panpipe {
+
 ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
+  std::optional<ScheduleEvaluation> result = evaluate_if_it_ends(schedule, costs, split_groups);
+  PANPIPE_CHECK(result.has_value(), "only an order that can finish can be evaluated");
+  return *std::move(result);
+}
+
+std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
   check_stage_costs(costs, schedule.stages);
   const Products products(schedule);
   Parking parking(schedule, products, costs);
@@ -57,7 +64,7 @@ ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bo
   };
   const std::vector<std::size_t> reached = walk(schedule, products, receives, split_groups, run_unit);
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    PANPIPE_CHECK(reached[rank] == schedule.order[rank].size(), "only an order that can finish can be evaluated");
+    if (reached[rank] != schedule.order[rank].size()) return std::nullopt;
 
   double busy = 0, spans = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -47,25 +47,27 @@ double bound_by_work(const Schedule& schedule, const PassCosts& costs) {
   return bound;
 }
 
-// Activations that are recomputed or offloaded count as free, while the search's orders hold each until its backward.
-bool frees_early(const Schedule& schedule) {
-  const auto frees = [](const Action& action) {
-    return action.kind == ActionKind::R || action.kind == ActionKind::Offload || action.kind == ActionKind::Reload;
-  };
-  return std::any_of(schedule.order.begin(), schedule.order.end(),
-                     [&](const std::vector<Action>& row) { return std::any_of(row.begin(), row.end(), frees); });
+std::pair<bool, bool> ways_of(const Schedule& schedule) {
+  std::pair<bool, bool> ways = {false, false};
+  for (const std::vector<Action>& row : schedule.order)
+    for (const Action& action : row) {
+      ways.first |= action.kind == ActionKind::R;
+      ways.second |= action.kind == ActionKind::Offload;
+    }
+  return ways;
 }
 
 }  // namespace
 
-StepBound step_bound(const Schedule& schedule, const PassCosts& costs, int held) {
-  const bool any_memory = frees_early(schedule);
-  const int most = any_memory ? schedule.microbatches * schedule.stages : held;
-  const std::optional<search::OrderProblem> problem = problem_of_order(schedule, costs, most);
+StepBound step_bound(const Schedule& schedule, const PassCosts& costs, int held, std::optional<std::pair<bool, bool>> ways) {
+  const std::optional<search::OrderProblem> problem = problem_of_order(schedule, costs, held);
   // A full backward that costs less than its halves: the search's bound counts the halves.
   const bool cheaper = costs.B && *costs.B < costs.I + costs.W;
   if (!problem || cheaper) return {bound_by_work(schedule, costs), false};
-  return {search::lower_bound(*problem).makespan, !any_memory};
+  const auto [recompute, offload] = ways.value_or(ways_of(schedule));
+  const search::Ways priced = {recompute, offload, cost_of(ActionKind::Offload, costs), cost_of(ActionKind::Reload, costs)};
+  if (recompute || offload) return {search::lower_bound(*problem, priced), true};
+  return {search::lower_bound(*problem).makespan, true};
 }
 
 }  // namespace panpipe

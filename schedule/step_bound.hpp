@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "schedule/schedule.hpp"
 
@@ -15,7 +16,9 @@ struct StepBound {
 
 // Covers orders that hold at most `held` activations (of one stage, one microbatch) on a rank. On the line, the V, waves and
 // loops this is the search's bound (docs/models/searched-schedules.md). For two chains and sliced sequences it is a rank's work
-// after the forwards that the rank waits for. For an order that recomputes or offloads it is the search's bound in any memory.
-StepBound step_bound(const Schedule& schedule, const PassCosts& costs, int held);
+// after the forwards that the rank waits for. For an order that recomputes or offloads it covers the orders that do the same.
+// `ways` instead of what the order does: true for what other orders may do, first recompute, then offload.
+StepBound step_bound(const Schedule& schedule, const PassCosts& costs, int held,
+                     std::optional<std::pair<bool, bool>> ways = std::nullopt);
 
 }  // namespace panpipe

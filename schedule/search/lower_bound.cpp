@@ -10,10 +10,17 @@
 //           Where N > M the last forward starts after the first input gradient: warm-up and tail are then disjoint and add up.
 //   area    an activation lives at least as long as its microbatch's way to the end and back takes. Lives add up to no more than
 //           M times the time, less the ramps: forwards start one after another, weight gradients end one after another.
+//   ways    an activation that is recomputed counts for F and from R to the end of W at least, and its R takes the rank's time;
+//   one
+//           that is offloaded for F, its two copies, I and W, and its copies take the lane's time. In a step of length T at most
+//           (T - head - work) / F activations can be recomputed and (T - head) / copies offloaded. The longest lives leave first;
+//           if the area is still larger than M (T - head), then T is too short.
 #include "schedule/search/lower_bound.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace panpipe::search {
 namespace {
@@ -73,7 +80,58 @@ RankBounds of_rank(const OrderProblem& p, int r) {
   return {head + std::max(both(step_tail), area), std::max(both(own_tail), area)};
 }
 
+// The area that rank r cannot do without in the time from its first forward to the end of a step, less the area that it has.
+double missing_area(const OrderProblem& p, int r, const Ways& ways, double time) {
+  double F = std::numeric_limits<double>::infinity(), backward = F, area = 0;
+  std::vector<double> lives;
+  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    const int stage = p.stage_on(r, chunk);
+    const double own = p.length(Kind::I, stage) + p.length(Kind::W, stage);
+    F = std::min(F, p.length(Kind::F, stage));
+    backward = std::min(backward, own);
+    lives.push_back(way(p, stage, stage) + own);
+    area += p.microbatches * lives.back();
+  }
+  std::sort(lives.rbegin(), lives.rend());
+  // Cheapest way first: what it leaves of a life, and how many activations can take it.
+  std::vector<std::pair<double, double>> left;
+  if (ways.recompute) left.emplace_back(2 * F + backward, F > 0 ? std::max(0.0, time - p.work(r)) / F : 1e18);
+  const double copies = ways.out + ways.in;
+  if (ways.offload) left.emplace_back(F + copies + backward, copies > 0 ? time / copies : 1e18);
+  std::sort(left.begin(), left.end());
+  std::size_t at = 0;
+  for (const double life : lives)
+    for (double microbatches = p.microbatches; microbatches > 0 && at < left.size() && life > left[at].first;) {
+      const double leaving = std::min(microbatches, left[at].second);
+      area -= leaving * (life - left[at].first);
+      microbatches -= leaving;
+      left[at].second -= leaving;
+      if (left[at].second <= 0) ++at;
+    }
+  return area - p.memory * time;
+}
+
 }  // namespace
+
+double lower_bound(const OrderProblem& problem, const Ways& ways) {
+  OrderProblem roomy = problem;
+  roomy.memory = problem.microbatches * problem.chunks;
+  const double any_memory = lower_bound(roomy).makespan;
+  double bound = any_memory, head = 0;
+  for (int r = 0; r < problem.ranks; ++r) {
+    double enough = lower_bound(problem).makespan, short_of = 0;
+    const double allowed = Score::kTolerance * enough * problem.memory;
+    if (missing_area(problem, r, ways, any_memory - head) > allowed) {
+      for (short_of = any_memory; enough - short_of > Score::kTolerance * enough;) {
+        const double middle = (short_of + enough) / 2;
+        (missing_area(problem, r, ways, middle - head) > allowed ? short_of : enough) = middle;
+      }
+      bound = std::max(bound, short_of);
+    }
+    head += problem.length(Kind::F, r) + problem.comm;
+  }
+  return bound;
+}
 
 Score lower_bound(const OrderProblem& problem) {
   Score bound;

@@ -31,6 +31,7 @@ PassCosts plain_costs(const CostRatio& ratio, int stages_per_rank, int splits) {
   costs.F = 1.0 / stages_per_rank / splits;
   costs.I = ratio.I * costs.F;
   costs.W = ratio.W * costs.F;
+  costs.offload = costs.F;  // a copy of what a pass keeps takes as long as its forward
   return costs;
 }
 

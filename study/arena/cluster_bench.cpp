@@ -101,6 +101,7 @@ PassCosts ClusterBench::costs(int stages_per_rank) const {
   costs.I = costs.F * parts_->ratio.I;
   costs.W = costs.F * parts_->ratio.W;
   costs.comm = parts_->delay_s;
+  costs.offload = costs.F;
   return costs;
 }
 
