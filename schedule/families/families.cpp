@@ -40,6 +40,7 @@ namespace panpipe {
   ROW(v_half_family)                                                                           \
   ROW(v_min_family)                                                                            \
   ROW(v_auto_family)                                                                           \
+  ROW(auto_memory_family)                                                                      \
   /* forwards and backwards in groups that overlap */                                          \
   ROW(dualpipe_family)                                                                         \
   ROW(dualpipe_v_family)                                                                       \

@@ -9,8 +9,10 @@
 
 #include "base/error.hpp"
 #include "base/text/text_table.hpp"
+#include "schedule/find_family.hpp"
 #include "schedule/search/rows.hpp"
 #include "schedule/search/search_order.hpp"
+#include "schedule/step_bound.hpp"
 
 namespace panpipe {
 namespace {
@@ -50,6 +52,20 @@ MemoryPoint point_of(const Schedule& schedule, const PassCosts& costs) {
   return point;
 }
 
+// A family with a base is asked once for each limit; an order that holds less is kept where it is shorter.
+MemorySweep sweep_by_family(MemorySweep sweep, int chunks) {
+  for (const int memory : memories(sweep.ranks, sweep.microbatches, chunks)) {
+    const Schedule schedule =
+        make_schedule(sweep.name, sweep.ranks, sweep.microbatches, {{"memory", std::to_string(memory)}}, sweep.costs);
+    MemoryPoint point = point_of(schedule, sweep.costs);
+    if (!sweep.points.empty() && sweep.points.back().makespan < point.makespan) point = sweep.points.back();
+    point.memory = memory;
+    point.lower_bound = std::min(step_bound(schedule, sweep.costs, memory).makespan, point.makespan);
+    sweep.points.push_back(point);
+  }
+  return sweep;
+}
+
 std::string costs_text(const PassCosts& costs) {
   return fmt::format("F={:g}, I={:g}, W={:g}, comm={:g}", costs.F, costs.I, costs.W, costs.comm);
 }
@@ -60,6 +76,7 @@ MemorySweep sweep_memory(std::string_view family, int ranks, int microbatches, c
   const int chunks = chunks_of(family, ranks);
   make_schedule(family, ranks, microbatches, {}, costs);  // sizes that the family refuses
   MemorySweep sweep{std::string(family), ranks, microbatches, costs, {}, {}};
+  if (has_option(family, "base")) return sweep_by_family(std::move(sweep), chunks);
   search::OrderProblem problem = search::problem_of(ranks, microbatches, chunks, 0, costs);
   search::Rows best;
   const auto hand_made =

@@ -68,6 +68,19 @@ TEST(ScheduleOfAFile, EqualsOneProcess) {
   }
 }
 
+// Each activation stays, is made again or waits in the host's memory, and some of each kind do.
+TEST(ScheduleOfAFile, PlacedRecomputeAndOffloadEqualOneProcess) {
+  const Workload workload = small_model("gpt");
+  PassCosts costs;
+  costs.offload = 2;
+  for (const char* base : {"1f1b", "zb-v-auto", "gis-h"}) {
+    SCOPED_TRACE(base);
+    const Schedule order =
+        make_schedule("auto-memory", 2, kMicrobatches, {{"base", base}, {"memory", "2"}, {"ways", "both"}}, costs);
+    expect_equal(alone(), train(*workload.graph, plan_over(*workload.graph, order)));
+  }
+}
+
 // The searched orders that are shipped, on a model with a unit for each of their 16 stages.
 TEST(ScheduleOfAFile, ShippedOrdersEqualOneProcess) {
   WorkloadRequest request = small_request("gpt");

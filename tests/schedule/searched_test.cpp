@@ -249,7 +249,7 @@ TEST(MemorySweep, PictureHasAPointForEachLimit) {
 TEST(MemorySweep, OnlyOfSearchedFamilies) {
   EXPECT_EQ(test::fault_of([&] { sweep_memory("gpipe", 2, 4, kEven); }),
             "error: --memory-sweep is for families that are searched within a memory limit: zb-auto, zb-v-auto, v-half, "
-            "v-min, v-auto; "
+            "v-min, v-auto, auto-memory; "
             "not for 'gpipe'");
 }
 
