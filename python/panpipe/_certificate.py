@@ -64,21 +64,23 @@ class _Problem:
     length: dict[str, list[int]]  # of F, I and W, by stage
     comm: int
     tick: Fraction  # in the unit of the costs
+    recompute: bool  # an activation may be made again, by a pass R as long as F
 
     def passes(self) -> list[_Pass]:
         return [_Pass(kind, stage, m) for kind in "FIW" for stage in range(len(self.home)) for m in range(self.microbatches)]
 
     def ticks(self, done: _Pass) -> int:
-        return self.length[done.kind][done.stage]
+        return self.length["F" if done.kind == "R" else done.kind][done.stage]
 
     def inputs(self, done: _Pass) -> Iterator[tuple[_Pass, int]]:
         """What must end before, and the delay until it is there.
 
         Microbatches are alike: the k-th pass of a kind on a stage may be called microbatch k. So every order becomes one in which
-        stages take microbatches in turn, with the same times and as many activations alive.
+        stages take microbatches in turn, with the same times and as many activations alive. Where some are made again they
+        differ: only the first forwards are then in turn.
         """
         kind, stage, microbatch = done
-        if microbatch > 0:
+        if microbatch > 0 and (not self.recompute or (kind == "F" and stage == 0)):
             yield _Pass(kind, stage, microbatch - 1), 0
         last = len(self.home) - 1
         if kind == "F" and stage > 0:
@@ -124,7 +126,7 @@ def _exact_costs(text: str, stages: int) -> dict[str, list[Fraction]]:
     return exact
 
 
-def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
+def _problem_of(schedule: Schedule, memory: int | None, recompute: bool | None) -> _Problem:
     if not isinstance(schedule, Schedule):
         remedy = "call it with its sizes first" if callable(schedule) else 'panpipe.schedule("1f1b", ranks=2, microbatches=4)'
         raise _fault("schedule", f"a Schedule is wanted, not a {_kind(schedule)}", remedy)
@@ -136,18 +138,19 @@ def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
         raise InputError(
             f"a certificate is about one chain of whole microbatches; {schedule.name} has two chains, or slices of sequences"
         )
-    if re.search(r"\dR\d|OFFLOAD|RELOAD", schedule.to_csv()):
-        raise InputError(
-            f"a certificate is about orders that hold each activation until its backward; {schedule.name} recomputes or offloads"
-        )
+    if re.search(r"OFFLOAD|RELOAD", schedule.to_csv()):
+        raise InputError(f"a certificate is about orders whose activations stay on the device; {schedule.name} offloads")
     if 3 * stages * schedule.microbatches > _MOST_PASSES:
         raise InputError(f"{3 * stages * schedule.microbatches} passes are too many for a certificate: at most {_MOST_PASSES}")
     home = document["stage_to_rank"]
-    least = max(home.count(rank) for rank in home)
+    recompute = bool(re.search(r"\dR\d", schedule.to_csv())) if recompute is None else recompute
+    least = 1 if recompute else max(home.count(rank) for rank in home)
     memory = max(schedule.peak_activations) if memory is None else memory
     if memory < least:
         raise InputError(
             f"a rank holds an activation of each of its {least} stages before the first gradient: memory is at least {least}, not {memory}"
+            if least > 1
+            else f"memory is at least 1, not {memory}"
         )
     costs = _exact_costs(schedule._costs, stages)
     every = [value for values in costs.values() for value in values]
@@ -155,7 +158,7 @@ def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
     whole = {name: [int(value * unit) for value in values] for name, values in costs.items()}
     common = math.gcd(*(value for values in whole.values() for value in values))
     whole = {name: [value // common for value in values] for name, values in whole.items()}
-    problem = _Problem(home, schedule.microbatches, memory, whole, whole["comm"][0], Fraction(common, unit))
+    problem = _Problem(home, schedule.microbatches, memory, whole, whole["comm"][0], Fraction(common, unit), recompute)
     if _longest(problem) > _MOST_TICKS:
         raise InputError("the costs have too many digits for a certificate", remedy="round them to six digits")
     return problem
@@ -163,21 +166,28 @@ def _problem_of(schedule: Schedule, memory: int | None) -> _Problem:
 
 def _longest(problem: _Problem) -> int:
     """Of any order that makes sense: one pass after the other, and every hand-over waited for."""
-    return sum(problem.ticks(done) + problem.comm for done in problem.passes())
+    again = sum(problem.ticks(done) for done in problem.passes() if problem.recompute and done.kind == "F")
+    return again + sum(problem.ticks(done) + problem.comm for done in problem.passes())
 
 
 def _starts_of(schedule: Schedule, problem: _Problem) -> dict[_Pass, int]:
-    """Of the order's passes, full backwards as I and W, microbatches renamed into their turns."""
-    starts: dict[tuple[str, int], list[float]] = {}
+    """Of the order's passes, full backwards as I and W, microbatches renamed into turns: all, or those of the first forwards."""
+    starts: dict[tuple[str, int], list[tuple[float, int]]] = {}
     rows = schedule.timeline.to_pydict()
-    for action, stage, start in zip(rows["action"], rows["stage"], rows["start"]):
+    for action, stage, microbatch, start in zip(rows["action"], rows["stage"], rows["microbatch"], rows["start"]):
         kind = action.lstrip("0123456789")[:1]
+        if kind == "R":
+            continue
         for each in "IW" if kind == "B" else kind:
             later = problem.length["I"][stage] * float(problem.tick) if kind == "B" and each == "W" else 0
-            starts.setdefault((each, stage), []).append(start + later)
-    return {
-        done: round(sorted(starts[done.kind, done.stage])[done.microbatch] / float(problem.tick)) for done in problem.passes()
-    }
+            starts.setdefault((each, stage), []).append((start + later, microbatch))
+    turn = {microbatch: at for at, (_, microbatch) in enumerate(sorted(starts["F", 0]))}
+    result = {}
+    for (kind, stage), each in starts.items():
+        for at, (start, microbatch) in enumerate(sorted(each)):
+            named = turn[microbatch] if problem.recompute else at
+            result[_Pass(kind, stage, named)] = round(start / float(problem.tick))
+    return result
 
 
 class _Model:
@@ -186,11 +196,12 @@ class _Model:
         self.problem = problem
         passes = problem.passes()
         self.start = {done: self.model.new_int_var(0, horizon, "") for done in passes}
+        self.again: dict[_Pass, tuple[Any, Any]] = {}  # by forward: whether it is made again, and when
         self.makespan = self.model.new_int_var(0, horizon, "")
         for done in passes:
             for before, delay in problem.inputs(done):
                 self.model.add(self.start[done] >= self.start[before] + problem.ticks(before) + delay)
-            if done.microbatch == problem.microbatches - 1 and done.kind == "W":
+            if done.kind == "W" and (problem.recompute or done.microbatch == problem.microbatches - 1):
                 self.model.add(self.makespan >= self._end(done))
         for rank in sorted(set(problem.home)):
             self._add_rank(rank, horizon)
@@ -201,15 +212,39 @@ class _Model:
 
     def _add_rank(self, rank: int, horizon: int) -> None:
         mine = [done for done in self.start if self.problem.home[done.stage] == rank]
-        self.model.add_no_overlap(
-            [self.model.new_fixed_size_interval_var(self.start[done], self.problem.ticks(done), "") for done in mine]
-        )
-        lives = []  # an activation is alive from the start of F to the end of W
+        passes = [self.model.new_fixed_size_interval_var(self.start[done], self.problem.ticks(done), "") for done in mine]
+        lives = []  # an activation is alive from the start of F to the end of W, unless it is made again in between
         for forward in (done for done in mine if done.kind == "F"):
-            weight = forward._replace(kind="W")
             size = self.model.new_int_var(1, horizon, "")
-            lives.append(self.model.new_interval_var(self.start[forward], size, self._end(weight), ""))
+            if not self.problem.recompute:
+                lives.append(self.model.new_interval_var(self.start[forward], size, self._end(forward._replace(kind="W")), ""))
+                continue
+            again, passed, kept = self._add_recompute(forward, horizon)
+            passes.append(passed)
+            lives.append(kept)
+            lives.append(self.model.new_fixed_size_interval_var(self.start[forward], self.problem.ticks(forward), ""))
+            lives.append(
+                self.model.new_optional_interval_var(
+                    self.again[forward][1], size, self._end(forward._replace(kind="W")), again, ""
+                )
+            )
+        self.model.add_no_overlap(passes)
         self.model.add_cumulative(lives, [1] * len(lives), self.problem.memory)
+
+    def _add_recompute(self, forward: _Pass, horizon: int) -> tuple[Any, Any, Any]:
+        """Whether it is made again, the interval of that pass, and the life from the end of F where it is not."""
+        again, start = self.model.new_bool_var(""), self.model.new_int_var(0, horizon, "")
+        self.again[forward] = again, start
+        ticks, gradient = self.problem.ticks(forward), self.start[forward._replace(kind="I")]
+        self.model.add(start >= self._end(forward)).only_enforce_if(again)
+        self.model.add(start + ticks <= gradient).only_enforce_if(again)
+        size = self.model.new_int_var(0, horizon, "")
+        end = self._end(forward._replace(kind="W"))
+        return (
+            again,
+            self.model.new_optional_fixed_size_interval_var(start, ticks, again, ""),
+            self.model.new_optional_interval_var(self._end(forward), size, end, ~again, ""),
+        )
 
     def hint(self, starts: dict[_Pass, int]) -> None:
         for done, start in starts.items():
@@ -236,7 +271,9 @@ def _solved(solver: Any, model: Any) -> Any:
             raise
 
 
-def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 60.0, threads: int = 1) -> Certificate:
+def certify(
+    schedule: Schedule, *, memory: int | None = None, recompute: bool | None = None, seconds: float = 60.0, threads: int = 1
+) -> Certificate:
     """Prove how short a step can be, and look for a shorter order, with OR-Tools' CP-SAT.
 
     All orders of the schedule's placement under its costs compete, backwards split into I and W, within a memory. The proof stands
@@ -245,9 +282,10 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     schedule: One chain of stages, such as ``panpipe.schedule("v-half", ranks=2, microbatches=4, costs={"F": 10, "I": 12, "W":
         8})``. The search starts from its order.
     memory: Activations (of one stage and one microbatch) that a rank may hold; what the order holds where it is not given.
+    recompute: Whether an activation may be made again in front of its backward; as the order does where it is not given.
     seconds: For the search.
     threads: Workers of CP-SAT. One worker gives the same answer again where the time suffices.
-    Raises InputError: Two chains, slices of sequences, recompute or offload, too many passes, costs that are 0 or have too many
+    Raises InputError: Two chains, slices of sequences, offload, too many passes, costs that are 0 or have too many
         digits, memory that no order fits into.
     Raises NoAnswer: The schedule is not legal.
     Raises MachineError: There is no OR-Tools here: ``pip install ortools``.
@@ -256,7 +294,7 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     10 is the shortest, proved in 0.0 s
     """
     memory, seconds, threads = _count_if_given("memory", memory), _seconds("seconds", seconds), _count("threads", threads)
-    problem = _problem_of(schedule, memory)
+    problem = _problem_of(schedule, memory, recompute)
     cp_model = _cp_model()
     fits = max(schedule.peak_activations) <= problem.memory
     starts = _starts_of(schedule, problem) if fits else {}
@@ -274,6 +312,7 @@ def certify(schedule: Schedule, *, memory: int | None = None, seconds: float = 6
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Certificate(bound, None, False, problem.memory, took, None)
     found = {done: solver.value(start) for done, start in model.start.items()}
+    found |= {done._replace(kind="R"): solver.value(at) for done, (made, at) in model.again.items() if solver.value(made)}
     order = _order_of(problem, found, f"{schedule.name} certified", schedule._costs)
     return Certificate(
         bound, float(round(solver.objective_value) * unit), status == cp_model.OPTIMAL, problem.memory, took, order
