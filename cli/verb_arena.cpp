@@ -11,13 +11,15 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "study/arena/arena.hpp"
+#include "study/arena/certificate.hpp"
 
 namespace panpipe::cli {
 namespace {
 
 struct ArenaSettings : app::ArenaRequest {
   std::vector<std::string> named;  // of `entrants`
-  std::string output, order;
+  std::string output, order, certificate;
+  study::Submission submission;
   bool json = false;
 };
 
@@ -27,6 +29,12 @@ int show_arena(ArenaSettings& settings) {
   if (!settings.order.empty()) {
     check_outputs({settings.order}, "choose another file with --order");
     if (settings.named.empty()) throw InputError("--order writes the order of the first schedule that is named: name one");
+  }
+  if (!settings.certificate.empty()) {
+    check_outputs({settings.certificate}, "choose another file with --certificate");
+    if (settings.named.empty()) throw InputError("--certificate is about the first schedule that is named: name one");
+  } else if (!settings.submission.by.empty() || !settings.submission.reference.empty()) {
+    throw InputError("--by and --reference stand in a certificate: name its file with --certificate");
   }
   for (const std::string& text : settings.named) settings.entrants.push_back(study::read_entrant(text));
   const study::Arena judged = app::judge(settings);
@@ -39,6 +47,9 @@ int show_arena(ArenaSettings& settings) {
     write_file(settings.order,
                to_csv(study::order_of(judged.request, judged.request.entrants.front(), judged.request.ratios.front()), false),
                "choose another file with --order");
+  if (!settings.certificate.empty())
+    write_file(settings.certificate, study::to_certificate(judged, settings.submission),
+               "choose another file with --certificate");
   for (std::size_t i = 0; i < settings.named.size(); ++i)
     if (!judged.rounds.front().judged[i].legal()) return static_cast<int>(ExitCode::CheckFailed);
   return 0;
@@ -68,6 +79,12 @@ void add_arena_verb(CLI::App& sub, std::function<int()>& run) {
   sub.add_option("-o", settings->output, "write the page into this file")->type_name("FILE.html");
   sub.add_option("--order", settings->order, "write the order of the first schedule that is named, as CSV")
       ->type_name("FILE.csv");
+  sub.add_option(
+         "--certificate", settings->certificate,
+         "write the order of the first schedule that is named with its step, memory and bound, to be counted again by others")
+      ->type_name("FILE.json");
+  sub.add_option("--by", settings->submission.by, "who made the order, for the certificate");
+  sub.add_option("--reference", settings->submission.reference, "where the order is described, for the certificate");
   run = [settings] { return show_arena(*settings); };
 }
 
