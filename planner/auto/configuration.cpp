@@ -11,6 +11,7 @@
 #include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "planner/family_form.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 
@@ -35,10 +36,12 @@ std::string summary_of(const Configuration& c, std::string_view schedule, const 
   std::string text = product_text(c);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[c.family].name;
-  text += fmt::format(", {}", !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule);
+  const std::string_view shown = !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule;
+  text += fmt::format(", {}", shown);
   if (c.virtual_stages > 1) text += fmt::format(" with {} stages a rank", c.virtual_stages);
-  text +=
-      fmt::format(", {} x {} samples, recompute {}{}", c.microbatches, c.micro, name_of(c.recompute), blocks_text(recomputed));
+  const std::string_view mode =
+      has_option(shown, "ways") && c.recompute == Recompute::None ? "as the order has it" : name_of(c.recompute);
+  text += fmt::format(", {} x {} samples, recompute {}{}", c.microbatches, c.micro, mode, blocks_text(recomputed));
   if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);
   if (c.zero > 0 && c.shard > 0) text += fmt::format(" in groups of {}", c.shard);
   if (c.expert > 1) text += fmt::format(", experts over {}", c.expert);

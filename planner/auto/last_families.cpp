@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "costmodel/timeline/memory_room.hpp"
+#include "planner/auto/stage_recompute.hpp"
 #include "planner/schedule_choice.hpp"
+#include "schedule/find_family.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -49,8 +51,12 @@ LastTried try_last_families(Evaluator& evaluator, const SearchFacts& facts, cons
   for (std::size_t f = 0; f < forms().size() && !options.stopped(); ++f) {
     const FamilyForm& form = forms()[f];
     if (!form.last() || !may_choose(evaluator.scenario(), form.name)) continue;
-    const bool searched = form.family->searched();
+    const bool searched = form.family->searched(), places_recompute = has_option(form.name, "ways");
     Configuration c = start;
+    if (places_recompute) {  // in place of whole blocks' recompute
+      if (start.recompute == Recompute::None || !recomputes_by_stage(evaluator.scenario())) continue;
+      c.recompute = Recompute::None;
+    }
     c.family = static_cast<std::int16_t>(f);
     c.virtual_stages = form.chunks;
     if (!form.exists(c.pipeline, c.virtual_stages, c.microbatches) || !evaluator.can_cut(c, form.split)) continue;

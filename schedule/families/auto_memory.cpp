@@ -142,9 +142,7 @@ ScheduleFamily auto_memory_family() {
           "any family within less memory: recompute and offload of each activation are searched",
           "after Mario (PPoPP 2025) and OptPipe (2510.05186); the search is Panpipe's own",
           {{"base", "auto"}, {"memory", "P"}, {"ways", "recompute"}, {"effort", "100"}},
-          make_auto_memory,
-          /*refusal=*/nullptr,
-          /*planned=*/false};
+          make_auto_memory};
 }
 
 }  // namespace panpipe

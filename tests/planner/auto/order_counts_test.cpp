@@ -160,7 +160,7 @@ TEST(FamilyForm, IsThereForEveryFamilyThatIsPlanned) {
     if (form.last()) last.push_back(form.name);
   }
   EXPECT_EQ(names, planned);
-  EXPECT_THAT(last, ::testing::ElementsAre("chimera", "zb-auto", "zb-v-auto", "dualpipe"));
+  EXPECT_THAT(last, ::testing::ElementsAre("chimera", "zb-auto", "zb-v-auto", "auto-memory", "dualpipe"));
 }
 
 }  // namespace

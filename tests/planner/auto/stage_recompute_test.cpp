@@ -137,5 +137,23 @@ TEST(StageRecompute, GoesWithTheOtherChoices) {
   }
 }
 
+// With the schedule open, an order that recomputes single microbatches takes the place of whole blocks' recompute where memory is
+// short: not where it is not, where recompute is stated, nor for a trainer that runs no such order.
+TEST(StageRecompute, AnOrderThatPlacesItComesLast) {
+  const auto first_of = [](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {"parallel={pipeline: 8, tensor: 1, data: 1, zero: 0}", "batch.microbatches=8"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    const Answer answer = answer_of(four_ranks("", all));
+    EXPECT_FALSE(answer.candidates.empty()) << answer.reason;
+    return answer.candidates.empty() ? std::string() : answer.candidates.front().summary;
+  };
+  const std::string open = "schedule=auto", tight = "usable=25 %";
+  EXPECT_THAT(first_of({open, "recompute=auto", tight}), HasSubstr("auto-memory with 2 stages a rank"));
+  EXPECT_THAT(first_of({open, "recompute=auto", tight}), HasSubstr("recompute as the order has it"));
+  EXPECT_THAT(first_of({open, "recompute=auto", "usable=100 %"}), Not(HasSubstr("auto-memory")));
+  EXPECT_THAT(first_of({open, "recompute=selective", tight}), Not(HasSubstr("auto-memory")));
+  EXPECT_THAT(first_of({open, "recompute=auto", tight, "trainer=torch"}), Not(HasSubstr("auto-memory")));
+}
+
 }  // namespace
 }  // namespace panpipe::planner
