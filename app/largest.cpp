@@ -132,8 +132,10 @@ class Steps {
     const planner::Candidate& best = answer.candidates.front();
     tried.plan = best.summary;
     tried.samples = samples_of(*best.plan);
-    const Workload workload = make_workload(experiment.scenario, *best.plan);
-    describe_step(answered(experiment.scenario, *best.plan, CostModel(experiment.scenario, workload)), tried);
+    Scenario chosen = experiment.scenario;
+    chosen.offload = planner::hosted_by(chosen, best);
+    const Workload workload = make_workload(chosen, *best.plan);
+    describe_step(answered(chosen, *best.plan, CostModel(chosen, workload)), tried);
   }
 
   const LargestSource& source_;

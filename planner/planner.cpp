@@ -106,16 +106,6 @@ Answer searched(const Experiment& experiment, const SearchOptions& options) {
   PANPIPE_CHECK(false, "a method of search");
 }
 
-// Where the plan puts what the scenario leaves open.
-HostedState hosted_by(const Scenario& scenario, const Candidate& candidate) {
-  HostedState hosted = scenario.offload;
-  for (const auto& [key, value] : candidate.settings) {
-    if (key == "offload.optimizer") hosted.optimizer = value == "cpu";
-    if (key == "offload.parameters") hosted.parameters = value == "cpu";
-  }
-  return hosted;
-}
-
 // What the search owes to the trainer: whose plans these are, and what prices them.
 void note_trainer(const Scenario& scenario, Answer& answer) {
   const Trainer& trainer = *scenario.trainer;
@@ -128,6 +118,15 @@ void note_trainer(const Scenario& scenario, Answer& answer) {
 }
 
 }  // namespace
+
+HostedState hosted_by(const Scenario& scenario, const Candidate& candidate) {
+  HostedState hosted = scenario.offload;
+  for (const auto& [key, value] : candidate.settings) {
+    if (key == "offload.optimizer") hosted.optimizer = value == "cpu";
+    if (key == "offload.parameters") hosted.parameters = value == "cpu";
+  }
+  return hosted;
+}
 
 Answer search(const Experiment& experiment, const SearchOptions& options) {
   Answer answer = searched(experiment, options);

@@ -87,6 +87,9 @@ struct Answer {
   std::string reason;              // if infeasible: the limiting constraint, and by how much
 };
 
+// The state in the host's memory as this plan has it: the scenario leaves it open, or states it.
+HostedState hosted_by(const Scenario& scenario, const Candidate& candidate);
+
 // Throws InputError if the scenario lacks what the method needs.
 Answer search(const Experiment& experiment, const SearchOptions& options);
 
