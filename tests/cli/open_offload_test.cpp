@@ -68,7 +68,7 @@ TEST(OpenOffload, IsOfTheSizeThatNeedsIt) {
   EXPECT_THAT(micro["largest"]["plan"].get<std::string>(), HasSubstr("parameters in the host's memory"));
 }
 
-// A value fits where a plan with offload does, and the need that is told is that plan's.
+// A value fits where a plan with offload does, and the need stated is that plan's.
 TEST(OpenOffload, IsOfTheLargestMicrobatch) {
   const std::string open = tiny() + " --set framework=panpipe --set workload.sequence=1024 --set parallel.pipeline=4" +
                            " --set parallel.data=1 --set parallel.tensor=1 --set parallel.virtual_stages=1" +
