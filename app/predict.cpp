@@ -75,6 +75,7 @@ present::ResultContext PredictedStep::context(NamesAndValues libraries) const {
   present::ResultContext context =
       present::result_context(planned_->experiment, planned_->name, planned_->hashes, std::move(libraries), wall_s_);
   context.cautions = plan_cautions(planned_->experiment.scenario, planned_->plan);
+  context.blame = blame_of(planned_->experiment.scenario, planned_->plan);
   context.memory_hints = memory_hints();
   context.unused_devices = unused_indices(planned_->plan.devices, planned_->experiment.scenario.cluster.size());
   return context;

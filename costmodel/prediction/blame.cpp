@@ -11,10 +11,11 @@
 namespace panpipe {
 namespace {
 
-std::string device_text(const Plan& plan, int device) {
+Blame of_device(const Plan& plan, int device) {
   const auto found = std::find(plan.devices.begin(), plan.devices.end(), device);
-  if (found == plan.devices.end()) return fmt::format("device {} (not in use)", device);
-  return fmt::format("device {} (rank {})", device, (found - plan.devices.begin()) / plan.devices_of_rank());
+  if (found == plan.devices.end()) return {fmt::format("device {} (not in use)", device), device};
+  const int rank = static_cast<int>(found - plan.devices.begin()) / plan.devices_of_rank();
+  return {fmt::format("device {} (rank {})", device, rank), device, rank};
 }
 
 }  // namespace
@@ -25,31 +26,30 @@ std::vector<Blame> blame_of(const Scenario& scenario, const Plan& plan) {
   const auto step_of = [&](const Scenario& of) { return Duration(predict(of, plan).metrics.step_time_s); };
   const Duration whole = step_of(scenario);
   std::vector<Blame> all;
-  const auto add = [&](std::string what, double share, Cluster cluster) {
+  const auto add = [&](Blame blame, double share, Cluster cluster) {
     Scenario without = scenario;
     without.cluster = std::move(cluster);
-    const Duration step = step_of(without);
-    all.push_back({std::move(what), share, step, whole - step});
+    blame.share = share;
+    blame.step = step_of(without);
+    blame.lost = whole - blame.step;
+    all.push_back(std::move(blame));
   };
   for (std::size_t i = 0; i < fabric.slow.size(); ++i) {
     std::vector<SlowDevice> others = fabric.slow;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    add(device_text(plan, fabric.slow[i].device), 1 / fabric.slow[i].slowdown, impaired(*fabric.sound, others, fabric.degraded));
+    add(of_device(plan, fabric.slow[i].device), 1 / fabric.slow[i].slowdown, impaired(*fabric.sound, others, fabric.degraded));
   }
   for (std::size_t i = 0; i < fabric.degraded.size(); ++i) {
     std::vector<DegradedLink> others = fabric.degraded;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    add(fabric.degraded[i].link, fabric.degraded[i].share, impaired(*fabric.sound, fabric.slow, others));
+    add({fabric.degraded[i].link}, fabric.degraded[i].share, impaired(*fabric.sound, fabric.slow, others));
   }
   return all;
 }
 
-std::vector<std::string> blame_texts(const Scenario& scenario, const Plan& plan) {
-  std::vector<std::string> texts;
-  for (const Blame& blame : blame_of(scenario, plan))
-    texts.push_back(fmt::format("{} at {:.3g} % of its rate: without it the step would take {}, {:.2g} % less", blame.what,
-                                100 * blame.share, to_text(blame.step), 100 * (blame.lost / (blame.step + blame.lost))));
-  return texts;
+std::string to_text(const Blame& blame) {
+  return fmt::format("{} at {:.3g} % of its rate: without it the step would take {}, {:.2g} % less", blame.what,
+                     100 * blame.share, to_text(blame.step), 100 * blame.of_step());
 }
 
 }  // namespace panpipe

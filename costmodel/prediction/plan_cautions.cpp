@@ -87,7 +87,7 @@ std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& pla
   add_disturbed(scenario.cluster, all);
   add_unmeasured(scenario.cluster, all);
   add_unmeasured_layers(scenario.workload, all);
-  for (std::string& text : blame_texts(scenario, plan)) all.push_back(std::move(text));
+  for (const Blame& blame : blame_of(scenario, plan)) all.push_back(to_text(blame));
   if (scenario.trainer) add_of_trainer(scenario, plan, all);
   return all;
 }

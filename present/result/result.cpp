@@ -168,6 +168,19 @@ void write_timeline(JsonWriter& out, const Timeline& timeline) {
   out.end();
 }
 
+void write_blame(JsonWriter& out, const std::vector<Blame>& all) {
+  if (all.empty()) return;
+  out.list("blame", JsonLayout::Lines);
+  for (const Blame& blame : all) {
+    out.object().field(blame.device < 0 ? "link" : "device", blame.what);
+    if (blame.device >= 0) out.field("index", blame.device);
+    if (blame.rank >= 0) out.field("rank", blame.rank);
+    out.field("rate", blame.share).field("step_time_s", blame.step.base()).field("lost_s", blame.lost.base());
+    out.field("of_step", blame.of_step()).end();
+  }
+  out.end();
+}
+
 std::string document(const Timeline& timeline, const Metrics& metrics, const ResultContext& context, const ResultPlan* plan,
                      bool with_timeline) {
   JsonWriter out;
@@ -175,6 +188,7 @@ std::string document(const Timeline& timeline, const Metrics& metrics, const Res
   write_context(out, context, timeline);
   if (!context.assumed.empty()) out.field("assumed", context.assumed);
   if (!context.cautions.empty()) out.field("cautions", context.cautions);
+  write_blame(out, context.blame);
   write_metrics(out, metrics, timeline.kind);
   write_memory(out, timeline, with_timeline);
   write_memory_hints(out, context.memory_hints);

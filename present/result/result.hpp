@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/prediction/blame.hpp"
 #include "costmodel/prediction/memory_hints.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/timeline/timeline.hpp"
@@ -24,6 +25,7 @@ struct ResultContext {
   std::vector<std::string> assumed;                // assumptions_of the workload
   std::shared_ptr<const Trainer> trainer;          // of the scenario; null: none is stated
   std::vector<std::string> cautions;               // plan_cautions of the plan
+  std::vector<Blame> blame;                        // of a prediction: of slow devices and degraded links
   std::vector<MemoryHint> memory_hints;            // of a prediction
   bool with_clock = true;                          // write date, host and wall clock
   double wall_s = 0;

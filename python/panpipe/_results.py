@@ -97,6 +97,12 @@ class Prediction:
         return self.to_dict().get("cautions", [])
 
     @property
+    def blame(self) -> list[dict[str, Any]]:
+        """A dict for each slow device and each degraded link of the cluster: device or link, index, rank, rate, step_time_s (the
+        step without it), lost_s, of_step. Empty where the machine is sound."""
+        return self.to_dict().get("blame", [])
+
+    @property
     def assumed(self) -> list[str]:
         """Where the model differs from its file, as `panpipe estimate` reports it; empty where it does not."""
         return self.to_dict().get("assumed", [])

@@ -31,6 +31,7 @@ PRINTED = {
         f"estimate {LLAMA} --set trainer=nemo --set trainer.release=1.2 --set parallel.context=2 --set parallel.data=4",
         f"estimate {GPT} --set schedule.offload=full",
         f"estimate {GPT} --set batch.micro=4",
+        f'estimate {LLAMA} --set cluster.slow=[{{{{"device":3,"factor":0.9}}}}] --set cluster.degraded=[{{{{"link":"node0.nic3","factor":0.5}}}}]',
         "estimate {folder}/job.yaml --evidence tests/jobs/data/megatron.log",
     ],
     "plan": [

@@ -30,6 +30,22 @@ ResultContext context() {
   return c;
 }
 
+// A device at nine tenths of its rate, without which the step takes 0.9 of its 2 s; and a link.
+TEST(ResultJson, BlamesInNumbers) {
+  const Timeline timeline = estimate(testing::small_step());
+  ResultContext c = context();
+  Blame device{"device 3 (rank 1)", 3, 1}, link{"node0.nic3"};
+  device.share = 0.9, device.step = seconds(1.8), device.lost = seconds(0.2);
+  link.share = 0.5, link.step = seconds(2), link.lost = seconds(0);
+  c.blame = {device, link};
+  const ordered_json json = ordered_json::parse(to_result_json(timeline, metrics(timeline), c, false))["blame"];
+  EXPECT_THAT(keys(json[0]), ::testing::ElementsAre("device", "index", "rank", "rate", "step_time_s", "lost_s", "of_step"));
+  EXPECT_EQ(json[0]["rank"], 1);
+  EXPECT_DOUBLE_EQ(json[0]["of_step"].get<double>(), 0.1);
+  EXPECT_THAT(keys(json[1]), ::testing::ElementsAre("link", "rate", "step_time_s", "lost_s", "of_step"));
+  EXPECT_EQ(json[1]["link"], "node0.nic3");
+}
+
 TEST(ResultJson, HasTheKeysInTheirOrder) {
   const Timeline timeline = estimate(testing::small_step());
   const Metrics m = metrics(timeline);
