@@ -15,12 +15,6 @@ std::int64_t share_of(std::int64_t rows, double share) {
 
 }  // namespace
 
-double ExpertLoad::sent() const { return capacity.value_or(1); }
-
-double ExpertLoad::received(int ranks) const {
-  return capacity ? *capacity : std::min(imbalance.value_or(1), static_cast<double>(ranks));
-}
-
 Routed GraphBuilder::route(int logits, int correction, const Experts& of) {
   graph_.routing = {of.count, of.per_token, of.groups, of.groups_per_token};
   const Shape chosen = {shape(logits)[0], of.per_token};
@@ -39,7 +33,9 @@ int GraphBuilder::second_output(std::string_view target, Shape shape) {
 }
 
 int GraphBuilder::dispatch(int rows, int chosen, int per_token) {
-  const std::int64_t asked = shape(rows)[0] * per_token, sent = share_of(asked, request_.expert_load.sent());
+  request_.expert_load.check(graph_.routing.experts);
+  const std::int64_t asked = shape(rows)[0] * per_token;
+  const std::int64_t sent = share_of(asked, request_.expert_load.sent(graph_.routing.experts));
   graph_.expert_rows = static_cast<double>(sent) / static_cast<double>(asked);
   return op("panpipe_nn::dispatch", {sent, shape(rows)[1]}, dtype(rows), TensorRef{rows}, TensorRef{chosen});
 }
@@ -67,7 +63,8 @@ Arrived GraphBuilder::send_to_experts(int rows, int chosen) {
   const std::int64_t own_experts = graph_.routing.experts / graph_.degrees.expert;
   if (graph_.degrees.expert > 1) {
     const ExpertLoad& load = request_.expert_load;
-    const std::int64_t received = share_of(sent, load.received(graph_.degrees.expert) / load.sent());
+    const int experts = graph_.routing.experts;
+    const std::int64_t received = share_of(sent, load.received(graph_.degrees.expert, experts) / load.sent(experts));
     arrived.rows = op("panpipe::send_to_experts", {received, features}, dtype(rows), TensorRef{rows}, TensorRef{chosen});
     collectives(CollectiveKind::AllToAll, CollectiveKind::AllToAll, Among::Expert);
     arrived.counts = second_output("panpipe::send_to_experts", {graph_.degrees.expert, own_experts});

@@ -143,7 +143,7 @@ void read_config(MapReader& map, WorkloadRequest& request) {
 // A model whose graph holds no part of experts has nothing to cut.
 void require_experts(const Workload& workload, const WorkloadShape& shape) {
   const bool found = workload.graph && workload.graph->routing.experts > 0;
-  if (!found && (shape.expert_load.imbalance || shape.expert_load.capacity))
+  if (!found && shape.expert_load.stated())
     throw InputError(fmt::format("'experts' says how tokens fall on experts, and {} has none; leave it out", workload.name));
   if (!found) require_degrees(shape, 0, workload.name);
 }

@@ -9,6 +9,7 @@
 #include "base/input/reader.hpp"
 #include "base/precision.hpp"
 #include "base/quantity.hpp"
+#include "costmodel/workload/expert_load.hpp"
 #include "costmodel/workload/graph.hpp"
 #include "costmodel/workload/profiled_layers.hpp"
 
@@ -77,16 +78,6 @@ struct WorkloadRequest {
 WorkloadRequest read_workload(const Node& node, ReadLog& log);
 // The declared keys of `workload:`.
 Key workload_key();
-
-// The distribution of tokens over experts (docs/models/expert-parallelism.md). By default it is even, and no token is dropped.
-struct ExpertLoad {
-  std::optional<double> imbalance;  // rows of the busiest rank of an expert group relative to the mean
-  std::optional<double> capacity;   // rows that an expert accepts, relative to the mean: more are dropped, fewer are padded
-  // Rows that a rank sends relative to those that its tokens request; rows that the busiest of `ranks` receives relative to the
-  // mean.
-  double sent() const;
-  double received(int ranks) const;
-};
 
 // How context-parallel ranks combine queries with the keys and values of the whole sequence (docs/models/context.md). Keys and
 // values travel around a ring block by block during the attention; or they are gathered; or heads are exchanged for the sequence.

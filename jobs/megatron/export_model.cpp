@@ -156,8 +156,9 @@ class ModelArguments {
     if (!router.empty()) lines_.push_back(router.substr(1));
     add_products();
     if (const auto capacity = scenario_.expert_load.capacity) {
-      line("--moe-expert-capacity-factor {} --moe-pad-expert-input-to-capacity", number_text(*capacity));
-      job_.stated.emplace_back("experts.capacity");
+      const bool padded = scenario_.expert_load.padded;
+      line("--moe-expert-capacity-factor {}{}", number_text(*capacity), padded ? " --moe-pad-expert-input-to-capacity" : "");
+      for (const char* key : {"experts.capacity", "experts.padded"}) job_.stated.emplace_back(key);
     }
     cannot_if(e.router_bias || e.biases, "biases of the router and of experts");
     cannot_if(e.sigmoid && !e.normalized, "weights of experts by the logistic function that do not add up to one");

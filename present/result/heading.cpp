@@ -75,7 +75,11 @@ std::string experts_text(int expert, int expert_tensor, const ExpertLoad& load) 
   const auto add = [&](const std::string& word) { text += (text.empty() ? "experts " : ", ") + word; };
   if (expert_tensor > 0) add(fmt::format("tensor {}", expert_tensor));
   if (load.imbalance) add(fmt::format("imbalance {}", *load.imbalance));
-  if (load.capacity) add(fmt::format("capacity {}", *load.capacity));
+  if (!load.tokens.empty()) add("counted tokens");
+  if (load.zipf) add(fmt::format("zipf {}", *load.zipf));
+  if (load.placement == ExpertPlacement::Balanced) add("placed by load");
+  if (load.placement == ExpertPlacement::Given) add("placed as listed");
+  if (load.capacity) add(fmt::format("capacity {}{}", *load.capacity, load.padded ? "" : " without padding"));
   return text;
 }
 

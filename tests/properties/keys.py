@@ -195,7 +195,12 @@ SCENARIOS = [
             framework="megatron-core",
             **more,
         )
-        for more in ({}, {"experts": {"imbalance": 1.2}}, {"experts": {"capacity": 1.1}})
+        for more in (
+            {},
+            {"experts": {"imbalance": 1.2}},
+            {"experts": {"capacity": 1.1}},
+            {"experts": {"zipf": 0.5, "placement": "balanced"}},
+        )
     ),
     made(one_node("h100x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="fp8", framework="flash-attn"),
     made(one_node("b200x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="mxfp8", framework="flash-attn"),

@@ -121,6 +121,13 @@ TEST(ExpertParallel, WorkIsTheSameUnderAllDegrees) {
       }
 }
 
+ExpertLoad stated(std::optional<double> imbalance, std::optional<double> capacity) {
+  ExpertLoad load;
+  load.imbalance = imbalance;
+  load.capacity = capacity;
+  return load;
+}
+
 // The busiest of 8 ranks receives 1.5 times the mean. A capacity of 1.25 pads every expert to it and cuts more off, however the
 // tokens fall. Work of the model is what its tokens ask for.
 TEST(ExpertParallel, ImbalanceAndCapacityScaleRows) {
@@ -130,14 +137,14 @@ TEST(ExpertParallel, ImbalanceAndCapacityScaleRows) {
     return first_experts(workload).each;
   };
   EXPECT_EQ(rows({}), 8192);  // one expert a rank; 4096 tokens x 2 from each of 8 ranks, an eighth of them
-  EXPECT_EQ(rows({.imbalance = 1.5, .capacity = {}}), 12288);
-  EXPECT_EQ(rows({.imbalance = {}, .capacity = 1.25}), 10240);
-  EXPECT_EQ(rows({.imbalance = 1.5, .capacity = 1.25}), 10240);
-  EXPECT_EQ(rows({.imbalance = 1.125, .capacity = 1.25}), 10240);
-  EXPECT_EQ(rows({.imbalance = 1, .capacity = 2.5}), 20480);  // the default imbalance, stated
-  EXPECT_EQ(rows({.imbalance = {}, .capacity = 0.5}), 4096);
-  EXPECT_EQ(rows({.imbalance = 1.5, .capacity = {}}, 1), 1024);  // one rank has all experts: no rank is busier
-  EXPECT_EQ(rows({.imbalance = {}, .capacity = 2}, 1), 2048);
+  EXPECT_EQ(rows(stated(1.5, std::nullopt)), 12288);
+  EXPECT_EQ(rows(stated(std::nullopt, 1.25)), 10240);
+  EXPECT_EQ(rows(stated(1.5, 1.25)), 10240);
+  EXPECT_EQ(rows(stated(1.125, 1.25)), 10240);
+  EXPECT_EQ(rows(stated(1, 2.5)), 20480);  // the default imbalance, stated
+  EXPECT_EQ(rows(stated(std::nullopt, 0.5)), 4096);
+  EXPECT_EQ(rows(stated(1.5, std::nullopt), 1), 1024);  // one rank has all experts: no rank is busier
+  EXPECT_EQ(rows(stated(std::nullopt, 2), 1), 2048);
 }
 
 // With a capacity sends are padded; without one the rows of the busiest rank count.
@@ -148,9 +155,9 @@ TEST(ExpertParallel, TheBusiestRankReceivesMore) {
         .second;
   };
   const std::int64_t even = bytes({});
-  EXPECT_EQ(bytes({.imbalance = 1.5, .capacity = {}}), even * 3 / 2);
-  EXPECT_EQ(bytes({.imbalance = {}, .capacity = 0.5}), even / 2);
-  EXPECT_EQ(bytes({.imbalance = 3, .capacity = 1.25}), even * 5 / 4);
+  EXPECT_EQ(bytes(stated(1.5, std::nullopt)), even * 3 / 2);
+  EXPECT_EQ(bytes(stated(std::nullopt, 0.5)), even / 2);
+  EXPECT_EQ(bytes(stated(3, 1.25)), even * 5 / 4);
 }
 
 // A shared expert is a dense MLP of all tokens: the tensor group gathers them for it alone.
