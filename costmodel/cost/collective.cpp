@@ -22,8 +22,14 @@ namespace {
 double small_ring(int members) { return 1.0 - 0.14 * (2.0 / members) * (2.0 / members); }
 
 // Reduction in the switch: all-reduce bus bandwidth 475-482 GB/s against 367.6 of the ring on 8 H200 (NCCL issues). The
-// switch receives every byte once, so 480 = 2 (7/8) x share x 450 GB/s gives 0.61 of the link, 0.75 of a ring's 0.82.
-constexpr double kNvlsOverRing = 0.75;
+// switch receives every byte once, so 480 = 2 (7/8) x share x 450 GB/s gives 0.61 of the link, 0.75 of a ring's 0.82. NCCL counts
+// 0.85 of the rate on Hopper and 0.74 on Blackwell (nvlsEfficiency, src/tuning/nvls.cc): 8 GB200 then reach 825 GB/s, measured
+// 811 (lixueduan.com, GB200 MNNVL), and 72 929, measured 839 (coreweave/nccl-tests pull request 43).
+constexpr double kNvlsOverRing = 0.75, kBlackwellOverHopper = 0.74 / 0.85;
+
+double reduced_over_ring(const DeviceType& type) {
+  return type.compute_capability >= 10 ? kNvlsOverRing * kBlackwellOverHopper : kNvlsOverRing;
+}
 
 NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const std::vector<int>& devices,
                    const GroupNetwork& network) {
@@ -31,8 +37,10 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
   g.members = static_cast<int>(devices.size());
   g.multicast = true;
   std::map<int, int> per_node;
+  double reduced = 1;
   for (const int d : devices) {
     ++per_node[cluster.devices[d].node];
+    reduced = std::min(reduced, reduced_over_ring(cluster.type_of(d)));
     g.multicast = g.multicast && cluster.type_of(d).multicast;
     g.post = std::max(g.post, cluster.node_of(d).post.base());
   }
@@ -42,7 +50,8 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
   g.fabric = hops.reached(calibration);
   g.nvlink = hops.nvlink;
   g.multicast = g.multicast && hops.switched;
-  g.reduced = g.fabric * kNvlsOverRing;
+  g.reduced = g.fabric * reduced;
+  g.at_once = network.at_once;
   if (g.nodes == 1) {
     if (hops.switched) g.fabric *= small_ring(g.members);
     return g;
@@ -51,6 +60,7 @@ NcclGroup group_of(const Cluster& cluster, const Calibration& calibration, const
   g.peers = calibration.network_efficiency * network.peers;
   g.sharp = fabric_of(cluster).reduces;
   g.crossing = network.crossing;
+  g.copies = network.copies;
   g.member = calibration.network_efficiency * std::min(network.ring, network.member);
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Route route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);

@@ -30,11 +30,19 @@ bool sends_to_nodes(ExpertDispatch dispatch, const Routing& routing) {
   return dispatch == ExpertDispatch::Nodes || (dispatch == ExpertDispatch::ByModel && routing.groups > 1);
 }
 
-double copies_over_network(const Routing& routing, const Cluster& cluster, const std::vector<int>& group) {
-  std::set<int> nodes;
-  for (const int device : group) nodes.insert(cluster.devices[device].node);
-  if (nodes.size() < 2) return 1;
-  return std::min(1.0, nodes_of_token(routing, static_cast<int>(nodes.size())) / std::max(1, routing.per_token));
+void dispatch_over(GroupNetwork& network, const Scenario& scenario, const Routing& routing, const std::vector<int>& group) {
+  const ExpertDispatch dispatch = scenario.framework.expert_dispatch;
+  network.at_once = dispatch == ExpertDispatch::LowLatency;
+  std::set<int> on;
+  for (const int device : group) on.insert(scenario.cluster.devices[device].node);
+  const int nodes = static_cast<int>(on.size()), ranks = static_cast<int>(group.size());
+  if (nodes < 2) return;
+  if (sends_to_nodes(dispatch, routing))
+    network.crossing = std::min(1.0, nodes_of_token(routing, nodes) / std::max(1, routing.per_token));
+  network.copies = network.crossing < 1;
+  const ExpertLoad& load = scenario.expert_load;  // the all-to-all has the bytes of the busiest rank
+  if (!load.has_histogram() || ranks > routing.experts) return;
+  network.crossing *= load.received_by_node(nodes, ranks, routing.experts) / load.received(ranks, routing.experts);
 }
 
 }  // namespace panpipe

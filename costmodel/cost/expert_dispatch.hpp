@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "costmodel/cluster/cluster.hpp"
-#include "costmodel/profile/framework.hpp"
+#include "costmodel/cost/occupancy.hpp"
 #include "costmodel/workload/graph.hpp"
 
 namespace panpipe {
@@ -16,8 +15,8 @@ double nodes_of_token(const Routing& routing, int nodes);
 // True if a token goes once to each node: as the framework states, else by the model's routing.
 bool sends_to_nodes(ExpertDispatch dispatch, const Routing& routing);
 
-// The share of token copies for other nodes that crosses the network when each node gets one copy: nodes divided by experts per
-// token. `group` holds the devices that divide the experts. 1 inside a node.
-double copies_over_network(const Routing& routing, const Cluster& cluster, const std::vector<int>& group);
+// How an all-to-all of `group`, the devices that divide the experts, uses its network: the share of copies for other nodes that
+// crosses it, if each node gets one copy of a token, and if other ranks than those of the busiest node receive most.
+void dispatch_over(GroupNetwork& network, const Scenario& scenario, const Routing& routing, const std::vector<int>& group);
 
 }  // namespace panpipe

@@ -23,8 +23,9 @@ Duration idle_behind_host(const std::vector<LaunchedKernels>& kernels) {
 
 bool GraphCost::reads_counts(const UnitTemplate& shape) const {
   const Scenario& scenario = model_.scenario();
-  return shape.dispatch >= 0 && framework().expert_counts != ExpertCounts::Device && !scenario.expert_load.capacity &&
-         !scenario.cluster.given;
+  const bool fixed = scenario.expert_load.capacity && scenario.expert_load.padded;
+  return shape.dispatch >= 0 && framework().expert_counts != ExpertCounts::Device && !fixed &&
+         framework().expert_dispatch != ExpertDispatch::LowLatency && !scenario.cluster.given;
 }
 
 // Ranks send one another how many rows they send to each expert: 8 bytes an expert and rank. DeepEP does so in the kernel of its

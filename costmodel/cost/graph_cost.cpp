@@ -16,6 +16,7 @@ GraphCost::GraphCost(const CostModel& model, const OperatorGraph& graph, const D
 
 WorkloadCost GraphCost::run() {
   find_templates();
+  refuse_capture();
   launches_ = launches_of_units(graph_, use_, framework(), templates_, shape_of_);
   result_.units.reserve(graph_.units.size());
   kept_.assign(graph_.tensors.size(), false);
@@ -53,6 +54,7 @@ void GraphCost::find_templates() {
 }
 
 void GraphCost::add_unit(std::size_t u) {
+  captured_ = captured(templates_[shape_of_[u]]);
   const auto same = [&](const Variant& v) { return v.shape == shape_of_[u] && v.launches == launches_[u]; };
   auto found = std::find_if(variants_.begin(), variants_.end(), same);
   if (found == variants_.end()) {
@@ -105,6 +107,7 @@ void GraphCost::recompute_listed(const UnitTemplate& shape, const Launches& laun
   if (routes_again)
     wait_for_rows(
         shape, host, [&](std::size_t i) { return recompute.again[i]; }, sends, pass);
+  if (captured_) launch_at_once(pass);
   unit.recompute_selective = pass;
 }
 

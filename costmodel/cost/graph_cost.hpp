@@ -40,8 +40,13 @@ class GraphCost {
   void add_forward(const UnitTemplate& shape, Duration gap, PassCost& forward);
   void add_input_gradient(PassCost& pass, const OperatorTime& op, Duration gap);
   PassCost make_backward(const UnitTemplate& shape, const UnitCost& unit, const UnitHost& host, Duration input_gap);
-  Duration gap(double kernels) const { return rates_.kernel_gap * kernels; }
+  Duration gap(double kernels) const;
   static void add_operator(PassCost& pass, const Breakdown& cost, Duration gap, bool weight = false, bool product = false);
+
+  // captured.cpp
+  bool captured(const UnitTemplate& shape) const;
+  void refuse_capture() const;
+  void launch_at_once(PassCost& pass) const;
 
   // expert_wait.cpp
   using OfOperator = std::function<bool(std::size_t)>;  // by its index
@@ -89,6 +94,7 @@ class GraphCost {
   std::vector<std::vector<int>> externals_;  // per unit
   std::vector<Launches> launches_;           // per unit
   std::vector<Variant> variants_;
+  bool captured_ = false;  // the unit that is being priced runs in a CUDA graph
   std::vector<bool> kept_, input_kept_;
   std::vector<UnitRecompute> recompute_;  // per unit, where the scenario lists operators
   WorkloadCost result_;

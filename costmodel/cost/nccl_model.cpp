@@ -108,11 +108,11 @@ NcclCollective by_peers(CollectiveKind kind, double bytes, const NcclGroup& g, P
   NcclCollective result{Algorithm::Peers, protocol, kBaseRing[protocol_index(protocol)] * 1e-6,
                         ring_bytes(kind, g.members, bytes), 0};
   const double each = bytes / g.members, others = g.in_node - 1, away = g.members - g.in_node;
-  result.latency += std::ceil(others / kPeersAtOnce) * inside + std::ceil(away / kPeersAtOnce) * network;
+  const auto rounds = [&](double peers) { return g.at_once ? std::min(peers, 1.0) : std::ceil(peers / kPeersAtOnce); };
+  result.latency += rounds(others) * inside + rounds(away) * network;
   const double share = protocol == Protocol::LL ? kLlOfRing : 1;
   // A copy that reaches a node once is distributed inside it.
-  const double copies = g.crossing < 1 ? bytes / g.in_node : each;
-  double seconds = others * copies / (g.fabric * share);
+  double seconds = others * (g.copies ? bytes / g.in_node : each) / (g.fabric * share);
   const double out = g.peers > 0 ? g.peers : g.network;
   if (g.nodes > 1) seconds = std::max(seconds, g.in_node * away * each * g.crossing / (out * share));
   result.time = result.latency + seconds;

@@ -20,6 +20,8 @@ struct NcclGroup {
   double peers = 0;        // the same in an all-to-all, if it is not `network`
   bool sharp = false;      // the network's switches sum
   double crossing = 1;     // of an all-to-all's bytes for other nodes, the share that crosses the network
+  bool copies = false;     // the nodes make the copies of it
+  bool at_once = false;    // no rounds of peers
   double hop = 0;          // latency between nodes, device to device
   double post = 0;         // host time per message
 };

@@ -196,7 +196,7 @@ GroupNetwork Occupancy::ring_network(const std::vector<int>& group) const {
   const double ring = std::min(least, over_spine(crossings->hops, crossings->rail_up, crossings->rail_down) / counterparts);
   const double pairs = static_cast<double>(in_node) * static_cast<double>(std::ssize(group) - in_node);
   const double peers = pairs * over_spine(crossings->pairs, crossings->pairs_up, {}) / counterparts;
-  return {ring, std::min(ring, nic), 1, std::min(least, peers)};
+  return {.ring = ring, .member = std::min(ring, nic), .peers = std::min(least, peers)};
 }
 
 GroupNetwork Occupancy::network_of(const std::vector<int>& group) const {

@@ -14,8 +14,10 @@ namespace panpipe {
 struct GroupNetwork {
   double ring;  // of a hop of its ring while all rings of its kind are busy, limited by the nodes' links and the spine
   double member = std::numeric_limits<double>::infinity();  // the same if only one member sends over the hop
-  double crossing = 1;  // of an all-to-all's bytes for other nodes, the share that crosses; the nodes make the copies
-  double peers = ring;  // of the group out of a node in an all-to-all, whose members send to other rails too
+  double crossing = 1;   // of an all-to-all's bytes for other nodes, the share that crosses to the busiest node
+  bool copies = false;   // nodes make the copies of what reaches them once
+  bool at_once = false;  // one kernel writes to all peers, without rounds
+  double peers = ring;   // of the group out of a node in an all-to-all, whose members send to other rails too
 };
 
 // A hand-over from one device to another, while the other devices of the sender's rank also send.

@@ -19,8 +19,7 @@ int GraphCost::collective_of(CollectiveKind kind, Bytes size, Among among) {
   auto found = std::find_if(result_.collectives.begin(), result_.collectives.end(), same);
   if (found == result_.collectives.end()) {
     GroupNetwork network = site_.network(among);
-    if (among == Among::Expert && sends_to_nodes(framework().expert_dispatch, graph_.routing))
-      network.crossing = copies_over_network(graph_.routing, model_.scenario().cluster, site_.groups.of(among));
+    if (among == Among::Expert) dispatch_over(network, model_.scenario(), graph_.routing, site_.groups.of(among));
     CollectiveCost cost = model_.collective(kind, size, site_.groups.of(among), network);
     cost.among = among;
     found = result_.collectives.insert(result_.collectives.end(), cost);

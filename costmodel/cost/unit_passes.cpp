@@ -118,6 +118,11 @@ UnitCost GraphCost::make_unit(const UnitTemplate& shape, const Launches& launche
     for (const OperatorTime& op : shape.operators) attention.push_back(op.attention);
     unit.recompute_selective.host += host.again(attention).host;
   }
+  if (captured_)
+    for (PassCost* pass :
+         {&unit.forward, &unit.input_gradient, &unit.weight_gradient, &unit.recompute_full, &unit.recompute_selective})
+      launch_at_once(*pass);
+  if (captured_ && unit.backward) launch_at_once(*unit.backward);
   if (shape.loss || shape.head)
     unit.forward.synchronises = unit.input_gradient.synchronises = unit.weight_gradient.synchronises = true;
   unit.temporary = shape.temporary;

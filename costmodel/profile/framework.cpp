@@ -200,11 +200,19 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
       reported(
           "model",
           words(&Framework::expert_dispatch,
-                {{"model", ExpertDispatch::ByModel}, {"rows", ExpertDispatch::Rows}, {"nodes", ExpertDispatch::Nodes}},
+                {{"model", ExpertDispatch::ByModel},
+                 {"rows", ExpertDispatch::Rows},
+                 {"nodes", ExpertDispatch::Nodes},
+                 {"low-latency", ExpertDispatch::LowLatency}},
                 "expert_dispatch",
-                "each token goes to the devices of its experts, a copy each (`rows`), or one copy to each node and from there "
-                "(`nodes`, DeepEP); `model`: `nodes` where routing is limited to groups of experts",
+                "each token goes to the devices of its experts, a copy each (`rows`; `low-latency`: by one kernel, to all at "
+                "once), or one copy to each node and from there (`nodes`, DeepEP); `model`: `nodes` where routing is limited to "
+                "groups of experts",
                 "models/expert-parallelism.md")),
+      reported(
+          "none",
+          words(&Framework::cuda_graphs, {{"none", CudaGraphs::None}, {"layers", CudaGraphs::Layers}, {"full", CudaGraphs::Full}},
+                "cuda_graphs", "what the host launches at once: each part of a layer, or all passes of a step", launches)),
       words(&Framework::tensor_inputs, {{"shared", TensorInputs::Shared}, {"each", TensorInputs::Each}}, "tensor_inputs",
             "products over tensor ranks that read one input share its gather and its gradient's sum, or `each` has its own",
             "models/compute.md#a-framework-is-a-list-of-choices"),

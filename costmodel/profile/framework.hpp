@@ -28,8 +28,11 @@ enum class GradientAccumulation : std::uint8_t { Fused, Fp32, Buffer, Flat, Auto
 enum class OptimizerKernel : std::uint8_t { Fused, Foreach, Loop, Groups };
 // Tokens are sent row by row to their experts, or once to each node with one of a token's experts and from there to its devices
 // (DeepEP, Megatron's flex dispatcher). ByModel: the latter where a token's experts are limited to groups of experts, which
-// DeepSeek did for this way (arXiv 2412.19437, section 2.1.2).
-enum class ExpertDispatch : std::uint8_t { ByModel, Rows, Nodes };
+// DeepSeek did for this way (arXiv 2412.19437, section 2.1.2). LowLatency: row by row, by one kernel that
+// writes to all peers at once into buffers of a fixed size (DeepEP's low-latency kernels).
+enum class ExpertDispatch : std::uint8_t { ByModel, Rows, Nodes, LowLatency };
+// What the host launches as one CUDA graph: nothing, each part of a layer, or all passes of a step.
+enum class CudaGraphs : std::uint8_t { None, Layers, Full };
 // Products of a rank's experts: one kernel for all of them; one for each, launched together (Transformer Engine's GroupedLinear);
 // or everything between dispatch and combination once for each expert, one after another (a loop in Python).
 enum class ExpertProducts : std::uint8_t { Grouped, Each, Loop };
@@ -133,6 +136,7 @@ struct Framework : Execution {
   bool distributed_optimizer = false;
   bool overlap_tensor_collectives = false;  // a full backward hides the input gradient's collective behind the weight gradient
   ExpertDispatch expert_dispatch = ExpertDispatch::ByModel;
+  CudaGraphs cuda_graphs = CudaGraphs::None;
   TensorInputs tensor_inputs = TensorInputs::Shared;
   bool residual_before_reduction = false;  // each tensor-parallel rank adds its part of the residual before the all-reduce
   // ZeRO 3: how many blocks ahead parameters are requested, and how many blocks may be whole at once.

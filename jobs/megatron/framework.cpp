@@ -41,9 +41,15 @@ void choose_experts(const MegatronJob& m, FrameworkChoices& framework) {
                                  fused.expert_backward_operators),
                      "--moe-permute-fusion");
   }
-  // Nothing inside a graph can wait for the host.
-  if (const ShellWord* graph = m.arguments.word("--cuda-graph-impl"); graph != nullptr && graph->text == "full_iteration")
-    framework.choose("expert_counts: device", "--cuda-graph-impl full_iteration");
+}
+
+// Parts of layers that a scope names are not told apart; nothing inside a graph of all passes can wait for the host.
+void choose_graphs(MegatronJob& m, FrameworkChoices& framework) {
+  const std::string graphs = m.arguments.text("--cuda-graph-impl").value_or("none");
+  if (framework.trainer() != "megatron-core" || graphs == "none") return;
+  const bool full = graphs == "full_iteration";
+  framework.choose(full ? "cuda_graphs: full" : "cuda_graphs: layers", "--cuda-graph-impl " + graphs);
+  if (full && !m.dispatcher.empty()) framework.choose("expert_counts: device", "--cuda-graph-impl full_iteration");
 }
 
 }  // namespace
@@ -63,6 +69,7 @@ void read_megatron_framework(MegatronJob& m) {
   if (a.flag("--overlap-param-gather")) framework.choose("overlap_parameter_gather: true", "--overlap-param-gather");
   if (a.flag("--tp-comm-overlap")) framework.choose("overlap_tensor_collectives: true", "--tp-comm-overlap");
   choose_experts(m, framework);
+  choose_graphs(m, framework);
   bool unfused = false;
   for (const char* flag : {"--no-bias-gelu-fusion", "--no-bias-swiglu-fusion", "--no-bias-dropout-fusion"})
     unfused |= a.flag(flag);

@@ -17,6 +17,8 @@ constexpr const char* kPerStage = "--num-layers-per-virtual-pipeline-stage";
 constexpr const char* kFirst = "--decoder-first-pipeline-num-layers";
 constexpr const char* kLast = "--decoder-last-pipeline-num-layers";
 
+constexpr const char* kWeave = "--overlap-moe-expert-parallel-comm";
+
 class MegatronStages {
  public:
   explicit MegatronStages(MegatronJob& megatron) : m_(megatron), a_(megatron.arguments) {}
@@ -27,6 +29,8 @@ class MegatronStages {
     if (each > 1 && m_.degrees.pipeline > 1) {
       m_.job.set("parallel.virtual_stages", each, origin_);
       put_interleaved();
+    } else if (m_.degrees.pipeline == 1 && a_.flag(kWeave)) {  // combined_1f1b_schedule_for_no_pipelining
+      m_.job.set("schedule", "{name: interleaved-1f1b, stages_per_rank: 1, combined: true}", kWeave);
     } else {
       m_.job.set("schedule", "1f1b", "Megatron's schedule without virtual stages");
     }
@@ -39,15 +43,14 @@ class MegatronStages {
  private:
   void put_interleaved() {
     const char* turn = "--microbatch-group-size-per-virtual-pipeline-stage";
-    const char* overlap = "--overlap-moe-expert-parallel-comm";
     std::vector<std::string> options, origins;
     if (const auto group = a_.integer(turn, 1, kMostSamples)) {
       options.push_back(fmt::format("group: {}", *group));
       origins.emplace_back(turn);
     }
-    if (a_.flag(overlap)) {
+    if (a_.flag(kWeave)) {
       options.emplace_back("combined: true");
-      origins.emplace_back(overlap);
+      origins.emplace_back(kWeave);
     }
     if (options.empty()) return m_.job.set("schedule", "interleaved-1f1b", "Megatron's schedule with virtual stages");
     m_.job.set("schedule", fmt::format("{{name: interleaved-1f1b, {}}}", fmt::join(options, ", ")),

@@ -129,9 +129,9 @@ TEST(MegatronImport, HowExpertsAreLaunched) {
   EXPECT_EQ(value(job(experts + "--moe-grouped-gemm --moe-permute-fusion"), "framework"),
             "{expert_forward_operators: 45, expert_backward_operators: 28}");
   const ImportedJob graph = job(experts + "--moe-grouped-gemm --cuda-graph-impl full_iteration");
-  EXPECT_EQ(value(graph, "framework"), "{expert_counts: device}");
-  EXPECT_THAT(graph.not_modelled, ElementsAre("--cuda-graph-impl full_iteration"));  // launches take as long as without
-  EXPECT_EQ(value(job(experts + "--moe-grouped-gemm --cuda-graph-impl local"), "framework"), "absent");
+  EXPECT_EQ(value(graph, "framework"), "{cuda_graphs: full, expert_counts: device}");
+  EXPECT_THAT(graph.not_modelled, IsEmpty());
+  EXPECT_EQ(value(job(experts + "--moe-grouped-gemm --cuda-graph-impl local"), "framework"), "{cuda_graphs: layers}");
   EXPECT_EQ(value(job(kLlama), "framework"), "absent");
 }
 
@@ -252,6 +252,9 @@ TEST(MegatronImport, ArgumentsThatPredictionsHave) {
             "{name: interleaved-1f1b, combined: true}");
   EXPECT_THAT(job(overlap + "--num-virtual-stages-per-pipeline-rank 2").not_modelled, IsEmpty());
   EXPECT_THAT(job(overlap).not_modelled, ElementsAre("--overlap-moe-expert-parallel-comm"));
+  // Without a pipeline: F0, then each forward with the backward before it.
+  EXPECT_EQ(value(job(kLlama + "--overlap-moe-expert-parallel-comm"), "schedule"),
+            "{name: interleaved-1f1b, stages_per_rank: 1, combined: true}");
   EXPECT_EQ(value(job(kLlama + turns), "schedule"), "1f1b");
 }
 

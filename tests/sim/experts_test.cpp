@@ -18,8 +18,8 @@ Both predicted(const std::string& parallel, int nodes, const std::string& more =
       fmt::format("panpipe: 1\ncluster: {{file: clusters/h100x8.yaml, nodes: {}}}\nworkload: {{config: {{model_type: mixtral, "
                   "hidden_size: 2048, num_hidden_layers: 4, num_attention_heads: 16, num_key_value_heads: 4, intermediate_size: "
                   "4096, num_local_experts: 8, vocab_size: 8192}}, sequence: 2048}}\nbatch: {{micro: 1, microbatches: "
-                  "8}}\nprecision: bf16\nparallel: {{{}}}\nframework: megatron-core\n{}",
-                  nodes, parallel, more),
+                  "8}}\nprecision: bf16\nparallel: {{{}}}\n{}{}\n",
+                  nodes, parallel, more.starts_with("framework") ? "" : "framework: megatron-core\n", more),
       "test", "."));
   const TaskGraph graph = lower(experiment.scenario, make_plan(experiment.scenario, experiment.model), experiment.model);
   Both both;
@@ -42,6 +42,15 @@ TEST(Experts, BothEnginesAgreeInANode) {
         "pipeline: 1, tensor: 4, data: 2, expert: 2, expert_tensor: 1, sequence_parallel: true"}) {
     const Both both = predicted(parallel, 1);
     EXPECT_NEAR(both.simulated, both.estimated, 1e-6 * both.estimated) << parallel;
+  }
+  double even = 0;
+  for (const char* more : {"", "experts: {tokens: [250, 150, 150, 50, 80, 70, 30, 20], placement: balanced}",
+                           "experts: {tokens: [250, 150, 150, 50, 80, 70, 30, 20]}",
+                           "framework: {name: megatron-core, expert_dispatch: low-latency, cuda_graphs: full}"}) {
+    const Both both = predicted("pipeline: 1, data: 8, expert: 4", 1, more);
+    EXPECT_NEAR(both.simulated, both.estimated, 1e-6 * both.estimated) << more;
+    if (std::string(more).starts_with("experts")) EXPECT_GT(both.estimated, even) << more;  // each is less even than before
+    even = both.estimated;
   }
 }
 

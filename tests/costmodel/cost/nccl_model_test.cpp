@@ -71,6 +71,20 @@ TEST(NcclModel, SwitchesOfTheNetworkSumEveryByteOnce) {
   EXPECT_DOUBLE_EQ(nccl_collective(CollectiveKind::AllReduce, bytes, inside).time, before);
 }
 
+// Switches of the fifth NVLink reduce at 0.74 / 0.85 of what a ring's rate makes on the fourth. Bus bandwidth of large
+// all-reduces: 811 GB/s on 8 GB200 (lixueduan.com), 839 on 72 (coreweave/nccl-tests pull request 43), 480 on 8 H200. Rings: 680
+// on 4 GB200 (Azure/AI-benchmarking-guide).
+TEST(NcclModel, BlackwellsSwitchesReduceLess) {
+  const auto bus = [](const std::string& cluster, CollectiveKind kind, int members) {
+    const double bytes = 4.0 * (1LL << 30), share = (kind == CollectiveKind::AllReduce ? 2.0 : 1.0) * (members - 1) / members;
+    return share * bytes / on(cluster)->model->collective(kind, Bytes(4LL << 30), all(members)).time.base() / 1e9;
+  };
+  EXPECT_NEAR(bus("clusters/gb200-nvl72.yaml", CollectiveKind::AllReduce, 8) / 811, 1, 0.03);
+  EXPECT_NEAR(bus("clusters/gb200-nvl72.yaml", CollectiveKind::AllReduce, 72) / 839, 1, 0.12);
+  EXPECT_NEAR(bus("clusters/gb200-nvl72.yaml", CollectiveKind::AllGather, 4) / 680, 1, 0.04);
+  EXPECT_NEAR(bus("clusters/h200x8.yaml", CollectiveKind::AllReduce, 8) / 480, 1, 0.02);
+}
+
 // All-to-all of 8 MiB over 8 nodes of 8: 8.4 us + one round of 7 peers inside (3.4 us) + seven rounds of 8 outside (14 us each);
 // of every member's 8 MiB 56/64 leave the node, by its eighth of the way out: 7.34 MB at 43.3 GB/s. With the launch 305.5 us;
 // measured on H800 296 to 338 us (NVIDIA/nccl issue 1531). Large ones run at N / (N - 1) of the network (NVIDIA/nccl-tests issue
