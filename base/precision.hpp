@@ -38,10 +38,10 @@ constexpr Bytes size_of(DType type) {
 // blocks in 8 bits, with one scale per tensor or per block of 32 elements; everything else runs as bf16.
 enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure, Fp8, Mxfp8 };
 
-constexpr bool has_8bit_products(Precision precision) { return precision == Precision::Fp8 || precision == Precision::Mxfp8; }
+constexpr bool has_narrow_products(Precision precision) { return precision == Precision::Fp8 || precision == Precision::Mxfp8; }
 
 // The precision of everything except the products of blocks.
-constexpr Precision outside_products(Precision precision) { return has_8bit_products(precision) ? Precision::Bf16 : precision; }
+constexpr Precision outside_products(Precision precision) { return has_narrow_products(precision) ? Precision::Bf16 : precision; }
 
 // True for 2-byte compute with fp32 master weights.
 constexpr bool is_mixed(Precision precision) {

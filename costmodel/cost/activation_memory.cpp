@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/index.hpp"
-#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/unit_template.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
 #include "costmodel/workload/operator_table.hpp"
@@ -81,7 +81,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
     if (copies)
       saved.copies.push_back(unit.root(t));
     else
-      keep(unit, in_8_bits(unit, i, rates) ? saved.in_8_bits : saved.tensors, t);
+      keep(unit, is_narrow(unit, i, rates) ? saved.narrow : saved.tensors, t);
   }
   if (work.kind == OperatorClass::Normalization) saved.extra += normalization_extra(unit, i, rates);
   const auto extra = static_cast<double>(work.saved_extra.base());
@@ -99,7 +99,7 @@ double needed_for_weights(const UnitView& unit, const DeviceRates& rates) {
   std::vector<int> inputs;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
-    const double width = in_8_bits(unit, i, rates) ? width_in_8_bits(rates) : 1;
+    const double width = is_narrow(unit, i, rates) ? narrow_width(rates) : 1;
     for_each_operand(unit.op(i), [&](int t) {
       if (!unit.activation(t)) return;
       const int owner = unit.root(t);
@@ -155,7 +155,7 @@ double gathered_over_shards(const UnitView& unit, const DeviceRates& rates) {
       const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
       if (maker.forward_collective != CollectiveKind::AllGather) return;
       counted.push_back(t);
-      bytes += (unit.bytes(t) - unit.bytes(unit.root(t))) * (in_8_bits(unit, i, rates) ? width_in_8_bits(rates) : 1);
+      bytes += (unit.bytes(t) - unit.bytes(unit.root(t))) * (is_narrow(unit, i, rates) ? narrow_width(rates) : 1);
     });
   }
   return bytes;
@@ -191,7 +191,7 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
     }
   };
   for (const int t : saved.tensors) add(t, 1);
-  for (const int t : saved.in_8_bits) add(t, width_in_8_bits(rates));
+  for (const int t : saved.narrow) add(t, narrow_width(rates));
   for (const int t : saved.copies) inside += unit.bytes(t) * rates.replicated_saved_factor;
   // The loss keeps its softmax in fp32 (4 bytes a logit, or what the framework leaves) until the backward; the rest of what
   // it holds is temporary.

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/recomputed_modules.hpp"
 #include "costmodel/cost/recomputed_operators.hpp"
 #include "costmodel/cost/unit_template.hpp"
@@ -26,7 +26,7 @@ class BlockRecompute {
     result_.resize(graph_.units.size());
     bytes_.assign(graph_.units.size(), 0);
     kept_.assign(graph_.tensors.size(), false);
-    kept_in_8_bits_ = kept_;
+    kept_narrow_ = kept_;
     found_.assign(scope_.modules.size(), false);
     for (std::size_t u = 0, end = 0; u < graph_.units.size(); u = end) {
       const std::string& block = graph_.units[u].block;
@@ -102,7 +102,7 @@ class BlockRecompute {
     SavedTensors saved;
     keep_operator(view(unit), i, rates_, masks, saved);
     for (const int t : saved.tensors) need(t, unit, false);
-    for (const int t : saved.in_8_bits) need(t, unit, false, true);
+    for (const int t : saved.narrow) need(t, unit, false, true);
     for (const int t : saved.copies) {
       if (has(RecomputedKind::Norms))
         need(t, unit, false);
@@ -158,10 +158,10 @@ class BlockRecompute {
 
   // False if it is counted already.
   bool keep(int t, int unit, double factor, bool eight) {
-    std::vector<bool>& kept = eight ? kept_in_8_bits_ : kept_;
+    std::vector<bool>& kept = eight ? kept_narrow_ : kept_;
     if (kept[t]) return false;
     kept[t] = true;
-    if (eight) factor *= width_in_8_bits(rates_);
+    if (eight) factor *= narrow_width(rates_);
     bytes(unit) += static_cast<double>(graph_.tensors[t].bytes().base()) * factor;
     return true;
   }
@@ -171,9 +171,9 @@ class BlockRecompute {
   const RecomputeScope& scope_;
   const DeviceRates& rates_;
   std::vector<UnitRecompute> result_;
-  std::vector<double> bytes_;                // per unit
-  std::vector<bool> kept_, kept_in_8_bits_;  // per tensor: paid for
-  std::vector<bool> found_;                  // per listed module
+  std::vector<double> bytes_;             // per unit
+  std::vector<bool> kept_, kept_narrow_;  // per tensor: paid for
+  std::vector<bool> found_;               // per listed module
   // State of the current block: its units, their views, the listed operators.
   int first_ = 0, end_ = 0;
   std::vector<UnitView> views_;

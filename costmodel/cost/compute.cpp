@@ -105,7 +105,7 @@ void choose_attention(const Framework& framework, const Calibration& calibration
 constexpr double kBlockOfScale = 32;  // elements that share a scale of a byte (OCP Microscaling Formats 1.0)
 
 void choose_8bit(const DeviceType& type, const Calibration& calibration, const Scenario& scenario, DeviceRates& r) {
-  if (!has_8bit_products(scenario.precision)) return;
+  if (!has_narrow_products(scenario.precision)) return;
   const double efficiency = calibration.fp8_gemm_efficiency > 0
                                 ? calibration.fp8_gemm_efficiency
                                 : kFp8Share * calibration.gemm_efficiency_in(scenario.framework.software);

@@ -53,8 +53,8 @@ Duration launch_time(const Framework& framework, const Calibration& c, const Deg
 double slowest_of(int n) { return std::sqrt(2 * std::log(std::max(n, 1))); }
 
 // The share of a model's trained elements that products in 8 bits read.
-double share_in_8_bits(const Scenario& scenario, const Workload& workload) {
-  if (!has_8bit_products(scenario.precision) || !workload.graph) return 0;
+double narrow_share(const Scenario& scenario, const Workload& workload) {
+  if (!has_narrow_products(scenario.precision) || !workload.graph) return 0;
   const OperatorGraph& graph = *workload.graph;
   const TensorUse use = tensor_use(graph);
   double read = 0, all = 0;
@@ -62,7 +62,7 @@ double share_in_8_bits(const Scenario& scenario, const Workload& workload) {
     if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0 && tensor.requires_gradient)
       all += static_cast<double>(tensor.elements());
   for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i)
-    if (suits_8_bits(graph, use, i))
+    if (multiplies_narrow(graph, use, i))
       if (const Tensor& weight = graph.tensors[use.product_weight[i]]; weight.requires_gradient)
         read += static_cast<double>(weight.elements());
   return all > 0 ? read / all : 0;
@@ -108,7 +108,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload)
     : scenario_(&scenario),
       workload_(&workload),
       sites_(std::make_shared<Sites>(scenario, workload)),
-      weights_in_8_bits_(share_in_8_bits(scenario, workload)) {
+      narrow_weights_(narrow_share(scenario, workload)) {
   for (const DeviceType& type : scenario.cluster.types) calibrations_.push_back(calibration_for(type));
 }
 
@@ -117,7 +117,7 @@ CostModel::CostModel(const Scenario& scenario, const Workload& workload, std::ve
       workload_(&workload),
       calibrations_(std::move(calibrations)),
       sites_(std::make_shared<Sites>(scenario, workload)),
-      weights_in_8_bits_(share_in_8_bits(scenario, workload)) {
+      narrow_weights_(narrow_share(scenario, workload)) {
   PANPIPE_CHECK(calibrations_.size() == scenario.cluster.types.size(), "a calibration for each type of device");
 }
 

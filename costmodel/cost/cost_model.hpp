@@ -257,7 +257,7 @@ class CostModel {
   const Workload* workload_;
   std::vector<Calibration> calibrations_;  // per device type
   std::shared_ptr<Sites> sites_;
-  double weights_in_8_bits_ = 0;  // share of the trained elements
+  double narrow_weights_ = 0;  // share of the trained elements
 };
 
 // The table of `panpipe check --costs`: the model's costs with their sources.

@@ -5,7 +5,7 @@
 
 #include "base/index.hpp"
 #include "costmodel/cost/chain_traffic.hpp"
-#include "costmodel/cost/eight_bit.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/workload/operator_table.hpp"
 #include "costmodel/workload/tuning.hpp"
 
@@ -167,7 +167,7 @@ class UnitKernels {
   // Bytes of products are their own; here are casts, and the sum of a bias's gradient (in 8 bits a part of the gradient's cast).
   void add_product(int i, OperatorKernels& kernels) {
     const OperatorWork& work = unit_.of(i);
-    const bool eight = in_8_bits(unit_, i, rates_);
+    const bool eight = is_narrow(unit_, i, rates_);
     if (const double sum = eight ? 0 : bias_gradient(unit_, i); sum > 0) {
       kernels.backward += sum;
       kernels.launch(0, row_sum());

@@ -74,7 +74,7 @@ class GraphCost {
   void add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* measured);
   void add_parameters(std::size_t u, UnitCost& unit);
   double frozen_width(std::size_t u, int t) const;
-  bool read_in_8_bits(std::size_t u, int t) const;
+  bool is_read_narrow(std::size_t u, int t) const;
   int product_with(std::size_t u, int t) const;
   ParameterUse parameter_use(std::size_t u, int t) const;
 

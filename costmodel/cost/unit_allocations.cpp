@@ -68,7 +68,7 @@ class Walk {
     });
     SavedTensors saved;
     keep_operator(unit, i, rates_, adds_masks(unit, rates_), saved);
-    for (const auto* list : {&saved.tensors, &saved.in_8_bits})
+    for (const auto* list : {&saved.tensors, &saved.narrow})
       for (const int t : *list)
         if (int& keeper = first_keeper_[at(t)]; keeper < 0) keeper = op;
     std::vector<Extra>& extras = extras_[at(op)];

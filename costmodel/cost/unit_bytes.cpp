@@ -1,8 +1,8 @@
 // Bytes of units: activations that they keep, and their parameters.
 #include <algorithm>
 
-#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/graph_cost.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
 
 namespace panpipe {
@@ -56,10 +56,10 @@ double GraphCost::frozen_width(std::size_t u, int t) const {
   return rates_.unpacking > 0 && product_with(u, t) >= 0 ? kNf4Bytes : format;
 }
 
-bool GraphCost::read_in_8_bits(std::size_t u, int t) const {
+bool GraphCost::is_read_narrow(std::size_t u, int t) const {
   if (rates_.gemm_8bit <= ComputeRate(0)) return false;
   const int product = product_with(u, t);
-  return product >= 0 && suits_8_bits(graph_, use_, product);
+  return product >= 0 && multiplies_narrow(graph_, use_, product);
 }
 
 // The unit's operator that multiplies with weight t; -1: none.
@@ -79,13 +79,13 @@ ParameterUse GraphCost::parameter_use(std::size_t u, int t) const {
     use.elements = tensor.elements();
   else
     use.frozen = whole_bytes(static_cast<double>(tensor.elements()) * frozen_width(u, t));
-  if (!read_in_8_bits(u, t)) return use;
+  if (!is_read_narrow(u, t)) return use;
   // Kept so from the first microbatch on, in both directions in which products read them; or in the place of 2 bytes.
-  const double two_bytes = static_cast<double>(tensor.bytes().base()), copies = 2 * width_in_8_bits(rates_) * two_bytes;
+  const double two_bytes = static_cast<double>(tensor.bytes().base()), copies = 2 * narrow_width(rates_) * two_bytes;
   const bool packed = use.frozen > Bytes(0) && static_cast<double>(use.frozen.base()) < two_bytes;  // kept in addition
   const bool instead = framework().fp8_parameters && !packed;
   use.copies = whole_bytes(instead ? copies - two_bytes : copies);
-  if (instead) use.narrower = whole_bytes(two_bytes * (1 - width_in_8_bits(rates_)));
+  if (instead) use.narrower = whole_bytes(two_bytes * (1 - narrow_width(rates_)));
   return use;
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "costmodel/cost/eight_bit.hpp"
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
 #include "costmodel/workload/operator_table.hpp"
 
@@ -41,10 +41,10 @@ double parameter_elements(const UnitView& unit, int i, bool trained_alone) {
 void count_collectives(const UnitView& unit, int i, const DeviceRates& rates, OperatorTime& time) {
   const Bytes all = unit.of(i).collective_bytes;
   const auto narrow = [&](bool eight) {
-    return eight ? whole_bytes(static_cast<double>(all.base()) * width_in_8_bits(rates)) : all;
+    return eight ? whole_bytes(static_cast<double>(all.base()) * narrow_width(rates)) : all;
   };
-  time.collective_bytes = narrow(gathers_8_bits(unit, i, rates));
-  time.backward_bytes = narrow(gathers_gradient_in_8_bits(unit, i, rates));
+  time.collective_bytes = narrow(gathers_narrow(unit, i, rates));
+  time.backward_bytes = narrow(gathers_narrow_gradient(unit, i, rates));
 }
 
 // Bytes per microbatch for the weights of a product, in addition to the product: autocast's copies of the weight and of its
@@ -85,14 +85,14 @@ void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, 
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
     case OperatorClass::Gemm: {
-      const DeviceRates own = in_8_bits(unit, i, rates) ? rates_in_8_bits(rates) : rates;
+      const DeviceRates own = is_narrow(unit, i, rates) ? narrow_rates(rates) : rates;
       const int experts = rates.expert_products == ExpertProducts::Grouped ? 0 : unit.experts_of(i);
       const bool apart = experts > 0 && rates.expert_products == ExpertProducts::Loop;
       add_products(time.forward, work.forward, own, apart);
       add_products(time.input_gradient, work.input_gradient, own, apart);
       if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, own);
       add_products(time.weight_gradient, work.weight_gradient, own, apart);
-      if (in_8_bits(unit, i, rates)) {
+      if (is_narrow(unit, i, rates)) {
         const Casts casts = casts_of(unit, i, rates);
         time.forward = time.forward + traffic_cost(casts.forward, rates);
         time.input_gradient = time.input_gradient + traffic_cost(casts.backward, rates);

@@ -123,7 +123,7 @@ TensorUse tensor_use(const OperatorGraph& graph) {
   return use;
 }
 
-bool suits_8_bits(const OperatorGraph& graph, const TensorUse& use, int op) {
+bool multiplies_narrow(const OperatorGraph& graph, const TensorUse& use, int op) {
   constexpr std::int64_t kMultiple = 16;
   const int weight = use.product_weight[op];
   if (weight < 0) return false;

@@ -27,7 +27,7 @@ struct TensorUse {
 TensorUse tensor_use(const OperatorGraph& graph);
 
 // True if operator `op` multiplies with a weight of sizes that Transformer Engine's 8-bit products support.
-bool suits_8_bits(const OperatorGraph& graph, const TensorUse& use, int op);
+bool multiplies_narrow(const OperatorGraph& graph, const TensorUse& use, int op);
 
 // One unit and the work of its operators.
 struct UnitView {

@@ -38,7 +38,7 @@ StepClass class_of(const Scenario& scenario, const Plan& plan) {
   if (has_experts(scenario.workload)) return StepClass::Experts;
   if (scenario.workload.tuning.any()) return StepClass::Adapters;
   if (plan.devices.size() <= 1) return StepClass::OneGpu;
-  if (has_8bit_products(scenario.precision)) return StepClass::EightBit;
+  if (has_narrow_products(scenario.precision)) return StepClass::EightBit;
   return StepClass::Dense;
 }
 

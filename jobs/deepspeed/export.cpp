@@ -152,7 +152,7 @@ ExportedJob export_deepspeed(const ExportRequest& request) {
     job.cannot.push_back(fmt::format("precision {}", name_of(scenario.precision)));
   job.besides.push_back(fmt::format("The model ({}) and its data are code for DeepSpeed: deepspeed.initialize(model=...).",
                                     request.experiment.workload.name));
-  if (has_8bit_products(scenario.precision))
+  if (has_narrow_products(scenario.precision))
     job.cannot.push_back(fmt::format("precision {}: products are in bf16; replace the linear layers by Transformer Engine's",
                                      name_of(scenario.precision)));
   if (const auto steps = steps_of_run(request)) job.besides.push_back(fmt::format("In code: the run takes {} steps.", *steps));

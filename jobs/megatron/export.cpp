@@ -161,7 +161,7 @@ class PlanArguments {
 
   void add_precision() {
     if (scenario_.precision == Precision::Bf16) return line("--bf16");
-    if (has_8bit_products(scenario_.precision)) return add_8bit_products();
+    if (has_narrow_products(scenario_.precision)) return add_8bit_products();
     if (scenario_.precision == Precision::Fp16) return line("--fp16");
     if (scenario_.precision != Precision::Fp32)
       cannot(fmt::format("precision {}: it trains in fp32", name_of(scenario_.precision)));

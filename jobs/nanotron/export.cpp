@@ -137,7 +137,7 @@ class NanotronExport {
     const bool brain = outside == Precision::Bf16 || precision == Precision::Bf16Pure;
     const bool half = precision == Precision::Fp16 || precision == Precision::Fp16Pure;
     set("model.dtype", brain ? "bfloat16" : half ? "float16" : "float32");
-    if (precision == Precision::Tf32 || has_8bit_products(precision))
+    if (precision == Precision::Tf32 || has_narrow_products(precision))
       job_.cannot.push_back(fmt::format("precision {}", name_of(precision)));
     set("optimizer.accumulate_grad_in_fp32", flag_text((brain || half) && is_mixed(precision)));
     if (plan_.data > 1)

@@ -80,7 +80,7 @@ std::string family_of(const LanguageModel& model) {
 
 // The converters swap linear layers; the head is no product of a block.
 std::string converters_text(const Scenario& scenario, Statements& statements) {
-  if (!has_8bit_products(scenario.precision)) return "";
+  if (!has_narrow_products(scenario.precision)) return "";
   const std::string converter = scenario.precision == Precision::Fp8 ? "Float8LinearConverter" : "MXFP8LinearConverter";
   statements.import("torchtitan.components.quantization", converter);
   return fmt::format(", converters=[{}.Config(filter_fqns=[\"lm_head\"], model_compile_enabled={})]", converter,
@@ -226,7 +226,7 @@ void add_precision(const ExportRequest& request, Statements& statements, Exporte
   statements.set("training.mixed_precision_param", half || outside == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
   if (!half && outside != Precision::Bf16 && precision != Precision::Fp32)
     job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(precision)));
-  if (has_8bit_products(precision) &&
+  if (has_narrow_products(precision) &&
       language_model_of(request.experiment.scenario.workload)->dimensions.traits.experts.count > 0)
     job.cannot.push_back(fmt::format("precision {} of experts: their grouped products are in bf16", name_of(precision)));
 }

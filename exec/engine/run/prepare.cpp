@@ -44,7 +44,7 @@ Workload of_whole_sequences(const Scenario& scenario) {
 
 // Refuses formats that predictions support and the executor does not.
 void check_formats(const Scenario& scenario) {
-  if (has_8bit_products(scenario.precision))
+  if (has_narrow_products(scenario.precision))
     throw fault_at(scenario, "precision", fmt::format("the executor has no products in 8 bits ({})", name_of(scenario.precision)),
                    "run with precision bf16");
   const OptimizerRequest& optimizer = scenario.optimizer;

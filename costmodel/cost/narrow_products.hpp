@@ -8,13 +8,13 @@
 namespace panpipe {
 
 // True if operator i of the unit multiplies in 8 bits on this device and in this precision.
-bool in_8_bits(const UnitView& unit, int i, const DeviceRates& rates);
+bool is_narrow(const UnitView& unit, int i, const DeviceRates& rates);
 
 // The rates of such products.
-DeviceRates rates_in_8_bits(const DeviceRates& rates);
+DeviceRates narrow_rates(const DeviceRates& rates);
 
 // Bytes in 8 bits, scales included, relative to the common format.
-double width_in_8_bits(const DeviceRates& rates);
+double narrow_width(const DeviceRates& rates);
 
 // Casts of a product's activations: of its inputs, unless an earlier product in the unit reads the same, and of its result's
 // gradient.
@@ -26,10 +26,10 @@ Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates);
 
 // Under sequence parallelism: true if only products in 8 bits read the result that operator i gathers, or made the gradient that
 // it sends back. The bytes then travel in 8 bits.
-bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates);
-bool gathers_gradient_in_8_bits(const UnitView& unit, int i, const DeviceRates& rates);
+bool gathers_narrow(const UnitView& unit, int i, const DeviceRates& rates);
+bool gathers_narrow_gradient(const UnitView& unit, int i, const DeviceRates& rates);
 
 // Bytes per element moved by casting a weight, for both directions in which products read it.
-double weight_cast_in_8_bits(const DeviceRates& rates);
+double narrow_weight_cast(const DeviceRates& rates);
 
 }  // namespace panpipe

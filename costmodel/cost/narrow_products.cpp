@@ -1,4 +1,4 @@
-#include "costmodel/cost/eight_bit.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 
 #include "costmodel/cost/fusion.hpp"
 
@@ -34,7 +34,7 @@ double elements(const UnitView& unit, int t) { return static_cast<double>(unit.t
 
 bool read_before(const UnitView& unit, int before, int source, const DeviceRates& rates) {
   for (int i = 0; i < before; ++i)
-    if (in_8_bits(unit, i, rates) && any_operand(unit.op(i), [&](int t) { return unit.activation(t) && unit.root(t) == source; }))
+    if (is_narrow(unit, i, rates) && any_operand(unit.op(i), [&](int t) { return unit.activation(t) && unit.root(t) == source; }))
       return true;
   return false;
 }
@@ -49,18 +49,18 @@ bool gradient_is_gathered(const UnitView& unit, int i) {
 
 }  // namespace
 
-bool in_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
-  return rates.gemm_8bit > ComputeRate(0) && suits_8_bits(*unit.graph, *unit.use, unit.first + i);
+bool is_narrow(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.gemm_8bit > ComputeRate(0) && multiplies_narrow(*unit.graph, *unit.use, unit.first + i);
 }
 
-DeviceRates rates_in_8_bits(const DeviceRates& rates) {
+DeviceRates narrow_rates(const DeviceRates& rates) {
   DeviceRates result = rates;
   result.gemm = rates.gemm_8bit;
   result.operand = rates.operand_8bit;
   return result;
 }
 
-double width_in_8_bits(const DeviceRates& rates) { return rates.operand_8bit / rates.element; }
+double narrow_width(const DeviceRates& rates) { return rates.operand_8bit / rates.element; }
 
 Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates) {
   Casts casts;
@@ -85,32 +85,30 @@ Casts casts_of(const UnitView& unit, int i, const DeviceRates& rates) {
 }
 
 // Rows of experts are gathered by the dispatcher, which knows nothing of the products' format.
-bool gathers_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
+bool gathers_narrow(const UnitView& unit, int i, const DeviceRates& rates) {
   if (unit.op(i).forward_collective != CollectiveKind::AllGather) return false;
   bool all = false;
   for (const int gathered : unit.op(i).outputs) {
     if (unit.use->crosses[gathered]) return false;
     for (int j = i + 1; j < unit.size(); ++j) {
       if (!any_operand(unit.op(j), [&](int t) { return t == gathered; })) continue;
-      if (!in_8_bits(unit, j, rates) || unit.experts_of(j) > 0) return false;
+      if (!is_narrow(unit, j, rates) || unit.experts_of(j) > 0) return false;
       all = true;
     }
   }
   return all;
 }
 
-bool gathers_gradient_in_8_bits(const UnitView& unit, int i, const DeviceRates& rates) {
+bool gathers_narrow_gradient(const UnitView& unit, int i, const DeviceRates& rates) {
   if (unit.op(i).backward_collective != CollectiveKind::AllGather) return false;
   return any_operand(unit.op(i), [&](int t) {
     const int source = unit.root(t);
     if (!unit.inside(source)) return false;
     const int maker = unit.tensor(source).producer - unit.first;
-    return in_8_bits(unit, maker, rates) && unit.experts_of(maker) == 0;
+    return is_narrow(unit, maker, rates) && unit.experts_of(maker) == 0;
   });
 }
 
-double weight_cast_in_8_bits(const DeviceRates& rates) {
-  return rates.element * (rates.measured_8bit ? 2 : 1) + both_ways(rates);
-}
+double narrow_weight_cast(const DeviceRates& rates) { return rates.element * (rates.measured_8bit ? 2 : 1) + both_ways(rates); }
 
 }  // namespace panpipe
