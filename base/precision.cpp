@@ -7,7 +7,7 @@ namespace panpipe {
 
 namespace {
 
-constexpr std::array<std::pair<Precision, std::string_view>, 8> kPrecisions = {{
+constexpr std::array<std::pair<Precision, std::string_view>, 10> kPrecisions = {{
     {Precision::Fp32, "fp32"},
     {Precision::Tf32, "tf32"},
     {Precision::Bf16, "bf16"},
@@ -16,6 +16,8 @@ constexpr std::array<std::pair<Precision, std::string_view>, 8> kPrecisions = {{
     {Precision::Fp16Pure, "fp16-pure"},
     {Precision::Fp8, "fp8"},
     {Precision::Mxfp8, "mxfp8"},
+    {Precision::Nvfp4, "nvfp4"},
+    {Precision::Mxfp4, "mxfp4"},
 }};
 
 }  // namespace

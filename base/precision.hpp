@@ -34,11 +34,12 @@ constexpr Bytes size_of(DType type) {
 }
 
 // The arithmetic of a training run. bf16 and fp16 are mixed precision: 2-byte compute with fp32 master weights; the -pure kinds
-// keep everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores. fp8 and mxfp8 run the products of transformer
-// blocks in 8 bits, with one scale per tensor or per block of 32 elements; everything else runs as bf16.
-enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure, Fp8, Mxfp8 };
+// keep everything in 2 bytes; tf32 stores fp32 and multiplies on tensor cores. The last four run the products of transformer
+// blocks in 8 bits (fp8, mxfp8) or 4, everything else as bf16. MX formats have a scale for 32 elements, NVFP4 one for 16 and one
+// for the tensor; the scales of fp8 are a choice of the recipe (costmodel/profile/recipe.hpp).
+enum class Precision : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Bf16Pure, Fp16Pure, Fp8, Mxfp8, Nvfp4, Mxfp4 };
 
-constexpr bool has_narrow_products(Precision precision) { return precision == Precision::Fp8 || precision == Precision::Mxfp8; }
+constexpr bool has_narrow_products(Precision precision) { return precision >= Precision::Fp8; }
 
 // The precision of everything except the products of blocks.
 constexpr Precision outside_products(Precision precision) { return has_narrow_products(precision) ? Precision::Bf16 : precision; }
@@ -57,6 +58,8 @@ constexpr DType compute_dtype(Precision precision) {
     case Precision::Bf16Pure:
     case Precision::Fp8:
     case Precision::Mxfp8:
+    case Precision::Nvfp4:
+    case Precision::Mxfp4:
       return DType::BFloat16;
     case Precision::Fp16:
     case Precision::Fp16Pure:

@@ -23,7 +23,7 @@ struct DeviceType {
   double usable = 1.0;  // share of memory that programs can use; the driver keeps the rest
   Bandwidth memory_bandwidth{0};
   std::map<Precision, ComputeRate>
-      peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16; Fp8/Mxfp8: of products in 8 bits
+      peak;  // dense peak with fp32 accumulation; Bf16Pure/Fp16Pure fall back to Bf16/Fp16; Fp8 and narrower: of products so
   int multiprocessors = 0;
   Power tdp{0};                                // thermal design power, or board power; 0: not stated
   Bandwidth copy_bandwidth{0};                 // host <-> device, one direction (PCIe); for offload

@@ -17,8 +17,8 @@ namespace {
 const ReferenceKind kDevice{"device", "devices"};
 
 // Rates a file may state; the pure kinds run at their mixed kinds' rate.
-constexpr std::array kRates = {Precision::Fp32, Precision::Tf32, Precision::Bf16,
-                               Precision::Fp16, Precision::Fp8,  Precision::Mxfp8};
+constexpr std::array kRates = {Precision::Fp32, Precision::Tf32,  Precision::Bf16,  Precision::Fp16,
+                               Precision::Fp8,  Precision::Mxfp8, Precision::Nvfp4, Precision::Mxfp4};
 
 void read_peaks(MapReader& reader, DeviceType& type) {
   const Node* node = reader.require("peak");

@@ -34,6 +34,7 @@ Calibration load_calibration(const std::string& name_or_path, const std::string&
   file.read("gemm_efficiency", c.gemm_efficiency, Sign::Positive);
   file.read("earlier_gemm_efficiency", c.earlier_gemm_efficiency, Sign::Positive);
   file.read("fp8_gemm_efficiency", c.fp8_gemm_efficiency, Sign::Positive);
+  file.read("fp4_gemm_efficiency", c.fp4_gemm_efficiency, Sign::Positive);
   file.read("wave_quantisation", c.wave_quantisation);
   file.read("gemm_fill", c.gemm_fill);
   file.read("attention_ramp", c.attention_ramp);

@@ -29,6 +29,7 @@ struct Calibration {
   double gemm_efficiency = 0.85;       // of data-sheet peak, for large matrix products
   double earlier_gemm_efficiency = 0;  // the same with software from before kNewerProducts; 0: the same number
   double fp8_gemm_efficiency = 0;      // the same for products in 8 bits; 0: kFp8Share of gemm_efficiency
+  double fp4_gemm_efficiency = 0;      // the same for products in 4 bits; 0: as in 8
   double wave_quantisation = 1;  // share of the loss in a product's last, partly filled wave of tiles that shows in its time
   double gemm_fill = 0;          // filling and draining a product's tiles takes as long as this many elements of k
   double attention_efficiency = 0.40;  // of peak: fused attention, forward, causal work, at 4096 tokens
