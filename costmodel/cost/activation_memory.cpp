@@ -81,7 +81,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
     if (copies)
       saved.copies.push_back(unit.root(t));
     else
-      keep(unit, is_narrow(unit, i, rates) ? saved.narrow : saved.tensors, t);
+      keep(unit, keeps_narrow(unit, i, rates) ? saved.narrow : saved.tensors, t);
   }
   if (work.kind == OperatorClass::Normalization) saved.extra += normalization_extra(unit, i, rates);
   const auto extra = static_cast<double>(work.saved_extra.base());
@@ -99,7 +99,7 @@ double needed_for_weights(const UnitView& unit, const DeviceRates& rates) {
   std::vector<int> inputs;
   for (int i = 0; i < unit.size(); ++i) {
     if (unit.of(i).kind != OperatorClass::Gemm || unit.of(i).weight_gradient.gemms.empty()) continue;
-    const double width = is_narrow(unit, i, rates) ? narrow_width(rates) : 1;
+    const double width = keeps_narrow(unit, i, rates) ? narrow_width(rates) : 1;
     for_each_operand(unit.op(i), [&](int t) {
       if (!unit.activation(t)) return;
       const int owner = unit.root(t);
@@ -155,7 +155,7 @@ double gathered_over_shards(const UnitView& unit, const DeviceRates& rates) {
       const Operator& maker = unit.op(unit.tensor(t).producer - unit.first);
       if (maker.forward_collective != CollectiveKind::AllGather) return;
       counted.push_back(t);
-      bytes += (unit.bytes(t) - unit.bytes(unit.root(t))) * (is_narrow(unit, i, rates) ? narrow_width(rates) : 1);
+      bytes += (unit.bytes(t) - unit.bytes(unit.root(t))) * (keeps_narrow(unit, i, rates) ? narrow_width(rates) : 1);
     });
   }
   return bytes;

@@ -102,19 +102,25 @@ void choose_attention(const Framework& framework, const Calibration& calibration
   r.score_forward = r.score_backward = calibration.score_bytes * framework.score_factor * r.element / 2;
 }
 
-constexpr double kBlockOfScale = 32;  // elements that share a scale of a byte (OCP Microscaling Formats 1.0)
+// Products of Ada and Hopper in 8 bits, and those of GeForce's Blackwell, take rows alone; of the data centre's Blackwell any
+// layout (Transformer Engine, pytorch/utils.py, is_non_tn_fp8_gemm_supported).
+bool multiplies_by_rows(const DeviceType& type) { return type.compute_capability < 10 || type.compute_capability >= 12; }
 
-void choose_8bit(const DeviceType& type, const Calibration& calibration, const Scenario& scenario, DeviceRates& r) {
-  if (!has_narrow_products(scenario.precision)) return;
-  const double efficiency = calibration.fp8_gemm_efficiency > 0
-                                ? calibration.fp8_gemm_efficiency
-                                : kFp8Share * calibration.gemm_efficiency_in(scenario.framework.software);
-  r.gemm_8bit =
+NarrowRates rates_of_narrow(const DeviceType& type, const Calibration& calibration, const Scenario& scenario) {
+  NarrowRates rates{narrow_scope(scenario.precision, scenario.framework)};
+  if (rates.recipe == nullptr) return rates;
+  const Recipe& recipe = *rates.recipe;
+  rates.by_rows = multiplies_by_rows(type);
+  rates.operand = recipe.element + recipe.scales;
+  rates.weight = recipe.element + recipe.weight_scales;
+  const double in_8_bits = calibration.fp8_gemm_efficiency > 0
+                               ? calibration.fp8_gemm_efficiency
+                               : kFp8Share * calibration.gemm_efficiency_in(scenario.framework.software);
+  const bool own = recipe.element < 1 && calibration.fp4_gemm_efficiency > 0;
+  const double efficiency = (own ? calibration.fp4_gemm_efficiency : in_8_bits) * (rates.by_rows ? recipe.rate_by_rows : 1);
+  rates.gemm =
       type.has_rates() ? type.peak_for(scenario.precision) * efficiency : ComputeRate(std::numeric_limits<double>::infinity());
-  const bool blocks = scenario.precision == Precision::Mxfp8;
-  r.scale_8bit = blocks ? 1 / kBlockOfScale : 0;
-  r.operand_8bit = 1 + r.scale_8bit;
-  r.measured_8bit = !blocks && scenario.framework.fp8_scaling == Fp8Scaling::Current;
+  return rates;
 }
 
 // A 4-bit weight is read, and written in the products' format. bitsandbytes before 0.48 (September 2025) branched for each
@@ -138,7 +144,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   const double infinite = std::numeric_limits<double>::infinity();
   r.operand = r.element;
   const ComputeRate peak = type.has_rates() ? type.peak_for(outside_products(scenario.precision)) : ComputeRate(infinite);
-  choose_8bit(type, calibration, scenario, r);
+  r.narrow = rates_of_narrow(type, calibration, scenario);
   r.gemm = peak * calibration.gemm_efficiency_in(framework.software);
   r.unaligned = peak * calibration.unaligned_gemm_efficiency;
   r.attention = peak * calibration.attention_efficiency;

@@ -3,6 +3,7 @@
 
 #include "base/quantity.hpp"
 #include "costmodel/cost/cost_model.hpp"
+#include "costmodel/profile/recipe.hpp"
 #include "costmodel/workload/operator_cost.hpp"
 
 namespace panpipe {
@@ -11,10 +12,19 @@ namespace panpipe {
 // section 3).
 constexpr double kNf4Bytes = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
 
+// Of products in 8 or 4 bits on a device.
+struct NarrowRates : NarrowScope {
+  ComputeRate gemm{0};
+  double operand = 0, weight = 0;  // bytes of an element, scales included, and of one of a weight
+  bool by_rows = true;             // products read rows alone, so that operands along columns are turned first
+  // A tensor's second copy exists.
+  bool two_copies() const { return recipe->second == SecondCopy::Cast || by_rows; }
+};
+
 // The rates that a device reaches in one scenario: data-sheet rates times calibrated efficiencies, and the framework's choices.
 struct DeviceRates {
   ComputeRate gemm{0};       // large matrix products
-  ComputeRate gemm_8bit{0};  // products of blocks in 8 bits; 0: they run in the common format
+  NarrowRates narrow;        // without a recipe products of blocks run in the common format
   ComputeRate unaligned{0};  // batched products of attention whose head size is not a multiple of 8
   ComputeRate attention{0};  // fused attention, forward, causal work, at 4096 tokens
   int multiprocessors = 0;   // 0: unknown, products are not divided into tiles

@@ -36,7 +36,9 @@ void require_rates(const DeviceType& type, const Scenario& scenario) {
   for (const auto& [precision, rate] : type.peak) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(precision));
   throw fault_at(
       scenario, "precision",
-      fmt::format("the device {} has no compute rate for {}; its file gives {}", type.name, name_of(scenario.precision), known));
+      fmt::format("the device {} has no compute rate for {}; its file gives {}", type.name, name_of(scenario.precision), known),
+      fmt::format("state a precision that it has, or the rate of its data sheet, as '--set cluster.device.peak.{}=...'",
+                  name_of(scenario.precision)));
 }
 
 // Where one process drives all ranks of a pipeline (`launch_contention` 1; 0: each has its own), a launch takes its time as often
@@ -52,9 +54,10 @@ Duration launch_time(const Framework& framework, const Calibration& c, const Deg
 // The expected maximum of n normal deviates, in standard deviations.
 double slowest_of(int n) { return std::sqrt(2 * std::log(std::max(n, 1))); }
 
-// The share of a model's trained elements that products in 8 bits read.
+// The share of a model's trained elements that products in 8 or 4 bits read.
 double narrow_share(const Scenario& scenario, const Workload& workload) {
-  if (!has_narrow_products(scenario.precision) || !workload.graph) return 0;
+  const NarrowScope scope = narrow_scope(scenario.precision, scenario.framework);
+  if (scope.recipe == nullptr || !workload.graph) return 0;
   const OperatorGraph& graph = *workload.graph;
   const TensorUse use = tensor_use(graph);
   double read = 0, all = 0;
@@ -62,7 +65,7 @@ double narrow_share(const Scenario& scenario, const Workload& workload) {
     if (tensor.role == TensorRole::Parameter && tensor.tied_to < 0 && tensor.requires_gradient)
       all += static_cast<double>(tensor.elements());
   for (int i = 0; i < static_cast<int>(graph.operators.size()); ++i)
-    if (multiplies_narrow(graph, use, i))
+    if (multiplies_narrow(graph, use, i, scope))
       if (const Tensor& weight = graph.tensors[use.product_weight[i]]; weight.requires_gradient)
         read += static_cast<double>(weight.elements());
   return all > 0 ? read / all : 0;

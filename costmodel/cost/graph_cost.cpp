@@ -45,7 +45,7 @@ void GraphCost::find_templates() {
   externals_.resize(count);
   for (std::size_t u = 0; u < count; ++u) {
     const std::uint64_t hash = structure_hash(graph_, use_, static_cast<int>(u), externals_[u]);
-    const std::uint64_t cost = cost_hash(graph_, use_, static_cast<int>(u), hash);
+    const std::uint64_t cost = cost_hash(graph_, use_, static_cast<int>(u), rates_.narrow, hash);
     const auto [found, is_new] = known.try_emplace(cost, templates_.size());
     if (is_new) templates_.push_back(make_template(view_of_unit(graph_, use_, static_cast<int>(u)), externals_[u], rates_));
     shape_of_[u] = found->second;

@@ -3,8 +3,8 @@
 
 #include "costmodel/cluster/fabric.hpp"
 #include "costmodel/cost/cost_model.hpp"
-#include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/narrow_products.hpp"
+#include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
@@ -286,8 +286,7 @@ double CostModel::allocator_factor() const { return scenario_->cluster.given ? 1
 double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   if (narrow_weights_ <= 0) return 0;
   const DeviceRates rates = device_rates(scenario_->cluster.types[device_type], calibration(device_type), *scenario_);
-  // Where the step writes them so, they are turned alone.
-  const double cast = scenario_->framework.fp8_parameters ? 2 * rates.operand_8bit : narrow_weight_cast(rates);
+  const double cast = narrow_weight_cast(rates, scenario_->framework.fp8_parameters);
   const double times = divided_over(*scenario_, degrees, 3) > 1 ? degrees.microbatches : 1;
   return narrow_weights_ * cast * times;
 }

@@ -57,9 +57,8 @@ double GraphCost::frozen_width(std::size_t u, int t) const {
 }
 
 bool GraphCost::is_read_narrow(std::size_t u, int t) const {
-  if (rates_.gemm_8bit <= ComputeRate(0)) return false;
   const int product = product_with(u, t);
-  return product >= 0 && multiplies_narrow(graph_, use_, product);
+  return product >= 0 && multiplies_narrow(graph_, use_, product, rates_.narrow);
 }
 
 // The unit's operator that multiplies with weight t; -1: none.
@@ -81,11 +80,13 @@ ParameterUse GraphCost::parameter_use(std::size_t u, int t) const {
     use.frozen = whole_bytes(static_cast<double>(tensor.elements()) * frozen_width(u, t));
   if (!is_read_narrow(u, t)) return use;
   // Kept so from the first microbatch on, in both directions in which products read them; or in the place of 2 bytes.
-  const double two_bytes = static_cast<double>(tensor.bytes().base()), copies = 2 * narrow_width(rates_) * two_bytes;
+  const double two_bytes = static_cast<double>(tensor.bytes().base()),
+               copies = narrow_weight_copies(rates_) / rates_.element * two_bytes;
   const bool packed = use.frozen > Bytes(0) && static_cast<double>(use.frozen.base()) < two_bytes;  // kept in addition
   const bool instead = framework().fp8_parameters && !packed;
   use.copies = whole_bytes(instead ? copies - two_bytes : copies);
-  if (instead) use.narrower = whole_bytes(two_bytes * (1 - narrow_width(rates_)));
+  if (instead && rates_.narrow.recipe->gathers_weights)
+    use.narrower = whole_bytes(two_bytes * (1 - rates_.narrow.weight / rates_.element));
   return use;
 }
 

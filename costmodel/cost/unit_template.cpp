@@ -85,14 +85,16 @@ void time_operator(const UnitView& unit, int i, const OperatorKernels& kernels, 
   const OperatorWork& work = unit.of(i);
   switch (work.kind) {
     case OperatorClass::Gemm: {
-      const DeviceRates own = is_narrow(unit, i, rates) ? narrow_rates(rates) : rates;
+      const bool narrow = is_narrow(unit, i, rates);
+      const Recipe* recipe = rates.narrow.recipe;
       const int experts = rates.expert_products == ExpertProducts::Grouped ? 0 : unit.experts_of(i);
       const bool apart = experts > 0 && rates.expert_products == ExpertProducts::Loop;
-      add_products(time.forward, work.forward, own, apart);
-      add_products(time.input_gradient, work.input_gradient, own, apart);
-      if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, own);
-      add_products(time.weight_gradient, work.weight_gradient, own, apart);
-      if (is_narrow(unit, i, rates)) {
+      const DeviceRates forward = narrow_rates(rates, narrow && recipe->forward);
+      add_products(time.forward, work.forward, forward, apart);
+      add_products(time.input_gradient, work.input_gradient, narrow_rates(rates, narrow && recipe->input_gradient), apart);
+      if (rates.loss_in_chunks && makes_logits(unit, i)) add_products(time.input_gradient, work.forward, forward);
+      add_products(time.weight_gradient, work.weight_gradient, narrow_rates(rates, narrow && recipe->weight_gradient), apart);
+      if (narrow) {
         const Casts casts = casts_of(unit, i, rates);
         time.forward = time.forward + traffic_cost(casts.forward, rates);
         time.input_gradient = time.input_gradient + traffic_cost(casts.backward, rates);

@@ -63,7 +63,7 @@ void count_memory(const UnitView& unit, const std::vector<int>& externals, const
 // Forward data that backwards read.
 struct SavedTensors {
   std::vector<int> tensors;  // identified by the tensor that owns the memory
-  std::vector<int> narrow;   // the same for copies that products in 8 bits keep
+  std::vector<int> narrow;   // the same for copies that products in 8 or 4 bits keep
   std::vector<int> copies;   // made of fp32 results of normalizations, a copy each time that one is named
   double extra = 0;          // bytes of masks and statistics
   double attention = 0;      // the part of extra inside attention

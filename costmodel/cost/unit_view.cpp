@@ -97,6 +97,16 @@ void find_gradients(const OperatorGraph& graph, TensorUse& use) {
   }
 }
 
+void number_blocks(const OperatorGraph& graph, TensorUse& use) {
+  const std::string* last = nullptr;
+  for (const auto& unit : graph.units) {
+    const bool inside = !unit.block.empty();
+    if (inside && (last == nullptr || *last != unit.block)) ++use.blocks;
+    use.block.push_back(inside ? use.blocks - 1 : -1);
+    last = inside ? &unit.block : nullptr;
+  }
+}
+
 }  // namespace
 
 TensorUse tensor_use(const OperatorGraph& graph) {
@@ -118,20 +128,22 @@ TensorUse tensor_use(const OperatorGraph& graph) {
   use.logits = logits_of(graph);
   use.normalized = normalized_tensors(graph);
   use.transformer = transformer_units(graph);
+  number_blocks(graph, use);
   use.product_weight = weights_of_products(graph, use);
   find_gradients(graph, use);
   return use;
 }
 
-bool multiplies_narrow(const OperatorGraph& graph, const TensorUse& use, int op) {
-  constexpr std::int64_t kMultiple = 16;
-  const int weight = use.product_weight[op];
-  if (weight < 0) return false;
+bool multiplies_narrow(const OperatorGraph& graph, const TensorUse& use, int op, const NarrowScope& scope) {
+  if (scope.recipe == nullptr) return false;
+  const int weight = use.product_weight[op], block = use.block[graph.operators[op].unit];
+  if (weight < 0 || block < scope.bf16_first || block >= use.blocks - scope.bf16_last) return false;
   const auto sizes = graph.tensors[weight].shape.end() - 2;
-  return sizes[0] % kMultiple == 0 && sizes[1] % kMultiple == 0;
+  return sizes[0] % scope.recipe->multiple == 0 && sizes[1] % scope.recipe->multiple == 0;
 }
 
-std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure) {
+std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, const NarrowScope& scope,
+                        std::uint64_t structure) {
   const int first = use.unit_range[unit].first, end = use.unit_range[unit].second;
   std::uint64_t state = mix(structure, use.transformer[unit]);
   const auto describe = [&](int t) {
@@ -145,6 +157,7 @@ std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int un
   for (int i = first; i < end; ++i) {
     const Operator& op = graph.operators[i];
     state = mix(state, use.product_weight[i] >= 0);
+    state = mix(state, multiplies_narrow(graph, use, i, scope));
     for_each_operand(op, describe);
     for (const int out : op.outputs) describe(out);
   }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/profile/recipe.hpp"
 #include "costmodel/workload/graph.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_cost.hpp"
@@ -20,14 +21,17 @@ struct TensorUse {
   // Per operator: the weight with which a product of a transformer block multiplies; -1: none, or a router of experts.
   std::vector<int> product_weight;
   std::vector<bool> transformer;  // per unit: of a transformer layer
+  std::vector<int> block;         // per unit: its block in the model's order; -1: outside
+  int blocks = 0;
   // Per tensor: bytes of the gradients from all its users (a view of a part counts as that part), and the first user.
   std::vector<double> gradients;
   std::vector<int> first_user;
 };
 TensorUse tensor_use(const OperatorGraph& graph);
 
-// True if operator `op` multiplies with a weight of sizes that Transformer Engine's 8-bit products support.
-bool multiplies_narrow(const OperatorGraph& graph, const TensorUse& use, int op);
+// True if operator `op` multiplies in the format of the scope's recipe: with a weight of sizes that its products support, in a
+// block that does not stay in bf16.
+bool multiplies_narrow(const OperatorGraph& graph, const TensorUse& use, int op, const NarrowScope& scope);
 
 // One unit and the work of its operators.
 struct UnitView {
@@ -69,7 +73,9 @@ UnitView view_of_unit(const OperatorGraph& graph, const TensorUse& use, int unit
 // external tensors by first use. Profiles identify units by this hash.
 std::uint64_t structure_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::vector<int>& externals);
 
-// A hash for costs, which also depend on a unit's context: whether it is in a layer, feeds the loss, or shares a tensor.
-std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, std::uint64_t structure);
+// A hash for costs, which also depend on a unit's context: whether it is in a layer, feeds the loss, shares a tensor, or stays in
+// bf16.
+std::uint64_t cost_hash(const OperatorGraph& graph, const TensorUse& use, int unit, const NarrowScope& scope,
+                        std::uint64_t structure);
 
 }  // namespace panpipe

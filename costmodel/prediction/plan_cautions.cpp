@@ -55,6 +55,12 @@ void add_unmeasured_layers(const WorkloadRequest& workload, std::vector<std::str
                               fmt::join(layers, ", ")));
 }
 
+void add_unmeasured_recipe(const Scenario& scenario, std::vector<std::string>& all) {
+  if (const Recipe* recipe = unmeasured_recipe(scenario))
+    all.push_back(fmt::format(
+        "no measured run with {} was compared: its rates and casts are a priori; the interval is wider for it", recipe->title));
+}
+
 void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
   const Trainer& trainer = *scenario.trainer;
   for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan, scenario.offload, scenario.precision))
@@ -82,11 +88,17 @@ std::vector<std::string> unmeasured(const Cluster& cluster) {
   return all;
 }
 
+const Recipe* unmeasured_recipe(const Scenario& scenario) {
+  const Recipe* recipe = narrow_scope(scenario.precision, scenario.framework).recipe;
+  return recipe != nullptr && !recipe->compared ? recipe : nullptr;
+}
+
 std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& plan) {
   std::vector<std::string> all;
   add_disturbed(scenario.cluster, all);
   add_unmeasured(scenario.cluster, all);
   add_unmeasured_layers(scenario.workload, all);
+  add_unmeasured_recipe(scenario, all);
   for (const Blame& blame : blame_of(scenario, plan)) all.push_back(to_text(blame));
   if (scenario.trainer) add_of_trainer(scenario, plan, all);
   return all;

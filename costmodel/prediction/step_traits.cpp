@@ -107,7 +107,7 @@ StepTraits traits_of(const Scenario& scenario, const Plan& plan, const Sensitivi
     for (const Direction measured : {Direction::Products, Direction::MemoryTraffic, Direction::Attention, Direction::Host,
                                      Direction::Node, Direction::Synchronisation})
       traits.sensitivity[at(measured)] *= kLeftByProfile;
-  if (traits.of != StepClass::Profiled && !unmeasured(scenario.cluster).empty())
+  if (traits.of != StepClass::Profiled && (!unmeasured(scenario.cluster).empty() || unmeasured_recipe(scenario) != nullptr))
     for (const Direction of_chip : {Direction::Products, Direction::MemoryTraffic, Direction::Attention})
       traits.sensitivity[at(of_chip)] *= kUnmeasured;
   traits.device = chips_of(scenario.cluster);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/input/bound_key.hpp"
+#include "costmodel/profile/recipe.hpp"
 #include "costmodel/profile/sourced_file.hpp"
 
 namespace panpipe {
@@ -28,6 +29,16 @@ const Choices<LossKernels>& losses() {
   static const Choices<LossKernels> all = [] {
     Choices<LossKernels> made;
     for (const NamedLoss& loss : kLosses) made.emplace_back(loss.name, loss.kernels);
+    return made;
+  }();
+  return all;
+}
+
+const Choices<Fp8Scaling>& fp8_scalings() {
+  static const Choices<Fp8Scaling> all = [] {
+    Choices<Fp8Scaling> made;
+    for (const Recipe& recipe : recipes())
+      if (recipe.precision == Precision::Fp8) made.emplace_back(name_of(recipe.scaling), recipe.scaling);
     return made;
   }();
   return all;
@@ -65,7 +76,8 @@ BoundKey<Framework> reported(const char* fallback, BoundKey<Framework> row) {
 const std::vector<BoundKey<Framework>>& framework_rows() {
   constexpr std::string_view memory = "models/memory-terms.md", lowering = "models/lowering.md",
                              collectives = "models/collectives.md", launches = "models/compute.md#launches-of-a-layer",
-                             experts = "models/expert-parallelism.md#host";
+                             experts = "models/expert-parallelism.md#host",
+                             recipes = "models/recipes.md";
   static const std::vector<BoundKey<Framework>> all = {
       number(&Framework::software, "software", "the year of the CUDA libraries; 0: the newest",
              "models/compute.md#the-generation-of-software", {.example = "2024"}),
@@ -104,10 +116,17 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
       number(&Framework::zero_gradients, "zero_gradients", "gradients are set to zero, a kernel per parameter, instead of freed"),
       number(&Framework::gradient_scaler, "gradient_scaler",
              "fp16: gradients are divided by the loss's scale and checked for infinities"),
-      reported("delayed", words(&Framework::fp8_scaling, {{"delayed", Fp8Scaling::Delayed}, {"current", Fp8Scaling::Current}},
-                                "fp8_scaling", "the scale of products in 8 bits: from earlier steps, or from the tensor itself")),
-      reported("false", number(&Framework::fp8_parameters, "fp8_parameters",
-                               "weights of products in 8 bits are kept and gathered in 8 bits")),
+      reported("delayed",
+               words(&Framework::fp8_scaling, fp8_scalings(), "fp8_scaling",
+                     "scales of `precision: fp8`: of a tensor, from earlier steps or itself; of blocks of 128; of rows, "
+                     "also with weight gradients in bf16",
+                     recipes)),
+      reported("false",
+               number(&Framework::fp8_parameters, "fp8_parameters",
+                      "weights of products in 8 or 4 bits are kept and gathered so, without a copy in 2 bytes", recipes)),
+      reported("0", number(&Framework::bf16_first, "bf16_first",
+                           "first blocks of the model whose products stay in bf16 (`fp8` and narrower)", recipes)),
+      reported("0", number(&Framework::bf16_last, "bf16_last", "the same of its last blocks", recipes)),
       words(&Framework::loss, losses(), "loss", "the kernels of the loss"),
       number(&Framework::training_metrics, "training_metrics", "further cross entropies computed for the log, forward only"),
       number(&Framework::dropout, "dropout", "trains with dropout: masks are written, read and kept even if the graph has none"),

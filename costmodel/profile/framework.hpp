@@ -44,9 +44,9 @@ enum class ExpertCounts : std::uint8_t { Device, Host, Each };
 enum class TensorInputs : std::uint8_t { Shared, Each };
 enum class GradientClipping : std::uint8_t { None, Foreach, Loop };
 
-// The scale of products in 8 bits: from the largest number in earlier steps, or in the tensor itself, which is then read once
-// more.
-enum class Fp8Scaling : std::uint8_t { Delayed, Current };
+// The scales of fp8 (costmodel/profile/recipe.hpp): of a tensor, from its largest number in earlier steps or now; of blocks of
+// 128 elements, and 128 x 128 of a weight; of rows. RowsExceptWeights: of rows, with weight gradients in bf16.
+enum class Fp8Scaling : std::uint8_t { Delayed, Current, Blocks, Rows, RowsExceptWeights };
 
 struct LossKernels {
   double bytes_per_logit = 52;  // traffic, forward and backward together (docs/models/compute.md has the counts)
@@ -107,8 +107,9 @@ struct Framework : Execution {
   GradientClipping gradient_clipping = GradientClipping::None;  // clipping to a norm: gradients are read, then read and written
   bool zero_gradients = false;  // gradients are set to zero, one kernel per parameter, instead of freed
   Fp8Scaling fp8_scaling = Fp8Scaling::Delayed;
-  bool fp8_parameters = false;   // weights of products in 8 bits are kept and gathered in 8 bits, not in 2 bytes
-  bool gradient_scaler = false;  // fp16: gradients are divided by the loss's scale and checked for infinities
+  bool fp8_parameters = false;        // weights of products in 8 or 4 bits are kept and gathered so, without a copy in 2 bytes
+  int bf16_first = 0, bf16_last = 0;  // first and last blocks of a model whose products stay in bf16
+  bool gradient_scaler = false;       // fp16: gradients are divided by the loss's scale and checked for infinities
   // Device time.
   double elementwise_factor = 1.0;  // traffic of element-wise operators relative to fully fused kernels
   double replicated_factor =

@@ -28,7 +28,7 @@ namespace {
 const Choices<Precision>& precisions() {
   static const Choices<Precision> all = [] {
     Choices<Precision> found;
-    for (int p = 0; p <= static_cast<int>(Precision::Mxfp8); ++p)
+    for (int p = 0; p <= static_cast<int>(Precision::Mxfp4); ++p)
       found.emplace_back(name_of(static_cast<Precision>(p)), static_cast<Precision>(p));
     return found;
   }();
@@ -55,10 +55,11 @@ const std::vector<BoundKey<Scenario>>& scenario_rows() {
       structured(batch_key()),
       bound(&Scenario::precision, precisions(),
             {.name = "precision",
-             .meaning = "`bf16` and `fp16`: weights and activations in 2 bytes with masters in fp32; the `-pure` kinds have no "
-                        "masters; `fp8`, `mxfp8`: products of transformer blocks in 8 bits, everything else as bf16; only in "
-                        "predictions",
-             .page = "models/compute.md#products-in-8-bits",
+             .meaning =
+                 "`bf16` and `fp16`: weights and activations in 2 bytes with masters in fp32; the `-pure` kinds have no "
+                 "masters; `fp8`, `mxfp8`: products of transformer blocks in 8 bits, `nvfp4`, `mxfp4`: in 4 bits, everything "
+                 "else as bf16; only in predictions",
+             .page = "models/recipes.md",
              .exports = InExports::Stated}),
       structured(recompute_key()),
       bound(&Scenario::memory_model, {{"full", MemoryModelKind::Full}, {"pfeife", MemoryModelKind::Pfeife}},

@@ -183,7 +183,7 @@ TEST(Training, ModulesThatRunAgainLeaveLossesAsTheyAre) {
 // Settings that only predictions support.
 TEST(Training, FormatsThatTheExecutorLacksAreRefused) {
   const Folder folder;
-  for (const auto& [lines, message] : {std::pair("precision: fp8\n", "the executor has no products in 8 bits (fp8)"),
+  for (const auto& [lines, message] : {std::pair("precision: fp8\n", "the executor has no products in 8 or 4 bits (fp8)"),
                                        std::pair("precision: bf16\noptimizer: {name: adamw, states: 8bit}\n",
                                                  "the executor's optimizers keep moments and masters in fp32"),
                                        std::pair("optimizer: adam\noffload: {optimizer: cpu}\n",

@@ -45,7 +45,8 @@ Workload of_whole_sequences(const Scenario& scenario) {
 // Refuses formats that predictions support and the executor does not.
 void check_formats(const Scenario& scenario) {
   if (has_narrow_products(scenario.precision))
-    throw fault_at(scenario, "precision", fmt::format("the executor has no products in 8 bits ({})", name_of(scenario.precision)),
+    throw fault_at(scenario, "precision",
+                   fmt::format("the executor has no products in 8 or 4 bits ({})", name_of(scenario.precision)),
                    "run with precision bf16");
   const OptimizerRequest& optimizer = scenario.optimizer;
   if (optimizer.states.value_or(StateFormat::Fp32) != StateFormat::Fp32 ||

@@ -98,7 +98,7 @@ TEST(Gemm, TheRateIsThatOfTheSoftware) {
     EXPECT_DOUBLE_EQ(rates_of("h100x8", "bf16", year).gemm.base(), 989e12 * h100.gemm_efficiency);
   for (const int year : {2023, 2024}) {
     EXPECT_DOUBLE_EQ(rates_of("h100x8", "bf16", year).gemm.base(), 989e12 * h100.earlier_gemm_efficiency);
-    EXPECT_DOUBLE_EQ(rates_of("h100x8", "fp8", year).gemm_8bit.base(), 1979e12 * kFp8Share * h100.earlier_gemm_efficiency);
+    EXPECT_DOUBLE_EQ(rates_of("h100x8", "fp8", year).narrow.gemm.base(), 1979e12 * kFp8Share * h100.earlier_gemm_efficiency);
   }
   EXPECT_DOUBLE_EQ(rates_of("dgx-a100-80g", "bf16", 2022).gemm.base(), rates_of("dgx-a100-80g", "bf16", 0).gemm.base());
 }

@@ -56,6 +56,19 @@ TEST(Unmeasured, LayersAreNamed) {
   EXPECT_THAT(cautions("workloads/deepseek-v3.2.json"), ElementsAre(HasSubstr("no measured run with attention to chosen keys")));
 }
 
+// A recipe that no measured step had is named.
+TEST(Unmeasured, RecipesAreNamed) {
+  const auto cautions = [](const std::string& lines) {
+    const Experiment experiment(parse_scenario("panpipe: 1\ncluster: b200x8\nworkload: {model: gpt2-large}\n" + lines, "s", "."));
+    return plan_cautions(experiment.scenario, experiment.plan(""));
+  };
+  const std::string batch = "batch: {micro: 2, microbatches: 4}\n";
+  EXPECT_THAT(cautions("precision: mxfp8\n" + batch), IsEmpty());
+  EXPECT_THAT(cautions("precision: nvfp4\n" + batch), ElementsAre(HasSubstr("no measured run with NVFP4 was compared")));
+  EXPECT_THAT(cautions("precision: fp8\nframework: {fp8_scaling: rows}\n" + batch),
+              ElementsAre(HasSubstr("no measured run with FP8 with scales of rows was compared")));
+}
+
 // A clock that is all but the data sheet's changes no time, and doubles what the chip's own work adds to the interval.
 TEST(Unmeasured, IntervalsWiden) {
   const auto at_clock = [](const std::string& clock) {
