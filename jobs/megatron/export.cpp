@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "base/error.hpp"
+#include "costmodel/profile/recipe.hpp"
 #include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "jobs/export_parts.hpp"
@@ -161,21 +162,35 @@ class PlanArguments {
 
   void add_precision() {
     if (scenario_.precision == Precision::Bf16) return line("--bf16");
-    if (has_narrow_products(scenario_.precision)) return add_8bit_products();
+    if (has_narrow_products(scenario_.precision)) return add_narrow_products();
     if (scenario_.precision == Precision::Fp16) return line("--fp16");
     if (scenario_.precision != Precision::Fp32)
       cannot(fmt::format("precision {}: it trains in fp32", name_of(scenario_.precision)));
   }
 
-  void add_8bit_products() {
-    const bool current = scenario_.framework.fp8_scaling == Fp8Scaling::Current;
-    if (scenario_.precision == Precision::Mxfp8)
-      line("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8");
+  void add_narrow_products() {
+    const Framework& framework = scenario_.framework;
+    const Recipe& recipe = *find_recipe(scenario_.precision, framework.fp8_scaling);
+    if (recipe.megatron.empty()) {
+      line("--bf16");
+      return cannot(fmt::format("{}: products are in bf16", recipe.title));
+    }
+    const bool four = recipe.element < 1, hybrid = recipe.second == SecondCopy::Turned;
+    if (four)
+      line("--bf16 --fp4-format e2m1 --fp4-recipe {}", recipe.megatron);
     else
-      line("--bf16 --fp8-format hybrid{}", current ? " --fp8-recipe tensorwise" : "");
+      line("--bf16 --fp8-format {}{}", hybrid ? "hybrid" : "e4m3",
+           recipe.megatron == "delayed" ? "" : fmt::format(" --fp8-recipe {}", recipe.megatron));
     job_.stated.emplace_back("framework.fp8_scaling");
-    if (!scenario_.framework.fp8_parameters || plan_.zero == 0 || !shares_weights()) return;  // needs the distributed optimizer
-    line("--fp8-param-gather");
+    // Megatron-LM refuses them under delayed scaling (transformer_config.py).
+    if (recipe.megatron != "delayed") {
+      if (framework.bf16_first + framework.bf16_last > 0)
+        line("--first-last-layers-bf16 --num-layers-at-start-in-bf16 {} --num-layers-at-end-in-bf16 {}", framework.bf16_first,
+             framework.bf16_last);
+      job_.stated.insert(job_.stated.end(), {"framework.bf16_first", "framework.bf16_last"});
+    }
+    if (!framework.fp8_parameters || plan_.zero == 0 || !shares_weights()) return;  // needs the distributed optimizer
+    line("{}", four ? "--fp4-param-gather" : "--fp8-param-gather");
     job_.stated.emplace_back("framework.fp8_parameters");
   }
 

@@ -52,6 +52,19 @@ void choose_graphs(MegatronJob& m, FrameworkChoices& framework) {
   if (full && !m.dispatcher.empty()) framework.choose("expert_counts: device", "--cuda-graph-impl full_iteration");
 }
 
+void choose_recipe(MegatronJob& m, FrameworkChoices& framework) {
+  Arguments& a = m.arguments;
+  const auto number = [&](const char* option) { return a.integer(option, 0, 1 << 20).value_or(1); };
+  if (m.recipe != nullptr && m.recipe->scaling != Fp8Scaling::Delayed)
+    framework.choose(fmt::format("fp8_scaling: {}", name_of(m.recipe->scaling)),
+                     fmt::format("--fp8-recipe {}", m.recipe->megatron));
+  for (const char* gathered : {"--fp8-param-gather", "--fp4-param-gather"})
+    if (a.flag(gathered)) framework.choose("fp8_parameters: true", gathered);
+  const bool some = a.flag("--first-last-layers-bf16");
+  const auto first = number("--num-layers-at-start-in-bf16"), last = number("--num-layers-at-end-in-bf16");
+  if (some) framework.choose(fmt::format("bf16_first: {}, bf16_last: {}", first, last), "--first-last-layers-bf16");
+}
+
 }  // namespace
 
 void read_megatron_framework(MegatronJob& m) {
@@ -75,7 +88,7 @@ void read_megatron_framework(MegatronJob& m) {
     unfused |= a.flag(flag);
   if (unfused) framework.choose("elementwise: eager", "--no-bias-...-fusion");
   if (a.flag("--grad-reduce-in-bf16")) framework.choose("gradient_bytes: 2", "--grad-reduce-in-bf16");
-  if (a.flag("--fp8-param-gather")) framework.choose("fp8_parameters: true", "--fp8-param-gather");
+  choose_recipe(m, framework);
   // As the preset has it.
   for (const char* known : {"--accumulate-allreduce-grads-in-fp32", "--no-masked-softmax-fusion", "--no-rope-fusion",
                             "--cross-entropy-loss-fusion", "--bias-gelu-fusion"})

@@ -45,15 +45,23 @@ void read_batch(MegatronJob& m) {
     m.job.set("batch.microbatches", 1, "--global-batch-size is missing: micro batch x data");
 }
 
+// Its scales and the blocks in bf16 are choices of the framework (framework.cpp).
+void read_recipe(MegatronJob& m, const char* option, const std::string& name, const char* otherwise) {
+  m.recipe = find_megatron_recipe(name, option == std::string_view("--fp4-format"));
+  if (m.recipe == nullptr) m.job.not_modelled.push_back(fmt::format("recipe {} (predicted as {})", one_line(name), otherwise));
+  m.job.set("precision", m.recipe != nullptr ? std::string(name_of(m.recipe->precision)) : otherwise,
+            fmt::format("{} (recipe {})", option, name));
+}
+
 void read_precision(MegatronJob& m) {
   Arguments& a = m.arguments;
   const bool bf16 = a.flag("--bf16"), fp16 = a.flag("--fp16");
   if (bf16 && fp16) a.refuse("--fp16", "contradicts --bf16");
+  if (a.flag("--fp4-format")) return read_recipe(m, "--fp4-format", a.text("--fp4-recipe").value_or("nvfp4"), "nvfp4");
   if (a.flag("--fp8-format") || a.flag("--fp8-hybrid")) {
-    const std::string recipe = a.text("--fp8-recipe").value_or("delayed");
     for (const char* known : {"--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-margin", "--fp8-interval"})
       a.flag(known);
-    return m.job.set("precision", recipe == "mxfp8" ? "mxfp8" : "fp8", fmt::format("--fp8-format (recipe {})", recipe));
+    return read_recipe(m, "--fp8-format", a.text("--fp8-recipe").value_or("delayed"), "fp8");
   }
   if (bf16) return m.job.set("precision", "bf16", "--bf16");
   if (fp16) return m.job.set("precision", "fp16", "--fp16");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "costmodel/degrees/degrees.hpp"
+#include "costmodel/profile/recipe.hpp"
 #include "jobs/job.hpp"
 #include "jobs/megatron/import.hpp"
 #include "jobs/megatron/launch.hpp"
@@ -23,6 +24,7 @@ struct MegatronJob {
   std::optional<int> deepspeed_zero = {};  // of its configuration
   std::string deepspeed_precision = {};
   std::string dispatcher = {};                               // of tokens to experts; empty: there are none
+  const Recipe* recipe = nullptr;                            // of products in 8 or 4 bits
   int expert_groups = 1;                                     // to some of which a token's experts are limited
   bool grouped_products = false, fused_permutation = false;  // of experts
 

@@ -29,6 +29,7 @@ constexpr PrintedPair kOpposites[] = {{"add_bias_linear", "--disable-bias-linear
 
 // Printed under another name than it is given by.
 constexpr PrintedPair kRenamed[] = {{"fp8", "fp8_format"},
+                                    {"fp4", "fp4_format"},
                                     {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"}};
 
 // Derived from others, or of parts that a language model has not.

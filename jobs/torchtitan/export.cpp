@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/input/yaml_document.hpp"
 #include "base/text/json_writer.hpp"
+#include "costmodel/profile/recipe.hpp"
 #include "costmodel/workload/language_model.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "jobs/export_parts.hpp"
@@ -81,10 +82,16 @@ std::string family_of(const LanguageModel& model) {
 // The converters swap linear layers; the head is no product of a block.
 std::string converters_text(const Scenario& scenario, Statements& statements) {
   if (!has_narrow_products(scenario.precision)) return "";
-  const std::string converter = scenario.precision == Precision::Fp8 ? "Float8LinearConverter" : "MXFP8LinearConverter";
+  const Recipe& recipe = *find_recipe(scenario.precision, scenario.framework.fp8_scaling);
+  const char* converter = scenario.precision == Precision::Fp8     ? "Float8LinearConverter"
+                          : scenario.precision == Precision::Mxfp8 ? "MXFP8LinearConverter"
+                          : scenario.precision == Precision::Nvfp4 ? "NVFP4LinearConverter"
+                                                                   : nullptr;
+  if (converter == nullptr) return "";
   statements.import("torchtitan.components.quantization", converter);
-  return fmt::format(", converters=[{}.Config(filter_fqns=[\"lm_head\"], model_compile_enabled={})]", converter,
-                     python(compiles(scenario.framework)));
+  const bool rows = scenario.precision == Precision::Fp8 && recipe.second == SecondCopy::Cast && !recipe.torchao.empty();
+  return fmt::format(", converters=[{}.Config({}filter_fqns=[\"lm_head\"], model_compile_enabled={})]", converter,
+                     rows ? fmt::format("recipe_name=\"{}\", ", recipe.torchao) : "", python(compiles(scenario.framework)));
 }
 
 // The function of torchtitan's registry that the job begins with.
@@ -226,6 +233,10 @@ void add_precision(const ExportRequest& request, Statements& statements, Exporte
   statements.set("training.mixed_precision_param", half || outside == Precision::Bf16 ? "\"bfloat16\"" : "\"float32\"");
   if (!half && outside != Precision::Bf16 && precision != Precision::Fp32)
     job.cannot.push_back(fmt::format("precision {}: it trains in fp32", name_of(precision)));
+  if (precision == Precision::Mxfp4) job.cannot.push_back("precision mxfp4: products are in bf16");
+  const Recipe* recipe = find_recipe(precision, request.experiment.scenario.framework.fp8_scaling);
+  if (precision == Precision::Fp8 && recipe->second == SecondCopy::Cast && !recipe->torchao.empty())
+    job.stated.emplace_back("framework.fp8_scaling");
   if (has_narrow_products(precision) &&
       language_model_of(request.experiment.scenario.workload)->dimensions.traits.experts.count > 0)
     job.cannot.push_back(fmt::format("precision {} of experts: their grouped products are in bf16", name_of(precision)));

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text/characters.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/profile/recipe.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "jobs/bounds.hpp"
 #include "jobs/captured/captured.hpp"
@@ -158,14 +159,26 @@ class TorchtitanImport : ConfigurationImport {
           fmt::format("the {} passes of gradient accumulation run as one, without a drain between them.", global / pass));
   }
 
+  // The recipe of float8 is the framework's choice. In the releases with TOML it stands in a section of its own, and current
+  // scaling of tensors is the default; in Python it is rows.
+  void set_recipe(const std::string& converter, const char* precision) {
+    job_.set("precision", precision, "model.converters: " + converter);
+    if (converter != "float8") return;
+    for (const char* path : {"quantize.linear.float8.recipe_name", "float8.recipe_name"})
+      if (const auto name = keys_.text(path)) {
+        scales_ = {*name, path};
+        if (find_torchao_recipe(*name) == nullptr) keys_.refuse(path, fmt::format("is '{}', an unknown recipe", one_line(*name)));
+      }
+  }
+
   // Converters swap the linear layers for those of torchao. FSDP casts what it gathers; without it autocast does, but before
   // release 0.3, which reads no TOML, nothing did under tensor or pipeline parallelism (scenarios/trainers/torchtitan.yaml).
   void read_precision() {
     const std::string weights = keys_.text("training.dtype").value_or("float32");
     const std::string compute = keys_.text("training.mixed_precision_param").value_or("bfloat16");
     for (const std::string& converter : keys_.list("model.converters")) {
-      if (converter.find("float8") != std::string::npos) return job_.set("precision", "fp8", "model.converters: float8");
-      if (converter.find("mx") != std::string::npos) return job_.set("precision", "mxfp8", "model.converters: mx");
+      for (const auto& [word, precision] : {std::pair("float8", "fp8"), std::pair("nvfp4", "nvfp4"), std::pair("mx", "mxfp8")})
+        if (converter.find(word) != std::string::npos) return set_recipe(word, precision);
       job_.not_modelled.push_back("model.converters: " + one_line(converter));
     }
     if (weights == "bfloat16") return job_.set("precision", "bf16-pure", "training.dtype");
@@ -304,13 +317,16 @@ class TorchtitanImport : ConfigurationImport {
     const char* norm = "training.max_norm";
     if (keys_.number(norm).value_or(1) > 0)
       framework.choose("gradient_clipping: foreach", keys_.has(norm) ? norm : "torchtitan's default training.max_norm");
+    if (const Recipe* recipe = find_torchao_recipe(scales_.first))
+      framework.choose(fmt::format("fp8_scaling: {}", name_of(recipe->scaling)), scales_.second);
     framework.put(job_);
   }
 
   int layers_ = 0;
   bool layers_known_ = true;
   const Trainer trainer_;
-  bool sharded_ = false;  // FSDP runs: it shards over replicas and over context parallelism
+  std::pair<std::string, std::string> scales_;  // the recipe of float8, and the key that names it
+  bool sharded_ = false;                        // FSDP runs: it shards over replicas and over context parallelism
 };
 
 }  // namespace

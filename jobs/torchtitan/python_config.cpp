@@ -244,7 +244,8 @@ class PythonConfig {
     const std::string rest = value.substr(end);
     std::string converters;
     for (const auto& [name, converter] :
-         {std::pair{"Float8LinearConverter", "quantize.linear.float8"}, std::pair{"MXFP8LinearConverter", "quantize.linear.mx"}})
+         {std::pair{"Float8LinearConverter", "quantize.linear.float8"}, std::pair{"MXFP8LinearConverter", "quantize.linear.mx"},
+          std::pair{"NVFP4LinearConverter", "quantize.linear.nvfp4"}})
       if (rest.find(name) != std::string::npos) converters += fmt::format("{}\"{}\"", converters.empty() ? "" : ", ", converter);
     if (!converters.empty()) set(statement, "model.converters", "[" + converters + "]");
   }

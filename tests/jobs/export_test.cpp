@@ -146,6 +146,30 @@ TEST(Export, EightBitsAreNeverFp32) {
               ElementsAre("precision fp8: products are in bf16; replace the linear layers by Transformer Engine's"));
 }
 
+TEST(Export, RecipesHaveTheirNames) {
+  const std::string model = kLlama.substr(0, kLlama.find("precision"));
+  const auto written = [&](const char* trainer, const std::string& precision, const std::string& choices,
+                           const char* zero = "2") {
+    return exported(trainer, model + "precision: " + precision + "\n" + kPlain + "framework: {name: megatron-core" + choices +
+                                 "}\nparallel: {pipeline: 2, data: 4, zero: " + zero + "}\n");
+  };
+  const ExportedJob nvfp4 = written("megatron", "nvfp4", ", bf16_first: 1, bf16_last: 2, fp8_parameters: true", "1");
+  EXPECT_THAT(nvfp4.text, HasSubstr("--bf16 --fp4-format e2m1 --fp4-recipe nvfp4"));
+  EXPECT_THAT(nvfp4.text, HasSubstr("--first-last-layers-bf16 --num-layers-at-start-in-bf16 1 --num-layers-at-end-in-bf16 2"));
+  EXPECT_THAT(nvfp4.text, HasSubstr("--fp4-param-gather"));
+  EXPECT_THAT(nvfp4.cannot, IsEmpty());
+  EXPECT_THAT(written("megatron", "fp8", ", fp8_scaling: blocks").text, HasSubstr("--fp8-format e4m3 --fp8-recipe blockwise"));
+  // Megatron-LM refuses such blocks under delayed scaling, and has no scales of rows.
+  EXPECT_THAT(written("megatron", "fp8", ", bf16_last: 2").cannot, Contains("framework.bf16_last: 2"));
+  EXPECT_THAT(written("megatron", "fp8", ", fp8_scaling: rows").cannot,
+              Contains("FP8 with scales of rows: products are in bf16"));
+  EXPECT_THAT(written("megatron", "mxfp4", "").cannot, Contains("MXFP4: products are in bf16"));
+  EXPECT_THAT(written("torchtitan", "fp8", ", fp8_scaling: rows-except-weights").text,
+              HasSubstr("Float8LinearConverter.Config(recipe_name=\"rowwise_with_gw_hp\", filter_fqns"));
+  EXPECT_THAT(written("torchtitan", "nvfp4", "").text, HasSubstr("NVFP4LinearConverter.Config("));
+  EXPECT_THAT(written("torchtitan", "nvfp4", ", bf16_last: 2").cannot, Contains("framework.bf16_last: 2"));
+}
+
 TEST(Export, RunsAreAsLongAsTheScenarioStates) {
   const std::string of_eight = kPlain + "parallel: {pipeline: 2, data: 4, zero: 2}\n";
   // 1 x 4 x 4 samples of 32 tokens a step: 51200 / 512 = 100; one token more begins another step.

@@ -318,5 +318,19 @@ TEST(MegatronImport, DegreesOfContextAndExperts) {
   EXPECT_EQ(value(job(kLlama + "--fp8-format hybrid --fp8-recipe mxfp8"), "precision"), "mxfp8");
 }
 
+TEST(MegatronImport, RecipesOfPrecision) {
+  const ImportedJob nvfp4 = job(kLlama +
+                                "--bf16 --fp4-format e2m1 --fp4-recipe nvfp4 --fp4-param-gather --first-last-layers-bf16 "
+                                "--num-layers-at-start-in-bf16 2 --num-layers-at-end-in-bf16 8");
+  EXPECT_EQ(value(nvfp4, "precision"), "nvfp4");
+  EXPECT_THAT(value(nvfp4, "framework"), HasSubstr("fp8_parameters: true, bf16_first: 2, bf16_last: 8"));
+  EXPECT_THAT(nvfp4.not_understood, IsEmpty());
+  EXPECT_THAT(value(job(kLlama + "--fp8-format e4m3 --fp8-recipe blockwise"), "framework"), HasSubstr("fp8_scaling: blocks"));
+  // One block at either end where no number is stated.
+  EXPECT_THAT(value(job(kLlama + "--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16"), "framework"),
+              HasSubstr("fp8_scaling: current, bf16_first: 1, bf16_last: 1"));
+  EXPECT_THAT(job(kLlama + "--fp8-format hybrid --fp8-recipe custom").not_modelled, Contains("recipe custom (predicted as fp8)"));
+}
+
 }  // namespace
 }  // namespace panpipe::jobs

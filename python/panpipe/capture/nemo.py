@@ -29,7 +29,9 @@ _OPTIONS = {
     ),
     "train": "micro_batch_size global_batch_size train_iters",
     "optimizer": "optimizer exp_avg_dtype exp_avg_sq_dtype optimizer_offload_fraction lr",
-    "mixed_precision": "fp8:fp8-format fp8_recipe",
+    "mixed_precision": (
+        "fp8:fp8-format fp8_recipe fp4:fp4-format fp4_recipe num_layers_at_start_in_bf16 num_layers_at_end_in_bf16"
+    ),
 }
 _FLAGS = {
     "model": (
@@ -38,7 +40,7 @@ _FLAGS = {
     ),
     "ddp": "use_distributed_optimizer overlap_grad_reduce overlap_param_gather use_megatron_fsdp",
     "optimizer": "use_precision_aware_optimizer optimizer_cpu_offload",
-    "mixed_precision": "bf16 fp16 fp8_param_gather",
+    "mixed_precision": "bf16 fp16 fp8_param_gather fp4_param_gather first_last_layers_bf16",
     "comm_overlap": "tp_comm_overlap",
 }
 # Members that are true without the flag.
