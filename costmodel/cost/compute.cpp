@@ -163,6 +163,7 @@ DeviceRates device_rates(const DeviceType& type, const Calibration& calibration,
   r.activation = framework.activation;
   r.expert_products = framework.expert_products;
   r.loss_in_chunks = framework.loss.in_chunks;
+  r.samples = scenario.samples;
   const bool autocast = framework.autocast && is_mixed(scenario.precision);
   r.residual = autocast ? kFp32 : r.element;
   r.weight_cast = autocast ? kFp32 + r.element : 0;
@@ -249,9 +250,11 @@ AttentionCost attention_cost(const AttentionShape& a, const DeviceRates& rates) 
   AttentionCost cost;
   if (rates.flash) {
     // Two products of 2 x head_size per score; a causal mask skips half of the blocks.
-    cost.forward.work = Flops(2 * scores * static_cast<double>(a.head_size + a.values()) * a.attended_share());
+    cost.forward.work =
+        Flops(2 * scores * static_cast<double>(a.head_size + a.values()) * a.attended_share() * packed_share(a, rates.samples));
     // Short sequences: blocks on the diagonal are done whole, and few queries share the reading of keys.
-    const double keys = static_cast<double>(a.key_length) / static_cast<double>(a.blocks);  // at a time
+    const double at_a_time = static_cast<double>(a.key_length) / static_cast<double>(a.blocks);
+    const double keys = rates.samples.any() ? std::min(at_a_time, rates.samples.of_a_token()) : at_a_time;
     const double ramp = (1 + rates.attention_ramp / keys) / (1 + rates.attention_ramp / kRampAt);
     const double narrow = std::pow(std::max(1.0, kNamedHead / static_cast<double>(a.head_size)), rates.head_exponent);
     cost.forward.compute = cost.forward.work / rates.attention * ramp * narrow;

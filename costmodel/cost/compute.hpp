@@ -33,9 +33,8 @@ struct DeviceRates {
   double attention_ramp = 0;  // tokens
   Bandwidth memory{0};
   Duration kernel_gap{0};
-  double operand = 2;                            // bytes of an element that a product reads; products in 8 bits read operand_8bit
-  double operand_8bit = 1, scale_8bit = 0;       // including the scales of blocks, and these alone
-  bool measured_8bit = false;                    // a tensor is read once more to find its largest number
+  SampleLengths samples;                         // packed into a sequence
+  double operand = 2;                            // bytes of an element that a product reads
   double element = 2;                            // bytes of a tensor element
   double elementwise_factor = 1;                 // traffic relative to fully fused kernels: framework x calibration
   double replicated_factor = 1;                  // the same for normalizations and residual sums

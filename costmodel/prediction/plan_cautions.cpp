@@ -61,6 +61,12 @@ void add_unmeasured_recipe(const Scenario& scenario, std::vector<std::string>& a
         "no measured run with {} was compared: its rates and casts are a priori; the interval is wider for it", recipe->title));
 }
 
+void add_post_training(const Scenario& scenario, std::vector<std::string>& all) {
+  if (scenario.samples.any())
+    all.emplace_back("no measured run with packed samples was compared: their attention is a sum of squares");
+  if (scenario.rollout) all.emplace_back("rollouts take what the scenario states, whatever their number of GPUs does to it");
+}
+
 void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
   const Trainer& trainer = *scenario.trainer;
   for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan, scenario.offload, scenario.precision))
@@ -99,6 +105,7 @@ std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& pla
   add_unmeasured(scenario.cluster, all);
   add_unmeasured_layers(scenario.workload, all);
   add_unmeasured_recipe(scenario, all);
+  add_post_training(scenario, all);
   for (const Blame& blame : blame_of(scenario, plan)) all.push_back(to_text(blame));
   if (scenario.trainer) add_of_trainer(scenario, plan, all);
   return all;

@@ -35,6 +35,7 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
   prediction.traits = traits_on_idle_links(graph, scenario, plan);
   state_evidence(figures, scenario, prediction.traits);
   state_run(figures, graph, scenario);
+  state_rl(figures, scenario, plan);
   return prediction;
 }
 
@@ -45,6 +46,7 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
   step.traits = traits_of(scenario, plan, sensitivity_of(graph, step.times));
   state_evidence(step.metrics, scenario, step.traits);
   state_run(step.metrics, graph, scenario);
+  state_rl(step.metrics, scenario, plan);
   return step;
 }
 

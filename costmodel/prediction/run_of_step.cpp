@@ -1,5 +1,7 @@
 #include "costmodel/prediction/run_of_step.hpp"
 
+#include <algorithm>
+
 #include "costmodel/cost/zero_and_optimizer.hpp"
 
 namespace panpipe {
@@ -12,14 +14,26 @@ RunMachine machine_of(const Cluster& cluster) {
   return machine;
 }
 
+// Measurements correct the step: then the run is that of the corrected one.
+double corrected_step(const Metrics& figures) {
+  return figures.evidence.p90_before_s > 0 ? figures.step_time_p50_s : figures.step_time_s;
+}
+
 }  // namespace
+
+void state_rl(Metrics& figures, const Scenario& scenario, const Plan& plan) {
+  if (!scenario.rollout) return;
+  const double training_s = corrected_step(figures);
+  const int gpus = plan.device_count(), unit = gpus / std::max(1, plan.data);
+  figures.rl = rl_step(*scenario.rollout, training_s, gpus);
+  if (scenario.rollout->gpus > 0 && scenario.rollout->staleness > 0)
+    figures.rl->best = best_division(*scenario.rollout, training_s, gpus, gpus + scenario.rollout->gpus, unit);
+}
 
 void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenario) {
   if (!scenario.run) return;
   const RunMachine machine = machine_of(scenario.cluster);
-  // Measurements correct the step: then the run is that of the corrected one.
-  const bool corrected = figures.evidence.p90_before_s > 0;
-  RunStep step{.time = Duration(corrected ? figures.step_time_p50_s : figures.step_time_s),
+  RunStep step{.time = Duration(corrected_step(figures)),
                .samples = graph.samples_per_step,
                .tokens = graph.samples_per_step * graph.tokens_per_sample,
                .checkpoint_bytes = figures.parameters * checkpoint_bytes_per_parameter(scenario)};

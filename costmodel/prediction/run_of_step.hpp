@@ -11,4 +11,7 @@ namespace panpipe {
 // a model that reads none).
 void state_run(Metrics& figures, const TaskGraph& graph, const Scenario& scenario);
 
+// Sets `figures.rl` if the scenario states rollouts.
+void state_rl(Metrics& figures, const Scenario& scenario, const Plan& plan);
+
 }  // namespace panpipe

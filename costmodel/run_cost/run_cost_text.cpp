@@ -32,4 +32,18 @@ std::string run_lines(const RunCost& cost) {
   return out;
 }
 
+std::string rl_lines(const RlStep& step) {
+  const bool apart = step.gpus > step.training_gpus;
+  const std::string generating = apart ? fmt::format("{:.0f} GPUs", step.gpus - step.training_gpus) : "the same GPUs";
+  std::string out = fmt::format("rl   rollouts {} on {}, training {} on {:.0f}: an update every {}\n", time_text(step.rollout_s),
+                                generating, time_text(step.training_s), step.training_gpus, time_text(step.period_s));
+  if (apart)
+    out += fmt::format("     GPUs wait: those that generate {} of it, those that train {}\n", percent(step.idle_rollout),
+                       percent(step.idle_training));
+  if (step.best)
+    out += fmt::format("     of {:.0f} GPUs {} generating and {} training would need {}, if both halves scale\n", step.gpus,
+                       step.best->rollout, step.best->training, time_text(step.best->period_s));
+  return out;
+}
+
 }  // namespace panpipe

@@ -30,7 +30,8 @@ Key batch_key() {
                 .otherwise = "micro x microbatches x data",
                 .meaning = "samples of a step over all replicas, instead of `microbatches` = global / (micro x data), which must "
                            "be whole. It stays when `parallel.data` or `batch.micro` change, also in a sweep",
-                .example = "64"}},
+                .example = "64"},
+               packed_key()},
       .required = true,
       .meaning = "the samples of a step",
       .exports = InExports::Stated};
@@ -53,6 +54,7 @@ std::optional<int> read_batch(MapReader& reader, Scenario& scenario) {
   } else {
     scenario.degrees.microbatches = batch.integer("microbatches", 1);
   }
+  scenario.samples = read_packed(batch);
   suggest_names(batch, kOtherNames);
   batch.finish();
   return global;

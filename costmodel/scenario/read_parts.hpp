@@ -27,6 +27,8 @@ Key partition_key();
 Key placement_key();
 Key data_key();
 Key run_key();
+Key rollout_key();
+Key packed_key();  // of `batch:`
 Key evidence_key();
 
 // "a.yaml:7" of the last value recorded for a path; the enclosing key's when the value is a default.
@@ -107,6 +109,10 @@ DataRequest read_data(MapReader& scenario);
 
 // `evidence:`, the files that hold measurements. They are not read here.
 std::vector<EvidenceRequest> read_evidence(MapReader& scenario);
+
+// `rollout:`; and `batch.packed`.
+std::optional<RolloutRequest> read_rollout(MapReader& scenario);
+SampleLengths read_packed(MapReader& batch);
 
 // `run:`; needs the cluster, for prices and power of its devices.
 std::optional<RunRequest> read_run(MapReader& scenario, const std::optional<Cluster>& cluster);

@@ -115,6 +115,7 @@ const std::vector<BoundKey<Scenario>>& scenario_rows() {
                                 .example = "50 %",
                                 .exports = InExports::Apart}),
       structured(data_key()),
+      structured(rollout_key()),
       structured(run_key()),
       structured(evidence_key()),
       structured({.name = "kind",
@@ -258,6 +259,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   read_transfer_rules(reader, cluster && cluster->given, scenario);
   scenario.data = read_data(reader);
   check_evaluation(reader, scenario);
+  scenario.rollout = read_rollout(reader);
   scenario.run = read_run(reader, cluster);
   scenario.evidence = read_evidence(reader);
   reader.find("kind");

@@ -12,8 +12,10 @@
 #include "costmodel/degrees/degrees.hpp"
 #include "costmodel/profile/framework.hpp"
 #include "costmodel/profile/profile.hpp"
+#include "costmodel/run_cost/rl_step.hpp"
 #include "costmodel/run_cost/run_cost.hpp"
 #include "costmodel/scenario/training.hpp"
+#include "costmodel/workload/sample_lengths.hpp"
 #include "costmodel/workload/workload.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/semantics.hpp"
@@ -113,6 +115,7 @@ struct Scenario {
   Degrees degrees;  // stated, or by default
   ContextExchange context_exchange = ContextExchange::Ring;
   ExpertLoad expert_load;
+  SampleLengths samples;  // packed into the sequences of a batch
   Precision precision = Precision::Fp32;
   ScheduleRequest schedule;
   std::vector<std::string> partition;  // units (names or indices) that start a stage after the first; empty = auto
@@ -137,6 +140,7 @@ struct Scenario {
   DataRequest data;
   std::vector<EvidenceRequest> evidence;
   std::shared_ptr<const GivenEvidence> given_evidence;  // what these files hold; null: nothing was read (app/evidence/)
+  std::optional<RolloutRequest> rollout;                // of a step of reinforcement learning, which this one trains on
   std::optional<RunRequest> run;                        // the whole run whose cost is requested; predictions of a step ignore it
   std::vector<ResolvedValue> resolved;                  // every value with its origin, for `panpipe check`
   std::shared_ptr<const Node> document;                 // the tree with overrides applied: gives places to later messages

@@ -61,6 +61,18 @@ constexpr Metric run_metric(std::string_view name, MetricUnit unit) {
   return {name, unit, of_run<kMember>, nullptr, nullptr, MetricIn::Runs, known_of_run<kMember>, MetricSummary::Both};
 }
 
+template <auto kMember>
+double of_rl(const Metrics& metrics) {
+  return metrics.rl ? (*metrics.rl).*kMember : 0;
+}
+
+bool has_rl(const Metrics& metrics) { return metrics.rl.has_value(); }
+
+template <auto kMember>
+constexpr Metric rl_metric(std::string_view name, MetricUnit unit) {
+  return {name, unit, of_rl<kMember>, nullptr, nullptr, MetricIn::Runs, has_rl, MetricSummary::Both};
+}
+
 // Spread of the measured steps, relative to their median.
 double spread(const Metrics& metrics) {
   return metrics.step_time_s > 0 ? (metrics.step_time_max_s - metrics.step_time_min_s) / metrics.step_time_s : 0;
@@ -97,6 +109,10 @@ const std::vector<Metric>& metric_table() {
       step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, None, MetricIn::Measurements),
       step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, None, MetricIn::Measurements),
       {"step_time_spread", Share, spread, nullptr, nullptr, MetricIn::Measurements, nullptr},
+      rl_metric<&RlStep::period_s>("rl_period_s", Second),
+      rl_metric<&RlStep::rollout_s>("rl_rollout_s", Second),
+      rl_metric<&RlStep::idle_rollout>("rl_idle_rollout", Share),
+      rl_metric<&RlStep::idle_training>("rl_idle_training", Share),
       run_metric<&RunCost::steps>("run_steps", Count),
       run_metric<&RunCost::time_s>("run_time_s", Second),
       run_metric<&RunCost::time_p10_s>("run_time_p10_s", Second),

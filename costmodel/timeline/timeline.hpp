@@ -8,6 +8,7 @@
 
 #include "base/quantity.hpp"
 #include "costmodel/lowering/task_graph.hpp"
+#include "costmodel/run_cost/rl_step.hpp"
 #include "costmodel/run_cost/run_cost.hpp"
 #include "schedule/action.hpp"
 
@@ -147,6 +148,7 @@ struct Metrics {
   double contention_s = 0;                          // simulated only
   double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps
   std::optional<RunCost> run;                       // predicted only: the cost of the whole run that the scenario states
+  std::optional<RlStep> rl;                         // predicted only: with the rollouts that the scenario states
   std::vector<DeviceMetrics> per_device;
 };
 Metrics metrics(const Timeline& timeline);

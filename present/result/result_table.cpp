@@ -181,6 +181,7 @@ std::string to_table(const Timeline& timeline, const Metrics& metrics, const Tex
   out += sureness_line(metrics);
   out += time_lines(metrics, style) + rate_line(metrics, tokens_per_sample) + memory_lines(timeline, metrics, style);
   if (metrics.run) out += run_lines(*metrics.run);
+  if (metrics.rl) out += rl_lines(*metrics.rl);
   out += "\n";
   out += device_rows(timeline, metrics, style);
   const std::string contention = contention_lines(timeline, metrics, style);

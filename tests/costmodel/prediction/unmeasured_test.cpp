@@ -56,8 +56,8 @@ TEST(Unmeasured, LayersAreNamed) {
   EXPECT_THAT(cautions("workloads/deepseek-v3.2.json"), ElementsAre(HasSubstr("no measured run with attention to chosen keys")));
 }
 
-// A recipe that no measured step had is named.
-TEST(Unmeasured, RecipesAreNamed) {
+// A recipe that no measured step had is named, and so are packed samples and rollouts.
+TEST(Unmeasured, RecipesAndPostTrainingAreNamed) {
   const auto cautions = [](const std::string& lines) {
     const Experiment experiment(parse_scenario("panpipe: 1\ncluster: b200x8\nworkload: {model: gpt2-large}\n" + lines, "s", "."));
     return plan_cautions(experiment.scenario, experiment.plan(""));
@@ -67,6 +67,9 @@ TEST(Unmeasured, RecipesAreNamed) {
   EXPECT_THAT(cautions("precision: nvfp4\n" + batch), ElementsAre(HasSubstr("no measured run with NVFP4 was compared")));
   EXPECT_THAT(cautions("precision: fp8\nframework: {fp8_scaling: rows}\n" + batch),
               ElementsAre(HasSubstr("no measured run with FP8 with scales of rows was compared")));
+  EXPECT_THAT(cautions("batch: {micro: 2, microbatches: 4, packed: {lengths: [128, 512]}}\n"),
+              ElementsAre(HasSubstr("no measured run with packed samples was compared")));
+  EXPECT_THAT(cautions("rollout: {time: 3 s}\n" + batch), ElementsAre(HasSubstr("rollouts take what the scenario states")));
 }
 
 // A clock that is all but the data sheet's changes no time, and doubles what the chip's own work adds to the interval.

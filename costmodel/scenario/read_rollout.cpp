@@ -1,0 +1,112 @@
+// Reads `rollout:`, the half of a step of reinforcement learning that is given (docs/post-training.md), and `batch.packed`.
+#include <cmath>
+#include <numeric>
+
+#include "base/input/bound_key.hpp"
+#include "base/input/run_scalars.hpp"
+#include "costmodel/scenario/read_parts.hpp"
+
+namespace panpipe {
+namespace {
+
+const std::vector<BoundKey<RolloutRequest>>& rollout_rows() {
+  static const std::vector<BoundKey<RolloutRequest>> rows = {
+      bound(&RolloutRequest::time, {.name = "time",
+                                    .forms = {form::time(Sign::Positive)},
+                                    .otherwise = "tokens / tokens_per_second / GPUs",
+                                    .meaning = "of a step's rollouts on the GPUs that generate; or `tokens`"}),
+      {{.name = "tokens", .forms = {form::text()}, .otherwise = "none", .meaning = "generated for a step", .example = "4M"}},
+      bound(&RolloutRequest::tokens_per_second, {.name = "tokens_per_second",
+                                                 .otherwise = "none",
+                                                 .meaning = "that each GPU generates, over all rollouts of a step",
+                                                 .example = "2500"}),
+      bound(&RolloutRequest::gpus,
+            {.name = "gpus", .meaning = "that generate and do not train; 0: those that train generate in turn"}),
+      bound(&RolloutRequest::staleness,
+            {.name = "staleness",
+             .meaning = "steps by which the generating weights may be older; 0: each half waits for the other"}),
+      bound(&RolloutRequest::update, {.name = "update",
+                                      .forms = {form::time()},
+                                      .meaning = "weights to the generator, and memory handed over, in each step"})};
+  return rows;
+}
+
+}  // namespace
+
+Key rollout_key() {
+  return {.name = "rollout",
+          .keys = declared(rollout_rows()),
+          .otherwise = "none",
+          .meaning = "the generating half of a step of reinforcement learning; the predicted training step ignores it",
+          .page = "post-training.md",
+          .exports = InExports::Stated};
+}
+
+std::optional<RolloutRequest> read_rollout(MapReader& scenario) {
+  const Node* node = scenario.find("rollout");
+  if (node == nullptr) return std::nullopt;
+  MapReader reader(*node, scenario.log());
+  RolloutRequest rollout;
+  read_keys(reader, rollout_rows(), rollout);
+  if (const Node* tokens = reader.find("tokens")) rollout.tokens = read_count(*tokens, scenario.log()).value_or(0);
+  reader.finish();
+  if (node->kind != NodeKind::Map) return rollout;
+  const bool by_rate = reader.has("tokens") && reader.has("tokens_per_second");
+  if (reader.has("time") == by_rate || reader.has("tokens") != reader.has("tokens_per_second"))
+    scenario.log().error(*node, "a rollout states its time, or its tokens and the rate of a GPU, and not both",
+                         "as in 'rollout: {tokens: 4M, tokens_per_second: 2500}' or 'rollout: {time: 40 s}'");
+  else if (by_rate && rollout.tokens_per_second <= 0)
+    scenario.log().error(*node->find("tokens_per_second"), "must be positive");
+  if (rollout.staleness > 0 && rollout.gpus == 0)
+    scenario.log().error(*node->find("staleness"), "GPUs that generate in turn with training wait for its weights",
+                         "state the GPUs that generate alone, as in 'gpus: 16'", code::kConflict);
+  return rollout;
+}
+
+Key packed_key() {
+  return {.name = "packed",
+          .keys = {{.name = "lengths",
+                    .items = {{.forms = {form::whole(1)}}},
+                    .required = true,
+                    .meaning = "of the samples, in tokens",
+                    .example = "[512, 2048]"},
+                   {.name = "shares",
+                    .items = {{.forms = {form::share()}}},
+                    .otherwise = "equal",
+                    .meaning = "of the samples that have each length",
+                    .example = "[80 %, 20 %]"}},
+          .otherwise = "a sequence is one sample",
+          .meaning = "samples packed into each sequence, which attend to themselves alone",
+          .page = "post-training.md",
+          .exports = InExports::Reported};
+}
+
+SampleLengths read_packed(MapReader& batch) {
+  const Node* node = batch.find("packed");
+  SampleLengths samples;
+  if (node == nullptr) return samples;
+  ReadLog& log = batch.log();
+  MapReader reader(*node, log);
+  const Node *lengths = reader.require("lengths"), *shares = reader.find("shares");
+  reader.finish();
+  if (lengths == nullptr) return samples;
+  const auto list = [&](const Node& of, auto read_item) {
+    std::vector<double> values;
+    if (of.kind != NodeKind::Sequence || of.items.empty()) log.error(of, "must be a list of numbers");
+    for (const auto& item : of.items) values.push_back(static_cast<double>(read_item(*item).value_or(1)));
+    return values;
+  };
+  samples.lengths = list(*lengths, [&](const Node& item) { return read_integer(item, log, 1); });
+  if (shares != nullptr) {
+    samples.shares = list(*shares, [&](const Node& item) { return read_fraction(item, log); });
+    const double sum = std::accumulate(samples.shares.begin(), samples.shares.end(), 0.0);
+    if (samples.shares.size() != samples.lengths.size())
+      log.error(*shares, fmt::format("{} shares for {} lengths", samples.shares.size(), samples.lengths.size()));
+    else if (std::abs(sum - 1) > 0.005)
+      log.error(*shares, fmt::format("the shares add up to {:.4g}", sum), "they add up to 1");
+  }
+  samples.shares.resize(samples.lengths.size(), 1.0 / static_cast<double>(samples.lengths.size()));
+  return samples;
+}
+
+}  // namespace panpipe
