@@ -15,7 +15,12 @@ from program import ROOT, Call, Program, drop, get, put
 from shipped import names, numbers, scaled, with_calibration, with_framework
 
 # Legal values of documented keys of calibrations that no shipped file states and whose default is no number.
-VALUES = {"calibration.launch_contention": 1, "calibration.gemm_fill": 96, "calibration.fp8_gemm_efficiency": 0.5}
+VALUES = {
+    "calibration.launch_contention": 1,
+    "calibration.gemm_fill": 96,
+    "calibration.fp8_gemm_efficiency": 0.5,
+    "calibration.fp4_gemm_efficiency": 0.4,
+}
 FACTORS = (1.5, 0.5, 8, 0.1, 0.01)
 
 
@@ -203,7 +208,27 @@ SCENARIOS = [
         )
     ),
     made(one_node("h100x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="fp8", framework="flash-attn"),
-    made(one_node("b200x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision="mxfp8", framework="flash-attn"),
+    *(
+        made(one_node("b200x8"), {"pipeline": 1, "tensor": 2}, workload=LLAMA, precision=precision, framework="flash-attn")
+        for precision in ("mxfp8", "nvfp4", "mxfp4")
+    ),
+    made(
+        one_node("h100x8"),
+        {"pipeline": 1, "data": 4},
+        workload=LLAMA,
+        batch={"micro": 2, "microbatches": 8, "packed": {"lengths": [256, 1024], "shares": [0.5, 0.5]}},
+        precision="bf16",
+        framework="flash-attn",
+        rollout={"tokens": 100000, "tokens_per_second": 1000, "gpus": 4, "staleness": 1, "update": "50 ms"},
+    ),
+    made(
+        one_node("h100x8"),
+        {"pipeline": 1, "data": 4},
+        workload=LLAMA,
+        precision="bf16",
+        framework="flash-attn",
+        rollout={"time": "2 s"},
+    ),
     *(
         made(
             one_node("h100x8", 2),

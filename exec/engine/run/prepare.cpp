@@ -53,6 +53,8 @@ void check_formats(const Scenario& scenario) {
       optimizer.master.value_or(MasterFormat::Fp32) != MasterFormat::Fp32)
     throw fault_at(scenario, "optimizer", "the executor's optimizers keep moments and masters in fp32",
                    "run without optimizer.states and optimizer.master");
+  if (scenario.samples.any())
+    throw fault_at(scenario, "batch.packed", "the executor's attention is over whole sequences", "run without batch.packed");
   if (scenario.offload.optimizer || scenario.offload.parameters)
     throw fault_at(scenario, "offload", "the executor keeps optimizer and parameters on the devices", "run without offload");
   if (scenario.workload.tuning.any())
