@@ -49,7 +49,9 @@ TEST(Experts, BothEnginesAgreeInANode) {
                            "framework: {name: megatron-core, expert_dispatch: low-latency, cuda_graphs: full}"}) {
     const Both both = predicted("pipeline: 1, data: 8, expert: 4", 1, more);
     EXPECT_NEAR(both.simulated, both.estimated, 1e-6 * both.estimated) << more;
-    if (std::string(more).starts_with("experts")) EXPECT_GT(both.estimated, even) << more;  // each is less even than before
+    if (std::string(more).starts_with("experts")) {
+      EXPECT_GT(both.estimated, even) << more;  // each is less even than before
+    }
     even = both.estimated;
   }
 }
