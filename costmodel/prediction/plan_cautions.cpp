@@ -58,7 +58,7 @@ void add_unmeasured_layers(const WorkloadRequest& workload, std::vector<std::str
 void add_unmeasured_recipe(const Scenario& scenario, std::vector<std::string>& all) {
   if (const Recipe* recipe = unmeasured_recipe(scenario))
     all.push_back(fmt::format(
-        "no measured run with {} was compared: its rates and casts are a priori; the interval is wider for it", recipe->title));
+        "the evidence has no measured run with {}: its rates and casts are a priori; the interval is wider for it", recipe->title));
 }
 
 void add_post_training(const Scenario& scenario, std::vector<std::string>& all) {

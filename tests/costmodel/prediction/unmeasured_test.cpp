@@ -64,9 +64,9 @@ TEST(Unmeasured, RecipesAndPostTrainingAreNamed) {
   };
   const std::string batch = "batch: {micro: 2, microbatches: 4}\n";
   EXPECT_THAT(cautions("precision: mxfp8\n" + batch), IsEmpty());
-  EXPECT_THAT(cautions("precision: nvfp4\n" + batch), ElementsAre(HasSubstr("no measured run with NVFP4 was compared")));
+  EXPECT_THAT(cautions("precision: nvfp4\n" + batch), ElementsAre(HasSubstr("the evidence has no measured run with NVFP4")));
   EXPECT_THAT(cautions("precision: fp8\nframework: {fp8_scaling: rows}\n" + batch),
-              ElementsAre(HasSubstr("no measured run with FP8 with scales of rows was compared")));
+              ElementsAre(HasSubstr("the evidence has no measured run with FP8 with scales of rows")));
   EXPECT_THAT(cautions("batch: {micro: 2, microbatches: 4, packed: {lengths: [128, 512]}}\n"),
               ElementsAre(HasSubstr("no measured run with packed samples was compared")));
   EXPECT_THAT(cautions("rollout: {time: 3 s}\n" + batch), ElementsAre(HasSubstr("rollouts take what the scenario states")));
