@@ -93,16 +93,17 @@ SampleLengths read_packed(MapReader& batch) {
   const auto list = [&](const Node& of, auto read_item) {
     std::vector<double> values;
     if (of.kind != NodeKind::Sequence || of.items.empty()) log.error(of, "must be a list of numbers");
-    for (const auto& item : of.items) values.push_back(static_cast<double>(read_item(*item).value_or(1)));
+    for (const auto& item : of.items)
+      if (const auto value = read_item(*item)) values.push_back(static_cast<double>(*value));
     return values;
   };
   samples.lengths = list(*lengths, [&](const Node& item) { return read_integer(item, log, 1); });
   if (shares != nullptr) {
     samples.shares = list(*shares, [&](const Node& item) { return read_fraction(item, log); });
     const double sum = std::accumulate(samples.shares.begin(), samples.shares.end(), 0.0);
-    if (samples.shares.size() != samples.lengths.size())
-      log.error(*shares, fmt::format("{} shares for {} lengths", samples.shares.size(), samples.lengths.size()));
-    else if (std::abs(sum - 1) > 0.005)
+    if (shares->items.size() != lengths->items.size())
+      log.error(*shares, fmt::format("{} shares for {} lengths", shares->items.size(), lengths->items.size()));
+    else if (samples.shares.size() == shares->items.size() && std::abs(sum - 1) > 0.005)
       log.error(*shares, fmt::format("the shares add up to {:.4g}", sum), "they add up to 1");
   }
   samples.shares.resize(samples.lengths.size(), 1.0 / static_cast<double>(samples.lengths.size()));

@@ -216,7 +216,7 @@ SCENARIOS = [
         one_node("h100x8"),
         {"pipeline": 1, "data": 4},
         workload=LLAMA,
-        batch={"micro": 2, "microbatches": 8, "packed": {"lengths": [256, 1024], "shares": [0.5, 0.5]}},
+        batch={"micro": 2, "microbatches": 8, "packed": {"lengths": [256, 1024], "shares": ["50 %", "50 %"]}},
         precision="bf16",
         framework="flash-attn",
         rollout={"tokens": 100000, "tokens_per_second": 1000, "gpus": 4, "staleness": 1, "update": "50 ms"},
