@@ -25,7 +25,9 @@ export async function engineOfNode() {
   const ask = engine.cwrap('panpipe_answer', 'string', ['string']);
   const answer = request => {
     for (const path of [request.name, request.file]) mount(path ?? '.');
-    return JSON.parse(ask(JSON.stringify(request)));
+    const made = JSON.parse(ask(JSON.stringify(request))), at = engine._panpipe_bytes();
+    if (made.picture) made.picture.bytes = engine.HEAPU8.slice(at, at + engine._panpipe_bytes_size()).buffer;
+    return made;
   };
   answer.heap = () => engine.HEAPU8.length;
   return answer;

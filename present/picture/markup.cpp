@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 
 namespace panpipe::present {
 
@@ -37,6 +38,24 @@ std::string image_address(const std::string& svg) {
     }
   }
   return address;
+}
+
+std::string script_json(std::string json) {
+  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
+  return json;
+}
+
+std::string base64(const std::string& bytes) {
+  constexpr const char* kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      group = group << 8 | (at + i < bytes.size() ? static_cast<std::uint8_t>(bytes[at + i]) : 0);
+    for (std::size_t i = 0; i < 4; ++i) text += at + i <= bytes.size() ? kLetters[group >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
 }
 
 }  // namespace panpipe::present

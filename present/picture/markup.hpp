@@ -14,4 +14,10 @@ std::string px(double value);
 // An SVG as an address, for the src attribute of an image: its own style stays inside it.
 std::string image_address(const std::string& svg);
 
+// A JSON text for a script in a page: none of its texts ends the script.
+std::string script_json(std::string json);
+
+// Base64, RFC 4648.
+std::string base64(const std::string& bytes);
+
 }  // namespace panpipe::present

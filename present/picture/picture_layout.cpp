@@ -18,7 +18,7 @@ constexpr double kLaneGap = 14, kCurve = 26;
 double readable(const Picture& picture) {
   double widest = kReadable;
   for (const PictureLane& lane : picture.lanes)
-    for (const PictureBox& box : lane.boxes) widest = std::max(widest, text_width(box.text, kFont) + 3);
+    for (const PictureBox& box : lane.boxes) widest = std::max(widest, text_width(box.text(), kFont) + 3);
   return widest;
 }
 
@@ -27,7 +27,7 @@ double short_pass(const Picture& picture) {
   std::vector<double> lengths;
   for (const PictureLane& lane : picture.lanes)
     for (const PictureBox& box : lane.boxes)
-      if (!box.text.empty() && box.end > box.start) lengths.push_back(box.end - box.start);
+      if (box.action.microbatch >= 0 && box.end > box.start) lengths.push_back(box.end - box.start);
   if (lengths.empty()) return picture.end;
   const auto tenth = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 10);
   std::nth_element(lengths.begin(), tenth, lengths.end());

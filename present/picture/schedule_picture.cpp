@@ -39,14 +39,10 @@ PictureLane lane_of(const Schedule& schedule, const ScheduleEvaluation& evaluati
     const Action& action = row[i];
     const auto [start, end] = evaluation.times[rank][i];
     if (action.group_size > 1) ++group;
-    const std::string hint = fmt::format("{}: {:.6g} to {:.6g}", to_text(action), start, end);
+    const PictureSpan drawn{start, end, action, ""};
     if (action.kind == ActionKind::Offload || action.kind == ActionKind::Reload)
-      lane.stripes.push_back({StripKind::Copy, start, end, hint});
-    if (!action.is_compute()) continue;
-    std::string text = std::to_string(action.microbatch);
-    if (action.split >= 0) text += fmt::format(".{}", action.split);
-    lane.boxes.push_back(
-        {start, end, action.kind, chunks[action.stage], std::move(text), hint, action.group == GroupKind::None ? -1 : group});
+      lane.stripes.push_back({drawn, StripKind::Copy, 0});
+    if (action.is_compute()) lane.boxes.push_back({drawn, chunks[action.stage], action.group == GroupKind::None ? -1 : group});
   }
   return lane;
 }

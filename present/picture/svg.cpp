@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text/memory_text.hpp"
 #include "present/picture/markup.hpp"
 #include "present/picture/palette.hpp"
 #include "present/picture/picture_layout.hpp"
@@ -26,7 +27,7 @@ class Drawing {
     for (const PictureLane& lane : picture.lanes) {
       boxes += lane.boxes.size() + lane.stripes.size();
       highest_ = std::max(highest_, lane.peak);
-      for (const PictureBox& box : lane.boxes) longest_text_ = std::max(longest_text_, text_width(box.text, 1));
+      for (const PictureBox& box : lane.boxes) longest_text_ = std::max(longest_text_, text_width(box.text(), 1));
     }
     hints_ = boxes <= kMostHints;
     limit_ = drawn_limit(picture.memory_limit, highest_);
@@ -66,6 +67,9 @@ class Drawing {
   bool titled() const { return !picture_.title.empty(); }
   double bottom() const { return layout_.top + layout_.lane * static_cast<double>(picture_.lanes.size()); }
 
+  std::string hinted(const PictureSpan& span, double bytes = 0) const {
+    return hints_ ? hint_of(picture_, span, bytes) : std::string();
+  }
   std::string hint(const std::string& text) const { return hints_ ? fmt::format("<title>{}</title>", escaped(text)) : ""; }
 
   // --- legend: only what the picture has ---
@@ -74,7 +78,7 @@ class Drawing {
     bool grouped = false;
     for (const PictureLane& lane : picture_.lanes)
       for (const PictureBox& box : lane.boxes) {
-        kinds.insert(box.kind <= ActionKind::R ? box.kind : ActionKind::Opt);
+        kinds.insert(box.action.is_compute() ? box.action.kind : ActionKind::Opt);
         grouped |= box.group >= 0;
       }
     legend_x_ = 16;
@@ -211,7 +215,7 @@ class Drawing {
       const double width = std::max(kVisible, placed.x.end - placed.x.start);
       const double gap = width > 3 ? 0.7 : 0;  // between neighbours
       rectangle(look_of(box), placed.x.start, y, width - gap, height - (placed.track.track + 1 < placed.track.tracks ? 0.7 : 0),
-                box.hint);
+                hinted(box));
       number(placed, y + height / 2);
       if (box.group < 0) continue;
       Frame& frame = frames[box.group];
@@ -224,8 +228,8 @@ class Drawing {
                  px(frame.to - frame.from - 0.8), px(layout_.box - 1));
   }
 
-  int shade_of_box(const PictureBox& box) const { return box.kind <= ActionKind::R ? shade_of(box.chunk, picture_.chunks) : 0; }
-  std::string look_of(const PictureBox& box) const { return fmt::format("{}{}", class_of(box.kind), shade_of_box(box)); }
+  int shade_of_box(const PictureBox& box) const { return box.action.is_compute() ? shade_of(box.chunk, picture_.chunks) : 0; }
+  std::string look_of(const PictureBox& box) const { return fmt::format("{}{}", class_of(box.action.kind), shade_of_box(box)); }
 
   // Boxes too narrow to be seen, each kind as high as its share of their time; what is left on top is idle.
   void together(const std::vector<PlacedBox>& all, const Run& run, const Extent& extent) {
@@ -233,7 +237,7 @@ class Drawing {
     double busy = 0;
     for (std::size_t i = run.first; i < run.end; ++i) {
       const double width = all[i].x.end - all[i].x.start;
-      widths[{all[i].box->kind, shade_of_box(*all[i].box)}] += width;
+      widths[{all[i].box->action.kind, shade_of_box(*all[i].box)}] += width;
       busy += width;
     }
     const double whole = std::max(busy, extent.end - extent.start), width = std::max(kVisible, extent.end - extent.start);
@@ -254,9 +258,10 @@ class Drawing {
     const PictureBox& box = *placed.box;
     const bool half = placed.track.tracks == 2;
     const double size = half ? 8 : 9.5, width = placed.x.end - placed.x.start;
-    if (box.text.empty() || placed.track.tracks > 2 || width < longest_text_ * size + 1.5) return;
+    const std::string text = box.text();
+    if (text.empty() || placed.track.tracks > 2 || width < longest_text_ * size + 1.5) return;
     add_over("<text class=\"n{} t{}\" x=\"{}\" y=\"{}\">{}</text>\n", half ? " half" : "", look_of(box),
-             px(placed.x.start + width / 2 - 0.3), px(middle + 0.36 * size), escaped(box.text));
+             px(placed.x.start + width / 2 - 0.3), px(middle + 0.36 * size), escaped(text));
   }
 
   void stripes(const PictureLane& lane) {
@@ -280,9 +285,10 @@ class Drawing {
     for (std::size_t i = run.first; i < run.end; ++i) covered += pixels[i].end - pixels[i].start;
     const double height = layout_.strip * std::clamp(covered / width, 0.15, 1.0);
     const std::size_t count = run.end - run.first;
-    rectangle(
-        class_of(first.kind), extent.start, y + layout_.strip - height, std::max(kVisible, width) - (width > 3 ? 0.7 : 0), height,
-        count > 1 ? fmt::format("{} of them, {:.0f} % of the time", count, 100 * std::min(1.0, covered / width)) : first.hint);
+    rectangle(class_of(first.kind), extent.start, y + layout_.strip - height, std::max(kVisible, width) - (width > 3 ? 0.7 : 0),
+              height,
+              count > 1 ? fmt::format("{} of them, {:.0f} % of the time", count, 100 * std::min(1.0, covered / width))
+                        : hinted(first, first.bytes));
   }
 
   // --- memory ---
@@ -336,6 +342,19 @@ class Drawing {
 };
 
 }  // namespace
+
+std::string PictureSpan::text() const {
+  if (action.microbatch < 0) return "";
+  return action.split < 0 ? std::to_string(action.microbatch) : fmt::format("{}.{}", action.microbatch, action.split);
+}
+
+std::string hint_of(const Picture& picture, const PictureSpan& span, double bytes) {
+  std::string hint = fmt::format("{}{}{}: {:.6g} to {:.6g}", to_text(span.action), span.label.empty() ? "" : " ", span.label,
+                                 span.start, span.end);
+  if (!picture.time_unit.empty()) hint += " " + picture.time_unit;
+  if (bytes > 0) hint += ", " + memory_text(bytes);
+  return hint;
+}
 
 std::string to_svg(const Picture& picture) { return Drawing(picture).run(); }
 

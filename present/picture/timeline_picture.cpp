@@ -20,27 +20,21 @@ class LaneMaker {
   LaneMaker(PictureLane& lane, const DrawnDevice& device, const TimeScale& scale) : lane_(lane), device_(device), scale_(scale) {}
 
   void add(const Span& span) {
-    const double start = span.start.base() * scale_.factor, end = span.end.base() * scale_.factor;
-    const std::string what = span.label.empty() ? to_text(span.action) : fmt::format("{} {}", to_text(span.action), span.label);
-    std::string hint = fmt::format("{}: {:.6g} to {:.6g} {}", what, start, end, scale_.unit);
-    if (span.bytes > Bytes(0)) hint += fmt::format(", {}", memory_text(static_cast<double>(span.bytes.base())));
-    if (span.lane == Lane::Compute) return add_box(span, start, end, std::move(hint));
-    if (const auto kind = strip_of(span.lane)) lane_.stripes.push_back({*kind, start, end, std::move(hint)});
+    const PictureSpan drawn{span.start.base() * scale_.factor, span.end.base() * scale_.factor, span.action, span.label};
+    if (span.lane == Lane::Compute) return add_box(span, drawn);
+    if (const auto kind = strip_of(span.lane)) lane_.stripes.push_back({drawn, *kind, static_cast<double>(span.bytes.base())});
   }
 
  private:
   // Members of a group follow one another; the first states how many there are.
-  void add_box(const Span& span, double start, double end, std::string hint) {
+  void add_box(const Span& span, const PictureSpan& drawn) {
     if (span.action.group_size > 1) {
       ++group_;
       left_in_group_ = span.action.group_size;
     }
     const bool grouped = span.action.group != GroupKind::None && left_in_group_ > 0;
     if (grouped) --left_in_group_;
-    std::string text = span.action.microbatch >= 0 ? std::to_string(span.action.microbatch) : std::string();
-    if (span.action.split >= 0) text += fmt::format(".{}", span.action.split);
-    lane_.boxes.push_back({start, end, span.action.kind, span.action.is_compute() ? device_.chunk_of(span.action.stage) : 0,
-                           std::move(text), std::move(hint), grouped ? group_ : -1});
+    lane_.boxes.push_back({drawn, span.action.is_compute() ? device_.chunk_of(span.action.stage) : 0, grouped ? group_ : -1});
   }
 
   PictureLane& lane_;
@@ -136,7 +130,10 @@ Picture picture_of(const std::vector<const Timeline*>& steps, const std::vector<
       if (!row.of[i]) continue;
       const DrawnDevice& drawn = *row.of[i];
       PictureLane& lane = picture.lanes.emplace_back(lane_of(drawn, scale));
-      if (steps.size() > 1) lane.detail = names[i] + (lane.detail.empty() ? "" : ", ") + lane.detail;
+      if (steps.size() > 1) {
+        lane.step = names[i];
+        lane.detail = names[i] + (lane.detail.empty() ? "" : ", ") + lane.detail;
+      }
       picture.chunks = std::max(picture.chunks, static_cast<int>(drawn.stages.size()));
       picture.memory_limit = std::max(picture.memory_limit, static_cast<double>(drawn.device->limit.base()));
       makers.emplace(std::pair(i, drawn.device->device), LaneMaker(lane, drawn, scale));

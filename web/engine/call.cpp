@@ -22,7 +22,7 @@ namespace {
 Call::Call(const Json& request) : request_(request) {
   if (has("files"))
     for (const auto& [name, contents] : at("files").items())
-      if (contents.is_string()) write(name, contents.get<std::string>());  // null: the page has written it
+      if (contents.is_string()) write(name, contents.get<std::string>());  // null: it is there
   if (has("scenario")) write(name(), text("scenario"));
 }
 
@@ -83,11 +83,26 @@ std::vector<std::string> Call::texts(const std::string& key) const {
 
 std::string Call::name() const { return text("name", "page.yaml"); }
 
+std::string Call::question() const {
+  if (!has("scenario")) return "";
+  if (has("files"))
+    for (const auto& [name, contents] : at("files").items())
+      if (!contents.is_string()) return "";
+  Json question = request_;
+  question.erase("want");
+  return question.dump();
+}
+
 Scenario Call::load() const { return load_scenario(name(), settings(), text("plan")); }
 
 Answer& Answer::add_json(const std::string& key, const std::string& json) {
   text_ += (text_.empty() ? "{" : ",") + json_text(key) + ":" + json;
   return *this;
+}
+
+Answer& Answer::add_picture(const present::PictureData& picture) {
+  bytes_ = picture.bytes;
+  return add_json("picture", picture.json);
 }
 
 app::NamesAndValues libraries() {

@@ -11,6 +11,7 @@
 
 #include "app/predict.hpp"
 #include "costmodel/scenario/scenario.hpp"
+#include "present/picture/picture_data.hpp"
 
 namespace panpipe::web {
 
@@ -38,6 +39,9 @@ class Call {
   std::vector<std::string> settings() const { return texts("settings"); }
   Scenario load() const;
 
+  // What the request asks about, whatever it wants to know of it; empty where the answer depends on files that it does not hold.
+  std::string question() const;
+
  private:
   void write(const std::string& name, const std::string& contents);
 
@@ -50,17 +54,19 @@ class Answer {
  public:
   Answer& add(const std::string& key, const Json& value) { return add_json(key, value.dump()); }
   Answer& add_json(const std::string& key, const std::string& json);
+  Answer& add_picture(const present::PictureData& picture);  // at most one in an answer
   std::string json() const { return (text_.empty() ? "{" : text_) + "}"; }
+  const std::string& bytes() const { return bytes_; }  // of the picture
 
  private:
-  std::string text_;
+  std::string text_, bytes_;
 };
 
 // Of a document's libraries.
 app::NamesAndValues libraries();
 
 // A predicted step of a call, by its `engine`.
-std::unique_ptr<app::PredictedStep> predicted(const Call& call);
+std::shared_ptr<const app::PredictedStep> predicted(const Call& call);
 
 Answer answer_lists(const Call& call);
 Answer answer_predict(const Call& call);

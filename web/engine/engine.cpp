@@ -72,17 +72,25 @@ void report_progress(const Json& state) { tell_page(state.dump().c_str()); }
 
 }  // namespace panpipe::web
 
+static std::string last_answer, last_bytes;
+
 // The answer is valid until the next call. A failure of any kind is an answer with `error`.
 extern "C" EMSCRIPTEN_KEEPALIVE const char* panpipe_answer(const char* request) {
   using namespace panpipe;
-  static std::string answer;
   set_program_folder("/panpipe/bin");
-  answer.clear();
+  last_answer.clear();
+  last_bytes.clear();
   try {
     web::go_to_folder();
-    answer = web::answer_of(request).json();
+    const web::Answer answer = web::answer_of(request);
+    last_answer = answer.json();
+    last_bytes = answer.bytes();
   } catch (...) {
-    answer = web::error_answer(std::current_exception()).json();
+    last_answer = web::error_answer(std::current_exception()).json();
   }
-  return answer.c_str();
+  return last_answer.c_str();
 }
+
+// The columns of the answer's picture, as many as the second returns.
+extern "C" EMSCRIPTEN_KEEPALIVE const char* panpipe_bytes() { return last_bytes.data(); }
+extern "C" EMSCRIPTEN_KEEPALIVE int panpipe_bytes_size() { return static_cast<int>(last_bytes.size()); }

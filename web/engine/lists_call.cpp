@@ -9,14 +9,11 @@
 #include "base/version.hpp"
 #include "costmodel/cluster/cluster_reader.hpp"
 #include "costmodel/scenario/scenario_keys.hpp"
-#include "present/picture/palette.hpp"
 #include "study/arena/arena.hpp"
 #include "web/engine/call.hpp"
 
 namespace panpipe::web {
 namespace {
-
-constexpr int kSheets = 4;  // further chunks reuse the shades of four
 
 Json items_of(const app::ListKind& kind) {
   Json items = Json::parse(app::to_json(kind))["items"];
@@ -105,22 +102,10 @@ void add_keys(const Key& key, const std::string& path, Json& all) {
   }
 }
 
-// What the classes of the style sheets mean.
-Json words() {
-  Json all = Json::object();
-  for (const ActionKind kind : {ActionKind::F, ActionKind::I, ActionKind::W, ActionKind::B, ActionKind::R, ActionKind::Opt})
-    all[present::class_of(kind)] = present::words_for(kind);
-  for (std::size_t kind = 0; kind < present::kStripKinds; ++kind) {
-    const auto strip = static_cast<present::StripKind>(kind);
-    all[present::class_of(strip)] = present::words_for(strip);
-  }
-  return all;
-}
-
 }  // namespace
 
 Answer answer_lists(const Call&) {
-  Json lists = Json::object(), examples = Json::array(), ratios = Json::array(), keys = Json::array(), sheets = Json::array();
+  Json lists = Json::object(), examples = Json::array(), ratios = Json::array(), keys = Json::array();
   for (const app::ListKind& kind : app::list_kinds()) lists[kind.name] = items_of(kind);
   lists["workloads"] = workloads();
   add_keys(scenario_keys(), "", keys);
@@ -129,14 +114,12 @@ Answer answer_lists(const Call&) {
     examples.push_back({{"name", name}, {"text", file_text("examples", name + ".yaml")}});
   for (const study::CostRatio& ratio : study::cost_ratios())
     ratios.push_back({{"name", ratio.name}, {"I", ratio.I}, {"W", ratio.W}, {"origin", ratio.origin}});
-  for (int chunks = 1; chunks <= kSheets; ++chunks) sheets.push_back(present::style_sheet(chunks));
   return Answer()
       .add("version", kVersion)
       .add("lists", lists)
       .add("examples", examples)
       .add("cost_ratios", ratios)
-      .add("style_sheets", sheets)
-      .add("words", words());
+      .add_json("palette", present::palette_json());
 }
 
 }  // namespace panpipe::web

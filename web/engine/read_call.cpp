@@ -16,7 +16,6 @@
 #include "present/result/result_document.hpp"
 #include "schedule/schedule.hpp"
 #include "web/engine/call.hpp"
-#include "web/engine/picture_json.hpp"
 
 namespace panpipe::web {
 namespace {
@@ -118,7 +117,7 @@ Answer read_result(const std::string& file) {
   const present::ResultDocument result = present::read_result(file);
   Answer answer;
   answer.add("kind", "result").add("notes", result.heading).add("scenario_name", result.scenario);
-  if (result.has_timeline) answer.add_json("picture", to_json(present::picture_of(result.timeline, result.scenario)));
+  if (result.has_timeline) answer.add_picture(present::data_of(present::picture_of(result.timeline, result.scenario)));
   return answer;
 }
 

@@ -8,7 +8,6 @@
 #include "present/picture/schedule_picture.hpp"
 #include "schedule/schedule_request.hpp"
 #include "schedule/transfer_report.hpp"
-#include "web/engine/picture_json.hpp"
 
 namespace panpipe::web {
 namespace {
@@ -89,7 +88,7 @@ Answer answer_schedule(const Call& call) {
   if (!evaluation)
     return answer.add("problems", problems_json(problems)).add("cycle", blocked(problems)).add("grid", grid(schedule, problems));
   const present::Picture picture = present::picture_of(schedule, *evaluation);
-  answer.add_json("picture", to_json(picture));
+  answer.add_picture(present::data_of(picture));
   if (call.has("transfers")) {
     const TransferReport report = report_transfers(schedule, costs, parse_semantics(call.text("transfers")));
     answer.add_json("transfers", report.json).add("transfers_text", report.text).add("finishes", report.finishes);

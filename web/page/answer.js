@@ -73,8 +73,8 @@ export function whereTheTimeGoes(metrics) {
       h('span', { class: 'num' }, time(seconds)), h('span', { class: 'num' }, percent(seconds / metrics.step_time_s, 0))))));
 }
 
-const pieceText = piece => `${piece.file}: ${piece.what}; half width of the interval `
-  + `${percent(piece.half_width_before)} → ${percent(piece.half_width_after)}`;
+const pieceText = piece => (piece.left_out ? `${piece.file} does not count: ${piece.left_out}` : `${piece.file}: ${piece.what}; half width of the interval `
+  + `${percent(piece.half_width_before)} → ${percent(piece.half_width_after)}`);
 
 export function remarks(answer) {
   const evidence = answer.document.evidence;

@@ -17,22 +17,7 @@ export function letGo() {
   changed('before');
 }
 
-const seconds = { s: 1, ms: 1e-3, 'µs': 1e-6 };
-
-// Both steps on one axis: the lanes of a rank under each other.
-export function bothPictures(a, b) {
-  const scale = (seconds[b.time_unit] ?? 1) / (seconds[a.time_unit] ?? 1);
-  const scaled = lane => ({ ...lane, boxes: lane.boxes.map(([from, to, ...rest]) => [from * scale, to * scale, ...rest]),
-    stripes: lane.stripes.map(([from, to, ...rest]) => [from * scale, to * scale, ...rest]),
-      memory: lane.memory.map(([at, level]) => [at * scale, level]) });
-  const named = (lane, which) => ({ ...lane, name: `${lane.name} ${which}` }), lanes = [];
-  for (let i = 0; i < Math.max(a.lanes.length, b.lanes.length); ++i) {
-    if (a.lanes[i]) lanes.push(named(a.lanes[i], 'before'));
-    if (b.lanes[i]) lanes.push(named(scaled(b.lanes[i]), 'now'));
-  }
-  return { ...a, end: Math.max(a.end, b.end * scale), chunks: Math.max(a.chunks, b.chunks),
-    memory_limit: Math.max(a.memory_limit || 0, b.memory_limit || 0), lanes };
-}
+const signed = seconds => (seconds > 0 ? '+' : '−') + time(Math.abs(seconds));
 
 const figures = [
   ['step time', m => m.step_time_s, time], ['80 % of runs from', m => m.step_time_p10_s, time], ['to', m => m.step_time_p90_s, time],
@@ -44,18 +29,62 @@ const figures = [
     ['cost', m => m.cost, null],
 ];
 
+const changed_by = (a, b) => (a && b ? change(a, b) : a ? 'gone' : 'new');
+const most = 60;  // rows of a table
+
 export class Compare {
-  constructor() {
+  // `engine`: a Caller.
+  constructor(engine) {
+    this.engine = engine;
     this.timeline = new Timeline('Both steps on one axis');
+    this.timeline.element.hidden = true;
     this.body = h('div');
-    this.element = h('div', { class: 'view', id: 'compare' }, h('h2', {}, 'Before and after'), this.body, this.timeline.element);
+    this.actions = h('div', { id: 'compare-actions' });
+    this.element = h('div', { class: 'view', id: 'compare' }, h('h2', {}, 'Before and after'), this.body, this.timeline.element,
+      this.actions);
   }
 
-  show(now, before, fault) {
+  // Action by action, as panpipe compare does.
+  async compareActions(before, now) {
+    const asked = JSON.stringify([before, now]);
+    if (asked === this.asked) return;
+    this.asked = asked;
+    const answer = await this.engine.ask({ call: 'compare', a: before, b: now }, { channel: 'compare' });
+    if (!answer) return;
+    this.timeline.element.hidden = !answer.picture;
+    if (answer.error) return this.actions.replaceChildren(h('p', { class: 'error' }, answer.error.message));
+    if (!answer.picture)
+      return this.actions.replaceChildren(h('p', { class: 'soft' }, 'The result has no timeline: figures alone are compared.'));
+    this.timeline.set(answer.picture, true);
+    const { actions, worst, idle } = answer.document, differing = worst.filter(row => row.a_s !== row.b_s);
+    this.timeline.mark(differing.map(row => row.action));
+    if (answer.differs) return this.actions.replaceChildren(h('p', { id: 'compare-differs' }, answer.differs.replace(/\bA\b/g, '“before”')
+      .replace(/\bB\b/g, '“now”').replace('these results', 'These steps') + '.'));
+    const columns = (name, of, a, b) => [{ name, text: of }, { name: 'before', number: true, text: row => time(row[a]) },
+      { name: 'now', number: true, text: row => time(row[b]) }, { name: 'change', number: true, text: row => changed_by(row[a], row[b]) }];
+    const classes = actions.filter(row => row.mean_a_s !== row.mean_b_s || row.count_a !== row.count_b)
+      .sort((x, y) => Math.abs(y.total_difference_s) - Math.abs(x.total_difference_s));
+    const waits = idle.filter(row => row.a_s !== row.b_s).sort((x, y) => Math.abs(y.b_s - y.a_s) - Math.abs(x.b_s - x.a_s));
+    this.actions.replaceChildren(
+      classes.length ? table('Actions whose mean time differs, by the difference of their sums',
+        [...columns('action', row => row.action + (row.stage < 0 ? '' : ` of stage ${row.stage}`), 'mean_a_s', 'mean_b_s'),
+          { name: 'in all', number: true, text: row => signed(row.total_difference_s) }], classes.slice(0, most))
+        : h('p', {}, 'Every action takes the same time in both steps.'),
+      differing.length ? table('The actions that differ most, outlined above',
+        columns('action', row => h('button', { type: 'button', class: 'link', onclick: () => this.timeline.find(row.action) },
+          `${row.action} on device ${row.device}`), 'a_s', 'b_s'), differing) : '',
+      waits.length ? table('What the devices wait for', columns('waiting', row => `device ${row.device}: ${row.waiting_for}`
+        + (row.peer < 0 ? '' : `, from device ${row.peer}`), 'a_s', 'b_s'), waits.slice(0, most)) : '');
+  }
+
+  // `now`, `before`: answers; `requests`: what they answer.
+  show(now, before, fault, requests) {
     const keep = h('button', { type: 'button', onclick: keepAsBefore, id: 'compare-keep' }, 'Keep the present one as before');
-    this.timeline.element.hidden = !before?.picture || !now?.picture;
     if (!before?.document || !now?.document) {
       const wrong = before?.error || fault;
+      this.timeline.element.hidden = true;
+      this.asked = undefined;
+      this.actions.replaceChildren();
       this.body.replaceChildren(h('p', { class: wrong ? 'error' : '' }, wrong ? `${before?.error ? 'Before' : 'Now'}: ${wrong.message}`
         : 'Keep a prediction as “before”, then change something: both stand here, side by side.'), keep);
       return;
@@ -76,6 +105,6 @@ export class Compare {
         { name: 'change', number: true, text: r => r.by }], rows),
       h('div', { class: 'row' }, keep, h('button', { type: 'button', onclick: letGo }, 'Let “before” go'),
         state.before ? h('a', { class: 'button', href: '#' + state.before }, 'Go back to “before”') : ''));
-    if (before.picture && now.picture) this.timeline.set(bothPictures(before.picture, now.picture), true);
+    this.compareActions(requests.before, requests.now);
   }
 }

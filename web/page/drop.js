@@ -1,6 +1,6 @@
 // Files that a person drops or opens: each is read as what it is. Nothing is sent anywhere.
 import { h, byId } from './dom.js';
-import { state, put, changed, scenarioText, settingsOf } from './state.js';
+import { state, put, changed, requestOf, scenarioText, settingsOf } from './state.js';
 import { detach } from './controls.js';
 import { keepAsBefore } from './compare.js';
 
@@ -31,10 +31,10 @@ function takeScenario(name, text, files) {
 }
 
 // A result, measured or predicted, is what the present prediction is compared with.
-function takeResult(name, text, read) {
+function takeResult(name, text) {
   const { timeline, ...document } = JSON.parse(text);
   Object.assign(state, { view: 'compare', result: { document: { ...document, heading: document.heading || [name] },
-    picture: read.picture } });
+    text } });
   changed('before');
 }
 
@@ -44,13 +44,20 @@ function takeOrder(text) {
   changed('all');
 }
 
-// Measurements narrow the interval: the cards then show how much against the answer without them.
-async function takeEvidence(name, text) {
-  const old = (state.set.evidence || '').replace(/^\[|\]$/g, '');
+// Measurements narrow the interval: the cards then show how much against the answer without them. What cannot be read is not taken;
+// then this answers with the error.
+async function takeEvidence(name, text, engine) {
+  const old = (state.set.evidence || '').replace(/^\[|\]$/g, ''), names = new Set([...old.split(', ').filter(Boolean), name]);
+  const files = { ...state.files, [name]: text }, evidence = `[${[...names].join(', ')}]`;
+  const { error } = await engine.ask(requestOf({ ...state, files, set: { ...state.set, evidence } }, ['document']));
+  if (error) return error;
   if (!state.before) await keepAsBefore();
-  Object.assign(state, { view: 'predict', files: { ...state.files, [name]: text } });
-  put({ evidence: `[${[old, name].filter(Boolean).join(', ')}]` });
+  Object.assign(state, { view: 'predict', files });
+  put({ evidence });
+  return null;
 }
+
+const sayError = (name, error) => said(`${name}: ${error.message}${error.help ? ` (${error.help})` : ''}`, error.text);
 
 const saidOf = { config: 'The model is now', scenario: 'The scenario is now', order: 'An order of passes, now in the laboratory:',
   result: 'A result, compared with the present prediction:' };
@@ -73,31 +80,31 @@ export async function openFiles(list, engine) {
     settings: settingsOf(),
     ...(model ? { model } : {}) });
   if (!read) return;
-  if (read.error) return said(`${main}: ${read.error.message}${read.error.help ? ` (${read.error.help})` : ''}`, read.error.text);
+  if (read.error) return sayError(main, read.error);
   const detail = [...(read.notes || []), read.text || ''].filter(Boolean).join('\n');
   const evidence = (read.settings || []).some(setting => setting.startsWith('evidence'));
   const unknown = (read.unknown || []).map(u => `${u.name} (line ${u.line})`).join(', ');
   if (unknown) return said(`${main} needs values that it does not state: ${unknown}. Write them into the script, then drop it again.`,
     detail);
+  const wrong = evidence && await takeEvidence(main, files[main], engine);
+  if (wrong) return sayError(main, wrong);
   const own = evidence && read.scenario ? h('button',
     { type: 'button', onclick: () => takeScenario(`${main}.yaml`, read.scenario, others) }, 'Use the scenario of the log') : '';
-  said(`${saidOf[read.kind] || `Read as ${evidence ? `${read.kind}, which narrows the interval` : `a ${read.kind}`}:`} ${main}. `, detail,
+  said(`${saidOf[read.kind] || `Read as ${evidence ? `${read.kind}, as evidence` : `a ${read.kind}`}:`} ${main}. `, detail,
     own);
-  if (read.kind === 'result') takeResult(main, files[main], read);
+  if (read.kind === 'result') takeResult(main, files[main]);
   else if (read.kind === 'config') takeConfig(main, files[main]);
   else if (read.kind === 'order') takeOrder(files[main]);
-  else if (evidence) takeEvidence(main, files[main]);
-  else if (read.scenario) takeScenario(read.kind === 'scenario' ? main : `${main}.yaml`, read.scenario, others);
+  else if (read.scenario && !evidence) takeScenario(read.kind === 'scenario' ? main : `${main}.yaml`, read.scenario, others);
 }
 
 // What `panpipe report --editable` laid into this file: its scenario, and the result that changes are compared with.
-export async function openInside(engine) {
+export function openInside() {
   const inside = byId('inside');
   if (!inside) return;
-  const { name, scenario, files, result } = JSON.parse(inside.textContent), file = 'result.json';
-  const read = await engine.ask({ call: 'read', files: { [file]: result }, file });
+  const { name, scenario, files, result } = JSON.parse(inside.textContent);
   takeScenario(name.split('/').at(-1), scenario, files);
-  takeResult(name, result, read || {});
+  takeResult(name, result);
   state.view = 'predict';
   changed('view');
   said(`A result of ${name}, predicted again here. Change its plan: figures are compared with the result.`);

@@ -82,7 +82,9 @@ export class Caller {
       this.drop();
       done({ error: { message: message.failed, help: 'this is a fault of the engine; reload the page if it stays', diagnostics: [] } });
     } else {
-      done(JSON.parse(message.answer));
+      const answer = JSON.parse(message.answer);
+      if (answer.picture) answer.picture.bytes = message.bytes;  // the columns of its lanes
+      done(answer);
     }
     this.next();
   }

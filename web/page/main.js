@@ -16,14 +16,14 @@ import { listenToDrops, openInside } from './drop.js';
 
 const views = [['predict', 'Predict'], ['compare', 'Compare'], ['laboratory', 'Schedules'], ['links', 'Links']];
 const engine = new Caller();
-let engineLists = {}, parts, answer, fault, beforeAnswer, beforeOf, ownAddress, startTime = performance.now();
+let engineLists = {}, parts, answer, fault, beforeAnswer, beforeRequest, beforeOf, ownAddress, startTime = performance.now();
 
 // Figures come first, then the picture, then hints once the hand rests: they take the engine longer.
 const wanted = ['document', 'text', 'values', 'scenario', 'warnings'];
 
 function makePage() {
   const timeline = new Timeline('The step'), planner = new Planner(() => answer || {});
-  parts = { timeline, planner, compare: new Compare(), laboratory: new Laboratory(engine, engineLists), links: new Links(engine),
+  parts = { timeline, planner, compare: new Compare(engine), laboratory: new Laboratory(engine, engineLists), links: new Links(engine),
     top: h('div', { id: 'answer', 'aria-live': 'off' }), faults: h('div', { id: 'faults', role: 'alert' }),
       middle: h('div', { class: 'pair' }), notes: h('div') };
   const simulated = h('input', { type: 'checkbox', id: 'simulate',
@@ -114,6 +114,7 @@ async function addPicture(to) {
 async function getBefore() {
   if (state.result) {
     [beforeAnswer, beforeOf] = [state.result, undefined];
+    beforeRequest = { result: 'before.json', files: { 'before.json': state.result.text } };
     return;
   }
   if (!state.before) {
@@ -122,8 +123,8 @@ async function getBefore() {
   }
   if (beforeOf === state.before) return;
   beforeOf = state.before;
-  const from = await stateOf(state.before, engineLists.examples);
-  beforeAnswer = await engine.ask(requestOf(from, [...wanted, 'picture']));
+  beforeRequest = requestOf(await stateOf(state.before, engineLists.examples), wanted);
+  beforeAnswer = await engine.ask(beforeRequest);
 }
 
 function showAnswer() {
@@ -138,8 +139,10 @@ function showAnswer() {
     ? [h('button', { type: 'button', id: 'let-go', onclick: letGo }, 'Let “before” go'),
       h('button', { type: 'button', onclick: () => { state.view = 'compare'; changed('view'); } }, 'Compare')]
     : [h('button', { type: 'button', id: 'keep', onclick: keepAsBefore }, 'Keep as “before”')]));
-  if (state.view === 'compare') parts.compare.show(answer, beforeAnswer, fault);
+  if (state.view === 'compare') showComparison();
 }
+
+const showComparison = () => parts.compare.show(answer, beforeAnswer, fault, { before: beforeRequest, now: requestOf(state, []) });
 
 // For tests and for the curious: milliseconds from opening to the first answer, and how many changes have been answered.
 function settled() {
@@ -163,7 +166,7 @@ async function answerChange(what) {
   if (state.view === 'links') parts.links.update();
   if (state.view === 'compare') {
     await getBefore();
-    parts.compare.show(answer, beforeAnswer, fault);
+    showComparison();
   }
 }
 
@@ -201,7 +204,7 @@ async function main() {
       + 'Firefox 113, Safari 16.4 or newer.';
     return;
   }
-  setPalette(engineLists);
+  setPalette(engineLists.palette);
   makePage();
   listenToDrops(engine);
   listen(onChange);
@@ -212,7 +215,7 @@ async function main() {
     h('p', {}, 'Examples: ', ...(engineLists.examples
       || []).flatMap(({ name }) => [h('a', { href: `#example=${name}` }, name.split('/').at(-1).replace('.yaml', '')), ' '])));
   await readAddress();
-  if (!linked) await openInside(engine);
+  if (!linked) openInside();
 }
 
 main();

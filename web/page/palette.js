@@ -2,9 +2,10 @@
 let sheets = [], words = {};
 const known = new Map();
 
-export function setPalette(lists) {
-  sheets = lists.style_sheets || [];
-  words = lists.words || {};
+// `palette`: {style_sheets, words}
+export function setPalette(palette) {
+  sheets = palette.style_sheets;
+  words = palette.words;
   known.clear();
 }
 

@@ -3,7 +3,7 @@
 //   base    a scenario that was dropped or is an example: {name, text}
 //   files   files that the scenario names: a config.json
 //   before  the state that is compared with, as text of an address; null = none
-//   result  a result that was dropped, {document, picture}, which is compared with instead; not in the address
+//   result  a result that was dropped, {document, text}, which is compared with instead; not in the address
 //   lab     the schedule laboratory's own values
 export const state = { view: 'predict', set: {}, base: null, files: {}, before: null, engine: 'estimate', result: null, lab: {} };
 

@@ -1,7 +1,8 @@
 // A timeline that a person can zoom, pan and walk through by keys.
 import { h } from './dom.js';
 import { palette, wordFor } from './palette.js';
-import { prepare, layoutOf, lowerBound } from './timeline_data.js';
+import { prepare, layoutOf, lowerBound, kindNames, kindOf, microbatchOf, actionOf } from './timeline_data.js';
+import { bytes } from './format.js';
 import { draw } from './timeline_draw.js';
 
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
@@ -10,7 +11,9 @@ const keysHelp = 'Keys: left and right go from span to span, up and down to anot
   + 'shift with left and right moves the view.';
 
 export class Timeline {
-  constructor(label) {
+  // `roomy`: lanes are as high as those of a few, however many there are.
+  constructor(label, { roomy = false } = {}) {
+    this.roomy = roomy;
     this.canvas = h('canvas', { tabindex: '0', role: 'application', 'aria-label': `${label}. ${keysHelp}`, class: 'timeline' });
     this.reading = h('p', { class: 'reading', 'aria-live': 'polite' });
     this.hint = h('div', { class: 'hint', hidden: true });
@@ -43,15 +46,17 @@ export class Timeline {
     const old = this.data && keep ? [this.from / this.data.end, this.to / this.data.end] : [0, 1];
     this.data = prepare(picture);
     this.cursor = null;
+    this.marks = [];
     [this.from, this.to] = [old[0] * this.data.end, old[1] * this.data.end];
     const colours = palette(this.data.chunks, dark.matches);
     this.legend.replaceChildren(
       ...this.data.kinds.map(kind => h('li', {}, Array.from({ length: colours.shades },
         (_, i) => h('i', { style: `background:${colours.box(kind, i)}` })), wordFor(kind))),
       ...this.data.strips.map(kind => h('li', {}, h('i', { class: 'thin', style: `background:${colours.strip(kind)}` }), wordFor(kind))),
-      this.data.memoryName && this.data.lanes.length <= 16
-        ? h('li', {}, h('i', { style: `background:${colours.area}` }), this.data.memoryName) : '');
-    this.host.classList.toggle('many', this.data.lanes.length > 16);
+      ...(layoutOf(this.data, 1000, this.roomy).curve ? [[colours.area, this.data.memoryName],
+        ...(this.data.limit ? [[colours.over, 'limit of a device']] : [])] : [])
+        .map(([colour, name]) => h('li', {}, h('i', { class: colour === colours.over ? 'thin' : '', style: `background:${colour}` }), name)));
+    this.host.className = `timeline-host ${this.roomy ? 'roomy' : this.data.lanes.length > 16 ? 'many' : ''}`;
     this.reading.textContent = '';
     this.list.open = false;
     this.getDetail();
@@ -93,10 +98,29 @@ export class Timeline {
   drawNow() {
     this.queued = 0;
     if (!this.data || !this.host.clientWidth) return;
-    this.layout = layoutOf(this.data, this.host.clientWidth);
+    this.layout = layoutOf(this.data, this.host.clientWidth, this.roomy);
     this.canvas.style.height = this.layout.height + 'px';
     draw(this.canvas, this.shown, this.view, this.layout, palette(this.data.chunks, dark.matches && !paper.matches && !this.printing),
-      this.cursor);
+      this.cursor, this.shown === this.data ? this.marks : []);
+  }
+
+  // Outlines the passes of these names: "0F3".
+  mark(actions) {
+    const wanted = new Set(actions);
+    this.marks = this.data.lanes.flatMap(({ boxes }, lane) => Array.from({ length: boxes.count }, (_, index) => ({ lane, index }))
+      .filter(({ index }) => wanted.has(actionOf(this.data, boxes, index))));
+    this.redraw();
+  }
+
+  // Shows the marked passes of one name, of both steps where there are two, and selects the last.
+  find(action) {
+    const found = this.marks.filter(({ lane, index }) => actionOf(this.data, this.data.lanes[lane].boxes, index) === action);
+    if (!found.length) return;
+    const of = (column, choose) => choose(...found.map(({ lane, index }) => this.data.lanes[lane].boxes[column][index]));
+    const from = of('starts', Math.min), to = of('ends', Math.max), room = to - from;
+    this.show(from - room, to + room);
+    this.canvas.focus();
+    this.select(found.at(-1));
   }
 
   whole() { this.show(0, this.data.end); }
@@ -174,15 +198,13 @@ export class Timeline {
   }
 
   words({ lane, index, strip, stripe }) {
-    const { name, detail, boxes, stripes } = this.shown.lanes[lane], box = stripe === undefined;
-    const [start, end, kind, chunk, text, hint] = box ? boxes.rows[index]
-      : [...stripes[strip].rows[stripe].slice(0, 3), 0, '', stripes[strip].rows[stripe][3]];
-    const stage = detail.match(/\d+/g)?.[chunk], at = value => Number(value.toPrecision(6)),
-      when = `${at(start)} to ${at(end)} ${this.data.unit}`;
-    if (hint && !box) return `${name}: ${/ to /.test(hint) ? hint : `${hint}, ${when}`}`;
-    const what = box ? `${wordFor(kind)}${text ? ` of microbatch ${text}` : ''}${stage && kind !== 'O' ? `, stage ${stage}` : ''}`
-      : wordFor(kind);
-    return `${name}: ${what}, ${when}`;
+    const { boxes, stripes, ...of } = this.shown.lanes[lane], name = of.name + (of.step && `, ${of.step}`), box = stripe === undefined, spans = box ? boxes : stripes[strip];
+    const i = box ? index : stripe, at = value => Number(value.toPrecision(6)), size = spans.bytes[i] ? `, ${bytes(spans.bytes[i])}` : '';
+    const when = `${at(spans.starts[i])} to ${at(spans.ends[i])} ${this.data.unit}${size}`, action = actionOf(this.shown, spans, i);
+    if (!box || spans.label[i]) return `${name}: ${action}, ${when}`;
+    const microbatch = microbatchOf(spans, i), stage = spans.stage[i];
+    return `${name}: ${wordFor(kindNames[kindOf(spans.kind[i])])}${microbatch && ` of microbatch ${microbatch}`}`
+      + `${stage < 0 ? '' : `, stage ${stage}`}, ${when}`;
   }
 
   hover(event) {
@@ -199,7 +221,7 @@ export class Timeline {
     this.cursor = found;
     this.reading.textContent = found ? this.words(found) : '';
     if (found?.stripe === undefined && found) {
-      const [start, end] = this.shown.lanes[found.lane].boxes.rows[found.index];
+      const { starts, ends } = this.shown.lanes[found.lane].boxes, start = starts[found.index], end = ends[found.index];
       if (end < this.from || start > this.to) this.show(start - (this.to - this.from) / 2, start + (this.to - this.from) / 2);
     }
     this.redraw();

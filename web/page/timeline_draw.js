@@ -1,6 +1,6 @@
 // Draws what is in view of a prepared picture onto a canvas. Boxes narrower than a pixel are drawn together, each kind as high as
 // its share of that time, as the engine's SVG does.
-import { kindName, lowerBound, roundStep } from './timeline_data.js';
+import { kindNames, kindOf, microbatchOf, lowerBound, roundStep } from './timeline_data.js';
 
 const narrow = 1, together = 4;
 
@@ -57,14 +57,14 @@ function drawMerged(run, y, layout, fills, rectangles) {
 }
 
 function drawBoxes(c, lane, y, view, layout, colours, rectangles, labels) {
-  const { count, starts, ends, kind, chunk, track, tracks, rows, longest } = lane.boxes, { fills } = colours;
+  const { count, starts, ends, kind, chunk, group, track, tracks, longest } = lane.boxes, { fills } = colours, frames = new Map();
   const { left, box } = layout, right = left + layout.width, scale = layout.width / (view.to - view.from),
     origin = left - view.from * scale;
   let run = null;
   for (let i = lowerBound(starts, view.from - longest); i < count && starts[i] < view.to; ++i) {
     if (ends[i] <= view.from) continue;
     const x = Math.max(left, origin + starts[i] * scale), end = Math.min(right, origin + ends[i] * scale), width = end - x;
-    const shade = colours.shade(chunk[i]), fill = kind[i] * 4 + shade;
+    const shade = colours.shade(chunk[i]), fill = kindOf(kind[i]) * 4 + shade;
     if (width < narrow) {
       if (run && (x - run.end >= narrow || end - run.x > together)) {
         drawMerged(run, y, layout, fills, rectangles);
@@ -81,11 +81,14 @@ function drawBoxes(c, lane, y, view, layout, colours, rectangles, labels) {
     }
     const height = box / tracks[i], top = y + track[i] * height;
     rectangles.add(fills[fill], x, top, width - (width > 3 ? 0.7 : 0), height - (tracks[i] > 1 ? 0.5 : 0));
-    const text = rows[i][4];
-    if (text && height >= 8 && width > 5.6 * text.length + 3) labels.push([text, x + width / 2, top + height / 2, kindName(kind[i]),
-      shade]);
+    if (group[i] >= 0) frames.set(group[i], [frames.get(group[i])?.[0] ?? x, end]);
+    if (width < 8 || height < 8) continue;
+    const text = microbatchOf(lane.boxes, i);
+    if (text && width > 5.6 * text.length + 3)
+      labels.push([text, x + width / 2, top + height / 2, kindNames[kindOf(kind[i])], shade]);
   }
   if (run) drawMerged(run, y, layout, fills, rectangles);
+  return [...frames.values()].filter(([from, to]) => to - from > 4).map(([from, to]) => [from + 0.5, y + 0.5, to - from - 1.5, box - 1]);
 }
 
 function drawStripes(lane, y, data, view, layout, colours, rectangles) {
@@ -163,7 +166,7 @@ function drawNames(c, lane, y, layout, colours) {
   }
 }
 
-export function draw(canvas, data, view, layout, colours, cursor) {
+export function draw(canvas, data, view, layout, colours, cursor, marks = []) {
   const scale = window.devicePixelRatio || 1, c = canvas.getContext('2d');
   const width = layout.left + layout.width + layout.right;
   if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(layout.height * scale)) {
@@ -176,15 +179,18 @@ export function draw(canvas, data, view, layout, colours, cursor) {
   c.font = '11px system-ui, sans-serif';
   c.textBaseline = 'alphabetic';
   drawAxis(c, data, view, layout, colours);
-  const rectangles = new Rectangles(), labels = [];
+  const rectangles = new Rectangles(), labels = [], frames = [];
   c.fillStyle = colours.idle;
   data.lanes.forEach((lane, index) => {
     const y = layout.top + index * layout.lane;
     c.fillRect(layout.left, y, Math.min(layout.width, view.x(data.end) - layout.left), layout.box);
-    drawBoxes(c, lane, y, view, layout, colours, rectangles, labels);
+    frames.push(...drawBoxes(c, lane, y, view, layout, colours, rectangles, labels));
     drawStripes(lane, y, data, view, layout, colours, rectangles);
   });
   rectangles.draw(c);
+  c.strokeStyle = colours.ink;
+  c.lineWidth = 1;
+  for (const frame of frames) c.strokeRect(...frame);
   c.font = '9.5px system-ui, sans-serif';
   c.textAlign = 'center';
   c.textBaseline = 'middle';
@@ -197,17 +203,18 @@ export function draw(canvas, data, view, layout, colours, cursor) {
     if (layout.curve) drawCurve(c, lane, y, data, view, layout, colours);
     drawNames(c, lane, y, layout, colours);
   });
-  if (cursor) drawCursor(c, data, view, layout, colours, cursor);
+  for (const mark of marks) drawOutline(c, data, view, layout, colours.over, mark);
+  if (cursor) drawOutline(c, data, view, layout, colours.ink, cursor);
 }
 
-function drawCursor(c, data, view, layout, colours, cursor) {
+function drawOutline(c, data, view, layout, colour, cursor) {
   const { boxes, stripes } = data.lanes[cursor.lane], y = layout.top + cursor.lane * layout.lane, box = cursor.stripe === undefined;
-  const [start, end] = box ? boxes.rows[cursor.index] : stripes[cursor.strip].rows[cursor.stripe];
-  const x = Math.max(layout.left, view.x(start)), stop = Math.min(layout.left + layout.width, view.x(end));
+  const spans = box ? boxes : stripes[cursor.strip], i = box ? cursor.index : cursor.stripe;
+  const x = Math.max(layout.left, view.x(spans.starts[i])), stop = Math.min(layout.left + layout.width, view.x(spans.ends[i]));
   if (stop < layout.left || x > layout.left + layout.width) return;
   const height = box ? layout.box / boxes.tracks[cursor.index] : layout.strip;
   const top = box ? y + boxes.track[cursor.index] * height : y + layout.box + 2 + cursor.strip * (layout.strip + 1);
-  c.strokeStyle = colours.ink;
+  c.strokeStyle = colour;
   c.lineWidth = 2;
   c.strokeRect(x - 0.5, top - 0.5, Math.max(2, stop - x), height + 1);
 }

@@ -1,4 +1,4 @@
-// Runs in a worker: text in, text out. In the one-file page the engine's glue stands before this text.
+// Runs in a worker: text in, text and the columns of a picture out. In the one-file page the engine's glue stands before this text.
 let engine;
 
 function start(module) {
@@ -20,13 +20,16 @@ async function answer(text) {
   e.HEAPU8[at + bytes.length] = 0;
   const result = e._panpipe_answer(at);
   e._free(at);
-  return new TextDecoder().decode(e.HEAPU8.subarray(result, e.HEAPU8.indexOf(0, result)));
+  const columns = e._panpipe_bytes(), end = columns + e._panpipe_bytes_size();
+  return { answer: new TextDecoder().decode(e.HEAPU8.subarray(result, e.HEAPU8.indexOf(0, result))),
+    bytes: e.HEAPU8.slice(columns, end).buffer };
 }
 
 onmessage = async event => {
   if (event.data.module) return start(event.data.module);
   try {
-    postMessage({ answer: await answer(event.data.request) });
+    const made = await answer(event.data.request);
+    postMessage(made, [made.bytes]);
   } catch (error) {
     postMessage({ failed: String(error?.message || error) });
   }

@@ -85,8 +85,9 @@ TEST(Picture, AxisTicksAreRoundAndNotCrowded) {
 
 TEST(Picture, OverlappingBoxesGetTracks) {
   PictureLane lane;
-  lane.boxes = {
-      {0, 4, ActionKind::F, 0, "0", "", 0}, {2, 6, ActionKind::B, 0, "1", "", 0}, {6, 8, ActionKind::F, 0, "2", "", -1}};
+  lane.boxes = {{{0, 4, {.kind = ActionKind::F}, ""}, 0, 0},
+                {{2, 6, {.kind = ActionKind::B}, ""}, 0, 0},
+                {{6, 8, {.kind = ActionKind::F}, ""}, 0, -1}};
   PictureLayout layout;
   layout.scale = 10;
   const std::vector<PlacedBox> placed = place_boxes(lane, layout);
@@ -125,7 +126,7 @@ TEST(Picture, ALongStepShowsTheSharesOfItsPasses) {
     double at = 5.0 * round;
     for (const ActionKind kind : kinds) {
       const double length = kind == ActionKind::F ? 2 : 1;
-      picture.lanes[0].boxes.push_back({at, at + length, kind, 0, "", "", -1});
+      picture.lanes[0].boxes.push_back({{at, at + length, {.kind = kind}, ""}});
       at += length;
     }
   }
