@@ -11,6 +11,7 @@
 #include "base/files/installation.hpp"
 #include "base/input/reader.hpp"
 #include "base/input/source_text.hpp"
+#include "present/picture/markup.hpp"
 #include "study/report/report.hpp"
 
 namespace panpipe::study {
@@ -19,12 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModule = "<script type=\"module\">";  // the page's own, before which its files stand
-
-// Inside a <script> no text may end it.
-std::string without_markup(std::string json) {
-  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
-  return json;
-}
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
@@ -79,7 +74,7 @@ std::string with_result(const std::string& page, const std::string& folder) {
   if (at == std::string::npos) throw MachineError("the page that predicts is damaged: make web builds it anew");
   std::string answer = page;
   return answer.insert(
-      at, fmt::format("<script type=\"application/json\" id=\"inside\">{}</script>\n", without_markup(inside.dump())));
+      at, fmt::format("<script type=\"application/json\" id=\"inside\">{}</script>\n", present::script_json(inside.dump())));
 }
 
 }  // namespace panpipe::study

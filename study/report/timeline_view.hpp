@@ -1,4 +1,4 @@
-// The picture of one or two steps, to be zoomed and moved.
+// The timeline of the page (web/page/timeline.js) with the picture of one or two steps.
 #pragma once
 
 #include <string>
