@@ -105,6 +105,8 @@ class Browser:
             time.sleep(0.03)
         raise TimeoutError(f"not within {seconds} s: {expression}")
 
+    narrowest = 0  # pixels of a window
+
     def open(self, address, width=1440, height=900, dark=False):
         self.size(width, height, dark)
         self.call("Page.navigate", url="about:blank")
@@ -112,7 +114,30 @@ class Browser:
 
     def size(self, width, height=900, dark=False, scale=1):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.paper(False)
+
+    def paper(self, on):
+        """As on paper, whatever the screen."""
+        self.call("Emulation.setEmulatedMedia", media="print" if on else "", features=self.scheme)
+
+    def pdf(self):
+        return self.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+
+    def give(self, selector, files):
+        """Chooses files in an input."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=list(map(str, files)))
+
+    def drop(self, files):
+        data = {"items": [], "files": list(map(str, files)), "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            self.call("Input.dispatchDragEvent", type=kind, x=700, y=400, data=data)
+
+    def forget(self):
+        self.console.clear()
+        self.requests.clear()
 
     def key(self, key, code=None, number=0, text="", modifiers=0):
         more = {"key": key, "code": code or key, "windowsVirtualKeyCode": number, "modifiers": modifiers}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page in a headless Chromium, as a person uses it: check_page.py BUILD/web PANPIPE [--pictures FOLDER].
+"""The page in a headless Chromium, or Firefox, as a person uses it: check_page.py BUILD/web PANPIPE [--pictures FOLDER] [--firefox].
 
 Opens the one file from the disk and the served page; chooses, drags, plans, stops, drops, shares, prints; compares figures with the
 native program. Exit 77: there is no Chromium, or no page was built."""
@@ -14,74 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 import browser
-
-SCENARIO = {
-    "cluster.file": "clusters/h100x8.yaml",
-    "cluster.nodes": "2",
-    "workload.model": "gpt3-13b",
-    "batch.micro": "1",
-    "batch.global": "64",
-    "precision": "bf16",
-    "parallel.pipeline": "4",
-    "parallel.tensor": "4",
-    "parallel.data": "1",
-    "schedule": "1f1b",
-    "trainer": "megatron-core",
-}
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 1024,
-    "intermediate_size": 2816,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "vocab_size": 32000,
-    "max_position_embeddings": 4096,
-    "hidden_act": "silu",
-}
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-VIEWS = ("predict", "compare", "laboratory", "links")
-READY = "document.documentElement?.dataset.ready"
-ANSWERS = "Number(document.documentElement.dataset.answers || 0)"
-STEP = "Number(document.getElementById('answer').dataset.step)"
-VISIBLE = """[...document.querySelectorAll('a[href], button, input, select, textarea, summary, canvas[tabindex], [tabindex="0"]')]
-  .filter(e => e.checkVisibility({visibilityProperty: true}) && !e.disabled && !e.classList.contains('skip'))"""
-
-
-class Page:
-    def __init__(self, b, native, base):
-        self.b, self.native_program, self.base = b, native, base
-
-    def open(self, keys=SCENARIO, more="", **size):
-        hash_text = "&".join([more] * bool(more) + [f"{k}={v}" for k, v in keys.items()])
-        self.b.open(f"{self.base}#{hash_text}", **size)
-        self.b.wait(READY)
-
-    def acts(self, expression):
-        """Runs it and waits for the next answer."""
-        before = self.b.run(ANSWERS)
-        self.b.run(expression)
-        self.b.wait(f"{ANSWERS} > {before}")
-
-    def put(self, identifier, value, event="change"):
-        self.acts(
-            f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('{event}')); }})(document.getElementById('{identifier}'))"
-        )
-
-    def text(self, selector):
-        return self.b.run(f"document.querySelector({json.dumps(selector)}).innerText")
-
-    def native(self, verb, keys, *options):
-        tree = "panpipe: 1\n" + "".join(f"{k}: {v}\n" for k, v in keys.items() if "." not in k)
-        for top in dict.fromkeys(k.split(".")[0] for k in keys if "." in k):
-            inside = ", ".join(f"{k.split('.', 1)[1]}: {v}" for k, v in keys.items() if k.startswith(top + "."))
-            tree += f"{top}: {{{inside}}}\n"
-        done = subprocess.run([self.native_program, verb, "-", *options, "--json"], input=tree, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+import firefox
+from page import ANSWERS, CONFIG, READY, ROOT, SCENARIO, STEP, VIEWS, VISIBLE, Page
 
 
 def check_figures(p):
@@ -176,27 +113,67 @@ def check_files(p):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(CONFIG))
-        root = p.b.call("DOM.getDocument")["root"]["nodeId"]
-        node = p.b.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
         before = p.b.run(ANSWERS)
-        p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(ROOT / "tests/jobs/data/megatron.log")])
+        p.b.give("#file", [ROOT / "tests/jobs/data/megatron.log"])
         p.b.wait(f"{ANSWERS} > {before} && /by the evidence/.test(document.getElementById('answer').innerText)")
         before = p.b.run(ANSWERS)
-        p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(config)])
+        p.b.give("#file", [config])
         p.b.wait("/12 layers, hidden 1024/.test(document.querySelector('.heading').innerText)")
         result = pathlib.Path(folder) / "result.json"
         result.write_text(json.dumps(p.native("estimate", SCENARIO)))
-        p.b.call("DOM.setFileInputFiles", nodeId=node, files=[str(result)])
+        p.b.give("#file", [result])
         assert "gpt3-13b" in p.b.wait("document.querySelector('#compare .two section')?.innerText")
+        assert "no timeline" in p.b.wait("document.getElementById('compare-actions').innerText")
         order = pathlib.Path(folder) / "order.csv"
         order.write_text("0F0,0B0\n1B0,1F0\n")
-        data = {"items": [], "files": [str(order)], "dragOperationsMask": 1}
-        for kind in ("dragEnter", "dragOver", "drop"):
-            p.b.call("Input.dispatchDragEvent", type=kind, x=700, y=400, data=data)
+        p.b.drop([order])
         p.b.wait(
             "!document.getElementById('laboratory').hidden && /not legal/.test(document.getElementById('laboratory').innerText)"
         )
         assert "comes before 1F0" in p.text("#lab-faults")
+
+
+NCCL = """# nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20
+#
+# Using devices
+{devices}#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+   268435456      67108864     float     sum      -1   1200.0  223.7  391.5      0   1200.0  223.7  391.5      0
+  1073741824     268435456     float     sum      -1   4300.0  249.7  437.0      0   4300.0  249.7  437.0      0
+"""
+
+
+def check_measurements(p):
+    """A table of nccl-tests and a trace of PyTorch's profiler, dropped one after the other, count as they do natively."""
+    devices = "".join(
+        f"#  Rank  {i} Group  0 Pid   10{i} on      n0 device  {i} [0x07] NVIDIA H100 80GB HBM3\n" for i in range(8)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        table = pathlib.Path(folder, "all_reduce.txt")
+        table.write_text(NCCL.format(devices=devices))
+        trace = ROOT / "tests/jobs/data/kineto-2-steps.json"
+        p.open()
+        given = []
+        for file in (table, trace):
+            p.drop(file)
+            given += ["--evidence", str(file)]
+            expected = p.native("estimate", SCENARIO, *given)
+            shown = f"document.getElementById('remarks-title').parentElement.innerText.includes('{file.name}')"
+            p.b.wait(f"{STEP} === {expected['metrics']['step_time_s']} && {shown}")
+            piece = expected["evidence"]["pieces"][-1]
+            assert piece.get("left_out", piece["what"]) in p.text("#predict"), (piece, p.text("#predict"))
+        # A table that was cut off, and a picture: the reason, and the answer stays.
+        step = p.b.run(STEP)
+        broken = pathlib.Path(folder, "broken.txt")
+        broken.write_text(table.read_text().replace("1200.0  223.7", "1200.0", 1))
+        nothing = pathlib.Path(folder, "notes.txt")
+        nothing.write_text("bought two of these\n")
+        for file in (broken, nothing):
+            p.b.run("document.getElementById('status').textContent = ''")
+            p.b.drop([file])
+            said = p.b.wait("(text => !text.startsWith('Reading') && text)(document.getElementById('status').innerText)")
+            assert file.name in said, said
+            assert p.b.run(STEP) == step and not p.text("#faults"), p.text("#faults")
 
 
 def check_share(p):
@@ -224,13 +201,13 @@ def check_share(p):
 def check_print(p):
     p.open(dark=True)
     p.b.wait("document.querySelector('#predict canvas').timeline?.data")
-    p.b.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    p.b.paper(True)
     corner = "[...document.querySelector('#predict canvas').getContext('2d').getImageData(1, 1, 1, 1).data].join()"
     p.b.run("document.querySelector('#predict canvas').timeline.drawNow()")
     assert p.b.run(corner) == "255,255,255,255", p.b.run(corner)  # ink on paper, also from a dark screen
     assert p.b.run("getComputedStyle(document.getElementById('controls')).display") == "none"
-    assert len(p.b.call("Page.printToPDF", preferCSSPageSize=True)["data"]) > 20000
-    p.b.call("Emulation.setEmulatedMedia", media="")
+    assert len(p.b.pdf()) > 20000
+    p.b.paper(False)
 
 
 def check_compare(p):
@@ -241,6 +218,28 @@ def check_compare(p):
     p.acts("document.querySelector('[data-view=compare]').click()")
     table = p.b.wait("document.querySelector('#compare table')?.innerText")
     assert "step time" in table and "−" in table, table
+    # Its backward passes are split: another plan, and the first pass that only one has is named.
+    differs = p.b.wait("document.getElementById('compare-differs')?.innerText")
+    assert "only “before” has 0B0 on device 0" in differs, differs
+    # Sequence parallelism changes the times of the same passes: action by action, as the program compares.
+    now = {**SCENARIO, "parallel.sequence_parallel": "true"}
+    with tempfile.TemporaryDirectory() as folder:
+        p.native("estimate", SCENARIO, "-o", f"{folder}/a")
+        p.native("estimate", now, "-o", f"{folder}/b")
+        done = subprocess.run(
+            [p.native_program, "compare", f"{folder}/a", f"{folder}/b", "--json"], capture_output=True, text=True
+        )
+    worst = json.loads(done.stdout)["worst"]
+    before = urllib.parse.quote("&".join(f"{k}={v}" for k, v in SCENARIO.items()), safe="")
+    p.open(now, f"view=compare&before={before}")
+    rows = p.b.wait("[...document.querySelectorAll('#compare-actions button')].map(b => b.innerText)")
+    assert rows == [f"{row['action']} on device {row['device']}" for row in worst], (rows, worst)
+    p.b.run("document.querySelector('#compare-actions button').click()")
+    reading = p.text("#compare .reading")
+    assert re.match(rf"rank \d+, now: .*stage {re.match('[0-9]+', worst[0]['action'])[0]}, ", reading), reading
+    assert p.b.run(
+        "(t => t.marks.length >= 2 && t.to - t.from < t.data.end / 2)(document.querySelector('#compare canvas').timeline)"
+    )
 
 
 def check_laboratory(p):
@@ -334,7 +333,7 @@ def check_editable_report(p):
         assert re.search(r"step time\t675.3 ms\t\d+.\d ms\t\+\d", p.text("#compare")), p.text("#compare")
         others = [r for r in p.b.requests if not r.startswith((page.as_uri(), "blob:", "data:", "about:"))]
         assert not others, others
-        p.b.requests.clear()
+        p.b.forget()
 
 
 def check_documents(p):
@@ -352,7 +351,7 @@ def check_documents(p):
 
 
 def check_widths(p, pictures):
-    for width in (360, 768, 1440):
+    for width in (max(360, p.b.narrowest), 768, 1440):
         for dark in (False, True):
             for view in VIEWS:
                 p.open({}, f"view={view}", width=width, dark=dark)
@@ -369,13 +368,19 @@ def main():
     parser.add_argument("panpipe")
     parser.add_argument("--pictures", type=pathlib.Path, help="write screenshots into this folder")
     parser.add_argument("--only", help="checks whose name holds this")
+    parser.add_argument("--firefox", action="store_true", help="in Firefox; links and plans alike, windows from 450 pixels on")
     options = parser.parse_args()
-    program = browser.find()
+    driver = firefox if options.firefox else browser
+    program = driver.find()
     if not program or not (options.web / "panpipe.html").exists():
         required = os.environ.get("PANPIPE_PAGE") == "required"
         print(
             ("missing: no " if required else "skipped: no ")
-            + ("Chromium (apt-get install chromium)" if not program else f"page in {options.web} (make web)")
+            + (
+                ("Firefox (apt-get install firefox-esr)" if options.firefox else "Chromium (apt-get install chromium)")
+                if not program
+                else f"page in {options.web} (make web)"
+            )
         )
         return 1 if required else 77
     if options.pictures:
@@ -389,6 +394,7 @@ def main():
         check_errors,
         check_stop,
         check_files,
+        check_measurements,
         check_share,
         check_print,
         check_compare,
@@ -398,19 +404,19 @@ def main():
     )
     once += (check_documents, check_timeline, check_keyboard, functools.partial(check_widths, pictures=options.pictures))
     runs = [(check, page) for check in everywhere for page in (file_page, served_page)] + [(check, file_page) for check in once]
-    failed, b = 0, browser.Browser(program)
+    failed, b = 0, driver.Browser(program)
     try:
         for check, page in runs:
             name = getattr(check, "func", check).__name__
             if options.only and options.only not in name:
                 continue
-            b.console.clear(), b.requests.clear()
+            b.forget()
             begin = time.monotonic()
             try:
                 check(Page(b, options.panpipe, page))
                 others = [r for r in b.requests if not r.startswith((page.rsplit("/", 1)[0], "blob:", "data:", "about:"))]
                 assert not others, f"requests: {others}"
-                assert not b.console, f"console: {b.console}"
+                assert not (console := b.console), f"console: {console}"
                 print(f"{name}: ok, {time.monotonic() - begin:.1f} s ({page.split(':')[0]})", flush=True)
             except (AssertionError, TimeoutError, RuntimeError) as error:
                 failed += 1
