@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 DEVICE = torch.device("cpu")  # main() chooses
 
-# part: own operators, for models with experts, windows, caps or linear biases
+# part: own operators, for models with experts, windows, caps, linear biases or layers with a state
 
 def attention(query, key, value, sinks, slopes, dropout_p, causal, scale, grouped, window, cap):
     """Attention with a window, capped scores, sinks or linear biases; the softmax is taken in fp32."""
@@ -78,6 +78,81 @@ def combine(rows, weights, chosen):
     return torch.zeros(chosen.size(0), rows.size(1), dtype=rows.dtype, device=rows.device).index_add(
         0, order // chosen.size(1), weighted)
 
+
+def clamped_silu(gate, limit, slope):
+    gate = gate.clamp(max=limit)
+    return gate * torch.sigmoid(gate * slope)
+
+
+def clamped_product(active, up, limit):
+    return active * (up.clamp(-limit, limit) + 1)
+
+
+def causal_convolution(x, weight, bias, silu):
+    made = F.conv1d(F.pad(x.transpose(1, 2), (weight.size(2) - 1, 0)), weight, bias, groups=weight.size(0)).transpose(1, 2)
+    return F.silu(made) if silu else made
+
+
+def in_chunks(x, heads, chunk):
+    """(batch, tokens, heads, features) to (batch, heads, chunks, tokens of a chunk, features), in fp32."""
+    by_head = x.float().repeat_interleave(heads // x.size(2), 2).transpose(1, 2)
+    return F.pad(by_head, (0, 0, 0, -x.size(1) % chunk)).unflatten(2, (-1, chunk))
+
+
+def decayed_scores(left, right, sums):
+    """Of each token with those of its chunk up to itself; `sums`: of the decays' logarithms, for all features or for each."""
+    later = torch.ones(left.size(-2), left.size(-2), dtype=torch.bool, device=left.device).triu(1)
+    if sums.size(-1) == 1:
+        return (left @ right.transpose(-1, -2)) * (sums - sums.transpose(-1, -2)).masked_fill(later, -math.inf).exp()
+    between = (sums.unsqueeze(-2) - sums.unsqueeze(-3)).masked_fill(later.unsqueeze(-1), -math.inf).exp()
+    return (left.unsqueeze(-2) * right.unsqueeze(-3) * between).sum(-1)
+
+
+def pass_state(query, key, value, sums, tokens, reading=None):
+    """State = exp(decay) state + key value, result = query state, chunk by chunk; (batch, tokens, heads, features)."""
+    inside, end = decayed_scores(query, key, sums), sums[..., -1:, :]
+    out, into, kept = query * sums.exp(), (key * (end - sums).exp()).transpose(-1, -2), end.exp().transpose(-1, -2)
+    state, made = torch.zeros(*key.shape[:2], key.size(4), value.size(4), device=key.device), []
+    for i in range(value.size(2)):
+        own = value[:, :, i] if reading is None else value[:, :, i] - reading[:, :, i] @ state
+        made.append(out[:, :, i] @ state + inside[:, :, i] @ own)
+        state = state * kept[:, :, i] + into[:, :, i] @ own
+    return torch.cat(made, 2)[:, :, :tokens].transpose(1, 2)
+
+
+def gated_delta_rule(query, key, value, chunk, decay, strength, dt_bias, A_log):
+    """Gated DeltaNet (arXiv 2412.06464), with one decay a head or one for each feature of a key."""
+    tokens, heads = value.shape[1:3]
+    chunk = min(chunk, tokens)
+    rate = F.softplus(decay.float() + dt_bias.float()).view(value.size(0), tokens, heads, -1)
+    sums = in_chunks(-A_log.float().exp().view(heads, 1) * rate, heads, chunk).cumsum(-2)
+    unit = [x.float() * (x.float().square().sum(-1, True) + 1e-6).rsqrt() for x in (query, key)]
+    q, k = in_chunks(unit[0] / math.sqrt(query.size(3)), heads, chunk), in_chunks(unit[1], heads, chunk)
+    weights = in_chunks(strength.float().sigmoid().unsqueeze(-1), heads, chunk)
+    sides = torch.cat([in_chunks(value, heads, chunk) * weights, k * weights * sums.exp()], -1)
+    solved = torch.linalg.solve_triangular(decayed_scores(k * weights, k, sums), sides, upper=False, unitriangular=True)
+    own, reading = solved.split([value.size(3), key.size(3)], -1)
+    return pass_state(q, k, own, sums, tokens, reading).to(value.dtype).contiguous()
+
+
+def state_space(query, key, value, chunk, step, dt_bias, A_log, D, least_step):
+    """Mamba 2 (arXiv 2405.21060)."""
+    tokens, heads = value.shape[1:3]
+    chunk = min(chunk, tokens)
+    dt = F.softplus(step.float() + dt_bias.float()).clamp(min=least_step).unsqueeze(-1)
+    sums = in_chunks(-A_log.float().exp().view(heads, 1) * dt, heads, chunk).cumsum(-2)
+    q, k, v = (in_chunks(x, heads, chunk) for x in (query, key, value.float() * dt))
+    return (pass_state(q, k, v, sums, tokens) + D.float().view(heads, 1) * value.float()).to(value.dtype).contiguous()
+
+
+def lightning_attention(query, key, value, chunk, slopes):
+    """arXiv 2401.04658."""
+    tokens, heads = value.shape[1:3]
+    chunk = min(chunk, tokens)
+    sums = in_chunks(-slopes.float().view(1, 1, heads, 1).expand(value.size(0), tokens, -1, -1), heads, chunk).cumsum(-2)
+    q, k, v = (in_chunks(x, heads, chunk) for x in (query, key, value))
+    return pass_state(q, k, v, sums, tokens).to(value.dtype).contiguous()
+
 # part: model, data and training
 
 
@@ -91,6 +166,10 @@ def generator(seed):
 def initial(name, shape, init, dtype=torch.float32):
     """The values that `panpipe run` draws: they depend on the name and the seed, not on the placement."""
     kind, _, rest = init.partition("(")
+    if kind == "lightning_slopes":
+        heads, layer, layers = (int(number) for number in rest.rstrip(")").split())
+        rates = torch.tensor([2 ** (-8 * (i + 1) / heads) for i in range(heads)], dtype=dtype)
+        return rates * (1 - layer / (layers - 1 + 1e-5) + 1e-5)
     value = float(rest.rstrip(")") or 0)
     if kind == "zeros":
         return torch.zeros(shape, dtype=dtype)
