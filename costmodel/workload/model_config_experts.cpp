@@ -56,8 +56,9 @@ void gpt_oss(ConfigReader& r, ModelDimensions& d) {
   read_windows(r, d, 128, every(d.layers, 2, 1));
   Experts& e = read_experts(r, d, {"num_local_experts", "num_experts"}, 128, 4, {"intermediate_size"}, 2880);
   e.router_bias = e.biases = e.transposed = true;
+  e.gate_limit = r.number({"swiglu_limit"}, 7);
+  e.gate_slope = r.number({"swiglu_alpha"}, 1.702);
   d.traits.sinks = true;
-  r.leave_out("the clamped activation of its experts");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Classes whose layers are of several kinds: attention, and mixers with a state of fixed size.
 #include <algorithm>
 
+#include "base/text/quantity_text.hpp"
 #include "costmodel/workload/bounds.hpp"
 #include "costmodel/workload/model_config_classes.hpp"
 
@@ -83,13 +84,23 @@ void minimax(ConfigReader& r, ModelDimensions& d) {
   d.traits.window = r.window("sliding_window", 0);
   read_mixers(r, d, "linear_attention", every(d.layers, 2, 0));
   read_experts(r, d, {"num_local_experts", "num_experts"}, 8, 2, {"intermediate_size"}, 14336);
-  for (const char* key : {"full_attn_alpha_factor", "full_attn_beta_factor", "linear_attn_alpha_factor",
-                          "linear_attn_beta_factor", "mlp_alpha_factor", "mlp_beta_factor"})
-    r.number({key}, 1);
-  r.leave_out("its residual streams, which start behind the norms and are scaled");
+  const auto factors = [&](const char* alpha, const char* beta) {
+    return StreamFactors{r.number({alpha}, 1), r.number({beta}, 1)};
+  };
+  d.traits.attention_factors = factors("full_attn_alpha_factor", "full_attn_beta_factor");
+  d.traits.linear_factors = factors("linear_attn_alpha_factor", "linear_attn_beta_factor");
+  d.traits.mlp_factors = factors("mlp_alpha_factor", "mlp_beta_factor");
 }
 
 // --- Mamba 2
+// Two numbers, the second of which is infinity in all published files.
+void read_step_limits(ConfigReader& r, LinearMixer& l) {
+  const Node* limits = r.find({"time_step_limit"});
+  if (limits == nullptr || limits->kind != NodeKind::Sequence || limits->items.size() != 2) return;
+  l.least_step = parse_number(limits->items[0]->text).value.value_or(0);
+  if (parse_number(limits->items[1]->text).value) r.leave_out("the upper limit of its steps");
+}
+
 struct StateSpaceDefaults {
   int heads = 128, features = 64, groups = 1, state = 256;
 };
@@ -108,6 +119,7 @@ void read_state_space(ConfigReader& r, ModelDimensions& d, const StateSpaceDefau
   l.chunk = bounded(r.integer("", {"mamba_chunk_size", "chunk_size"}, 1, 256));
   l.convolution_bias = r.flag({"mamba_conv_bias", "use_conv_bias"}, true);
   l.bias = r.flag({"mamba_proj_bias"}, false);
+  read_step_limits(r, l);
   if (l.heads % l.key_heads != 0)
     r.error(size, fmt::format("{} groups do not divide {} heads of the linear layers", l.key_heads, l.heads));
 }
@@ -149,7 +161,6 @@ void falcon_h1(ConfigReader& r, ModelDimensions& d) {
   const int inner = r.dimension("linear_inner", {"mamba_d_ssm"}, 1, 1024);
   if (inner != l.heads * l.features) l.features = bounded(std::max(1, inner / l.heads));
   l.norm = r.flag({"mamba_rms_norm"}, false);
-  l.whole_norm = false;
   d.traits.mixers.assign(d.layers, Mixer::Both);
   d.traits.embedding_scale = r.number({"embedding_multiplier"}, 1);
   d.traits.logit_scale = r.number({"lm_head_multiplier"}, 1);
@@ -166,6 +177,7 @@ void mamba2(ConfigReader& r, ModelDimensions& d) {
   l.chunk = bounded(r.integer("", {"chunk_size"}, 1, 256));
   l.convolution_bias = r.flag({"use_conv_bias"}, true);
   l.bias = r.flag({"use_bias"}, false);
+  read_step_limits(r, l);
   d.traits.mixers.assign(d.layers, Mixer::Linear);
   d.traits.without_mlp.assign(d.layers, true);
 }
@@ -200,6 +212,7 @@ void nemotron_h(ConfigReader& r, ModelDimensions& d) {
   d.traits.window = r.window("sliding_window", 0);
   read_state_space(r, d, {.groups = 8, .state = 128});
   d.traits.linear.chunk = bounded(r.integer("", {"mamba_chunk_size", "chunk_size"}, 1, 128));
+  d.traits.linear.least_step = r.number({"time_step_min"}, 0.001);
   bool experts = false;
   for (const char kind : kinds) {
     if (kind != 'M' && kind != 'E' && kind != '*' && kind != '-')

@@ -115,8 +115,6 @@ constexpr KeyRow kRows[] = {
     {" qwen2_moe qwen3_moe ", "router_jitter_noise", "", ""},
     {" gpt_oss ", "experts_per_token", "", ""},
     {" gpt_oss ", "initial_context_length", "", ""},
-    {" gpt_oss ", "swiglu_alpha", "", ""},  // of the activation that is left out anyway
-    {" gpt_oss ", "swiglu_limit", "", ""},
     {" deepseek_v2 ", "mlp_bias", "false", "gives the MLP's products biases"},
     {" deepseek_v2 ", "scoring_func", "softmax", "scores experts in another way"},
     {kLikeDeepSeek3, "scoring_func", "sigmoid", "scores experts in another way"},

@@ -60,9 +60,9 @@ OperatorRow transfer(std::string_view name, std::string_view arguments) {
   return {name, Role::ExpertTransfer, Along::Tokens, &kCollective, arguments};
 }
 
-// panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp). panpipe: between ranks; segments of a stage do
-// it. panpipe_predicted: counted alone, the executor refuses them. ATen's operators that are not here are read by the last row,
-// with the names that an archive gives their arguments.
+// panpipe_nn: registered by the executor (exec/engine/stage/own_operators.cpp, state_operators.cpp). panpipe: between ranks;
+// segments of a stage do it. panpipe_predicted: counted alone, the executor refuses them. ATen's operators that are not here are
+// read by the last row, with the names that an archive gives their arguments.
 std::vector<OperatorRow> make_rows() {
   return {
       // Products
@@ -96,13 +96,15 @@ std::vector<OperatorRow> make_rows() {
           "query key value sinks:head slopes:head dropout_p is_causal scale enable_gqa window cap", {.draws = true}),
       row("panpipe_predicted::sparse_attention", Role::Attention, Along::AttendsLast, kSparseAttention,
           "query key value chosen dropout_p is_causal scale enable_gqa window", {.draws = true}),
-      row("panpipe_predicted::shift_tokens", Role::Copy, Along::Mixed, kKeepsNothing, "self by"),
       row("panpipe_predicted::choose_keys", Role::Other, Along::Mixed, kChooseKeys, "query key weights heads count"),
       // A state that passes from token to token
-      row("panpipe_predicted::causal_convolution", Role::Convolution, Along::Mixed, kCausalConvolution, "input weight bias"),
-      row("panpipe_predicted::gated_delta_rule", Role::Recurrent, Along::Mixed, kGatedDelta, "query key value chunk numbers"),
-      row("panpipe_predicted::state_space", Role::Recurrent, Along::Mixed, kStateSpace, "query key value chunk numbers"),
-      row("panpipe_predicted::lightning_attention", Role::Recurrent, Along::Mixed, kLightning, "query key value chunk numbers"),
+      row("panpipe_nn::causal_convolution", Role::Convolution, Along::Mixed, kCausalConvolution, "input weight bias silu"),
+      row("panpipe_nn::gated_delta_rule", Role::Recurrent, Along::Mixed, kGatedDelta,
+          "query key value chunk decay strength dt_bias A_log"),
+      row("panpipe_nn::state_space", Role::Recurrent, Along::Mixed, kStateSpace,
+          "query key value chunk step dt_bias A_log D least_step"),
+      row("panpipe_nn::lightning_attention", Role::Recurrent, Along::Mixed, kLightning, "query key value chunk slopes"),
+      row("panpipe_nn::shift_tokens", Role::Copy, Along::Mixed, kKeepsNothing, "self by behind"),
       row("aten::softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
       row("aten::_softmax", Role::Softmax, Along::Mixed, kAnyOperator, "self dim"),
 
@@ -131,6 +133,8 @@ std::vector<OperatorRow> make_rows() {
       row("aten::gelu", Role::Pointwise, Along::Tokens, kGelu, "self approximate",
           {.composed = true, .torch = "F.gelu({self}, approximate={approximate})"}),
       pointwise("aten::silu", kActivation, "self", "F.silu({self})"),
+      pointwise("panpipe_nn::clamped_silu", kActivation, "self limit slope"),
+      pointwise("panpipe_nn::clamped_product", kMultiply, "self other limit"),
       pointwise("aten::tanh", kTanh, "self", "torch.tanh({self})"),
       pointwise("aten::cos", kActivation),
       pointwise("aten::sin", kActivation),

@@ -29,8 +29,8 @@ int entered(const Transformer& m, int x, int layer, bool attention) {
 // What mixes the tokens of a layer; attention and a linear mixer together have one sum over the ranks.
 int mixer(const Transformer& m, int x, int layer, const std::string& path) {
   if (m.t.mixer_of(layer) == Mixer::Attention) return transformer_attention(m, x, layer, path);
-  if (m.t.mixer_of(layer) == Mixer::Linear) return transformer_linear(m, x, path);
-  const int linear = transformer_linear(m, x, path, false);
+  if (m.t.mixer_of(layer) == Mixer::Linear) return transformer_linear(m, x, layer, path);
+  const int linear = transformer_linear(m, x, layer, path, false);
   return m.g.leave_parallel(m.g.add(linear, transformer_attention(m, x, layer, path, false)));
 }
 
@@ -54,6 +54,13 @@ int residual_half(const Transformer& m, int x, int layer, const std::string& pat
     case BlockForm::Sandwich: {
       const int made = half(m, entered(m, transformer_norm(m, x, before), layer, attention), layer, path, attention);
       return g.add(x, g.dropout(transformer_norm(m, made, after)));
+    }
+    case BlockForm::NormedStream: {
+      const int stream = transformer_norm(m, x, before);
+      const bool linear = m.t.mixer_of(layer) == Mixer::Linear;
+      const StreamFactors& by = !attention ? m.t.mlp_factors : linear ? m.t.linear_factors : m.t.attention_factors;
+      const int made = half(m, entered(m, stream, layer, attention), layer, path, attention);
+      return g.add(g.scale(stream, by.stream), g.scale(g.dropout(made), by.half));
     }
     default:
       break;
@@ -175,7 +182,7 @@ int transformer_head(const Transformer& model, int x, int labels, int word_weigh
   GraphBuilder& g = model.g;
   const ModelDimensions& d = model.d;
   const std::string head(model.t.names->head);
-  if (model.t.final_norm) x = transformer_norm(model, x, std::string(model.t.names->final_norm));
+  if (model.t.final_norm && further.empty()) x = transformer_norm(model, x, std::string(model.t.names->final_norm));
   if (model.t.embedding_width > 0) x = g.linear(x, kProjectOut, model.t.embedding_width, {.bias = false});
   x = g.enter_parallel(x);
   g.module(head);

@@ -25,6 +25,7 @@ enum class BlockForm : std::uint8_t {
   PostNorm,         // norm(f(x) + x): BERT, OPT 350M
   NormAfter,        // x + norm(f(x)): OLMo 2
   Sandwich,         // x + norm(f(norm(x))): Gemma 2 and 3
+  NormedStream,     // a norm(x) + b f(norm(x)), the stream itself is normalized: MiniMax-01
   Parallel,         // x + attention(norm(x)) + mlp(norm(x)), one norm: Phi, Falcon 7B
   ParallelTwoNorms  // x + attention(norm(x)) + mlp(norm'(x)): GPT-NeoX, Falcon 40B
 };
@@ -98,11 +99,18 @@ struct LinearMixer {
   int key_features = 0, features = 0;  // of a key (Mamba 2: the state), of a value
   int kernel = 0;                      // tokens of the causal convolution, 0: none
   int chunk = 64;                      // tokens that a kernel treats at once
+  double least_step = 0;               // of Mamba 2's steps
   int gate_rank = 0;                   // of the two narrow products that make gates, 0: one product
   bool bias = false, convolution_bias = false;
   bool norm = true;         // of the result
   bool whole_norm = false;  // over all heads together instead of each group's
+  double epsilon = 0;       // of that norm, 0: the model's
   bool one_product = true;  // what enters comes from one matrix (Qwen 3.5: from four)
+};
+
+// Factors of the normalized stream and of what a half adds to it, where BlockForm::NormedStream.
+struct StreamFactors {
+  double stream = 1, half = 1;
 };
 
 // What a layer mixes tokens with.
@@ -119,8 +127,11 @@ struct Experts {
   bool sigmoid = false;    // scores by the logistic function instead of the softmax
   bool normalized = true;  // the weights of a token's experts sum to `scale`
   double scale = 1;
-  bool correction = false;        // a buffer is added to the scores for the selection (DeepSeek-V3)
-  bool transposed = false;        // weights (expert, in, out): GPT-OSS
+  bool correction = false;  // a buffer is added to the scores for the selection (DeepSeek-V3)
+  bool transposed = false;  // weights (expert, in, out): GPT-OSS
+  // GPT-OSS: gates end at the limit, their sigmoid's slope is steeper, and what they scale, within the limits, is 1 larger. 0:
+  // none.
+  double gate_limit = 0, gate_slope = 1;
   int latent = 0;                 // features that experts read and write, converted from the hidden size and back; 0: hidden
   std::vector<bool> layers = {};  // true for layers with experts; empty: all
 };
@@ -131,6 +142,7 @@ struct TransformerTraits {
   bool zero_centered_norms = false;  // RMS norms scale by 1 + weight: Gemma
   double epsilon = 1e-5;
   BlockForm form = BlockForm::PreNorm;
+  StreamFactors attention_factors = {}, linear_factors = {}, mlp_factors = {};
 
   Positions positions = Positions::Learned;
   int extra_positions = 0;  // rows before the first position (OPT has 2)
@@ -218,7 +230,7 @@ int transformer_activation(const Transformer& model, int x);
 int transformer_attention(const Transformer& model, int x, int layer, const std::string& path, bool whole = true);
 int transformer_mlp(const Transformer& model, int x, int layer, const std::string& path, bool whole = true);
 // transformer_linear.cpp: likewise, of a layer with a linear mixer.
-int transformer_linear(const Transformer& model, int x, const std::string& path, bool whole = true);
+int transformer_linear(const Transformer& model, int x, int layer, const std::string& path, bool whole = true);
 // Throws InputError where the degrees do not fit the linear mixers.
 void check_linear_degree(const Transformer& model, const std::string& name);
 // One layer with its units "<block>.attention" and "<block>.mlp", or one unit "<block>" if they are parallel.
@@ -227,7 +239,8 @@ int transformer_layer(const Transformer& model, int x, int layer, const std::str
 // `further`: the streams behind the layers that predict further tokens, which share the head.
 int transformer_head(const Transformer& model, int x, int labels, int word_weight, const std::vector<int>& further = {});
 // transformer_further.cpp: those layers' streams. A unit a half, "mtp.1.attention"; each reads the embedding's weights once more.
-std::vector<int> further_streams(const Transformer& model, int x, int labels, int word_weight);
+// Where there are such layers, the final norm stands in front of them: `x` is then its result.
+std::vector<int> further_streams(const Transformer& model, int& x, int labels, int word_weight);
 // Labels of the k-th further token.
 int further_labels(const Transformer& model, int labels, int k);
 

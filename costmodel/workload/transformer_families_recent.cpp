@@ -123,11 +123,12 @@ void add_hybrids(FamilyTraits& f) {
   static const ModuleNames in_attention = renamed(f.experts, [](ModuleNames& n) { n.linear = ".self_attn"; });
   f.minimax = f.kimi_linear = f.llama;
   f.minimax.names = f.kimi_linear.names = &in_attention;
-  f.minimax.linear = {.kind = LinearKind::Lightning, .chunk = 256, .whole_norm = true};
+  f.minimax.form = BlockForm::NormedStream;
+  f.minimax.linear = {.kind = LinearKind::Lightning, .chunk = 256, .whole_norm = true, .epsilon = 1e-6};
   f.kimi_linear.positions = Positions::None;
   f.kimi_linear.linear.kind = LinearKind::ChannelDelta;
 
-  f.granite_hybrid.linear = {.kind = LinearKind::StateSpace, .whole_norm = true};
+  f.granite_hybrid.linear.kind = LinearKind::StateSpace;
   static const ModuleNames bamba = renamed(f.llama4, [](ModuleNames& n) {
     n.mlp_norm = ".pre_ff_layernorm";
     n.final_norm = "model.final_layernorm";
@@ -137,8 +138,8 @@ void add_hybrids(FamilyTraits& f) {
   f.bamba.names = &bamba;
   f.bamba.linear = f.granite_hybrid.linear;
 
-  static constexpr ModuleNames kNemotronH = {.embedding = "model.embeddings",
-                                             .layer = "model.layers.",
+  static constexpr ModuleNames kNemotronH = {.embedding = "backbone.embeddings",
+                                             .layer = "backbone.layers.",
                                              .attention_norm = ".norm",
                                              .mlp_norm = ".norm",
                                              .core = ".mixer",
@@ -153,21 +154,14 @@ void add_hybrids(FamilyTraits& f) {
                                              .router = ".mixer.gate",
                                              .experts = ".mixer.experts",
                                              .shared = ".mixer.shared_experts",
-                                             .final_norm = "model.norm_f",
+                                             .final_norm = "backbone.norm_f",
                                              .head = "lm_head"};
   f.nemotron_h = f.squared_relu;
   f.nemotron_h.names = &kNemotronH;
   f.nemotron_h.positions = Positions::None;
   f.nemotron_h.linear.kind = LinearKind::StateSpace;
 
-  static const ModuleNames mamba2 = renamed(f.nemotron_h, [](ModuleNames& n) {
-    n.embedding = "backbone.embeddings";
-    n.layer = "backbone.layers.";
-    n.final_norm = "backbone.norm_f";
-  });
   f.mamba2 = f.nemotron_h;
-  f.mamba2.names = &mamba2;
-  f.mamba2.linear.whole_norm = true;
 
   static const ModuleNames lfm2 = renamed(f.llama4, [](ModuleNames& n) {
     n.attention_norm = ".operator_norm";

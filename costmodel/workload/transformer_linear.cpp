@@ -109,22 +109,24 @@ Entering enter_lightning(const Transformer& m, int x, const std::string& path) {
   return {m.g.unary("silu", p[0]), p[1], {}};
 }
 
-// A depthwise convolution over this token and the ones before it, and its SiLU, in one kernel (Dao-AILab/causal-conv1d).
+// A depthwise convolution over this token and the ones before it, and its SiLU if it has one, in one kernel
+// (Dao-AILab/causal-conv1d).
 int convolve(const Transformer& m, int x, const std::string& path, const std::vector<std::int64_t>& channels, bool bias) {
   GraphBuilder& g = m.g;
-  const std::string name = path + (m.t.linear.kind == LinearKind::ShortConvolution ? ".conv" : ".conv1d");
+  const bool plain = m.t.linear.kind == LinearKind::ShortConvolution;
+  const std::string name = path + (plain ? ".conv" : ".conv1d");
   g.module(name);
   std::int64_t all = 0;
   for (const std::int64_t part : channels) all += part;
   const Shape rows = channels.size() > 1 ? Shape(channels) : Shape{};
   const int weight = g.parameter(name + ".weight", {all, 1, m.t.linear.kernel}, kNormalInit, 0, 1, 1, rows);
   const int offset = bias ? g.parameter(name + ".bias", {all}, "zeros", 0, 1, 1, rows) : -1;
-  return g.op("panpipe_predicted::causal_convolution", g.shape(x), g.dtype(x), TensorRef{x}, TensorRef{weight},
-              g.optional(offset));
+  return g.op("panpipe_nn::causal_convolution", g.shape(x), g.dtype(x), TensorRef{x}, TensorRef{weight}, g.optional(offset),
+              !plain);
 }
 
 // Numbers of the mixer itself: a head's, or a key's feature's.
-std::vector<int> own_numbers(const Transformer& m, const std::string& path) {
+std::vector<int> own_numbers(const Transformer& m, int layer, const std::string& path) {
   const LinearMixer& l = m.t.linear;
   GraphBuilder& g = m.g;
   const auto by_head = [&](const std::string& name, std::int64_t count) { return g.parameter(path + name, {count}, "ones", 0); };
@@ -133,16 +135,20 @@ std::vector<int> own_numbers(const Transformer& m, const std::string& path) {
     case LinearKind::GatedDelta:
       return {by_head(".dt_bias", heads), by_head(".A_log", heads)};
     case LinearKind::ChannelDelta:
-      return {by_head(".forget_gate.dt_bias", heads * l.key_features), by_head(".forget_gate.A_log", heads)};
+      return {by_head(".forget_gate.dt_bias", heads * l.key_features),
+              g.parameter(path + ".forget_gate.A_log", {1, 1, heads, 1}, "ones", 2)};
     case LinearKind::StateSpace:
       return {by_head(".dt_bias", heads), by_head(".A_log", heads), by_head(".D", heads)};
+    case LinearKind::Lightning:
+      return {g.buffer(path + ".slope_rate", DType::Float32, {heads / g.tensor_degree()},
+                       fmt::format("lightning_slopes({} {} {})", heads, layer, m.d.layers))};
     default:
       return {};
   }
 }
 
 // (batch, all tokens, features of this rank's values)
-int pass_state(const Transformer& m, const Entering& in, int mixed, const std::string& path) {
+int pass_state(const Transformer& m, const Entering& in, int mixed, int layer, const std::string& path) {
   GraphBuilder& g = m.g;
   const LinearMixer& l = m.t.linear;
   const std::int64_t ranks = std::int64_t{g.tensor_degree()} * g.request().degrees.context;
@@ -155,17 +161,16 @@ int pass_state(const Transformer& m, const Entering& in, int mixed, const std::s
   const int key = g.view(p[1], {batch, tokens, key_heads, l.key_features});
   const int query = g.view(p[first ? 2 : 0], {batch, tokens, key_heads, l.key_features});
   const int value = g.view(p[first ? 0 : 2], {batch, tokens, heads, l.features});
-  std::vector<Argument> arguments = {TensorRef{query}, TensorRef{key}, TensorRef{value}, std::int64_t{l.chunk}};
-  TensorList numbers;
-  for (const int number : in.numbers) numbers.tensors.push_back(g.features_for_tokens(number));
-  for (const int number : own_numbers(m, path)) numbers.tensors.push_back(number);
-  arguments.emplace_back(numbers);
-  const bool delta = l.kind == LinearKind::GatedDelta || l.kind == LinearKind::ChannelDelta;
-  const std::string_view target = delta                              ? "panpipe_predicted::gated_delta_rule"
-                                  : l.kind == LinearKind::StateSpace ? "panpipe_predicted::state_space"
-                                                                     : "panpipe_predicted::lightning_attention";
-  const int made =
-      g.op(target, g.shape(value), g.dtype(value), arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]);
+  std::vector<TensorRef> n;
+  for (const int number : in.numbers) n.push_back({g.features_for_tokens(number)});
+  for (const int number : own_numbers(m, layer, path)) n.push_back({number});
+  const auto state = [&](std::string_view target, auto... numbers) {
+    return g.op(target, g.shape(value), g.dtype(value), TensorRef{query}, TensorRef{key}, TensorRef{value}, std::int64_t{l.chunk},
+                numbers...);
+  };
+  const int made = l.kind == LinearKind::StateSpace  ? state("panpipe_nn::state_space", n[0], n[1], n[2], n[3], l.least_step)
+                   : l.kind == LinearKind::Lightning ? state("panpipe_nn::lightning_attention", n[0])
+                                                     : state("panpipe_nn::gated_delta_rule", n[0], n[1], n[2], n[3]);
   return g.view(made, {batch, tokens, heads * l.features});
 }
 
@@ -185,7 +190,7 @@ int leave(const Transformer& m, int made, const Entering& in, const std::string&
       const int normal = g.unweighted_rms_norm(g.view(made, {whole[0], whole[1], groups, features}), m.t.epsilon);
       made = g.mul(g.view(normal, whole), weight);
     } else if (l.whole_norm) {
-      made = g.rms_norm(made, name, m.t.epsilon);
+      made = g.rms_norm(made, name, l.epsilon > 0 ? l.epsilon : m.t.epsilon);
     } else {
       const int heads = g.view(made, {whole[0], whole[1], whole[2] / l.features, l.features});
       made = g.view(g.rms_norm(heads, name, m.t.epsilon), whole);
@@ -234,10 +239,10 @@ void check_linear_degree(const Transformer& m, const std::string& name) {
   if (!convolution) check(l.key_heads, l.kind == LinearKind::StateSpace ? "groups" : "key heads");
 }
 
-int transformer_linear(const Transformer& m, int x, const std::string& layer, bool whole) {
+int transformer_linear(const Transformer& m, int x, int layer, const std::string& of_layer, bool whole) {
   GraphBuilder& g = m.g;
   const LinearMixer& l = m.t.linear;
-  const std::string path = module_at(layer, m.t.names->linear);
+  const std::string path = module_at(of_layer, m.t.names->linear);
   if (l.kind == LinearKind::ShortConvolution) return short_convolution(m, x, path, whole);
   const Entering in = l.kind == LinearKind::GatedDelta     ? enter_delta_net(m, x, path)
                       : l.kind == LinearKind::ChannelDelta ? enter_channel_delta_net(m, x, path)
@@ -247,7 +252,7 @@ int transformer_linear(const Transformer& m, int x, const std::string& layer, bo
   const std::vector<std::int64_t> channels = {in.values_first ? w.values : w.keys, w.keys, in.values_first ? w.keys : w.values};
   int mixed = g.features_for_tokens(in.mixed);
   if (l.kernel > 0) mixed = convolve(m, mixed, path, channels, l.convolution_bias);
-  const int made = leave(m, g.tokens_for_features(pass_state(m, in, mixed, path)), in, path);
+  const int made = leave(m, g.tokens_for_features(pass_state(m, in, mixed, layer, path)), in, path);
   const std::string output = path + (l.kind == LinearKind::ChannelDelta ? ".o_proj" : ".out_proj");
   return g.linear(made, output, m.d.hidden, {.bias = l.bias, .split = Split::Row, .init = residual_init(m), .partial = !whole});
 }

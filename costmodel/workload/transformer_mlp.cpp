@@ -48,7 +48,7 @@ int dense(const Transformer& m, int normal, const std::string& path, std::string
     g.module(module_at(path, names.activation));
     active = g.mul(activate(m, gate), up);
   } else {
-    const int wide = g.linear(normal, module_at(base, names.up), ffn, column);
+    const int wide = g.linear(normal, folder.empty() ? module_at(base, names.up) : base + ".up_proj", ffn, column);
     if (!names.activation.empty()) g.module(module_at(path, names.activation));
     active = activate(m, wide);
   }
@@ -62,6 +62,13 @@ int latent_product(const Transformer& m, int rows, const std::string& name, std:
   const int made = m.g.linear(rows, name, features, {.bias = false});
   m.g.sum_gradients_over_ranks(name);
   return made;
+}
+
+int clamped_gate(const Transformer& m, int gate, int up) {
+  GraphBuilder& g = m.g;
+  const Experts& e = m.t.experts;
+  const int active = g.op("panpipe_nn::clamped_silu", g.shape(gate), g.dtype(gate), TensorRef{gate}, e.gate_limit, e.gate_slope);
+  return g.op("panpipe_nn::clamped_product", g.shape(up), g.dtype(up), TensorRef{active}, TensorRef{up}, e.gate_limit);
 }
 
 // Every token goes to its experts, passes their MLPs, and comes back as the sum weighted by the router. All ranks of a
@@ -104,7 +111,7 @@ int experts(const Transformer& m, int normal, const std::string& path) {
   int active = -1;
   if (m.t.gated) {
     const std::vector<int> parts = g.split(made, own, 1);
-    active = g.mul(activate(m, parts[0]), parts[1]);
+    active = e.gate_limit > 0 ? clamped_gate(m, parts[0], parts[1]) : g.mul(activate(m, parts[0]), parts[1]);
   } else {
     active = activate(m, made);
   }

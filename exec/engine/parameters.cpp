@@ -117,9 +117,18 @@ at::Tensor alibi_slopes(std::int64_t heads) {
   return at::tensor(slopes);
 }
 
+// Lightning attention's decays (MiniMax-01, arXiv 2501.08313): slopes as above, smaller from layer to layer.
+at::Tensor lightning_slopes(std::string_view text) {
+  std::istringstream numbers{std::string(text.substr(text.find('(') + 1))};
+  int heads = 1, layer = 0, layers = 1;
+  numbers >> heads >> layer >> layers;
+  const at::Tensor rates = at::pow(std::exp2(-8.0 / heads), at::arange(1, heads + 1, at::kFloat));
+  return rates * (1 - layer / (layers - 1 + 1e-5) + 1e-5);
+}
+
 bool is_of_the_rank(const Tensor& tensor) {
   const std::string_view kind = parse(tensor.init).kind;
-  return kind == "tensor_rank_times" || kind == "alibi_slopes";
+  return kind == "tensor_rank_times" || kind == "alibi_slopes" || kind == "lightning_slopes";
 }
 
 // Values of a buffer that differs from rank to rank of a tensor-parallel group.
@@ -128,6 +137,8 @@ std::optional<at::Tensor> value_of_the_rank(const Tensor& tensor, int shard) {
   if (init.kind == "tensor_rank_times") return at::full({}, init.value * shard, at::kLong);
   if (init.kind == "alibi_slopes")
     return alibi_slopes(static_cast<std::int64_t>(init.value)).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
+  if (init.kind == "lightning_slopes")
+    return lightning_slopes(tensor.init).narrow(0, shard * tensor.shape[0], tensor.shape[0]).clone();
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -73,12 +74,27 @@ TEST(PublishedWeights, GiveTheLossThatTheirClassComputes) {
   }
 }
 
+// As write.py printed them.
+struct Losses {
+  double first, second;  // the second after a step of SGD with rate 0.05
+};
+
 // Classes whose files hold something in a way of their own: rotary positions that are scaled, norms around 0, fused projections
-// by head, experts one by one or under other names, a buffer that is trained, positions from the third row.
-const std::map<std::string, double>& classes() {
-  static const std::map<std::string, double> losses = {
-      {"bloom", 3.8789458},   {"deepseek_v3", 4.5813861}, {"falcon", 4.5142412}, {"gemma2", 4.6172714},   {"llama", 4.9966278},
-      {"mixtral", 5.1957035}, {"opt", 4.1824160},         {"phi", 4.7746596},    {"qwen2_moe", 4.3527274}};
+// by head, experts one by one or under other names, a buffer that is trained, positions from the third row; and those with layers
+// of their own: states that pass from token to token, short convolutions, further tokens. Chunks of three do not divide eight
+// tokens.
+const std::map<std::string, Losses>& classes() {
+  static const std::map<std::string, Losses> losses = {
+      {"bamba", {4.1381168, 3.8963077}},        {"bloom", {3.8789458, 3.6668873}},
+      {"deepseek_v3", {4.5813861, 3.7140465}},  {"deepseek_v3_mtp", {5.8936911, 4.9494996}},
+      {"falcon", {4.5142412, 4.1200790}},       {"gemma2", {4.6172714, 4.0186939}},
+      {"gpt_oss", {4.0742702, 3.8394780}},      {"kimi_linear", {5.1444154, 4.0162892}},
+      {"lfm2", {4.5420084, 3.6932673}},         {"lfm2_moe", {4.4137626, 3.8074088}},
+      {"llama", {4.9966278, 4.0340881}},        {"mamba2", {4.2114143, 3.5091026}},
+      {"minimax", {4.3899984, 3.6109514}},      {"mixtral", {5.1957035, 4.3512368}},
+      {"nemotron_h", {4.7551517, 3.9925234}},   {"opt", {4.1824160, 3.9464674}},
+      {"phi", {4.7746596, 4.3448672}},          {"qwen2_moe", {4.3527274, 3.9198952}},
+      {"qwen3_5_text", {4.7228122, 4.4281101}}, {"qwen3_next", {4.8586159, 3.4184563}}};
   return losses;
 }
 
@@ -86,17 +102,41 @@ std::string class_keys(const std::string& name) {
   return fmt::format("config: {0}classes/{1}/config.json, sequence: 8, weights: {0}classes/{1}", kFolders, name);
 }
 
-bool has_experts(const std::string& name) { return name == "deepseek_v3" || name == "mixtral" || name == "qwen2_moe"; }
+bool has_experts(const std::string& name) {
+  const std::set<std::string> names = {"deepseek_v3", "deepseek_v3_mtp", "gpt_oss",    "kimi_linear", "lfm2_moe",
+                                       "minimax",     "mixtral",         "nemotron_h", "qwen2_moe",   "qwen3_next"};
+  return names.count(name) > 0;
+}
+
+// One key-value head; a norm over the results of all heads.
+bool is_not_cut(const std::string& name) { return name == "falcon" || name == "minimax"; }
 
 TEST(PublishedWeights, OfOtherClassesGiveTheirLosses) {
   const Folder folder;
   write_tokens(folder);
+  const std::string sgd = "optimizer: {name: sgd, learning_rate: 0.05}\n";
   for (const auto& [name, loss] : classes())
-    for (const int tensor : {1, 2}) {
-      if (tensor == 2 && name == "falcon") continue;  // one key-value head
-      SCOPED_TRACE(fmt::format("{} on 2 x {}", name, tensor));
-      expect_loss(folder, scenario_of(class_keys(name), 2, 1, tensor, ""), loss);
+    for (const auto& [pipeline, tensor, extra] :
+         {std::tuple(1, 1, ""), {2, 1, "schedule: zb-h1\n"}, {2, 1, "recompute: full\n"}, {1, 2, ""}, {2, 2, ""}}) {
+      if (tensor == 2 && is_not_cut(name)) continue;
+      SCOPED_TRACE(fmt::format("{} on {} x {} {}", name, pipeline, tensor, extra));
+      std::string scenario = scenario_of(class_keys(name), pipeline, 1, tensor, sgd + extra);
+      if (pipeline * tensor == 4) scenario.insert(scenario.find("tensor: 2"), "sequence_parallel: true, ");
+      const std::vector<double> losses = losses_of(folder, scenario, 2);
+      ASSERT_EQ(losses.size(), 2U);
+      EXPECT_NEAR(losses[0], loss.first, 2e-6 * loss.first);
+      EXPECT_NEAR(losses[1], loss.second, 5e-6 * loss.second);
     }
+}
+
+// Published files hold layers that predict further tokens. A model without them leaves them out, as transformers does, which gave
+// this loss.
+TEST(PublishedWeights, MayHoldFurtherTokensThatTheModelLacks) {
+  const Folder folder;
+  write_tokens(folder);
+  const std::string keys =
+      fmt::format("config: {0}deepseek_v3/config.json, sequence: 8, weights: {0}deepseek_v3_mtp", kFolders + "classes/");
+  expect_loss(folder, scenario_of(keys, 2, 1, 1, ""), 4.5863962);
 }
 
 // A step that changes nothing, then --export: the same names, shapes and values as transformers wrote.
@@ -105,14 +145,14 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
   write_tokens(folder);
   std::vector<std::tuple<std::string, double, int>> runs;  // class, loss, ranks that share out the experts
   for (const auto& [name, loss] : classes()) {
-    runs.emplace_back(name, loss, 1);
-    if (has_experts(name)) runs.emplace_back(name, loss, 2);
+    runs.emplace_back(name, loss.first, 1);
+    if (has_experts(name)) runs.emplace_back(name, loss.first, 2);
   }
   for (const auto& [name, loss, expert] : runs) {
     SCOPED_TRACE(fmt::format("{} over {} expert ranks", name, expert));
     const std::string out = folder.file(fmt::format("export-{}-{}", name, expert));
     const bool divided = expert == 1 && (name == "falcon" || name == "mixtral");  // each rank reads and writes a part
-    const int degree = divided || expert > 1 ? 1 : 2;
+    const int degree = divided || expert > 1 || is_not_cut(name) ? 1 : 2;
     std::string text =
         scenario_of(class_keys(name), 2, divided ? 2 : expert, degree, "optimizer: {name: sgd, learning_rate: 0}\n", expert);
     if (divided) text.insert(text.find("tensor: 1"), "zero: 3, ");
@@ -126,11 +166,16 @@ TEST(ModelFolders, HoldWhatTransformersWrites) {
       if (entry.path().extension() == ".safetensors")
         for (const auto& [tensor, value] : tensors_of(entry.path())) written[tensor] = value;
     const auto wanted = tensors_of(kFolders + "classes/" + name + "/model.safetensors");
-    EXPECT_EQ(written.size(), wanted.size());
+    std::size_t tables = 0;
     for (const auto& [tensor, value] : wanted) {
+      if (tensor.ends_with("_decay") || tensor.ends_with(".slope_rate")) {  // MiniMax: from_pretrained makes them itself
+        ++tables;
+        continue;
+      }
       ASSERT_EQ(written.count(tensor), 1u) << tensor;
       EXPECT_TRUE(at::equal(written[tensor], value)) << tensor;
     }
+    EXPECT_EQ(written.size(), wanted.size() - tables);
     EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
     // And back: the configuration that was written describes the weights next to it.
     expect_loss(folder, scenario_of(exported_keys(out), 1, 1, 1, ""), loss);
@@ -170,7 +215,7 @@ TEST(PublishedWeights, GiveTheLossWithTheirExpertsOverRanks) {
     if (!has_experts(name)) continue;
     for (const int data : {2, 4}) {
       SCOPED_TRACE(fmt::format("{} over {} replicas", name, data));
-      expect_loss(folder, scenario_of(class_keys(name), 1, data, 1, "", 2), loss);
+      expect_loss(folder, scenario_of(class_keys(name), 1, data, 1, "", 2), loss.first);
     }
   }
 }
@@ -197,11 +242,11 @@ TEST(PublishedWeights, OfAClassThatIsBuiltOtherwiseAreRefused) {
   write_tokens(folder);
   const std::string keys =
       "config: {model_type: gpt_oss, num_hidden_layers: 1, hidden_size: 16, vocab_size: 48, num_local_experts: 2, "
-      "num_experts_per_tok: 1, intermediate_size: 8}, sequence: 8, weights: " +
+      "num_experts_per_tok: 1, intermediate_size: 8, rope_parameters: {rope_type: yarn, factor: 32.0}}, sequence: 8, weights: " +
       kFolders + "gpt";
   EXPECT_THAT(error_of_step(folder, scenario_of(keys, 1, 1, 1, "")),
               testing::HasSubstr("published weights of GptOssForCausalLM would compute something else here: the model leaves out "
-                                 "the clamped activation of its experts\n"));
+                                 "its scaling of rotary positions\n"));
 }
 
 // Gemma's norms scale by 1 + w, and PyTorch decays w: a step of SGD is w - rate (g + decay w), so that decay alone leads the
@@ -227,7 +272,7 @@ TEST(PublishedWeights, NormsAroundZeroDecayToTheScaleOne) {
       folder.write("still.yaml", scenario_of(class_keys("gemma2"), 1, 1, 1, "precision: bf16-pure\noptimizer: none\n"));
   const Outcome outcome = run_threads(still, with_checkpoints(still, 1, folder.file("still")));
   ASSERT_EQ(outcome.error(), "");
-  EXPECT_NEAR(outcome.losses()[0], classes().at("gemma2"), 0.02 * classes().at("gemma2"));
+  EXPECT_NEAR(outcome.losses()[0], classes().at("gemma2").first, 0.02 * classes().at("gemma2").first);
   for (const auto& [name, value] : tensors_of(step_folder(folder.file("still"), 1))) {
     if (!name.ends_with("norm.weight")) continue;
     EXPECT_TRUE(at::equal(value, before.at(name).to(at::kBFloat16))) << name;

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "exec/engine/stage/state_operators.hpp"
+
 namespace panpipe::exec {
 namespace {
 
@@ -59,6 +61,13 @@ Value zero_centered_rms_norm(const Value& input, at::IntArrayRef normalized_shap
   const Value normal = at::rms_norm(input, normalized_shape, {}, eps);
   return at::addcmul(normal, normal, weight.to(normal.scalar_type()));
 }
+
+// GPT-OSS's experts (arXiv 2508.10925, section 2.2): a gate that ends at the limit, times its sigmoid.
+Value clamped_silu(const Value& self, double limit, double slope) {
+  const Value gate = self.clamp_max(limit);
+  return gate * at::sigmoid(gate * slope);
+}
+Value clamped_product(const Value& self, const Value& other, double limit) { return self * (other.clamp(-limit, limit) + 1); }
 
 // logits (rows, experts). The best `per_token` experts of every row by score, plus the correction where there is one, and their
 // weights, which do not contain it.
@@ -129,6 +138,8 @@ void register_own_operators() {
         attention);
     made.def("zero_centered_rms_norm(Tensor input, int[] normalized_shape, Tensor weight, float eps) -> Tensor",
              zero_centered_rms_norm);
+    made.def("clamped_silu(Tensor self, float limit, float slope) -> Tensor", clamped_silu);
+    made.def("clamped_product(Tensor self, Tensor other, float limit) -> Tensor", clamped_product);
     made.def(
         "route(Tensor logits, Tensor? correction, int per_token, bool sigmoid, bool normalized, float scale) -> (Tensor, Tensor)",
         route);
@@ -139,6 +150,7 @@ void register_own_operators() {
         grouped_linear);
     made.def("regroup(Tensor rows, Tensor counts, bool back) -> Tensor", regroup);
     made.def("combine(Tensor rows, Tensor weights, Tensor chosen) -> Tensor", combine);
+    define_state_operators(made);
     return made;
   }();
   static_cast<void>(library);

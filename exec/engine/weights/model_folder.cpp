@@ -95,6 +95,8 @@ ordered_json config_of(const Scenario& scenario) {
   config["architectures"] = {class_name(scenario)};
   if (scenario.workload.config && scenario.workload.config->dimensions.traits.experts.groups > 1)
     config["n_group"] = config["topk_group"] = 1;  // experts were chosen from all groups
+  if (const int further = scenario.workload.config ? scenario.workload.config->dimensions.traits.further_tokens : 0; further > 0)
+    config["num_nextn_predict_layers"] = further;
   config.erase("quantization_config");
   config.erase("torch_dtype");
   config["dtype"] = type_of_weights(scenario.precision);

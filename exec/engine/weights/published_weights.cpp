@@ -34,8 +34,9 @@ constexpr const char* kWholeName = "model.safetensors";
 
 // Masks and tables that older files hold in addition to the parameters: the model makes them itself.
 bool is_of_no_parameter(const std::string& name) {
-  constexpr std::array kEnds = {".attn.bias",           ".attn.masked_bias",       ".attention.bias", ".attention.masked_bias",
-                                ".rotary_emb.inv_freq", ".embeddings.position_ids"};
+  constexpr std::array kEnds = {".attn.bias",           ".attn.masked_bias",        ".attention.bias", ".attention.masked_bias",
+                                ".rotary_emb.inv_freq", ".embeddings.position_ids", ".slope_rate",     ".query_decay",
+                                ".key_decay",           ".diagonal_decay"};
   return std::any_of(kEnds.begin(), kEnds.end(), [&](const char* end) { return name.ends_with(end); });
 }
 
@@ -230,7 +231,7 @@ void PublishedWeights::assign(const OperatorGraph& graph) {
     const bool parameter = tensor.role == TensorRole::Parameter && names != tied.end() && tensor.tied_to < 0;
     if (!parameter && !is_trained_state(tensor)) continue;
     StoredForm form = found_form(tensor);
-    std::string second;
+    std::vector<std::string> more;
     if (parameter)
       for (const std::string& other : names->second) {
         const std::string name = found_name(other);
@@ -238,11 +239,14 @@ void PublishedWeights::assign(const OperatorGraph& graph) {
         if (form.parts.empty())
           form = {StoredLayout::Whole, {{name, whole_shape(tensor)}}};
         else
-          second = name;
+          more.push_back(name);
       }
+    if (parameter && tensor.name == "lm_head.weight")  // copies of layers that predict further tokens
+      for (const auto& [name, file] : file_of_)
+        if (name.ends_with(".shared_head.head.weight")) more.push_back(name);
     if (!form.parts.empty()) {
       Entry entry = entry_of(tensor, std::move(form));
-      entry.tied = second;
+      entry.tied = std::move(more);
       entries_.emplace(tensor.name, std::move(entry));
     } else if (parameter) {
       missing.push_back(tensor.name);
@@ -254,12 +258,21 @@ void PublishedWeights::assign(const OperatorGraph& graph) {
 void PublishedWeights::check_all_used(const std::vector<std::string>& missing) const {
   std::set<std::string> used;
   for (const auto& [name, entry] : entries_) {
-    used.insert(entry.tied);
+    used.insert(entry.tied.begin(), entry.tied.end());
     for (const StoredPart& part : entry.form.parts) used.insert(part.name);
   }
+  // Layers that predict further tokens, which the model may leave out: DeepSeek's begin with a product of two streams.
+  std::vector<std::string> further = {"mtp."};
+  constexpr std::string_view kJoin = "eh_proj.weight";
+  for (const auto& [name, file] : file_of_)
+    if (name.ends_with(kJoin)) further.push_back(name.substr(0, name.size() - kJoin.size()));
+  const auto left_out = [&](const std::string& name) {
+    return is_of_no_parameter(name) ||
+           std::any_of(further.begin(), further.end(), [&](const std::string& layer) { return name.starts_with(layer); });
+  };
   std::vector<std::string> foreign;
   for (const auto& [name, file] : file_of_)
-    if (used.count(name) == 0 && !own_ && !is_of_no_parameter(name)) foreign.push_back(name);
+    if (used.count(name) == 0 && !own_ && !left_out(name)) foreign.push_back(name);
   if (!missing.empty())
     throw fault(fmt::format("{} lacks {}", path_, few(missing)),
                 missing.size() == 1 && missing.front() == "lm_head.weight"
@@ -279,10 +292,10 @@ at::Tensor PublishedWeights::read(const Tensor& tensor) const {
   };
   std::vector<at::Tensor> parts;
   for (const StoredPart& part : entry.form.parts) parts.push_back(values(part.name));
-  if (!entry.tied.empty() && !at::equal(parts[0], values(entry.tied)))
-    throw fault(
-        fmt::format("'{}' and '{}' differ, and the model ties the one to the other", entry.form.parts[0].name, entry.tied),
-        "give the model a head of its own: workload.tied_embedding: false");
+  for (const std::string& other : entry.tied)
+    if (!at::equal(parts[0], values(other)))
+      throw fault(fmt::format("'{}' and '{}' differ, and the model ties the one to the other", entry.form.parts[0].name, other),
+                  "give the model a head of its own: workload.tied_embedding: false");
   return whole_of_parts(entry.form, parts);
 }
 
@@ -300,6 +313,7 @@ std::string model_type_of(const WorkloadRequest& workload) {
 StoredModel stored_model(const WorkloadRequest& workload) {
   StoredModel model{model_type_of(workload)};
   if (workload.config && workload.config->rotary_pairs) model.latent = workload.config->dimensions.traits.latent;
+  if (workload.config) model.linear = workload.config->dimensions.traits.linear;
   return model;
 }
 

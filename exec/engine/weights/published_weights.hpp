@@ -32,9 +32,9 @@ class PublishedWeights {
 
  private:
   struct Entry {
-    StoredForm form;         // with the names of these files
-    std::int64_t rows = -1;  // rows taken if the file has more; -1: all
-    std::string tied;        // a second name of it in the files; empty: none
+    StoredForm form;                     // with the names of these files
+    std::int64_t rows = -1;              // rows taken if the file has more; -1: all
+    std::vector<std::string> tied = {};  // its other names in the files
   };
   void open(const std::string& path);
   void open_index(const std::string& path);

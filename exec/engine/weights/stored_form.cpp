@@ -5,41 +5,56 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <string_view>
 
 #include "exec/engine/tensor_parallel_shards.hpp"
 
 namespace panpipe::exec {
 namespace {
 
-// Names of an expert's matrices, and the file's name for the module that holds router and experts.
+// Names of an expert's matrices.
 struct ExpertNames {
-  const char *folder, *gate, *up, *down;
+  const char *gate, *up, *down;
 };
-constexpr ExpertNames kQwenExperts = {".mlp.", ".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"};
-constexpr ExpertNames kMixtralExperts = {".block_sparse_moe.", ".w1.weight", ".w3.weight", ".w2.weight"};
+constexpr ExpertNames kQwenExperts = {".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"};
+constexpr ExpertNames kMixtralExperts = {".w1.weight", ".w3.weight", ".w2.weight"};
+constexpr std::string_view kLikeMixtral = " mixtral minimax lfm2_moe kimi_linear ";
+
+// Parts of names that files of these classes (between spaces) have in place of ours.
+struct Renaming {
+  std::string_view types, ours, theirs;
+};
+constexpr Renaming kRenamings[] = {{" mixtral minimax kimi_linear ", ".mlp.", ".block_sparse_moe."},
+                                   {" kimi_linear ", ".forget_gate.", "."},
+                                   {" lfm2_moe ", ".gate.e_score_correction_bias", ".expert_bias"}};
+
+bool is_among(std::string_view types, const std::string& type) { return types.find(" " + type + " ") != types.npos; }
 
 bool is_of_conv1d(const std::string& name) {
   return name.ends_with(".c_attn.weight") || name.ends_with(".c_proj.weight") || name.ends_with(".c_fc.weight");
 }
 
-std::string with_folder(std::string name, const ExpertNames& names) {
-  constexpr std::string_view kFolder = ".mlp.";
-  if (const auto at = name.find(kFolder); at != std::string::npos) name.replace(at, kFolder.size(), names.folder);
+std::string renamed(std::string name, const std::string& type) {
+  for (const Renaming& row : kRenamings)
+    if (const auto at = name.find(row.ours); is_among(row.types, type) && at != std::string::npos)
+      name.replace(at, row.ours.size(), row.theirs);
   return name;
 }
 
 bool is_gate_up(const std::string& name) { return name.ends_with(".experts.gate_up_proj"); }
+bool is_up(const std::string& name) { return name.ends_with(".experts.up_proj"); }
 bool is_down(const std::string& name) { return name.ends_with(".experts.down_proj"); }
 
 StoredForm form_of_experts(const Tensor& parameter, const ExpertNames& names) {
   const Shape& whole = whole_shape(parameter);
   const bool gate = is_gate_up(parameter.name);
   StoredForm form{gate ? StoredLayout::GateUp : StoredLayout::Down, {}};
-  const std::string base = with_folder(parameter.name.substr(0, parameter.name.rfind('.') + 1), names);
+  const std::string base = parameter.name.substr(0, parameter.name.rfind('.') + 1);
   for (std::int64_t e = 0; e < whole[0]; ++e) {
     const std::string expert = base + std::to_string(e);
     if (!gate) {
-      form.parts.push_back({expert + names.down, {whole[1], whole[2]}});
+      form.parts.push_back({expert + (is_up(parameter.name) ? names.up : names.down), {whole[1], whole[2]}});
       continue;
     }
     for (const char* matrix : {names.gate, names.up}) form.parts.push_back({expert + matrix, {whole[1] / 2, whole[2]}});
@@ -59,6 +74,32 @@ std::int64_t rows_of_group(const std::string& name, const LatentAttention& laten
   if (name.ends_with(".q_b_proj.weight") || name.ends_with(".self_attn.q_proj.weight")) return latent.plain + latent.rotary;
   const bool key = name.ends_with(".kv_a_proj_with_mqa.weight") || name.ends_with(".kv_a_proj_with_mqa.bias");
   return key ? latent.kv_rank + latent.rotary : 0;
+}
+
+// The rows of a head in each of the matrices that a product fuses; empty where files have the matrices in turn.
+Shape rows_by_head(const std::string& name, const StoredModel& model) {
+  const LinearMixer& l = model.linear;
+  if (model.type == "minimax" && name.ends_with(".qkv_proj.weight")) return {l.key_features, l.key_features, l.features};
+  if (model.type != "qwen3_next") return {};
+  const std::int64_t values = l.heads / l.key_heads;  // heads of them for a head of keys
+  if (name.ends_with(".in_proj_ba.weight")) return {values, values};
+  if (!name.ends_with(".in_proj_qkvz.weight")) return {};
+  return {l.key_features, l.key_features, values * l.features, values * l.features};
+}
+
+// Heads of rows of several matrices to the matrices, or back.
+at::Tensor in_other_order(const Shape& of_head, const at::Tensor& rows, bool to_matrices) {
+  const std::int64_t all = std::accumulate(of_head.begin(), of_head.end(), std::int64_t{0}), heads = rows.size(0) / all;
+  std::vector<at::Tensor> parts;
+  std::int64_t at = 0;
+  for (const std::int64_t own : of_head) {
+    if (to_matrices)
+      parts.push_back(rows.unflatten(0, {heads, all}).narrow(1, at, own).flatten(0, 1));
+    else
+      parts.push_back(rows.narrow(0, at * heads, own * heads).unflatten(0, {heads, own}));
+    at += own;
+  }
+  return (to_matrices ? at::cat(parts, 0) : at::cat(parts, 1).flatten(0, 1)).contiguous();
 }
 
 // (rows, ...) with the last `rotary` rows of each group reordered: pairs to halves, or back.
@@ -89,14 +130,30 @@ std::vector<StoredForm> stored_forms(const Tensor& parameter, const StoredModel&
     form.group = group, form.rotary = model.latent.rotary;
     return {form};
   }
+  if (const Shape rows = rows_by_head(parameter.name, model); !rows.empty()) {
+    StoredForm form = plain(parameter, StoredLayout::ByHead);
+    form.of_head = rows;
+    return {form};
+  }
+  constexpr std::string_view kConvolution = ".conv1d.weight";
+  if (model_type == "kimi_linear" && parameter.name.ends_with(kConvolution)) {
+    StoredForm form{StoredLayout::Rows, {}};
+    const std::string base = parameter.name.substr(0, parameter.name.size() - kConvolution.size());
+    Shape rows = whole_shape(parameter);
+    rows[0] /= 3;
+    for (const char* one : {".q_conv1d.weight", ".k_conv1d.weight", ".v_conv1d.weight"}) form.parts.push_back({base + one, rows});
+    return {form};
+  }
   const StoredForm whole = plain(parameter, StoredLayout::Whole);
   if (model_type == "gpt_oss") return {whole};
-  const ExpertNames& names = model_type == "mixtral" ? kMixtralExperts : kQwenExperts;
-  if (gate_up || is_down(parameter.name)) return {form_of_experts(parameter, names), whole};
-  if (model_type != "mixtral" || parameter.name.find(".mlp.") == std::string::npos) return {whole};
-  StoredForm renamed = whole;  // the router
-  renamed.parts[0].name = with_folder(parameter.name, names);
-  return {renamed, whole};
+  std::vector<StoredForm> forms;
+  if (gate_up || is_up(parameter.name) || is_down(parameter.name))
+    forms.push_back(form_of_experts(parameter, is_among(kLikeMixtral, model_type) ? kMixtralExperts : kQwenExperts));
+  else
+    forms.push_back(whole);
+  for (StoredPart& part : forms[0].parts) part.name = renamed(part.name, model_type);
+  forms.push_back(whole);
+  return forms;
 }
 
 at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>& parts) {
@@ -119,6 +176,10 @@ at::Tensor whole_of_parts(const StoredForm& form, const std::vector<at::Tensor>&
     }
     case StoredLayout::Down:
       return at::stack(parts);
+    case StoredLayout::Rows:
+      return at::cat(parts);
+    case StoredLayout::ByHead:
+      return in_other_order(form.of_head, parts[0], true);
     case StoredLayout::RotaryPairs:
       return reordered(form, parts[0], true);
   }
@@ -144,6 +205,10 @@ at::Tensor part_of_whole(const StoredForm& form, const at::Tensor& whole, std::s
     }
     case StoredLayout::Down:
       return whole[index].contiguous();
+    case StoredLayout::Rows:
+      return whole.chunk(static_cast<std::int64_t>(form.parts.size()))[k].contiguous();
+    case StoredLayout::ByHead:
+      return in_other_order(form.of_head, whole, false);
     case StoredLayout::RotaryPairs:
       return reordered(form, whole, false);
   }

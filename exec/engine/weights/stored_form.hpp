@@ -17,6 +17,8 @@ enum class StoredLayout {
   Interleaved,  // GPT-OSS: gate and up alternate along the last dimension; here the gate comes first
   GateUp,       // two matrices per expert, the gate's and the other
   Down,         // one matrix per expert
+  Rows,         // Kimi Linear: convolutions of queries, keys and values, which are one here
+  ByHead,       // Qwen 3 Next, MiniMax: each head's rows of several matrices in turn; here the matrices in turn
   RotaryPairs,  // DeepSeek: in each group the last rows rotate in neighbouring pairs; here in halves
 };
 
@@ -29,12 +31,14 @@ struct StoredForm {
   StoredLayout layout = StoredLayout::Whole;
   std::vector<StoredPart> parts;
   std::int64_t group = 0, rotary = 0;  // RotaryPairs: rows per group, and how many of its last ones rotate
+  Shape of_head = {};                  // ByHead: rows of a head in each of the matrices
 };
 
 // The transformers class of the files.
 struct StoredModel {
   std::string type;             // "gpt2"
   LatentAttention latent = {};  // for DeepSeek models, where positions rotate neighbouring pairs; kv_rank 0: other models
+  LinearMixer linear = {};      // of layers with a state
 };
 
 // The possible forms of a parameter (or buffer) with this name and whole shape in files; the first is the one that transformers

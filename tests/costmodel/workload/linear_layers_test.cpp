@@ -50,7 +50,7 @@ const char* const kLightning =
 // 32. A token and head: 2 C (3 N + 2 P) + 6 N P + C C / 3 = 128 (48 + 64) + 6 x 512 + 4096/3. The backward has two products for
 // each of the forward and repeats W, U, the state and what comes from it: 2 C N + 2 C P + 4 N P.
 TEST(LinearLayers, GatedDeltaRule) {
-  const Found found = find(make(kDelta, 128), "panpipe_predicted::gated_delta_rule");
+  const Found found = find(make(kDelta, 128), "panpipe_nn::gated_delta_rule");
   const double products = 128.0 * (48 + 64) + 6 * 512, rows = 128 * 8;
   EXPECT_DOUBLE_EQ(found.work.forward.flops.base(), rows * (products + 4096.0 / 3));
   EXPECT_DOUBLE_EQ(found.work.input_gradient.flops.base(), rows * (2 * products + 128.0 * (16 + 32) + 4 * 512));
@@ -60,7 +60,7 @@ TEST(LinearLayers, GatedDeltaRule) {
 
 // Mamba 2, 128 tokens in chunks of 64, 2 groups, 8 heads of 16 features, a state of 32: 2 C N a group, 2 C P + 4 N P a head.
 TEST(LinearLayers, StateSpace) {
-  const Found found = find(make(kMamba, 128), "panpipe_predicted::state_space");
+  const Found found = find(make(kMamba, 128), "panpipe_nn::state_space");
   const double forward = 128.0 * (2 * 128 * 32 + 8 * (128 * 16 + 4 * 32 * 16));
   EXPECT_DOUBLE_EQ(found.work.forward.flops.base(), forward);
   EXPECT_DOUBLE_EQ(found.work.input_gradient.flops.base(), 2 * forward + 128.0 * 8 * 2 * 32 * 16);
@@ -69,13 +69,13 @@ TEST(LinearLayers, StateSpace) {
 
 // Lightning attention, 64 tokens in chunks of 32, 4 heads of 16: 2 C (16 + 16) + 4 x 16 x 16.
 TEST(LinearLayers, LightningAttention) {
-  const Found found = find(make(kLightning, 64), "panpipe_predicted::lightning_attention");
+  const Found found = find(make(kLightning, 64), "panpipe_nn::lightning_attention");
   EXPECT_DOUBLE_EQ(found.work.forward.flops.base(), 64.0 * 4 * (2 * 32 * 32 + 4 * 256));
 }
 
 // A convolution of 4 tokens over 2 x 4 x 16 + 8 x 32 channels: 2 x 4 operations each, one pass over memory in 2 bytes.
 TEST(LinearLayers, CausalConvolution) {
-  const Found found = find(make(kDelta, 128), "panpipe_predicted::causal_convolution");
+  const Found found = find(make(kDelta, 128), "panpipe_nn::causal_convolution");
   EXPECT_DOUBLE_EQ(found.work.forward.flops.base(), 128.0 * 384 * 8);
   EXPECT_EQ(found.work.forward.read, Bytes(2 * (128 * 384 + 384 * 4)));
   EXPECT_EQ(found.work.forward.written, Bytes(2 * 128 * 384));
@@ -92,11 +92,14 @@ TEST(LinearLayers, OperationsOfTheModelAreThoseOfTheRecurrence) {
 // Heads, groups and channels are cut: two ranks hold the parameters of one and do its operations; exchanged features for tokens
 // keep the sequence whole where the state passes.
 TEST(LinearLayers, RanksShareHeads) {
-  for (const char* text : {kDelta,
-                           "{model_type: nemotron_h, hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 4, "
-                           "head_dim: 16, intermediate_size: 96, vocab_size: 512, hybrid_override_pattern: 'M-*E', "
-                           "mamba_num_heads: 8, mamba_head_dim: 16, n_groups: 4, ssm_state_size: 32, n_routed_experts: 4, "
-                           "moe_intermediate_size: 32, moe_shared_expert_intermediate_size: 32}"}) {
+  for (const char* text :
+       {kDelta,
+        "{model_type: mamba2, hidden_size: 64, num_hidden_layers: 1, vocab_size: 512, num_heads: 8, head_dim: 16, "
+        "n_groups: 4, state_size: 32}",
+        "{model_type: nemotron_h, hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 4, "
+        "head_dim: 16, intermediate_size: 96, vocab_size: 512, hybrid_override_pattern: 'M-*E', "
+        "mamba_num_heads: 8, mamba_head_dim: 16, n_groups: 4, ssm_state_size: 32, n_routed_experts: 4, "
+        "moe_intermediate_size: 32, moe_shared_expert_intermediate_size: 32}"}) {
     const Workload one = make(text, 128);
     for (const WorkloadShape& shape : {WorkloadShape{.degrees = {.tensor = 2, .micro = 1}},
                                        WorkloadShape{.degrees = {.tensor = 2, .micro = 1, .sequence_parallel = true}},
@@ -109,13 +112,13 @@ TEST(LinearLayers, RanksShareHeads) {
     }
   }
   const Workload context = make(kDelta, 128, {.degrees = {.micro = 1, .context = 2}});
-  const Found state = find(context, "panpipe_predicted::gated_delta_rule");
+  const Found state = find(context, "panpipe_nn::gated_delta_rule");
   EXPECT_EQ(context.graph->tensors[state.op->outputs[0]].shape, (Shape{1, 128, 4, 32})) << "all tokens, half of the heads";
 }
 
 TEST(LinearLayers, RefusalsSayWhatIsNotDivided) {
   const auto fault = [](const char* text, const WorkloadShape& shape) { return test::fault_of([&] { make(text, 128, shape); }); };
-  EXPECT_THAT(fault(kMamba, {.degrees = {.tensor = 2, .micro = 1}}), HasSubstr("normalizes the result of all heads"));
+  EXPECT_THAT(fault(kLightning, {.degrees = {.tensor = 2, .micro = 1}}), HasSubstr("normalizes the result of all heads"));
   EXPECT_THAT(
       fault(kMamba, {.degrees = {.micro = 1, .context = 4}}),
       HasSubstr("has 2 groups in its linear layers: tensor parallelism of 1 and context parallelism of 4, which exchanges "
