@@ -10,7 +10,7 @@ namespace {
 // attended. The kernel runs at the rate of that many tokens, 1 + ramp / 2901.3 over 1 + ramp / 4096. Products do not change, nor
 // does attention that computes all scores.
 TEST(PackedSamples, CostTheirSquaresInFusedKernels) {
-  const auto made = [](const std::string& attention, const std::string& packed) {
+  const auto predicted = [](const std::string& attention, const std::string& packed) {
     return make(
         "panpipe: 1\ncluster: h100x8\nworkload: {model: gpt, layers: 2, hidden: 4096, heads: 32, sequence: 4096}\n"
         "batch: {micro: 1, microbatches: 8" +
@@ -23,15 +23,15 @@ TEST(PackedSamples, CostTheirSquaresInFusedKernels) {
     return sum;
   };
   const std::string packed = ", packed: {lengths: [512, 4096], shares: [80 %, 20 %]}";
-  const auto whole = made("flash", ""), parts = made("flash", packed);
+  const auto whole = predicted("flash", ""), parts = predicted("flash", packed);
   const double tokens = (0.8 * 512 * 512 + 0.2 * 4096 * 4096) / (0.8 * 512 + 0.2 * 4096);
   const double ramp = whole->model->calibration(0).attention_ramp;
   EXPECT_NEAR(attended(*parts) / attended(*whole), tokens / 4096 * (1 + ramp / tokens) / (1 + ramp / 4096), 1e-9);
   const Layer before = layer_of(whole->cost()), after = layer_of(parts->cost());
   EXPECT_EQ(after.weight_gradient.total, before.weight_gradient.total);
   EXPECT_EQ(after.saved, before.saved);
-  EXPECT_EQ(layer_of(made("fused-softmax", packed)->cost()).forward.total,
-            layer_of(made("fused-softmax", "")->cost()).forward.total);
+  EXPECT_EQ(layer_of(predicted("fused-softmax", packed)->cost()).forward.total,
+            layer_of(predicted("fused-softmax", "")->cost()).forward.total);
 }
 
 }  // namespace

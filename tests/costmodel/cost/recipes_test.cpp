@@ -166,8 +166,9 @@ TEST(Recipes, GathersOfSequenceParallelism) {
       for (const PassCost* pass : {&unit.forward, &unit.input_gradient})
         for (const Piece& piece : pass->pieces)
           if (unit.layer == 0 && piece.collective)
-            if (const CollectiveCost& c = made->cost().collectives[piece.collective_id]; c.kind == CollectiveKind::AllGather)
-              sum += static_cast<double>(c.bytes.base());
+            if (const CollectiveCost& exchange = made->cost().collectives[piece.collective_id];
+                exchange.kind == CollectiveKind::AllGather)
+              sum += static_cast<double>(exchange.bytes.base());
     return sum;
   };
   EXPECT_DOUBLE_EQ(gathered({"nvfp4", "", "b200x8"}), 4 * kNvfp4 * kN);
