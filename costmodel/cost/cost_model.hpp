@@ -126,6 +126,20 @@ struct PassCost {
   bool synchronises = false;  // host and device synchronise (the loss): its time is added after the host-device norm
 };
 
+// Matrices of one parameter that an optimizer steps whole (matrix_optimizer.hpp).
+struct MatrixUse {
+  std::int64_t count = 0;        // on this rank; 0: the optimizer steps element by element
+  std::int64_t elements = 0;     // of one, whole
+  std::int64_t shard = 0;        // of one, on this tensor-parallel rank
+  std::int64_t gram = 0;         // elements of a Gram matrix that tensor-parallel ranks sum in each iteration; 0: none do
+  std::int64_t more_states = 0;  // elements of state of all on this rank, beyond two of each of their elements
+  Duration step{0};              // of one, by one rank
+  Flops work{0};                 // the same
+  int launches = 0;              // of one
+  Bytes temporary{0};            // of one
+  bool operator==(const MatrixUse&) const = default;
+};
+
 struct ParameterUse {
   int tensor = -1;            // parameter identity; equal ids in two units are one tied parameter (-1 for measured layers)
   std::int64_t elements = 0;  // trained, in this tensor-parallel rank's shard
@@ -134,6 +148,7 @@ struct ParameterUse {
   Bytes frozen{0};            // weights that are not trained: kept and gathered, without gradient and optimizer state
   Bytes copies{0};            // kept in addition from microbatch to microbatch, never gathered: weights in 8 bits
   Bytes narrower{0};          // bytes saved in a gather when weights travel in 8 bits
+  MatrixUse matrices{};
 };
 
 // A movable unit with its costs on one type of device.
@@ -161,7 +176,7 @@ struct UnitCost {
   Bytes logits{0};  // that the loss reads
   std::vector<ParameterUse> parameters;
   Bytes graph_inputs{0};
-  Duration optimizer{0};  // measured layers
+  Duration optimizer{0};  // of the step: measured layers, and matrices that it takes whole, by one rank
   // The attention core's share of the forward and the input gradient. A slice of the sequence does not take an even share of it.
   Duration attention_forward{0}, attention_backward{0};
   bool causal_attention = false;
@@ -220,6 +235,8 @@ class CostModel {
   // Optimizer step over parameters held by one device (divided over a shard group if zero >= 1): so many elements in so many
   // tensors.
   Breakdown optimizer(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees) const;
+  // The part of it that parameters have whose update is priced apart (matrices): clipping, unscaling, zeroing, casts.
+  Breakdown around_update(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees) const;
   // A backward pass adds the gradients of so many elements to those of earlier passes of the step, of which a microbatch has
   // `splits`: the mean over these passes. Zero where a profile measured the passes.
   Breakdown accumulation(std::int64_t elements, int splits, int site, const Degrees& degrees) const;
@@ -239,9 +256,10 @@ class CostModel {
   double parameter_bytes(const Degrees& degrees) const;  // weights in the compute format
   double gradient_bytes(const Degrees& degrees) const;
   double optimizer_bytes(
-      const Degrees& degrees) const;  // moments, and the fp32 master copy in mixed precision (ZeRO 1 divides both)
-  Bytes framework_context() const;    // 0 for in-place clusters
-  double allocator_factor() const;    // fragmentation, 1 for in-place clusters
+      const Degrees& degrees) const;                 // moments, and the fp32 master copy in mixed precision (ZeRO 1 divides both)
+  double state_bytes(const Degrees& degrees) const;  // of one element of a moment
+  Bytes framework_context() const;                   // 0 for in-place clusters
+  double allocator_factor() const;                   // fragmentation, 1 for in-place clusters
   // By unit; empty for measured layers and in-place clusters.
   std::vector<UnitAllocations> unit_allocations(int site, bool copies_weights) const;
   Bytes loss_bytes_live() const;  // logits and their gradient while the loss runs; included in the loss unit's saved + temporary
@@ -252,6 +270,7 @@ class CostModel {
 
  private:
   double cast_traffic(int device_type, const Degrees& degrees) const;
+  Breakdown step_of(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees, bool updates) const;
 
   const Scenario* scenario_;
   const Workload* workload_;

@@ -186,6 +186,9 @@ std::string costs_table(const CostModel& model) {
   const Degrees degrees = scenario.degrees;
   text += fmt::format("bytes per parameter: weights {:g}, gradients {:g}, optimizer {:g}\n", model.parameter_bytes(degrees),
                       model.gradient_bytes(degrees), model.optimizer_bytes(degrees));
+  if (model.scenario().optimizer.name == "muon")
+    text += fmt::format("of hidden matrices, which keep one moment: optimizer {:g}\n",
+                        model.optimizer_bytes(degrees) - model.state_bytes(degrees));
   text += fmt::format("framework context {}, allocator factor {:g}, logits live {}\n", to_text(model.framework_context()),
                       model.allocator_factor(), to_text(model.loss_bytes_live()));
   return text;

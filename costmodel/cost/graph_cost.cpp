@@ -12,7 +12,13 @@ namespace panpipe {
 
 GraphCost::GraphCost(const CostModel& model, const OperatorGraph& graph, const DeviceRates& rates, const Calibration& calibration,
                      const Site& site)
-    : model_(model), graph_(graph), rates_(rates), calibration_(calibration), site_(site), use_(tensor_use(graph)) {}
+    : model_(model),
+      graph_(graph),
+      rates_(rates),
+      calibration_(calibration),
+      site_(site),
+      use_(tensor_use(graph)),
+      matrices_(steps_matrices(model.scenario().optimizer.name) ? hidden_matrices(graph) : std::vector<MatrixStack>{}) {}
 
 WorkloadCost GraphCost::run() {
   find_templates();

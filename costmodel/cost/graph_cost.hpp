@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/cost/site.hpp"
 #include "costmodel/cost/unit_launches.hpp"
 #include "costmodel/cost/unit_template.hpp"
@@ -88,6 +89,7 @@ class GraphCost {
   const Calibration& calibration_;
   const Site& site_;
   const TensorUse use_;
+  const std::vector<MatrixStack> matrices_;  // per tensor; empty: the optimizer steps none
   std::vector<UnitTemplate> templates_;
   std::vector<std::size_t> shape_of_;        // per unit
   std::vector<std::uint64_t> hash_of_;       // per unit

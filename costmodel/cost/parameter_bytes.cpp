@@ -5,6 +5,7 @@
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
@@ -80,7 +81,9 @@ struct OptimizerKind {
 constexpr OptimizerKind kOptimizers[] = {
     {"sgd", 0, 24, 2}, {"none", 0, 0, 0}, {"momentum", 1, 44, 4}, {"adam", 2, 72, 7}, {"adamw", 2, 80, 8}};
 
-const OptimizerKind& optimizer_named(const std::string& name) {
+// What an optimizer of matrices does not step as such, it steps as AdamW.
+const OptimizerKind& optimizer_named(const std::string& optimizer) {
+  const std::string_view name = steps_matrices(optimizer) ? std::string_view("adamw") : std::string_view(optimizer);
   const auto found = std::find_if(std::begin(kOptimizers), std::end(kOptimizers), [&](const auto& o) { return o.name == name; });
   return found == std::end(kOptimizers) ? kOptimizers[0] : *found;
 }
@@ -128,10 +131,12 @@ struct Share {
 
 // Launches of the step: over the share of the parameters that a rank updates, and over the gradients that it keeps. A fused
 // kernel's are few.
-double step_launches(const Scenario& scenario, const Share& updated, const Share& kept) {
+double step_launches(const Scenario& scenario, const Share& updated, const Share& kept, bool updates) {
   const Framework& framework = scenario.framework;
   double each = 0, many = 0;  // kernels a parameter, and of many parameters
-  if (keeps_8bit_states(scenario))
+  if (!updates)
+    each = many = 0;
+  else if (keeps_8bit_states(scenario))
     each += 1;
   else if (framework.optimizer_kernel == OptimizerKernel::Loop)
     each += optimizer_named(scenario.optimizer.name).kernels;
@@ -160,6 +165,8 @@ double devices_of_a_node(const Cluster& cluster, const Degrees& degrees) {
 }
 
 }  // namespace
+
+double updated_bytes(const Scenario& scenario) { return updated_element(scenario); }
 
 int moments(const std::string& optimizer) { return optimizer_named(optimizer).moments; }
 
@@ -262,6 +269,11 @@ double CostModel::gradient_bytes(const Degrees& degrees) const {
   return bytes / divided_over(*scenario_, degrees, 2);
 }
 
+double CostModel::state_bytes(const Degrees& degrees) const {
+  if (scenario_->optimizer.name == "none" || scenario_->offload.optimizer) return 0;
+  return state_element(*scenario_) / divided_over(*scenario_, degrees, 1);
+}
+
 double CostModel::optimizer_bytes(const Degrees& degrees) const {
   const std::string& name = scenario_->optimizer.name;
   if (name == "none" || scenario_->offload.optimizer) return 0;
@@ -307,9 +319,24 @@ Breakdown CostModel::accumulation(std::int64_t elements, int splits, int site, c
 }
 
 Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees) const {
+  return step_of(elements, tensors, site, degrees, true);
+}
+
+Breakdown CostModel::around_update(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees) const {
+  Breakdown cost = step_of(elements, tensors, site, degrees, false);
+  const Breakdown once = step_of(0, 0, site, degrees, false);
+  cost.launch -= once.launch;
+  cost.host -= once.launch;
+  cost.host_paced -= once.launch;
+  cost.total -= once.total;
+  return cost;
+}
+
+Breakdown CostModel::step_of(std::int64_t elements, std::int64_t tensors, int site, const Degrees& degrees, bool updates) const {
   Breakdown cost;
   if (const Profile* profile = scenario_->profile.get();
       profile && profile->optimizer.parameters > 0 && profile->optimizer.name == scenario_->optimizer.name) {
+    if (!updates) return cost;
     const double share = static_cast<double>(elements) / static_cast<double>(profile->optimizer.parameters);
     cost.compute = cost.total =
         profile->optimizer.time * (share / divided_over(*scenario_, degrees, 1) * optimizer_slowdown(*scenario_, degrees) *
@@ -328,13 +355,14 @@ Breakdown CostModel::optimizer(std::int64_t elements, std::int64_t tensors, int 
   };
   const Share updated = share(1), kept = share(2);
   const bool on_host = scenario_->offload.optimizer;
-  const double formats = share_of_formats(*scenario_), step = on_host ? 0 : optimizer_traffic(*scenario_, c) * formats;
+  const double formats = share_of_formats(*scenario_),
+               step = on_host || !updates ? 0 : optimizer_traffic(*scenario_, c) * formats;
   const double traffic = (step + unscaling_traffic(*scenario_) + clipping_traffic(*scenario_)) * updated.elements +
                          zeroing_traffic(*scenario_) * kept.elements + cast_traffic(device_type, degrees) * all;
   cost.traffic = Bytes(static_cast<std::int64_t>(traffic));
   cost.memory = Duration(
       traffic / (type.memory_bandwidth.base() * c.memory_efficiency / slowdown_of_type(scenario_->cluster, device_type)));
-  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, updated, kept);
+  const double launches = scenario_->optimizer.name == "none" ? 0 : step_launches(*scenario_, updated, kept, updates);
   cost.launch = c.step;  // data, logging: once per step
   if (launches > 0) {
     // Homogeneous in elements and tensors, as searches assume: the time per step over this many steps.

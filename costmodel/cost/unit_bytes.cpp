@@ -46,7 +46,9 @@ void GraphCost::add_saved(std::size_t u, UnitCost& unit, const ProfiledUnit* mea
 void GraphCost::add_parameters(std::size_t u, UnitCost& unit) {
   for (int t : externals_[u]) {
     const Tensor& tensor = graph_.tensors[t];
-    if (tensor.role == TensorRole::Parameter) unit.parameters.push_back(parameter_use(u, t));
+    if (tensor.role != TensorRole::Parameter) continue;
+    const ParameterUse& use = unit.parameters.emplace_back(parameter_use(u, t));
+    unit.optimizer += use.matrices.step * static_cast<double>(use.matrices.count);
   }
 }
 
@@ -78,6 +80,7 @@ ParameterUse GraphCost::parameter_use(std::size_t u, int t) const {
     use.elements = tensor.elements();
   else
     use.frozen = whole_bytes(static_cast<double>(tensor.elements()) * frozen_width(u, t));
+  if (!matrices_.empty()) use.matrices = matrix_use(model_.scenario(), matrices_[t], rates_, updated_bytes(model_.scenario()));
   if (!is_read_narrow(u, t)) return use;
   // Kept so from the first microbatch on, in both directions in which products read them; or in the place of 2 bytes.
   const double two_bytes = static_cast<double>(tensor.bytes().base()),

@@ -10,6 +10,9 @@ namespace panpipe {
 // Number of tensors of the parameters' size that the optimizer keeps in addition to the weights.
 int moments(const std::string& optimizer);
 
+// Bytes of an element of the weights that the step updates: of the master copy if there is one.
+double updated_bytes(const Scenario& scenario);
+
 // Bytes per parameter in a checkpoint, stored once for all ranks: the fp32 master if there is one, else the weight, and the
 // optimizer's moments. Matches the executor's files (docs/models/checkpoints.md).
 double checkpoint_bytes_per_parameter(const Scenario& scenario);

@@ -22,70 +22,126 @@ const std::vector<BoundKey<Group>>& group_rows() {
 }
 
 const std::vector<std::string>& optimizer_names() {
-  static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw"};
+  static const std::vector<std::string> names = {"none", "sgd", "momentum", "adam", "adamw", "muon", "soap", "shampoo"};
   return names;
+}
+
+// Of optimizers that step matrices.
+std::vector<BoundKey<OptimizerRequest>> matrix_rows() {
+  using Request = OptimizerRequest;
+  const char *page = "training.md#optimizers", *matrices = "models/optimizers.md";
+  return {
+      bound(&Request::nesterov, {.name = "nesterov", .meaning = "muon: the update looks ahead along the momentum", .page = page}),
+      bound(&Request::newton_schulz_steps, {.name = "newton_schulz_steps",
+                                            .forms = {form::whole(1)},
+                                            .meaning = "muon: iterations that make an update orthogonal",
+                                            .page = matrices,
+                                            .acts_on = ActsOn::Prediction}),
+      bound(&Request::update_scale,
+            {{"original", UpdateScale::Original}, {"match-rms", UpdateScale::MatchRms}, {"spectral", UpdateScale::Spectral}},
+            {.name = "update_scale",
+             .meaning = "muon: factor of a matrix's update, the root of max(1, rows / columns); 0.2 times the root of the larger "
+                        "side; that root",
+             .page = page}),
+      bound(&Request::sharding,
+            {{"replicated", MatrixSharding::Replicated},
+             {"layers", MatrixSharding::Layers},
+             {"gathered", MatrixSharding::Gathered}},
+            {.name = "sharding",
+             .otherwise = "`replicated`; under ZeRO 1 `layers`, under 2 and 3 `gathered`",
+             .meaning = "muon, soap, shampoo: replicas step every matrix, some of them each, or every one that they gather",
+             .page = matrices,
+             .acts_on = ActsOn::Prediction}),
+      bound(&Request::tensor_mode,
+            {{"blockwise", MatrixTensorMode::Blockwise},
+             {"duplicated", MatrixTensorMode::Duplicated},
+             {"distributed", MatrixTensorMode::Distributed},
+             {"layers", MatrixTensorMode::Layers}},
+            {.name = "tensor_mode",
+             .meaning = "muon, soap, shampoo over tensor-parallel ranks: each steps its shard, the whole that it gathers, a part "
+                        "of each iteration, or some of the matrices",
+             .page = matrices,
+             .acts_on = ActsOn::Prediction}),
+      bound(&Request::block, {.name = "block",
+                              .forms = {form::whole(1)},
+                              .otherwise = "soap 10000, shampoo 1024",
+                              .meaning = "soap, shampoo: the most rows or columns of one preconditioner",
+                              .page = matrices,
+                              .acts_on = ActsOn::Prediction}),
+      bound(&Request::interval, {.name = "interval",
+                                 .forms = {form::whole(1)},
+                                 .meaning = "soap, shampoo: steps from one update of the preconditioners to the next",
+                                 .page = matrices,
+                                 .acts_on = ActsOn::Prediction})};
+}
+
+std::vector<BoundKey<OptimizerRequest>> followed_by(const std::vector<BoundKey<OptimizerRequest>>& last,
+                                                    std::vector<BoundKey<OptimizerRequest>> rows) {
+  rows.insert(rows.end(), last.begin(), last.end());
+  return rows;
 }
 
 // Rows are read one by one, because only some optimizers have each.
 const std::vector<BoundKey<OptimizerRequest>>& optimizer_rows() {
   using Request = OptimizerRequest;
   const char* page = "training.md#optimizers";
-  static const std::vector<BoundKey<Request>> rows = {
-      {{.name = "name",
-        .words = optimizer_names(),
-        .required = true,
-        .meaning = "the optimizer",
-        .page = page,
-        .acts_on = ActsOn::Prediction,
-        .exports = InExports::Stated}},
-      bound(&Request::learning_rate,
-            {.name = "learning_rate", .meaning = "after warm-up, before decay", .exports = InExports::Stated}),
-      bound(&Request::weight_decay, {.name = "weight_decay",
-                                     .otherwise = "0; adamw 0.01",
-                                     .meaning = "share of a weight that a step takes away, times the rate",
-                                     .example = "0.01",
-                                     .exports = InExports::Stated}),
-      bound(&Request::momentum, {.name = "momentum",
-                                 .otherwise = "0; `momentum` 0.9",
-                                 .meaning = "sgd, momentum",
-                                 .example = "0.9",
+  static const std::vector<BoundKey<Request>> rows = followed_by(
+      matrix_rows(),
+      {{{.name = "name",
+         .words = optimizer_names(),
+         .required = true,
+         .meaning = "the optimizer",
+         .page = page,
+         .acts_on = ActsOn::Prediction,
+         .exports = InExports::Stated}},
+       bound(&Request::learning_rate,
+             {.name = "learning_rate", .meaning = "after warm-up, before decay", .exports = InExports::Stated}),
+       bound(&Request::weight_decay, {.name = "weight_decay",
+                                      .otherwise = "0; adamw 0.01; muon 0.1",
+                                      .meaning = "share of a weight that a step takes away, times the rate",
+                                      .example = "0.01",
+                                      .exports = InExports::Stated}),
+       bound(&Request::momentum, {.name = "momentum",
+                                  .otherwise = "0; `momentum` 0.9; `muon` 0.95",
+                                  .meaning = "sgd, momentum, muon",
+                                  .example = "0.9",
+                                  .exports = InExports::Stated}),
+       {{.name = "betas",
+         .items = {{.forms = {form::number()}}},
+         .fallback = "[0.9, 0.999]",
+         .meaning = "adam, adamw; muon, soap, shampoo outside hidden matrices: shares of the old averages that are kept",
+         .exports = InExports::Stated}},
+       bound(&Request::epsilon, {.name = "epsilon",
+                                 .forms = {form::number(Sign::Positive)},
+                                 .meaning = "as for betas: added to the root of the second moment",
                                  .exports = InExports::Stated}),
-      {{.name = "betas",
-        .items = {{.forms = {form::number()}}},
-        .fallback = "[0.9, 0.999]",
-        .meaning = "adam, adamw: shares of the old averages that are kept",
-        .exports = InExports::Stated}},
-      bound(&Request::epsilon, {.name = "epsilon",
-                                .forms = {form::number(Sign::Positive)},
-                                .meaning = "adam, adamw: added to the root of the second moment",
-                                .exports = InExports::Stated}),
-      {{.name = "no_decay",
-        .forms = {form::text()},
-        .items = {{.forms = {form::text()}}},
-        .otherwise = "none",
-        .meaning = "parameters without weight decay: kinds (`norms`, `biases`, `vectors`, `embeddings`) and patterns of names",
-        .page = page,
-        .exports = InExports::Stated}},
-      {{.name = "groups",
-        .items = {{.keys = declared(group_rows())}},
-        .otherwise = "none",
-        .meaning = "separate values for matching parameters, at least one of the two each; the first match applies",
-        .exports = InExports::Stated}},
-      bound(&Request::states, {{"fp32", StateFormat::Fp32}, {"bf16", StateFormat::Bf16}, {"8bit", StateFormat::Int8}},
-            {.name = "states",
-             .otherwise = "the format of the updated tensors",
-             .meaning = "format of the moments (adam, adamw, momentum); `8bit`: a byte per element and bitsandbytes' scales. "
-                        "Formats other than fp32: only in predictions",
-             .page = "models/memory-terms.md",
-             .acts_on = ActsOn::Prediction}),
-      bound(
-          &Request::master, {{"fp32", MasterFormat::Fp32}, {"bf16", MasterFormat::Bf16}, {"none", MasterFormat::None}},
-          {.name = "master",
-           .otherwise = "`fp32` in mixed precision",
-           .meaning = "format of the master weights; `none`: the step updates the 2-byte weights themselves. Formats other than "
-                      "fp32: only in predictions",
-           .page = "models/memory-terms.md",
-           .acts_on = ActsOn::Prediction})};
+       {{.name = "no_decay",
+         .forms = {form::text()},
+         .items = {{.forms = {form::text()}}},
+         .otherwise = "none",
+         .meaning = "parameters without weight decay: kinds (`norms`, `biases`, `vectors`, `embeddings`) and patterns of names",
+         .page = page,
+         .exports = InExports::Stated}},
+       {{.name = "groups",
+         .items = {{.keys = declared(group_rows())}},
+         .otherwise = "none",
+         .meaning = "separate values for matching parameters, at least one of the two each; the first match applies",
+         .exports = InExports::Stated}},
+       bound(&Request::states, {{"fp32", StateFormat::Fp32}, {"bf16", StateFormat::Bf16}, {"8bit", StateFormat::Int8}},
+             {.name = "states",
+              .otherwise = "the format of the updated tensors",
+              .meaning = "format of the moments (adam, adamw, momentum); `8bit`: a byte per element and bitsandbytes' scales. "
+                         "Formats other than fp32: only in predictions",
+              .page = "models/memory-terms.md",
+              .acts_on = ActsOn::Prediction}),
+       bound(
+           &Request::master, {{"fp32", MasterFormat::Fp32}, {"bf16", MasterFormat::Bf16}, {"none", MasterFormat::None}},
+           {.name = "master",
+            .otherwise = "`fp32` in mixed precision",
+            .meaning = "format of the master weights; `none`: the step updates the 2-byte weights themselves. Formats other than "
+                       "fp32: only in predictions",
+            .page = "models/memory-terms.md",
+            .acts_on = ActsOn::Prediction})});
   return rows;
 }
 
@@ -105,7 +161,11 @@ const std::vector<BoundKey<HostedState>>& offload_rows() {
   return rows;
 }
 
-bool adaptive(const OptimizerRequest& optimizer) { return optimizer.name == "adam" || optimizer.name == "adamw"; }
+bool preconditions(const OptimizerRequest& optimizer) { return optimizer.name == "soap" || optimizer.name == "shampoo"; }
+bool of_matrices(const OptimizerRequest& optimizer) { return optimizer.name == "muon" || preconditions(optimizer); }
+bool adaptive(const OptimizerRequest& optimizer) {
+  return optimizer.name == "adam" || optimizer.name == "adamw" || of_matrices(optimizer);
+}
 
 // Keys that only some optimizers have.
 bool belongs(MapReader& reader, const std::string& key, bool has_it, const std::string& optimizer, const std::string& help) {
@@ -168,13 +228,22 @@ void read_numbers(MapReader& reader, OptimizerRequest& optimizer) {
   const auto read = [&](const char* key) { read_key(reader, optimizer_rows(), key, optimizer); };
   for (const char* key : {"learning_rate", "weight_decay"})
     if (belongs(reader, key, optimizer.name != "none", optimizer.name, "it updates nothing")) read(key);
-  const bool has_momentum = optimizer.name == "sgd" || optimizer.name == "momentum";
+  const bool has_momentum = optimizer.name == "sgd" || optimizer.name == "momentum" || optimizer.name == "muon";
   if (belongs(reader, "momentum", has_momentum, optimizer.name, "sgd has; for adam and adamw give betas")) read("momentum");
   if (belongs(reader, "betas", adaptive(optimizer), optimizer.name, "adam and adamw have")) read_betas(reader, optimizer);
   if (belongs(reader, "epsilon", adaptive(optimizer), optimizer.name, "adam and adamw have")) read("epsilon");
   if (belongs(reader, "no_decay", optimizer.name != "none", optimizer.name, "it updates nothing"))
     read_no_decay(reader, optimizer);
   if (belongs(reader, "groups", optimizer.name != "none", optimizer.name, "it updates nothing")) read_groups(reader, optimizer);
+  for (const char* key : {"nesterov", "newton_schulz_steps", "update_scale"})
+    if (belongs(reader, key, optimizer.name == "muon", optimizer.name, "muon has")) read(key);
+  for (const char* key : {"sharding", "tensor_mode"})
+    if (belongs(reader, key, of_matrices(optimizer), optimizer.name, "muon, soap and shampoo have")) read(key);
+  for (const char* key : {"block", "interval"})
+    if (belongs(reader, key, preconditions(optimizer), optimizer.name, "soap and shampoo have")) read(key);
+  if (preconditions(optimizer) && optimizer.tensor_mode == MatrixTensorMode::Distributed)
+    reader.log().error(*reader.find("tensor_mode"), fmt::format("{} has no Gram matrix that ranks could sum", optimizer.name),
+                       "state blockwise, duplicated or layers");
 }
 
 // `states` and `master`: the formats of the optimizer's state and of the updated weights.
@@ -235,6 +304,7 @@ OptimizerRequest read_optimizer(MapReader& scenario, const std::string& fallback
     optimizer.name = *text;
     if (optimizer.name == "adamw") optimizer.weight_decay = 0.01;
     if (optimizer.name == "momentum") optimizer.momentum = 0.9;
+    if (optimizer.name == "muon") optimizer.weight_decay = 0.1, optimizer.momentum = 0.95;
   } else if (text) {
     log.error(*name, fmt::format("unknown optimizer '{}'{}", *text, suggestion(*text, names)),
               fmt::format("an optimizer is one of {}", list_of(names)), code::kUnknownName);
@@ -279,6 +349,9 @@ void read_offload(MapReader& reader, Scenario& scenario) {
   if (offload.optimizer && !scenario.workload.layers_file.empty())
     log.error(*map.find("optimizer"), "measured layers state the time of their optimizer's step themselves",
               "leave offload.optimizer out");
+  if (offload.optimizer && of_matrices(scenario.optimizer))
+    log.error(*map.find("optimizer"), fmt::format("how long a host takes for a step of {} is not known", scenario.optimizer.name),
+              "leave offload.optimizer out, or name adam or adamw");
   if (offload.parameters && scenario.degrees.zero < 3)
     log.error(
         *map.find("parameters"),

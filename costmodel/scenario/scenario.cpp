@@ -213,6 +213,13 @@ void check_chunk(MapReader& reader, const Scenario& scenario) {
       "state zero 0, 1 or 2, or 'recompute: full', which makes each block again by itself");
 }
 
+void check_measured_matrices(MapReader& reader, const Scenario& scenario) {
+  const std::string& name = scenario.optimizer.name;
+  if (scenario.workload.layers_file.empty() || (name != "muon" && name != "soap" && name != "shampoo")) return;
+  reader.log().error(*reader.node().find("optimizer"), fmt::format("{} steps matrices, and measured layers name none", name),
+                     "name adam or adamw, or a model");
+}
+
 void check_evaluation(MapReader& reader, const Scenario& scenario) {
   const bool held_out = !scenario.data.validation.empty() || scenario.data.held_out > 0;
   const Node* training = reader.node().find("training");
@@ -245,6 +252,7 @@ Scenario read_scenario(const NodePtr& root, const std::string& name) {
   scenario.schedule = read_schedule(reader, scenario.degrees);
   scenario.partition = read_partition(reader);
   scenario.optimizer = read_optimizer(reader, scenario.workload.layers_file.empty() ? "adam" : "none", scenario.precision);
+  check_measured_matrices(reader, scenario);
   read_offload(reader, scenario);
   scenario.training = read_training(reader);
   if (cluster && degrees_known && !log.has_errors())
