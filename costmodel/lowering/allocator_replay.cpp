@@ -264,7 +264,8 @@ class RankReplay {
     const int count = std::max(1, moments(lowering_.scenario.optimizer.name));
     // States are made in the first step: of one parameter after another.
     each_parameter([&](const ParameterUse& use) {
-      const double bytes = static_cast<double>(use.elements) * bytes_of(use).optimizer;
+      const double bytes = static_cast<double>(use.elements) * bytes_of(use).optimizer +
+                           static_cast<double>(use.matrices.more_states) * bytes_of(use).state;
       for (int k = 0; k < count; ++k) tensors_.take(Tensors::key(static_cast<int>(Space::States) - k, use.tensor), bytes / count);
     });
     const OptimizerTemporary temporary = lowering_.costs.optimizer_temporary();
@@ -272,6 +273,10 @@ class RankReplay {
     each_parameter([&](const ParameterUse& use) {
       const double elements = static_cast<double>(use.elements) / (divided ? shards(use.experts) : 1);
       const auto key = Tensors::key(Space::Scratch, use.tensor);
+      if (use.matrices.count > 0) {  // one after another
+        tensors_.take(key, static_cast<double>(use.matrices.temporary.base()));
+        return tensors_.give(key);
+      }
       tensors_.take(key, elements * (temporary.all + temporary.largest));
       if (temporary.all == 0) tensors_.give(key);
     });

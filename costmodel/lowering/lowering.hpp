@@ -203,6 +203,16 @@ void batch_transfers(Lowering& lowering);
 // tasks.cpp: the tasks of every rank, in lane order.
 void make_tasks(Lowering& lowering);
 std::int32_t add_optimizer_program(Lowering& lowering, int rank);
+
+// matrix_step.cpp: matrices that a rank's optimizer steps whole, on the replica that has most of them to do.
+struct MatrixStep {
+  Breakdown cost;                    // with the exchanges that bring shards together
+  Bytes temporary{0};                // of the largest
+  std::int64_t elements = 0;         // elements of the matrices of the replica that holds most, beyond an even share
+  std::int64_t expert_elements = 0;  // the same of experts
+};
+MatrixStep matrix_step(const Lowering& lowering, int rank);
+
 // Of copies between the device's memory and the host's while all devices of the plan copy. Throws InputError where there is none:
 // "which <needed>".
 Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed);

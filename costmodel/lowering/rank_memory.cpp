@@ -89,16 +89,18 @@ Bytes joined_outputs(const Lowering& lowering, const StageInfo& info) {
 }
 
 // The joined results next to what they were joined from; or the optimizer's own next to the latter, which stay to the next step.
-Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, const HeldParameters& held) {
-  std::int64_t largest = 0;
+Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, const HeldParameters& held, Bytes of_matrices) {
+  std::int64_t largest = 0;  // of those that are stepped element by element
   Bytes outputs(0);
   for (const int s : lowering.stages_of_rank(rank)) {
     const StageInfo& info = lowering.stage(s);
     outputs += joined_outputs(lowering, info) * lowering.plan.schedule.microbatches;
     for (int u = info.first_unit; u < info.end_unit; ++u)
-      for (const ParameterUse& use : lowering.unit(info, u).parameters) largest = std::max(largest, use.elements);
+      for (const ParameterUse& use : lowering.unit(info, u).parameters)
+        if (use.matrices.count == 0) largest = std::max(largest, use.elements);
   }
-  return outputs + std::max(outputs, whole(model.optimizer_temporary(lowering.costs, lowering.plan, held, largest)));
+  const Bytes temporary = whole(model.optimizer_temporary(lowering.costs, lowering.plan, held, largest));
+  return outputs + std::max({outputs, temporary, of_matrices});
 }
 
 // The bytes that cross the boundaries of a rank's stages, in the rank's order of stages.
@@ -152,11 +154,14 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   memory.parts.push_back({MemoryUse::Gradients, whole(state.gradients(held))});
   if (const Bytes buckets = bucket_bytes(lowering, model, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
-  memory.parts.push_back({MemoryUse::Optimizer, whole(state.optimizer(held))});
+  // Whole matrices cannot be divided evenly: the replica that holds most counts.
+  const MatrixStep matrices = held.matrix_elements() > 0 && model.counts_recompute() ? matrix_step(lowering, rank) : MatrixStep{};
+  memory.parts.push_back({MemoryUse::Optimizer,
+                          whole(state.optimizer(held) + state.of_whole_matrices(matrices.elements, matrices.expert_elements))});
   memory.parts.push_back({MemoryUse::BoundaryBuffers, buffers * model.buffered_microbatches(schedule.microbatches)});
   memory.parts.push_back({MemoryUse::Context, model.context(lowering.costs)});
   memory.allocator_factor = model.allocator_factor(lowering.costs);
-  memory.end_of_step = end_of_step(lowering, model, rank, held);
+  memory.end_of_step = end_of_step(lowering, model, rank, held, matrices.temporary);
   return memory;
 }
 

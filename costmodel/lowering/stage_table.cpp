@@ -143,8 +143,8 @@ void StageTable::add_parameters(const WorkloadCost& workload) {
     uses_.push_back(held);
   }
   for (const HeldParameters& held : uses_) {
-    elements_.push_back(held.elements());
-    tensors_.push_back(held.tensors());
+    elements_.push_back(held.elements() - held.matrix_elements());
+    tensors_.push_back(held.tensors() - held.matrix_tensors());
   }
   for (const auto& [tensor, parameter] : parameters)
     if (parameter.units.size() > 1) tied_.push_back(parameter);

@@ -69,8 +69,8 @@ class StageTable {
   int like(int u) const { return like_[u]; }
   int distinct() const { return distinct_; }
 
-  // Prefix sums before each unit: elements of trained parameters (a tied one at each use) and the tensors that hold them, and
-  // given seconds of the optimizer step.
+  // Prefix sums before each unit: elements of trained parameters (a tied one at each use) that the optimizer steps one by one,
+  // and the tensors that hold them; and known seconds of its step, of matrices by one rank.
   const std::vector<std::int64_t>& elements() const { return elements_; }
   const std::vector<std::int64_t>& tensors() const { return tensors_; }
   const std::vector<double>& given_optimizer() const { return given_optimizer_; }

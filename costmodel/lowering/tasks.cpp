@@ -427,16 +427,28 @@ Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string
 
 std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
   const std::vector<int>& stages = lowering.stages_of_rank(rank);
+  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
+  const HeldParameters held = held_parameters(lowering, stages);
   Duration measured(0);
   for (const int s : stages) {
     const StageInfo& info = lowering.stage(s);
-    for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
+    if (held.matrix_elements() == 0)
+      for (int u = info.first_unit; u < info.end_unit; ++u) measured += lowering.unit(info, u).optimizer;
   }
-  const int type = stages.empty() ? 0 : lowering.stage(stages.front()).site;
-  const HeldParameters held = held_parameters(lowering, stages);
-  Breakdown cost = lowering.costs.optimizer(held.others.elements, held.others.tensors, type);
-  if (held.experts.elements > 0) cost = cost + lowering.costs.expert_optimizer(held.experts.elements, held.experts.tensors, type);
-  return add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held), cost);
+  const auto by_element = [](const ParameterSums& part) {
+    return std::pair(part.elements - part.matrix_elements, part.tensors - part.matrix_tensors);
+  };
+  const auto [others, tensors] = by_element(held.others);
+  Breakdown cost = lowering.costs.optimizer(others, tensors, type);
+  if (const auto [experts, of_experts] = by_element(held.experts); experts > 0)
+    cost = cost + lowering.costs.expert_optimizer(experts, of_experts, type);
+  if (held.matrix_elements() > 0)
+    cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
+  const std::int32_t made = add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held), cost);
+  Program& program = lowering.graph.programs[made];
+  program.exposed_communication = to_ticks(cost.communication);
+  program.breakdown.communication = cost.communication;
+  return made;
 }
 
 void make_tasks(Lowering& lowering) {

@@ -10,15 +10,19 @@
 namespace panpipe {
 
 struct ParameterSums {
-  std::int64_t elements = 0, tensors = 0;   // trained ones, of this tensor-parallel rank's shards
-  Bytes given{0};                           // measured layers
-  Bytes frozen{0}, copies{0}, narrower{0};  // as in ParameterUse
-  Bytes trained_narrower{0};                // trained part of `narrower`
+  std::int64_t elements = 0, tensors = 0;                // trained ones, of this tensor-parallel rank's shards
+  Bytes given{0};                                        // measured layers
+  Bytes frozen{0}, copies{0}, narrower{0};               // as in ParameterUse
+  Bytes trained_narrower{0};                             // trained part of `narrower`
+  std::int64_t matrix_elements = 0, matrix_tensors = 0;  // part of the first two that the optimizer steps as whole matrices
+  std::int64_t more_states = 0;                          // as in MatrixUse
 
   void add(const ParameterUse& use) {
     const bool is_trained = use.elements > 0;
+    const bool matrices = use.matrices.count > 0;
     add(ParameterSums{use.elements, is_trained ? 1 : 0, use.given, use.frozen, use.copies, use.narrower,
-                      is_trained ? use.narrower : Bytes(0)});
+                      is_trained ? use.narrower : Bytes(0), matrices ? use.elements : 0, matrices ? 1 : 0,
+                      use.matrices.more_states});
   }
   void add(const ParameterSums& more, std::int64_t times = 1) {
     elements += times * more.elements;
@@ -28,6 +32,9 @@ struct ParameterSums {
     copies += more.copies * times;
     narrower += more.narrower * times;
     trained_narrower += more.trained_narrower * times;
+    matrix_elements += times * more.matrix_elements;
+    matrix_tensors += times * more.matrix_tensors;
+    more_states += times * more.more_states;
   }
   // The part that a step updates.
   ParameterSums trained() const {
@@ -66,6 +73,8 @@ struct HeldParameters {
   HeldParameters trained() const { return {others.trained(), experts.trained()}; }
   std::int64_t elements() const { return others.elements + experts.elements; }
   std::int64_t tensors() const { return others.tensors + experts.tensors; }
+  std::int64_t matrix_elements() const { return others.matrix_elements + experts.matrix_elements; }
+  std::int64_t matrix_tensors() const { return others.matrix_tensors + experts.matrix_tensors; }
 };
 
 // In the format that passes read, and in the one in which replicas sum them.

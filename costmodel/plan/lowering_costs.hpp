@@ -7,13 +7,14 @@
 #include "costmodel/cost/cost_model.hpp"
 #include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
+#include "costmodel/plan/held_parameters.hpp"
 #include "costmodel/plan/plan.hpp"
 
 namespace panpipe {
 
-// Bytes of one parameter on a rank.
+// Bytes of one parameter on a rank, and of one element of the optimizer's state.
 struct ElementBytes {
-  double parameter = 0, gradient = 0, optimizer = 0;
+  double parameter = 0, gradient = 0, optimizer = 0, state = 0;
 };
 
 // The defaults are those of measured layers on an in-place cluster, where nothing is added to the given times and bytes.
@@ -33,6 +34,9 @@ class LoweringCosts {
   virtual CollectiveCost collective(CollectiveKind kind, Bytes bytes, const std::vector<int>& devices) const = 0;
   // For a rank's whole parameters, elements and tensors; the result includes ZeRO's division and the work done once per step.
   virtual Breakdown optimizer(std::int64_t, std::int64_t, int) const { return {}; }
+  // Of parameters whose update is priced apart, what surrounds it: of so many elements in so many tensors, and of so many of
+  // experts that replicas divide.
+  virtual Breakdown around_update(const ParameterSums&, const ParameterSums& /* experts */, int) const { return {}; }
   // Additional time for parameters of experts that replicas divide, without the work done once per step.
   virtual Breakdown expert_optimizer(std::int64_t, std::int64_t, int) const { return {}; }
   // Adds a pass's gradients to those of earlier passes: of so many elements, and of so many of experts that replicas divide. The
@@ -44,8 +48,9 @@ class LoweringCosts {
   virtual double parameter_bytes() const { return 4; }
   virtual double gradient_bytes() const { return 4; }
   virtual double optimizer_bytes() const { return 0; }
+  virtual double state_bytes() const { return 0; }
   // The same for experts that replicas divide. Fewer ranks hold them, and ZeRO divides them over fewer.
-  virtual ElementBytes expert_bytes() const { return {parameter_bytes(), gradient_bytes(), optimizer_bytes()}; }
+  virtual ElementBytes expert_bytes() const { return {parameter_bytes(), gradient_bytes(), optimizer_bytes(), state_bytes()}; }
   virtual OptimizerTemporary optimizer_temporary() const { return {}; }
   virtual double reduced_bytes() const { return 4; }  // of one gradient element when replicas sum gradients
   // By unit; empty where tensors are not known.

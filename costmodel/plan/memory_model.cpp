@@ -9,11 +9,11 @@ namespace panpipe {
 // Pfeife (ICML 2025, github MerHS/pfeife) counts four copies of the parameters.
 StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees) const {
   StateBytes state;
-  state.others = {costs.parameter_bytes(), costs.gradient_bytes(), costs.optimizer_bytes()};
+  state.others = {costs.parameter_bytes(), costs.gradient_bytes(), costs.optimizer_bytes(), costs.state_bytes()};
   state.experts = costs.expert_bytes();
   if (as_pfeife_) {
     for (ElementBytes* bytes : {&state.others, &state.experts})
-      bytes->gradient = bytes->parameter, bytes->optimizer = 2 * bytes->parameter;
+      bytes->gradient = bytes->parameter, bytes->optimizer = 2 * bytes->parameter, bytes->state = 0;
     state.given = {1, 1, 2};
     state.counts_frozen = false;
     return state;
@@ -26,6 +26,10 @@ StateBytes MemoryModel::state(const LoweringCosts& costs, const Degrees& degrees
   const double temporary = costs.optimizer_temporary().all;
   state.step_temporary_ = temporary * part(1);
   state.expert_step_temporary_ = temporary / (zero >= 1 ? degrees_of_experts(degrees).shard_group() : 1);
+  if (zero >= 1) {
+    state.state_ranks = degrees.shard_group();
+    state.expert_state_ranks = degrees_of_experts(degrees).shard_group();
+  }
   if (zero >= 3) {
     state.shares = degrees.shard_group();
     state.expert_shares = degrees_of_experts(degrees).shard_group();

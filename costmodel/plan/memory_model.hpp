@@ -20,7 +20,17 @@ class StateBytes {
                          : state;
   }
   double gradients(const HeldParameters& held) const { return sum(&ElementBytes::gradient, held); }
-  double optimizer(const HeldParameters& held) const { return sum(&ElementBytes::optimizer, held); }
+  double optimizer(const HeldParameters& held) const {
+    return sum(&ElementBytes::optimizer, held) + static_cast<double>(held.others.more_states) * others.state +
+           static_cast<double>(held.experts.more_states) * experts.state;
+  }
+  // More, where a replica holds the state of so many elements of whole matrices beyond an even share: the master and one moment,
+  // of which `optimizer` has 1 / ranks and `state` 1 / ranks as well.
+  double of_whole_matrices(std::int64_t elements, std::int64_t of_experts) const {
+    const auto each = [](const ElementBytes& bytes, double ranks) { return ranks * (bytes.optimizer - bytes.state); };
+    return static_cast<double>(elements) * each(others, state_ranks) +
+           static_cast<double>(of_experts) * each(experts, expert_state_ranks);
+  }
   double all(const HeldParameters& held) const { return parameters(held) + gradients(held) + optimizer(held); }
   // The part that is there in every moment of a step.
   double always(const HeldParameters& held) const {
@@ -28,8 +38,8 @@ class StateBytes {
   }
   // While the optimizer steps; the temporaries of a largest parameter are left out.
   double at_step(const HeldParameters& held) const {
-    return all(held) + static_cast<double>(held.others.elements) * step_temporary_ +
-           static_cast<double>(held.experts.elements) * expert_step_temporary_;
+    const auto by_element = [](const ParameterSums& part) { return static_cast<double>(part.elements - part.matrix_elements); };
+    return all(held) + by_element(held.others) * step_temporary_ + by_element(held.experts) * expert_step_temporary_;
   }
 
  private:
@@ -51,6 +61,7 @@ class StateBytes {
   // by block, and their copies with them.
   bool counts_frozen = true;
   double shares = 1, expert_shares = 1;
+  double state_ranks = 1, expert_state_ranks = 1;  // over which ZeRO divides the optimizer's state
 };
 
 // Bytes of a microbatch that cross a stage's boundaries. Gradients come in from later stages.

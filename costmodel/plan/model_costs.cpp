@@ -35,6 +35,14 @@ Breakdown ModelCosts::expert_optimizer(std::int64_t elements, std::int64_t tenso
   return cost;
 }
 
+Breakdown ModelCosts::around_update(const ParameterSums& others, const ParameterSums& experts, int site) const {
+  if (optimizer_is_given()) return {};
+  const Breakdown cost = model_->around_update(others.matrix_elements, others.matrix_tensors, site, degrees_);
+  return experts.matrix_elements == 0
+             ? cost
+             : cost + model_->around_update(experts.matrix_elements, experts.matrix_tensors, site, degrees_of_experts(degrees_));
+}
+
 Breakdown ModelCosts::accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const {
   if (measured_) return {};
   const Breakdown cost = model_->accumulation(others, splits, site, degrees_);
@@ -43,7 +51,8 @@ Breakdown ModelCosts::accumulation(std::int64_t others, std::int64_t experts, in
 
 ElementBytes ModelCosts::expert_bytes() const {
   const Degrees experts = degrees_of_experts(degrees_);
-  return {model_->parameter_bytes(experts), model_->gradient_bytes(experts), model_->optimizer_bytes(experts)};
+  return {model_->parameter_bytes(experts), model_->gradient_bytes(experts), model_->optimizer_bytes(experts),
+          model_->state_bytes(experts)};
 }
 
 double ModelCosts::reduced_bytes() const { return travelling_gradient_bytes(model_->scenario()); }

@@ -24,6 +24,7 @@ class ModelCosts : public LoweringCosts {
   }
   Breakdown optimizer(std::int64_t elements, std::int64_t tensors, int site) const override;
   Breakdown expert_optimizer(std::int64_t elements, std::int64_t tensors, int site) const override;
+  Breakdown around_update(const ParameterSums& others, const ParameterSums& experts, int site) const override;
   Breakdown accumulation(std::int64_t others, std::int64_t experts, int splits, int site) const override;
   Duration host_bound(Duration device, const HostWork& work, int site) const override;
   Duration overlap_slowdown(Duration collective, int site) const override { return model_->overlap_slowdown(collective, site); }
@@ -31,6 +32,7 @@ class ModelCosts : public LoweringCosts {
   double parameter_bytes() const override { return model_->parameter_bytes(degrees_); }
   double gradient_bytes() const override { return model_->gradient_bytes(degrees_); }
   double optimizer_bytes() const override { return model_->optimizer_bytes(degrees_); }
+  double state_bytes() const override { return model_->state_bytes(degrees_); }
   ElementBytes expert_bytes() const override;
   OptimizerTemporary optimizer_temporary() const override { return panpipe::optimizer_temporary(model_->scenario()); }
   double reduced_bytes() const override;

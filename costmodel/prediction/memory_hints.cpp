@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text/memory_text.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/plan/host_memory.hpp"
 #include "costmodel/prediction/prediction.hpp"
@@ -47,14 +48,17 @@ constexpr Setting kSettings[] = {
        return is_torchs(s) && p.zero == 0 && s.framework.gradient_storage == GradientStorage::Kept;
      },
      [](Scenario& s, Plan&) { s.framework.gradient_storage = GradientStorage::SetToNone; }},
-    {"parallel.zero=1", "", [](const Scenario&, const Plan& p) { return p.zero == 0 && p.replicas() > 1; },
+    {"parallel.zero=1", "",
+     [](const Scenario& s, const Plan& p) { return p.zero == 0 && p.replicas() > 1 && !s.optimizer.sharding; },
      [](Scenario& s, Plan& p) { s.degrees.zero = p.zero = 1; }},
     {"recompute=selective", "", [](const Scenario&, const Plan& p) { return recomputes_less_than(p, Recompute::Selective); },
      [](Scenario& s, Plan& p) { recompute_all(s, p, Recompute::Selective); }},
     {"recompute=full", "", [](const Scenario&, const Plan& p) { return recomputes_less_than(p, Recompute::Full); },
      [](Scenario& s, Plan& p) { recompute_all(s, p, Recompute::Full); }},
     {"offload.optimizer=cpu", "",
-     [](const Scenario& s, const Plan&) { return !s.offload.optimizer && s.workload.layers_file.empty(); },
+     [](const Scenario& s, const Plan&) {
+       return !s.offload.optimizer && s.workload.layers_file.empty() && !steps_matrices(s.optimizer.name);
+     },
      [](Scenario& s, Plan&) { s.offload.optimizer = true; }},
     {"offload.parameters=cpu", "",
      [](const Scenario& s, const Plan& p) { return !s.offload.parameters && p.zero == 3 && p.replicas() > 1; },

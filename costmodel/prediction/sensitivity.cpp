@@ -31,8 +31,10 @@ PathTime composition_of(const TaskGraph& graph, const Program& program, bool opt
   const double duration = program.duration.base(), paced = std::min(duration, ticks(parts.host_paced));
   const double exposed = program.exposed_communication.base();
   const double moved = ticks(parts.memory) + (optimizer ? 0 : ticks(parts.operands));
-  const double work = optimizer ? 0 : ticks(parts.compute) - ticks(parts.attention) - ticks(parts.operands);
-  const double copies = optimizer ? ticks(parts.compute) : 0;  // an optimizer on the host reads and writes the host's memory
+  // An optimizer on the host reads and writes the host's memory; one of matrices multiplies them.
+  const bool on_host = optimizer && parts.work == Flops(0);
+  const double work = on_host ? 0 : ticks(parts.compute) - ticks(parts.attention) - ticks(parts.operands);
+  const double copies = on_host ? ticks(parts.compute) : 0;
   const double gaps = std::max(0.0, duration - exposed - ticks(parts.compute) - ticks(parts.memory) - ticks(parts.host_paced));
   const double device = work + copies + ticks(parts.attention) + moved + exposed + gaps;
   const double share = device > 0 ? (duration - paced) / device : 0;
@@ -45,6 +47,7 @@ PathTime composition_of(const TaskGraph& graph, const Program& program, bool opt
   for (std::int32_t s = program.first_step; s < program.first_step + program.steps && exposed > 0; ++s)
     if (const ProgramStep& step = graph.steps[s]; step.collective)
       (graph.flows[step.flow].cost.crosses_nodes ? across : inside) += step.time.base();
+  if (optimizer) part(made.of, Direction::Node) += exposed * share;  // exchanges of matrices, which are no flows
   if (inside + across > 0) {
     part(made.of, Direction::Node) += exposed * share * inside / (inside + across);
     part(made.of, Direction::Network) += exposed * share * across / (inside + across);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/index.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "costmodel/plan/pass_rules.hpp"
@@ -68,6 +69,9 @@ PerParameter per_parameter(const CostModel& model, const Degrees& degrees) {
     per.summed = std::min(per.summed, costs.accumulation(0, kMany, 1, type).total.base() / kMany);
   }
   per.zero = zero_in_effect(scenario.framework, degrees);
+  if (steps_matrices(scenario.optimizer.name) && degrees.exchanges() &&
+      matrix_sharding(scenario, per.zero) == MatrixSharding::Layers)
+    per.matrix_share = 1.0 / degrees.shard_group();
   per.overlaps_gathers = overlaps_gathers(scenario.framework, per.zero);
   if (overlaps_reductions(scenario, per.zero)) per.bucket = gradient_bucket(scenario, degrees.replicas(), per.reduced);
   per.data = degrees.replicas();
@@ -187,9 +191,12 @@ void StageTraffic::add_closing(const Reductions& reductions, const PerParameter&
       if (per.zero >= 1) gathers += gather(stage);
     }
     const PlacedStages::Rank& sums = placed_->rank[r];
-    const auto elements = static_cast<double>(sums.held.elements()), tensors = static_cast<double>(sums.held.tensors());
+    const auto elements = static_cast<double>(sums.held.elements()),
+               by_element = static_cast<double>(sums.held.elements() - sums.held.matrix_elements()),
+               tensors = static_cast<double>(sums.held.tensors() - sums.held.matrix_tensors());
     rank.summing[zero] = per.summed * elements;
-    double closing = per.step + std::max(per.step_per_element * elements, per.step_per_tensor * tensors) + sums.optimizer;
+    double closing =
+        per.step + std::max(per.step_per_element * by_element, per.step_per_tensor * tensors) + per.matrix_share * sums.optimizer;
     if ((per.zero == 1 || per.zero == 2) && !per.overlaps_gathers) closing += gathers;
     // A rank that waits for the send of its last pass reduces meanwhile.
     const double reduced = per.bucket > Bytes(0) ? least : all;

@@ -54,6 +54,7 @@ struct PerParameter {
   StateBytes state{};                                          // bytes kept
   double reduced = 0;                                          // bytes of a gradient's element that are sent
   double step = 0, step_per_element = 0, step_per_tensor = 0;  // optimizer, seconds: the larger of the last two parts
+  double matrix_share = 1;                                     // a rank's least share of the steps of its matrices
   double summed = 0;                                           // seconds of a microbatch: adds a gradient to those before it
   Bytes bucket{0};                                             // 0 = gradients are reduced as a whole, after the passes
   bool overlaps_gathers = false;                               // gathers updated parameters while the forwards that read them run

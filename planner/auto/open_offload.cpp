@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "costmodel/cluster/host_path.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "planner/auto/finalists.hpp"
@@ -35,6 +36,8 @@ bool has_host_paths(const Scenario& scenario, std::string& obstacle) {
 std::string state_obstacle(const Scenario& scenario) {
   if (scenario.optimizer.name == "none") return "optimizer 'none' keeps nothing";
   if (!scenario.workload.layers_file.empty()) return "measured layers state the time of their step themselves";
+  if (steps_matrices(scenario.optimizer.name))
+    return fmt::format("how long a host takes for a step of {} is not known", scenario.optimizer.name);
   return "";
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/input/reader.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/degrees/check_degrees.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "planner/auto/unit_sums.hpp"
@@ -98,6 +99,8 @@ void choose_memory(const Scenario& scenario, Space& space) {
   if (is_open(scenario, "parallel.zero")) {  // without what the reader refuses
     if (scenario.degrees.shard > 0) std::erase(space.zero, 0);
     if (scenario.recompute_scope.chunk > 1) std::erase(space.zero, 3);
+    if (const auto& sharding = scenario.optimizer.sharding)
+      std::erase_if(space.zero, [&](int zero) { return !refused_sharding(*sharding, zero).empty(); });
   }
   const Trainer& trainer = trainer_of(scenario);
   std::erase_if(space.recompute, [&](Recompute mode) { return !holds(trainer.recompute, mode); });

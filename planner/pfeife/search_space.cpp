@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 
 namespace panpipe::planner {
 namespace {
@@ -39,6 +40,9 @@ const Scenario& checked(const Scenario& scenario) {
   if (scenario.degrees.context > 1)
     throw fault_at(scenario, "parallel.context", "the method pfeife does not know context parallelism",
                    "plan with context 1; estimate and simulate know more");
+  if (steps_matrices(scenario.optimizer.name))
+    throw fault_at(scenario, "optimizer", "the method pfeife does not know steps of whole matrices",
+                   "plan with the method auto, or with adamw");
   if (scenario.collectives_run_on)
     throw fault_at(scenario, "trailing_collectives", "the method pfeife counts a pass as one block",
                    "plan with 'trailing_collectives: awaited'");

@@ -253,6 +253,17 @@ SCENARIOS = [
         framework="deepspeed",
         offload={"optimizer": "cpu"},
     ),
+    *(
+        made(
+            one_node("h100x8"),
+            {"pipeline": 1, "tensor": 2, "data": 4, "zero": 1},
+            workload=LLAMA,
+            precision="bf16",
+            framework="megatron-core",
+            optimizer=optimizer,
+        )
+        for optimizer in ({"name": "muon"}, {"name": "soap", "block": 1024})
+    ),
     {
         "panpipe": 1,
         "cluster": one_node("rtx3090x8", 2),

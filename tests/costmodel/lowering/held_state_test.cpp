@@ -27,6 +27,20 @@ struct Lowered {
       if (task.kind == TaskKind::Optimizer) return to_duration(graph.programs[at_index(task.program)].duration);
     return Duration(0);
   }
+  Duration longest_step() const {  // of any rank
+    Duration longest(0);
+    for (const Task& task : graph.tasks)
+      if (task.kind == TaskKind::Optimizer)
+        longest = std::max(longest, to_duration(graph.programs[at_index(task.program)].duration));
+    return longest;
+  }
+  const Breakdown& step_breakdown() const {
+    for (const Task& task : graph.tasks)
+      if (task.kind == TaskKind::Optimizer) return graph.programs[at_index(task.program)].breakdown;
+    return graph.programs.front().breakdown;
+  }
+  Duration compute_of_step() const { return step_breakdown().compute; }
+  Duration communication_of_step() const { return step_breakdown().communication; }
   Duration last_backward() const {
     Duration found(0);
     for (const Task& task : graph.tasks)
@@ -118,6 +132,93 @@ TEST(HeldState, DevicesNeedAWayToTheirHost) {
   const std::string fault = test::fault_of([&] { lower(scenario, made.plan, costs); });
   EXPECT_THAT(fault,
               testing::HasSubstr("device 'H100-SXM' has no copy_bandwidth, which an optimizer in the host's memory needs"));
+}
+
+// Llama 3 8B's layers have three matrices of 4096 x 14336, two of 4096 x 4096, two of 1024 x 4096. With Muon a matrix keeps a
+// master and one moment, 8 bytes, where Adam keeps 12. Eight replicas under ZeRO 1 hold whole ones: each of the six large ones is
+// alone on a replica, and the last two share the rest, 2 x 16.8 + 2 x 4.2 million elements each. The most is 58.7 million, an
+// even share is 54.5 million.
+constexpr double kLarge = 4096.0 * 14336, kSquare = 4096.0 * 4096, kNarrow = 1024.0 * 4096;
+constexpr double kMatrices = 6 * kLarge + 4 * kSquare + 4 * kNarrow;
+
+double share_of_compute(const Lowered& made) {
+  double whole = 0;
+  for (const UnitCost& unit : made.made->cost().units) whole += unit.optimizer.base();
+  return made.compute_of_step().base() / whole;
+}
+
+TEST(HeldState, OfMatricesThatReplicasDivide) {
+  const Lowered all = lowered("", "parallel: {data: 8}\noptimizer: muon\n"),
+                layers = lowered("", "parallel: {data: 8, zero: 1}\noptimizer: muon\n");
+  const auto n = static_cast<double>(all.made->workload.parameters);
+  EXPECT_NEAR(all.part(MemoryUse::Optimizer), 12 * n - 4 * kMatrices, 8);
+  EXPECT_NEAR(layers.part(MemoryUse::Optimizer), (12 * n - 4 * kMatrices) / 8 + 8 * (kLarge - kMatrices / 8), 64);
+  // Of the time of all: one large matrix, 20 m m n + 10 m m m = 5.50e12 operations of 6 x 5.50 + 4 x 2.06 + 4 x 0.097 = 41.6e12,
+  // 0.132; its share of the time is a little less, because the small ones' products are slower.
+  EXPECT_DOUBLE_EQ(share_of_compute(all), 1);
+  EXPECT_NEAR(share_of_compute(layers), 0.132, 0.006);
+}
+
+// Seven matrices a layer over eight tensor-parallel ranks: blockwise steps shards alone; duplicated does all on each, and
+// gathers; distributed sums Gram matrices; in layers each rank does an eighth.
+TEST(HeldState, OfMatricesThatTensorRanksDivide) {
+  const auto step = [](const std::string& mode) {
+    const Lowered made = lowered("", "parallel: {tensor: 8}\noptimizer: {name: muon, tensor_mode: " + mode + "}\n");
+    return std::pair(made.compute_of_step(), made.communication_of_step());
+  };
+  const auto [whole, gathers] = step("duplicated");
+  const auto [part, sums] = step("distributed");
+  const auto [alone, none] = step("blockwise");
+  const auto [turn, turned] = step("layers");
+  EXPECT_EQ(none, Duration(0));
+  EXPECT_NEAR(turn / whole, 0.125, 1e-9);
+  EXPECT_LT(alone, part);
+  EXPECT_LT(part, whole);
+  EXPECT_LT(turned, gathers);
+  EXPECT_LT(gathers, sums) << "five sums of a Gram matrix move more than the matrix";
+}
+
+// Where ZeRO 3 divides matrices, each replica gathers and steps all of them, or they trade shards for whole ones and back.
+TEST(HeldState, OfMatricesThatZeroCuts) {
+  const auto made = [](const std::string& sharding) {
+    return lowered("", "parallel: {data: 8, zero: 3}\noptimizer: {name: muon, sharding: " + sharding + "}\n");
+  };
+  const Lowered gathered = made("gathered"), layers = made("layers");
+  EXPECT_DOUBLE_EQ(share_of_compute(gathered), 1);
+  EXPECT_NEAR(share_of_compute(layers), 0.132, 0.006);
+  EXPECT_GT(gathered.communication_of_step(), layers.communication_of_step());
+  EXPECT_GT(layers.communication_of_step(), Duration(0));
+  EXPECT_THAT(test::fault_of([&] { made("replicated"); }), testing::HasSubstr("ZeRO 3 divides the optimizer's state"));
+}
+
+// NVIDIA's page on emerging optimizers (docs/models/optimizers.md): model TFLOP/s per GPU with AdamW and with Muon, on GB300 in
+// MXFP8, at the batches of Megatron-Bridge 26.02. A step's seconds are tokens x operations a token / (GPUs x TFLOP/s): 4096 x
+// 4096 x 2.0446e11 / 256 is 13.40e15, over 1051e12 and 1029e12: 0.27 s apart; 512 x 4096 x 2.301e10 / 8 is 6.03e15, over 713e12
+// and 686e12: 0.33 s. Nothing here was fitted to them.
+TEST(HeldState, MuonsStepIsThatOfPublishedRuns) {
+  struct Run {
+    const char *workload, *parallel, *cluster, *batch;
+    double operations, adamw, muon;
+  };
+  for (const Run& run : {Run{"kimi-k2", "{pipeline: 4, data: 64, expert: 64, zero: 1}", "4", "{micro: 2, microbatches: 32}",
+                             4096 * 4096 * 2.0446e11 / 256, 1051e12, 1029e12},
+                         Run{"qwen3-30b-a3b", "{pipeline: 1, data: 8, expert: 8, zero: 1}", "1", "{micro: 8, microbatches: 8}",
+                             512 * 4096 * 2.301e10 / 8, 713e12, 686e12}}) {
+    const auto step = [&](const std::string& optimizer) {
+      const auto made =
+          make(fmt::format("panpipe: 1\ncluster: {{file: clusters/gb300-nvl72.yaml, nodes: {}}}\n"
+                           "workload: {{config: workloads/{}.json, sequence: 4096}}\nbatch: {}\nprecision: mxfp8\n"
+                           "parallel: {}\nframework: megatron-core\noptimizer: {}\n",
+                           run.cluster, run.workload, run.batch, run.parallel, optimizer));
+      const ModelCosts costs(*made->model, made->degrees());
+      const Plan plan = make_plan(made->scenario, costs);
+      Lowered result{nullptr, plan, lower(made->scenario, plan, costs)};
+      return result.longest_step().base();
+    };
+    const double more = step("{name: muon, update_scale: match-rms}") - step("adamw");
+    const double published = run.operations / run.muon - run.operations / run.adamw;
+    EXPECT_NEAR(more / published, 1, 0.15) << run.workload << " " << more << " s for " << published << " s";
+  }
 }
 
 }  // namespace
