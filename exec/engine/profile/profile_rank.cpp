@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text/quantity_text.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "exec/engine/device.hpp"
 #include "exec/engine/measure/device_memory.hpp"
 #include "exec/engine/profile/link_profiler.hpp"
@@ -102,7 +103,7 @@ double optimizer_seconds(const PreparedProfile& job, const SeededParameters& par
     gradients.push_back(value.grad().defined() ? value.grad() : at::zeros_like(value).detach());
     elements += value.numel();
   }
-  if (values.empty()) return 0;
+  if (values.empty() || steps_matrices(job.experiment.scenario.optimizer.name)) return 0;
   Optimizer optimizer(job.experiment.scenario.optimizer, values);
   optimizer.step(gradients, 1e-9);  // makes its state
   Stopwatch watch(device);
@@ -126,8 +127,9 @@ class Windows {
 
   void measure() {
     for (const auto& [first, end] : windows_) measure_window(first, end);
-    if (!job_.experiment.scenario.optimizer.name.empty() && job_.experiment.scenario.optimizer.name != "none")
-      profile_.optimizer = {job_.experiment.scenario.optimizer.name, std::max<std::int64_t>(1, elements_), seconds(optimizer_s_)};
+    const std::string& optimizer = job_.experiment.scenario.optimizer.name;
+    if (!optimizer.empty() && optimizer != "none" && !steps_matrices(optimizer))  // whose time is not one of elements
+      profile_.optimizer = {optimizer, std::max<std::int64_t>(1, elements_), seconds(optimizer_s_)};
   }
 
  private:

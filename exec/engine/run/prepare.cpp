@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "exec/engine/context/context_graph.hpp"
 #include "exec/engine/run/run.hpp"
@@ -62,6 +63,25 @@ void check_formats(const Scenario& scenario) {
                    "run without workload.lora and workload.frozen; an exported model may have frozen parameters");
 }
 
+// Optimizers of matrices: the executor has Muon, on whole matrices.
+void check_matrices(const Scenario& scenario, const Plan& plan) {
+  const OptimizerRequest& optimizer = scenario.optimizer;
+  if (!steps_matrices(optimizer.name)) return;
+  if (!executes_matrices(optimizer.name))
+    throw fault_at(scenario, "optimizer", fmt::format("the executor has no {}: it is predicted and not run", optimizer.name),
+                   "run with muon or adamw; estimate, simulate and plan know it");
+  if (plan.tensor > 1)
+    throw fault_at(scenario, "optimizer",
+                   "the executor's Muon steps whole matrices, and tensor-parallel ranks hold parts of them",
+                   "run with parallel.tensor 1; estimate, simulate and plan know optimizer.tensor_mode");
+  if (divides_parameters(plan))
+    throw fault_at(
+        scenario, "optimizer",
+        fmt::format("the executor's Muon steps whole matrices, and zero {} gives the replicas parts of them", plan.zero),
+        "run with parallel.zero 0 or 1; estimate, simulate and plan know optimizer.sharding");
+  if (plan.exchanges()) (void)matrix_sharding(scenario, plan.zero);
+}
+
 // ZeRO 2 and 3: who holds which part.
 void divide_parameters(PreparedRun& run) {
   const Scenario& scenario = run.experiment.scenario;
@@ -103,6 +123,7 @@ PreparedRun::PreparedRun(RunRequest asked)
           fmt::format("the executor has no {} of '{}': models with it are predicted and not run", op.target, op.module),
           "estimate, simulate and plan know it");
   plan = experiment.plan(request.plan);
+  check_matrices(scenario, plan);
   if (plan.context > 1) {
     whole = of_whole_sequences(scenario);
     slices = shared(experiment, *whole->graph);

@@ -4,8 +4,14 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/lerp.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 
@@ -20,7 +26,7 @@ Optimizer::Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> pa
 
 std::vector<std::string> Optimizer::state_names(const OptimizerRequest& request) {
   if (request.name == "adam" || request.name == "adamw") return {"exp_avg", "exp_avg_sq"};
-  if (request.momentum > 0) return {"momentum_buffer"};
+  if (request.momentum > 0 || request.name == "muon") return {"momentum_buffer"};
   return {};
 }
 
@@ -29,6 +35,17 @@ void Optimizer::step(const std::vector<at::Tensor>& gradients, double learning_r
   ++updates_;
   if (parameters_.empty() || request_.name == "none") return;
   const at::NoGradGuard no_graph;
+  if (request_.name == "muon") {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (parameters_[i].dim() == 2) {
+        step_matrix(parameters_[i], gradients[i], state_[0][i], learning_rate);
+        continue;
+      }
+      for (std::int64_t e = 0; e < parameters_[i].size(0); ++e)
+        step_matrix(parameters_[i].select(0, e), gradients[i].select(0, e), state_[0][i].select(0, e), learning_rate);
+    }
+    return;
+  }
   if (request_.name == "adam" || request_.name == "adamw") {
     // The operator reads one count per parameter; ours are all the same.
     const at::Tensor count = at::full({}, static_cast<double>(updates_), parameters_[0].options().dtype(at::kFloat));
@@ -62,6 +79,43 @@ void Optimizer::step(const std::vector<at::Tensor>& gradients, double learning_r
     parameters_[i].copy_(wide);
     if (!momenta.empty()) momenta[i].copy_(momentum[0]);
   }
+}
+
+// As torch/optim/_muon.py, _single_tensor_muon.
+void Optimizer::step_matrix(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& momentum,
+                            double learning_rate) const {
+  momentum.lerp_(gradient, 1 - request_.momentum);
+  const at::Tensor update =
+      newton_schulz(request_.nesterov ? at::lerp(gradient, momentum, request_.momentum) : momentum, request_.newton_schulz_steps);
+  const double scale =
+      update_scale(request_.update_scale, static_cast<double>(parameter.size(0)), static_cast<double>(parameter.size(1)));
+  parameter.mul_(1 - learning_rate * request_.weight_decay);
+  parameter.add_(update, -learning_rate * scale);
+}
+
+at::Tensor newton_schulz(const at::Tensor& matrix, int steps) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kEpsilon = 1e-7;
+  const bool high = matrix.size(0) > matrix.size(1);
+  at::Tensor x = matrix.to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
+  if (high) x = x.t();
+  x.div_(x.norm().clamp(kEpsilon));
+  for (int i = 0; i < steps; ++i) {
+    const at::Tensor gram = at::mm(x, x.t());
+    x = at::addmm(x, at::addmm(gram, gram, gram, kB, kC), x, kA, 1);
+  }
+  return high ? x.t() : x;
+}
+
+double update_scale(UpdateScale scale, double rows, double columns) {
+  switch (scale) {
+    case UpdateScale::Original:
+      return std::sqrt(std::max(1.0, rows / columns));
+    case UpdateScale::MatchRms:
+      return 0.2 * std::sqrt(std::max(rows, columns));
+    case UpdateScale::Spectral:
+      break;
+  }
+  return std::sqrt(std::max(rows, columns));
 }
 
 std::int64_t Optimizer::state_bytes() const {

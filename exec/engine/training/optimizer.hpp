@@ -1,4 +1,4 @@
-// LibTorch's optimizers over a list of tensors, updated by one fused operator.
+// LibTorch's optimizers over a list of tensors, updated by one fused operator; Muon matrix by matrix.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,14 @@ namespace panpipe::exec {
 
 class Optimizer {
  public:
-  // `parameters` are updated in place; they share memory with the model's parameters, or are its fp32 masters.
+  // `parameters` are updated in place; they share memory with the model's parameters, or are its fp32 masters. Muon's are
+  // matrices, or [experts, rows, columns].
   Optimizer(const OptimizerRequest& request, std::vector<at::Tensor> parameters);
 
   // One gradient per parameter, of its shape and element type.
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
 
-  // Names of the state to store in checkpoints: "exp_avg", "exp_avg_sq" (adam, adamw), "momentum_buffer" (momentum).
+  // Names of the state to store in checkpoints: "exp_avg", "exp_avg_sq" (adam, adamw), "momentum_buffer" (momentum, muon).
   static std::vector<std::string> state_names(const OptimizerRequest& request);
   at::Tensor state(std::size_t name, std::size_t parameter) const { return state_[name][parameter]; }
   // Number of updates made; Adam's bias correction depends on it.
@@ -28,10 +29,19 @@ class Optimizer {
   std::int64_t state_bytes() const;
 
  private:
+  void step_matrix(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& momentum,
+                   double learning_rate) const;
+
   OptimizerRequest request_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::vector<at::Tensor>> state_;  // by name, then parameter
   std::int64_t updates_ = 0;
 };
+
+// The orthogonal factor of a matrix in bf16, by quintic Newton-Schulz steps: torch.optim.Muon's
+// (torch/optim/_muon.py, _zeropower_via_newtonschulz), with its coefficients.
+at::Tensor newton_schulz(const at::Tensor& matrix, int steps);
+// By what the orthogonal update of a matrix is multiplied.
+double update_scale(UpdateScale scale, double rows, double columns);
 
 }  // namespace panpipe::exec

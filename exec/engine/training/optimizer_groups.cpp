@@ -9,6 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/text/did_you_mean.hpp"
+#include "costmodel/cost/matrix_optimizer.hpp"
+#include "costmodel/workload/hidden_matrices.hpp"
 #include "costmodel/workload/operands.hpp"
 #include "costmodel/workload/operator_table.hpp"
 #include "exec/engine/parameters.hpp"
@@ -76,7 +78,10 @@ std::map<int, ParameterNumbers> parameter_numbers(const OperatorGraph& graph, co
     if (graph.tensors[tensor].role == TensorRole::Parameter && graph.tensors[tensor].requires_gradient)
       trained.insert(root_of(graph, static_cast<int>(tensor)));
   std::map<int, ParameterNumbers> numbers;
-  for (const int root : trained) numbers[root] = {optimizer.learning_rate, optimizer.weight_decay};
+  const bool matrices = steps_matrices(optimizer.name);
+  const std::vector<MatrixStack> stacks = matrices ? hidden_matrices(graph) : std::vector<MatrixStack>{};
+  for (const int root : trained)
+    numbers[root] = {optimizer.learning_rate, optimizer.weight_decay, matrices && stacks[root].count > 0};
   const std::vector<std::string> kinds(std::begin(kDecayKinds), std::end(kDecayKinds));
   for (std::size_t i = 0; i < optimizer.no_decay.size(); ++i) {
     const std::string& word = optimizer.no_decay[i];
@@ -106,16 +111,16 @@ GroupedOptimizer::GroupedOptimizer(const OptimizerRequest& request, const Traini
   std::map<ParameterNumbers, std::size_t> group_of;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto [group, made] = group_of.try_emplace(numbers[i], groups_.size());
-    if (made) groups_.push_back({numbers[i], {}, nullptr});
+    if (made) groups_.push_back({numbers[i], request, {}, nullptr});
     places_.emplace_back(group->second, groups_[group->second].parameters.size());
     groups_[group->second].parameters.push_back(i);
   }
   for (Group& group : groups_) {
     std::vector<at::Tensor> own;
     for (const std::size_t i : group.parameters) own.push_back(parameters[i]);
-    OptimizerRequest asked = request;
-    asked.weight_decay = group.numbers.weight_decay;
-    group.optimizer = std::make_unique<Optimizer>(asked, std::move(own));
+    group.request.weight_decay = group.numbers.weight_decay;
+    if (steps_matrices(request.name) && !group.numbers.matrix) group.request.name = "adamw";  // what is no matrix
+    group.optimizer = std::make_unique<Optimizer>(group.request, std::move(own));
   }
 }
 
@@ -127,6 +132,10 @@ void GroupedOptimizer::step(const std::vector<at::Tensor>& gradients, std::int64
     for (const std::size_t i : group.parameters) own.push_back(gradients[i]);
     group.optimizer->step(own, learning_rate(request_, training_, update, group.numbers.learning_rate));
   }
+}
+
+std::vector<std::string> GroupedOptimizer::state_names(std::size_t parameter) const {
+  return Optimizer::state_names(groups_[places_[parameter].first].request);
 }
 
 at::Tensor GroupedOptimizer::state(std::size_t name, std::size_t parameter) const {

@@ -18,6 +18,7 @@ namespace panpipe::exec {
 struct ParameterNumbers {
   double learning_rate = 0;  // after warm-up, before decay
   double weight_decay = 0;
+  bool matrix = false;  // stepped as one (Muon)
   auto operator<=>(const ParameterNumbers&) const = default;
 };
 
@@ -35,6 +36,8 @@ class GroupedOptimizer {
   // One gradient per parameter; `update`: number of the update, for the learning-rate curve.
   void step(const std::vector<at::Tensor>& gradients, std::int64_t update);
 
+  // Optimizer::state_names of that parameter.
+  std::vector<std::string> state_names(std::size_t parameter) const;
   at::Tensor state(std::size_t name, std::size_t parameter) const;
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates);
@@ -43,6 +46,7 @@ class GroupedOptimizer {
  private:
   struct Group {
     ParameterNumbers numbers;
+    OptimizerRequest request;
     std::vector<std::size_t> parameters;  // in the given order
     std::unique_ptr<Optimizer> optimizer;
   };

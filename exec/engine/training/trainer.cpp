@@ -339,9 +339,10 @@ NamedState Trainer::state_of(int root, std::string name, at::Tensor value, bool 
 
 std::vector<NamedState> Trainer::optimizer_state() const {
   std::vector<NamedState> state;
-  const std::vector<std::string> kinds = Optimizer::state_names(run_.experiment.scenario.optimizer);
+  constexpr std::size_t kMostKinds = 2;  // of state of one parameter
   const std::map<int, std::vector<int>> holders = holders_of(run_.graph(), run_.layout, run_.plan);
   if (sharded_) {  // alike on all members, whether they hold a part or not
+    const std::vector<std::string> kinds = Optimizer::state_names(run_.experiment.scenario.optimizer);
     for (std::size_t i = 0, u = 0; i < gradients_.roots().size(); ++i) {
       const int root = gradients_.roots()[i];
       const bool held = u < updated_.size() && updated_[u] == i;
@@ -349,7 +350,7 @@ std::vector<NamedState> Trainer::optimizer_state() const {
         state.push_back(state_of(root, run_.graph().tensors[root].name + "." + kinds[kind],
                                  held ? optimizer_->state(kind, u) : parameters_.masters().at(root),
                                  holders.at(root).front() == place_.position,
-                                 static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kinds.size() + kind)));
+                                 static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kind)));
       u += held;
     }
     return state;
@@ -358,9 +359,10 @@ std::vector<NamedState> Trainer::optimizer_state() const {
     const int root = gradients_.roots()[updated_[u]];
     const Tensor& parameter = run_.graph().tensors[root];
     const bool writes = holders.at(root).front() == place_.position && replica_of(root) == std::max(0, owner_[updated_[u]]);
+    const std::vector<std::string> kinds = optimizer_->state_names(u);
     for (std::size_t kind = 0; kind < kinds.size(); ++kind)
       state.push_back({parameter.name + "." + kinds[kind], optimizer_->state(kind, u), writes, &parameter,
-                       static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kinds.size() + kind)});
+                       static_cast<std::uint32_t>(static_cast<std::size_t>(root) * kMostKinds + kind)});
   }
   return state;
 }
