@@ -71,7 +71,7 @@ std::string scenario_text(const NewSettings& settings, const std::string& precis
       line(fmt::format("parallel: {{tensor: 1, data: {}, zero: 0}}", replicas), "the pipeline gets the devices that these leave");
   text += line("# recompute: none", "none, selective, full");
   text += line("# trainer: megatron-core", "the program that trains: panpipe list trainers; without it, as suits the model");
-  text += line("# optimizer: adam", "none, sgd, momentum, adam, adamw, with options as a map (docs/training.md)");
+  text += line("# optimizer: adam", "none, sgd, momentum, adam, adamw, muon, with options as a map (docs/training.md)");
   return text;
 }
 

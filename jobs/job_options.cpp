@@ -74,7 +74,7 @@ void report_rest(ImportedJob& job, JobKeys& keys, const UnreadKeys& unread) {
 
 void put_optimizer(ImportedJob& job, const std::string& name, const std::string& origin) {
   const std::string lower = lower_case(name);
-  if (lower == "adam" || lower == "adamw" || lower == "sgd") return job.set("optimizer", lower, origin);
+  if (lower == "adam" || lower == "adamw" || lower == "sgd" || lower == "muon") return job.set("optimizer", lower, origin);
   job.set("optimizer", "adamw", fmt::format("instead of {}", origin));
   job.not_modelled.push_back(fmt::format("{}: {} (predicted as AdamW)", origin, one_line(name)));
 }

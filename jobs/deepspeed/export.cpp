@@ -20,20 +20,23 @@ std::string optimizer_json(const Scenario& scenario, LeftOut& left_out, Exported
     job.cannot.emplace_back("optimizer none: it trains with SGD at a rate of 0");
     return "{\"type\": \"SGD\", \"params\": {\"lr\": 0}}";
   }
-  const bool adam = o.name == "adam" || o.name == "adamw";
+  const bool muon = o.name == "muon", adam = o.name == "adam" || o.name == "adamw";
+  if (o.name == "soap" || o.name == "shampoo")
+    job.cannot.push_back(fmt::format("optimizer {}: it trains with SGD, Adam or Muon", o.name));
   std::vector<std::string> numbers;
   const auto add = [&](const char* path, const char* key, const std::string& value) {
     if (left_out.states(path, fmt::format("optimizer.params.{}", key))) numbers.push_back(fmt::format("\"{}\": {}", key, value));
   };
   add("optimizer.learning_rate", "lr", number_text(o.learning_rate));
-  if (adam) add("optimizer.betas", "betas", fmt::format("[{}, {}]", number_text(o.beta1), number_text(o.beta2)));
-  if (adam) add("optimizer.epsilon", "eps", number_text(o.epsilon));
+  if (adam || muon) add("optimizer.betas", "betas", fmt::format("[{}, {}]", number_text(o.beta1), number_text(o.beta2)));
+  if (adam || muon) add("optimizer.epsilon", "eps", number_text(o.epsilon));
   if (!adam) numbers.push_back(fmt::format("\"momentum\": {}", number_text(o.momentum)));  // whose state the name decides
   add("optimizer.weight_decay", "weight_decay", number_text(o.weight_decay));
   if (o.name == "adam") numbers.emplace_back("\"adam_w_mode\": false");  // DeepSpeed's Adam has it by default
   return fmt::format("{{\"type\": \"{}\", \"params\": {{{}}}}}",
                      o.name == "adam" ? "Adam"
                      : adam           ? "AdamW"
+                     : muon           ? "Muon"
                                       : "SGD",
                      fmt::join(numbers, ", "));
 }

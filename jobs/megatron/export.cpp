@@ -201,6 +201,12 @@ class PlanArguments {
       if (left_out_.states("optimizer.betas", "--adam-beta1, --adam-beta2"))
         line("--adam-beta1 {} --adam-beta2 {}", number_text(o.beta1), number_text(o.beta2));
       if (left_out_.states("optimizer.epsilon", "--adam-eps")) line("--adam-eps {}", number_text(o.epsilon));
+    } else if (o.name == "muon") {
+      add_muon(o);
+    } else if (o.name == "soap") {
+      line("--optimizer soap");
+    } else if (o.name == "shampoo") {
+      cannot("optimizer shampoo: it has Muon and SOAP");
     } else if (o.name != "none") {
       line("--optimizer sgd --sgd-momentum {}", number_text(o.momentum));
     } else {
@@ -211,6 +217,21 @@ class PlanArguments {
     add_rate();
     report_optimizer(scenario_, job_);
     add_states();
+  }
+
+  void add_muon(const OptimizerRequest& o) {
+    line("--optimizer muon --muon-momentum {} --muon-num-ns-steps {}{} --muon-no-split-qkv", number_text(o.momentum),
+         o.newton_schulz_steps, o.nesterov ? " --muon-nesterov" : "");
+    line("--muon-scale-mode {}{}", o.update_scale == UpdateScale::Original ? "shape_scaling" : "spectral",
+         o.update_scale == UpdateScale::MatchRms ? " --muon-extra-scale-factor 0.2" : "");
+    if (plan_.tensor > 1) line("--muon-tp-mode {}", muon_tensor_mode(o.tensor_mode));
+    for (const char* key : {"nesterov", "newton_schulz_steps", "update_scale", "sharding", "tensor_mode"})
+      job_.stated.push_back(fmt::format("optimizer.{}", key));
+    if (plan_.zero >= 2) cannot("Muon with Megatron's FSDP");
+  }
+  static const char* muon_tensor_mode(MatrixTensorMode mode) {
+    constexpr const char* kNames[] = {"blockwise", "duplicated", "distributed", "layer_sharded"};
+    return kNames[static_cast<std::size_t>(mode)];
   }
 
   void add_rate() {

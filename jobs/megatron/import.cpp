@@ -82,12 +82,41 @@ std::string states_of_optimizer(MegatronJob& m) {
   return "fp32";
 }
 
+// Defaults of megatron/training/arguments.py and optimizer_config.py.
+void read_muon(MegatronJob& m) {
+  const auto word = [&](const char* flag, const char* otherwise) { return m.arguments.text(flag).value_or(otherwise); };
+  const std::string mode = word("--muon-tp-mode", "duplicated"), scale = word("--muon-scale-mode", "spectral");
+  const double factor = m.arguments.number("--muon-extra-scale-factor").value_or(1);
+  const bool moonlight = scale == "spectral" && factor == 0.2, known = moonlight || factor == 1;
+  const bool whole_mode = mode == "blockwise" || mode == "duplicated" || mode == "distributed" || mode == "layer_sharded";
+  if (!whole_mode) m.job.not_modelled.push_back(one_line(fmt::format("--muon-tp-mode {} (predicted as duplicated)", mode)));
+  if (!known || (scale != "spectral" && scale != "shape_scaling"))
+    m.job.not_modelled.push_back(one_line(fmt::format("--muon-scale-mode {} --muon-extra-scale-factor {}", scale, factor)));
+  if (!m.arguments.flag("--muon-no-split-qkv"))
+    m.job.not_modelled.emplace_back("orthogonal updates of query, key and value apart (predicted of the fused matrix)");
+  if (m.arguments.flag("--muon-use-syrk")) m.job.not_modelled.emplace_back("--muon-use-syrk");
+  m.job.set(
+      "optimizer",
+      fmt::format("{{name: muon, momentum: {:g}, nesterov: {}, newton_schulz_steps: {}, update_scale: {}, tensor_mode: {}}}",
+                  m.arguments.number("--muon-momentum").value_or(0.9), m.arguments.flag("--muon-nesterov"),
+                  m.arguments.integer("--muon-num-ns-steps", 1, 100).value_or(5),
+                  moonlight                  ? "match-rms"
+                  : scale == "shape_scaling" ? "original"
+                                             : "spectral",
+                  !whole_mode               ? "duplicated"
+                  : mode == "layer_sharded" ? "layers"
+                                            : mode),
+      "--optimizer");
+}
+
 void read_optimizer(MegatronJob& m) {
   const double share = m.arguments.number("--optimizer-offload-fraction").value_or(1);
   if (m.arguments.flag("--optimizer-cpu-offload"))
     put_offload(m.job, "optimizer", share == 1 ? "cpu" : fmt::format("{} of it in the host's memory", share),
                 "--optimizer-cpu-offload");
   const std::string name = m.arguments.text("--optimizer").value_or("adam");
+  if (name == "muon" || name == "dist_muon") return read_muon(m);
+  if (name == "soap") return m.job.set("optimizer", name, "--optimizer");
   if (name != "adam" && name != "sgd") {
     m.job.not_modelled.push_back("--optimizer " + name);
     return;

@@ -87,7 +87,8 @@ void read_sharding(MegatronJob& m) {
   for (const char* flag : {"--use-custom-fsdp", "--use-megatron-fsdp", "--use-torch-fsdp2"}) fsdp |= m.arguments.flag(flag);
   const std::string strategy = m.arguments.text("--data-parallel-sharding-strategy").value_or("optim_grads_params");
   if (!fsdp || strategy == "no_shard") {
-    if (distributed) m.job.set("parallel.zero", 1, "--use-distributed-optimizer");
+    const bool layers = m.arguments.text("--optimizer").value_or("") == "dist_muon";  // its earlier name
+    if (distributed || layers) m.job.set("parallel.zero", 1, distributed ? "--use-distributed-optimizer" : "--optimizer");
     return;
   }
   m.job.set("parallel.zero", strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3, "--data-parallel-sharding-strategy");

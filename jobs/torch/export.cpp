@@ -57,12 +57,13 @@ std::string stages_text(const Plan& plan, bool recompute) {
 std::string optimizer_text(const Scenario& scenario) {
   const OptimizerRequest& o = scenario.optimizer;
   std::string settings;
-  if (o.name == "adam" || o.name == "adamw")
+  const bool of_matrices = o.name == "muon" || o.name == "soap" || o.name == "shampoo";
+  if (o.name == "adam" || o.name == "adamw" || of_matrices)
     settings = fmt::format(", \"lr\": {}, \"betas\": ({}, {}), \"eps\": {}, \"weight_decay\": {}", o.learning_rate, o.beta1,
                            o.beta2, o.epsilon, o.weight_decay);
   else if (o.name != "none")
     settings = fmt::format(", \"lr\": {}, \"momentum\": {}, \"weight_decay\": {}", o.learning_rate, o.momentum, o.weight_decay);
-  const std::string name = o.name == "momentum" ? "sgd" : o.name;
+  const std::string name = o.name == "momentum" ? "sgd" : of_matrices ? "adamw" : o.name;
   const TrainingRequest& t = scenario.training;
   using Decay = TrainingRequest::Decay;
   const std::map<Decay, const char*> decays = {
@@ -114,6 +115,8 @@ void report(const ExportRequest& request, const TorchProgram& program, bool spli
   if (program.dropout || scenario.workload.dropout > 0)
     job.cannot.emplace_back("the dropout masks that panpipe run draws: losses differ");
   report_optimizer(scenario, job);
+  if (const std::string& name = scenario.optimizer.name; name == "muon" || name == "soap" || name == "shampoo")
+    job.cannot.push_back(fmt::format("optimizer {}: it trains with AdamW", name));
 }
 
 }  // namespace

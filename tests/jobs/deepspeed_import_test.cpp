@@ -57,6 +57,7 @@ TEST(DeepSpeedImport, AdamIsAdamW) {
   EXPECT_EQ(optimizer(R"({"type": "Adam", "params": {"adam_w_mode": false}})"), "adam");
   EXPECT_EQ(optimizer(R"({"type": "AdamW", "params": {"adam_w_mode": false}})"), "adamw");
   EXPECT_EQ(optimizer(R"({"type": "SGD"})"), "sgd");
+  EXPECT_EQ(optimizer(R"({"type": "Muon"})"), "muon");
 }
 
 TEST(DeepSpeedImport, AutoIsAnAssumption) {

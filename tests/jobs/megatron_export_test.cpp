@@ -129,6 +129,19 @@ TEST(Export, MegatronsMomentsHaveTheirFormat) {
               ElementsAre("optimizer.states: 8bit"));
 }
 
+TEST(Export, MegatronsMuon) {
+  const std::string plan = kLlama + "batch: {micro: 1, microbatches: 4}\nschedule: 1f1b\n";
+  const std::string muon = "optimizer: {name: muon, tensor_mode: distributed, update_scale: match-rms}\n";
+  const std::string text = exported("megatron", plan + muon + "parallel: {pipeline: 2, tensor: 2, data: 2, zero: 1}\n").text;
+  EXPECT_THAT(text, HasSubstr("--optimizer muon --muon-momentum 0.95 --muon-num-ns-steps 5 --muon-nesterov --muon-no-split-qkv"));
+  EXPECT_THAT(text, HasSubstr("--muon-scale-mode spectral --muon-extra-scale-factor 0.2"));
+  EXPECT_THAT(text, HasSubstr("--muon-tp-mode distributed"));
+  EXPECT_THAT(text, HasSubstr("--use-distributed-optimizer"));
+  EXPECT_THAT(exported("megatron", plan + muon + "parallel: {data: 8, zero: 3}\n").cannot, Contains("Muon with Megatron's FSDP"));
+  EXPECT_THAT(exported("megatron", plan + "optimizer: shampoo\nparallel: {data: 8}\n").cannot,
+              Contains("optimizer shampoo: it has Muon and SOAP"));
+}
+
 // What decides how experts are launched comes back, and with it the prediction.
 TEST(Export, MegatronLaunchesExpertsAlike) {
   const std::string text = kExperts + kPlain + "parallel: {pipeline: 2, data: 4, expert: 4}\n";

@@ -234,6 +234,23 @@ TEST(MegatronImport, MomentsOfTheOptimizer) {
             "adamw; --exp-avg-dtype fp16 --exp-avg-sq-dtype fp16 (predicted in fp32)");
 }
 
+// Defaults are Megatron-LM's: momentum 0.9, no Nesterov, updates scaled by the root of the larger side.
+TEST(MegatronImport, Muon) {
+  const auto optimizer = [](const std::string& arguments) { return value(job(kLlama + arguments), "optimizer"); };
+  EXPECT_EQ(
+      optimizer("--optimizer muon --muon-no-split-qkv"),
+      "{name: muon, momentum: 0.9, nesterov: false, newton_schulz_steps: 5, update_scale: spectral, tensor_mode: duplicated}");
+  EXPECT_EQ(optimizer("--optimizer muon --muon-momentum 0.95 --muon-nesterov --muon-num-ns-steps 6 --muon-tp-mode layer_sharded "
+                      "--muon-extra-scale-factor 0.2"),
+            "{name: muon, momentum: 0.95, nesterov: true, newton_schulz_steps: 6, update_scale: match-rms, tensor_mode: layers}");
+  EXPECT_THAT(job(kLlama + "--optimizer muon --muon-no-split-qkv").not_modelled, IsEmpty());
+  EXPECT_THAT(job(kLlama + "--optimizer muon --muon-tp-mode auto").not_modelled,
+              ElementsAre("--muon-tp-mode auto (predicted as duplicated)",
+                          "orthogonal updates of query, key and value apart (predicted of the fused matrix)"));
+  EXPECT_EQ(optimizer("--optimizer soap"), "soap");
+  EXPECT_EQ(value(job(kLlama + "--optimizer dist_muon"), "parallel.zero"), "1");
+}
+
 TEST(MegatronImport, ArgumentsThatPredictionsHave) {
   const std::string experts = kLlama + "--num-experts 8 --moe-grouped-gemm --no-position-embedding --moe-token-dispatcher-type ";
   EXPECT_THAT(job(experts + "alltoall").not_modelled, IsEmpty());
