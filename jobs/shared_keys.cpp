@@ -25,7 +25,9 @@ void put_expert(ImportedJob& job, int degree, int tensor, const std::string& ori
 }
 
 void put_capacity(ImportedJob& job, double factor, bool padded, const std::string& origin) {
-  if (padded) return job.set("experts.capacity", fmt::format("{}", factor), origin + ", padded");
+  job.set("experts.capacity", fmt::format("{}", factor), origin + (padded ? ", padded" : ""));
+  if (padded) return;
+  job.set("experts.padded", "false", "rows are dropped, and none are added");
   job.assumptions.push_back(fmt::format("tokens fall evenly on experts, so that {} {} drops none.", origin, factor));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text/quantity_text.hpp"
 #include "costmodel/cluster/impaired.hpp"
@@ -37,7 +38,8 @@ std::vector<Blame> blame_of(const Scenario& scenario, const Plan& plan) {
   for (std::size_t i = 0; i < fabric.slow.size(); ++i) {
     std::vector<SlowDevice> others = fabric.slow;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    add(of_device(plan, fabric.slow[i].device), 1 / fabric.slow[i].slowdown, impaired(*fabric.sound, others, fabric.degraded));
+    add(of_device(plan, fabric.slow[i].device), std::round(1e12 / fabric.slow[i].slowdown) / 1e12,  // 0.9, not its neighbour
+        impaired(*fabric.sound, others, fabric.degraded));
   }
   for (std::size_t i = 0; i < fabric.degraded.size(); ++i) {
     std::vector<DegradedLink> others = fabric.degraded;

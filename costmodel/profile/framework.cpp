@@ -228,10 +228,10 @@ const std::vector<BoundKey<Framework>>& framework_rows() {
                 "once), or one copy to each node and from there (`nodes`, DeepEP); `model`: `nodes` where routing is limited to "
                 "groups of experts",
                 "models/expert-parallelism.md")),
-      reported(
-          "none",
-          words(&Framework::cuda_graphs, {{"none", CudaGraphs::None}, {"layers", CudaGraphs::Layers}, {"full", CudaGraphs::Full}},
-                "cuda_graphs", "what the host launches at once: each part of a layer, or all passes of a step", launches)),
+      reported("none", words(&Framework::cuda_graphs,
+                             {{"none", CudaGraphs::None}, {"layers", CudaGraphs::Layers}, {"full", CudaGraphs::Full}},
+                             "cuda_graphs", "what the host launches at once: each part of a layer, or all passes of a step",
+                             "models/compute.md#cuda-graphs")),
       words(&Framework::tensor_inputs, {{"shared", TensorInputs::Shared}, {"each", TensorInputs::Each}}, "tensor_inputs",
             "products over tensor ranks that read one input share its gather and its gradient's sum, or `each` has its own",
             "models/compute.md#a-framework-is-a-list-of-choices"),

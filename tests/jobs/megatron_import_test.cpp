@@ -103,6 +103,9 @@ TEST(MegatronImport, ExpertsAndLatentAttention) {
   EXPECT_EQ(value(spread, "parallel.expert"), "4");
   EXPECT_EQ(value(spread, "parallel.expert_tensor"), "1");
   EXPECT_EQ(value(spread, "experts.capacity"), "1.25");
+  EXPECT_EQ(value(spread, "experts.padded"), "absent");
+  const ImportedJob dropping = job(kLlama + "--num-experts 8 --moe-ffn-hidden-size 512 --moe-expert-capacity-factor 1.25");
+  EXPECT_EQ(value(dropping, "experts.capacity") + value(dropping, "experts.padded"), "1.25false");
   const std::string deepseek =
       kLlama +
       "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 64 --qk-head-dim 32 --qk-pos-emb-head-dim 16 "
