@@ -4,6 +4,7 @@
 #include "costmodel/cost/graph_cost.hpp"
 #include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/whole_bytes.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 
 namespace panpipe {
 
