@@ -14,8 +14,7 @@ namespace {
 // The keys that open_plan_keys() opens, apart from those without a value to keep.
 std::vector<std::string> searched_keys() {
   std::vector<std::string> keys;
-  for (const Axis& axis : kAxes)
-    if (axis.searched) keys.push_back(fmt::format("parallel.{}", axis.key));
+  for (const Axis& axis : kAxes) keys.push_back(fmt::format("parallel.{}", axis.key));
   for (const char* key : {"batch.micro", "schedule", "recompute", "partition", "placement", "offload.optimizer",
                           "offload.parameters", "offload.activations"})
     keys.emplace_back(key);

@@ -21,7 +21,6 @@ struct Axis {
   std::string_view otherwise = {};  // what an absent key means, where that is no fixed value (else it is that of Degrees{})
   bool multiplies = false;          // the devices are the product of these
   bool always = false;              // plan files, results and settings state it even where it is that of Degrees{}
-  bool searched = true;             // may be `auto`
   bool in_plan = true;              // plan files, results and settings have it; the schedule in them has the stages per rank
   std::string_view meaning = {};    // for the reference of keys
 
@@ -69,7 +68,6 @@ constexpr Axis kAxes[] = {
      .short_name = "",
      .number = &Degrees::shard,
      .otherwise = "all replicas",
-     .searched = false,
      .meaning = "ranks of a shard group, over which ZeRO divides; divides data x context"},
     {.key = "context",
      .short_name = "cp",

@@ -218,9 +218,9 @@ void make_scalar(Node& node, std::string text) {
 void open_degrees(Node& parallel, bool sizes) {
   for (const Axis& axis : kAxes) {
     const bool of_graph = axis.number != &Degrees::pipeline && axis.number != &Degrees::data && axis.number != &Degrees::zero &&
-                          axis.number != &Degrees::virtual_stages;
+                          axis.number != &Degrees::virtual_stages && axis.number != &Degrees::shard;
     Node* stated = entry_of(parallel, std::string(axis.key));
-    if (stated == nullptr || !axis.searched || (of_graph && !sizes)) continue;
+    if (stated == nullptr || (of_graph && !sizes)) continue;
     // Absent, it is searched where sequences are long.
     if (axis.number == &Degrees::context && stated->text == "1")
       erase(parallel, axis.key);

@@ -58,7 +58,7 @@ const Choices<ContextExchange>& context_exchanges() {
 void read_axis(MapReader& reader, const Axis& axis, Degrees& degrees) {
   const std::string key(axis.key);
   const bool has_default = axis.otherwise.empty();
-  if (axis.searched && read_auto(reader, key, has_default ? axis.text(Degrees{}) : "")) return;
+  if (read_auto(reader, key, has_default ? axis.text(Degrees{}) : "")) return;
   if (reader.find(key) == nullptr && !has_default) return;
   axis.put(degrees, axis.flag != nullptr ? int{reader.boolean(key, false)} : reader.integer(key, axis.least, axis.of(Degrees{})));
 }
@@ -86,7 +86,7 @@ Key parallel_key() {
                .forms = {axis.flag != nullptr ? form::truth() : form::whole(axis.least)},
                .otherwise = axis.otherwise,
                .meaning = axis.meaning};
-    if (axis.searched) key.words = {"auto"};
+    key.words = {"auto"};
     if (axis.otherwise.empty()) key.fallback = axis.text(Degrees{});
     // Every exporter states these; the others have words in some.
     if (axis.always || axis.key == "sequence_parallel" || axis.key == "virtual_stages") key.exports = InExports::Stated;

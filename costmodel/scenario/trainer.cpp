@@ -84,6 +84,13 @@ class TrainerFile {
   }
   std::vector<std::string> words(const char* key) { return words(*top_.find(key)); }
 
+  std::vector<int> stages(const Node& list) {
+    std::vector<int> found;
+    for (const NodePtr& item : list.items)
+      if (const auto stage = read_integer(*item, log_, 0)) found.push_back(*stage);
+    return found;
+  }
+
   // Whether the stated release lies at or behind `bound`; without a stated release it is the newest.
   bool reaches(const std::string& bound) const {
     return release_.empty() || *release_numbers(release_) >= release_numbers(bound).value_or(std::vector<int>{});
@@ -114,11 +121,12 @@ class TrainerFile {
         if (has) trainer_.schedules->push_back(std::move(family));
     }
     if (const Node* list = row.find("zero"); list != nullptr && has && row.find("offload") == nullptr)
-      for (const NodePtr& item : list->items)
-        if (const auto stage = read_integer(*item, log_, 0)) {
-          trainer_.zero.push_back(*stage);
-          if (!alone) trainer_.zero_with_pipeline.push_back(*stage);
-        }
+      for (const int stage : stages(*list)) {
+        trainer_.zero.push_back(stage);
+        if (!alone) trainer_.zero_with_pipeline.push_back(stage);
+      }
+    if (const Node* list = row.find("zero_in_groups"); list != nullptr && has)
+      for (const int stage : stages(*list)) trainer_.zero_in_groups.push_back(stage);
     if (const Node* list = row.find("recompute"); list != nullptr && has)
       for (const NodePtr& item : list->items) read_mode(*item);
     if (const Node* list = row.find("offload"); list != nullptr && has) read_offload(*list, row);
@@ -134,9 +142,7 @@ class TrainerFile {
       if (part != "optimizer" && part != "parameters")
         log_.error(list, fmt::format("'{}' is no state that a host can hold", part));
     }
-    if (const Node* zero = row.require("zero"); zero != nullptr)
-      for (const NodePtr& item : zero->items)
-        if (const auto stage = read_integer(*item, log_, 0)) choice.zero.push_back(*stage);
+    if (const Node* zero = row.require("zero"); zero != nullptr) choice.zero = stages(*zero);
     trainer_.offloads.push_back(std::move(choice));
   }
 
@@ -213,7 +219,7 @@ const Trainer& trainer_of(const Scenario& scenario) {
     any.tensor = any.context = any.expert = any.cuts_layers = any.orders_from_files = any.replica_ranks_adjacent = true;
     any.recomputes_by_stage = any.offloads_activations = true;
     any.offloads = {{{true, false}, {0, 1, 2, 3}}, {{false, true}, {3}}, {{true, true}, {3}}};
-    any.zero = any.zero_with_pipeline = {0, 1, 2, 3};
+    any.zero = any.zero_with_pipeline = any.zero_in_groups = {0, 1, 2, 3};
     any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
     return any;
   }();
@@ -317,6 +323,11 @@ std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan
   if (degrees.zero > 0 && !holds(zero, degrees.zero))
     found.push_back({"parallel.zero", fmt::format("ZeRO {}{}", degrees.zero, degrees.pipeline > 1 ? " with a pipeline" : ""),
                      fmt::format("it has {}", fmt::join(zero, ", "))});
+  if (degrees.zero > 0 && degrees.shard_group() < degrees.replicas() && !holds(trainer.zero_in_groups, degrees.zero))
+    found.push_back({"parallel.shard", fmt::format("ZeRO {} in groups smaller than all replicas", degrees.zero),
+                     trainer.zero_in_groups.empty()
+                         ? std::string("leave parallel.shard out")
+                         : fmt::format("it has that under ZeRO {}", fmt::join(trainer.zero_in_groups, ", "))});
   if (plan.recompute != Recompute::None && !holds(trainer.recompute, plan.recompute))
     found.push_back({"recompute", fmt::format("{} recompute", name_of(plan.recompute)), "leave it open: recompute: auto"});
   if (plan.recompute_by_stage && !trainer.recomputes_by_stage)

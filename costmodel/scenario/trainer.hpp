@@ -43,6 +43,7 @@ struct Trainer {
   std::optional<std::vector<std::string>> schedules;  // families of pipelines; empty: it has no pipeline; nullopt: all
   bool tensor = false, context = false, expert = false;
   std::vector<int> zero, zero_with_pipeline;  // ZeRO stages, and those of them that go together with a pipeline
+  std::vector<int> zero_in_groups;            // those that can divide over groups smaller than all replicas
   std::vector<Recompute> recompute;
   bool cuts_layers = false;             // stages may begin and end inside a layer
   bool orders_from_files = false;       // runs an order without a name, from a file

@@ -83,6 +83,8 @@ std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& j
     hosted += ", \"offload_param\": {\"device\": \"cpu\"}";
     job.stated.emplace_back("offload.parameters");
   }
+  if (stage == 3 && plan.shard_group() < plan.replicas()) hosted += fmt::format(", \"mics_shard_size\": {}", plan.shard_group());
+  if (stage == 3) job.stated.emplace_back("parallel.shard");
   const Framework& framework = scenario.framework;
   const bool overlap = scenario.overlap_gradients.value_or(framework.overlap_reduce_scatter || plan.zero >= 2);
   return fmt::format(

@@ -89,8 +89,11 @@ class PlanArguments {
   bool shares_weights() const { return plan_.data * context_ranks(plan_) > 1; }
 
   void add_sharding() {
+    job_.stated.emplace_back("parallel.shard");
     if (!shares_weights()) return;
     if (plan_.zero == 1) line("--use-distributed-optimizer");
+    if (const int groups = plan_.replicas() / plan_.shard_group(); plan_.zero > 0 && groups > 1)
+      line("--num-distributed-optimizer-instances {}", groups);
     if (plan_.zero < 2) return;
     line("--use-megatron-fsdp --data-parallel-sharding-strategy {} --use-distributed-optimizer",
          plan_.zero == 3 ? "optim_grads_params" : "optim_grads");

@@ -81,6 +81,19 @@ JobMachine read_machine(MegatronJob& m) {
   return machine;
 }
 
+// Instances of the distributed optimizer divide its ranks, those that share samples included, into groups.
+void read_shard_groups(MegatronJob& m) {
+  const char* argument = "--num-distributed-optimizer-instances";
+  const int instances = m.arguments.integer(argument, 1, kMostRanks).value_or(1);
+  const int replicas = m.degrees.replicas();
+  if (instances == 1) return;
+  if (replicas % instances != 0)
+    m.arguments.refuse(argument,
+                       fmt::format("is {}, which does not divide the {} ranks with the same weights", instances, replicas), "");
+  else
+    m.job.set("parallel.shard", replicas / instances, argument);
+}
+
 void read_sharding(MegatronJob& m) {
   const bool distributed = m.arguments.flag("--use-distributed-optimizer");
   bool fsdp = false;
@@ -89,8 +102,10 @@ void read_sharding(MegatronJob& m) {
   if (!fsdp || strategy == "no_shard") {
     const bool layers = m.arguments.text("--optimizer").value_or("") == "dist_muon";  // its earlier name
     if (distributed || layers) m.job.set("parallel.zero", 1, distributed ? "--use-distributed-optimizer" : "--optimizer");
+    if (distributed) read_shard_groups(m);
     return;
   }
+  read_shard_groups(m);
   m.job.set("parallel.zero", strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3, "--data-parallel-sharding-strategy");
 }
 

@@ -16,6 +16,7 @@
 #include "planner/auto/finalists.hpp"
 #include "planner/auto/last_families.hpp"
 #include "planner/auto/order_replay.hpp"
+#include "planner/auto/shard_groups.hpp"
 #include "planner/auto/stage_recompute.hpp"
 #include "planner/candidate.hpp"
 #include "planner/methods.hpp"
@@ -60,6 +61,7 @@ class AutoSearch {
     cram();
     fit();
     improve();
+    divide();
     try_last();
     contend();
     return answer();
@@ -401,6 +403,18 @@ class AutoSearch {
       if (chosen.size() < count && std::none_of(chosen.begin(), chosen.end(), alike)) chosen.push_back(&one);
     }
     return chosen;
+  }
+
+  // The best plans with ZeRO in smaller groups.
+  void divide() {
+    if (!divides_in_groups(experiment_.scenario)) return;
+    const std::vector<Exact*> starts = first_of_degrees(kImproved);
+    std::vector<Exact> divided(starts.size());
+    in_parallel(starts.size(),
+                [&](std::size_t i, Evaluator& evaluator) { divided[i] = try_shard_groups(evaluator, *starts[i], options_); });
+    for (Exact& one : divided)
+      if (one.usable()) best_.push_back(std::move(one));
+    std::sort(best_.begin(), best_.end());
   }
 
   // Where the schedule is open: families without closed forms, on the best plans of several splits.
