@@ -66,10 +66,15 @@ void predict_row(const CalibrationChoice& calibrations, CalibrationCache& cache,
     const Experiment experiment(std::move(scenario), std::move(numbers));
     const Plan plan = experiment.plan("");
     if (!run.row.scenario.empty()) fill_columns(experiment.scenario, plan, run.row);
-    // The allocator is replayed where a peak is compared: it takes longer than all the rest.
-    const TaskGraph graph = run.row.peak_gib ? answered(experiment.scenario, plan, experiment.model)
-                                             : lower(experiment.scenario, plan, experiment.model);
+    // The allocator is replayed where a peak is compared, or a factor refuses the run: it takes longer than all
+    // the rest.
+    TaskGraph graph = run.row.peak_gib ? answered(experiment.scenario, plan, experiment.model)
+                                       : lower(experiment.scenario, plan, experiment.model);
     StepFigures figures = step_figures(graph, experiment.scenario, plan);
+    if (!figures.fits && !run.row.peak_gib) {
+      graph = answered(experiment.scenario, plan, experiment.model);
+      figures = step_figures(graph, experiment.scenario, plan);
+    }
     run.predicted_s = written.rolling ? figures.step_period_s : figures.step_time_s;
     run.predicted_peak_gib = peak_of_kind(figures, run.row.peak_kind) / kGib;
     run.fits = figures.fits;
