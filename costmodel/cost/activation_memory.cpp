@@ -39,6 +39,14 @@ double normalization_extra(const UnitView& unit, int i, const DeviceRates& rates
          ((casts_eagerly(rates) ? rates.residual - rates.element : 0) + (normalizes_in_operators(unit, i, rates) ? kFp32 : 0));
 }
 
+// What GELU in operators keeps beyond its input: x / 2, tanh and 1 + tanh. Autocast takes the cube in fp32, so that the input is
+// kept in fp32 too, and so are the last two (transformers, activations.py, NewGELUActivation).
+double activation_extra(const UnitView& unit, int i, const DeviceRates& rates) {
+  constexpr double kFp32 = 4;
+  const auto elements = static_cast<double>(unit.tensor(first_operand(unit.op(i))).elements());
+  return elements * (casts_eagerly(rates) ? 3 * kFp32 : 3 * rates.element);
+}
+
 // True if one kernel makes and reads tensor t, so that its backward makes t again: functions and products element by element.
 // Megatron-LM's SwiGLUFunction keeps gate and up, not silu(gate) (megatron/core/fusions/fused_bias_swiglu.py), and so do Liger's
 // kernel and torch.compile.
@@ -84,6 +92,7 @@ void keep_operator(const UnitView& unit, int i, const DeviceRates& rates, bool a
       keep(unit, keeps_narrow(unit, i, rates) ? saved.narrow : saved.tensors, t);
   }
   if (work.kind == OperatorClass::Normalization) saved.extra += normalization_extra(unit, i, rates);
+  if (activates_in_operators(unit, i, rates)) saved.extra += activation_extra(unit, i, rates);
   const auto extra = static_cast<double>(work.saved_extra.base());
   if (work.kind != OperatorClass::Loss) saved.extra += extra;
   if (work.kind == OperatorClass::Attention) saved.attention += extra;

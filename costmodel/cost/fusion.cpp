@@ -56,6 +56,11 @@ bool adds_input(const UnitView& unit, int i) {
   return any_operand(unit.op(i), is_outside) && is_residual_sum(unit, i);
 }
 
+bool activates_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
+  return rates.elementwise == Elementwise::Eager && rates.activation == ActivationKernel::Operators &&
+         row_of(unit.op(i)).role == OperatorRole::Pointwise && row_of(unit.op(i)).traits.composed;
+}
+
 bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
   return rates.elementwise == Elementwise::Eager &&
          (rates.normalization == NormalizationKernel::Operators ||
@@ -97,12 +102,6 @@ void add_reordering(const UnitView& unit, int i, bool in_place, OperatorKernels&
       traffic.forward += 2 * unit.bytes(out);
       traffic.backward += 2 * unit.bytes(out);
     }
-}
-
-// GELU as 0.5 x (1 + tanh(c (x + d x^3))), an operator each.
-bool activates_in_operators(const UnitView& unit, int i, const DeviceRates& rates) {
-  return rates.elementwise == Elementwise::Eager && rates.activation == ActivationKernel::Operators &&
-         row_of(unit.op(i)).role == OperatorRole::Pointwise && row_of(unit.op(i)).traits.composed;
 }
 
 // The kernels of every operator: what each moves and how many there are. `elementwise: fused` makes one of each chain; `compiled`

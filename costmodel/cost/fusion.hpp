@@ -35,6 +35,9 @@ bool adds_input(const UnitView& unit, int i);
 // True if the model's Python code makes a normalization of operators.
 bool normalizes_in_operators(const UnitView& unit, int i, const DeviceRates& rates);
 
+// True if it makes GELU of operators: 0.5 x (1 + tanh(c (x + d x^3))).
+bool activates_in_operators(const UnitView& unit, int i, const DeviceRates& rates);
+
 // True if operator i works on activations that every tensor-parallel rank holds completely (a normalization, a residual sum).
 bool is_replicated(const UnitView& unit, int i);
 

@@ -91,6 +91,22 @@ TEST(Activations, ABlockKeepsItsInputInFp32UnderAutocast) {
   }
 }
 
+// A layer of width 1024 activates 4096 values a token. In operators x / 2, tanh and 1 + tanh are kept beyond x and the result:
+// 3 x 2 bytes; under autocast x (2 more bytes), tanh and 1 + tanh are in fp32: 2 + 4 + 4 + 2.
+TEST(Activations, GeluInOperatorsKeepsItsParts) {
+  for (const bool autocast : {false, true}) {
+    const auto saved = [&](const char* activation) {
+      const auto made = make(fmt::format(
+          "panpipe: 1\ncluster: clusters/dgx-a100-80g.yaml\nworkload: {{model: gpt, layers: 2, hidden: 1024, heads: 16, "
+          "sequence: 512, vocabulary: 51200}}\nbatch: {{micro: 2, microbatches: 1}}\nprecision: bf16\nparallel: "
+          "{{pipeline: 1}}\nframework: {{name: eager-sdpa, autocast: {}, activation: {}}}\n",
+          autocast, activation));
+      return layer_of(made->cost()).saved;
+    };
+    EXPECT_NEAR(saved("operators") - saved("kernel"), (autocast ? 12 : 6) * 512.0 * 2 * 4096, 1);
+  }
+}
+
 // Of 2048 tokens 2 rows each go to experts. The weighted sum keeps the rows, 2 bytes x 2 x 2048 x 1024; Megatron-Core's grouped
 // products have multiplied with the weights before.
 TEST(Activations, RowsThatWereWeighedBeforeAreNotKept) {
