@@ -132,8 +132,7 @@ class Steps {
     const planner::Candidate& best = answer.candidates.front();
     tried.plan = best.summary;
     tried.samples = samples_of(*best.plan);
-    Scenario chosen = experiment.scenario;
-    chosen.offload = planner::hosted_by(chosen, best);
+    const Scenario chosen = planner::with_choices(experiment.scenario, best);
     const Workload workload = make_workload(chosen, *best.plan);
     describe_step(answered(chosen, *best.plan, CostModel(chosen, workload)), tried);
   }

@@ -13,6 +13,7 @@
 #include "base/stop.hpp"
 #include "base/text/quantity_text.hpp"
 #include "base/text/run_quantity_text.hpp"
+#include "costmodel/scenario/recompute_modes.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/workload/assumptions.hpp"
 #include "sim/simulate.hpp"
@@ -161,6 +162,7 @@ std::optional<PlanFile> plan_file_of(const planner::Answer& answer, const Experi
     std::vector<std::string> places;
     for (const auto& [key, value] : candidate.settings)
       if (key.starts_with(kOffload)) places.push_back(fmt::format("{}: {}", key.substr(kOffload.size()), value));
+    if (!candidate.recomputed.empty()) yaml += fmt::format("recompute: {{operators: [{}]}}\n", names_of(candidate.recomputed));
     if (!places.empty()) yaml += fmt::format("offload: {{{}}}\n", fmt::join(places, ", "));
     return PlanFile{std::move(yaml), i};
   }

@@ -119,13 +119,13 @@ void note_trainer(const Scenario& scenario, Answer& answer) {
 
 }  // namespace
 
-HostedState hosted_by(const Scenario& scenario, const Candidate& candidate) {
-  HostedState hosted = scenario.offload;
+Scenario with_choices(Scenario scenario, const Candidate& candidate) {
   for (const auto& [key, value] : candidate.settings) {
-    if (key == "offload.optimizer") hosted.optimizer = value == "cpu";
-    if (key == "offload.parameters") hosted.parameters = value == "cpu";
+    if (key == "offload.optimizer") scenario.offload.optimizer = value == "cpu";
+    if (key == "offload.parameters") scenario.offload.parameters = value == "cpu";
   }
-  return hosted;
+  if (!candidate.recomputed.empty()) scenario.recompute_scope.operators = candidate.recomputed;
+  return scenario;
 }
 
 Answer search(const Experiment& experiment, const SearchOptions& options) {
@@ -133,11 +133,13 @@ Answer search(const Experiment& experiment, const SearchOptions& options) {
   answer.devices = experiment.scenario.cluster.size();
   answer.trainer = experiment.scenario.trainer;
   if (answer.trainer) note_trainer(experiment.scenario, answer);
-  if (!answer.trainer && !answer.candidates.empty() && answer.candidates.front().plan)
-    answer.runs_in = trainers_of(*answer.candidates.front().plan, hosted_by(experiment.scenario, answer.candidates.front()));
+  if (!answer.trainer && !answer.candidates.empty() && answer.candidates.front().plan) {
+    const Scenario chosen = with_choices(experiment.scenario, answer.candidates.front());
+    answer.runs_in = trainers_of(*answer.candidates.front().plan, chosen.offload, chosen.recompute_scope);
+  }
   if (!has_given_costs(experiment.scenario)) answer.tie_within = std::expm1(shipped_evidence().tie());
   for (Candidate& candidate : answer.candidates) {
-    if (candidate.plan) candidate.cautions = plan_cautions(experiment.scenario, *candidate.plan);
+    if (candidate.plan) candidate.cautions = plan_cautions(with_choices(experiment.scenario, candidate), *candidate.plan);
     check_finite(candidate);
   }
   return answer;

@@ -67,7 +67,8 @@ struct Candidate {
   std::vector<std::pair<std::string, std::string>> schedule_options;  // its keys
   // The scenario's keys that this plan decides ("parallel.tensor", "2"). They are applied before the plan's other parts are read.
   std::vector<std::pair<std::string, std::string>> settings;
-  std::shared_ptr<const Plan> plan;  // null if engines cannot run it (degrees that differ between stages)
+  std::vector<RecomputedKind> recomputed;  // operators of its selective recompute, found by the search; empty: the scenario's
+  std::shared_ptr<const Plan> plan;        // null if engines cannot run it (degrees that differ between stages)
 };
 
 struct Answer {
@@ -87,8 +88,8 @@ struct Answer {
   std::string reason;              // if infeasible: the limiting constraint, and by how much
 };
 
-// The state in the host's memory as this plan has it: the scenario leaves it open, or states it.
-HostedState hosted_by(const Scenario& scenario, const Candidate& candidate);
+// The scenario with what the candidate decides outside of its plan: state in the host's memory, operators that recompute.
+Scenario with_choices(Scenario scenario, const Candidate& candidate);
 
 // Throws InputError if the scenario lacks what the method needs.
 Answer search(const Experiment& experiment, const SearchOptions& options);

@@ -31,8 +31,14 @@ void check_trainer(const Scenario& scenario) {
   const Precision precision = is_open(scenario, "parallel.data") ? Precision::Fp32 : scenario.precision;
   const auto offload = scenario.schedule.options.find("offload");
   const bool activations = offload != scenario.schedule.options.end() && offload->second != "none";
-  const TrainedPlan plan = {stated,           family,     recompute, precision, !scenario.recompute_scope.firsts.empty(),
-                            scenario.offload, activations};
+  const TrainedPlan plan = {stated,
+                            family,
+                            recompute,
+                            precision,
+                            !scenario.recompute_scope.firsts.empty(),
+                            scenario.offload,
+                            activations,
+                            scenario.recompute_scope};
   for (const TrainerObstacle& obstacle : obstacles(trainer_of(scenario), plan)) {
     if (is_open(scenario, obstacle.key)) continue;
     throw fault_at(scenario, obstacle.key, fmt::format("{} does not have {}", trainer_of(scenario).full_title(), obstacle.what),

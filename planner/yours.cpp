@@ -37,7 +37,8 @@ Candidate predicted_yours(const Experiment& experiment, const SearchOptions& opt
   const Exact exact = exact_of_yours(scenario, std::make_shared<const Plan>(experiment.plan("")));
   const TaskGraph graph = answered(scenario, *exact.plan, experiment.model);
   Candidate yours;
-  yours.summary = summary_of(exact.configuration, exact.plan->schedule.name, scenario.offload, first_blocks(*exact.plan));
+  yours.summary = summary_of(exact.configuration, exact.plan->schedule.name, scenario.offload, first_blocks(*exact.plan),
+                             scenario.recompute_scope);
   state_metrics(yours, predict(graph, scenario, *exact.plan));
   if (options.simulate) {
     const Prediction simulated = predict(graph, scenario, *exact.plan, options.simulate);
@@ -47,7 +48,7 @@ Candidate predicted_yours(const Experiment& experiment, const SearchOptions& opt
   yours.stages = stages_of(*exact.plan, experiment.model.units(scenario.cluster.devices.front().type));
   yours.schedule = exact.plan->schedule.name;
   for (const auto& [key, value] : scenario.schedule.options) yours.schedule_options.emplace_back(key, value);
-  yours.settings = settings_of(exact);
+  yours.settings = settings_of(exact, scenario.recompute_scope);
   yours.settings.emplace_back("schedule", yours.schedule);
   yours.plan = exact.plan;
   yours.cautions = plan_cautions(scenario, *exact.plan);

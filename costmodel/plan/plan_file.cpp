@@ -127,6 +127,20 @@ void read_offload(const Node& node, ReadLog& log, const Scenario& scenario) {
   reader.finish();
 }
 
+// The operators of the plan's selective recompute.
+void read_operators(const Node& node, ReadLog& log, const Scenario& scenario) {
+  MapReader reader(node, log);
+  const Node* list = reader.require("operators");
+  reader.finish();
+  if (list == nullptr) return;
+  std::vector<std::string> here;
+  for (const NodePtr& item : list->items) here.push_back(item->text);
+  const std::string there = names_of(scenario.recompute_scope.operators);
+  if (const std::string names = fmt::format("{}", fmt::join(here, ", ")); names != there)
+    log.error(*list, fmt::format("the plan recomputes {}, but the scenario {}", names, there),
+              "the plan decides recompute: do not set it, or plan again");
+}
+
 // The value that an override sets at a key, or the first one inside it; nullptr: none, or it leaves the key open.
 const Node* override_at(const Node* node) {
   if (node == nullptr) return nullptr;
@@ -258,11 +272,13 @@ Plan load_plan(const std::string& path, const Scenario& scenario, const CostMode
   const Node* stages = reader.require("stages");
   const Node* schedule = reader.require("schedule");
   const Node* offload = reader.find("offload");
+  const Node* operators = reader.find("recompute");
   reader.finish();
   log.throw_if_errors();
   read_batch(*batch, log, scenario);
   read_degrees(*parallel, log, scenario, plan);
   if (offload != nullptr) read_offload(*offload, log, scenario);
+  if (operators != nullptr) read_operators(*operators, log, scenario);
   plan.devices = read_integers(devices, log);
   if (const std::string problem = device_problem(plan.devices, plan, scenario.cluster); !problem.empty())
     log.error(*devices, problem);

@@ -24,9 +24,9 @@ bool offloads_activations(const Schedule& schedule) {
 }
 
 std::vector<TrainerObstacle> obstacles_of(const Trainer& trainer, const Plan& plan, const HostedState& hosted,
-                                          Precision precision = Precision::Fp32) {
+                                          const RecomputeScope& scope, Precision precision = Precision::Fp32) {
   return obstacles(trainer, {plan, plan.schedule.name, most_recompute(plan), precision, !first_blocks(plan).empty(), hosted,
-                             offloads_activations(plan.schedule)});
+                             offloads_activations(plan.schedule), scope});
 }
 
 void add_disturbed(const Cluster& cluster, std::vector<std::string>& all) {
@@ -69,7 +69,8 @@ void add_post_training(const Scenario& scenario, std::vector<std::string>& all) 
 
 void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
   const Trainer& trainer = *scenario.trainer;
-  for (const TrainerObstacle& obstacle : obstacles_of(trainer, plan, scenario.offload, scenario.precision))
+  for (const TrainerObstacle& obstacle :
+       obstacles_of(trainer, plan, scenario.offload, scenario.recompute_scope, scenario.precision))
     all.push_back(fmt::format("{} does not have {}: {}", trainer.full_title(), obstacle.what, obstacle.has));
   for (std::string& caution : cautions(trainer, plan)) all.push_back(std::move(caution));
   if (std::string release = unknown_release(trainer); !release.empty()) all.push_back(std::move(release));
@@ -111,10 +112,10 @@ std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& pla
   return all;
 }
 
-std::vector<std::string> trainers_of(const Plan& plan, const HostedState& hosted) {
+std::vector<std::string> trainers_of(const Plan& plan, const HostedState& hosted, const RecomputeScope& scope) {
   std::vector<std::string> names;
   for (const std::string& name : trainer_names())
-    if (obstacles_of(load_trainer(name), plan, hosted).empty()) names.push_back(name);
+    if (obstacles_of(load_trainer(name), plan, hosted, scope).empty()) names.push_back(name);
   return names;
 }
 

@@ -20,7 +20,7 @@ std::vector<std::string> unmeasured(const Cluster& cluster);
 // The recipe of the scenario's precision, if no measured step with it was compared; else null.
 const Recipe* unmeasured_recipe(const Scenario& scenario);
 
-// The names of all trainers that can run the plan, with this state in the host's memory.
-std::vector<std::string> trainers_of(const Plan& plan, const HostedState& hosted = {});
+// The names of all trainers that can run the plan, with this state in the host's memory, and this meaning of its recompute.
+std::vector<std::string> trainers_of(const Plan& plan, const HostedState& hosted = {}, const RecomputeScope& scope = {});
 
 }  // namespace panpipe

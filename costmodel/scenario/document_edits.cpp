@@ -136,6 +136,15 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides) {
 
 namespace {
 
+bool is_choice(const Node* node) {
+  return node == nullptr || (node->kind == NodeKind::Scalar && node->text == "auto") || node->kind == NodeKind::Null;
+}
+
+void put(Node& root, const std::string& name, const Node& value) {
+  std::erase_if(root.entries, [&](const Node::Entry& old) { return old.key == name; });
+  root.entries.push_back({name, value.line, value.column, std::make_shared<Node>(value)});
+}
+
 // Entries of `map` replace those of the scenario's map of that name.
 void put_entries(Node& root, const std::string& name, const Node& map) {
   const auto slot = std::find_if(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == name; });
@@ -161,6 +170,7 @@ void apply_plan_keys(Node& root, const Node& plan) {
       put_entries(root, name, *map);
       if (name == std::string_view("batch") && map->find("microbatches") != nullptr) drop_other_count(root, "microbatches");
     }
+  if (const Node* recompute = plan.find("recompute")) put(root, "recompute", *recompute);
   const Node* devices = plan.find("devices");
   if (devices == nullptr || devices->kind != NodeKind::Sequence) return;
   auto placement = std::make_shared<Node>(*devices);
@@ -169,8 +179,7 @@ void apply_plan_keys(Node& root, const Node& plan) {
     placement->items[i] = std::make_shared<Node>(*placement->items[i]);
     placement->items[i]->path = fmt::format("placement[{}]", i);
   }
-  std::erase_if(root.entries, [](const Node::Entry& old) { return old.key == "placement"; });
-  root.entries.push_back({"placement", devices->line, devices->column, placement});
+  put(root, "placement", *placement);
 }
 
 void fill_open_keys(Node& root, const Node& plan) {
@@ -187,16 +196,14 @@ void fill_open_keys(Node& root, const Node& plan) {
     });
     put_entries(root, name, open);
   }
+  const Node *operators = plan.find("recompute"), *now = root.find("recompute");
+  if (operators != nullptr && is_choice(now)) put(root, "recompute", *operators);
 }
 
 namespace {
 
 // The parts of a plan that a scenario states outside `batch` and `parallel`.
 constexpr const char* kPlanParts[] = {"schedule", "recompute", "partition", "placement", "offload"};
-
-bool is_choice(const Node* node) {
-  return node == nullptr || (node->kind == NodeKind::Scalar && node->text == "auto") || node->kind == NodeKind::Null;
-}
 
 Node* entry_of(Node& map, const std::string& key) {
   for (Node::Entry& entry : map.entries)

@@ -45,6 +45,12 @@ void add_names(const std::vector<Value>& listed, const Choices<Value>& choices, 
 
 }  // namespace
 
+std::string names_of(const std::vector<RecomputedKind>& operators) {
+  std::string list;
+  add_names(operators, recomputed_kinds(), list);
+  return list;
+}
+
 std::string recompute_words(Recompute mode, const RecomputeScope& scope) {
   std::string text(name_of(mode));
   if (mode == Recompute::None) return text;

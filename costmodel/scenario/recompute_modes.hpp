@@ -14,6 +14,7 @@ std::string_view name_of(Recompute mode);  // "none", "selective", "full"
 
 // "attention", "norms", "elementwise", "products", "second-products"
 const Choices<RecomputedKind>& recomputed_kinds();
+std::string names_of(const std::vector<RecomputedKind>& operators);  // "norms, elementwise"
 const Choices<RecomputedModule>& recomputed_modules();
 std::string_view name_of(RecomputedModule module);
 

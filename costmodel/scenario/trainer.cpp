@@ -129,9 +129,19 @@ class TrainerFile {
       for (const int stage : stages(*list)) trainer_.zero_in_groups.push_back(stage);
     if (const Node* list = row.find("recompute"); list != nullptr && has)
       for (const NodePtr& item : list->items) read_mode(*item);
+    if (const Node* list = row.find("recompute_operators"); list != nullptr && has) read_set(*list);
     if (const Node* list = row.find("offload"); list != nullptr && has) read_offload(*list, row);
     if (const Node* list = row.find("has"); list != nullptr)
       for (const NodePtr& item : list->items) read_trait(*item, has);
+  }
+
+  void read_set(const Node& list) {
+    std::vector<RecomputedKind> set;
+    for (const NodePtr& item : list.items)
+      for (const auto& [word, kind] : recomputed_kinds())
+        if (word == item->text) set.push_back(kind);
+    if (set.size() != list.items.size()) log_.error(list, "not all of these are operators that can be recomputed");
+    trainer_.recompute_sets.push_back(std::move(set));
   }
 
   void read_offload(const Node& list, MapReader& row) {
@@ -221,6 +231,8 @@ const Trainer& trainer_of(const Scenario& scenario) {
     any.offloads = {{{true, false}, {0, 1, 2, 3}}, {{false, true}, {3}}, {{true, true}, {3}}};
     any.zero = any.zero_with_pipeline = any.zero_in_groups = {0, 1, 2, 3};
     any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
+    using Kind = RecomputedKind;
+    any.recompute_sets = {{Kind::Norms, Kind::Elementwise}, {Kind::Norms, Kind::Elementwise, Kind::SecondProducts}};
     return any;
   }();
   return scenario.trainer ? *scenario.trainer : everything;
@@ -328,7 +340,9 @@ std::vector<TrainerObstacle> obstacles(const Trainer& trainer, const TrainedPlan
                      trainer.zero_in_groups.empty()
                          ? std::string("leave parallel.shard out")
                          : fmt::format("it has that under ZeRO {}", fmt::join(trainer.zero_in_groups, ", "))});
-  if (plan.recompute != Recompute::None && !holds(trainer.recompute, plan.recompute))
+  const bool of_set =
+      plan.recompute == Recompute::Selective && plan.scope.modules.empty() && holds(trainer.recompute_sets, plan.scope.operators);
+  if (plan.recompute != Recompute::None && !of_set && !holds(trainer.recompute, plan.recompute))
     found.push_back({"recompute", fmt::format("{} recompute", name_of(plan.recompute)), "leave it open: recompute: auto"});
   if (plan.recompute_by_stage && !trainer.recomputes_by_stage)
     found.push_back({"recompute", "a number of recomputed blocks for each stage", "leave it open: recompute: auto"});

@@ -45,11 +45,12 @@ struct Trainer {
   std::vector<int> zero, zero_with_pipeline;  // ZeRO stages, and those of them that go together with a pipeline
   std::vector<int> zero_in_groups;            // those that can divide over groups smaller than all replicas
   std::vector<Recompute> recompute;
-  bool cuts_layers = false;             // stages may begin and end inside a layer
-  bool orders_from_files = false;       // runs an order without a name, from a file
-  bool replica_ranks_adjacent = false;  // can number the ranks of a replica consecutively
-  bool experts_need_sequence = false;   // trains experts with tensor parallelism only under sequence parallelism
-  bool recomputes_by_stage = false;     // each stage can recompute a number of its own of its first blocks
+  std::vector<std::vector<RecomputedKind>> recompute_sets;  // operators that it can recompute, besides those of `selective`
+  bool cuts_layers = false;                                 // stages may begin and end inside a layer
+  bool orders_from_files = false;                           // runs an order without a name, from a file
+  bool replica_ranks_adjacent = false;                      // can number the ranks of a replica consecutively
+  bool experts_need_sequence = false;  // trains experts with tensor parallelism only under sequence parallelism
+  bool recomputes_by_stage = false;    // each stage can recompute a number of its own of its first blocks
   // State that it can keep in the host's memory, and activations that it can move there.
   std::vector<TrainerOffload> offloads;
   bool offloads_activations = false;
@@ -86,6 +87,7 @@ struct TrainedPlan {
   bool recompute_by_stage = false;  // stages state numbers of blocks
   HostedState offload{};
   bool offloads_activations = false;
+  RecomputeScope scope{};  // the meaning of `recompute`
 };
 
 // The field `trainer` of a document, in a scenario's form: the name, or {name, release}. Nothing for null.

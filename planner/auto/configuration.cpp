@@ -32,16 +32,19 @@ std::string blocks_text(const std::vector<int>& blocks) {
 }  // namespace
 
 std::string summary_of(const Configuration& c, std::string_view schedule, const HostedState& hosted,
-                       const std::vector<int>& recomputed) {
+                       const std::vector<int>& recomputed, const RecomputeScope& scope) {
   std::string text = product_text(c);
   if (c.sequence_parallel) text += " + sequence";
   const std::string_view family = forms()[c.family].name;
   const std::string_view shown = !family.empty() ? family : schedule.empty() ? "the scenario's schedule" : schedule;
   text += fmt::format(", {}", shown);
   if (c.virtual_stages > 1) text += fmt::format(" with {} stages a rank", c.virtual_stages);
-  const std::string_view mode =
-      has_option(shown, "ways") && c.recompute == Recompute::None ? "as the order has it" : name_of(c.recompute);
-  text += fmt::format(", {} x {} samples, recompute {}{}", c.microbatches, c.micro, mode, blocks_text(recomputed));
+  RecomputeScope kinds;  // the blocks have words of their own
+  kinds.operators = scope.operators;
+  kinds.modules = scope.modules;
+  const bool by_order = has_option(shown, "ways") && c.recompute == Recompute::None;
+  text += fmt::format(", {} x {} samples, recompute {}{}", c.microbatches, c.micro,
+                      by_order ? "as the order has it" : recompute_words(c.recompute, kinds), blocks_text(recomputed));
   if (c.zero > 0) text += fmt::format(", ZeRO {}", c.zero);
   if (c.zero > 0 && c.shard > 0) text += fmt::format(" in groups of {}", c.shard);
   if (c.expert > 1) text += fmt::format(", experts over {}", c.expert);

@@ -31,8 +31,8 @@ struct Configuration : Degrees {
 };
 
 // `schedule`: its name, if the scenario gives it. `recomputed`: the blocks of each stage that recompute; empty: as the mode alone
-// has it.
+// has it. `scope`: the operators of selective recompute.
 std::string summary_of(const Configuration& configuration, std::string_view schedule = "", const HostedState& hosted = {},
-                       const std::vector<int>& recomputed = {});
+                       const std::vector<int>& recomputed = {}, const RecomputeScope& scope = {});
 
 }  // namespace panpipe::planner

@@ -146,23 +146,26 @@ Exact Evaluator::evaluate(const Configuration& configuration) {
 
 namespace {
 
-std::string recompute_setting(const Exact& exact) {
+std::string recompute_setting(const Exact& exact, const RecomputeScope& scope) {
   const std::vector<int> blocks = exact.plan ? first_blocks(*exact.plan) : std::vector<int>();
   const Recompute mode = exact.configuration.recompute;
-  if (blocks.empty()) return std::string(name_of(mode));
-  return fmt::format("{{{}first: [{}]}}", mode == Recompute::Selective ? "operators: [attention], " : "",
-                     fmt::join(blocks, ", "));
+  const bool named = mode == Recompute::Selective && !scope.attention_only();
+  if (blocks.empty() && !named) return std::string(name_of(mode));
+  std::vector<std::string> parts;
+  if (mode == Recompute::Selective) parts.push_back(fmt::format("operators: [{}]", names_of(scope.operators)));
+  if (!blocks.empty()) parts.push_back(fmt::format("first: [{}]", fmt::join(blocks, ", ")));
+  return fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact) {
+std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact, const RecomputeScope& scope) {
   const Configuration& c = exact.configuration;
   const FamilyForm& form = form_of(c);
   std::vector<std::pair<std::string, std::string>> settings = {{"batch.micro", std::to_string(c.micro)},
                                                                {"batch.microbatches", std::to_string(c.microbatches)}};
   for (const auto& [key, value] : written_degrees(c)) settings.emplace_back("parallel." + key, value);
-  settings.emplace_back("recompute", recompute_setting(exact));
+  settings.emplace_back("recompute", recompute_setting(exact, scope));
   if (chosen(c)) settings.emplace_back(c.held > 0 ? "schedule.name" : "schedule", std::string(form.name));
   if (c.held > 0) settings.emplace_back("schedule.memory", std::to_string(c.held));
   if (form.open_chunks()) settings.emplace_back("parallel.virtual_stages", std::to_string(c.virtual_stages));

@@ -68,8 +68,8 @@ class Evaluator {
   std::map<Degrees, std::unique_ptr<Variant>> variants_;
 };
 
-// The scenario's keys that a plan decides, for the user to write down.
-std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact);
+// The scenario's keys that a plan decides, for the user to write down. `scope`: the operators of selective recompute.
+std::vector<std::pair<std::string, std::string>> settings_of(const Exact& exact, const RecomputeScope& scope = {});
 
 // Moves single blocks across the cuts of a plan as long as that makes it faster.
 Exact improve_cuts(Evaluator& evaluator, const Exact& start, const SearchOptions& options);

@@ -32,8 +32,8 @@ Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   Candidate candidate;
   const TaskGraph graph = answered_graph(exact, evaluator);
   const CostModel& model = evaluator.model(exact.configuration);
-  candidate.summary =
-      summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload, first_blocks(*exact.plan));
+  candidate.summary = summary_of(exact.configuration, exact.plan->schedule.name, model.scenario().offload,
+                                 first_blocks(*exact.plan), model.scenario().recompute_scope);
   state_metrics(candidate, predict(graph, model.scenario(), *exact.plan));
   candidate.simulated = exact.simulated;
   if (exact.simulated_run) candidate.run = exact.simulated_run;
@@ -41,8 +41,11 @@ Candidate candidate_of(Exact& exact, Evaluator& evaluator) {
   candidate.schedule = exact.plan->schedule.name;
   const PlanRequest request = evaluator.request(exact.configuration);
   for (const auto& [key, value] : request.schedule.options) candidate.schedule_options.emplace_back(key, value);
-  candidate.settings = settings_of(exact);
-  if (!model.scenario().recompute_scope.plain())  // the scenario states more than a mode, and keeps it
+  const RecomputeScope& scope = model.scenario().recompute_scope;
+  candidate.settings = settings_of(exact, scope);
+  if (is_open(model.scenario(), "recompute") && exact.configuration.recompute == Recompute::Selective && !scope.plain())
+    candidate.recomputed = scope.operators;
+  else if (!scope.plain() && !is_open(model.scenario(), "recompute"))  // the scenario states more than a mode, and keeps it
     std::erase_if(candidate.settings, [](const auto& setting) { return setting.first == "recompute"; });
   candidate.plan = exact.plan;
   return candidate;

@@ -12,6 +12,7 @@
 #include "costmodel/scenario/hosted_text.hpp"
 #include "costmodel/scenario/trainer.hpp"
 #include "planner/auto/finalists.hpp"
+#include "planner/auto/recompute_sets.hpp"
 #include "planner/methods.hpp"
 
 namespace panpipe::planner {
@@ -95,7 +96,7 @@ Answer search_at(const Place& place, OpenOffload open, const Experiment& experim
   Scenario scenario = experiment.scenario;
   scenario.offload = place.state;
   if (!place.activations.empty()) scenario.schedule.options["offload"] = place.activations;
-  Answer answer = search_auto(Experiment(std::move(scenario)), options);
+  Answer answer = search_recompute(Experiment(std::move(scenario)), options);
   for (Candidate& candidate : answer.candidates) {
     if (open.optimizer) candidate.settings.emplace_back("offload.optimizer", place.state.optimizer ? "cpu" : "none");
     if (open.parameters) candidate.settings.emplace_back("offload.parameters", place.state.parameters ? "cpu" : "none");
@@ -135,7 +136,7 @@ OpenOffload open_offload(const Scenario& scenario) {
 
 Answer search_offload(const Experiment& experiment, const SearchOptions& options) {
   const OpenOffload open = open_offload(experiment.scenario);
-  if (!open.any()) return search_auto(experiment, options);
+  if (!open.any()) return search_recompute(experiment, options);
   Answer answer;
   SearchState all;
   std::vector<std::string> notes, found, notes_of_best;

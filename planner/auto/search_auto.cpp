@@ -43,8 +43,9 @@ constexpr std::size_t kAtOnce = 4;          // simulated before the next are cho
 
 class AutoSearch {
  public:
-  AutoSearch(const Experiment& experiment, const SearchOptions& options)
-      : experiment_(experiment),
+  AutoSearch(const Experiment& experiment, const SearchOptions& options, double enough)
+      : enough_(enough),
+        experiment_(experiment),
         options_(options),
         space_(space_of(experiment)),
         common_(experiment, space_),
@@ -70,7 +71,7 @@ class AutoSearch {
  private:
   enum class End : std::uint8_t { No, Likely, Surely };  // whether larger microbatches of a shape are of use: end_of()
 
-  double incumbent() const { return best_.empty() ? kInfinite : best_.front().step_time; }
+  double incumbent() const { return best_.empty() ? enough_ : std::min(enough_, best_.front().step_time); }
 
   void report() {
     if (!options_.progress) return;
@@ -285,7 +286,7 @@ class AutoSearch {
   double roomy_incumbent() const {
     const auto roomy =
         std::find_if(best_.begin(), best_.end(), [&](const Exact& one) { return one.memory <= common_.limit_with_room; });
-    return roomy == best_.end() ? kInfinite : roomy->step_time;
+    return roomy == best_.end() ? enough_ : std::min(enough_, roomy->step_time);
   }
 
   // Configurations that would be faster, but do not fit or hardly fit, and that do with recompute of some blocks.
@@ -649,6 +650,7 @@ class AutoSearch {
   static constexpr std::size_t kKept = 64;
   std::size_t kept_ = kKept, refined_ = 0;
   Account account_;
+  const double enough_;
   const Experiment& experiment_;
   const SearchOptions& options_;
   Space space_;
@@ -671,10 +673,10 @@ bool no_plan_fits(const Answer& answer) {
 
 // Where no finalist fits once its allocations are replayed, plans are searched again with what these allocators add, instead of
 // the framework's factor. A replay may also add less than the factor: what fits only so is searched before.
-Answer search_auto(const Experiment& experiment, const SearchOptions& options) {
+Answer search_auto(const Experiment& experiment, const SearchOptions& options, double enough) {
   constexpr int kMostAgain = 3;
   constexpr double kLeastStep = 1.01;  // of the factor
-  AutoSearch first(experiment, options);
+  AutoSearch first(experiment, options, enough);
   Answer answer = first.run();
   double factor = first.overhead(), searched = experiment.scenario.framework.allocator_factor;
   const bool replayed = experiment.scenario.framework.allocator != AllocatorModel::Factor;
@@ -682,14 +684,14 @@ Answer search_auto(const Experiment& experiment, const SearchOptions& options) {
     Scenario looser = experiment.scenario;
     looser.framework.allocator_factor = 1;
     const Experiment widened(std::move(looser));
-    AutoSearch next(widened, options);
+    AutoSearch next(widened, options, enough);
     if (Answer found = next.run(); !found.candidates.empty() && !no_plan_fits(found)) answer = std::move(found);
   }
   for (int again = 0; again < kMostAgain && no_plan_fits(answer) && std::isfinite(factor) && !options.stopped(); ++again) {
     Scenario tighter = experiment.scenario;
     searched = tighter.framework.allocator_factor = std::max(factor, kLeastStep * searched);
     const Experiment narrowed(std::move(tighter));
-    AutoSearch next(narrowed, options);
+    AutoSearch next(narrowed, options, enough);
     answer = next.run();
     factor = next.overhead();
     answer.search.proved_optimal = false;  // other plans may have a smaller overhead

@@ -87,7 +87,9 @@ std::vector<int> zero_with(const Trainer& trainer, const HostedState& hosted) {
 
 void choose_memory(const Scenario& scenario, Space& space) {
   if (is_open(scenario, "recompute"))
-    space.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
+    space.recompute = scenario.recompute_scope.attention_only()
+                          ? std::vector{Recompute::None, Recompute::Selective, Recompute::Full}
+                          : std::vector{Recompute::None, Recompute::Selective};  // of a set that is searched
   else
     space.recompute = {scenario.recompute_scope.firsts.empty() ? scenario.recompute : Recompute::None};  // priced with the least
   if (!is_open(scenario, "parallel.zero"))
@@ -103,7 +105,8 @@ void choose_memory(const Scenario& scenario, Space& space) {
       std::erase_if(space.zero, [&](int zero) { return !refused_sharding(*sharding, zero).empty(); });
   }
   const Trainer& trainer = trainer_of(scenario);
-  std::erase_if(space.recompute, [&](Recompute mode) { return !holds(trainer.recompute, mode); });
+  if (scenario.recompute_scope.attention_only())
+    std::erase_if(space.recompute, [&](Recompute mode) { return !holds(trainer.recompute, mode); });
   keep_zero(space.zero, trainer.zero);
   if (scenario.offload.optimizer || scenario.offload.parameters) keep_zero(space.zero, zero_with(trainer, scenario.offload));
   space.zero_with_pipeline = space.zero;

@@ -357,6 +357,21 @@ TEST(PlanFile, HoldsTheOffloadThatTheSearchChose) {
   EXPECT_EQ(panpipe(call + " --open --set offload.optimizer=none --json").exit_code, 1);  // narrows the search
 }
 
+// One sequence a rank, whose attention keeps no scores, leaves no room on a third of a card: the plan recomputes operators.
+TEST(PlanFile, HoldsTheOperatorsThatRecompute) {
+  const std::string file = temporary_folder() + "/plan.yaml";
+  const std::string scenario = kGpt2 + " --set framework=eager-sdpa --set batch.micro=4 --set schedule=1f1b --set 'usable=35 %'";
+  const std::string degrees = " --set 'parallel={pipeline: 1, tensor: 1, data: 8, zero: 1, virtual_stages: 1}'";
+  const json answer = json::parse(answer_of("plan " + scenario + degrees + " --set recompute=auto --json -o " + file));
+  ASSERT_THAT(answer["best"]["settings"]["recompute"].get<std::string>(), HasSubstr("operators: [norms, elementwise"));
+  const std::string estimate = "estimate --json " + scenario + degrees + " --plan " + file;
+  const json again = json::parse(answer_of(estimate))["metrics"];
+  EXPECT_EQ(again["step_time_s"], answer["best"]["metrics"]["step_time_s"]);
+  EXPECT_EQ(again["peak_memory_bytes"], answer["best"]["metrics"]["peak_memory_bytes"]);
+  EXPECT_EQ(json::parse(answer_of(estimate + " --set recompute=auto"))["metrics"], again);
+  EXPECT_THAT(refusal_of(estimate + " --set recompute=selective"), HasSubstr("the plan recomputes norms, elementwise"));
+}
+
 // Keys left open for the search may stay open for its plan, whose degrees are not those of a scenario that states none.
 TEST(PlanFile, FillsWhatIsLeftOpen) {
   const std::string folder = temporary_folder();

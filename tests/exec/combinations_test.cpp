@@ -92,7 +92,9 @@ std::string config_of(const Cell& cell) {
 std::string recompute_of(const Cell& cell) {
   const std::string &mode = value(cell, kRecompute), &attention = value(cell, kAttention);
   if (mode == "every" || mode == "chunk") return fmt::format("{{{}: 2}}", mode);
-  if (mode == "first") return value(cell, kPipeline) == "2" ? "{first: [2, 1]}" : "{first: 1}";
+  // Of whole blocks, or of operators.
+  const char* kinds = value(cell, kData) == "2" ? "operators: [norms, elementwise, second-products], " : "";
+  if (mode == "first") return fmt::format("{{{}first: {}}}", kinds, value(cell, kPipeline) == "2" ? "[2, 1]" : "1");
   if (mode == "operators") return "{operators: [attention, norms, elementwise, products]}";
   if (mode != "modules") return mode;
   const std::string mlp = attention == "sinks" ? "moe_act" : attention == "latent" ? "moe, mla_up_proj" : "mlp";
