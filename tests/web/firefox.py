@@ -99,12 +99,16 @@ class Browser:
 
     def run(self, expression, seconds=60):
         # eval in the page's own world, as a console does: names of the page are seen, and statements are allowed.
-        script = "const done = arguments[1]; (async () => window.eval(arguments[0]))()"
-        script += ".then(v => done([v === undefined ? null : v]), e => done({error: String(e)}))"
-        value = self.call("WebDriver:ExecuteAsyncScript", script=script, args=[expression], newSandbox=False)["value"]
-        if isinstance(value, dict):
-            raise RuntimeError(value["error"])
-        return value[0]
+        # The page writes its value as JSON itself: Marionette does not look into typed arrays.
+        script = "const done = arguments[1], asked = JSON.stringify(arguments[0]);"
+        script += "window.eval(`(async () => JSON.stringify({ value: await (0, eval)(${asked}) }))()`)"
+        script += ".then(done, e => done(JSON.stringify({ error: String(e) })))"
+        answer = json.loads(
+            self.call("WebDriver:ExecuteAsyncScript", script=script, args=[expression], newSandbox=False)["value"]
+        )
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer.get("value")
 
     def wait(self, expression, seconds=30):
         limit = time.monotonic() + seconds
@@ -170,7 +174,7 @@ class Browser:
 
     @property
     def requests(self):
-        return self.run("[location.href, ...performance.getEntriesByType('resource').map(e => e.name)]")
+        return self.run("performance.getEntriesByType('resource').map(e => e.name)")
 
     def close(self):
         try:
