@@ -162,18 +162,24 @@ def check_measurements(p):
             p.b.wait(f"{STEP} === {expected['metrics']['step_time_s']} && {shown}")
             piece = expected["evidence"]["pieces"][-1]
             assert piece.get("left_out", piece["what"]) in p.text("#predict"), (piece, p.text("#predict"))
-        # A table that was cut off, and a picture: the reason, and the answer stays.
+        # A table that was cut off, and files of no use: the reason, and the answer stays.
         step = p.b.run(STEP)
         broken = pathlib.Path(folder, "broken.txt")
         broken.write_text(table.read_text().replace("1200.0  223.7", "1200.0", 1))
-        nothing = pathlib.Path(folder, "notes.txt")
-        nothing.write_text("bought two of these\n")
-        for file in (broken, nothing):
+        wrong = {"notes.txt": "bought two of these\n", "config.json": '{"model_type": "llama", ', "data.json": '{"a": 1}'}
+        for name, text in wrong.items():
+            pathlib.Path(folder, name).write_text(text)
+        for file in (broken, *(pathlib.Path(folder, name) for name in wrong)):
             p.b.run("document.getElementById('status').textContent = ''")
             p.b.drop([file])
             said = p.b.wait("(text => !text.startsWith('Reading') && text)(document.getElementById('status').innerText)")
             assert file.name in said, said
             assert p.b.run(STEP) == step and not p.text("#faults"), p.text("#faults")
+        # A scenario of the name under which the page keeps its own.
+        own = pathlib.Path(folder, "page.yaml")
+        own.write_text((ROOT / "scenarios/examples/gpt2-large-rtx3090x8.yaml").read_text())
+        p.drop(own)
+        p.b.wait("document.querySelector('.heading').innerText.startsWith('gpt2-large')")
 
 
 def check_share(p):

@@ -50,6 +50,11 @@ Answer answer_of(const jobs::ImportedJob& job, const char* kind) {
   return answer;
 }
 
+bool is_braced(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && text[first] == '{';
+}
+
 bool holds(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 
 // Keys that one trainer's configurations have.
@@ -58,6 +63,8 @@ struct Mark {
 };
 constexpr Mark kMarks[] = {{"zero_optimization", "deepspeed"},
                            {"train_micro_batch_size_per_gpu", "deepspeed"},
+                           {"train_batch_size", "deepspeed"},
+                           {"\"parallelism\"", "torchtitan"},
                            {"distributed_type", "accelerate"},
                            {"pp_engine", "nanotron"},
                            {"per_device_train_batch_size", "huggingface"}};
@@ -68,6 +75,11 @@ std::vector<std::string> trainers_of(const Call& call, const std::string& text, 
   if (!script)
     for (const Mark& mark : kMarks)
       if (holds(text, mark.word)) return {mark.trainer};
+  if (is_braced(text))  // TorchTitan's importer takes any map, and its default model for the rest
+    throw InputError(
+        "this is JSON of no kind that is known",
+        "the page reads a model's config.json, which has a model_type, results, traces, and configurations of DeepSpeed, "
+        "Accelerate, Hugging Face's Trainer and TorchTitan");
   std::vector<std::string> trainers;
   for (const jobs::TrainerJobs& row : jobs::trainer_jobs())
     if (row.importer.read != nullptr && (row.importer.script || !script)) trainers.emplace_back(row.name);
@@ -157,7 +169,7 @@ Answer answer_read(const Call& call) {
   const std::string suffix = std::filesystem::path(file).extension().string();
   if (suffix == ".gz" || suffix == ".pickle") return read_piece(call, file);
   const std::string text = read_text_file(file);
-  const bool braced = text.find_first_not_of(" \t\r\n") != std::string::npos && text[text.find_first_not_of(" \t\r\n")] == '{';
+  const bool braced = is_braced(text);
   if (call.has("trainer")) return read_job(call, file, text, false);
   if (text.starts_with("panpipe:") || holds(text, "\npanpipe:")) {
     const NodePtr root = parse_document(text, file, "");

@@ -17,6 +17,14 @@ function said(text, detail = '', ...more) {
     ? h('details', {}, h('summary', {}, 'What was read'), h('pre', { tabindex: '0' }, detail)) : '');
 }
 
+// What is wrong with a model's configuration, asked of a plain scenario with it; null: nothing.
+async function faultOfConfig(name, text, engine) {
+  const set = { cluster: 'h100x8', 'workload.config': name, 'workload.sequence': '4096', 'batch.micro': '1', 'batch.global': '64',
+    precision: 'bf16' };
+  const { error } = await engine.ask(requestOf({ ...state, base: null, set, files: { [name]: text }, engine: 'estimate' }, ['document']));
+  return error?.file === name ? error : null;
+}
+
 function takeConfig(name, text) {
   if (state.base) detach();
   Object.assign(state, { view: 'predict', files: { ...state.files, [name]: text } });
@@ -57,16 +65,23 @@ async function takeEvidence(name, text, engine) {
   return null;
 }
 
-const sayError = (name, error) => said(`${name}: ${error.message}${error.help ? ` (${error.help})` : ''}`, error.text);
+const sayError = (name, error) => said(`${error.message.startsWith(name) ? '' : `${name}: `}${error.message}`
+  + (error.help ? ` (${error.help})` : ''), error.text);
 
 const saidOf = { config: 'The model is now', scenario: 'The scenario is now', order: 'An order of passes, now in the laboratory:',
   result: 'A result, compared with the present prediction:' };
+
+// Next to the scenario, which is a file for the engine, too.
+function nameOf(file) {
+  const name = file.name.replace(/\.gz$/, '');
+  return name === (state.base?.name || 'page.yaml') ? `dropped-${name}` : name;
+}
 
 // Files may belong together (a launch script and its config.json), so they are read in one call.
 export async function openFiles(list, engine) {
   const files = {};
   try {
-    for (const file of list) files[file.name.replace(/\.gz$/, '')] = await textOf(file);
+    for (const file of list) files[nameOf(file)] = await textOf(file);
   } catch (error) {
     return said(error.message);
   }
@@ -86,7 +101,8 @@ export async function openFiles(list, engine) {
   const unknown = (read.unknown || []).map(u => `${u.name} (line ${u.line})`).join(', ');
   if (unknown) return said(`${main} needs values that it does not state: ${unknown}. Write them into the script, then drop it again.`,
     detail);
-  const wrong = evidence && await takeEvidence(main, files[main], engine);
+  const wrong = evidence ? await takeEvidence(main, files[main], engine)
+    : read.kind === 'config' ? await faultOfConfig(main, files[main], engine) : null;
   if (wrong) return sayError(main, wrong);
   const own = evidence && read.scenario ? h('button',
     { type: 'button', onclick: () => takeScenario(`${main}.yaml`, read.scenario, others) }, 'Use the scenario of the log') : '';
