@@ -23,8 +23,10 @@ Quantised quantised(double part, double whole, bool from_norm, bool along_rows, 
   const bool both = along_rows && along_columns && rates.narrow.two_copies();
   const bool at_once = both && (recipe.second == SecondCopy::Cast || (part >= whole && !fused));
   result.now = part * ((fused ? -rates.element : rates.element) + (at_once ? 2 : 1) * rates.narrow.operand);
-  if (recipe.reads_largest) result.now += part * rates.element;
-  result.launches = (fused ? 0 : 1) + (recipe.reads_largest ? 1 : 0);
+  const bool found = from_norm && recipe.norm_finds_largest && rates.elementwise != Elementwise::Eager;
+  const bool reads = recipe.reads_largest && !found;
+  if (reads) result.now += part * rates.element;
+  result.launches = (fused ? 0 : 1) + (reads ? 1 : 0);
   if (at_once || !both) return result;
   result.later = whole * 2 * rates.narrow.operand;
   result.turned = 1;

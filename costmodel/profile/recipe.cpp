@@ -28,6 +28,7 @@ constexpr std::array kRecipes = {
     Recipe{.title = "FP8 with current scaling",
            .scaling = Fp8Scaling::Current,
            .reads_largest = true,
+           .norm_finds_largest = true,
            .second = SecondCopy::Turned,
            .compared = true,
            .megatron = "tensorwise",

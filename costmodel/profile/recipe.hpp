@@ -23,6 +23,7 @@ struct Recipe {
   double scales = 0, weight_scales = 0;      // bytes of scales for each element of an activation or a gradient, and of a weight
   int multiple = 16;                         // of which both sizes of a weight are, else the product stays in bf16
   bool reads_largest = false;                // a tensor is read once more before it is cast, for its largest number
+  bool norm_finds_largest = false;           // of its result, as it writes it
   SecondCopy second = SecondCopy::Cast;
   double cast_factor = 1;  // time of casts over that of their bytes
   // Products that multiply so; the others in bf16.
