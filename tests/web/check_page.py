@@ -75,6 +75,8 @@ def check_errors(p):
     assert p.b.run(STEP) == old and p.b.run("document.getElementById('predict').classList.contains('stale')")
     p.put("field-batch-micro", "2")
     assert not p.b.run("document.querySelector('.wrong')")
+    p.put("field-cluster-nodes", "0", "input")  # no degrees fill no devices
+    assert p.b.run("[...document.querySelectorAll('.wrong')].map(e => e.dataset.key)") == ["cluster.nodes"]
 
 
 def check_plan(p):

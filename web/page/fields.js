@@ -53,6 +53,7 @@ export const divisors = n => Array.from({ length: n }, (_, i) => i + 1).filter(i
 
 // Degrees that fill the devices after one of them moved: data takes what is left; data itself takes it from the pipeline first.
 export function fittedDegrees(set, moved, devices) {
+  if (!(devices >= 1)) return {};  // the machine's own field has the error
   const degree = Object.fromEntries(axes.map(key => [key, Math.max(1, parseInt(set[key] || '1', 10) || 1)]));
   const product = () => axes.reduce((p, key) => p * degree[key], 1);
   const filler = moved === 'parallel.data' ? 'parallel.pipeline' : 'parallel.data';
