@@ -1,0 +1,135 @@
+// Muon on hidden matrices and AdamW on the rest: equal to one process on data ranks, with ZeRO 1, on pipeline ranks and across
+// checkpoints. muon_reference_test.py compares a step with torch.optim.Muon.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "costmodel/prediction/experiment.hpp"
+#include "exec/engine/run/run.hpp"
+#include "exec/engine/training/optimizer.hpp"
+#include "exec/engine/training/optimizer_groups.hpp"
+#include "tests/exec/training_fixture.hpp"
+#include "tests/fault.hpp"
+
+namespace panpipe::exec {
+namespace {
+
+using testing::HasSubstr;
+
+// AdamW's epsilon hides gradients that are rounding errors alone (a key's bias has none), which it would turn into steps.
+const std::string kMuon = "optimizer: {name: muon, learning_rate: 0.002, update_scale: match-rms, epsilon: 0.01}\n";
+
+std::string with_zero(std::string scenario, int data, int zero) {
+  const std::string plain = fmt::format("data: {}}}", data);
+  return scenario.replace(scenario.find(plain), plain.size(), fmt::format("data: {}, zero: {}}}", data, zero));
+}
+
+// Five steps leave singular values near 1 (0.68 to 1.13 for this polynomial), whatever they were.
+TEST(NewtonSchulz, MakesAMatrixOrthogonal) {
+  for (const auto& [rows, columns] : {std::pair(8, 24), std::pair(24, 8), std::pair(16, 16)}) {
+    at::manual_seed(1);
+    const at::Tensor matrix = at::randn({rows, columns}) * 100;
+    const at::Tensor factor = newton_schulz(matrix, 5).to(at::kFloat);
+    ASSERT_EQ(factor.sizes(), matrix.sizes());
+    const at::Tensor values = at::linalg_svdvals(factor);
+    if (rows != columns) {  // a square one has small values, which need more steps
+      EXPECT_GT(values.min().item<double>(), 0.6);
+    }
+    EXPECT_LT(values.max().item<double>(), 1.25);
+  }
+}
+
+TEST(NewtonSchulz, ScalesAreThoseOfTorchAndMegatron) {
+  EXPECT_DOUBLE_EQ(update_scale(UpdateScale::Original, 64, 16), 2);
+  EXPECT_DOUBLE_EQ(update_scale(UpdateScale::Original, 16, 64), 1);
+  EXPECT_DOUBLE_EQ(update_scale(UpdateScale::MatchRms, 16, 64), 0.2 * 8);
+  EXPECT_DOUBLE_EQ(update_scale(UpdateScale::Spectral, 64, 16), 8);
+}
+
+// Experts are stepped one by one, as if each were a parameter of its own.
+TEST(Muon, StepsEachExpertAlone) {
+  OptimizerRequest request;
+  request.name = "muon", request.momentum = 0.95, request.weight_decay = 0.1;
+  at::manual_seed(2);
+  const at::Tensor experts = at::randn({3, 8, 6}), gradient = at::randn({3, 8, 6});
+  const at::Tensor before = experts.clone();
+  Optimizer together(request, {experts});
+  together.step({gradient}, 0.1);
+  for (std::int64_t e = 0; e < 3; ++e) {
+    const at::Tensor one = before.select(0, e).clone();
+    Optimizer alone(request, {one});
+    alone.step({gradient.select(0, e)}, 0.1);
+    EXPECT_TRUE(at::equal(experts.select(0, e), one));
+    EXPECT_FALSE(at::allclose(one, before.select(0, e), 1e-3, 1e-3));
+  }
+}
+
+TEST(Muon, TakesHiddenMatricesAndLeavesTheRestToAdamW) {
+  const Folder folder;
+  const Experiment experiment(load_scenario(folder.write("s.yaml", small_gpt(1, 1, 1, kMuon))));
+  const OperatorGraph& graph = *experiment.workload.graph;
+  std::vector<std::string> matrices;
+  for (const auto& [root, numbers] : parameter_numbers(graph, experiment.scenario))
+    if (numbers.matrix && graph.tensors[root].name.find(".h.0.") != std::string::npos)
+      matrices.push_back(graph.tensors[root].name);
+  std::sort(matrices.begin(), matrices.end());
+  EXPECT_EQ(matrices, (std::vector<std::string>{"transformer.h.0.attn.c_attn.weight", "transformer.h.0.attn.c_proj.weight",
+                                                "transformer.h.0.mlp.c_fc.weight", "transformer.h.0.mlp.c_proj.weight"}));
+}
+
+// Gradients differ by 1e-7 between meshes, so that an element of an update, 0.036 in the mean, may be rounded to 8 bits the other
+// way round: by 0.036 x 2^-8. Five iterations multiply small singular values by up to 3.44^5 = 485, and the step by 0.002 x 1.4:
+// 2e-4 of a weight of 0.06 at most.
+TEST(Muon, EveryMeshEqualsOneProcess) {
+  const Trained one = train(small_gpt(1, 1, 4, kMuon), 3);
+  ASSERT_EQ(one.losses.size(), 3u);
+  EXPECT_LT(one.losses[2], one.losses[0]);
+  EXPECT_TRUE(one.state.count("transformer.h.0.mlp.c_fc.weight.momentum_buffer"));
+  EXPECT_FALSE(one.state.count("transformer.h.0.mlp.c_fc.weight.exp_avg"));
+  EXPECT_TRUE(one.state.count("transformer.wte.weight.exp_avg_sq"));
+  for (const auto& [pipeline, data] : {std::pair(2, 1), {1, 2}, {2, 2}, {4, 1}, {1, 4}}) {
+    SCOPED_TRACE(fmt::format("pipeline {} x data {}", pipeline, data));
+    expect_equal(train(small_gpt(pipeline, data, 4 / data, kMuon), 3), one, 0.02);
+  }
+}
+
+// Each replica steps whole matrices of its own, and the others take the result: the same bits as where each steps all.
+TEST(Muon, LayersOverReplicasChangeNothing) {
+  for (const auto& [pipeline, data] : {std::pair(1, 2), {2, 2}, {1, 4}}) {
+    SCOPED_TRACE(fmt::format("pipeline {} x data {}", pipeline, data));
+    const std::string plain = small_gpt(pipeline, data, 4 / data, kMuon);
+    const Trained whole = train(plain, 3), layers = train(with_zero(plain, data, 1), 3);
+    EXPECT_EQ(layers.losses, whole.losses);
+    expect_bit_equal(layers.state, whole.state);
+  }
+}
+
+// Written on two pipeline ranks of two replicas that divide the matrices, gone on with on one rank, and the other way round.
+TEST(Muon, ChecksInAndOutOnAnyRanks) {
+  const std::string one = small_gpt(1, 1, 4, kMuon), four = with_zero(small_gpt(2, 2, 2, kMuon), 2, 1);
+  const auto same = resumed(four, four);
+  expect_bit_equal(resumed(four, four), same);
+  const auto whole = resumed(one, one);
+  expect_close(resumed(four, one), whole, 0.02);
+  expect_close(resumed(one, four), whole, 0.02);
+}
+
+TEST(Muon, WhatTheExecutorLacksIsRefusedByName) {
+  const Folder folder;
+  const auto fault = [&](const std::string& scenario) {
+    return test::fault_of([&] { const PreparedRun run(quiet(folder.write("s.yaml", scenario), 1)); });
+  };
+  EXPECT_THAT(fault(with_zero(small_gpt(1, 2, 2, kMuon), 2, 2)),
+              HasSubstr("the executor's Muon steps whole matrices, and zero 2 gives the replicas parts of them"));
+  EXPECT_THAT(fault(small_gpt(1, 1, 1, "optimizer: soap\n")), HasSubstr("the executor has no soap: it is predicted and not run"));
+  EXPECT_THAT(fault(small_gpt(1, 1, 1, "optimizer: shampoo\n")), HasSubstr("the executor has no shampoo"));
+  std::string tensor = small_gpt(1, 1, 1, kMuon);
+  const std::string parallel = "parallel: {";
+  tensor.replace(tensor.find(parallel), parallel.size(), parallel + "tensor: 2, ");
+  tensor.replace(tensor.find("devices: 1"), 10, "devices: 2");
+  EXPECT_THAT(fault(tensor), HasSubstr("tensor-parallel ranks hold parts of them"));
+}
+
+}  // namespace
+}  // namespace panpipe::exec
