@@ -11,6 +11,7 @@ namespace panpipe::jobs {
 namespace {
 
 constexpr int kGpt2Vocabulary = 50257;
+constexpr int kMostFurther = 16;
 
 class MegatronModel {
  public:
@@ -149,7 +150,9 @@ class MegatronModel {
     config_.add("qk_nope_head_dim", count("--qk-head-dim", 128));
     config_.add("qk_rope_head_dim", count("--qk-pos-emb-head-dim", 64));
     config_.add("v_head_dim", count("--v-head-dim", 128));
-    config_.add("num_nextn_predict_layers", 0);
+    m_.further = a_.integer("--mtp-num-layers", 0, kMostFurther).value_or(0);
+    config_.add("num_nextn_predict_layers", m_.further);
+    if (m_.further > 0) config_.add("mtp_num_layers", m_.further);
     if (experts_) return;
     config_.add("n_routed_experts", 1);
     config_.add("num_experts_per_tok", 1);

@@ -92,6 +92,11 @@ class MegatronStages {
     if (!layout_.problem.empty()) a_.refuse(kLayout, layout_.problem, layout_.help);
     if (layout_.layers() != m_.layers)
       a_.refuse(kLayout, fmt::format("has {} layers, and the model has {}", layout_.layers(), m_.layers));
+    int further = 0;
+    for (const LayoutStage& stage : layout_.stages) further += stage.predictors;
+    if (m_.further > 0 && further != m_.further)
+      a_.refuse(kLayout,
+                fmt::format("has {} layers that predict further tokens, and --mtp-num-layers is {}", further, m_.further));
     const auto stages = static_cast<int>(layout_.stages.size());
     if (stages % m_.degrees.pipeline != 0)
       a_.refuse(kLayout, fmt::format("has {} stages, no multiple of {}", stages, m_.degrees.pipeline));
@@ -148,13 +153,15 @@ class MegatronStages {
 
   void put_partition(const std::vector<int>& layers) {
     if (layers.size() < 2) return;
-    if (std::find(layers.begin() + 1, layers.end() - 1, 0) != layers.end() - 1)
-      throw InputError(fmt::format("{}: a stage without layers between others is not modelled", a_.name()));
     std::vector<std::string> starts;
-    int layer = 0;
+    int layer = 0, further = 0;  // that predict further tokens: with the loss where no layout puts them elsewhere
     for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
-      layer += layers[i];
-      starts.push_back(cut_before(layer, m_.layers));
+      const int own = layout_.stages.empty() || m_.further == 0 ? 0 : layout_.stages[i].predictors;
+      if (i > 0 && layers[i] + own == 0)
+        throw InputError(fmt::format("{}: a stage without layers between others is not modelled", a_.name()));
+      layer += layers[i], further += own;
+      const bool before_further = layer == m_.layers && further < m_.further;
+      starts.push_back(before_further ? fmt::format("mtp.{}.join", further + 1) : cut_before(layer, m_.layers));
     }
     m_.job.set("partition", fmt::format("[{}]", fmt::join(starts, ", ")), "layers of the stages");
   }

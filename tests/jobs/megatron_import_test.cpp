@@ -121,6 +121,10 @@ TEST(MegatronImport, ExpertsAndLatentAttention) {
   EXPECT_THAT(value(grouped, "workload.config"), HasSubstr("n_group: 4, topk_group: 2"));
   EXPECT_EQ(value(grouped, "framework"), "{expert_dispatch: rows, expert_products: loop}");
   EXPECT_THAT(grouped.not_modelled, IsEmpty());
+  const ImportedJob further = job(deepseek + "--mtp-num-layers 2");
+  EXPECT_THAT(value(further, "workload.config"), HasSubstr("num_nextn_predict_layers: 2, mtp_num_layers: 2"));
+  EXPECT_THAT(further.not_modelled, IsEmpty());
+  EXPECT_THAT(job(kLlama + "--mtp-num-layers 2").not_modelled, ElementsAre("--mtp-num-layers 2")) << "no layer of Llama's kind";
 }
 
 // Without --moe-grouped-gemm Megatron-LM runs one expert after another. Fused permutation launches 3 instead of 8 operators
@@ -149,6 +153,16 @@ TEST(MegatronImport, StagesThatAreNotEqual) {
   EXPECT_EQ(value(ends, "partition"), "[h.1.attention, h.4.attention, h.7.attention]");
   EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 3", {.gpus = 3}),
               HasSubstr("8 layers cannot be cut into 3 equal stages"));
+  // A layer that predicts a further token stands alone, or with the loss.
+  const std::string further = kLlama + "--multi-latent-attention --mtp-num-layers 1 ";
+  EXPECT_EQ(value(job(further + "--pipeline-model-parallel-size 3 --pipeline-model-parallel-layout Et*8|m|L", {.gpus = 3}),
+                  "partition"),
+            "[mtp.1.join, head]");
+  EXPECT_EQ(value(job(further + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*8|mL"), "partition"),
+            "[mtp.1.join]");
+  EXPECT_EQ(value(job(further + "--pipeline-model-parallel-size 2"), "partition"), "[h.4.attention]");
+  EXPECT_THAT(fault(further + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*4|t*4L"),
+              HasSubstr("has 0 layers that predict further tokens, and --mtp-num-layers is 1"));
   EXPECT_THAT(fault(kLlama + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*2|t*3L"),
               HasSubstr("--pipeline-model-parallel-layout has 5 layers, and the model has 8"));
 }
