@@ -10,6 +10,7 @@
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/prediction/experiment.hpp"
 #include "tests/costmodel/lowering/tables.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace panpipe {
 namespace {
@@ -172,6 +173,21 @@ TEST(Experts, ImbalanceStretchesProductsAndExchanges) {
   EXPECT_EQ(sent(even).wire_bytes, Bytes(4096 * 2 * 4096 * 2 / 8 * 7));
   EXPECT_EQ(sent(uneven).bytes.base(), sent(even).bytes.base() * 3 / 2);
   EXPECT_EQ(uneven.graph.model_flops_per_step.base(), even.graph.model_flops_per_step.base());
+}
+
+// A heading, a comment, numbers between commas and spaces. The busiest of 4 ranks has 2 in the first layer and 1 in the
+// second, 1.5 in the mean: as with that imbalance, in rows, bytes and memory.
+TEST(Experts, AHistogramFromAFile) {
+  const std::string file =
+      test::scratch().write("router.csv", "e0,e1,e2,e3,e4,e5,e6,e7\n# counted\n250,150,150,50,80,70,30,20\n3 3 3 3 3 3 3 3\n");
+  const Predicted read(mixtral("data: 16, expert: 4", "experts: {tokens: " + file + "}\n"));
+  const Predicted stated(mixtral("data: 16, expert: 4", "experts: {imbalance: 1.5}\n"));
+  EXPECT_EQ(read.experiment.scenario.expert_load.tokens,
+            (std::vector<std::vector<double>>{{250, 150, 150, 50, 80, 70, 30, 20}, {3, 3, 3, 3, 3, 3, 3, 3}}));
+  const Timeline of_file = estimate(read.graph), of_number = estimate(stated.graph);
+  EXPECT_DOUBLE_EQ(of_file.step_time.base(), of_number.step_time.base());
+  EXPECT_EQ(of_file.devices.front().peak, of_number.devices.front().peak);
+  EXPECT_GT(of_file.devices.front().peak, estimate(Predicted(mixtral("data: 16, expert: 4")).graph).devices.front().peak);
 }
 
 // Layers of three computations with an all-to-all of a seconds behind the first and the second, forwards and backwards.
