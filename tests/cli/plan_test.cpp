@@ -357,10 +357,10 @@ TEST(PlanFile, HoldsTheOffloadThatTheSearchChose) {
   EXPECT_EQ(panpipe(call + " --open --set offload.optimizer=none --json").exit_code, 1);  // narrows the search
 }
 
-// One sequence a rank, whose attention keeps no scores, leaves no room on a third of a card: the plan recomputes operators.
+// Four sequences whose attention keeps no scores take 92 % of a card, and 85 % may be used: the plan recomputes operators.
 TEST(PlanFile, HoldsTheOperatorsThatRecompute) {
   const std::string file = temporary_folder() + "/plan.yaml";
-  const std::string scenario = kGpt2 + " --set framework=eager-sdpa --set batch.micro=4 --set schedule=1f1b --set 'usable=35 %'";
+  const std::string scenario = kGpt2 + " --set framework=eager-sdpa --set batch.micro=4 --set schedule=1f1b --set 'usable=85 %'";
   const std::string degrees = " --set 'parallel={pipeline: 1, tensor: 1, data: 8, zero: 1, virtual_stages: 1}'";
   const json answer = json::parse(answer_of("plan " + scenario + degrees + " --set recompute=auto --json -o " + file));
   ASSERT_THAT(answer["best"]["settings"]["recompute"].get<std::string>(), HasSubstr("operators: [norms, elementwise"));
