@@ -158,7 +158,8 @@ export function makeControls(engineLists, ask) {
 // On a phone the sections are closed and their first lines hold the values, so that the answer is on the first screen.
 const phone = window.matchMedia('(max-width: 900px)');
 phone.addEventListener('change', () => {
-  for (const section of document.querySelectorAll('.section')) section.open = !phone.matches && section.dataset.section !== 'More';
+  for (const section of document.querySelectorAll('.section'))
+    section.open = Boolean(section.querySelector('.wrong')) || (!phone.matches && section.dataset.section !== 'More');
 });
 
 function showDigests() {

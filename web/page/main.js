@@ -79,7 +79,7 @@ async function predict() {
     fresh.error && !others.length ? h('p', { class: 'error' },
       `See the marked field${answer ? ': the figures below are those before the change' : ''}.`)
       : '');
-  byId('predict').classList.toggle('stale', Boolean(fresh.error));
+  for (const part of ['predict', 'strip']) byId(part).classList.toggle('stale', Boolean(fresh.error));
   fault = fresh.error;
   if (fault) return;
   answer = fresh;
