@@ -132,8 +132,8 @@ TEST(MatrixSharding, FollowsZeroAndIsRefusedWhereItCannotStand) {
   EXPECT_EQ(matrix_sharding(made->scenario, 1), MatrixSharding::Layers);
   EXPECT_EQ(matrix_sharding(made->scenario, 3), MatrixSharding::Gathered);
   const auto stated = [](const std::string& sharding, int zero) {
-    const auto made = gpt("{name: muon, sharding: " + sharding + "}");
-    return test::fault_of([&] { (void)matrix_sharding(made->scenario, zero); });
+    const auto other = gpt("{name: muon, sharding: " + sharding + "}");
+    return test::fault_of([&] { (void)matrix_sharding(other->scenario, zero); });
   };
   EXPECT_EQ(stated("layers", 3), "");
   EXPECT_THAT(stated("layers", 0), HasSubstr("without ZeRO every replica holds the state of every matrix"));
