@@ -109,7 +109,8 @@ struct ScheduleEvaluation {
 // The schedule must be legal. A group runs as one unit (duration = sum, outputs at the end) unless split_groups is set.
 ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups = false);
 // The same for an order that is legal but for cycles; nullopt if it cannot finish.
-std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, const PassCosts& costs, bool split_groups = false);
+std::optional<ScheduleEvaluation> evaluate_if_it_ends(const Schedule& schedule, const PassCosts& costs,
+                                                      bool split_groups = false);
 
 // A grid with steps down and ranks across, as PyTorch prints orders. The first problem's cell is marked "<-- ERROR HERE"; long
 // rows are shown only around the mark.

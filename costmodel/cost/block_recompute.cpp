@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/fusion.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/recomputed_modules.hpp"
 #include "costmodel/cost/recomputed_operators.hpp"
 #include "costmodel/cost/unit_template.hpp"
@@ -171,9 +171,9 @@ class BlockRecompute {
   const RecomputeScope& scope_;
   const DeviceRates& rates_;
   std::vector<UnitRecompute> result_;
-  std::vector<double> bytes_;                // per unit
+  std::vector<double> bytes_;             // per unit
   std::vector<bool> kept_, kept_narrow_;  // per tensor: paid for
-  std::vector<bool> found_;                  // per listed module
+  std::vector<bool> found_;               // per listed module
   // State of the current block: its units, their views, the listed operators.
   int first_ = 0, end_ = 0;
   std::vector<UnitView> views_;

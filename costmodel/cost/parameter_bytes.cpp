@@ -3,9 +3,9 @@
 
 #include "costmodel/cluster/fabric.hpp"
 #include "costmodel/cost/cost_model.hpp"
-#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/matrix_optimizer.hpp"
+#include "costmodel/cost/narrow_products.hpp"
 #include "costmodel/cost/shared_cores.hpp"
 #include "costmodel/cost/unit_allocations.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"

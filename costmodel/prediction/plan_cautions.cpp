@@ -57,8 +57,9 @@ void add_unmeasured_layers(const WorkloadRequest& workload, std::vector<std::str
 
 void add_unmeasured_recipe(const Scenario& scenario, std::vector<std::string>& all) {
   if (const Recipe* recipe = unmeasured_recipe(scenario))
-    all.push_back(fmt::format(
-        "the evidence has no measured run with {}: its rates and casts are a priori; the interval is wider for it", recipe->title));
+    all.push_back(
+        fmt::format("the evidence has no measured run with {}: its rates and casts are a priori; the interval is wider for it",
+                    recipe->title));
 }
 
 void add_post_training(const Scenario& scenario, std::vector<std::string>& all) {

@@ -11,8 +11,9 @@
 namespace panpipe {
 
 // A sentence for each type of device that other work disturbed while it was measured, for each that is `unmeasured`, for
-// layers, a recipe of precision, packed samples and rollouts that no compared run has, and for each slow device and degraded link what it costs. Where the scenario states a trainer,
-// also one for each thing that it cannot run, and for each to know before such a job is started.
+// layers, a recipe of precision, packed samples and rollouts that no compared run has, and for each slow device and degraded link
+// what it costs. Where the scenario states a trainer, also one for each thing that it cannot run, and for each to know before
+// such a job is started.
 std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& plan);
 
 // The cluster's devices whose rates no run was compared with, each with the reason: intervals of their steps are wider.

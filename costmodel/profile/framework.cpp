@@ -76,8 +76,7 @@ BoundKey<Framework> reported(const char* fallback, BoundKey<Framework> row) {
 const std::vector<BoundKey<Framework>>& framework_rows() {
   constexpr std::string_view memory = "models/memory-terms.md", lowering = "models/lowering.md",
                              collectives = "models/collectives.md", launches = "models/compute.md#launches-of-a-layer",
-                             experts = "models/expert-parallelism.md#host",
-                             recipes = "models/recipes.md";
+                             experts = "models/expert-parallelism.md#host", recipes = "models/recipes.md";
   static const std::vector<BoundKey<Framework>> all = {
       number(&Framework::software, "software", "the year of the CUDA libraries; 0: the newest",
              "models/compute.md#the-generation-of-software", {.example = "2024"}),

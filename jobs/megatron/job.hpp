@@ -21,7 +21,7 @@ struct MegatronJob {
   ImportedJob job = {};
   Degrees degrees = {};
   int layers = 0;
-  int further = 0;  // layers behind them, which predict further tokens
+  int further = 0;                         // layers behind them, which predict further tokens
   std::optional<int> deepspeed_zero = {};  // of its configuration
   std::string deepspeed_precision = {};
   std::string dispatcher = {};                               // of tokens to experts; empty: there are none

@@ -151,7 +151,8 @@ Answer answer_predict(const Call& call) {
   return answer.add("ms", {{"predict", predict}, {"present", milliseconds_since(begin) - predict}});
 }
 
-// The names are those of the page. Plans that differ have no actions to compare: `differs` names the first pass that only one has.
+// The names are those of the page. Plans that differ have no actions to compare: `differs` names the first pass that only one
+// has.
 Answer answer_compare(const Call& call) {
   std::vector<present::ResultDocument> results;
   for (const char* side : {"a", "b"}) {
@@ -168,7 +169,8 @@ Answer answer_compare(const Call& call) {
     comparison = study::compare(results[0], results[1], {}, true);
   }
   answer.add_json("document", study::to_json(*comparison)).add("text", study::to_table(*comparison));
-  if (whole) answer.add_picture(present::data_of(present::picture_of({&results[0].timeline, &results[1].timeline}, {"before", "now"})));
+  if (whole)
+    answer.add_picture(present::data_of(present::picture_of({&results[0].timeline, &results[1].timeline}, {"before", "now"})));
   return answer;
 }
 

@@ -10,15 +10,45 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-ORDERS = ["1f1b", "interleaved-1f1b,stages_per_rank=4", "zb-v", "hanayo", "chimera", "dualpipe", "seq-1f1b", "1f1b,recompute=full",
-          "gis-h,offload=full", "auto-memory,memory=3,ways=both", "auto-memory,base=zb-auto,memory=2",
-          str(ROOT / "scenarios/schedules/wave-p4-m8-8k.csv")]
+ORDERS = [
+    "1f1b",
+    "interleaved-1f1b,stages_per_rank=4",
+    "zb-v",
+    "hanayo",
+    "chimera",
+    "dualpipe",
+    "seq-1f1b",
+    "1f1b,recompute=full",
+    "gis-h,offload=full",
+    "auto-memory,memory=3,ways=both",
+    "auto-memory,base=zb-auto,memory=2",
+    str(ROOT / "scenarios/schedules/wave-p4-m8-8k.csv"),
+]
 RATIO = "8:9.6:7"  # no sum of these is exact in binary
 
 
 def certificate(program, order, file):
-    subprocess.run([program, "arena", order, "--alone", "--clusters", "none", "--cost-ratios", RATIO, "--certificate", file,
-                    "--by", "a test", "--reference", "none"], check=True, capture_output=True, text=True)
+    subprocess.run(
+        [
+            program,
+            "arena",
+            order,
+            "--alone",
+            "--clusters",
+            "none",
+            "--cost-ratios",
+            RATIO,
+            "--certificate",
+            file,
+            "--by",
+            "a test",
+            "--reference",
+            "none",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return json.loads(file.read_text())
 
 

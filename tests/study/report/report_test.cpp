@@ -65,7 +65,8 @@ TEST(Report, KnowsWhatTheTrafficCrosses) {
 TEST(Report, OfTwoResults) {
   const std::string page = to_report_page({read_report_input(folder_of("estimate")), read_report_input(folder_of("estimate"))});
   EXPECT_EQ(present::count(page, R"("name":"rank )"), 16U) << "one above the other";
-  for (const char* detail : {R"("detail":"estimated A, stage 0")", R"("detail":"estimated B, stage 0")"}) EXPECT_THAT(page, HasSubstr(detail));
+  for (const char* detail : {R"("detail":"estimated A, stage 0")", R"("detail":"estimated B, stage 0")"})
+    EXPECT_THAT(page, HasSubstr(detail));
   EXPECT_THAT(page, HasSubstr("Side by side</h2>"));
 }
 
