@@ -160,6 +160,8 @@ constexpr std::pair<std::string_view, std::string_view> kOptionMeanings[] = {
     {"execution", "`loop`, `breadth-first` or `pipeless`"},
     {"memory", "limit of the search in activations of a microbatch"},
     {"effort", "per cent of the search's work"},
+    {"base", "the family whose activations are placed, with options behind colons; `auto` tries three"},
+    {"ways", "of activations that leave: `recompute`, `offload` or `both`"},
 };
 
 }  // namespace

@@ -94,11 +94,11 @@ TEST(EvidenceRows, ShareInsideIsAFigureWithATolerance) {
   EXPECT_TRUE(rows[2]["predicted_p10_s"].is_null());
 }
 
-// Three rows of one source, each 5 % longer than predicted, and one of another source. With one given the other two are close,
+// Three rows of one source, each 3 % longer than predicted, and one of another source. With one given the other two are close,
 // the interval is narrower, the other source is as before, and the given row counts nowhere.
 TEST(EvidenceRows, GivenRowsAreEvidenceForTheOthersOfTheirSource) {
   const auto runs = [] {
-    return std::vector<RunPrediction>{compared("one", 1, 1.05), compared("one", 2, 2.1), compared("one", 3, 3.15),
+    return std::vector<RunPrediction>{compared("one", 1, 1.03), compared("one", 2, 2.06), compared("one", 3, 3.09),
                                       compared("two", 1, 1)};
   };
   std::vector<RunPrediction> before = runs(), after = runs();

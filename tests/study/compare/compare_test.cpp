@@ -346,6 +346,11 @@ Metrics distinct_figures() {
   figures.contention_s = 0.0625;
   figures.step_time_min_s = 1.125;
   figures.step_time_max_s = 1.5;
+  RlStep& rl = figures.rl.emplace();
+  rl.period_s = 61.5;
+  rl.rollout_s = 40.5;
+  rl.idle_rollout = 0.125;
+  rl.idle_training = 0.0625;
   RunCost& run = figures.run.emplace();
   run.steps = 1003;
   run.time_s = 1e6;
