@@ -111,6 +111,9 @@ def main():
                             failures.append(f"{name}: exit {made.returncode}, {made.stderr}")
                         continue
                     if made.returncode != 0:
+                        again = re.fullmatch(r"error: PyTorch's CSV cannot express \d+R\d+ \(rank \d+\)\n", made.stderr)
+                        if family == "auto-memory" and made.returncode == 2 and again:
+                            continue  # some of its orders make no activation again
                         if "group" in options and ranks > 4:
                             continue  # a turn of 2 is too short for 8 ranks
                         failures.append(f"{name}: {made.stderr}")

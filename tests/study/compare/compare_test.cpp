@@ -386,7 +386,7 @@ TEST(ResultDocument, EveryMetricIsReadBackAsItWasWritten) {
     for (const Metric& metric : metric_table())
       if (metric.is_in_result_of(kind)) expected.emplace_back(metric.name, metric.of_step(figures));
     EXPECT_EQ(again.metrics, expected);
-    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 31U : kind == TimelineKind::Simulated ? 32U : 17U);
+    EXPECT_EQ(again.metrics.size(), kind == TimelineKind::Estimated ? 35U : kind == TimelineKind::Simulated ? 36U : 17U);
     EXPECT_EQ(again.currency, kind == TimelineKind::Measured ? "" : "EUR");
     ASSERT_EQ(again.per_device.size(), 2U);
     for (std::size_t d = 0; d < 2; ++d) {
@@ -412,6 +412,7 @@ TEST(ResultDocument, FiguresOfARunAreThereWhereTheyAreKnown) {
     return of_run;
   };
   figures.per_device.clear();
+  figures.rl.reset();
   figures.run.emplace();
   EXPECT_EQ(names(), (std::vector<std::string>{"run_steps", "run_time_s", "gpu_hours"}));
   figures.run->energy_kwh = 2;
