@@ -80,13 +80,14 @@ def run(command, **more):
 
 def main():
     panpipe, python, scenario = sys.argv[1:4]
-    probe = [python, "-c", "import torch; torch.optim.Muon"]
-    if not os.path.exists(python) or subprocess.run(probe, capture_output=True).returncode:
-        print("no Python with torch.optim.Muon in .venv")
-        return 77
     failed = False
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/compiler"  # of PyTorch, else in the temporary folder
+        probe = [python, "-c", "import torch; torch.optim.Muon"]
+        if not os.path.exists(python) or subprocess.run(probe, capture_output=True).returncode:
+            print("no Python with torch.optim.Muon in .venv")
+            return 77
         (folder / "safetensors_of.py").write_text(SAFETENSORS)
         (folder / "reference.py").write_text(REFERENCE)
         for number, (case, (ours, theirs)) in enumerate(CASES.items()):
