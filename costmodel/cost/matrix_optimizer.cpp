@@ -53,17 +53,25 @@ Blocks blocks_of(std::int64_t rows, std::int64_t columns, std::int64_t most) {
   return {down * across, whole_parts(rows, down), whole_parts(columns, across)};
 }
 
-// What both have: statistics of either side, G G' and G' G, in each step.
-MatrixWork preconditioned(const Request& o, std::int64_t rows, std::int64_t columns, std::int64_t most, int sides,
-                          Blocks& blocks) {
-  blocks = blocks_of(rows, columns, o.block > 0 ? o.block : most);
-  const auto [count, p, q] = blocks;
-  const auto held = static_cast<double>(rows * columns), all = static_cast<double>(count);
-  const auto squares = static_cast<double>(p * p + q * q) * all;
+// What both have: statistics of either side, G G' and G' G, in each step; `turns` products of the block with each side; every
+// `interval` steps new bases or roots, which take `renewal` products of p^3 a side; 2 sides of state a block, and Adam's moments.
+MatrixWork preconditioned(const Request& o, std::int64_t rows, std::int64_t columns, double e, std::int64_t most, double turns,
+                          double renewal) {
+  const auto [count, p, q] = blocks_of(rows, columns, o.block > 0 ? o.block : most);
+  const auto held = static_cast<double>(rows * columns);
+  const auto squares = static_cast<double>(p * p + q * q) * static_cast<double>(count);
+  const double often = 1.0 / o.interval;
   MatrixWork work;
-  work.products = {{{count, p, p, q}, 1}, {{count, q, q, p}, 1}};
-  work.states = 2 * held + sides * squares;
+  work.products = {{{count, p, p, q}, 1},
+                   {{count, q, q, p}, 1},
+                   {{count, p, q, p}, turns},
+                   {{count, p, q, q}, turns},
+                   {{count, p, p, p}, renewal * often},
+                   {{count, q, q, q}, renewal * often}};
+  work.states = 2 * held + 2 * squares;
   work.temporary = 4 * (2 * held + squares);
+  work.traffic = held * (20 * e);
+  work.launches = 24;
   return work;
 }
 
@@ -71,36 +79,14 @@ MatrixWork preconditioned(const Request& o, std::int64_t rows, std::int64_t colu
 // of it a block: statistics and bases. Gradient and momentum are turned into the basis, the update back, by two products each.
 // The bases follow by one power iteration, a product and a QR (4/3 + 4/3 p^3 with its factor made), every `interval` steps.
 MatrixWork soap_work(const Request& o, std::int64_t rows, std::int64_t columns, double e, int, bool) {
-  Blocks blocks;
-  MatrixWork work = preconditioned(o, rows, columns, 10000, 2, blocks);
-  const auto [count, p, q] = blocks;
-  const double often = 1.0 / o.interval;
-  work.products.push_back({{count, p, q, p}, 3});
-  work.products.push_back({{count, p, q, q}, 3});
-  constexpr double kQr = 1 + 4.0 / 3;  // in products of p^3
-  work.products.push_back({{count, p, p, p}, kQr * often});
-  work.products.push_back({{count, q, q, q}, kQr * often});
-  work.traffic = static_cast<double>(rows * columns) * (20 * e);
-  work.launches = 24;
-  return work;
+  return preconditioned(o, rows, columns, e, 10000, 3, 1 + 4.0 / 3);
 }
 
 // Shampoo (Shi et al., arXiv 2309.06497, section 2): the update is L^-1/4 G R^-1/4, with Adam's moments for grafting; 2 sides of
 // state a block: statistics and inverse roots. Roots come from an eigendecomposition (9 p^3 operations, Golub and Van Loan,
 // section 8.3) and a product, every `interval` steps.
 MatrixWork shampoo_work(const Request& o, std::int64_t rows, std::int64_t columns, double e, int, bool) {
-  Blocks blocks;
-  MatrixWork work = preconditioned(o, rows, columns, 1024, 2, blocks);
-  const auto [count, p, q] = blocks;
-  const double often = 1.0 / o.interval;
-  work.products.push_back({{count, p, q, p}, 1});
-  work.products.push_back({{count, p, q, q}, 1});
-  constexpr double kRoot = 9.0 / 2 + 1;  // in products of p^3
-  work.products.push_back({{count, p, p, p}, kRoot * often});
-  work.products.push_back({{count, q, q, q}, kRoot * often});
-  work.traffic = static_cast<double>(rows * columns) * (20 * e);
-  work.launches = 24;
-  return work;
+  return preconditioned(o, rows, columns, e, 1024, 1, 9.0 / 2 + 1);
 }
 
 struct MatrixOptimizer {

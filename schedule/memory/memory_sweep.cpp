@@ -60,7 +60,9 @@ MemorySweep sweep_by_family(MemorySweep sweep, int chunks) {
     MemoryPoint point = point_of(schedule, sweep.costs);
     if (!sweep.points.empty() && sweep.points.back().makespan < point.makespan) point = sweep.points.back();
     point.memory = memory;
-    point.lower_bound = std::min(step_bound(schedule, sweep.costs, memory).makespan, point.makespan);
+    // The order's own bound covers all that the family may do, which this order need not.
+    const double bound = schedule.lower_bound ? *schedule.lower_bound : step_bound(schedule, sweep.costs, memory).makespan;
+    point.lower_bound = std::min(bound, point.makespan);
     sweep.points.push_back(point);
   }
   return sweep;

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/text/json_writer.hpp"
-#include "schedule/pass_costs.hpp"
 #include "schedule/walk.hpp"
 #include "study/arena/arena_tables.hpp"
 

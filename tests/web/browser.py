@@ -19,7 +19,20 @@ def find():
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
-class Browser:
+class Waits:
+    """Waits in any browser that can run an expression in its page."""
+
+    def wait(self, expression, seconds=30):
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            value = self.run(expression)
+            if value:
+                return value
+            time.sleep(0.03)
+        raise TimeoutError(f"not within {seconds} s: {expression}")
+
+
+class Browser(Waits):
     """One page. `console` and `requests` collect what it wrote and what it asked for since they were last cleared."""
 
     def __init__(self, program):
@@ -95,15 +108,6 @@ class Browser:
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", expression))
         return answer["result"].get("value")
-
-    def wait(self, expression, seconds=30):
-        limit = time.monotonic() + seconds
-        while time.monotonic() < limit:
-            value = self.run(expression)
-            if value:
-                return value
-            time.sleep(0.03)
-        raise TimeoutError(f"not within {seconds} s: {expression}")
 
     narrowest = 0  # pixels of a window
 

@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+from browser import Waits
+
 NAMES = ("firefox", "firefox-esr")
 KEYS = {"Tab": "\ue004", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015"}
 NARROWEST = 500  # pixels of a window
@@ -27,7 +29,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-class Browser:
+class Browser(Waits):
     """One page. What Firefox reports to no client, `requests`, is read from the page itself."""
 
     narrowest = NARROWEST
@@ -109,15 +111,6 @@ class Browser:
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer.get("value")
-
-    def wait(self, expression, seconds=30):
-        limit = time.monotonic() + seconds
-        while time.monotonic() < limit:
-            value = self.run(expression)
-            if value:
-                return value
-            time.sleep(0.03)
-        raise TimeoutError(f"not within {seconds} s: {expression}")
 
     def open(self, address, width=1440, height=900, dark=False):
         self.size(width, height, dark)
