@@ -111,6 +111,7 @@ NarrowRates rates_of_narrow(const DeviceType& type, const Calibration& calibrati
   if (rates.recipe == nullptr) return rates;
   const Recipe& recipe = *rates.recipe;
   rates.by_rows = multiplies_by_rows(type);
+  rates.single_weight = scenario.framework.single_weight_cast;
   rates.operand = recipe.element + recipe.scales;
   rates.weight = recipe.element + recipe.weight_scales;
   const double in_8_bits = calibration.fp8_gemm_efficiency > 0

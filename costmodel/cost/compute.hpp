@@ -17,6 +17,7 @@ struct NarrowRates : NarrowScope {
   ComputeRate gemm{0};
   double operand = 0, weight = 0;  // bytes of an element, scales included, and of one of a weight
   bool by_rows = true;             // products read rows alone, so that operands along columns are turned first
+  bool single_weight = false;      // of weights the second copy does not stay
   // A tensor's second copy exists.
   bool two_copies() const { return recipe->second == SecondCopy::Cast || by_rows; }
 };

@@ -151,6 +151,9 @@ struct ParameterUse {
   MatrixUse matrices{};
 };
 
+// What of a block's kept activations streams to the host: the inputs of the block, as full recompute keeps them, or all.
+enum class Streamed : std::uint8_t { None, Inputs, All };
+
 // A movable unit with its costs on one type of device.
 struct UnitCost {
   std::string name;
@@ -180,7 +183,9 @@ struct UnitCost {
   // The attention core's share of the forward and the input gradient. A slice of the sequence does not take an even share of it.
   Duration attention_forward{0}, attention_backward{0};
   bool causal_attention = false;
-  bool recomputes = true;  // part of a block to which the recompute modes apply
+  bool recomputes = true;       // part of a block to which the recompute modes apply
+  Streamed streams{};           // what lies in the host's memory while later blocks run (`offload.blocks`, `block_inputs`)
+  Bytes streamed_gradients{0};  // its part of the sums that lie there (`offload.gradients`), before ZeRO divides them
 };
 
 // The full cost description of a workload on one type of device, as the lowering needs it.

@@ -124,7 +124,7 @@ bool gathers_narrow_gradient(const UnitView& unit, int i, const DeviceRates& rat
 
 double narrow_weight_copies(const DeviceRates& rates) {
   const Recipe& recipe = *rates.narrow.recipe;
-  const bool both = recipe.forward && recipe.input_gradient && rates.narrow.two_copies();
+  const bool both = recipe.forward && recipe.input_gradient && rates.narrow.two_copies() && !rates.narrow.single_weight;
   return (both ? 2 : 1) * rates.narrow.weight;
 }
 

@@ -174,6 +174,14 @@ double checkpoint_bytes_per_parameter(const Scenario& scenario) {
   return updated_element(scenario) + moments(scenario.optimizer.name) * state_element(scenario);
 }
 
+double streamed_state_bytes(const Scenario& scenario) {
+  const HostedState& hosted = scenario.offload;
+  if (!hosted.optimizer || !hosted.streams) return 0;
+  const int kept = moments(scenario.optimizer.name);
+  const int streamed = (hosted.first_moment && kept > 0 ? 1 : 0) + (hosted.second_moment && kept > 1 ? 1 : 0);
+  return streamed * state_element(scenario) + (hosted.master ? master_element(scenario) : 0);
+}
+
 int zero_in_effect(const Framework& framework, const Degrees& degrees) {
   if (degrees.shard == 1 || !degrees.exchanges()) return 0;
   return std::max(degrees.zero, framework.distributed_optimizer ? 1 : 0);
@@ -252,6 +260,7 @@ double CostModel::parameter_bytes(const Degrees& degrees) const {
 }
 
 double CostModel::gradient_bytes(const Degrees& degrees) const {
+  if (scenario_->offload.gradients) return 0;
   // FSDP that reduces behind a step's last microbatch keeps the sum in the format that travels
   // (torch/distributed/fsdp/_fully_shard/_fsdp_param.py, to_accumulated_grad_if_needed).
   if (keeps_whole_gradients(*scenario_, degrees)) return travelling_gradient_bytes(*scenario_);
@@ -276,9 +285,10 @@ double CostModel::state_bytes(const Degrees& degrees) const {
 
 double CostModel::optimizer_bytes(const Degrees& degrees) const {
   const std::string& name = scenario_->optimizer.name;
-  if (name == "none" || scenario_->offload.optimizer) return 0;
+  if (name == "none" || scenario_->offload.on_host_step()) return 0;
   const bool copies = mixed_precision_in_effect(scenario_->framework, degrees) == MixedPrecision::MasterCopy;
-  return ((copies ? master_element(*scenario_) : 0) + moments(name) * state_element(*scenario_)) /
+  return ((copies ? master_element(*scenario_) : 0) + moments(name) * state_element(*scenario_) -
+          streamed_state_bytes(*scenario_)) /
          divided_over(*scenario_, degrees, 1);
 }
 
@@ -300,7 +310,8 @@ double CostModel::cast_traffic(int device_type, const Degrees& degrees) const {
   const DeviceRates rates = device_rates(scenario_->cluster.types[device_type], calibration(device_type), *scenario_);
   const double cast = narrow_weight_cast(rates, scenario_->framework.fp8_parameters);
   const double times = divided_over(*scenario_, degrees, 3) > 1 ? degrees.microbatches : 1;
-  return narrow_weights_ * cast * times;
+  const double turned = rates.narrow.single_weight ? 2 * rates.narrow.weight * degrees.microbatches : 0;
+  return narrow_weights_ * (cast * times + turned);
 }
 
 Breakdown CostModel::accumulation(std::int64_t elements, int splits, int site, const Degrees& degrees) const {
@@ -354,7 +365,7 @@ Breakdown CostModel::step_of(std::int64_t elements, std::int64_t tensors, int si
     return Share{all / ranks, static_cast<double>(tensors) / ranks};
   };
   const Share updated = share(1), kept = share(2);
-  const bool on_host = scenario_->offload.optimizer;
+  const bool on_host = scenario_->offload.on_host_step();
   const double formats = share_of_formats(*scenario_),
                step = on_host || !updates ? 0 : optimizer_traffic(*scenario_, c) * formats;
   const double traffic = (step + unscaling_traffic(*scenario_) + clipping_traffic(*scenario_)) * updated.elements +

@@ -8,7 +8,9 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "costmodel/cost/block_recompute.hpp"
+#include "costmodel/cost/gradient_traffic.hpp"
 #include "costmodel/cost/ring_hops.hpp"
+#include "costmodel/cost/streamed_blocks.hpp"
 #include "costmodel/cost/workload_cost.hpp"
 
 namespace panpipe {
@@ -215,6 +217,9 @@ const WorkloadCost& CostModel::units(int number) const {
   slow_down(slowdown_of_type(scenario_->cluster, site.type), *site.cost);
   const RecomputeScope& scope = scenario_->recompute_scope;
   if (scope.every > 1) recompute_one_block_in(scope.every, *site.cost);
+  const HostedState& hosted = scenario_->offload;
+  if (hosted.streams_activations()) stream_activations(hosted.blocks, hosted.block_inputs, *site.cost);
+  if (hosted.gradients) stream_gradients(travelling_gradient_bytes(*scenario_), *site.cost);
   site.cost->recompute_first = scope.firsts.empty() ? scope.first : mean_first_blocks(scope);
   site.cost->recompute_chunk = scope.chunk;
   return *site.cost;

@@ -17,6 +17,9 @@ double updated_bytes(const Scenario& scenario);
 // optimizer's moments. Matches the executor's files (docs/models/checkpoints.md).
 double checkpoint_bytes_per_parameter(const Scenario& scenario);
 
+// Bytes per parameter of the states that lie on the host and stream through the devices, which update them.
+double streamed_state_bytes(const Scenario& scenario);
+
 // The effective ZeRO stage. Stage 1 divides the optimizer state over the ranks of a shard group, 2 also the gradients, 3 also the
 // weights (Rajbhandari et al., arXiv 1910.02054). A framework's distributed optimizer is stage 1. Where one rank alone holds
 // every weight, or is a shard group, nothing is divided: stage 0.

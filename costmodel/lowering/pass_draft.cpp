@@ -1,6 +1,7 @@
 // The passes of each stage: the costs of its units in sequence. docs/models/lowering.md has the equations.
 #include <algorithm>
 
+#include "base/index.hpp"
 #include "costmodel/lowering/pass_draft.hpp"
 #include "costmodel/plan/stage_activations.hpp"
 
@@ -67,6 +68,15 @@ class PassBuilder {
     add_compute(piece_of(unit, unit.weight_gradient, true), cost.total.base());
     draft_.breakdown = draft_.breakdown + cost;
   }
+  // Behind a unit's work: the time that its device waits for copies between it and the host.
+  void add_copies(const UnitCost& unit, double waits) {
+    if (waits <= 0) return;
+    const double time = waits / lowering_.plan.schedule.splits;
+    add_compute(piece_of(unit, unit.forward, false), time);
+    Breakdown cost;
+    cost.communication = cost.total = Duration(time);
+    draft_.breakdown = draft_.breakdown + cost;
+  }
   // The gradients of a unit are complete. A train of them that is ready ends the compute step, unless the step hides a collective
   // that the next work would then wait for; such a train is ready with the next one.
   void gradients_made(int unit) {
@@ -122,6 +132,42 @@ class PassBuilder {
 const PassCost* recompute_cost(const UnitCost& unit, Recompute mode) {
   if (unit.block.empty() || mode == Recompute::None) return nullptr;
   return mode == Recompute::Full ? &unit.recompute_full : &unit.recompute_selective;
+}
+
+// What a pass is made of, for the copies behind it.
+struct PassWork {
+  bool forward = false, input = false, weight = false;
+};
+
+Duration work_of(const UnitCost& unit, Recompute mode, PassWork parts) {
+  if (parts.forward) return unit.forward.breakdown.total;
+  const PassCost* again = parts.input ? recompute_cost(unit, mode) : nullptr;
+  const Duration before = again != nullptr ? again->breakdown.total : Duration(0);
+  if (parts.input && parts.weight && unit.backward) return before + unit.backward->breakdown.total;
+  return before + (parts.input ? unit.input_gradient.breakdown.total : Duration(0)) +
+         (parts.weight ? unit.weight_gradient.breakdown.total : Duration(0));
+}
+
+// By which the copies of a unit's block outlast the block's work, over its units: a forward sends what is kept away, a backward
+// fetches it, and sums of gradients come and go again. Both directions run at once, on all devices of the plan at the same time.
+double waits_for_copies(const Lowering& lowering, const StageInfo& info, int u, Recompute mode, PassWork parts) {
+  const std::vector<UnitCost>& units = lowering.workload(info).units;
+  const auto leaves = [&](const UnitCost& unit) { return unit.streams != Streamed::None || unit.streamed_gradients > Bytes(0); };
+  if (!leaves(units[at(u)])) return 0;
+  const std::string& block = units[at(u)].block;
+  std::size_t first = at(u), end = first + 1;
+  while (!block.empty() && first > 0 && units[first - 1].block == block) --first;
+  while (!block.empty() && end < units.size() && units[end].block == block) ++end;
+  double kept = 0, sums = 0, work = 0;
+  for (std::size_t v = first; v < end; ++v) {
+    kept += static_cast<double>(streamed_bytes(units[v], mode));
+    sums += static_cast<double>(units[v].streamed_gradients.base());
+    work += work_of(units[v], mode, parts).base();
+  }
+  sums = parts.weight ? sums / (lowering.zero() >= 2 ? lowering.plan.shard_group() : 1) : 0;
+  const double down = sums + (parts.forward ? kept : 0), up = sums + (parts.input ? kept : 0);
+  const double time = std::max(down / stream_rate(lowering, true).base(), up / stream_rate(lowering, false).base());
+  return std::max(time - work, 0.0) / static_cast<double>(end - first);
 }
 
 // A list of operators may leave attention out.
@@ -181,8 +227,12 @@ double attention_share(const Lowering& lowering, const UnitCost& unit, int slice
 
 PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int slice) {
   PassBuilder builder(lowering, info, slice, ActionKind::F);
+  const int recomputed = recompute_end(lowering.workload(info), info.first_unit, info.end_unit, info.recompute_first);
   for (int u = info.first_unit; u < info.end_unit; ++u) {
-    builder.add(lowering.unit(info, u), lowering.unit(info, u).forward, AttentionWork::Forward, true);
+    const UnitCost& unit = lowering.unit(info, u);
+    builder.add(unit, unit.forward, AttentionWork::Forward, true);
+    const Recompute own = recompute_of_unit(u, recomputed, info.recompute);
+    builder.add_copies(unit, waits_for_copies(lowering, info, u, own, {.forward = true}));
     builder.unit_done(u, true);
   }
   return builder.take();
@@ -191,8 +241,10 @@ PassDraft draft_forward(const Lowering& lowering, const StageInfo& info, int sli
 PassDraft draft_weight(const Lowering& lowering, const StageInfo& info, int slice) {
   PassBuilder builder(lowering, info, slice, ActionKind::W);
   for (int u = info.end_unit - 1; u >= info.first_unit; --u) {
-    builder.add(lowering.unit(info, u), lowering.unit(info, u).weight_gradient, AttentionWork::None, true, true);
-    builder.add_accumulation(lowering.unit(info, u));
+    const UnitCost& unit = lowering.unit(info, u);
+    builder.add(unit, unit.weight_gradient, AttentionWork::None, true, true);
+    builder.add_accumulation(unit);
+    builder.add_copies(unit, waits_for_copies(lowering, info, u, info.recompute, {.weight = true}));
     builder.gradients_made(u);
     builder.unit_done(u, false);
   }
@@ -219,6 +271,7 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
     if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.hidden_behind_next; })) builder.close();
   };
   const Again again(lowering, info, mode);
+  const int recomputed = recompute_end(lowering.workload(info), info.first_unit, info.end_unit, info.recompute_first);
   groups_backwards(lowering, info, mode, [&](int first, int end) {
     for (int u = first; u < end; ++u) again.add(u, builder);
     for (int u = end - 1; u >= first; --u) {
@@ -230,6 +283,8 @@ PassDraft draft_backward(const Lowering& lowering, const StageInfo& info, bool w
         builder.add(unit, unit.input_gradient, AttentionWork::Backward, with_weight);
         if (with_weight) add_weight_behind(unit);
       }
+      const Recompute own = recompute_of_unit(u, recomputed, info.recompute);
+      builder.add_copies(unit, waits_for_copies(lowering, info, u, own, {.input = true, .weight = with_weight}));
       if (with_weight) builder.gradients_made(u);
       builder.unit_done(u, false);
     }

@@ -14,12 +14,13 @@ namespace {
 double between(const std::vector<double>& sums, int first, int end) { return sums[end] - sums[first]; }
 
 bool cost_alike(const UnitCost& a, const UnitCost& b) {
-  if (a.structure.empty() || a.structure != b.structure || a.block.empty() != b.block.empty()) return false;
+  if (a.structure.empty() || a.structure != b.structure || a.block.empty() != b.block.empty() || a.streams != b.streams)
+    return false;
   const auto same = [](const PassCost& x, const PassCost& y) {
     return x.host == y.host && x.synchronises == y.synchronises && x.breakdown.total == y.breakdown.total;
   };
   const auto bytes = [](const UnitCost& u) {
-    return std::array{u.saved, u.saved_selective, u.saved_full, u.kept_for_weight, u.temporary};
+    return std::array{u.saved, u.saved_selective, u.saved_full, u.kept_for_weight, u.temporary, u.streamed_gradients};
   };
   const auto elements = [](const UnitCost& u) {
     std::int64_t sum = 0;

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "costmodel/cluster/host_path.hpp"
+#include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/lowering.hpp"
 
 namespace panpipe {
@@ -393,10 +396,17 @@ class RankTasks {
 
 namespace {
 
+// Elements that a device of the rank updates.
+double updated_share(const Lowering& lowering, const HeldParameters& held) {
+  const bool divided = lowering.zero() >= 1;
+  return static_cast<double>(held.others.elements) / (divided ? lowering.plan.shard_group() : 1) +
+         static_cast<double>(held.experts.elements) / (divided ? degrees_of_experts(lowering.plan).shard_group() : 1);
+}
+
 // An optimizer in the host's memory: gradients are copied to it during the backwards that make them, the rest before the step,
 // and the updated weights are copied back after it. All devices of the plan copy at once.
 Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters& held) {
-  if (!lowering.scenario.offload.optimizer || held.elements() == 0) return Duration(0);
+  if (!lowering.scenario.offload.on_host_step() || held.elements() == 0) return Duration(0);
   const int device = lowering.device(rank);
   const auto rate = [&](bool away) { return copy_rate(lowering, device, away, "an optimizer in the host's memory needs"); };
   Ticks hidden(0);
@@ -405,20 +415,38 @@ Duration copies_of_step(const Lowering& lowering, int rank, const HeldParameters
     const std::int32_t backward = info.programs.front()[index_of(info.weight_apart ? ActionKind::W : ActionKind::B)];
     if (backward >= 0) hidden += lowering.graph.programs[backward].duration;
   }
-  const bool divided = lowering.zero() >= 1;
-  const double share =
-      static_cast<double>(held.others.elements) / (divided ? lowering.plan.shard_group() : 1) +
-      static_cast<double>(held.experts.elements) / (divided ? degrees_of_experts(lowering.plan).shard_group() : 1);
+  const double share = updated_share(lowering, held);
   const auto width = static_cast<double>(size_of(compute_dtype(lowering.scenario.precision)).base());
   const Duration down(share * lowering.costs.reduced_bytes() / rate(true).base());
   return std::max(down - to_duration(hidden), Duration(0)) + Duration(share * width / rate(false).base());
 }
 
+// States and gradients that stream through the device, which updates them: what their copies take longer than the update.
+Duration streams_of_step(const Lowering& lowering, const HeldParameters& held, Duration update) {
+  const double states = streamed_state_bytes(lowering.scenario);
+  const double gradients = lowering.scenario.offload.gradients ? lowering.costs.reduced_bytes() : 0;
+  if (states + gradients == 0 || held.elements() == 0) return Duration(0);
+  const double share = updated_share(lowering, held);
+  const double down = share * states / stream_rate(lowering, true).base();
+  const double up = share * (states + gradients) / stream_rate(lowering, false).base();
+  return std::max(Duration(std::max(down, up)) - update, Duration(0));
+}
+
 }  // namespace
+
+Bandwidth stream_rate(const Lowering& lowering, bool away) {
+  const int first = lowering.plan.devices.empty() ? 0 : lowering.plan.devices.front();
+  return copy_rate(lowering, first, away, "streams from and to the host's memory need");
+}
 
 Bandwidth copy_rate(const Lowering& lowering, int device, bool away, std::string_view needed) {
   const Cluster& cluster = lowering.scenario.cluster;
-  const Bandwidth rate = shared_host_copy_bandwidth(cluster, lowering.plan.devices, device, away);
+  std::vector<int> devices = lowering.plan.devices;
+  if (devices.empty()) {
+    devices.resize(at(std::min(cluster.size(), lowering.scenario.degrees.device_count())));
+    std::iota(devices.begin(), devices.end(), 0);
+  }
+  const Bandwidth rate = shared_host_copy_bandwidth(cluster, devices, device, away);
   if (rate > Bandwidth(0)) return rate;
   throw fault_at(lowering.scenario, "offload",
                  fmt::format("device '{}' has no copy_bandwidth, which {}", cluster.type_of(device).name, needed),
@@ -444,7 +472,9 @@ std::int32_t add_optimizer_program(Lowering& lowering, int rank) {
     cost = cost + lowering.costs.expert_optimizer(experts, of_experts, type);
   if (held.matrix_elements() > 0)
     cost = cost + lowering.costs.around_update(held.others, held.experts, type) + matrix_step(lowering, rank).cost;
-  const std::int32_t made = add_plain_program(lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held), cost);
+  const std::int32_t made = add_plain_program(
+      lowering.graph, cost.total + measured + copies_of_step(lowering, rank, held) + streams_of_step(lowering, held, cost.total),
+      cost);
   Program& program = lowering.graph.programs[made];
   program.exposed_communication = to_ticks(cost.communication);
   program.breakdown.communication = cost.communication;

@@ -32,11 +32,12 @@ HeldParameters held_by_rank(const Plan& plan, const WorkloadCost& workload, int 
 
 std::vector<Bytes> hosted_state(const Scenario& scenario, const Plan& plan, const CostModel& model) {
   const HostedState& hosted = scenario.offload;
-  if (!hosted.optimizer && !hosted.parameters) return {};
+  if (!hosted.optimizer && !hosted.parameters && !hosted.gradients) return {};
   const int zero = zero_in_effect(scenario.framework, plan);
   const ModelCosts costs(model, plan);
   const auto share = [&](int stage, const Degrees& of) { return zero >= stage ? of.shard_group() : 1; };
-  const double optimizer = hosted.optimizer ? checkpoint_bytes_per_parameter(scenario) + costs.reduced_bytes() : 0;
+  const double optimizer = (hosted.on_host_step() ? checkpoint_bytes_per_parameter(scenario) : streamed_state_bytes(scenario)) +
+                           (hosted.on_host_step() || hosted.gradients ? costs.reduced_bytes() : 0);
   const double weights = hosted.parameters ? static_cast<double>(size_of(compute_dtype(scenario.precision)).base()) : 0;
   const auto bytes_each = [&](const Degrees& of) { return optimizer / share(1, of) + weights / share(3, of); };
   const double others = bytes_each(plan), experts = bytes_each(degrees_of_experts(plan));

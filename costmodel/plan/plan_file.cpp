@@ -120,7 +120,7 @@ void read_offload(const Node& node, ReadLog& log, const Scenario& scenario) {
   for (const auto& [key, there] :
        {std::pair("optimizer", scenario.offload.optimizer), {"parameters", scenario.offload.parameters}}) {
     if (!reader.has(key)) continue;
-    const bool here = reader.choice<bool>(key, {{"cpu", true}, {"none", false}});
+    const bool here = reader.choice<bool>(key, {{"cpu", true}, {"stream", true}, {"none", false}});
     check_agrees(node, log, scenario, fmt::format("offload.{}", key), here ? "cpu" : "none", there ? "cpu" : "none");
   }
   reader.find("activations");  // the order holds the copies

@@ -93,6 +93,13 @@ struct WholeBytes {
   static std::int64_t weight_copies(const UnitCost&, Recompute) { return 0; }
 };
 
+// Of a whole microbatch's unit, the bytes that stream to the host and back.
+inline std::int64_t streamed_bytes(const UnitCost& unit, Recompute mode) {
+  if (unit.streams == Streamed::None) return 0;
+  const std::int64_t kept = WholeBytes::saved_under(unit, mode);
+  return unit.streams == Streamed::All ? kept : std::min(kept, unit.saved_full.base());
+}
+
 // Weight copies that a unit keeps under a recompute mode.
 inline Bytes weight_copies_under(const UnitCost& unit, Recompute mode) {
   if (unit.block.empty() || mode == Recompute::None || !unit.recomputes) return unit.weight_copies;
@@ -112,6 +119,57 @@ inline Bytes temporary_of_forward(const UnitCost& unit) {
   return unit.logits > Bytes(0) ? unit.temporary - std::min(unit.logits * 2, Bytes(unit.temporary.base() / 2)) : unit.temporary;
 }
 
+// The bytes that each unit of a stage [first, end) keeps, in which units before `until` recompute.
+template <class BytesOf>
+std::vector<std::int64_t> kept_by_unit(const WorkloadCost& workload, int first, int end, Recompute mode, int until,
+                                       const BytesOf& bytes) {
+  const UnitCost* const units = workload.units.data();
+  const std::vector<int> groups = recompute_groups(workload, first, end, mode);
+  std::vector<std::int64_t> kept;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const int group_end = g + 1 < groups.size() ? groups[g + 1] : end;
+    for (int u = groups[g]; u < group_end; ++u) {
+      const bool behind = mode == Recompute::Full && workload.recompute_chunk > 1 && u < until && !units[u].block.empty() &&
+                          units[u].block != units[groups[g]].block;
+      kept.push_back(behind ? bytes.even(from_before_group(workload, u, groups[g]))
+                            : bytes.saved_under(units[u], recompute_of_unit(u, until, mode)));
+    }
+  }
+  return kept;
+}
+
+// What streams between a stage's device and its host: a block's part leaves while the next block runs, and comes back while the
+// one behind it does.
+class StreamedActivations {
+ public:
+  template <class BytesOf>
+  StreamedActivations(const WorkloadCost& workload, int first, int end, Recompute mode, int until,
+                      const std::vector<std::int64_t>& kept, const BytesOf& bytes)
+      : first_(first) {
+    const UnitCost* const units = workload.units.data();
+    for (int u = first; u < end; ++u) {
+      if (units[u].streams == Streamed::None) continue;
+      leaves_.resize(kept.size());
+      const std::int64_t own = kept[u - first] - bytes.weight_copies(units[u], recompute_of_unit(u, until, mode));
+      leaves_[u - first] = units[u].streams == Streamed::All ? own : std::min(own, bytes.even(units[u].saved_full));
+    }
+    std::int64_t of_block = 0;
+    for (int u = first; u < end && !leaves_.empty(); ++u) {
+      of_block = (u > first && units[u].block == units[u - 1].block ? of_block : 0) + leaves_[u - first];
+      largest_ = std::max(largest_, of_block);
+    }
+  }
+  std::int64_t of(int unit) const { return leaves_.empty() ? 0 : leaves_[unit - first_]; }
+  // On the device: in a forward, of what ran before; in a backward, of what has yet to run.
+  std::int64_t leaving(std::int64_t before) const { return std::min(before, largest_); }
+  std::int64_t coming(std::int64_t before) const { return std::min(before, 2 * largest_); }
+
+ private:
+  int first_;
+  std::vector<std::int64_t> leaves_;  // empty: nothing streams
+  std::int64_t largest_ = 0;          // of a block
+};
+
 // Sums over units [first, end), of which so many first blocks recompute (0 = all). With `over_before` temporaries count from
 // before a unit ran (measured layers), otherwise they come on top of the bytes that it saves.
 template <class BytesOf>
@@ -123,26 +181,20 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
   const std::int64_t received = across ? bytes.even(received_inside_block(workload, first, end, mode)) : 0;
   const std::vector<int> groups = recompute_groups(workload, first, end, mode);
   const int until = recompute_end(workload, first, end, first_blocks);
-  std::vector<std::int64_t> kept_of;  // by unit of the stage
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const int group_end = g + 1 < groups.size() ? groups[g + 1] : end;
-    for (int u = groups[g]; u < group_end; ++u) {
-      const bool behind = mode == Recompute::Full && workload.recompute_chunk > 1 && u < until && !units[u].block.empty() &&
-                          units[u].block != units[groups[g]].block;
-      kept_of.push_back(behind ? bytes.even(from_before_group(workload, u, groups[g]))
-                               : bytes.saved_under(units[u], recompute_of_unit(u, until, mode)));
-    }
-  }
+  const std::vector<std::int64_t> kept_of = kept_by_unit(workload, first, end, mode, until, bytes);
+  const StreamedActivations streamed(workload, first, end, mode, until, kept_of, bytes);
   const auto kept_under = [&](int u) { return kept_of[u - first]; };
   sums.kept = received;
   // Peaks over the bytes that are live after the stage's last unit: the bytes that a unit adds, less those that later units will
   // keep.
-  std::int64_t cached = 0;
+  std::int64_t cached = 0, gone = 0;
   for (int u = first; u < end; ++u) {
     const std::int64_t own = over_before ? 0 : kept_under(u);
     cached += bytes.weight_copies(units[u], Recompute::None) - bytes.weight_copies(units[u], recompute_of_unit(u, until, mode));
-    sums.forward_peak = std::max(sums.forward_peak, sums.kept + own + cached + bytes.even(temporary_of_forward(units[u])));
-    sums.kept += kept_under(u);
+    sums.forward_peak = std::max(sums.forward_peak,
+                                 sums.kept + streamed.leaving(gone) + own + cached + bytes.even(temporary_of_forward(units[u])));
+    sums.kept += kept_under(u) - streamed.of(u);
+    gone += streamed.of(u);
     sums.kept_for_weight += bytes.even(units[u].kept_for_weight);
   }
   std::int64_t later = 0, left = 0;  // already freed on the way back; left for weight gradients
@@ -152,9 +204,11 @@ StageActivations sum_activations(const WorkloadCost& workload, int first, int en
     for (int u = begin; u < end; ++u) {
       temporary = std::max(temporary, bytes.even(units[u].temporary));
       again += bytes.saved(units[u]) - kept_under(u);
-      kept += kept_under(u);
+      kept += kept_under(u) - streamed.of(u);
       weight += bytes.even(units[u].kept_for_weight);
     }
+    again += streamed.coming(gone);
+    for (int u = begin; u < end; ++u) gone -= streamed.of(u);
     if (begin == first) {
       again -= received;
       kept += received;

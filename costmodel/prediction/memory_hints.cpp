@@ -55,6 +55,11 @@ constexpr Setting kSettings[] = {
      [](Scenario& s, Plan& p) { recompute_all(s, p, Recompute::Selective); }},
     {"recompute=full", "", [](const Scenario&, const Plan& p) { return recomputes_less_than(p, Recompute::Full); },
      [](Scenario& s, Plan& p) { recompute_all(s, p, Recompute::Full); }},
+    {"offload.blocks=all", "kept activations in the host's memory",
+     [](const Scenario& s, const Plan&) {
+       return !s.offload.streams_activations() && s.workload.layers_file.empty() && s.recompute_scope.chunk <= 1;
+     },
+     [](Scenario& s, Plan&) { s.offload.blocks = HostedState::kAllBlocks; }},
     {"offload.optimizer=cpu", "",
      [](const Scenario& s, const Plan&) {
        return !s.offload.optimizer && s.workload.layers_file.empty() && !steps_matrices(s.optimizer.name);

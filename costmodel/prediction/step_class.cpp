@@ -33,7 +33,7 @@ std::string_view name_of(StepClass of) {
 
 StepClass class_of(const Scenario& scenario, const Plan& plan) {
   if (scenario.profile) return StepClass::Profiled;
-  if (scenario.offload.optimizer || scenario.offload.parameters) return StepClass::Offload;
+  if (const HostedState& hosted = scenario.offload; hosted.any()) return StepClass::Offload;
   if (over_pcie(scenario.cluster, plan)) return StepClass::Pcie;
   if (has_experts(scenario.workload)) return StepClass::Experts;
   if (scenario.workload.tuning.any()) return StepClass::Adapters;

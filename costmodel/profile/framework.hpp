@@ -107,6 +107,7 @@ struct Framework : Execution {
   GradientClipping gradient_clipping = GradientClipping::None;  // clipping to a norm: gradients are read, then read and written
   bool zero_gradients = false;  // gradients are set to zero, one kernel per parameter, instead of freed
   Fp8Scaling fp8_scaling = Fp8Scaling::Delayed;
+  bool single_weight_cast = false;    // weights in 8 bits are kept in one direction, and turned where products read the other
   bool fp8_parameters = false;        // weights of products in 8 or 4 bits are kept and gathered so, without a copy in 2 bytes
   int bf16_first = 0, bf16_last = 0;  // first and last blocks of a model whose products stay in bf16
   bool gradient_scaler = false;       // fp16: gradients are divided by the loss's scale and checked for infinities

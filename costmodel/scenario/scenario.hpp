@@ -82,10 +82,19 @@ struct TransferRules {
   BatchReceives batch_receives = BatchReceives::AsNeeded;
 };
 
-// State in the host's memory (docs/models/memory-terms.md): the optimizer's states, which are updated there; the compute copy of
-// the weights.
+// What lies in the host's memory (docs/models/memory-terms.md): the optimizer's states; the compute copy of the weights.
 struct HostedState {
   bool optimizer = false, parameters = false;
+  // The devices update the states that lie there, which stream through them; else the host updates all.
+  bool streams = false, first_moment = true, second_moment = true, master = true;
+  bool gradients = false;  // sums over microbatches, to which each backward adds
+  // First blocks of the model whose kept activations stream there and back; kAllBlocks: all. And the inputs of every block.
+  int blocks = 0;
+  bool block_inputs = false;
+  static constexpr int kAllBlocks = 1 << 20;
+  bool on_host_step() const { return optimizer && !streams; }
+  bool streams_activations() const { return blocks > 0 || block_inputs; }
+  bool any() const { return optimizer || parameters || gradients || streams_activations(); }
 };
 
 // The training data of an executor; predictions ignore it.

@@ -171,6 +171,7 @@ class TrainerFile {
                                                          {"replica-ranks-adjacent", &trainer_.replica_ranks_adjacent},
                                                          {"recompute-by-stage", &trainer_.recomputes_by_stage},
                                                          {"offload-activations", &trainer_.offloads_activations},
+                                                         {"offload-blocks", &trainer_.offloads_blocks},
                                                          {"experts-need-sequence-parallel", &trainer_.experts_need_sequence},
                                                          {"mixed-precision-needs-sharded-data", &trainer_.mixed_needs_shards}};
     for (const auto& [word, trait] : traits)
@@ -227,7 +228,7 @@ const Trainer& trainer_of(const Scenario& scenario) {
   static const Trainer everything = [] {
     Trainer any;
     any.tensor = any.context = any.expert = any.cuts_layers = any.orders_from_files = any.replica_ranks_adjacent = true;
-    any.recomputes_by_stage = any.offloads_activations = true;
+    any.recomputes_by_stage = any.offloads_activations = any.offloads_blocks = true;
     any.offloads = {{{true, false}, {0, 1, 2, 3}}, {{false, true}, {3}}, {{true, true}, {3}}};
     any.zero = any.zero_with_pipeline = any.zero_in_groups = {0, 1, 2, 3};
     any.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
@@ -305,8 +306,11 @@ void check_offload(const Trainer& trainer, const TrainedPlan& plan, std::vector<
   if (plan.offloads_activations && !trainer.offloads_activations)
     found.push_back({"schedule.offload", "activations in the host's memory", "leave schedule.offload out"});
   const HostedState& hosted = plan.offload;
-  if (!hosted.optimizer && !hosted.parameters) return;
-  const char* key = hosted.optimizer ? "offload.optimizer" : "offload.parameters";
+  if (hosted.streams_activations() && !trainer.offloads_blocks)
+    found.push_back({hosted.blocks > 0 ? "offload.blocks" : "offload.block_inputs", "activations of blocks in the host's memory",
+                     "leave it out"});
+  if (!hosted.optimizer && !hosted.parameters && !hosted.gradients) return;
+  const char* key = hosted.optimizer ? "offload.optimizer" : hosted.parameters ? "offload.parameters" : "offload.gradients";
   std::vector<int> zero;
   for (const TrainerOffload& choice : trainer.offloads)
     if (choice.allows(hosted)) zero.insert(zero.end(), choice.zero.begin(), choice.zero.end());

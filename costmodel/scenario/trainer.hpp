@@ -27,7 +27,7 @@ struct TrainerOffload {
   HostedState state;
   std::vector<int> zero;  // where there are several replicas
   bool allows(const HostedState& hosted) const {
-    return state.optimizer == hosted.optimizer && state.parameters == hosted.parameters;
+    return state.optimizer == hosted.optimizer && state.parameters == hosted.parameters && !hosted.streams && !hosted.gradients;
   }
 };
 
@@ -53,7 +53,7 @@ struct Trainer {
   bool recomputes_by_stage = false;    // each stage can recompute a number of its own of its first blocks
   // State that it can keep in the host's memory, and activations that it can move there.
   std::vector<TrainerOffload> offloads;
-  bool offloads_activations = false;
+  bool offloads_activations = false, offloads_blocks = false;
   bool mixed_needs_shards = false;  // with a pipeline or tensor parallelism it mixes precisions only where it divides data
   std::vector<TrainerCaution> cautions;
 

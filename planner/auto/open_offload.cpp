@@ -55,13 +55,17 @@ void add_states(const Experiment& experiment, OpenOffload open, std::vector<Plac
     else
       notes.push_back(fmt::format("not searched, because {} does not have it: {}", trainer.full_title(), hosted_text(state)));
   };
-  if (open.optimizer) add({true, scenario.offload.parameters});
+  HostedState state = scenario.offload;
+  state.optimizer = state.optimizer || open.optimizer;
+  if (open.optimizer) add(state);
   if (!open.parameters) return;
   const std::vector<int> zero = space_of(experiment).zero;
-  if (std::find(zero.begin(), zero.end(), 3) != zero.end())
-    add({open.optimizer || scenario.offload.optimizer, true});
-  else
+  if (std::find(zero.begin(), zero.end(), 3) == zero.end()) {
     notes.emplace_back("parameters in the host's memory were not searched: that takes ZeRO 3");
+    return;
+  }
+  state.parameters = true;
+  add(state);
 }
 
 // What the devices hold is first: it is preferred among equals. Activations join the state that leaves the most room.

@@ -56,7 +56,7 @@ void check_formats(const Scenario& scenario) {
                    "run without optimizer.states and optimizer.master");
   if (scenario.samples.any())
     throw fault_at(scenario, "batch.packed", "the executor's attention is over whole sequences", "run without batch.packed");
-  if (scenario.offload.optimizer || scenario.offload.parameters)
+  if (scenario.offload.any())
     throw fault_at(scenario, "offload", "the executor keeps optimizer and parameters on the devices", "run without offload");
   if (scenario.workload.tuning.any())
     throw fault_at(scenario, "workload", "the executor trains every parameter of a built-in model, without LoRA",

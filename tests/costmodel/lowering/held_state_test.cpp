@@ -123,6 +123,75 @@ TEST(HeldState, ParametersInTheHostsMemory) {
   EXPECT_GT(gathers, 0);
 }
 
+// Streamed states leave the device, which updates them: two moments and the master, 12 bytes, or the first moment, 4. The step
+// waits for n / 8 parameters' bytes in each direction, beyond the update that it has without.
+TEST(HeldState, StatesThatStreamThroughTheDevice) {
+  const std::string parallel = "parallel: {data: 8, zero: 2}\n";
+  const Lowered plain = lowered("", parallel);
+  const auto n = static_cast<double>(plain.made->workload.parameters);
+  for (const auto& [states, bytes] : {std::pair("", 12.0), std::pair(", streamed_states: [first_moment]", 4.0)}) {
+    const Lowered made = lowered("", parallel + "offload: {optimizer: stream" + states + "}\n");
+    EXPECT_NEAR(plain.part(MemoryUse::Optimizer) - made.part(MemoryUse::Optimizer), bytes * n / 8, 8);
+    const Cluster& cluster = made.made->scenario.cluster;
+    const double rate = shared_host_copy_bandwidth(cluster, made.plan.devices, 0, true).base();
+    const double back = shared_host_copy_bandwidth(cluster, made.plan.devices, 0, false).base();
+    EXPECT_NEAR(made.step().base() / std::max(bytes * n / 8 / std::min(rate, back), plain.step().base()), 1, 1e-6);
+  }
+}
+
+// Sums in the host's memory: the device keeps none. The step reads them on top of the states, 4 + 12 bytes.
+TEST(HeldState, GradientsInTheHostsMemory) {
+  const std::string parallel = "parallel: {data: 8, zero: 2}\n";
+  const Lowered plain = lowered("", parallel), made = lowered("", parallel + "offload: {optimizer: stream, gradients: cpu}\n");
+  const auto n = static_cast<double>(plain.made->workload.parameters);
+  EXPECT_EQ(made.part(MemoryUse::Gradients), 0);
+  const double back = shared_host_copy_bandwidth(made.made->scenario.cluster, made.plan.devices, 0, false).base();
+  EXPECT_NEAR(made.step().base() / (16 * n / 8 / back), 1, 1e-6);
+}
+
+// Two blocks under full recompute keep their inputs, 2048 x 4096 x 2 bytes each, which a forward leaves on the device; streamed,
+// it leaves none, or that of the second block.
+TEST(HeldState, BlocksThatStream) {
+  const auto peak = [](const std::string& offload) {
+    const Lowered made = lowered("", "parallel: {data: 8}\nrecompute: full\n" + offload);
+    Bytes most(0);
+    for (const Task& task : made.graph.tasks)
+      if (task.kind == TaskKind::Pass) most = std::max(most, task.take);
+    return static_cast<double>(most.base());
+  };
+  const double input = 2048.0 * 4096 * 2, plain = peak("");
+  EXPECT_NEAR(plain - peak("offload: {blocks: all}\n"), 2 * input, 1);
+  EXPECT_NEAR(plain - peak("offload: {block_inputs: cpu}\n"), 2 * input, 1);
+  EXPECT_NEAR(plain - peak("offload: {blocks: 1}\n"), input, 1);
+}
+
+// A slow path to the host: what a block keeps takes longer to move than the block to compute, and the passes last as long as the
+// copies; a fast one costs nothing.
+TEST(HeldState, PassesWaitForWhatStreams) {
+  const auto times = [](double bytes_per_second, const std::string& offload) {
+    Lowered made = lowered("", "parallel: {data: 8}\nrecompute: full\n" + offload);
+    Scenario scenario = made.made->scenario;
+    for (DeviceType& type : scenario.cluster.types) type.copy_bandwidth = Bandwidth(bytes_per_second);
+    const CostModel model(scenario, made.made->workload);
+    const TaskGraph graph = lower(scenario, made.plan, ModelCosts(model, scenario.degrees));
+    std::pair<double, double> found;
+    for (const Task& task : graph.tasks)
+      if (task.kind == TaskKind::Pass)
+        (task.action.kind == ActionKind::F ? found.first : found.second) =
+            to_duration(graph.programs[static_cast<std::size_t>(task.program)].duration).base();
+    return found;
+  };
+  const auto [forward, backward] = times(55e9, "");
+  const auto [fast_forward, fast_backward] = times(55e9, "offload: {blocks: all}\n");
+  EXPECT_EQ(fast_forward, forward);
+  EXPECT_EQ(fast_backward, backward);
+  // Two blocks of 16.8 MB each over 10 MB/s: 3.36 s, and behind them embedding and head as before.
+  const auto [slow_forward, slow_backward] = times(1e7, "offload: {blocks: all}\n");
+  const double copies = 2 * 2048.0 * 4096 * 2 / 1e7;
+  EXPECT_NEAR(slow_forward / copies, 1, 0.02);
+  EXPECT_NEAR(slow_backward / copies, 1, 0.05);
+}
+
 TEST(HeldState, DevicesNeedAWayToTheirHost) {
   const Lowered made = lowered("", "parallel: {data: 8}\noffload: {optimizer: cpu}\n");
   Scenario scenario = made.made->scenario;

@@ -216,7 +216,8 @@ TEST(Scenario, StateComesBackFromItsText) {
       "panpipe: 1\ncluster: clusters/h100x8.yaml\nworkload: {model: gpt2, lora: {rank: 8, targets: [c_attn]}, frozen: "
       "[\"*wpe*\"]}\n"
       "batch: {micro: 1, microbatches: 8}\nprecision: fp8\nparallel: {data: 8, zero: 3}\n"
-      "optimizer: {name: adamw, states: 8bit, master: none}\noffload: {optimizer: cpu, parameters: cpu}\n"
+      "optimizer: {name: adamw, states: 8bit, master: none}\noffload: {optimizer: stream, streamed_states: [second_moment], "
+      "parameters: cpu, gradients: cpu, blocks: 4, block_inputs: cpu}\n"
       "framework: {name: megatron-core, fp8_scaling: current, fp8_parameters: true}\n",
       "a.yaml", "");
   for (const Scenario& s : {scenario, parse_scenario(resolved_text(scenario), "b.yaml", "")}) {
@@ -227,7 +228,9 @@ TEST(Scenario, StateComesBackFromItsText) {
     EXPECT_EQ(s.workload.tuning.frozen, std::vector<std::string>{"*wpe*"});
     EXPECT_EQ(s.optimizer.states, StateFormat::Int8);
     EXPECT_EQ(s.optimizer.master, MasterFormat::None);
-    EXPECT_TRUE(s.offload.optimizer && s.offload.parameters);
+    EXPECT_TRUE(s.offload.optimizer && s.offload.streams && s.offload.parameters && s.offload.gradients);
+    EXPECT_TRUE(!s.offload.first_moment && s.offload.second_moment && !s.offload.master);
+    EXPECT_TRUE(s.offload.blocks == 4 && s.offload.block_inputs);
     EXPECT_EQ(s.framework.fp8_scaling, Fp8Scaling::Current);
     EXPECT_TRUE(s.framework.fp8_parameters);
   }
