@@ -75,9 +75,9 @@ class AccelerateExport {
     set(in + "gradient_accumulation_steps", std::to_string(plan_.schedule.microbatches));
     if (states(scenario_, "training.clip_gradients"))
       set(in + "gradient_clipping", yaml_number(scenario_.training.clip_gradients));
-    set(in + "offload_optimizer_device", scenario_.offload.optimizer ? "cpu" : "none");
+    set(in + "offload_optimizer_device", scenario_.offload.on_host_step() ? "cpu" : "none");
     set(in + "offload_param_device", scenario_.offload.parameters && plan_.zero == 3 ? "cpu" : "none");
-    job_.stated.emplace_back("offload.optimizer");
+    if (!scenario_.offload.streams) job_.stated.emplace_back("offload.optimizer");
     if (plan_.zero == 3) job_.stated.emplace_back("offload.parameters");
   }
 
@@ -87,7 +87,7 @@ class AccelerateExport {
     set(in + "fsdp_reshard_after_forward", flag_text(plan_.zero == 3));
     set(in + "fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
     set(in + "fsdp_activation_checkpointing", flag_text(mode() == Recompute::Full));
-    const bool both = scenario_.offload.optimizer && scenario_.offload.parameters && plan_.zero == 3;
+    const bool both = scenario_.offload.on_host_step() && scenario_.offload.parameters && plan_.zero == 3;
     set(in + "fsdp_offload_params", flag_text(both));
     if (both) job_.stated.insert(job_.stated.end(), {"offload.optimizer", "offload.parameters"});
     add_axes();

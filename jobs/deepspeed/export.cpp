@@ -75,7 +75,7 @@ std::string zero_json(const Plan& plan, const Scenario& scenario, ExportedJob& j
   const int stage = plan.zero;
   if (stage == 0) return "{\"stage\": 0}";
   std::string hosted;
-  if (scenario.offload.optimizer) {
+  if (scenario.offload.on_host_step()) {
     hosted += ", \"offload_optimizer\": {\"device\": \"cpu\"}";
     job.stated.emplace_back("offload.optimizer");
   }

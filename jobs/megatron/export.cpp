@@ -254,7 +254,12 @@ class PlanArguments {
     const bool adam = scenario_.optimizer.name.starts_with("adam"), alone = !shares_weights();
     const StateFormat format = scenario_.optimizer.states.value_or(StateFormat::Fp32);
     const bool narrow = format != StateFormat::Fp32 && adam && (plan_.zero >= 1 || alone) && is_mixed(scenario_.precision);
-    const bool hosted = scenario_.offload.optimizer && adam && (plan_.zero == 1 || alone);
+    const bool hosted = scenario_.offload.on_host_step() && adam && (plan_.zero == 1 || alone);
+    if (const int blocks = scenario_.offload.blocks; blocks > 0 && plan_.pipeline == 1) {
+      const int layers = layers_of_stages(request_, "Megatron-LM").front();
+      line("--cpu-offloading --cpu-offloading-num-layers {}", std::min(blocks, layers));
+      job_.stated.emplace_back("offload.blocks");
+    }
     if (!narrow && !hosted) return;
     line("--use-precision-aware-optimizer{}", alone ? " --use-distributed-optimizer" : "");
     if (hosted) line("--optimizer-cpu-offload");

@@ -114,6 +114,8 @@ void read_optimizer(MegatronJob& m) {
   if (m.arguments.flag("--optimizer-cpu-offload"))
     put_offload(m.job, "optimizer", share == 1 ? "cpu" : fmt::format("{} of it in the host's memory", share),
                 "--optimizer-cpu-offload");
+  const auto blocks = m.arguments.integer("--cpu-offloading-num-layers", 0, 100'000);
+  if (blocks.value_or(0) > 0) m.job.set("offload.blocks", std::to_string(*blocks), "--cpu-offloading-num-layers");
   const std::string name = m.arguments.text("--optimizer").value_or("adam");
   if (name == "muon" || name == "dist_muon") return read_muon(m);
   if (name == "soap") return m.job.set("optimizer", name, "--optimizer");

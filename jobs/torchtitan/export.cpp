@@ -285,7 +285,7 @@ void add_training(const ExportRequest& request, const DataRanks& ranks, LeftOut&
     statements.set("training.steps", std::to_string(*steps));
   else
     left_out.add("training.steps");
-  if (scenario.offload.optimizer && scenario.offload.parameters && ranks.fsdp) {
+  if (scenario.offload.on_host_step() && scenario.offload.parameters && ranks.fsdp) {
     statements.set("training.enable_cpu_offload", "True");
     job.stated.insert(job.stated.end(), {"offload.optimizer", "offload.parameters"});
   }

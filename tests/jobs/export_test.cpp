@@ -191,6 +191,11 @@ TEST(Export, StatesInTheHostsMemory) {
   EXPECT_THAT(megatron.text, HasSubstr("--use-precision-aware-optimizer \\\n  --optimizer-cpu-offload"));
   EXPECT_THAT(megatron.cannot, IsEmpty());
   const std::string whole = "parallel: {pipeline: 1, data: 8, zero: 3}\n";
+  const std::string streams = "offload: {optimizer: stream, gradients: cpu, blocks: 8}\n";
+  const ExportedJob blocks = exported("megatron", kLlama + kPlain + streams + "parallel: {pipeline: 1, data: 8, zero: 1}\n");
+  EXPECT_THAT(blocks.text, HasSubstr("--cpu-offloading --cpu-offloading-num-layers 8"));
+  EXPECT_THAT(blocks.text, Not(HasSubstr("--optimizer-cpu-offload")));
+  EXPECT_THAT(blocks.cannot, ElementsAre("offload.optimizer: stream", "offload.gradients: cpu"));
   EXPECT_THAT(exported("megatron", kLlama + kPlain + both + whole).cannot,
               ElementsAre("offload.optimizer: cpu", "offload.parameters: cpu"));
   EXPECT_THAT(exported("torchtitan", kLlama + kPlain + both + whole).text, HasSubstr("enable_cpu_offload = True\n"));

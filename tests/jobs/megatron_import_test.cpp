@@ -252,6 +252,11 @@ TEST(MegatronImport, MomentsOfTheOptimizer) {
 }
 
 // Defaults are Megatron-LM's: momentum 0.9, no Nesterov, updates scaled by the root of the larger side.
+TEST(MegatronImport, OffloadOfBlocks) {
+  EXPECT_EQ(value(job(kLlama + "--cpu-offloading --cpu-offloading-num-layers 12"), "offload.blocks"), "12");
+  EXPECT_THAT(job(kLlama + "--cpu-offloading --cpu-offloading-num-layers 12").not_modelled, IsEmpty());
+}
+
 TEST(MegatronImport, Muon) {
   const auto optimizer = [](const std::string& arguments) { return value(job(kLlama + arguments), "optimizer"); };
   EXPECT_EQ(
