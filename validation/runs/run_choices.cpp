@@ -56,6 +56,7 @@ const std::vector<std::string>& framework_columns() {
                                                    "gradient_bucket_elements",
                                                    "dropout",
                                                    "tensor_inputs",
+                                                   "fp8_parameters",
                                                    "overlap_all_reduce",
                                                    "overlap_reduce_scatter",
                                                    "overlap_parameter_gather"};

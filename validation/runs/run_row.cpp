@@ -153,6 +153,7 @@ std::vector<Column> make_columns() {
   all.push_back(choice("stages", &RunRow::stages, {kEqualLayers, kStagesByCost, kStagesByWeights}));
   all.push_back(text("scenario", &RunRow::scenario));
   all.push_back(text("optimizer", &RunRow::optimizer));
+  all.push_back(text("offload", &RunRow::offload));
   all.push_back(choice("tied_embedding", &RunRow::tied_embedding, {"true", "false"}));
   all.push_back(text("attention_kernel", &RunRow::attention_kernel));
   all.push_back(choice("fair", &RunRow::fair, {"yes", "no"}));

@@ -16,7 +16,7 @@ struct RunRow {
   int line = 0;
   std::string id, source, where, confidence, framework, gpu, fabric, schedule, recompute, precision, note;
   std::string step_kind, peak_kind;
-  std::string stages, context_exchange, optimizer, attention_kernel, tied_embedding;
+  std::string stages, context_exchange, optimizer, offload, attention_kernel, tied_embedding;
   // States the run in place of the columns of model, machine and split: its text, or a file in the table's folder or below.
   std::string scenario;
   std::string fair;                                      // "no": columns that determine the step are not known

@@ -49,6 +49,7 @@ class Writer {
     partition();
     add("recompute: " + stated("recompute", row_.recompute, "none"));
     if (!row_.optimizer.empty()) add("optimizer: " + row_.optimizer);
+    if (!row_.offload.empty()) add("offload: " + row_.offload);
     framework();
     if (!result_.skipped.empty()) result_.text.clear();
     return result_;
