@@ -103,6 +103,9 @@ struct ScheduleEvaluation {
   std::vector<double> busy;
   double bubble_step = 0;  // 1 - busy / makespan over all ranks
   double bubble_span = 0;  // 1 - busy / span over all ranks, each with its own span
+  // Of steps in a row (schedule/rolling.hpp), from one to the next; nullopt: a step ends before the next begins. The other
+  // figures are of one step that begins with idle ranks and drains. An update takes no time here.
+  std::optional<double> period;
   std::vector<int> peak_activations;
   std::vector<std::vector<std::pair<double, double>>> times;  // per rank, per action of `order`: start, end
 };

@@ -145,6 +145,9 @@ struct Metrics {
   // Predicted steps (docs/models/uncertainty.md): one run in ten is shorter, half are, one is longer; 0 = not stated.
   double step_time_p10_s = 0, step_time_p50_s = 0, step_time_p90_s = 0;
   Evidence evidence;
+  // Steps in a row without a flush (docs/models/rolling.md): step_time_s is then their period. 0 = steps end with a flush.
+  double period_s = 0, first_step_s = 0;            // first_step_s: from idle ranks to the last rank's first update
+  int staleness = 0;                                // updates that a step's gradients do not know of yet
   double contention_s = 0;                          // simulated only
   double step_time_min_s = 0, step_time_max_s = 0;  // measured only: over the measured steps
   std::optional<RunCost> run;                       // predicted only: the cost of the whole run that the scenario states
