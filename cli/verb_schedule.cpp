@@ -15,6 +15,7 @@
 #include "cli/verbs.hpp"
 #include "present/picture/schedule_picture.hpp"
 #include "schedule/memory/memory_sweep.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/schedule_request.hpp"
 #include "schedule/transfer_report.hpp"
@@ -77,7 +78,10 @@ std::string summary(const Schedule& schedule, const ScheduleEvaluation& evaluati
     most = std::max(most, peak);
   }
   std::string notes;
-  if (schedule.lower_bound) notes = fmt::format("{}\n", fmt::join(schedule.notes, "\n"));
+  if (evaluation.period)
+    notes = fmt::format("without a flush: a step every {:.12g}; gradients are stale by {}\n", *evaluation.period,
+                        counted(staleness(rolling_of(schedule)), "update"));
+  if (schedule.lower_bound) notes += fmt::format("{}\n", fmt::join(schedule.notes, "\n"));
   return fmt::format(
       "{}: legal\n"
       "makespan {:.12g}, longest span of a rank {:.12g}; bubble {:.2f} % of the step, {:.2f} % of the spans\n"

@@ -9,6 +9,7 @@
 #include "schedule/activations.hpp"
 #include "schedule/memory/parking.hpp"
 #include "schedule/pass_costs.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/walk.hpp"
 
@@ -17,6 +18,7 @@ namespace panpipe {
 ScheduleEvaluation evaluate(const Schedule& schedule, const PassCosts& costs, bool split_groups) {
   std::optional<ScheduleEvaluation> result = evaluate_if_it_ends(schedule, costs, split_groups);
   PANPIPE_CHECK(result.has_value(), "only an order that can finish can be evaluated");
+  result->period = rolling_period(schedule, costs, split_groups);
   return *std::move(result);
 }
 

@@ -9,6 +9,7 @@
 #include "base/option_fault.hpp"
 #include "costmodel/estimate/estimate.hpp"
 #include "costmodel/lowering/pass_lanes.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "sim/event_loop.hpp"
 #include "sim/flow_solver.hpp"
 #include "sim/simgrid_module.hpp"
@@ -134,12 +135,12 @@ Timeline simulate(const TaskGraph& graph, const Cluster& cluster, const Options&
   PANPIPE_CHECK(record.finished == static_cast<std::int64_t>(graph.tasks.size()) * folding.classes,
                 fmt::format("{} of {} tasks finished", record.finished, graph.tasks.size() * at(folding.classes)));
 
-  Timeline timeline = make_timeline(graph, times_of(input, record), TimelineKind::Simulated);
-  double last = 0, last_idle = 0;
+  const TaskTimes times = times_of(input, record);
+  Timeline timeline = make_timeline(graph, times, TimelineKind::Simulated);
+  double last = 0;
   for (const double end : record.task_end) last = std::max(last, end);
-  for (const Ticks end : idle.task_end) last_idle = std::max(last_idle, end.base());
-  timeline.contention_lost = to_duration(Ticks(last - last_idle));
-  timeline.contention = contention_of(record, folding.network, timeline.step_time);
+  timeline.contention_lost = to_duration(step_time(graph, times) - step_time(graph, idle));
+  timeline.contention = contention_of(record, folding.network, to_duration(Ticks(last)));
   if (statistics) {
     statistics->activities = record.activities;
     statistics->flows = record.flows;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
@@ -13,6 +14,7 @@
 #include "costmodel/lowering/prices.hpp"
 #include "costmodel/plan/model_costs.hpp"
 #include "schedule/limits.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 
@@ -21,10 +23,17 @@ std::string_view name_of(Lane lane) {
   return kNames[at(lane)];
 }
 
+// OPT ends each.
+static int steps_in(const std::vector<Action>& row) {
+  return static_cast<int>(
+      std::count_if(row.begin(), row.end(), [](const Action& action) { return action.kind == ActionKind::Opt; }));
+}
+
 void make_stages(Lowering& lowering) {
   const Plan& plan = lowering.plan;
   PANPIPE_CHECK(plan.stages.size() == static_cast<std::size_t>(plan.schedule.stages), "a plan has one entry per stage");
   lowering.rank_stages.resize(plan.pipeline);
+  lowering.steps = std::max(1, steps_in(plan.schedule.order.front()));
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const StagePlan& stage = plan.stages[s];
     StageInfo info;
@@ -84,7 +93,7 @@ void fill_totals(Lowering& lowering) {
   const Scenario& scenario = lowering.scenario;
   const Plan& plan = lowering.plan;
   TaskGraph& graph = lowering.graph;
-  graph.samples_per_step = static_cast<double>(plan.micro) * plan.schedule.microbatches * plan.data;
+  graph.samples_per_step = static_cast<double>(plan.micro) * lowering.microbatches_of_step() * plan.data;
   graph.tokens_per_sample = lowering.costs.tokens_per_sample();
   graph.trained_parameters = lowering.costs.trained_parameters();
   graph.model_flops_per_step = lowering.costs.model_flops() * graph.samples_per_step;
@@ -143,7 +152,23 @@ TaskGraph lower_replica(const Scenario& scenario, const Plan& plan, const Loweri
 
 namespace {
 
-TaskGraph lower_joined(const Scenario& scenario, const Plan& plan, const LoweringCosts& costs, Joined joined) {
+// Several steps in a row, for schedules that roll.
+Plan rolled_plan(const Scenario& scenario, const Plan& plan) {
+  if (zero_in_effect(scenario.framework, plan) >= 2)
+    throw fault_at(
+        scenario, "parallel.zero",
+        fmt::format("steps without a flush between them ({}) are predicted with ZeRO 0 and 1, whose replicas hold whole "
+                    "gradients, not with ZeRO {}",
+                    plan.schedule.name, plan.zero));
+  Plan all = plan;
+  all.schedule = rolled(plan.schedule, steps_to_roll(plan.schedule));
+  return all;
+}
+
+TaskGraph lower_joined(const Scenario& scenario, const Plan& one, const LoweringCosts& costs, Joined joined) {
+  const bool rolls = rolling_of(one.schedule) != Rolling::None;
+  const std::optional<Plan> several = rolls ? std::optional(rolled_plan(scenario, one)) : std::nullopt;
+  const Plan& plan = several ? *several : one;
   const std::vector<int> like = like_replicas(scenario, plan, costs);
   if (std::all_of(like.begin(), like.end(), [](int replica) { return replica == 0; }))
     return lower_replica(scenario, plan, costs, 0);

@@ -131,6 +131,7 @@ struct Lowering {
   const LoweringCosts& costs;
   int replica = 0;                // the replica being lowered
   bool whole_reductions = false;  // replicas exchange whole stages, neither buckets nor blocks
+  int steps = 1;                  // in a row, of a schedule that rolls; OPT ends each in a rank's row
   TaskGraph graph{};
 
   std::vector<StageInfo> stages{};
@@ -153,7 +154,10 @@ struct Lowering {
   }
   int zero() const { return zero_in_effect(scenario.framework, plan); }
   int device(int rank) const { return plan.device(rank, replica, 0); }
-  int slices() const { return plan.schedule.microbatches * plan.schedule.splits; }
+  int slices() const { return plan.schedule.microbatches * plan.schedule.splits; }  // of all steps
+  int microbatches_of_step() const { return plan.schedule.microbatches / steps; }
+  int slices_of_step() const { return slices() / steps; }
+  bool rolls() const { return steps > 1; }
   std::int32_t& task_of(PassSlot slot, int stage, int microbatch, int split) {
     const auto row =
         static_cast<std::size_t>(slot) * static_cast<std::size_t>(plan.schedule.stages) + static_cast<std::size_t>(stage);

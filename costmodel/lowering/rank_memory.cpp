@@ -6,6 +6,7 @@
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/lowering.hpp"
 #include "costmodel/plan/stage_activations.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 
@@ -94,7 +95,7 @@ Bytes end_of_step(const Lowering& lowering, const MemoryModel& model, int rank, 
   Bytes outputs(0);
   for (const int s : lowering.stages_of_rank(rank)) {
     const StageInfo& info = lowering.stage(s);
-    outputs += joined_outputs(lowering, info) * lowering.plan.schedule.microbatches;
+    outputs += joined_outputs(lowering, info) * lowering.microbatches_of_step();
     for (int u = info.first_unit; u < info.end_unit; ++u)
       for (const ParameterUse& use : lowering.unit(info, u).parameters)
         if (use.matrices.count == 0) largest = std::max(largest, use.elements);
@@ -150,7 +151,8 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   const Bytes buffers = model.hand_over_buffers(
       model.buffers_every_edge() ? boundaries_by_edge(lowering, rank) : rank_boundaries(lowering, rank), schedule.splits);
   RankMemory memory;
-  memory.parts.push_back({MemoryUse::Parameters, whole(state.parameters(held))});
+  const int more = weight_versions(rolling_of(schedule)) - 1;  // of the weights that are trained
+  memory.parts.push_back({MemoryUse::Parameters, whole(state.parameters(held) + more * state.parameters(held.trained()))});
   memory.parts.push_back({MemoryUse::Gradients, whole(state.gradients(held))});
   if (const Bytes buckets = bucket_bytes(lowering, model, rank); buckets > Bytes(0))
     memory.parts.push_back({MemoryUse::GradientBuckets, buckets});
@@ -158,7 +160,7 @@ RankMemory rank_memory(const Lowering& lowering, const MemoryModel& model, int r
   const MatrixStep matrices = held.matrix_elements() > 0 && model.counts_recompute() ? matrix_step(lowering, rank) : MatrixStep{};
   memory.parts.push_back({MemoryUse::Optimizer,
                           whole(state.optimizer(held) + state.of_whole_matrices(matrices.elements, matrices.expert_elements))});
-  memory.parts.push_back({MemoryUse::BoundaryBuffers, buffers * model.buffered_microbatches(schedule.microbatches)});
+  memory.parts.push_back({MemoryUse::BoundaryBuffers, buffers * model.buffered_microbatches(lowering.microbatches_of_step())});
   memory.parts.push_back({MemoryUse::Context, model.context(lowering.costs)});
   memory.allocator_factor = model.allocator_factor(lowering.costs);
   memory.end_of_step = end_of_step(lowering, model, rank, held, matrices.temporary);

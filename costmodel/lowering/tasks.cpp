@@ -12,6 +12,7 @@
 #include "costmodel/cluster/host_path.hpp"
 #include "costmodel/cost/zero_and_optimizer.hpp"
 #include "costmodel/lowering/lowering.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 
@@ -40,6 +41,10 @@ class RankTasks {
     std::size_t group_end = 0;  // position after the current group
     for (std::size_t position = 0; position < row.size(); ++position) {
       const Action& action = row[position];
+      if (action.kind == ActionKind::Opt) {
+        end_step();
+        continue;
+      }
       if (position >= group_end) {
         group_end = position + std::max<std::size_t>(1, action.group_size);
         for (std::size_t member = position; member < group_end && !in_parts_[position]; ++member) add_gather(row[member]);
@@ -58,15 +63,31 @@ class RankTasks {
       for (const int stage : ended_) add_reduction(stage);
       ended_.clear();
     }
+    if (steps_ended_ == 0) end_step();
+  }
+
+ private:
+  void end_step() {
     for (const auto& shared : lowering_.graph.cross_rank_flows)
       if (std::find(shared.ranks.begin(), shared.ranks.end(), rank_) != shared.ranks.end())
         add_collective(ActionKind::ReduceGrad, -1, shared.flow, last_pass_);
     add_optimizer();
     for (const int stage : lowering_.stages_of_rank(rank_))
-      if (!contains(gathered_first_, stage)) add_collective(ActionKind::Unshard, stage, flows_of(stage).update, last_pass_);
+      if (!contains(gathered_first_, stage) &&
+          add_collective(ActionKind::Unshard, stage, flows_of(stage).update, last_pass_) >= 0)
+        updated_ = last_collective_;
+    ++steps_ended_;
   }
 
- private:
+  // Of steps in a row: the gather of the updated parameters, for the first forward that reads them.
+  std::int32_t awaited_update(const Action& action) {
+    if (updated_ < 0 || steps_ended_ == 0 || action.kind != ActionKind::F) return -1;
+    const Schedule& schedule = lowering_.plan.schedule;
+    const int of_step = lowering_.microbatches_of_step() / static_cast<int>(schedule.chains.size());
+    if (action.microbatch / of_step < steps_ended_ + staleness(rolling_of(schedule))) return -1;
+    return std::exchange(updated_, -1);
+  }
+
   const StageFlows& flows_of(int stage) const { return reductions_.of_stage[stage]; }
 
   static bool contains(const std::vector<int>& stages, int stage) {
@@ -77,7 +98,7 @@ class RankTasks {
   bool is_in_parts(const Action& action) const {
     if (!action.is_compute() || action.group_size != 1) return false;
     const StageInfo& info = lowering_.stage(action.stage);
-    if (info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)].ends.empty()) return false;
+    if (info.pass_parts[lowering_.slice_of(action)][index_of(action.kind)].ends.empty() || lowering_.rolls()) return false;
     return lowering_.zero() >= 3 || !contains(gathered_first_, action.stage);
   }
 
@@ -264,15 +285,16 @@ class RankTasks {
     task.give = memory.give + outputs_given(action, info);
     task.temporary = memory.temporary;
     task.gradients = gradients_made(action, info);
-    std::int32_t gather = -1;
+    std::int32_t gather = -1, after = awaited_update(action);
     if (!whole_gathers_.empty() && action.kind != ActionKind::W) {
       gather = whole_gathers_.front();
       whole_gathers_.erase(whole_gathers_.begin());
       task.give += info.gathered.at_once;
       share_gathered(action, gather);
+      after = gather;
     }
     pass_before_ = last_pass_;
-    last_pass_ = add(task, gather);
+    last_pass_ = add(task, after);
     if (gather >= 0 || members_ > 1) gathered_pass_ = gather >= 0 && !woven_ ? last_pass_ : -1;
     cell_tasks_.push_back(last_pass_);
     lowering_.task_of(slot_of(action.kind), action.stage, action.microbatch, action.split) = last_pass_;
@@ -308,7 +330,7 @@ class RankTasks {
   }
   Bytes outputs_given(const Action& action, const StageInfo& info) {
     if (info.outputs == Bytes(0) || (action.kind != ActionKind::B && action.kind != ActionKind::I)) return Bytes(0);
-    return ++with_outputs_ == lowering_.slices() ? info.outputs * lowering_.slices() : Bytes(0);
+    return ++with_outputs_ % lowering_.slices_of_step() == 0 ? info.outputs * lowering_.slices_of_step() : Bytes(0);
   }
 
   // After the last pass; or in buckets during it, if it runs alone.
@@ -367,6 +389,8 @@ class RankTasks {
   std::map<std::pair<std::int64_t, bool>, std::int32_t> copy_programs_;  // by bytes and direction
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
   int with_outputs_ = 0;                                                 // slices whose results wait for the end of the step
+  int steps_ended_ = 0;
+  std::int32_t updated_ = -1;                // the last gather of parameters, if no pass waits for it yet
   std::vector<int> ended_;                   // stages whose gradients became whole inside the current group
   std::vector<std::int32_t> whole_gathers_;  // for passes in groups, not yet used by one
   // A gather of one part.

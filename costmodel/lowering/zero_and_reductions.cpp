@@ -170,22 +170,28 @@ void find_ends(const Lowering& lowering, int rank, RankReductions& reductions) {
   reductions.stages_ending_at.resize(row.size());
   std::map<int, std::size_t> last, written;
   std::size_t last_pass = 0;
+  const bool overlapped = overlaps_reductions(lowering.scenario, lowering.zero());
+  const auto end_step = [&] {
+    for (const auto& [stage, position] : last) {
+      const auto own = written.find(stage);
+      const std::size_t at = own != written.end() ? own->second : overlapped ? position : last_pass;
+      reductions.stages_ending_at[at].push_back(stage);
+    }
+    last.clear();
+    written.clear();
+  };
   for (std::size_t position = 0; position < row.size(); ++position) {
     const Action& action = row[position];
+    if (action.kind == ActionKind::Opt) end_step();
     if (action.is_compute()) last_pass = position;
     if (action.kind == ActionKind::ReduceGrad) written[action.stage] = position;
-    if (action.is_compute() && ends_gradient(lowering, action)) {
+    if (!action.is_compute() || !ends_gradient(lowering, action)) continue;
+    if (reductions.each_microbatch)
+      reductions.stages_ending_at[position].push_back(action.stage);
+    else
       last[action.stage] = position;
-      if (reductions.each_microbatch) reductions.stages_ending_at[position].push_back(action.stage);
-    }
   }
-  if (reductions.each_microbatch) return;
-  const bool overlapped = overlaps_reductions(lowering.scenario, lowering.zero());
-  for (const auto& [stage, position] : last) {
-    const auto own = written.find(stage);
-    const std::size_t at = own != written.end() ? own->second : overlapped ? position : last_pass;
-    reductions.stages_ending_at[at].push_back(stage);
-  }
+  end_step();
 }
 
 // Which ranks hold each parameter (ascending), and how much gradient it has.

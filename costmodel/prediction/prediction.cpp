@@ -10,6 +10,7 @@
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/step_metrics.hpp"
 #include "costmodel/timeline/step_time.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 
@@ -31,6 +32,7 @@ Prediction predict(const TaskGraph& graph, const Scenario& scenario, const Plan&
   Prediction prediction;
   prediction.timeline = engine(graph, scenario.cluster);
   Metrics& figures = prediction.metrics = metrics(prediction.timeline);
+  figures.staleness = staleness(rolling_of(plan.schedule));
   prediction.terms = terms_of(graph, figures, figures.step_time_s);
   prediction.traits = traits_on_idle_links(graph, scenario, plan);
   state_evidence(figures, scenario, prediction.traits);
@@ -43,6 +45,7 @@ EstimatedStep estimated_step(const TaskGraph& graph, const Scenario& scenario, c
   EstimatedStep step;
   step.times = estimate_times(graph, true);
   step.metrics = step_metrics(graph, step.times, TimelineKind::Estimated);
+  step.metrics.staleness = staleness(rolling_of(plan.schedule));
   step.traits = traits_of(scenario, plan, sensitivity_of(graph, step.times));
   state_evidence(step.metrics, scenario, step.traits);
   state_run(step.metrics, graph, scenario);
@@ -55,7 +58,7 @@ StepFigures step_figures(const TaskGraph& graph, const Scenario& scenario, const
   const TaskTimes times = estimate_times_of(graph, busiest);
   if (!all_finite(times)) metrics(make_timeline(graph, times, TimelineKind::Estimated));  // throws with the name of the figure
   StepFigures figures;
-  figures.step_time_s = to_duration(step_end(times)).base();
+  figures.step_time_s = to_duration(step_time(graph, times)).base();
   figures.step_period_s = to_duration(Ticks(step_period(graph, times))).base();
   const StepMemory memory = step_memory(memory_of_ranks(graph, times));
   figures.allocated_memory_bytes = memory.allocated_bytes;

@@ -25,6 +25,7 @@ int busiest_rank(const TaskGraph& graph) {
 StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double step) {
   StepTerms terms;
   double of_optimizer = 0;  // exchanges that are part of its step
+  int steps = 0;
   const auto rank = static_cast<std::size_t>(busiest_rank(graph));
   for (auto t = graph.rank_begin[rank]; t < graph.rank_begin[rank + 1]; ++t) {
     const Task& task = graph.tasks[t];
@@ -32,6 +33,7 @@ StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double 
     const Program& program = graph.programs[task.program];
     const double total = to_duration(program.duration).base();
     if (task.kind == TaskKind::Optimizer) {
+      ++steps;
       terms.optimizer += total;
       of_optimizer += to_duration(program.exposed_communication).base();
       continue;
@@ -44,6 +46,9 @@ StepTerms terms_of(const TaskGraph& graph, double exposed_communication, double 
     terms.tensor += tensor;
     terms.host += total - known - tensor;
   }
+  if (steps > 1)  // in a row
+    for (double* term : {&terms.products, &terms.traffic, &terms.tensor, &terms.host, &terms.optimizer, &of_optimizer})
+      *term /= steps;
   const double busy = terms.products + terms.traffic + terms.tensor + terms.host + terms.optimizer;
   terms.communication = std::min(std::max(0.0, exposed_communication - terms.tensor - of_optimizer), std::max(0.0, step - busy));
   terms.idle = step - busy - terms.communication;

@@ -25,7 +25,7 @@ const ScheduleFamily* known_family(const Node& at, const std::string& name, Read
 // Options of every schedule, also of one from a file.
 void read_common_options(MapReader& reader, ScheduleRequest& schedule) {
   if (reader.has("braid")) schedule.braid = reader.choice<Braid>("braid", {{"split", Braid::Split}, {"atomic", Braid::Atomic}});
-  for (const char* key : {"recompute", "offload_waiting", "offload_stagger"})
+  for (const char* key : {"recompute", "offload_waiting", "offload_stagger", "post_validation"})
     if (const Node* value = reader.find(key))
       if (const auto text = read_string(*value, reader.log())) schedule.options[key] = *text;
   if (reader.has("offload"))
@@ -201,7 +201,14 @@ Key schedule_key() {
        .otherwise = "1",
        .meaning = "so many consecutive ranks share one path to the host, and no two of them copy at once",
        .page = "models/transfers.md",
-       .example = "1"}};
+       .example = "1"},
+      {.name = "post_validation",
+       .forms = {form::truth()},
+       .otherwise = "`false`",
+       .meaning = "a rank updates when its own gradients are done and goes on; clipping and overflow are checked afterwards, and "
+                  "an update that they forbid is taken back",
+       .page = "models/rolling.md",
+       .example = "true"}};
   for (const ScheduleFamily& family : schedule_families())
     for (const auto& option : family.options) {
       if (std::any_of(keys.begin(), keys.end(), [&](const Key& known) { return known.name == option.first; })) continue;

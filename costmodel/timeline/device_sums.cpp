@@ -5,6 +5,7 @@
 
 #include "base/index.hpp"
 #include "costmodel/timeline/step_metrics.hpp"
+#include "costmodel/timeline/step_time.hpp"
 
 namespace panpipe {
 namespace {
@@ -17,7 +18,12 @@ Interval in_seconds(Ticks start, Ticks end) { return {to_duration(start).base(),
 
 }  // namespace
 
-void DeviceIntervals::add(Lane lane, const Interval& interval, double waiting_inside) {
+void DeviceIntervals::add(Lane lane, const Interval& given, double waiting_inside) {
+  Interval interval = given;
+  if (window) {
+    interval = {std::max(given.start, window->start), std::min(given.end, window->end)};
+    if (interval.end <= interval.start) return;
+  }
   last_end = std::max(last_end, interval.end);
   if (lane == Lane::Compute) {
     compute.push_back(interval);
@@ -37,6 +43,11 @@ DeviceSums sums_of(DeviceIntervals intervals, double step) {
   sums.metrics.step_time_s = intervals.last_end;
   sums.metrics.compute_s = sums.busy - waiting;
   sums.metrics.exposed_communication_s = waiting + length(communication) - common_length(compute, communication);
+  if (intervals.window) {
+    for (double* sum : {&sums.busy, &sums.span, &sums.metrics.compute_s, &sums.metrics.exposed_communication_s})
+      *sum /= intervals.steps;
+    sums.metrics.step_time_s = step;
+  }
   sums.metrics.bubble_step = step > 0 ? std::max(0.0, 1.0 - sums.busy / step) : 0;
   sums.metrics.bubble_span = sums.span > 0 ? std::max(0.0, 1.0 - sums.busy / sums.span) : 0;
   return sums;
@@ -49,6 +60,13 @@ std::vector<DeviceIntervals> intervals_of(const TaskGraph& graph, const TaskTime
   for (int rank = 0; rank < graph.ranks; ++rank) {
     const auto found = std::find(devices.begin(), devices.end(), graph.device(rank, 0, 0));
     of_rank.push_back(found == devices.end() ? nullptr : &intervals[found - devices.begin()]);
+  }
+  const std::optional<RolledSteps> rolled = rolled_steps(graph, times);
+  for (int rank = 0; rank < graph.ranks && rolled; ++rank) {
+    if (of_rank[rank] == nullptr) continue;
+    const Interval& window = rolled->windows.at(rank);
+    of_rank[rank]->window = in_seconds(Ticks(window.start), Ticks(window.end));
+    of_rank[rank]->steps = rolled->steps;
   }
   for (DeviceIntervals& of : intervals)
     of.communication.reserve((times.collectives.size() + 2 * graph.transfers.size()) / devices.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "costmodel/timeline/intervals.hpp"
@@ -14,6 +15,9 @@ struct DeviceIntervals {
   std::vector<Interval> compute, communication;
   double waiting = 0;  // inside passes, for tensor-parallel collectives
   double last_end = 0;
+  // Of steps in a row: only this window counts, which holds so many steps. No entry of the compute lane crosses its ends.
+  std::optional<Interval> window{};
+  int steps = 1;
 
   void add(Lane lane, const Interval& interval, double waiting_inside = 0);
 };
@@ -24,7 +28,7 @@ struct DeviceSums {
   double span = 0;        // first start to last end of the compute lane
 };
 
-// `step`: seconds.
+// Of one step. `step`: its seconds.
 DeviceSums sums_of(DeviceIntervals intervals, double step);
 
 // DeviceMetrics::exposed_communication_s of one device of a lowered step, without a timeline. Seconds.

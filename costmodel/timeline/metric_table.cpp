@@ -41,6 +41,13 @@ constexpr Metric device_metric(std::string_view name, MetricUnit unit, MetricSum
   return {name, unit, of_step<kStep>, of_device<kDevice>, set_of_device<kDevice>, MetricIn::EveryResult, nullptr, summary};
 }
 
+bool rolls(const Metrics& metrics) { return metrics.period_s > 0; }
+
+template <auto kStep>
+constexpr Metric rolling_metric(std::string_view name, MetricUnit unit) {
+  return {name, unit, of_step<kStep>, nullptr, nullptr, MetricIn::EveryResult, rolls, MetricSummary::Both};
+}
+
 double value_of(double value) { return value; }
 double value_of(const std::optional<double>& value) { return value.value_or(0); }
 bool known(double) { return true; }
@@ -105,6 +112,9 @@ const std::vector<Metric>& metric_table() {
       interval_metric<&Metrics::step_time_p10_s>("step_time_p10_s"),
       interval_metric<&Metrics::step_time_p50_s>("step_time_p50_s"),
       interval_metric<&Metrics::step_time_p90_s>("step_time_p90_s"),
+      rolling_metric<&Metrics::period_s>("period_s", Second),
+      rolling_metric<&Metrics::first_step_s>("first_step_s", Second),
+      rolling_metric<&Metrics::staleness>("staleness", Count),
       step_metric<&Metrics::contention_s>("contention_s", Second, Cell, MetricIn::Simulations),
       step_metric<&Metrics::step_time_min_s>("step_time_min_s", Second, None, MetricIn::Measurements),
       step_metric<&Metrics::step_time_max_s>("step_time_max_s", Second, None, MetricIn::Measurements),

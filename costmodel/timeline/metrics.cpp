@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -12,13 +13,18 @@
 #include "costmodel/timeline/memory_room.hpp"
 #include "costmodel/timeline/metric_table.hpp"
 #include "costmodel/timeline/step_metrics.hpp"
+#include "costmodel/timeline/step_time.hpp"
 #include "costmodel/timeline/timeline.hpp"
 
 namespace panpipe {
 namespace {
 
-DeviceSums measure_device(const Span* first, const Span* last, double step) {
+DeviceSums measure_device(const Span* first, const Span* last, double step, const std::optional<RolledSteps>& rolled) {
   DeviceIntervals intervals;
+  if (rolled) {
+    intervals.window = rolled->windows.at(first->device);
+    intervals.steps = rolled->steps;
+  }
   for (const Span* span = first; span != last; ++span)
     intervals.add(span->lane, {span->start.base(), span->end.base()}, span->waiting.base());
   return sums_of(std::move(intervals), step);
@@ -39,9 +45,13 @@ void check_finite(const Timeline& timeline, const Metrics& m) {
 using SumsOfDevices = std::unordered_map<std::int32_t, DeviceSums>;  // of devices with spans of their own
 
 // The figures of a timeline whose spans are summed up already.
-Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
+Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums, Duration first_step) {
   Metrics result;
   result.step_time_s = timeline.step_time.base();
+  if (first_step > Duration(0)) {
+    result.period_s = result.step_time_s;
+    result.first_step_s = first_step.base();
+  }
   double busy = 0, span = 0;
   for (const DeviceTimeline& device : timeline.devices) {
     const auto found = sums.find(device.same_as >= 0 ? device.same_as : device.device);
@@ -95,14 +105,15 @@ Metrics metrics_from(const Timeline& timeline, const SumsOfDevices& sums) {
 
 Metrics metrics(const Timeline& timeline) {
   SumsOfDevices sums;
+  const std::optional<RolledSteps> rolled = rolled_steps(timeline);
   const Span* const end = timeline.spans.data() + timeline.spans.size();
   for (const Span* first = timeline.spans.data(); first != end;) {
     const Span* last = first;
     while (last != end && last->device == first->device) ++last;
-    sums[first->device] = measure_device(first, last, timeline.step_time.base());
+    sums[first->device] = measure_device(first, last, timeline.step_time.base(), rolled);
     first = last;
   }
-  return metrics_from(timeline, sums);
+  return metrics_from(timeline, sums, Duration(rolled ? rolled->first_step : 0));
 }
 
 bool all_finite(const TaskTimes& times) {
@@ -122,7 +133,8 @@ Metrics step_metrics(const TaskGraph& graph, const TaskTimes& times, TimelineKin
   std::vector<DeviceIntervals> intervals = intervals_of(graph, times, devices);
   SumsOfDevices sums;
   for (std::size_t d = 0; d < devices.size(); ++d) sums[devices[d]] = sums_of(std::move(intervals[d]), frame.step_time.base());
-  return metrics_from(frame, sums);
+  const std::optional<RolledSteps> rolled = rolled_steps(graph, times);
+  return metrics_from(frame, sums, rolled ? to_duration(Ticks(rolled->first_step)) : Duration(0));
 }
 
 InputError not_finite(const std::string& figure) {

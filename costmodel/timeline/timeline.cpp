@@ -178,7 +178,7 @@ Timeline spanless_timeline(const TaskGraph& graph, const TaskTimes& times, Timel
                 "a start and an end for every transfer");
   Timeline timeline;
   timeline.kind = kind;
-  timeline.step_time = to_duration(step_end(times));
+  timeline.step_time = to_duration(panpipe::step_time(graph, times));
   timeline.devices = make_devices(graph, times);
   timeline.trained_parameters = graph.trained_parameters;
   timeline.model_flops_per_step = graph.model_flops_per_step;

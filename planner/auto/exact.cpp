@@ -114,7 +114,7 @@ Exact Evaluator::evaluate(const Configuration& configuration, const Plan& plan) 
   exact.configuration = configuration;
   exact.plan = std::make_shared<const Plan>(plan);
   // The parts of a prediction that the search compares, by the functions that make them there, without the spans.
-  exact.step_time = to_duration(step_end(times)).base();
+  exact.step_time = to_duration(step_time(graph, times)).base();
   exact.fits = true;
   exact.room.assign(plan.pipeline, kInfinite);
   std::size_t rank = 0;

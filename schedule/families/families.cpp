@@ -27,6 +27,8 @@ namespace panpipe {
   ROW(one_f_one_b_v_family)                                                                    \
   ROW(hanayo_family)                                                                           \
   ROW(chimera_family)                                                                          \
+  /* the same without a flush between steps */                                                 \
+  ROW(pipedream_2bw_family)                                                                    \
   /* backwards split into input and weight gradient */                                         \
   ROW(zb_h1_family)                                                                            \
   ROW(zb_h2_family)                                                                            \

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "schedule/cells.hpp"
 #include "schedule/order_building.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 namespace {
@@ -95,14 +96,19 @@ RecomputeChoice recompute_choice(const ScheduleOptions& options) {
 }  // namespace
 
 const std::vector<std::pair<std::string_view, std::string_view>>& memory_options() {
-  static const std::vector<std::pair<std::string_view, std::string_view>> options = {
-      {"recompute", "none"}, {"offload", "none"}, {"offload_waiting", "false"}, {"offload_stagger", "1"}};
+  static const std::vector<std::pair<std::string_view, std::string_view>> options = {{"recompute", "none"},
+                                                                                     {"offload", "none"},
+                                                                                     {"offload_waiting", "false"},
+                                                                                     {"offload_stagger", "1"},
+                                                                                     {"post_validation", "false"}};
   return options;
 }
 
 int offload_stagger(const ScheduleOptions& options) { return integer_option(options, "offload_stagger", 1, 1); }
 
-Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs) {
+namespace {
+
+Schedule with_memory_actions(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs) {
   const RecomputeChoice recompute = recompute_choice(options);
   const std::string offload = word_option(options, "offload", {"none", "selective", "full"});
   const bool waiting = boolean_option(options, "offload_waiting", false);
@@ -115,6 +121,20 @@ Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options,
   if (offload == "none") return schedule;
   using Choice = OffloadRequest::Choice;
   return add_offload(schedule, costs, {offload == "full" ? Choice::Full : Choice::Selective, waiting, stagger});
+}
+
+}  // namespace
+
+Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs) {
+  const bool validated = boolean_option(options, "post_validation", false);
+  schedule = with_memory_actions(std::move(schedule), options, costs);
+  if (!validated) return schedule;
+  if (rolling_of(schedule) == Rolling::Stale)
+    throw InputError(fmt::format("option 'post_validation' is for schedules that flush, which {} does not", schedule.name));
+  for (Row& row : schedule.order)
+    if (row.empty() || row.back().kind != ActionKind::Opt) row.push_back({.kind = ActionKind::Opt});
+  schedule.empty_cells.clear();
+  return schedule;
 }
 
 Schedule add_recompute(const Schedule& schedule, const PassCosts& costs, int stages) {

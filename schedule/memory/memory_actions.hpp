@@ -6,13 +6,13 @@
 namespace panpipe {
 
 // The options that every family accepts in addition to its own, with their defaults: recompute=none|full|N,
-// offload=none|selective|full, offload_waiting=false|true, offload_stagger=N.
+// offload=none|selective|full, offload_waiting=false|true, offload_stagger=N, post_validation=false|true (OPT ends each row).
 const std::vector<std::pair<std::string_view, std::string_view>>& memory_options();
 
 // The number of consecutive ranks that share one link to the host.
 int offload_stagger(const ScheduleOptions& options);
 
-// Applies the memory options in `options`, recompute first, and ignores the others. Throws InputError for other values.
+// Applies these options, recompute first, and ignores the others. Throws InputError for other values.
 Schedule apply_memory_options(Schedule schedule, const ScheduleOptions& options, const PassCosts& costs);
 
 // Adds R for the first `stages` stages of each rank (in forward order; 0 = all). R stands right before the backward, or one cell

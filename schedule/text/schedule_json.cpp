@@ -1,5 +1,6 @@
 // The JSON document panpipe-schedule/1.
 #include "base/text/json_writer.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/schedule.hpp"
 
 namespace panpipe {
@@ -34,6 +35,10 @@ std::string to_json(const Schedule& schedule, const std::vector<ScheduleProblem>
   field("bubble_step", &ScheduleEvaluation::bubble_step);
   field("bubble_span", &ScheduleEvaluation::bubble_span);
   field("peak_activations", &ScheduleEvaluation::peak_activations);
+  if (const Rolling rolling = rolling_of(schedule); rolling != Rolling::None) {
+    out.field("period", evaluation ? evaluation->period : std::nullopt);
+    out.field("staleness", staleness(rolling)).field("weight_versions", weight_versions(rolling));
+  }
   if (schedule.lower_bound) {
     const double bound = *schedule.lower_bound;
     out.field("lower_bound", bound);

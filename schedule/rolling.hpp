@@ -1,0 +1,44 @@
+// Steps that follow each other without a flush: a rank begins its next step while other ranks are still busy with the last one.
+// The schedule of one step becomes the order of several in a row, whose period is what a step takes. docs/models/rolling.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "schedule/schedule.hpp"
+
+namespace panpipe {
+
+enum class Rolling : std::uint8_t {
+  None,       // every step ends before the next begins
+  Validated,  // a rank updates when its own gradients are done (OPT ends its row), and goes on; checks come later
+  Stale       // forwards of the next step fill the drain of this one: gradients are of the weights before the last update
+};
+
+// Stale: the family pipedream-2bw. Validated: a row ends with OPT.
+Rolling rolling_of(const Schedule& schedule);
+bool is_stale_family(std::string_view name);
+
+// Versions of the weights that a rank holds at a time, and updates that the gradients of a step do not know of yet.
+int weight_versions(Rolling rolling);
+int staleness(Rolling rolling);
+
+// A rank's row from one update to the next, without OPT. Microbatch M + m is that of the next step, whose first forwards run in
+// this one; `from_idle`: those of this step did not run in the one before; `drains`: none of the next step run.
+std::vector<Action> step_row(const Schedule& schedule, int rank, bool from_idle, bool drains);
+
+// So many steps in a row, as one order: microbatch m of step k is k * M + m (of each chain: its own M), and OPT ends the part of
+// each step in a row. The schedule is of one step and rolls; steps >= 1. The last step drains.
+Schedule rolled(const Schedule& schedule, int steps);
+
+// Steps before the window that is averaged for the period, in it, and in all: the transient from idle ranks, the steps after
+// which the pattern of a ring of P ranks in flight repeats, and the drain.
+constexpr int kStepsBefore = 3, kStepsAfter = 1;
+int steps_in_window(const Schedule& schedule);
+int steps_to_roll(const Schedule& schedule);
+
+// ScheduleEvaluation::period.
+std::optional<double> rolling_period(const Schedule& schedule, const PassCosts& costs, bool split_groups = false);
+
+}  // namespace panpipe
