@@ -14,6 +14,7 @@
 #include "jobs/job.hpp"
 #include "jobs/trainer_data.hpp"
 #include "jobs/trainer_jobs.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -60,6 +61,10 @@ void check_runs(const Trainer& trainer, const ExportRequest& request) {
   const Plan& plan = request.plan;
   Degrees degrees = plan;
   degrees.context = context_ranks(plan);
+  if (const Rolling rolling = rolling_of(plan.schedule); rolling != Rolling::None)
+    throw InputError(fmt::format("{}: {} ends every step with a flush; it has no {}", request.scenario, trainer.full_title(),
+                                 rolling == Rolling::Stale ? plan.schedule.name : "post_validation"),
+                     fmt::format("panpipe plan --for {} plans without it; panpipe run trains it", trainer.name));
   const bool named = known_order(plan.schedule, trainer.schedules.value_or(std::vector<std::string>{})).has_value();
   for (const TrainerObstacle& obstacle : obstacles(trainer, {degrees, plan.schedule.name, most_recompute(plan)})) {
     if (obstacle.key == "schedule" && (named || trainer.orders_from_files)) continue;

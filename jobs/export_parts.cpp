@@ -14,6 +14,7 @@
 #include "jobs/job.hpp"
 #include "jobs/job_machine.hpp"
 #include "schedule/find_family.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe::jobs {
 namespace {
@@ -30,6 +31,7 @@ bool has_order(const Schedule& schedule, std::string_view family, const Schedule
 }  // namespace
 
 std::optional<KnownOrder> known_order(const Schedule& schedule, const std::vector<std::string>& names) {
+  if (rolling_of(schedule) != Rolling::None) return std::nullopt;  // the same rows, but not the same steps
   const int per_rank = schedule.stages / std::max(1, schedule.ranks);
   for (const std::string& name : names) {
     const ScheduleFamily* family = find_family(name);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
+#include "schedule/rolling.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/text/csv_shape.hpp"
 #include "schedule/walk.hpp"
@@ -19,6 +20,7 @@ void require_torch_can(const Schedule& schedule) {
                        schedule.chains.size(), schedule.chains.size()));
   for (std::size_t i = 0; i < schedule.chains[0].size(); ++i)
     if (schedule.chains[0][i] != static_cast<int>(i)) refuse("a chain whose stages are not numbered in its order");
+  if (rolling_of(schedule) == Rolling::Stale) refuse("steps without a flush between them: it would run 1f1b");
   for (std::size_t rank = 0; rank < schedule.order.size(); ++rank)
     for (const Action& action : schedule.order[rank]) switch (action.kind) {
         case ActionKind::R:

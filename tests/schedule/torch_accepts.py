@@ -60,6 +60,7 @@ REFUSED = {
     "dualpipe": TWO_CHAINS,
     "chimera": TWO_CHAINS,
     "seq-1f1b": "sequence splits (2 of them): its cells name no slice",
+    "pipedream-2bw": "steps without a flush between them: it would run 1f1b",
 }
 SIZES = [(2, 8), (4, 12), (8, 24)]
 
