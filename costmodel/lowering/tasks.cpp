@@ -378,7 +378,8 @@ class RankTasks {
     task.kind = TaskKind::Optimizer;
     task.lane = Lane::Compute;
     task.action.kind = ActionKind::Opt;
-    task.program = add_optimizer_program(lowering_, rank_);
+    if (update_program_ < 0) update_program_ = add_optimizer_program(lowering_, rank_);
+    task.program = update_program_;
     task.temporary = lowering_.graph.memory[rank_].end_of_step;
     last_pass_ = add(task, last_collective_);
   }
@@ -390,6 +391,7 @@ class RankTasks {
   std::vector<int> with_gradients_;                                      // stages whose gradients exist
   int with_outputs_ = 0;                                                 // slices whose results wait for the end of the step
   int steps_ended_ = 0;
+  std::int32_t update_program_ = -1;         // of every step
   std::int32_t updated_ = -1;                // the last gather of parameters, if no pass waits for it yet
   std::vector<int> ended_;                   // stages whose gradients became whole inside the current group
   std::vector<std::int32_t> whole_gathers_;  // for passes in groups, not yet used by one

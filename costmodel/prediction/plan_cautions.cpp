@@ -11,6 +11,7 @@
 #include "costmodel/scenario/trainer.hpp"
 #include "costmodel/workload/model_config.hpp"
 #include "costmodel/workload/transformer.hpp"
+#include "schedule/rolling.hpp"
 
 namespace panpipe {
 
@@ -68,6 +69,15 @@ void add_post_training(const Scenario& scenario, std::vector<std::string>& all) 
   if (scenario.rollout) all.emplace_back("rollouts take what the scenario states, whatever their number of GPUs does to it");
 }
 
+void add_rolling(const Schedule& schedule, std::vector<std::string>& all) {
+  const Rolling rolling = rolling_of(schedule);
+  if (rolling == Rolling::None) return;
+  all.emplace_back("no measured run without a flush between steps was compared");
+  if (staleness(rolling) > 0)
+    all.push_back(fmt::format(
+        "the gradients of {} are stale by one update: it trains something else than a schedule with a flush", schedule.name));
+}
+
 void add_of_trainer(const Scenario& scenario, const Plan& plan, std::vector<std::string>& all) {
   const Trainer& trainer = *scenario.trainer;
   for (const TrainerObstacle& obstacle :
@@ -108,6 +118,7 @@ std::vector<std::string> plan_cautions(const Scenario& scenario, const Plan& pla
   add_unmeasured_layers(scenario.workload, all);
   add_unmeasured_recipe(scenario, all);
   add_post_training(scenario, all);
+  add_rolling(plan.schedule, all);
   for (const Blame& blame : blame_of(scenario, plan)) all.push_back(to_text(blame));
   if (scenario.trainer) add_of_trainer(scenario, plan, all);
   return all;

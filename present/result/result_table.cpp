@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text/counted.hpp"
 #include "base/text/memory_text.hpp"
 #include "base/text/percent.hpp"
 #include "base/text/rate_text.hpp"
@@ -176,8 +177,12 @@ std::string sureness_line(const Metrics& metrics) {
 }  // namespace
 
 std::string to_table(const Timeline& timeline, const Metrics& metrics, const TextStyle& style, int tokens_per_sample) {
-  std::string out = style.paint(kBold, fmt::format("step time  {}", time_text(metrics.step_time_s))) +
+  const bool rolls = metrics.period_s > 0;
+  std::string out = style.paint(kBold, fmt::format("{}  {}", rolls ? "period" : "step time", time_text(metrics.step_time_s))) +
                     fmt::format("  ({}{})\n", name_of(timeline.kind), steps_text(timeline, metrics));
+  if (rolls)
+    out += fmt::format("  of steps in a row, without a flush; the first takes {}; gradients are stale by {}\n",
+                       time_text(metrics.first_step_s), counted(metrics.staleness, "update"));
   out += sureness_line(metrics);
   out += time_lines(metrics, style) + rate_line(metrics, tokens_per_sample) + memory_lines(timeline, metrics, style);
   if (metrics.run) out += run_lines(*metrics.run);

@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "schedule/schedule.hpp"
+#include "schedule/rolling.hpp"
 #include "tests/stand_in_gpu/stand_in.hpp"
 
 namespace panpipe::test {
@@ -24,6 +24,7 @@ TEST_P(EveryFamily, EqualsTheCpu) {
   int index = 0;
   for (const ScheduleFamily& family : schedule_families()) {
     if (index++ % kGroups != GetParam()) continue;
+    if (is_stale_family(family.name)) continue;  // trains something else
     SCOPED_TRACE(family.name);
     const std::string more = fmt::format("schedule: {}\n", family.name);
     expect_same_training(train_on_stand_in(scenario_file(small_gpt({2}, more, kLayers, kMicrobatches)), kSteps), cpu);
