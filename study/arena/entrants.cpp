@@ -10,6 +10,7 @@
 #include "base/text/did_you_mean.hpp"
 #include "base/text/quantity_text.hpp"
 #include "schedule/find_family.hpp"
+#include "schedule/rolling.hpp"
 #include "study/arena/arena.hpp"
 
 namespace panpipe::study {
@@ -46,6 +47,7 @@ Entrant of_family(std::string_view family, ScheduleOptions options) {
 std::vector<Entrant> all_families() {
   std::vector<Entrant> entrants;
   for (const ScheduleFamily& family : schedule_families()) {
+    if (is_stale_family(family.name)) continue;
     entrants.push_back(of_family(family.name, {}));
     const auto stages = default_option(family, "stages_per_rank");
     if (!stages) continue;
@@ -75,6 +77,9 @@ Entrant read_entrant(const std::string& text) {
     return of_family(parts[0], std::move(options));
   }
   check_options(parts[0], options);
+  if (is_stale_family(parts[0]))
+    throw InputError(
+        fmt::format("{} has no flush: what a step of it takes is no step of the others, and it trains something else", parts[0]));
   return of_family(parts[0], std::move(options));
 }
 
